@@ -1,0 +1,168 @@
+//! From and to the allocator traits that others speak: `core`'s `GlobalAlloc` and `allocator_api2`'s `Allocator`.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use crate::error::HostError;
+use crate::host::{HostAllocator, dangling};
+use crate::scope::Scope;
+
+/// An [`Allocator`] that can say why it refused. What the `Try*` collections ask for.
+pub trait HostSource: Allocator {
+    /// Why the request that was just refused was refused. Cold; as of now, not of then.
+    fn refusal(&self, layout: Layout) -> HostError;
+}
+
+impl<S: HostSource + ?Sized> HostSource for &S {
+    fn refusal(&self, layout: Layout) -> HostError {
+        (**self).refusal(layout)
+    }
+}
+
+/// A [`GlobalAlloc`] (`std::alloc::System`, mimalloc, ..) as a host allocator. The scope is not passed on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FromGlobalAlloc<G>(
+    /// The allocator behind.
+    pub G,
+);
+
+// SAFETY: `GlobalAlloc` promises valid, unaliased, aligned blocks of the requested size; size 0, which it forbids, is answered here.
+unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
+    #[inline]
+    fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(dangling(layout));
+        }
+        // SAFETY: the size is not 0.
+        NonNull::new(unsafe { self.0.alloc(layout) }).ok_or(AllocError)
+    }
+
+    fn allocate_zeroed(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(dangling(layout));
+        }
+        // SAFETY: the size is not 0.
+        NonNull::new(unsafe { self.0.alloc_zeroed(layout) }).ok_or(AllocError)
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
+        if layout.size() != 0 {
+            // SAFETY: the caller's promise, and blocks of a size above 0 all come from `self.0`.
+            unsafe { self.0.dealloc(block.as_ptr(), layout) }
+        }
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        unsafe { self.resize(block, old, new, scope) }
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        unsafe { self.resize(block, old, new, scope) }
+    }
+}
+
+impl<G: GlobalAlloc> FromGlobalAlloc<G> {
+    /// # Safety
+    /// As [`HostAllocator::deallocate`] for `block` and `old`.
+    unsafe fn resize(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // `realloc` can neither change the alignment nor speak of size 0.
+        if old.align() != new.align() || old.size() == 0 || new.size() == 0 {
+            // SAFETY: forwarded.
+            return unsafe { crate::host::move_block(self, block, old, new, scope) };
+        }
+        // SAFETY: a live block of `self.0` with layout `old`; the new size is not 0 and, as a `Layout`, does not overflow.
+        NonNull::new(unsafe { self.0.realloc(block.as_ptr(), old, new.size()) }).ok_or(AllocError)
+    }
+}
+
+/// Any [`Allocator`] as a host allocator. The scope is not passed on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FromAllocator<A>(
+    /// The allocator behind.
+    pub A,
+);
+
+// SAFETY: `Allocator` promises the same; a larger block than asked for is used at the requested length.
+unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
+    #[inline]
+    fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.0.allocate(layout).map(NonNull::cast)
+    }
+    fn allocate_zeroed(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.0.allocate_zeroed(layout).map(NonNull::cast)
+    }
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.deallocate(block, layout) }
+    }
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.grow(block, old, new) }.map(NonNull::cast)
+    }
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.shrink(block, old, new) }.map(NonNull::cast)
+    }
+}
+
+/// A [`HostAllocator`] as an [`Allocator`] whose requests all have one scope.
+///
+/// For collections over an allocator that is not a context (a context is an `Allocator` itself).
+#[derive(Clone, Copy, Debug)]
+pub struct Scoped<H> {
+    host: H,
+    scope: Scope,
+}
+
+impl<H: HostAllocator> Scoped<H> {
+    /// All requests go to `host` with `scope`.
+    pub const fn new(host: H, scope: Scope) -> Self {
+        Self { host, scope }
+    }
+
+    /// The allocator behind.
+    pub const fn host(&self) -> &H {
+        &self.host
+    }
+}
+
+// SAFETY: `HostAllocator` promises the same as `Allocator`; moving a `Scoped` moves no block, and clones share the allocator
+// only where `H`'s own clones do (`H: HostAllocator` answers for its clones in its contract).
+unsafe impl<H: HostAllocator> Allocator for Scoped<H> {
+    #[inline]
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let block = self.host.allocate(layout, self.scope)?;
+        Ok(NonNull::slice_from_raw_parts(block, layout.size()))
+    }
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let block = self.host.allocate_zeroed(layout, self.scope)?;
+        Ok(NonNull::slice_from_raw_parts(block, layout.size()))
+    }
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: forwarded.
+        unsafe { self.host.deallocate(block, layout, self.scope) }
+    }
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: forwarded.
+        let block = unsafe { self.host.grow(block, old, new, self.scope) }?;
+        Ok(NonNull::slice_from_raw_parts(block, new.size()))
+    }
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: forwarded.
+        let block = unsafe { self.host.shrink(block, old, new, self.scope) }?;
+        Ok(NonNull::slice_from_raw_parts(block, new.size()))
+    }
+}
+
+impl<H: HostAllocator> HostSource for Scoped<H> {
+    fn refusal(&self, layout: Layout) -> HostError {
+        self.host.refusal(layout, self.scope)
+    }
+}

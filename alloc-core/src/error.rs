@@ -1,0 +1,141 @@
+//! The one error of this crate: what went wrong and whose fault it was. Building it allocates nothing.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use core::num::NonZeroU64;
+
+use crate::scope::Scope;
+
+/// Names a context for as long as the process lives.
+///
+/// Taken from a process-wide counter and never reused, so an id that outlived its context names nothing rather than
+/// somebody else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContextId(NonZeroU64);
+
+impl ContextId {
+    /// `None` for 0, which no context has.
+    #[inline]
+    #[must_use]
+    pub const fn from_raw(raw: u64) -> Option<Self> {
+        match NonZeroU64::new(raw) {
+            Some(n) => Some(Self(n)),
+            None => None,
+        }
+    }
+
+    /// The number itself, never 0.
+    #[inline]
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Debug for ContextId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+impl fmt::Display for ContextId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// Why a call was refused. Nothing was changed by a refused call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The allocator at the root had no memory. Nobody's fault; maps to `VK_ERROR_OUT_OF_HOST_MEMORY`.
+    OutOfHostMemory {
+        /// Bytes that were asked for; 0 where the asker no longer knew.
+        bytes: usize,
+        /// The scope they were asked for.
+        scope: Scope,
+    },
+    /// A limit set by the application would have been exceeded. Maps to `VK_ERROR_OUT_OF_HOST_MEMORY`.
+    OverBudget {
+        /// The context whose budget it is.
+        context: ContextId,
+        /// Bytes that were missing.
+        short_by: u64,
+        /// Bytes of that budget that other threads hold unused; they come back when those threads allocate, free, settle or end.
+        leased_elsewhere: u64,
+    },
+    /// The context was closed; nothing more can be allocated from it. The caller's fault.
+    Closed {
+        /// The closed context.
+        context: ContextId,
+    },
+    /// The size overflows, or exceeds what an allocation may have (`isize::MAX`). The caller's fault.
+    TooLarge,
+    /// A rule of this crate was broken by the caller.
+    Misuse(Misuse),
+}
+
+/// A rule that the caller broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// Alignment 0 or not a power of two.
+    BadAlignment,
+    /// Memory was to move between contexts whose allocators are not the same.
+    OtherBacking,
+    /// A context would have become its own ancestor.
+    Cycle,
+    /// Both contexts are the same.
+    SameContext,
+    /// `close_root` or another call that only a root has, on a context that is not one.
+    NotARoot,
+    /// A call that no root has, on a root.
+    IsARoot,
+}
+
+impl HostError {
+    /// True for the two refusals that a Vulkan driver answers with `VK_ERROR_OUT_OF_HOST_MEMORY`.
+    #[must_use]
+    pub const fn is_out_of_host_memory(self) -> bool {
+        matches!(self, Self::OutOfHostMemory { .. } | Self::OverBudget { .. })
+    }
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfHostMemory { bytes, scope } => write!(
+                f,
+                "the host allocator refused {bytes} bytes of scope {scope}: free memory or give the root a larger allocator"
+            ),
+            Self::OverBudget { context, short_by, leased_elsewhere: 0 } => {
+                write!(f, "the budget of context {context} is short by {short_by} bytes: raise the limit or free memory below it")
+            }
+            Self::OverBudget { context, short_by, leased_elsewhere } => write!(
+                f,
+                "the budget of context {context} is short by {short_by} bytes, of which other threads hold {leased_elsewhere} unused: \
+                 let them settle, raise the limit, or use Budget::exact"
+            ),
+            Self::Closed { context } => write!(f, "context {context} is closed: allocate from a context that is still open"),
+            Self::TooLarge => f.write_str("the size overflows or exceeds isize::MAX: ask for less"),
+            Self::Misuse(rule) => rule.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadAlignment => "the alignment is not a power of two: pass 1, 2, 4, ...",
+            Self::OtherBacking => "the two contexts draw on different allocators: copy the content instead of moving the block",
+            Self::Cycle => "a context cannot be moved below itself: choose a parent outside of its subtree",
+            Self::SameContext => "source and destination are the same context: nothing to move",
+            Self::NotARoot => "this context is not a root: use close()",
+            Self::IsARoot => "this context is a root: use close_root() or abandon()",
+        })
+    }
+}
+
+impl core::error::Error for HostError {}
+impl core::error::Error for Misuse {}
