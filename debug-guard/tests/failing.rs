@@ -1,0 +1,159 @@
+//! The fault-injecting decorator over a real allocator: what is refused, what is counted, what is left alone.
+
+use std::alloc::{Layout, System};
+use std::ptr::NonNull;
+
+use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, HostError, Scope};
+use debug_guard::{FailingAllocator, Fault};
+
+type Host = FailingAllocator<FromGlobalAlloc<System>>;
+
+fn host(fault: Fault) -> Host {
+    FailingAllocator::new(FromGlobalAlloc(System), fault)
+}
+
+fn bytes(size: usize) -> Layout {
+    Layout::from_size_align(size, 8).expect("a valid layout")
+}
+
+/// Takes and gives back one block; true when it was given.
+fn takes(host: &Host, size: usize, scope: Scope) -> bool {
+    match host.allocate(bytes(size), scope) {
+        Ok(block) => {
+            // SAFETY: just taken with this layout and scope.
+            unsafe { host.deallocate(block, bytes(size), scope) };
+            true
+        }
+        Err(AllocError) => false,
+    }
+}
+
+#[test]
+fn nth_fails_alone_and_from_fails_on() {
+    let host = host(Fault::Nth(1));
+    let seen: Vec<bool> = (0..4).map(|_| takes(&host, 8, Scope::Object)).collect();
+    assert_eq!(seen, [true, false, true, true]);
+    assert_eq!((host.requests(), host.refused()), (4, 1));
+
+    host.arm(Fault::From(2));
+    let seen: Vec<bool> = (0..4).map(|_| takes(&host, 8, Scope::Object)).collect();
+    assert_eq!(seen, [true, true, false, false]);
+
+    host.disarm();
+    assert!(takes(&host, 8, Scope::Object));
+    assert_eq!((host.requests(), host.refused(), host.live_bytes()), (5, 2, 0));
+}
+
+#[test]
+fn live_limit_frees_up_and_total_limit_does_not() {
+    let host = host(Fault::LiveBytes(100));
+    let block = host.allocate(bytes(60), Scope::Device).expect("60 of 100");
+    assert!(!takes(&host, 41, Scope::Device));
+    assert!(takes(&host, 40, Scope::Device));
+    // SAFETY: the live block of this host.
+    unsafe { host.deallocate(block, bytes(60), Scope::Device) };
+    assert!(takes(&host, 100, Scope::Device));
+
+    host.arm(Fault::TotalBytes(100));
+    assert!(takes(&host, 60, Scope::Device));
+    assert!(!takes(&host, 41, Scope::Device));
+    assert!(takes(&host, 40, Scope::Device));
+    assert!(!takes(&host, 1, Scope::Device));
+    assert_eq!((host.total_bytes(), host.live_bytes()), (100, 0));
+}
+
+#[test]
+fn one_scope_fails_and_the_others_do_not() {
+    let host = host(Fault::Scope(Scope::Cache, 1));
+    assert!(takes(&host, 8, Scope::Cache));
+    assert!(takes(&host, 8, Scope::Object));
+    assert!(!takes(&host, 8, Scope::Cache));
+    assert!(takes(&host, 8, Scope::Object));
+}
+
+#[test]
+fn a_refused_grow_or_shrink_leaves_the_block() {
+    let host = host(Fault::Never);
+    let block = host.allocate(bytes(16), Scope::Object).expect("16 bytes");
+    // SAFETY: 16 bytes of ours.
+    unsafe { block.as_ptr().write_bytes(7, 16) };
+    for fault in [Fault::From(0), Fault::LiveBytes(16), Fault::TotalBytes(15)] {
+        host.arm(fault);
+        // SAFETY: the live block of this host.
+        assert_eq!(unsafe { host.grow(block, bytes(16), bytes(32), Scope::Object) }, Err(AllocError), "{fault:?}");
+        assert_eq!((host.live_bytes(), host.total_bytes(), host.refused()), (16, 0, 1), "{fault:?}");
+    }
+    host.arm(Fault::Nth(0));
+    // SAFETY: as above.
+    assert_eq!(unsafe { host.shrink(block, bytes(16), bytes(8), Scope::Object) }, Err(AllocError));
+    // SAFETY: the block was kept by every refusal; 16 bytes of ours.
+    assert_eq!(unsafe { NonNull::slice_from_raw_parts(block, 16).as_ref() }, [7; 16]);
+    // SAFETY: as above.
+    let block = unsafe { host.shrink(block, bytes(16), bytes(8), Scope::Object) }.expect("request 1");
+    assert_eq!((host.live_bytes(), host.total_bytes()), (8, 0));
+    // SAFETY: the live block of this host.
+    let block = unsafe { host.grow(block, bytes(8), bytes(24), Scope::Object) }.expect("request 2");
+    assert_eq!((host.live_bytes(), host.total_bytes(), host.requests()), (24, 16, 3));
+    // SAFETY: the live block of this host.
+    unsafe { host.deallocate(block, bytes(24), Scope::Object) };
+    assert_eq!(host.live_bytes(), 0);
+}
+
+#[test]
+fn size_zero_and_freeing_are_never_refused() {
+    let host = host(Fault::Never);
+    let block = host.allocate(bytes(16), Scope::Object).expect("16 bytes");
+    host.arm(Fault::From(0));
+    let nothing = host.allocate(bytes(0), Scope::Object).expect("size 0 takes nothing");
+    assert_eq!(nothing.as_ptr().addr() % 8, 0);
+    // SAFETY: the answer to a request for 0 bytes.
+    unsafe { host.deallocate(nothing, bytes(0), Scope::Object) };
+    // SAFETY: the live block of this host.
+    let nothing = unsafe { host.shrink(block, bytes(16), bytes(0), Scope::Object) }.expect("a shrink to 0 frees");
+    assert_eq!((host.live_bytes(), host.requests()), (0, 0));
+    // SAFETY: the answer to a request for 0 bytes. Growing it is a request like any other.
+    assert!(unsafe { host.grow(nothing, bytes(0), bytes(8), Scope::Object) }.is_err());
+}
+
+#[test]
+fn a_refusal_says_who_refused() {
+    let outer = FailingAllocator::new(FailingAllocator::new(FromGlobalAlloc(System), Fault::From(1)), Fault::Nth(0));
+    assert!(outer.allocate(bytes(8), Scope::Object).is_err());
+    assert_eq!(outer.refusal(bytes(8), Scope::Object), HostError::OutOfHostMemory { bytes: 8, scope: Scope::Object });
+    assert_eq!((outer.refused(), outer.inner().requests()), (1, 0), "what the plan refuses is not forwarded");
+
+    let block = outer.allocate(bytes(8), Scope::Object).expect("both let it pass");
+    assert!(outer.allocate(bytes(8), Scope::Object).is_err());
+    assert_eq!((outer.refused(), outer.inner().refused()), (1, 1));
+    assert_eq!((outer.live_bytes(), outer.total_bytes()), (8, 8), "a refusal of the allocator behind charges nothing");
+    // SAFETY: the live block of `outer`.
+    unsafe { outer.deallocate(block, bytes(8), Scope::Object) };
+}
+
+#[test]
+fn threads_never_exceed_a_limit_and_one_request_is_the_nth() {
+    let host = host(Fault::Nth(1_000));
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                for _ in 0..1_000 {
+                    takes(&host, 8, Scope::Object);
+                }
+            });
+        }
+    });
+    assert_eq!((host.requests(), host.refused(), host.live_bytes()), (4_000, 1, 0));
+
+    host.arm(Fault::LiveBytes(24));
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                for _ in 0..1_000 {
+                    takes(&host, 8, Scope::Object);
+                    assert!(host.live_bytes() <= 24);
+                }
+            });
+        }
+    });
+    assert_eq!(host.live_bytes(), 0);
+}
