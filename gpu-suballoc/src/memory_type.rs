@@ -1,0 +1,239 @@
+//! Which memory type: demands, hopes and dislikes against what the device has and the resource accepts.
+//!
+//! Vulkan specification, *Memory Allocation* / *Device Memory* (`VkPhysicalDeviceMemoryProperties`), and
+//! *Resource Memory Association* (`VkMemoryRequirements`).
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use crate::property_flags::PropertyFlags;
+
+/// `VK_MAX_MEMORY_TYPES`: a `memoryTypeBits` mask can name no more.
+pub const MAX_MEMORY_TYPES: usize = 32;
+
+/// Never taken unless asked for: each may be used only by resources (`PROTECTED`, `LAZILY_ALLOCATED`) or with a device
+/// feature (`DEVICE_COHERENT_AMD`, `DEVICE_UNCACHED_AMD`, VUID-vkAllocateMemory-deviceCoherentMemory-02790) that the asker must have set up.
+const ONLY_ON_REQUEST: PropertyFlags = PropertyFlags::from_raw(
+    PropertyFlags::LAZILY_ALLOCATED.as_raw()
+        | PropertyFlags::PROTECTED.as_raw()
+        | PropertyFlags::DEVICE_COHERENT_AMD.as_raw()
+        | PropertyFlags::DEVICE_UNCACHED_AMD.as_raw(),
+);
+
+/// The index of the memory type that fits best, `0..types.len()`.
+///
+/// A type fits when `memory_type_bits` has its bit, when it has every required property, and when it has none of
+/// `LAZILY_ALLOCATED`, `PROTECTED`, `DEVICE_COHERENT_AMD` and `DEVICE_UNCACHED_AMD` that is neither required nor preferred. Of
+/// those that fit, the one with the fewest faults wins, where a missing preferred property and a present avoided one are a
+/// fault each. Among equals the first wins, because the specification has devices list the better type first.
+///
+/// Entries of `types` beyond the first [`MAX_MEMORY_TYPES`] have no bit and are never chosen.
+///
+/// # Errors
+///
+/// [`MemoryTypeError::Contradiction`] when a property is both required or preferred and avoided,
+/// [`MemoryTypeError::NoneAccepted`] when the resource accepts no type of this device, and
+/// [`MemoryTypeError::NoneFits`] when no accepted type has what is required.
+pub fn choose_memory_type(types: &[MemoryType], memory_type_bits: u32, wish: Wish) -> Result<u32, MemoryTypeError> {
+    let wanted = wish.required | wish.preferred;
+    let contradicted = wanted & wish.avoided;
+    if !contradicted.is_empty() {
+        return Err(MemoryTypeError::Contradiction { properties: contradicted });
+    }
+    let mut accepted = false;
+    let mut best: Option<(u32, u32)> = None;
+    for (index, candidate) in (0u32..).zip(types.iter().take(MAX_MEMORY_TYPES)) {
+        if memory_type_bits & (1 << index) == 0 {
+            continue;
+        }
+        accepted = true;
+        let special = candidate.properties & ONLY_ON_REQUEST;
+        if !candidate.properties.contains(wish.required) || !wanted.contains(special) {
+            continue;
+        }
+        let faults = wish.preferred.without(candidate.properties).count() + (candidate.properties & wish.avoided).count();
+        if best.is_none_or(|(_, fewest)| faults < fewest) {
+            best = Some((index, faults));
+        }
+    }
+    match best {
+        Some((index, _)) => Ok(index),
+        None if accepted => Err(MemoryTypeError::NoneFits { required: wish.required }),
+        None => Err(MemoryTypeError::NoneAccepted { memory_type_bits }),
+    }
+}
+
+/// One entry of `VkPhysicalDeviceMemoryProperties::memoryTypes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct MemoryType {
+    /// What memory of this type can do.
+    pub properties: PropertyFlags,
+    /// The heap it is taken from.
+    pub heap_index: u32,
+}
+
+/// What a resource's user asks of its memory. The default asks for nothing and takes the first type that fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    required: PropertyFlags,
+    preferred: PropertyFlags,
+    avoided: PropertyFlags,
+}
+
+impl Wish {
+    /// Memory without these properties is of no use.
+    #[must_use]
+    pub const fn requiring(required: PropertyFlags) -> Self {
+        Self { required, preferred: PropertyFlags::NONE, avoided: PropertyFlags::NONE }
+    }
+
+    /// Memory with these properties is better; each missing one counts as a fault. Replaces what was preferred before.
+    #[must_use]
+    pub const fn preferring(self, preferred: PropertyFlags) -> Self {
+        Self { preferred, ..self }
+    }
+
+    /// Memory with these properties is worse; each present one counts as a fault. Replaces what was avoided before.
+    #[must_use]
+    pub const fn avoiding(self, avoided: PropertyFlags) -> Self {
+        Self { avoided, ..self }
+    }
+}
+
+/// Why no memory type was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryTypeError {
+    /// A property is wanted and avoided at once. The caller's fault.
+    Contradiction {
+        /// The properties on both sides.
+        properties: PropertyFlags,
+    },
+    /// The resource accepts no type that the device has.
+    NoneAccepted {
+        /// The mask that the resource gave.
+        memory_type_bits: u32,
+    },
+    /// No accepted type has everything that is required.
+    NoneFits {
+        /// What was required.
+        required: PropertyFlags,
+    },
+}
+
+impl fmt::Display for MemoryTypeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Contradiction { properties } => {
+                write!(f, "{properties} is wanted and avoided at once: drop it from one side of the wish")
+            }
+            Self::NoneAccepted { memory_type_bits } => write!(
+                f,
+                "the resource accepts memory types {memory_type_bits:#x}, of which the device has none: \
+                 pass the memoryTypeBits and the memory types of the same device"
+            ),
+            Self::NoneFits { required } => write!(
+                f,
+                "no memory type that the resource accepts has {required} and needs no special permission: \
+                 require less and prefer the rest"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for MemoryTypeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use PropertyFlags as P;
+    use std::string::ToString;
+
+    fn types<const N: usize>(properties: [PropertyFlags; N]) -> [MemoryType; N] {
+        properties.map(|properties| MemoryType { properties, heap_index: 0 })
+    }
+
+    #[test]
+    fn a_required_property_outweighs_any_number_of_preferred_ones() {
+        let types = types([P::DEVICE_LOCAL | P::HOST_COHERENT | P::HOST_CACHED, P::HOST_VISIBLE]);
+        let wish = Wish::requiring(P::HOST_VISIBLE).preferring(P::DEVICE_LOCAL | P::HOST_COHERENT | P::HOST_CACHED);
+        assert_eq!(choose_memory_type(&types, !0, wish), Ok(1));
+    }
+
+    #[test]
+    fn an_avoided_property_is_taken_only_when_nothing_else_fits() {
+        let types = types([P::DEVICE_LOCAL | P::HOST_VISIBLE, P::DEVICE_LOCAL]);
+        let wish = Wish::requiring(P::DEVICE_LOCAL).avoiding(P::HOST_VISIBLE);
+        assert_eq!(choose_memory_type(&types, 0b11, wish), Ok(1));
+        assert_eq!(choose_memory_type(&types, 0b01, wish), Ok(0));
+    }
+
+    #[test]
+    fn the_first_of_equals_wins() {
+        let types = types([P::HOST_VISIBLE, P::HOST_VISIBLE, P::HOST_VISIBLE | P::HOST_CACHED]);
+        assert_eq!(choose_memory_type(&types, 0b111, Wish::requiring(P::HOST_VISIBLE)), Ok(0));
+        assert_eq!(choose_memory_type(&types, 0b110, Wish::requiring(P::HOST_VISIBLE)), Ok(1));
+    }
+
+    #[test]
+    fn special_types_are_taken_only_on_request() {
+        for special in [P::PROTECTED, P::LAZILY_ALLOCATED, P::DEVICE_COHERENT_AMD, P::DEVICE_UNCACHED_AMD] {
+            let types = types([P::DEVICE_LOCAL | special, P::DEVICE_LOCAL]);
+            assert_eq!(choose_memory_type(&types, !0, Wish::default()), Ok(1));
+            assert_eq!(choose_memory_type(&types, !0, Wish::requiring(special)), Ok(0));
+            assert_eq!(choose_memory_type(&types, !0, Wish::default().preferring(special)), Ok(0));
+            let refused = choose_memory_type(&types, 0b01, Wish::requiring(P::DEVICE_LOCAL));
+            assert_eq!(refused, Err(MemoryTypeError::NoneFits { required: P::DEVICE_LOCAL }));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_told_apart() {
+        let types = types([P::DEVICE_LOCAL]);
+        let wish = Wish::requiring(P::DEVICE_LOCAL);
+        assert_eq!(choose_memory_type(&types, 0, wish), Err(MemoryTypeError::NoneAccepted { memory_type_bits: 0 }));
+        assert_eq!(choose_memory_type(&types, 2, wish), Err(MemoryTypeError::NoneAccepted { memory_type_bits: 2 }));
+        assert_eq!(choose_memory_type(&[], !0, wish), Err(MemoryTypeError::NoneAccepted { memory_type_bits: !0 }));
+        let both = choose_memory_type(&types, 1, wish.avoiding(P::DEVICE_LOCAL));
+        assert_eq!(both, Err(MemoryTypeError::Contradiction { properties: P::DEVICE_LOCAL }));
+        assert!(both.unwrap_err().to_string().starts_with("DEVICE_LOCAL is wanted and avoided at once: "));
+    }
+
+    #[test]
+    fn the_last_bit_of_the_mask_is_a_type_and_a_33rd_entry_is_not() {
+        let mut many = [MemoryType { properties: P::NONE, heap_index: 0 }; MAX_MEMORY_TYPES + 1];
+        many[MAX_MEMORY_TYPES - 1].properties = P::HOST_CACHED;
+        many[MAX_MEMORY_TYPES].properties = P::HOST_VISIBLE;
+        assert_eq!(choose_memory_type(&many, !0, Wish::requiring(P::HOST_CACHED)), Ok(31));
+        let beyond = choose_memory_type(&many, !0, Wish::requiring(P::HOST_VISIBLE));
+        assert_eq!(beyond, Err(MemoryTypeError::NoneFits { required: P::HOST_VISIBLE }));
+    }
+
+    /// Every set of four types over two properties, every mask and wish, against a definition written the other way round.
+    #[test]
+    fn agrees_with_the_definition_on_every_small_case() {
+        let flags = |raw| PropertyFlags::from_raw(raw);
+        let mut chosen = 0u32;
+        for shape in 0..256u32 {
+            let types = types([flags(shape & 3), flags(shape >> 2 & 3), flags(shape >> 4 & 3), flags(shape >> 6 & 3)]);
+            for bits in 0..16u32 {
+                for wish_raw in 0..64u32 {
+                    let (required, preferred, avoided) = (flags(wish_raw & 3), flags(wish_raw >> 2 & 3), flags(wish_raw >> 4));
+                    let wish = Wish::requiring(required).preferring(preferred).avoiding(avoided);
+                    let Ok(index) = choose_memory_type(&types, bits, wish) else { continue };
+                    chosen += 1;
+                    let faults = |t: &MemoryType| (preferred.without(t.properties) | (avoided & t.properties)).count();
+                    let fits = |i: u32| bits >> i & 1 == 1 && types[i as usize].properties.contains(required);
+                    assert!(fits(index));
+                    for other in (0..4).filter(|i| fits(*i)) {
+                        let (mine, theirs) = (faults(&types[index as usize]), faults(&types[other as usize]));
+                        assert!(mine < theirs || (mine == theirs && index <= other));
+                    }
+                }
+            }
+        }
+        assert!(chosen > 10_000, "{chosen} cases were decided");
+    }
+}
