@@ -1,0 +1,189 @@
+//! Runs a program to its end, or to a time limit, and keeps what it said.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Tells a test binary that re-executes itself which side it is on.
+const CHILD: &str = "STEWARD_TEST_CHILD";
+
+/// A child process to be run.
+#[derive(Debug)]
+pub struct Child {
+    command: Command,
+    limit: Duration,
+}
+
+impl Child {
+    /// Runs `program`, for 60 s at most.
+    #[must_use]
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        Self { command: Command::new(program), limit: Duration::from_secs(60) }
+    }
+
+    /// Runs the one test `name` of the running test binary again, in a process of its own. In there [`Child::is_child`] holds.
+    ///
+    /// # Panics
+    /// When the running binary cannot be found.
+    #[must_use]
+    pub fn this_test(name: &str) -> Self {
+        let program = std::env::current_exe().expect("the running test binary has a path");
+        Self::new(program).args([name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, name)
+    }
+
+    /// True in the process that [`Child::this_test`] started for `name`.
+    #[must_use]
+    pub fn is_child(name: &str) -> bool {
+        std::env::var_os(CHILD).is_some_and(|value| value == name)
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(key, value);
+        self
+    }
+
+    /// Takes an environment variable away.
+    #[must_use]
+    pub fn env_remove(mut self, key: &str) -> Self {
+        self.command.env_remove(key);
+        self
+    }
+
+    /// Kills the child after `limit`.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Runs it and waits for the end.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn run(mut self) -> Finished {
+        let started = Instant::now();
+        let mut child = self
+            .command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {:?}: {error}", self.command));
+        let out = child.stdout.take().map(read);
+        let err = child.stderr.take().map(read);
+        let (status, timed_out) = loop {
+            match child.try_wait().expect("the child is ours to wait for") {
+                Some(status) => break (status, false),
+                None if started.elapsed() >= self.limit => {
+                    child.kill().expect("the child is ours to kill");
+                    break (child.wait().expect("the child is ours to wait for"), true);
+                }
+                None => thread::sleep(Duration::from_millis(2)),
+            }
+        };
+        Finished {
+            code: status.code(),
+            signal: signal(status),
+            timed_out,
+            stdout: collect(out),
+            stderr: collect(err),
+            elapsed: started.elapsed(),
+        }
+    }
+}
+
+/// How a child ended and what it said.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it (Unix only).
+    pub signal: Option<i32>,
+    /// True when the time limit ended it.
+    pub timed_out: bool,
+    /// All of standard output, invalid UTF-8 replaced.
+    pub stdout: String,
+    /// All of standard error, invalid UTF-8 replaced.
+    pub stderr: String,
+    /// From start to end.
+    pub elapsed: Duration,
+}
+
+impl Finished {
+    /// Checks the exit code.
+    ///
+    /// # Panics
+    /// When it ended in any other way; the text holds all it said.
+    #[track_caller]
+    pub fn assert_code(&self, code: i32) -> &Self {
+        assert!(!self.timed_out, "killed after {:?}\n{self}", self.elapsed);
+        assert_eq!(self.code, Some(code), "{self}");
+        self
+    }
+
+    /// Checks the signal that ended it.
+    ///
+    /// # Panics
+    /// When it ended in any other way; the text holds all it said.
+    #[track_caller]
+    pub fn assert_signal(&self, signal: i32) -> &Self {
+        assert!(!self.timed_out, "killed after {:?}\n{self}", self.elapsed);
+        assert_eq!(self.signal, Some(signal), "{self}");
+        self
+    }
+}
+
+impl std::fmt::Display for Finished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "code {:?}, signal {:?}", self.code, self.signal)?;
+        writeln!(f, "--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr)
+    }
+}
+
+/// Reads a pipe to its end on a thread of its own, so that a full pipe never stops the child.
+fn read(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        let mut chunk = [0; 8192];
+        while let Ok(len @ 1..) = pipe.read(&mut chunk) {
+            if send.send(chunk[..len].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    receive
+}
+
+/// What was read. A grandchild may hold the pipe open after the child's end, so the wait for more is bounded.
+fn collect(pipe: Option<Receiver<Vec<u8>>>) -> String {
+    let mut all = Vec::new();
+    if let Some(pipe) = pipe {
+        while let Ok(chunk) = pipe.recv_timeout(Duration::from_secs(2)) {
+            all.extend(chunk);
+        }
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn signal(_: ExitStatus) -> Option<i32> {
+    None
+}

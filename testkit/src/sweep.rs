@@ -1,0 +1,238 @@
+//! Fail the i-th request, for every i.
+//!
+//! Fault injection has its home in debug-guard, which this crate may not import: the test passes it in as two closures.
+//!
+//! ```text
+//! Sweep::new(|witness| FailingAllocator::new(witness, Fault::Never),
+//!            |host, n| host.arm(n.map_or(Fault::Never, Fault::Nth)))
+//!     .run("child", |trial| {
+//!         let root = root_over(trial.host());                                          // set-up: refused nothing
+//!         let child = trial.attempt(|| root.subtree_usage(), || root.child("c"));      // the i-th request in here fails
+//!         ..                                                                           // everything is dropped
+//!     });
+//! ```
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::fmt::Debug;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope};
+
+use crate::witness::Witness;
+
+/// More requests than any one operation should make: a sweep that goes on for longer does not end by itself.
+const MOST: u64 = 100_000;
+
+/// How refusals are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweep<M, R> {
+    make: M,
+    refuse: R,
+}
+
+/// What a sweep met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// Requests of the operation when nothing is refused.
+    pub requests: u64,
+    /// Refusals that the operation answered with an error.
+    pub failed: u64,
+    /// Refusals that the operation got over (a second try with less, an optional block).
+    pub survived: u64,
+}
+
+/// One run of the operation; at most one of its requests is refused.
+pub struct Trial<'a, H, R> {
+    host: Counted<H>,
+    witness: Witness,
+    refuse: &'a R,
+    nth: Option<u64>,
+    outcome: Cell<Option<Outcome>>,
+}
+
+#[derive(Clone, Copy)]
+struct Outcome {
+    requests: u64,
+    refused: bool,
+    failed: bool,
+}
+
+impl<H, M, R> Sweep<M, R>
+where
+    H: HostAllocator,
+    M: Fn(Witness) -> H,
+    R: Fn(&H, Option<u64>),
+{
+    /// `make` wraps the witness in an allocator that can refuse; `refuse(host, Some(n))` makes it refuse the n-th request from
+    /// now, counted from 0, and no other; `refuse(host, None)` makes it refuse nothing.
+    pub const fn new(make: M, refuse: R) -> Self {
+        Self { make, refuse }
+    }
+
+    /// Runs `body` once without refusals, then once for each request that its [`Trial::attempt`] makes, that one refused.
+    ///
+    /// # Panics
+    /// When a trial breaks law 2, or the body makes no attempt; the text says `name` and which request it was.
+    pub fn run(&self, name: &str, body: impl Fn(&Trial<'_, H, R>)) -> Swept {
+        let dry = self.trial(name, None, &body);
+        assert!(!dry.failed, "{name} fails although nothing was refused");
+        let mut swept = Swept { requests: dry.requests, failed: 0, survived: 0 };
+        for n in 0..MOST {
+            let outcome = self.trial(name, Some(n), &body);
+            if !outcome.refused {
+                // A refusal may lead to more requests than the dry run made, so the end is where none is met.
+                assert!(n >= dry.requests, "{name}: request {n} of {} was not refused", dry.requests);
+                return swept;
+            }
+            if outcome.failed {
+                swept.failed += 1;
+            } else {
+                swept.survived += 1;
+            }
+        }
+        panic!("{name} makes more than {MOST} requests");
+    }
+
+    fn trial(&self, name: &str, nth: Option<u64>, body: &impl Fn(&Trial<'_, H, R>)) -> Outcome {
+        let witness = Witness::system();
+        let host = Counted::new((self.make)(witness.clone()));
+        let trial = Trial { host, witness, refuse: &self.refuse, nth, outcome: Cell::new(None) };
+        let told = Told { name, nth };
+        body(&trial);
+        trial.witness.assert_empty(&format!("by {name}, refused request: {nth:?}"));
+        std::mem::forget(told);
+        trial.outcome.get().unwrap_or_else(|| panic!("{name} makes no attempt"))
+    }
+}
+
+impl<H, R> Trial<'_, H, R>
+where
+    H: HostAllocator,
+    R: Fn(&H, Option<u64>),
+{
+    /// The allocator to build on. It refuses nothing outside of [`attempt`](Self::attempt).
+    pub const fn host(&self) -> &Counted<H> {
+        &self.host
+    }
+
+    /// The recorder under it.
+    pub const fn witness(&self) -> &Witness {
+        &self.witness
+    }
+
+    /// Runs `operation` with this trial's refusal armed. If it fails, what `observe` sees and what the witness saw live must be
+    /// as before, and a second try, with nothing refused, must succeed. Answers with what the operation gave.
+    ///
+    /// # Panics
+    /// When one of these does not hold, when it fails although nothing was refused, and on a second attempt in one trial.
+    pub fn attempt<T, E: Debug, O: PartialEq + Debug>(
+        &self,
+        observe: impl Fn() -> O,
+        mut operation: impl FnMut() -> Result<T, E>,
+    ) -> T {
+        assert!(self.outcome.get().is_none(), "one attempt a trial");
+        let before = (observe(), self.live());
+        let (requests, refusals) = (self.host.requests(), self.host.refusals());
+        (self.refuse)(&self.host.inner, self.nth);
+        let first = operation();
+        (self.refuse)(&self.host.inner, None);
+        let outcome = Outcome {
+            requests: self.host.requests() - requests,
+            refused: self.host.refusals() > refusals,
+            failed: first.is_err(),
+        };
+        self.outcome.set(Some(outcome));
+        first.unwrap_or_else(|error| {
+            assert!(outcome.refused, "it fails although nothing was refused: {error:?}");
+            assert_eq!((observe(), self.live()), before, "the failed operation changed something");
+            operation().unwrap_or_else(|error| panic!("the next try fails: {error:?}"))
+        })
+    }
+
+    fn live(&self) -> [(u64, u64); Scope::COUNT] {
+        Scope::ALL.map(|scope| {
+            let tally = self.witness.scope(scope);
+            (tally.live_bytes, tally.live_blocks)
+        })
+    }
+}
+
+/// Says which trial it was when the body panics.
+struct Told<'a> {
+    name: &'a str,
+    nth: Option<u64>,
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        eprintln!("sweep of {}: panicked with request {:?} refused", self.name, self.nth);
+    }
+}
+
+/// Counts requests and refusals of the allocator that refuses, from outside.
+#[derive(Debug)]
+pub struct Counted<H> {
+    inner: H,
+    requests: AtomicU64,
+    refusals: AtomicU64,
+}
+
+impl<H> Counted<H> {
+    fn new(inner: H) -> Self {
+        Self { inner, requests: AtomicU64::new(0), refusals: AtomicU64::new(0) }
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests.load(SeqCst)
+    }
+
+    fn refusals(&self) -> u64 {
+        self.refusals.load(SeqCst)
+    }
+
+    fn count(&self, answer: Result<NonNull<u8>, AllocError>) -> Result<NonNull<u8>, AllocError> {
+        self.requests.fetch_add(1, SeqCst);
+        self.refusals.fetch_add(answer.is_err().into(), SeqCst);
+        answer
+    }
+}
+
+// SAFETY: every call is `inner`'s own.
+unsafe impl<H: HostAllocator> HostAllocator for Counted<H> {
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.count(self.inner.allocate(layout, scope))
+    }
+
+    fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.count(self.inner.allocate_zeroed(layout, scope))
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { self.inner.deallocate(block, layout, scope) }
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        self.count(unsafe { self.inner.grow(block, old, new, scope) })
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        self.count(unsafe { self.inner.shrink(block, old, new, scope) })
+    }
+
+    fn notify(&self, notice: Notice) {
+        self.inner.notify(notice);
+    }
+
+    fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
+        self.inner.refusal(layout, scope)
+    }
+
+    fn exact_alignment(&self) -> bool {
+        self.inner.exact_alignment()
+    }
+}
