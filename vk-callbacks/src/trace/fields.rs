@@ -1,0 +1,143 @@
+//! Lines, and the comma-separated fields of one line.
+
+#![forbid(unsafe_code)]
+
+use super::error::{TraceError, TraceFault};
+use super::event::{Caller, Pointer, Request};
+
+/// Splits a text at line feeds and counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lines<'t> {
+    rest: &'t str,
+    number: u64,
+}
+
+/// One line without its line feed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'t> {
+    pub(super) number: u64,
+    pub(super) text: &'t str,
+    /// False for the last line when no line feed follows.
+    pub(super) whole: bool,
+}
+
+impl<'t> Lines<'t> {
+    pub(super) const fn new(text: &'t str) -> Self {
+        Self { rest: text, number: 0 }
+    }
+
+    /// How many lines have been taken.
+    pub(super) const fn taken(&self) -> u64 {
+        self.number
+    }
+}
+
+impl<'t> Iterator for Lines<'t> {
+    type Item = Line<'t>;
+
+    fn next(&mut self) -> Option<Line<'t>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (text, rest, whole) = match self.rest.split_once('\n') {
+            Some((text, rest)) => (text, rest, true),
+            None => (self.rest, "", false),
+        };
+        self.rest = rest;
+        self.number = self.number.saturating_add(1);
+        // Text that went through a checkout with carriage returns reads the same.
+        Some(Line { number: self.number, text: text.strip_suffix('\r').unwrap_or(text), whole })
+    }
+}
+
+/// Takes the fields of a line from left to right.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fields<'t> {
+    line: u64,
+    rest: Option<&'t str>,
+}
+
+impl<'t> Fields<'t> {
+    pub(super) const fn new(line: Line<'t>) -> Self {
+        Self { line: line.number, rest: Some(line.text) }
+    }
+
+    pub(super) const fn error(&self, fault: TraceFault) -> TraceError {
+        TraceError { line: self.line, fault }
+    }
+
+    /// The next field, as it stands.
+    pub(super) fn word(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
+        let rest = self.rest.ok_or(self.error(TraceFault::MissingField(field)))?;
+        match rest.split_once(',') {
+            Some((word, rest)) => {
+                self.rest = Some(rest);
+                Ok(word)
+            }
+            None => {
+                self.rest = None;
+                Ok(rest)
+            }
+        }
+    }
+
+    /// All that is left, commas included: a name at the end of its line needs no escapes.
+    pub(super) fn name(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
+        self.rest.take().ok_or(self.error(TraceFault::MissingField(field)))
+    }
+
+    pub(super) fn number(&mut self, field: &'static str) -> Result<u64, TraceError> {
+        let word = self.word(field)?;
+        digits(word).ok_or(self.error(TraceFault::BadNumber(field)))
+    }
+
+    /// A number of the C kind: a scope, a type, a `VkResult`.
+    pub(super) fn signed(&mut self, field: &'static str) -> Result<i32, TraceError> {
+        let word = self.word(field)?;
+        let (negative, word) = word.strip_prefix('-').map_or((false, word), |word| (true, word));
+        let magnitude = digits(word).and_then(|n| i64::try_from(n).ok());
+        let signed = magnitude.map(|n| if negative { n.saturating_neg() } else { n });
+        signed.and_then(|n| i32::try_from(n).ok()).ok_or(self.error(TraceFault::BadNumber(field)))
+    }
+
+    pub(super) fn pointer(&mut self, field: &'static str) -> Result<Pointer, TraceError> {
+        let word = self.word(field)?;
+        let pointer = match word.strip_prefix('?') {
+            Some(unknown) => digits(unknown).map(Pointer::Unknown),
+            None => digits(word).map(block),
+        };
+        pointer.ok_or(self.error(TraceFault::BadNumber(field)))
+    }
+
+    pub(super) fn caller(&mut self) -> Result<Caller, TraceError> {
+        Ok(Caller { thread: self.number("thread")?, owner: self.number("owner")? })
+    }
+
+    pub(super) fn request(&mut self) -> Result<Request, TraceError> {
+        Ok(Request { size: self.number("size")?, align: self.number("align")?, scope: self.signed("scope")? })
+    }
+
+    /// Checks that nothing is left.
+    pub(super) fn end(&self) -> Result<(), TraceError> {
+        match self.rest {
+            None => Ok(()),
+            Some(_) => Err(self.error(TraceFault::ExtraField)),
+        }
+    }
+}
+
+/// The pointer behind a plain number.
+pub(super) const fn block(id: u64) -> Pointer {
+    match id {
+        0 => Pointer::Null,
+        id => Pointer::Block(id),
+    }
+}
+
+/// Decimal digits and nothing else: `str::parse` would take a sign.
+fn digits(word: &str) -> Option<u64> {
+    if word.is_empty() || !word.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    word.parse().ok()
+}

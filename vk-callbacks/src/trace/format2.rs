@@ -1,0 +1,62 @@
+//! Lines of format 2: an operation letter, then the fields that the table in `TRACE-FORMAT.md` gives it.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::NoticeEvent;
+
+use super::error::{TraceError, TraceFault};
+use super::event::{Caller, TraceEvent};
+use super::fields::{Fields, Line};
+
+/// How the first line of a trace begins; the version follows.
+pub(super) const HEADER: &str = "# steward host trace ";
+/// The version that is read and written.
+pub(super) const VERSION: &str = "2";
+
+/// What a line is.
+pub(super) enum Parsed<'t> {
+    TraceEvent(TraceEvent<'t>),
+    /// The end marker, and how many lines it counts before itself.
+    End(u64),
+}
+
+pub(super) fn parse(line: Line<'_>) -> Result<Parsed<'_>, TraceError> {
+    let mut fields = Fields::new(line);
+    let op = fields.word("op")?;
+    let event = match op {
+        "a" => TraceEvent::Allocate { by: fields.caller()?, block: fields.pointer("block")?, asked: fields.request()? },
+        "b" => TraceEvent::ReallocateBegin { by: fields.caller()?, old: fields.pointer("old")? },
+        "r" => TraceEvent::Reallocate {
+            by: fields.caller()?,
+            old: fields.pointer("old")?,
+            new: fields.pointer("new")?,
+            asked: fields.request()?,
+        },
+        "f" => TraceEvent::Free { by: fields.caller()?, block: fields.pointer("block")? },
+        "i" => notice(&mut fields, NoticeEvent::Allocated)?,
+        "j" => notice(&mut fields, NoticeEvent::Freed)?,
+        "e" => TraceEvent::Enter { by: fields.caller()?, command: fields.name("command")? },
+        "l" => TraceEvent::Leave { by: Caller { thread: fields.number("thread")?, owner: 0 }, result: fields.signed("result")? },
+        "o" => TraceEvent::Owner { owner: fields.number("owner")?, parent: fields.number("parent")?, kind: fields.name("kind")? },
+        "p" => TraceEvent::Phase { name: fields.name("phase")? },
+        "x" => TraceEvent::Lost { events: fields.number("events")? },
+        "z" => {
+            let lines = fields.number("lines")?;
+            fields.end()?;
+            return Ok(Parsed::End(lines));
+        }
+        _ => return Err(fields.error(TraceFault::UnknownOperation)),
+    };
+    fields.end()?;
+    Ok(Parsed::TraceEvent(event))
+}
+
+fn notice<'t>(fields: &mut Fields<'t>, event: NoticeEvent) -> Result<TraceEvent<'t>, TraceError> {
+    Ok(TraceEvent::Notice {
+        by: fields.caller()?,
+        event,
+        size: fields.number("size")?,
+        kind: fields.signed("type")?,
+        scope: fields.signed("scope")?,
+    })
+}

@@ -1,0 +1,164 @@
+//! The borrowing line parser of both formats. Takes no memory.
+
+#![forbid(unsafe_code)]
+
+use core::iter::FusedIterator;
+
+use super::error::{TraceError, TraceFault};
+use super::event::TraceEvent;
+use super::fields::{Line, Lines};
+use super::format::{Capabilities, TraceFormat};
+use super::{format1, format2};
+
+/// Reads a trace: an iterator of events, each with the number of its line (from 1).
+///
+/// Only the form is checked, not the sense: that a block is freed twice is for [`Replay`](crate::Replay) to find. After an
+/// error the iterator ends. No input makes it panic.
+///
+/// ```
+/// use vk_callbacks::{TraceEvent, TraceFormat, Pointer, TraceReader};
+///
+/// let trace = "# steward host trace 2\n# driver: example\nf,1,0,?1\nz,3\n";
+/// let mut reader = TraceReader::new(trace)?;
+/// assert_eq!((reader.format(), reader.driver()), (TraceFormat::Two, "example"));
+/// let (line, event) = reader.next().ok_or("an event")??;
+/// assert!(matches!((line, event), (3, TraceEvent::Free { block: Pointer::Unknown(1), .. })));
+/// assert!(reader.next().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TraceReader<'t> {
+    lines: Lines<'t>,
+    format: TraceFormat,
+    driver: &'t str,
+    /// TraceFormat 1 has the phase on each line: the last one seen.
+    phase: Option<&'t str>,
+    /// The event of a line whose phase was answered first.
+    pending: Option<(u64, TraceEvent<'t>)>,
+    over: bool,
+}
+
+impl<'t> TraceReader<'t> {
+    /// Looks at the header.
+    ///
+    /// # Errors
+    /// The first line is the header of neither format, or of a version to come.
+    pub fn new(text: &'t str) -> Result<Self, TraceError> {
+        let mut lines = Lines::new(text);
+        let head = lines.next().unwrap_or(Line { number: 1, text: "", whole: false });
+        let error = |fault| Err(TraceError { line: 1, fault });
+        let format = match head.text.strip_prefix(format2::HEADER) {
+            Some(format2::VERSION) => TraceFormat::Two,
+            Some(_) => return error(TraceFault::UnknownVersion),
+            None if head.text.starts_with(format1::HEADER) => TraceFormat::One,
+            None => return error(TraceFault::NotATrace),
+        };
+        if !head.whole {
+            return error(TraceFault::CutOff);
+        }
+        let driver = match format {
+            TraceFormat::One => head.text.split_once("driver: ").map_or("", |(_, name)| name),
+            TraceFormat::Two => lines
+                .map_while(|line| line.text.strip_prefix("# "))
+                .find_map(|header| header.strip_prefix("driver: "))
+                .unwrap_or(""),
+        };
+        Ok(Self { lines, format, driver, phase: None, pending: None, over: false })
+    }
+
+    /// As [`TraceReader::new`], for bytes that may not be text.
+    ///
+    /// # Errors
+    /// As there; and [`TraceFault::NotText`], with the line.
+    pub fn from_bytes(bytes: &'t [u8]) -> Result<Self, TraceError> {
+        match core::str::from_utf8(bytes) {
+            Ok(text) => Self::new(text),
+            Err(error) => {
+                let before = bytes.iter().take(error.valid_up_to());
+                let feeds = before.filter(|byte| **byte == b'\n').count() as u64;
+                Err(TraceError { line: feeds.saturating_add(1), fault: TraceFault::NotText })
+            }
+        }
+    }
+
+    /// The format of the trace.
+    #[must_use]
+    pub const fn format(&self) -> TraceFormat {
+        self.format
+    }
+
+    /// What the trace can be judged by.
+    #[must_use]
+    pub const fn capabilities(&self) -> Capabilities {
+        self.format.capabilities()
+    }
+
+    /// The driver's name from the header; empty where there is none.
+    #[must_use]
+    pub const fn driver(&self) -> &'t str {
+        self.driver
+    }
+
+    /// The next line that is no comment; `None` where the text ends.
+    fn line(&mut self) -> Result<Option<Line<'t>>, TraceError> {
+        loop {
+            let Some(line) = self.lines.next() else { return Ok(None) };
+            // A marker that lost only its line feed still counts every line before it.
+            let marker = self.format == TraceFormat::Two && line.text.starts_with("z,");
+            if !line.whole && !marker {
+                return Err(TraceError { line: line.number, fault: TraceFault::CutOff });
+            }
+            if !line.text.starts_with('#') {
+                return Ok(Some(line));
+            }
+        }
+    }
+
+    fn next1(&mut self) -> Result<Option<(u64, TraceEvent<'t>)>, TraceError> {
+        if let Some(event) = self.pending.take() {
+            return Ok(Some(event));
+        }
+        let Some(line) = self.line()? else { return Ok(None) };
+        let (event, phase) = format1::event(line)?;
+        if self.phase == Some(phase) {
+            return Ok(Some((line.number, event)));
+        }
+        self.phase = Some(phase);
+        self.pending = Some((line.number, event));
+        Ok(Some((line.number, TraceEvent::Phase { name: phase })))
+    }
+
+    fn next2(&mut self) -> Result<Option<(u64, TraceEvent<'t>)>, TraceError> {
+        let Some(line) = self.line()? else {
+            return Err(TraceError { line: self.lines.taken().saturating_add(1), fault: TraceFault::NoEnd });
+        };
+        match format2::parse(line)? {
+            format2::Parsed::TraceEvent(event) => Ok(Some((line.number, event))),
+            format2::Parsed::End(said) if said.checked_add(1) != Some(line.number) => {
+                Err(TraceError { line: line.number, fault: TraceFault::WrongCount { said } })
+            }
+            format2::Parsed::End(_) => match self.lines.next() {
+                Some(behind) => Err(TraceError { line: behind.number, fault: TraceFault::BehindEnd }),
+                None => Ok(None),
+            },
+        }
+    }
+}
+
+impl<'t> Iterator for TraceReader<'t> {
+    type Item = Result<(u64, TraceEvent<'t>), TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let next = match self.format {
+            TraceFormat::One => self.next1(),
+            TraceFormat::Two => self.next2(),
+        };
+        self.over = !matches!(next, Ok(Some(_)));
+        next.transpose()
+    }
+}
+
+impl FusedIterator for TraceReader<'_> {}
