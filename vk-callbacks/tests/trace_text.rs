@@ -18,7 +18,9 @@ impl Owned {
         match self {
             Self::Named(0, owner, parent, kind) => TraceEvent::Owner { owner: *owner, parent: *parent, kind },
             Self::Named(1, _, _, name) => TraceEvent::Phase { name },
-            Self::Named(_, thread, owner, command) => TraceEvent::Enter { by: Caller { thread: *thread, owner: *owner }, command },
+            Self::Named(_, thread, owner, command) => {
+                TraceEvent::Enter { by: Caller { thread: *thread, owner: *owner }, command }
+            }
             Self::Plain(event) => *event,
         }
     }
@@ -38,8 +40,12 @@ fn event() -> impl Strategy<Value = Owned> {
             .prop_map(|(thread, result)| Owned::Plain(TraceEvent::Leave { by: Caller { thread, owner: 0 }, result })),
         (by(), pointer(), asked()).prop_map(|(by, block, asked)| Owned::Plain(TraceEvent::Allocate { by, block, asked })),
         (by(), pointer()).prop_map(|(by, old)| Owned::Plain(TraceEvent::ReallocateBegin { by, old })),
-        (by(), pointer(), pointer(), asked())
-            .prop_map(|(by, old, new, asked)| Owned::Plain(TraceEvent::Reallocate { by, old, new, asked })),
+        (by(), pointer(), pointer(), asked()).prop_map(|(by, old, new, asked)| Owned::Plain(TraceEvent::Reallocate {
+            by,
+            old,
+            new,
+            asked
+        })),
         (by(), pointer()).prop_map(|(by, block)| Owned::Plain(TraceEvent::Free { by, block })),
         (by(), side, any::<u64>(), any::<i32>(), any::<i32>())
             .prop_map(|(by, event, size, kind, scope)| Owned::Plain(TraceEvent::Notice { by, event, size, kind, scope })),
