@@ -19,6 +19,7 @@
 //! ```
 
 mod child;
+pub mod programs;
 mod public_api;
 mod require;
 mod rng;

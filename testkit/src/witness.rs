@@ -145,9 +145,8 @@ impl<A: HostAllocator> Witness<A> {
         answer
     }
 
-    /// # Safety
-    /// As [`HostAllocator::grow`] or [`HostAllocator::shrink`], whichever `answer` calls.
-    unsafe fn resize(
+    /// `call` is the `grow` or `shrink` of `inner` for this very block.
+    fn resize(
         &self,
         block: NonNull<u8>,
         (old, new): (Layout, Layout),
@@ -208,8 +207,10 @@ unsafe impl<A: HostAllocator> HostAllocator for Witness<A> {
         if old.size() == 0 {
             return self.take(new, scope, false);
         }
-        // SAFETY: the caller's promise, which the record confirms before `inner` is called.
-        unsafe { self.resize(block, (old, new), scope, |inner| inner.grow(block, old, new, scope)) }
+        self.resize(block, (old, new), scope, |inner| {
+            // SAFETY: the caller's promise, which the record has confirmed.
+            unsafe { inner.grow(block, old, new, scope) }
+        })
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
@@ -219,8 +220,10 @@ unsafe impl<A: HostAllocator> HostAllocator for Witness<A> {
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
-        // SAFETY: the caller's promise, which the record confirms before `inner` is called.
-        unsafe { self.resize(block, (old, new), scope, |inner| inner.shrink(block, old, new, scope)) }
+        self.resize(block, (old, new), scope, |inner| {
+            // SAFETY: the caller's promise, which the record has confirmed.
+            unsafe { inner.shrink(block, old, new, scope) }
+        })
     }
 
     fn notify(&self, notice: Notice) {

@@ -1,0 +1,51 @@
+//! Runs committed seeds and fresh random programs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::programs::Ran;
+use crate::rng::Rng;
+
+/// Runs `program` on every file under `testkit/seeds/<target>/`, then on `random` programs of up to 512 random bytes, and
+/// checks that the random ones were worth it.
+///
+/// # Panics
+/// When a program panics, after printing which; when there is no seed; when fewer than half of the operations took effect.
+pub fn replay(target: &str, random: u64, program: impl Fn(&[u8]) -> Ran) -> Ran {
+    let seeds = seeds(target);
+    assert!(!seeds.is_empty(), "no seeds for {target}");
+    for path in seeds {
+        let told = Told(path.display().to_string());
+        let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        program(&bytes);
+        std::mem::forget(told);
+    }
+    let mut all = Ran::default();
+    for number in 0..random {
+        let told = Told(format!("random program {number} of {target}"));
+        let mut rng = Rng::new(number);
+        let len = 16 + rng.below(497) as usize;
+        all.add(program(&rng.bytes(len)));
+        std::mem::forget(told);
+    }
+    println!("{target}: {random} random programs, {all:?}");
+    all.assert_meaningful();
+    all
+}
+
+fn seeds(target: &str) -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    let entries = fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    let mut files: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    files.sort();
+    files
+}
+
+/// Says which program it was when one panics.
+struct Told(String);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        eprintln!("failed: {}", self.0);
+    }
+}
