@@ -1,0 +1,60 @@
+//! A bridge over any allocator, without an account: the caller keeps it in its place.
+
+use core::marker::PhantomPinned;
+use core::pin::Pin;
+
+use alloc_core::HostAllocator;
+
+use super::entry::callbacks_of;
+use super::notes::Notes;
+use super::seal;
+use super::state::State;
+use crate::command::OwnerId;
+use crate::raw::RawCallbacks;
+
+/// Any [`HostAllocator`] as `VkAllocationCallbacks`, for those who keep their own count of what is live.
+///
+/// [`Bridge`](crate::Bridge) is the one to use otherwise: it knows when it may be closed. Callable from any thread, without locks.
+///
+/// ```
+/// use std::pin::pin;
+/// use vk_callbacks::BareBridge;
+/// let bridge = pin!(BareBridge::new(alloc_core::FromGlobalAlloc(std::alloc::System)));
+/// let callbacks = bridge.as_ref().raw(); // to a C API as pAllocator; `bridge` outlives all that is made with it
+/// assert!(callbacks.pfn_allocation.is_some());
+/// ```
+pub struct BareBridge<A> {
+    state: State<A>,
+    _pinned: PhantomPinned,
+}
+
+impl<A: HostAllocator + Sync> BareBridge<A> {
+    /// A bridge over `backing`.
+    pub fn new(backing: A) -> Self {
+        let seal = seal::fresh((&raw const backing).addr());
+        Self { state: State::new(backing, seal), _pinned: PhantomPinned }
+    }
+
+    /// The C struct. Its functions may be called while `self` is where it is; calling them later is undefined.
+    #[must_use]
+    pub fn raw(self: Pin<&Self>) -> RawCallbacks {
+        callbacks_of(&raw const self.get_ref().state)
+    }
+
+    /// What this bridge is called in [`Owners`](crate::Owners) and in the header of its blocks.
+    #[must_use]
+    pub fn owner(&self) -> OwnerId {
+        seal::id_of(self.state.seal)
+    }
+
+    /// Rare things it saw so far.
+    #[must_use]
+    pub fn notes(&self) -> Notes {
+        self.state.notes.read()
+    }
+
+    /// The allocator behind.
+    pub const fn backing(&self) -> &A {
+        &self.state.backing
+    }
+}

@@ -1,0 +1,106 @@
+//! The five C functions. `pUserData` is the address of the state: no lookup, no registry.
+
+use core::ffi::c_void;
+
+use alloc_core::{HostAllocator, Notice, NoticeEvent, NoticeKind};
+
+use super::state::{State, scope_from};
+use crate::fence::fenced;
+use crate::raw::{INTERNAL_EXECUTABLE, RawCallbacks, RawInternalType, RawScope};
+use crate::thread;
+
+/// The callbacks of the state at `state`, valid while it stays there.
+pub(crate) fn callbacks_of<A: HostAllocator + Sync>(state: *const State<A>) -> RawCallbacks {
+    RawCallbacks {
+        p_user_data: state.cast_mut().cast(),
+        pfn_allocation: Some(allocation::<A>),
+        pfn_reallocation: Some(reallocation::<A>),
+        pfn_free: Some(free::<A>),
+        pfn_internal_allocation: Some(internal_allocation::<A>),
+        pfn_internal_free: Some(internal_free::<A>),
+    }
+}
+
+/// # Safety
+/// `ud` is the address of a live `State<A>`, as in all functions here: what [`callbacks_of`] put beside them.
+unsafe extern "system" fn allocation<A: HostAllocator + Sync>(
+    ud: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+) -> *mut c_void {
+    // SAFETY: the caller's promise; the state is only ever shared.
+    let state = unsafe { &*ud.cast::<State<A>>() };
+    let _inside = thread::enter_callback();
+    state.allocate(size, align, scope).cast()
+}
+
+/// # Safety
+/// As [`allocation`]; `original` is NULL or came from these functions (or at least the 16 bytes before it can be read).
+unsafe extern "system" fn reallocation<A: HostAllocator + Sync>(
+    ud: *mut c_void,
+    original: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    let state = unsafe { &*ud.cast::<State<A>>() };
+    let _inside = thread::enter_callback();
+    // SAFETY: the caller's promise.
+    unsafe { state.reallocate(original.cast(), size, align, scope) }.cast()
+}
+
+/// # Safety
+/// As [`reallocation`], with `memory` for `original`.
+unsafe extern "system" fn free<A: HostAllocator + Sync>(ud: *mut c_void, memory: *mut c_void) {
+    // SAFETY: the caller's promise.
+    let state = unsafe { &*ud.cast::<State<A>>() };
+    let _inside = thread::enter_callback();
+    // SAFETY: the caller's promise.
+    unsafe { state.free(memory.cast()) }
+}
+
+/// # Safety
+/// As [`allocation`].
+unsafe extern "system" fn internal_allocation<A: HostAllocator + Sync>(
+    ud: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
+    // SAFETY: the caller's promise.
+    let state = unsafe { &*ud.cast::<State<A>>() };
+    let _inside = thread::enter_callback();
+    notified(state, NoticeEvent::Allocated, size, kind, scope);
+}
+
+/// # Safety
+/// As [`allocation`].
+unsafe extern "system" fn internal_free<A: HostAllocator + Sync>(
+    ud: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
+    // SAFETY: the caller's promise.
+    let state = unsafe { &*ud.cast::<State<A>>() };
+    let _inside = thread::enter_callback();
+    notified(state, NoticeEvent::Freed, size, kind, scope);
+}
+
+#[cold]
+fn notified<A: HostAllocator + Sync>(state: &State<A>, event: NoticeEvent, bytes: usize, kind: RawInternalType, scope: RawScope) {
+    let (INTERNAL_EXECUTABLE, Some(scope)) = (kind, scope_from(scope)) else {
+        state.notes.bad_notifications.one_more();
+        return;
+    };
+    match event {
+        NoticeEvent::Allocated => state.notes.internal_allocation(scope, bytes),
+        NoticeEvent::Freed => state.notes.internal_free(scope, bytes),
+    }
+    let notice = Notice { event, kind: NoticeKind::Executable, bytes, scope };
+    if fenced(|| state.backing.notify(notice)).is_err() {
+        state.notes.panics.one_more();
+    }
+}

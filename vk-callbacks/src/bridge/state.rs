@@ -1,0 +1,305 @@
+//! What `pUserData` points at, and the three operations on it.
+//!
+//! No counter, no lock: the account behind (a context) counts, and the header in front of each block tells the rest.
+
+use core::ptr::{self, NonNull};
+
+use alloc_core::{HostAllocator, Scope};
+
+use super::notes::NoteCells;
+use crate::command::note_null_answer;
+use crate::fence::{Panicked, fenced};
+use crate::header::{Mark, Mode, Plan, Refusal, SMALL_ALIGN, Seal, Word0};
+use crate::raw::RawScope;
+use crate::realloc_rules::{Action, Block, Noted, Original, decide};
+
+/// One bridge's state over the allocator `A`. Never moved while callbacks may come.
+pub(crate) struct State<A> {
+    pub(crate) backing: A,
+    pub(crate) seal: Seal,
+    mode: Mode,
+    pub(crate) notes: NoteCells,
+}
+
+impl<A: HostAllocator + Sync> State<A> {
+    pub(crate) fn new(backing: A, seal: Seal) -> Self {
+        let mode = if backing.exact_alignment() { Mode::Exact } else { Mode::Own };
+        Self { backing, seal, mode, notes: NoteCells::default() }
+    }
+
+    /// `pfnAllocation`. NULL when refused.
+    #[inline]
+    pub(crate) fn allocate(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
+        let Some(scope) = scope_from(scope) else { return self.refuse(Refusal::BadScope) };
+        if align > SMALL_ALIGN {
+            return self.allocate_aligned(size, align, scope);
+        }
+        self.take(size, align, scope)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_aligned(&self, size: usize, align: usize, scope: Scope) -> *mut u8 {
+        self.take(size, align, scope)
+    }
+
+    #[inline]
+    fn take(&self, size: usize, align: usize, scope: Scope) -> *mut u8 {
+        let plan = match Plan::new(size, align, self.mode) {
+            Ok(plan) => plan,
+            Err(refusal) => return self.refuse(refusal),
+        };
+        match fenced(|| self.backing.allocate(plan.layout, scope)) {
+            Ok(Ok(base)) => {
+                let pad = plan.pad_at(base.addr().get());
+                // SAFETY: `base` was just given with `plan.layout`.
+                unsafe { self.place(base, pad, Block { size, align, scope }, &plan) }
+            }
+            Ok(Err(_)) => self.backing_refused(),
+            Err(Panicked) => self.panicked(),
+        }
+    }
+
+    /// `pfnReallocation`: [`decide`] says what, this does it.
+    ///
+    /// # Safety
+    /// `payload` is NULL, or the 16 bytes before it can be read; if it is a live block of this bridge, nobody else uses it.
+    #[inline(never)]
+    pub(crate) unsafe fn reallocate(&self, payload: *mut u8, size: usize, align: usize, scope: RawScope) -> *mut u8 {
+        let original = match NonNull::new(payload) {
+            None => Original::Null,
+            // SAFETY: forwarded from this function's contract.
+            Some(payload) => match unsafe { self.read(payload) } {
+                Some((word0, scope)) => Original::Ours(Block { size: word0.size(), align: word0.align(), scope }),
+                None => Original::NotOurs,
+            },
+        };
+        match decide(original, size, align, scope, self.mode) {
+            Action::Nothing => ptr::null_mut(),
+            Action::Allocate => self.allocate(size, align, scope),
+            Action::Free => {
+                // SAFETY: forwarded; the header was just found to be that of a live block.
+                unsafe { self.free(payload) };
+                ptr::null_mut()
+            }
+            Action::Refuse(refusal) => self.refuse(refusal),
+            // SAFETY: forwarded.
+            Action::RefuseNotOurs => unsafe { self.not_ours(payload) },
+            Action::Resize { old, new, size, noted } => {
+                self.note(noted);
+                // SAFETY: `payload` is a live block of this bridge whose header says `old`; see `Original::Ours`.
+                unsafe { self.resize(payload, &old, &new, size) }
+            }
+        }
+    }
+
+    /// `pfnFree`.
+    ///
+    /// # Safety
+    /// As [`reallocate`](Self::reallocate).
+    #[inline]
+    pub(crate) unsafe fn free(&self, payload: *mut u8) {
+        let Some(live) = NonNull::new(payload) else { return };
+        // SAFETY: forwarded.
+        let Some((word0, scope)) = (unsafe { self.read(live) }) else {
+            // SAFETY: forwarded.
+            unsafe { self.not_ours(payload) };
+            return;
+        };
+        if word0.align() > SMALL_ALIGN {
+            // SAFETY: forwarded; the header is that of a live block.
+            unsafe { self.give_back_aligned(live, word0, scope) }
+        } else {
+            // SAFETY: as above.
+            unsafe { self.give_back(live, word0, scope) }
+        }
+    }
+
+    /// # Safety
+    /// As [`give_back`](Self::give_back).
+    #[cold]
+    #[inline(never)]
+    unsafe fn give_back_aligned(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { self.give_back(payload, word0, scope) }
+    }
+
+    /// # Safety
+    /// `payload` is a live block of this bridge, `word0` and `scope` its header.
+    #[inline]
+    unsafe fn give_back(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
+        // The plan was good when the block was made; the header is intact, so it is now.
+        let Ok(plan) = Plan::new(word0.size(), word0.align(), self.mode) else { return };
+        // SAFETY: the header of a live block is writable.
+        unsafe { write_word1(payload, self.seal.freed(payload.addr().get(), word0)) };
+        // SAFETY: `place` put the payload this far behind the block's start.
+        let base = unsafe { payload.sub(word0.pad(&plan)) };
+        // SAFETY: `base` was given by this backing with this layout and scope and is live; it goes out of use here.
+        if fenced(|| unsafe { self.backing.deallocate(base, plan.layout, scope) }).is_err() {
+            self.notes.panics.one_more();
+        }
+    }
+
+    /// # Safety
+    /// `payload` is a live block of this bridge, made as `old`; `new` is the plan of `size` with the same alignment.
+    unsafe fn resize(&self, payload: *mut u8, old: &Plan, new: &Plan, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise: a live block, so not NULL and with a header.
+        let Some((payload, (word0, scope))) = NonNull::new(payload).and_then(|p| Some((p, unsafe { self.read(p) }?))) else {
+            return ptr::null_mut();
+        };
+        if old.layout == new.layout {
+            return payload.as_ptr();
+        }
+        let address = payload.addr().get();
+        let old_pad = word0.pad(old);
+        // SAFETY: `place` put the payload this far behind the block's start.
+        let base = unsafe { payload.sub(old_pad) };
+        // If the block moves, what it leaves behind must not look live.
+        // SAFETY: the header of a live block is writable.
+        unsafe { write_word1(payload, self.seal.freed(address, word0)) };
+        let answer = fenced(|| {
+            if new.layout.size() >= old.layout.size() {
+                // SAFETY: `base` is live in this backing with `old.layout` and `scope`; the new size is not smaller.
+                unsafe { self.backing.grow(base, old.layout, new.layout, scope) }
+            } else {
+                // SAFETY: as above; the new size is smaller.
+                unsafe { self.backing.shrink(base, old.layout, new.layout, scope) }
+            }
+        });
+        if let Ok(Ok(moved)) = answer {
+            let pad = new.pad_at(moved.addr().get());
+            let kept = word0.size().min(size);
+            if pad != old_pad {
+                // SAFETY: the payload was kept at `old_pad`: `old_pad + kept` is at most align + kept, which both layouts hold.
+                let from = unsafe { moved.add(old_pad) };
+                // SAFETY: `pad + size` fits `new.layout`, see `Plan`.
+                let to = unsafe { moved.add(pad) };
+                // SAFETY: both ranges lie within the block; they may overlap, so this is a memmove.
+                unsafe { ptr::copy(from.as_ptr(), to.as_ptr(), kept) };
+            }
+            // SAFETY: `moved` was just given with `new.layout`, and `pad` is the plan's for it.
+            return unsafe { self.place(moved, pad, Block { size, align: word0.align(), scope }, new) };
+        }
+        // SAFETY: a refused grow or shrink left the block as it was.
+        unsafe { write_word1(payload, self.seal.live(address, word0)) };
+        match answer {
+            Ok(_) => self.backing_refused(),
+            Err(Panicked) => self.panicked(),
+        }
+    }
+
+    /// Writes the header and answers with the payload.
+    ///
+    /// # Safety
+    /// `base` is a live block of `plan.layout`, `pad` is `plan.pad_at` of it.
+    #[inline]
+    unsafe fn place(&self, base: NonNull<u8>, pad: usize, block: Block, plan: &Plan) -> *mut u8 {
+        let word0 = Word0::new(block.size, block.align, block.scope, plan, pad);
+        // SAFETY: `pad` is at most the layout's size.
+        let payload = unsafe { base.add(pad) };
+        // SAFETY: `pad >= 16`, so the header lies within the block.
+        let first = unsafe { payload.sub(16) };
+        // SAFETY: the base is aligned to 8 or more and the pad a multiple of 8: the place is aligned, and it is ours.
+        unsafe { first.cast::<u64>().write(word0.0) };
+        // SAFETY: as above, with the header of the same block.
+        unsafe { write_word1(payload, self.seal.live(payload.addr().get(), word0)) };
+        payload.as_ptr()
+    }
+
+    /// The header before `payload`, if it is that of a live block of this bridge.
+    ///
+    /// # Safety
+    /// The 16 bytes before `payload` can be read.
+    #[inline]
+    unsafe fn read(&self, payload: NonNull<u8>) -> Option<(Word0, Scope)> {
+        // SAFETY: the caller's promise.
+        let (word0, word1) = unsafe { read_words(payload) };
+        if word1 != self.seal.live(payload.addr().get(), word0) {
+            return None;
+        }
+        Some((word0, word0.scope()?))
+    }
+
+    /// Notes whose fault a pointer is that is not a live block. Nothing is freed.
+    ///
+    /// # Safety
+    /// As [`read`](Self::read).
+    #[cold]
+    unsafe fn not_ours(&self, payload: *mut u8) -> *mut u8 {
+        let mark = match NonNull::new(payload) {
+            // SAFETY: forwarded.
+            Some(payload) => match unsafe { read_words(payload) } {
+                (word0, word1) => self.seal.judge(payload.addr().get(), word0, word1),
+            },
+            None => Mark::Unknown,
+        };
+        match mark {
+            Mark::Freed => self.notes.freed_pointers.one_more(),
+            Mark::Live | Mark::Unknown => self.notes.unknown_pointers.one_more(),
+        }
+        ptr::null_mut()
+    }
+
+    #[cold]
+    fn refuse(&self, refusal: Refusal) -> *mut u8 {
+        match refusal {
+            Refusal::TooLarge => self.notes.too_large.one_more(),
+            Refusal::BadAlignment => self.notes.bad_alignments.one_more(),
+            Refusal::BadScope => self.notes.bad_scopes.one_more(),
+        }
+        note_null_answer();
+        ptr::null_mut()
+    }
+
+    #[cold]
+    fn backing_refused(&self) -> *mut u8 {
+        self.notes.backing_refusals.one_more();
+        note_null_answer();
+        ptr::null_mut()
+    }
+
+    #[cold]
+    fn panicked(&self) -> *mut u8 {
+        self.notes.panics.one_more();
+        note_null_answer();
+        ptr::null_mut()
+    }
+
+    fn note(&self, noted: Noted) {
+        if noted.alignment {
+            self.notes.alignment_changes.one_more();
+        }
+        if noted.scope {
+            self.notes.scope_changes.one_more();
+        }
+    }
+}
+
+/// The five scopes Vulkan knows.
+#[inline]
+pub(crate) fn scope_from(raw: RawScope) -> Option<Scope> {
+    Scope::from_raw(raw.cast_unsigned())
+}
+
+/// # Safety
+/// The 16 bytes before `payload` can be read.
+#[inline]
+unsafe fn read_words(payload: NonNull<u8>) -> (Word0, u64) {
+    // Addressed without claiming that both lie in one allocation, and read unaligned: the pointer may be anybody's.
+    let first = payload.as_ptr().wrapping_sub(16).cast::<u64>();
+    // SAFETY: the caller's promise.
+    let word0 = unsafe { first.read_unaligned() };
+    // SAFETY: the caller's promise.
+    let word1 = unsafe { first.wrapping_add(1).read_unaligned() };
+    (Word0(word0), word1)
+}
+
+/// # Safety
+/// `payload` lies 8 or more bytes behind the start of a writable block and is aligned to 8.
+#[inline]
+unsafe fn write_word1(payload: NonNull<u8>, word1: u64) {
+    // SAFETY: the caller's promise.
+    let second = unsafe { payload.sub(8) };
+    // SAFETY: as above.
+    unsafe { second.cast::<u64>().write(word1) };
+}

@@ -1,0 +1,187 @@
+//! Brackets: which Vulkan command a thread is executing while callbacks arrive.
+//!
+//! Vulkan specification, *Host Memory*: callbacks come only during a command and on the thread that called it, so a bracket
+//! around the call says whose request a callback is (rows V22, V23, V28 to V34 are judged by it).
+
+use core::cell::Cell;
+use core::marker::PhantomData;
+use core::num::NonZeroU32;
+
+use crate::thread;
+
+/// A Vulkan command about to be called: its name, whose callbacks it may reach, and how much of the program is bracketed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use vk_callbacks::{Command, Coverage, Owners};
+/// let answer = Command::new("vkCreateBuffer", Owners::default(), Coverage::Partial).run(|frame| {
+///     assert_eq!(vk_callbacks::current_command().map(|c| c.serial), Some(frame.info().serial));
+///     42 // the driver's function would be called here
+/// });
+/// assert_eq!(answer, 42);
+/// assert!(vk_callbacks::current_command().is_none());
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    name: &'static str,
+    owners: Owners,
+    coverage: Coverage,
+}
+
+impl Command {
+    /// `name` is the specification's (`vkCreateBuffer`).
+    #[must_use]
+    pub const fn new(name: &'static str, owners: Owners, coverage: Coverage) -> Self {
+        Self { name, owners, coverage }
+    }
+
+    /// Runs `body` as this command. Brackets nest (a layer calls the driver); nothing is allocated.
+    ///
+    /// A closure and no guard: the frame lies on this function's stack, and a guard could be forgotten and leave the thread
+    /// pointing at a frame that is gone. Without the feature `std` the body runs unbracketed ([`brackets_available`]).
+    pub fn run<R>(self, body: impl FnOnce(&Frame) -> R) -> R {
+        let above = thread::top();
+        // SAFETY: a non-null top is the frame of a `run` further up this thread's stack, which ends after this one.
+        let depth = unsafe { above.as_ref() }.map_or(1, |frame| frame.info.depth.saturating_add(1));
+        let frame = Frame {
+            info: CommandInfo {
+                name: self.name,
+                serial: thread::next_serial(),
+                depth,
+                thread: thread::thread_number(),
+                owners: self.owners,
+                coverage: self.coverage,
+                entered_in_callback: thread::in_callback(),
+            },
+            null_answers: Cell::new(0),
+            this_thread: PhantomData,
+        };
+        let _leave = Leave { above: thread::swap_top(&raw const frame) };
+        body(&frame)
+    }
+}
+
+/// Whose callbacks a command may reach, most specific first. What a bridge is called: [`Bridge::owner`](crate::Bridge::owner).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owners {
+    /// The object's own, its pool's or its cache's.
+    pub object: Option<OwnerId>,
+    /// The device's.
+    pub device: Option<OwnerId>,
+    /// The instance's.
+    pub instance: Option<OwnerId>,
+}
+
+/// Names a bridge for as long as the process lives (until 2^32 were made).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnerId(pub(crate) NonZeroU32);
+
+impl OwnerId {
+    /// The number itself, never 0.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+/// Whether a thread without a bracket proves anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coverage {
+    /// Every command of every thread runs in a bracket.
+    Complete,
+    /// Some commands may run without.
+    Partial,
+}
+
+/// A running command, as one line of a log would tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandInfo {
+    /// The command's name.
+    pub name: &'static str,
+    /// Counted up from 1 over the process.
+    pub serial: u64,
+    /// 1 for the outermost command of a thread, 2 for one called within it, ..
+    pub depth: u32,
+    /// The thread's number, as [`current_thread`].
+    pub thread: u64,
+    /// Whose callbacks it may reach.
+    pub owners: Owners,
+    /// How much of the program is bracketed.
+    pub coverage: Coverage,
+    /// The command was called from inside a callback, which V25 forbids.
+    pub entered_in_callback: bool,
+}
+
+/// The command being run; lies on the stack of [`Command::run`] and cannot leave its thread.
+#[derive(Debug)]
+pub struct Frame {
+    info: CommandInfo,
+    null_answers: Cell<u32>,
+    this_thread: PhantomData<*const ()>,
+}
+
+impl Frame {
+    /// What is running.
+    #[must_use]
+    pub const fn info(&self) -> CommandInfo {
+        self.info
+    }
+
+    /// How often a bridge answered NULL to a request of this command so far (what V9 is judged by).
+    #[must_use]
+    pub const fn null_answers(&self) -> u32 {
+        self.null_answers.get()
+    }
+}
+
+/// The innermost command this thread runs.
+#[must_use]
+pub fn current_command() -> Option<CommandInfo> {
+    // SAFETY: a non-null top is the frame of a `run` on this thread's own stack that has not ended; it is only read.
+    unsafe { thread::top().as_ref() }.map(Frame::info)
+}
+
+/// How many commands this thread is in, one called within the other; 0 outside of any.
+#[must_use]
+pub fn command_depth() -> u32 {
+    current_command().map_or(0, |command| command.depth)
+}
+
+/// True while this thread is inside a function of a bridge (V25: no Vulkan command may be called then).
+#[must_use]
+pub fn in_callback() -> bool {
+    thread::in_callback()
+}
+
+/// This thread's number, counted up from 1 in the order of first asking; never used again. 0 without the feature `std`.
+#[must_use]
+pub fn current_thread() -> u64 {
+    thread::thread_number()
+}
+
+/// False without the feature `std`: then [`Command::run`] runs its body and nothing is known about it.
+#[must_use]
+pub const fn brackets_available() -> bool {
+    cfg!(feature = "std")
+}
+
+/// A bridge answered NULL; counted in the innermost frame.
+#[cold]
+pub(crate) fn note_null_answer() {
+    // SAFETY: as in `current_command`; `null_answers` is a `Cell` that only this thread reaches.
+    if let Some(frame) = unsafe { thread::top().as_ref() } {
+        frame.null_answers.set(frame.null_answers.get().saturating_add(1));
+    }
+}
+
+/// Takes the frame off the thread, when the body returns and when it unwinds.
+struct Leave {
+    above: *const Frame,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        thread::swap_top(self.above);
+    }
+}

@@ -1,0 +1,187 @@
+//! One application's `VkAllocationCallbacks`, copied, checked, and spoken to as a `HostAllocator`.
+
+use core::alloc::Layout;
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use alloc_core::{AllocError, HostAllocator, Notice, NoticeEvent, NoticeKind, Scope, dangling, move_block};
+
+use crate::error::{CallbackError, Function};
+use crate::raw::{INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification, PfnReallocation, RawCallbacks, RawScope};
+
+/// The callbacks an application gave to one command, by value: the application may free its struct after the call (V6).
+///
+/// Every call passes the `pUserData` of the struct this was made from (V5). Make one per struct received; two commands may
+/// bring the same functions with different user data.
+///
+/// Callable from any thread; a driver must call it only during a command, on that command's thread (V22, V23).
+///
+/// ```
+/// # use std::pin::pin;
+/// # use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
+/// # use vk_callbacks::{BareBridge, CallbackAllocator};
+/// # let application = pin!(BareBridge::new(FromGlobalAlloc(std::alloc::System)));
+/// # let p_allocator = application.as_ref().raw();
+/// // SAFETY: the application's functions keep Vulkan's rules while the object lives.
+/// let host = unsafe { CallbackAllocator::from_raw(&p_allocator) }?;
+/// let layout = std::alloc::Layout::new::<[u64; 4]>();
+/// let block = host.allocate(layout, Scope::Object).map_err(|_| host.refusal(layout, Scope::Object))?;
+/// // SAFETY: just given, with this layout and scope.
+/// unsafe { host.deallocate(block, layout, Scope::Object) };
+/// # Ok::<(), vk_callbacks::CallbackError>(())
+/// ```
+#[derive(Debug)]
+pub struct CallbackAllocator {
+    user_data: *mut c_void,
+    allocation: PfnAllocation,
+    reallocation: PfnReallocation,
+    free: PfnFree,
+    internal: Option<(PfnInternalNotification, PfnInternalNotification)>,
+    misaligned: AtomicUsize,
+}
+
+// SAFETY: `from_raw` demands functions that any thread may call; the rest is plain data and an atomic.
+unsafe impl Send for CallbackAllocator {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for CallbackAllocator {}
+
+impl CallbackAllocator {
+    /// Copies and checks the struct.
+    ///
+    /// # Errors
+    /// [`CallbackError::MissingFunction`] (V1 to V3, VUID-VkAllocationCallbacks-pfnAllocation-00632, -00633, -00634) and
+    /// [`CallbackError::HalfInternal`] (V4, -00635).
+    ///
+    /// # Safety
+    /// Until the last block is given back, the functions do what the specification asks of them (*Host Memory*), from any
+    /// thread: NULL or a block of the size and alignment asked for, reallocation keeps the content, no unwinding.
+    pub unsafe fn from_raw(raw: &RawCallbacks) -> Result<Self, CallbackError> {
+        Ok(Self {
+            user_data: raw.p_user_data,
+            allocation: raw.pfn_allocation.ok_or(CallbackError::MissingFunction(Function::Allocation))?,
+            reallocation: raw.pfn_reallocation.ok_or(CallbackError::MissingFunction(Function::Reallocation))?,
+            free: raw.pfn_free.ok_or(CallbackError::MissingFunction(Function::Free))?,
+            internal: match (raw.pfn_internal_allocation, raw.pfn_internal_free) {
+                (Some(taken), Some(freed)) => Some((taken, freed)),
+                (None, None) => None,
+                _ => return Err(CallbackError::HalfInternal),
+            },
+            misaligned: AtomicUsize::new(0),
+        })
+    }
+
+    /// As [`from_raw`](Self::from_raw) for a command's `pAllocator`, which may be NULL.
+    ///
+    /// # Errors
+    /// As [`from_raw`](Self::from_raw).
+    ///
+    /// # Safety
+    /// `raw` is NULL or points to a struct that is readable during this call; else as [`from_raw`](Self::from_raw).
+    pub unsafe fn from_ptr(raw: *const RawCallbacks) -> Result<Option<Self>, CallbackError> {
+        // SAFETY: the caller's promise.
+        match unsafe { raw.as_ref() } {
+            // SAFETY: the caller's promise.
+            Some(raw) => unsafe { Self::from_raw(raw) }.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Blocks the application answered that were not aligned as asked (V8). They were given back and counted as refusals.
+    #[must_use]
+    pub fn misaligned_answers(&self) -> u64 {
+        self.misaligned.load(Relaxed) as u64
+    }
+
+    /// A null or misaligned answer is a refusal; the misaligned one goes back.
+    #[inline]
+    fn checked(&self, answer: *mut c_void, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        let block = NonNull::new(answer.cast::<u8>()).ok_or(AllocError)?;
+        if !block.as_ptr().addr().is_multiple_of(layout.align()) {
+            self.misaligned.fetch_add(1, Relaxed);
+            // SAFETY: a live block of these callbacks that nobody else knows.
+            unsafe { (self.free)(self.user_data, answer) };
+            return Err(AllocError);
+        }
+        Ok(block)
+    }
+
+    /// # Safety
+    /// As [`HostAllocator::grow`] and `shrink`.
+    unsafe fn resize(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // Sizes of 0 are never forwarded; the alignment of a block cannot be changed by pfnReallocation (V15).
+        if old.size() == 0 || new.size() == 0 || old.align() != new.align() {
+            // SAFETY: forwarded.
+            return unsafe { move_block(self, block, old, new, scope) };
+        }
+        let original = block.as_ptr().cast();
+        // SAFETY: a live block of these callbacks (V11) with its own alignment (V15); see `from_raw`.
+        let answer = unsafe { (self.reallocation)(self.user_data, original, new.size(), new.align(), raw_scope(scope)) };
+        let moved = NonNull::new(answer.cast::<u8>()).ok_or(AllocError)?;
+        if moved.as_ptr().addr().is_multiple_of(new.align()) {
+            return Ok(moved);
+        }
+        Ok(self.rescue(moved, old.size().min(new.size()), new, scope))
+    }
+
+    /// A reallocation that ignored the alignment (V8): the old block is gone, so the content is brought to a good one.
+    ///
+    /// If there is none either, the misaligned one is all there is: a refusal would tell the caller to keep a block that is
+    /// no longer his.
+    #[cold]
+    fn rescue(&self, moved: NonNull<u8>, kept: usize, new: Layout, scope: Scope) -> NonNull<u8> {
+        self.misaligned.fetch_add(1, Relaxed);
+        let Ok(good) = self.allocate(new, scope) else { return moved };
+        // SAFETY: both blocks are live, different, and hold the kept bytes.
+        unsafe { moved.copy_to_nonoverlapping(good, kept) };
+        // SAFETY: a live block of these callbacks that nobody else knows.
+        unsafe { (self.free)(self.user_data, moved.as_ptr().cast()) };
+        good
+    }
+}
+
+// SAFETY: `from_raw` demands functions that give such blocks; what they answer is checked where it can be.
+unsafe impl HostAllocator for CallbackAllocator {
+    #[inline]
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(dangling(layout));
+        }
+        // SAFETY: `from_raw` demands a function that may be called with these arguments.
+        let answer = unsafe { (self.allocation)(self.user_data, layout.size(), layout.align(), raw_scope(scope)) };
+        self.checked(answer, layout)
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
+        if layout.size() != 0 {
+            // SAFETY: blocks of a size above 0 came from these callbacks and are live (the caller's promise).
+            unsafe { (self.free)(self.user_data, block.as_ptr().cast()) }
+        }
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        unsafe { self.resize(block, old, new, scope) }
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        unsafe { self.resize(block, old, new, scope) }
+    }
+
+    /// Told to the application by `pfnInternalAllocation` or `pfnInternalFree`, if it asked for them (V20, V21).
+    fn notify(&self, notice: Notice) {
+        let (Some((taken, freed)), NoticeKind::Executable) = (self.internal, notice.kind) else { return };
+        let tell = match notice.event {
+            NoticeEvent::Allocated => taken,
+            NoticeEvent::Freed => freed,
+        };
+        // SAFETY: `from_raw` demands functions that may be called with these arguments.
+        unsafe { tell(self.user_data, notice.bytes, INTERNAL_EXECUTABLE, raw_scope(notice.scope)) }
+    }
+}
+
+const fn raw_scope(scope: Scope) -> RawScope {
+    scope.as_raw().cast_signed()
+}

@@ -1,0 +1,166 @@
+//! Which allocator serves a request: the most specific one there is.
+//!
+//! Vulkan specification, *Host Memory*, "The most specific allocator available":
+//!
+//! | scope | asked in this order | row |
+//! |---|---|---|
+//! | command, object | object, device, instance, the driver's own | V28, V30 |
+//! | cache | the cache object's, device, instance, the driver's own | V29 |
+//! | device | device, instance, the driver's own | V31 |
+//! | instance | instance, the driver's own | V32 |
+
+#![forbid(unsafe_code)]
+
+use core::alloc::Layout;
+use core::fmt;
+
+use alloc_core::{HostAllocator, HostError, Scope};
+
+use super::block::Block;
+use crate::error::CallbackError;
+
+/// Any allocator that threads may share.
+pub type DynHost = dyn HostAllocator + Sync;
+
+/// The allocators one command may use. Made for the command, on the stack; two words a level.
+#[derive(Clone, Copy)]
+pub struct Chain<'a> {
+    object: Option<&'a DynHost>,
+    device: Option<&'a DynHost>,
+    instance: Option<&'a DynHost>,
+    default: &'a DynHost,
+}
+
+/// Where in the chain an allocator stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// The command's own `pAllocator`; for pool children the pool's (V34).
+    Object,
+    /// What `vkCreateDevice` got.
+    Device,
+    /// What `vkCreateInstance` got.
+    Instance,
+    /// The driver's own allocator: no application gave any (V33).
+    Default,
+}
+
+/// The allocator that serves a request, and where it stands.
+#[derive(Clone, Copy)]
+pub struct Served<'a> {
+    /// The allocator.
+    pub allocator: &'a DynHost,
+    /// Its place in the chain.
+    pub level: Level,
+}
+
+impl<'a> Chain<'a> {
+    /// A chain that has only the driver's own allocator yet.
+    #[must_use]
+    pub const fn new(default: &'a DynHost) -> Self {
+        Self { object: None, device: None, instance: None, default }
+    }
+
+    /// With what `vkCreateInstance` got.
+    #[must_use]
+    pub const fn instance(mut self, allocator: Option<&'a DynHost>) -> Self {
+        self.instance = allocator;
+        self
+    }
+
+    /// With what `vkCreateDevice` got.
+    #[must_use]
+    pub const fn device(mut self, allocator: Option<&'a DynHost>) -> Self {
+        self.device = allocator;
+        self
+    }
+
+    /// With this command's `pAllocator`, or its pool's.
+    #[must_use]
+    pub const fn object(mut self, allocator: Option<&'a DynHost>) -> Self {
+        self.object = allocator;
+        self
+    }
+
+    /// The most specific allocator for `scope`.
+    #[must_use]
+    pub fn resolve(&self, scope: Scope) -> Served<'a> {
+        let first = match scope {
+            Scope::Command | Scope::Object | Scope::Cache => Level::Object,
+            Scope::Device => Level::Device,
+            Scope::Instance => Level::Instance,
+        };
+        Level::ALL
+            .into_iter()
+            .filter(|level| *level >= first)
+            .find_map(|level| self.at(level))
+            .unwrap_or(Served { allocator: self.default, level: Level::Default })
+    }
+
+    /// The allocator at `level`, if there is one.
+    #[must_use]
+    pub fn at(&self, level: Level) -> Option<Served<'a>> {
+        let allocator = match level {
+            Level::Object => self.object,
+            Level::Device => self.device,
+            Level::Instance => self.instance,
+            Level::Default => Some(self.default),
+        }?;
+        Some(Served { allocator, level })
+    }
+
+    /// A block from the most specific allocator for `scope`. It knows where it came from and goes back there.
+    ///
+    /// # Errors
+    /// [`CallbackError::Host`] with the reason that allocator gives.
+    pub fn allocate(&self, layout: Layout, scope: Scope) -> Result<Block<'a>, CallbackError> {
+        Block::take(self.resolve(scope), layout, scope, false)
+    }
+
+    /// As [`allocate`](Self::allocate), filled with zeros.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate).
+    pub fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<Block<'a>, CallbackError> {
+        Block::take(self.resolve(scope), layout, scope, true)
+    }
+}
+
+impl Level {
+    /// Most specific first.
+    pub const ALL: [Self; 4] = [Self::Object, Self::Device, Self::Instance, Self::Default];
+
+    /// `object`, `device`, `instance` or `default`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Device => "device",
+            Self::Instance => "instance",
+            Self::Default => "default",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Debug for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(Level::ALL.into_iter().filter(|level| self.at(*level).is_some())).finish()
+    }
+}
+
+impl fmt::Debug for Served<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Served({})", self.level)
+    }
+}
+
+impl Served<'_> {
+    pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
+        self.allocator.refusal(layout, scope)
+    }
+}

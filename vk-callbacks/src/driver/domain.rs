@@ -1,0 +1,75 @@
+//! The two places where a driver keeps callbacks: its instance and its device, by value.
+
+use super::callbacks::CallbackAllocator;
+use super::chain::{Chain, DynHost};
+use crate::error::CallbackError;
+use crate::raw::RawCallbacks;
+
+/// What a driver's instance keeps of `vkCreateInstance`'s `pAllocator`, and the driver's own allocator.
+///
+/// ```
+/// # use alloc_core::{FromGlobalAlloc, Scope};
+/// # use vk_callbacks::{DeviceDomain, InstanceDomain, Level};
+/// static DRIVERS_OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc(std::alloc::System);
+/// // SAFETY: no callbacks were given.
+/// let instance = unsafe { InstanceDomain::new(std::ptr::null(), &DRIVERS_OWN) }?;
+/// // SAFETY: as above.
+/// let device = unsafe { DeviceDomain::new(std::ptr::null()) }?;
+/// let block = device.chain(&instance, None).allocate(std::alloc::Layout::new::<u64>(), Scope::Object)?;
+/// assert_eq!(block.level(), Level::Default);
+/// # Ok::<(), vk_callbacks::CallbackError>(())
+/// ```
+pub struct InstanceDomain<'d> {
+    own: Option<CallbackAllocator>,
+    default: &'d DynHost,
+}
+
+/// What a driver's device keeps of `vkCreateDevice`'s `pAllocator`.
+#[derive(Debug)]
+pub struct DeviceDomain {
+    own: Option<CallbackAllocator>,
+}
+
+impl<'d> InstanceDomain<'d> {
+    /// Copies `p_allocator`, which may be NULL.
+    ///
+    /// # Errors
+    /// As [`CallbackAllocator::from_raw`].
+    ///
+    /// # Safety
+    /// As [`CallbackAllocator::from_ptr`].
+    pub unsafe fn new(p_allocator: *const RawCallbacks, default: &'d DynHost) -> Result<Self, CallbackError> {
+        // SAFETY: forwarded.
+        Ok(Self { own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?, default })
+    }
+
+    /// What a command on the instance may use; `p_allocator` is that command's own, if it has one.
+    #[must_use]
+    pub fn chain<'a>(&'a self, p_allocator: Option<&'a CallbackAllocator>) -> Chain<'a> {
+        Chain::new(self.default).instance(as_dyn(self.own.as_ref())).object(as_dyn(p_allocator))
+    }
+}
+
+impl DeviceDomain {
+    /// Copies `p_allocator`, which may be NULL.
+    ///
+    /// # Errors
+    /// As [`CallbackAllocator::from_raw`].
+    ///
+    /// # Safety
+    /// As [`CallbackAllocator::from_ptr`].
+    pub unsafe fn new(p_allocator: *const RawCallbacks) -> Result<Self, CallbackError> {
+        // SAFETY: forwarded.
+        Ok(Self { own: unsafe { CallbackAllocator::from_ptr(p_allocator) }? })
+    }
+
+    /// What a command on the device may use; `p_allocator` is that command's own, or the pool's for a pool's child.
+    #[must_use]
+    pub fn chain<'a>(&'a self, instance: &'a InstanceDomain<'_>, p_allocator: Option<&'a CallbackAllocator>) -> Chain<'a> {
+        instance.chain(p_allocator).device(as_dyn(self.own.as_ref()))
+    }
+}
+
+fn as_dyn(allocator: Option<&CallbackAllocator>) -> Option<&DynHost> {
+    allocator.map(|allocator| allocator as &DynHost)
+}

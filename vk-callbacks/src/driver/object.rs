@@ -1,0 +1,197 @@
+//! The base of a driver's objects: made with the most specific allocator, remembers which, given back to the same one.
+//!
+//! ```text
+//!  VkBuffer handle --> | receipt | name | value: T |     one block, scope object, of the object's or device's allocator
+//!                                  |
+//!                                  +--> name bytes        own block, always of the device's allocator
+//! ```
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use core::{fmt, slice, str};
+
+use alloc_core::Scope;
+
+use super::block::{Block, Stored};
+use super::chain::{Chain, Level};
+use crate::error::CallbackError;
+
+/// An object of a driver: a value behind a handle. Owns its memory; [`destroy`](Self::destroy) it with a chain.
+///
+/// Dropping an `Object` instead leaks it, as an application that forgets `vkDestroy*` would.
+#[must_use = "an object must be destroyed with the chain of a command"]
+#[derive(Debug)]
+pub struct Object<T> {
+    place: NonNull<Placed<T>>,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: an `Object` owns its value as a box would; its memory may be used and given back on any thread.
+unsafe impl<T: Send> Send for Object<T> {}
+// SAFETY: a shared object gives out only shared references.
+unsafe impl<T: Sync> Sync for Object<T> {}
+
+struct Placed<T> {
+    memory: Stored,
+    name: Option<(Stored, usize)>,
+    value: T,
+}
+
+/// Creating or destroying was refused; what was given comes back, unchanged.
+pub struct ObjectRefused<V> {
+    /// The value that could not be placed, or the object that could not be destroyed.
+    pub given: V,
+    /// Why.
+    pub error: CallbackError,
+}
+
+impl<T> Object<T> {
+    /// Places `value` in memory of scope object from the most specific allocator of `chain` (V30).
+    ///
+    /// # Errors
+    /// No memory: the value comes back.
+    pub fn create(chain: &Chain<'_>, value: T) -> Result<Self, ObjectRefused<T>> {
+        let block = match chain.allocate(Layout::new::<Placed<T>>(), Scope::Object) {
+            Ok(block) => block,
+            Err(error) => return Err(ObjectRefused { given: value, error }),
+        };
+        let place = block.as_ptr().cast::<Placed<T>>();
+        let placed = Placed { memory: block.store(), name: None, value };
+        // SAFETY: the block was taken with the layout of `Placed<T>`.
+        unsafe { place.write(placed) };
+        Ok(Self { place, owns: PhantomData })
+    }
+
+    /// Which allocator the object lies in.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.placed().memory.level()
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn get(&self) -> &T {
+        &self.placed().value
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.placed_mut().value
+    }
+
+    /// The debug name, if one was set.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        let (memory, len) = self.placed().name.as_ref()?;
+        // SAFETY: `set_name` wrote `len` bytes of a `str` there; they live until the name is replaced, which takes `&mut self`.
+        let bytes = unsafe { slice::from_raw_parts(memory.as_ptr().as_ptr(), *len) };
+        str::from_utf8(bytes).ok()
+    }
+
+    /// Copies `name` into memory of the device's allocator (whatever allocator the object itself has), and gives the old name back.
+    ///
+    /// `vkSetDebugUtilsObjectNameEXT` has no `pAllocator`, so the chain's object level is not asked. An empty name removes it.
+    ///
+    /// # Errors
+    /// No memory, or (from the old name) [`CallbackError::LevelMissing`]: the old name stays.
+    ///
+    /// # Safety
+    /// The device, instance and default levels of `chain` are those of the earlier names' chains, or compatible (V42).
+    pub unsafe fn set_name(&mut self, chain: &Chain<'_>, name: &str) -> Result<(), CallbackError> {
+        let new = if name.is_empty() {
+            None
+        } else {
+            let block = Block::take(chain.resolve(Scope::Device), Layout::for_value(name), Scope::Object, false)?;
+            // SAFETY: the block holds `name.len()` bytes and was just made.
+            unsafe { block.as_ptr().copy_from_nonoverlapping(NonNull::from(name).cast(), name.len()) };
+            Some((block, name.len()))
+        };
+        if let Some((old, len)) = self.placed_mut().name.take() {
+            // SAFETY: forwarded.
+            if let Err(refused) = unsafe { old.free(chain) } {
+                self.placed_mut().name = Some((refused.stored, len));
+                return Err(refused.error);
+            }
+        }
+        self.placed_mut().name = new.map(|(block, len)| (block.store(), len));
+        Ok(())
+    }
+
+    /// Ends the object: its name and its memory go back to where each came from; the value comes out.
+    ///
+    /// # Errors
+    /// [`CallbackError::LevelMissing`] with the object, untouched, when `chain` lacks the level it was created from: the
+    /// application passed an allocator to create and none to destroy (V42). An allocator that is passed to destroy though none
+    /// was passed to create (V43) is not used: the memory goes back to the level it came from.
+    ///
+    /// # Safety
+    /// The allocators of `chain` are compatible with those of the creating command's chain, level by level (V42).
+    pub unsafe fn destroy(self, chain: &Chain<'_>) -> Result<T, ObjectRefused<Self>> {
+        let needed = [Some(self.level()), self.placed().name.as_ref().map(|(name, _)| name.level())];
+        if let Some(level) = needed.into_iter().flatten().find(|level| chain.at(*level).is_none()) {
+            return Err(ObjectRefused { given: self, error: CallbackError::LevelMissing(level) });
+        }
+        // SAFETY: `create` wrote it; `self` ends here, so it is read once.
+        let Placed { memory, name, value } = unsafe { self.place.read() };
+        let parts = [name.map(|(name, _)| name), Some(memory)];
+        for part in parts.into_iter().flatten() {
+            // SAFETY: forwarded. It cannot be refused: both levels were just seen in `chain`.
+            let _ = unsafe { part.free(chain) };
+        }
+        Ok(value)
+    }
+
+    /// The object as a non-dispatchable handle (never 0), to give to the application.
+    #[must_use]
+    pub fn into_handle(self) -> u64 {
+        self.place.as_ptr().expose_provenance() as u64
+    }
+
+    /// The object behind a handle; `None` for `VK_NULL_HANDLE`, which every `vkDestroy*` ignores (V44).
+    ///
+    /// # Safety
+    /// `handle` is 0, or came from [`into_handle`](Self::into_handle) of an `Object<T>` and is used up here.
+    #[must_use]
+    pub unsafe fn from_handle(handle: u64) -> Option<Self> {
+        let address = usize::try_from(handle).ok()?;
+        let place = NonNull::new(core::ptr::with_exposed_provenance_mut::<Placed<T>>(address))?;
+        Some(Self { place, owns: PhantomData })
+    }
+
+    /// The object behind a handle, for a command that only uses it.
+    ///
+    /// # Safety
+    /// As [`from_handle`](Self::from_handle), but the handle stays good; what is borrowed must not outlive the object.
+    #[must_use]
+    pub unsafe fn borrow_handle(handle: u64) -> Option<ManuallyDrop<Self>> {
+        // SAFETY: forwarded; `ManuallyDrop` says that the handle keeps the object.
+        unsafe { Self::from_handle(handle) }.map(ManuallyDrop::new)
+    }
+
+    fn placed(&self) -> &Placed<T> {
+        // SAFETY: `create` wrote it, and it lives until `destroy` takes `self`.
+        unsafe { self.place.as_ref() }
+    }
+
+    fn placed_mut(&mut self) -> &mut Placed<T> {
+        // SAFETY: as in `placed`; the borrow is exclusive.
+        unsafe { self.place.as_mut() }
+    }
+}
+
+impl<V> fmt::Debug for ObjectRefused<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectRefused").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<V> fmt::Display for ObjectRefused<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<V> core::error::Error for ObjectRefused<V> {}

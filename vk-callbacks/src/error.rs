@@ -1,0 +1,103 @@
+//! The one error of this crate, and what a driver answers for it. Building it allocates nothing.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use alloc_core::HostError;
+
+/// Why a call was refused. Nothing was changed by a refused call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallbackError {
+    /// No memory, over budget, or a rule of alloc-core was broken.
+    Host(HostError),
+    /// A function that must be there is NULL. The application's fault (V1 to V3).
+    MissingFunction(Function),
+    /// One of the two internal notifications is there, the other is NULL. The application's fault (V4).
+    HalfInternal,
+    /// A `MultiAlloc` without a single byte: there is no block to take. The caller's fault.
+    EmptySet,
+    /// The block came from a level of the chain that this chain does not have: the object was created with an allocator
+    /// and is destroyed without one. The application's fault (V42).
+    LevelMissing(crate::driver::Level),
+    /// The context given to a bridge already holds something, so "nothing live" could not be told later.
+    ContextInUse,
+}
+
+/// Names a function of `VkAllocationCallbacks`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// `pfnAllocation`.
+    Allocation,
+    /// `pfnReallocation`.
+    Reallocation,
+    /// `pfnFree`.
+    Free,
+}
+
+/// `VK_ERROR_OUT_OF_HOST_MEMORY`.
+pub const VK_ERROR_OUT_OF_HOST_MEMORY: i32 = -1;
+/// `VK_ERROR_UNKNOWN`: "the application has provided invalid input, or an implementation failure has occurred".
+pub const VK_ERROR_UNKNOWN: i32 = -13;
+
+impl CallbackError {
+    /// The `VkResult` a driver answers with.
+    ///
+    /// | error | `VkResult` |
+    /// |---|---|
+    /// | no host memory, over budget, size too large | `VK_ERROR_OUT_OF_HOST_MEMORY` (-1) |
+    /// | everything else: invalid use, which Vulkan leaves undefined | `VK_ERROR_UNKNOWN` (-13) |
+    #[must_use]
+    pub const fn vk_result(self) -> i32 {
+        match self {
+            Self::Host(HostError::TooLarge) => VK_ERROR_OUT_OF_HOST_MEMORY,
+            Self::Host(error) if error.is_out_of_host_memory() => VK_ERROR_OUT_OF_HOST_MEMORY,
+            _ => VK_ERROR_UNKNOWN,
+        }
+    }
+}
+
+impl Function {
+    /// The name in the specification.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allocation => "pfnAllocation",
+            Self::Reallocation => "pfnReallocation",
+            Self::Free => "pfnFree",
+        }
+    }
+}
+
+impl From<HostError> for CallbackError {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
+    }
+}
+
+impl fmt::Display for CallbackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(error) => error.fmt(f),
+            Self::MissingFunction(function) => {
+                write!(f, "{} is NULL: the application must set it, even if it expects no such call", function.name())
+            }
+            Self::HalfInternal => f.write_str(
+                "only one of pfnInternalAllocation and pfnInternalFree is set: the application must set both or neither",
+            ),
+            Self::EmptySet => f.write_str("no member of the set has a byte: leave the allocation out"),
+            Self::LevelMissing(level) => {
+                write!(
+                    f,
+                    "the block came from the {level} allocator, and none was given to free it: pass a compatible pAllocator"
+                )
+            }
+            Self::ContextInUse => {
+                f.write_str("the context already holds memory or children: give the bridge a fresh child context")
+            }
+        }
+    }
+}
+
+impl core::error::Error for CallbackError {}

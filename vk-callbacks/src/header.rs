@@ -1,0 +1,198 @@
+//! Where the 16 bytes in front of a block go, and what they say. Pure arithmetic.
+//!
+//! The C interface frees by pointer alone, Rust allocators want the `Layout` back, so it is kept in front of the payload:
+//!
+//! ```text
+//!  base                      p-16      p-8       p (what the driver sees)        base + layout.size
+//!   |<-------- gap -------->|  word0  |  word1  |<------ size ------>|<- slack ->|
+//!   |<------------------- pad ----------------->|
+//!
+//!  word0:  size 0..47 | log2(align) 48..52 | scope 53..55 | pad/16 - 1  56..63
+//!  word1:  owner 0..31 | cookie 32..63
+//! ```
+//!
+//! | alignment | asked of the backing | pad | slack |
+//! |---|---|---|---|
+//! | 1..=16 | `size + 16`, aligned to at least 8 | 16 | 0 |
+//! | 32..=4096, [`Mode::Own`] | `size + align`, aligned to 16 | 16..=align, stored | align - pad |
+//! | above 4096, or above 16 in [`Mode::Exact`] | `size + align`, aligned to `align` | align | 0 |
+
+#![forbid(unsafe_code)]
+
+use core::alloc::Layout;
+
+use alloc_core::Scope;
+
+/// Bytes of a header.
+pub(crate) const HEADER: usize = 16;
+/// First size that is refused: it does not fit word0.
+pub(crate) const SIZE_LIMIT: u64 = 1 << 47;
+/// Largest alignment for which no pad has to be stored and the plain path serves.
+pub(crate) const SMALL_ALIGN: usize = 16;
+/// Largest alignment made by hand inside a larger block; its largest pad, 4096, is the largest that fits word0.
+pub(crate) const OWN_ALIGN: usize = 4096;
+/// Largest alignment that fits word0.
+pub(crate) const MAX_ALIGN: usize = 1 << 31;
+
+/// Who makes alignments above 16: we (fewer bytes, faster), or the backing (the payload ends where the block ends).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Own,
+    Exact,
+}
+
+/// What to ask of the backing for one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) layout: Layout,
+    pub(crate) pad: Pad,
+}
+
+/// Distance from the backing's block to the payload, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pad {
+    /// The same for every block of this plan.
+    Fixed(usize),
+    /// Depends on where the block lies; stored in word0. The payload is aligned to this.
+    Stored(usize),
+}
+
+/// Why a request is refused before the backing is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    TooLarge,
+    BadAlignment,
+    BadScope,
+}
+
+impl Plan {
+    /// The one function that all paths (allocate, reallocate, free) use, so that a block is freed with the layout it was taken with.
+    #[inline]
+    pub(crate) fn new(size: usize, align: usize, mode: Mode) -> Result<Self, Refusal> {
+        if size as u64 >= SIZE_LIMIT {
+            return Err(Refusal::TooLarge);
+        }
+        if !align.is_power_of_two() || align > MAX_ALIGN {
+            return Err(Refusal::BadAlignment);
+        }
+        let (front, align, pad) = if align <= SMALL_ALIGN {
+            (HEADER, if align < 8 { 8 } else { align }, Pad::Fixed(HEADER))
+        } else if align <= OWN_ALIGN && matches!(mode, Mode::Own) {
+            (align, HEADER, Pad::Stored(align))
+        } else {
+            (align, align, Pad::Fixed(align))
+        };
+        // On 64 bits neither can fail after the limits above; on 32 bits both can.
+        let total = size.checked_add(front).ok_or(Refusal::TooLarge)?;
+        let layout = Layout::from_size_align(total, align).map_err(|_| Refusal::TooLarge)?;
+        Ok(Self { layout, pad })
+    }
+
+    /// The pad for a block of this plan at address `base`.
+    #[inline]
+    pub(crate) fn pad_at(&self, base: usize) -> usize {
+        match self.pad {
+            Pad::Fixed(pad) => pad,
+            Pad::Stored(align) => {
+                let payload = base.wrapping_add(HEADER).wrapping_add(align - 1) & !(align - 1);
+                payload.wrapping_sub(base)
+            }
+        }
+    }
+}
+
+/// The first word: everything about a block but whose it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word0(pub(crate) u64);
+
+impl Word0 {
+    /// `size` below [`SIZE_LIMIT`], `align` a power of two up to [`MAX_ALIGN`], `pad` as [`Plan::pad_at`] answered.
+    #[inline]
+    pub(crate) fn new(size: usize, align: usize, scope: Scope, plan: &Plan, pad: usize) -> Self {
+        let stored = match plan.pad {
+            Pad::Fixed(_) => 0,
+            Pad::Stored(_) => (pad / HEADER).wrapping_sub(1) as u64,
+        };
+        Self(size as u64 | u64::from(align.trailing_zeros()) << 48 | u64::from(scope.as_raw()) << 53 | stored << 56)
+    }
+
+    #[inline]
+    pub(crate) fn size(self) -> usize {
+        (self.0 & (SIZE_LIMIT * 2 - 1)) as usize
+    }
+
+    #[inline]
+    pub(crate) fn align(self) -> usize {
+        1 << (self.0 >> 48 & 31)
+    }
+
+    /// `None` for a number that was never written: then the header is not ours.
+    #[inline]
+    pub(crate) fn scope(self) -> Option<Scope> {
+        Scope::from_raw((self.0 >> 53 & 7) as u32)
+    }
+
+    /// The distance from the backing's block to the payload, for a block of `plan`.
+    #[inline]
+    pub(crate) fn pad(self, plan: &Plan) -> usize {
+        match plan.pad {
+            Pad::Fixed(pad) => pad,
+            Pad::Stored(_) => ((self.0 >> 56) as usize + 1) * HEADER,
+        }
+    }
+}
+
+/// Makes and checks the second word. One per bridge.
+#[derive(Clone, Copy)]
+pub(crate) struct Seal {
+    pub(crate) secret: u64,
+    pub(crate) owner: u32,
+}
+
+/// What the second word of a block says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Live and ours.
+    Live,
+    /// Was ours and was given back.
+    Freed,
+    /// Not ours, or overwritten.
+    Unknown,
+}
+
+impl Seal {
+    /// The word of a live block whose payload is at `payload`.
+    #[inline]
+    pub(crate) fn live(self, payload: usize, word0: Word0) -> u64 {
+        u64::from(self.owner) | self.cookie(payload, word0) << 32
+    }
+
+    /// The word left behind when the block is given back.
+    #[inline]
+    pub(crate) fn freed(self, payload: usize, word0: Word0) -> u64 {
+        self.live(payload, word0) ^ (0xffff_ffff << 32)
+    }
+
+    /// Tells what `word1` found before `payload` says.
+    #[cold]
+    pub(crate) fn judge(self, payload: usize, word0: Word0, word1: u64) -> Mark {
+        if word1 == self.live(payload, word0) {
+            Mark::Live
+        } else if word1 == self.freed(payload, word0) {
+            Mark::Freed
+        } else {
+            Mark::Unknown
+        }
+    }
+
+    /// 32 bits that a stray pointer meets with probability 2^-32. Keyed by the address, so a copied header does not pass.
+    #[inline]
+    fn cookie(self, payload: usize, word0: Word0) -> u64 {
+        // Any odd number makes the multiplication a bijection; this one is 2^64 divided by the golden ratio.
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        (payload as u64 ^ self.secret ^ word0.0.rotate_left(17) ^ u64::from(self.owner)).wrapping_mul(ODD) >> 32
+    }
+}
+
+#[cfg(test)]
+mod tests;

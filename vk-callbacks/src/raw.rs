@@ -1,0 +1,83 @@
+//! `VkAllocationCallbacks` as we write it ourselves: same bytes as C and as ash, no dependency.
+//!
+//! Vulkan specification, *Memory Allocation* / *Host Memory*.
+
+use core::ffi::c_void;
+use core::marker::PhantomData;
+
+/// `VkAllocationCallbacks`: what an application hands to every command that takes a `pAllocator`.
+///
+/// ```text
+///        +0            +8              +16               +24       +32                      +40
+///        | p_user_data | pfn_allocation | pfn_reallocation | pfn_free | pfn_internal_allocation | pfn_internal_free |
+/// ```
+/// (offsets for 64-bit pointers). The functions may be called from any thread, by several threads at once.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RawCallbacks {
+    /// Passed back unchanged as the first argument of every call.
+    pub p_user_data: *mut c_void,
+    /// `pfnAllocation`; must be there (VUID-VkAllocationCallbacks-pfnAllocation-00632).
+    pub pfn_allocation: Option<PfnAllocation>,
+    /// `pfnReallocation`; must be there (VUID-VkAllocationCallbacks-pfnReallocation-00633).
+    pub pfn_reallocation: Option<PfnReallocation>,
+    /// `pfnFree`; must be there (VUID-VkAllocationCallbacks-pfnFree-00634).
+    pub pfn_free: Option<PfnFree>,
+    /// `pfnInternalAllocation`; both notifications or neither (VUID-VkAllocationCallbacks-pfnInternalAllocation-00635).
+    pub pfn_internal_allocation: Option<PfnInternalNotification>,
+    /// `pfnInternalFree`; as `pfn_internal_allocation`.
+    pub pfn_internal_free: Option<PfnInternalNotification>,
+}
+
+/// A `VkSystemAllocationScope` as it comes over the C boundary: any number; [`alloc_core::Scope`] has the five valid ones.
+pub type RawScope = i32;
+
+/// A `VkInternalAllocationType` as it comes over the C boundary; only [`INTERNAL_EXECUTABLE`] exists.
+pub type RawInternalType = i32;
+
+/// `VK_INTERNAL_ALLOCATION_TYPE_EXECUTABLE`.
+pub const INTERNAL_EXECUTABLE: RawInternalType = 0;
+
+/// `PFN_vkAllocationFunction`: user data, size, alignment (both bytes), scope; NULL when it cannot.
+pub type PfnAllocation = unsafe extern "system" fn(*mut c_void, usize, usize, RawScope) -> *mut c_void;
+/// `PFN_vkReallocationFunction`: user data, original, size, alignment, scope; NULL when it cannot, or when size is 0.
+pub type PfnReallocation = unsafe extern "system" fn(*mut c_void, *mut c_void, usize, usize, RawScope) -> *mut c_void;
+/// `PFN_vkFreeFunction`: user data, memory or NULL.
+pub type PfnFree = unsafe extern "system" fn(*mut c_void, *mut c_void);
+/// `PFN_vkInternalAllocationNotification` and `PFN_vkInternalFreeNotification`: user data, bytes, type, scope.
+pub type PfnInternalNotification = unsafe extern "system" fn(*mut c_void, usize, RawInternalType, RawScope);
+
+// SAFETY: the struct is plain data; its user data is only touched through the functions, which are unsafe to call and whose
+// provider must make them callable from any thread (Vulkan specification, *Host Memory*).
+unsafe impl Send for RawCallbacks {}
+// SAFETY: as for `Send`; nothing is changed through a shared reference.
+unsafe impl Sync for RawCallbacks {}
+
+/// [`RawCallbacks`] that stay valid while `'a` lasts.
+///
+/// The lifetime covers the *struct*; the functions and what they point to must outlive every Vulkan object made with them,
+/// which no Rust lifetime can follow. [`Bridge::close`](crate::Bridge::close) checks that.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct AllocationCallbacks<'a> {
+    raw: RawCallbacks,
+    owner: PhantomData<&'a ()>,
+}
+
+impl AllocationCallbacks<'_> {
+    pub(crate) const fn new(raw: RawCallbacks) -> Self {
+        Self { raw, owner: PhantomData }
+    }
+
+    /// The C struct.
+    #[must_use]
+    pub const fn raw(&self) -> &RawCallbacks {
+        &self.raw
+    }
+
+    /// What a C binding wants: the address of the C struct, valid while `self` is.
+    #[must_use]
+    pub const fn as_ptr(&self) -> *const RawCallbacks {
+        &raw const self.raw
+    }
+}

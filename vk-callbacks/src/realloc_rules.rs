@@ -1,0 +1,86 @@
+//! What `pfnReallocation` must do, as one pure function.
+//!
+//! Vulkan specification, `PFN_vkReallocationFunction`:
+//!
+//! | original | size | what happens | row |
+//! |---|---|---|---|
+//! | NULL | 0 | nothing, answer NULL | V13, V14 |
+//! | NULL | n | as `pfnAllocation` | V13 |
+//! | ours | 0 | as `pfnFree`, answer NULL | V14, V17 |
+//! | not ours | any | nothing is touched, answer NULL; noted | V11 |
+//! | ours | n, too large | refused, the old block stays | V16 |
+//! | ours | n | resized, content up to the smaller size kept | V12 |
+//! | ours | n, other alignment | noted; the block keeps the alignment it was made with | V15 |
+//! | ours | n, other scope | noted; the block keeps the scope it was made with | V28 to V32 |
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Scope;
+
+use crate::header::{Mode, Plan, Refusal};
+use crate::raw::RawScope;
+
+/// What a realloc call says about the old block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Original {
+    /// NULL.
+    Null,
+    /// A live block of this bridge.
+    Ours(Block),
+    /// A pointer whose header is not one of ours.
+    NotOurs,
+}
+
+/// A live block as its header describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) size: usize,
+    pub(crate) align: usize,
+    pub(crate) scope: Scope,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Nothing; the answer is NULL.
+    Nothing,
+    /// Take a new block; its arguments are checked there, as for any allocation.
+    Allocate,
+    /// Give the old block back; the answer is NULL.
+    Free,
+    /// Resize from one plan to another. `noted` says what was odd about the call and was not followed.
+    Resize { old: Plan, new: Plan, size: usize, noted: Noted },
+    /// The answer is NULL and the old block stays as it is.
+    Refuse(Refusal),
+    /// The answer is NULL and nothing is touched: the pointer is not ours.
+    RefuseNotOurs,
+}
+
+/// Arguments that differ from what the block was made with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Noted {
+    pub(crate) alignment: bool,
+    pub(crate) scope: bool,
+}
+
+/// The rule table.
+#[inline]
+pub(crate) fn decide(original: Original, size: usize, align: usize, scope: RawScope, mode: Mode) -> Action {
+    let block = match (original, size) {
+        (Original::Null, 0) => return Action::Nothing,
+        (Original::Null, _) => return Action::Allocate,
+        (Original::NotOurs, _) => return Action::RefuseNotOurs,
+        (Original::Ours(_), 0) => return Action::Free,
+        (Original::Ours(block), _) => block,
+    };
+    let noted = Noted { alignment: align != block.align, scope: scope != block.scope.as_raw().cast_signed() };
+    match (Plan::new(block.size, block.align, mode), Plan::new(size, block.align, mode)) {
+        (Ok(old), Ok(new)) => Action::Resize { old, new, size, noted },
+        // The old plan was made when the block was; only a header that is not ours could fail here.
+        (Err(_), _) => Action::RefuseNotOurs,
+        (_, Err(refusal)) => Action::Refuse(refusal),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! The one module with thread-locals: which command this thread is in, whether it is inside a callback, its number.
+//!
+//! All of them are constant-initialised and without destructors, so they can be used until the thread's very last
+//! instruction, take no memory, and cost one load. Without the feature `std` there are none and everything answers "not known".
+
+use crate::command::Frame;
+
+pub(crate) use imp::{enter_callback, in_callback, next_serial, swap_top, thread_number, top};
+
+/// Takes the "inside a callback" mark off when it goes.
+pub(crate) struct InCallback {
+    #[cfg(feature = "std")]
+    before: bool,
+}
+
+#[cfg(feature = "std")]
+mod imp {
+    extern crate std;
+
+    use core::cell::Cell;
+    use core::ptr;
+    use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::thread_local;
+
+    use super::{Frame, InCallback};
+
+    thread_local! {
+        static TOP: Cell<*const Frame> = const { Cell::new(ptr::null()) };
+        static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// The innermost frame of this thread, or null.
+    #[inline]
+    pub(crate) fn top() -> *const Frame {
+        TOP.get()
+    }
+
+    #[inline]
+    pub(crate) fn swap_top(frame: *const Frame) -> *const Frame {
+        TOP.replace(frame)
+    }
+
+    #[inline(always)]
+    pub(crate) fn enter_callback() -> InCallback {
+        InCallback { before: IN_CALLBACK.replace(true) }
+    }
+
+    #[inline]
+    pub(crate) fn in_callback() -> bool {
+        IN_CALLBACK.get()
+    }
+
+    impl Drop for InCallback {
+        #[inline(always)]
+        fn drop(&mut self) {
+            IN_CALLBACK.set(self.before);
+        }
+    }
+
+    /// Counted up from 1; the operating system's ids are used again after a thread ended.
+    pub(crate) fn thread_number() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        match NUMBER.get() {
+            0 => {
+                let number = NEXT.fetch_add(1, Relaxed);
+                NUMBER.set(number);
+                number
+            }
+            number => number,
+        }
+    }
+
+    /// Counted up from 1 over the process.
+    pub(crate) fn next_serial() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Relaxed)
+    }
+}
+
+#[cfg(not(feature = "std"))]
+mod imp {
+    use core::ptr;
+
+    use super::{Frame, InCallback};
+
+    pub(crate) const fn top() -> *const Frame {
+        ptr::null()
+    }
+    pub(crate) const fn swap_top(_: *const Frame) -> *const Frame {
+        ptr::null()
+    }
+    pub(crate) const fn enter_callback() -> InCallback {
+        InCallback {}
+    }
+    pub(crate) const fn in_callback() -> bool {
+        false
+    }
+    pub(crate) const fn thread_number() -> u64 {
+        0
+    }
+    pub(crate) const fn next_serial() -> u64 {
+        0
+    }
+}
