@@ -33,6 +33,18 @@ pub struct Callbacks {
     pub notify: Option<(Notify, Notify)>,
 }
 
+/// `VkAllocationCallbacks`, byte for byte.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct CStruct {
+    user_data: *mut c_void,
+    allocate: Option<Allocate>,
+    reallocate: Option<Reallocate>,
+    free: Option<Free>,
+    taken: Option<Notify>,
+    given_back: Option<Notify>,
+}
+
 /// A set of callbacks and the witness right under what stands behind them.
 #[derive(Clone, Debug)]
 pub struct Stream {
@@ -40,6 +52,25 @@ pub struct Stream {
     pub callbacks: Callbacks,
     /// Sees each block that is live through these callbacks as one block of the same scope, at least 16 bytes larger.
     pub witness: Witness,
+}
+
+impl Stream {
+    /// Reads the functions out of the `VkAllocationCallbacks` at `callbacks`.
+    ///
+    /// # Safety
+    /// There is one.
+    ///
+    /// # Panics
+    /// When it lacks one of the three functions that must be there.
+    #[must_use]
+    pub unsafe fn new(callbacks: *const c_void, witness: Witness) -> Self {
+        // SAFETY: the caller's promise.
+        let CStruct { user_data, allocate, reallocate, free, taken, given_back } = unsafe { callbacks.cast::<CStruct>().read() };
+        let all = allocate.zip(reallocate).zip(free);
+        let ((allocate, reallocate), free) =
+            all.expect("three functions (VUID-VkAllocationCallbacks-pfnAllocation-00632 to 00634)");
+        Self { callbacks: Callbacks { user_data, allocate, reallocate, free, notify: taken.zip(given_back) }, witness }
+    }
 }
 
 /// Most blocks that are live at once through one set of callbacks; beyond, the oldest goes first.
