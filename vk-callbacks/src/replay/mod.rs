@@ -1,0 +1,20 @@
+//! Replay: a trace drives host allocators as the recorded driver drove its callbacks.
+//!
+//! ```text
+//!  TraceReader --event--> Replay --allocate, grow, shrink, deallocate--> the sink of the block's owner
+//!                           |  blocks by their number in the trace
+//!                           +--findings, phases, owners--> ReplayTarget
+//! ```
+//!
+//! What is wrong with the trace's sense (a second free, an alignment of 3) is data, a [`Finding`], and the replay goes on.
+
+mod block;
+mod finding;
+mod player;
+mod target;
+mod totals;
+
+pub use finding::Finding;
+pub use player::{Replay, ReplayError};
+pub use target::{OneSink, ReplayTarget};
+pub use totals::{ScopeTotals, Totals};

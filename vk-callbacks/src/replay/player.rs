@@ -1,0 +1,387 @@
+//! The replay itself.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use alloc_core::{HostAllocator as _, HostError, HostSource, Notice, NoticeEvent, NoticeKind, TryMap, TryVec};
+
+use super::block::{Block, Held, layout, scope};
+use super::finding::Finding;
+use super::target::ReplayTarget;
+use super::totals::Totals;
+use crate::trace::{Caller, Pointer, Request, TraceError, TraceEvent, TraceReader};
+
+/// Drives a trace into the allocators of a [`ReplayTarget`], and adds up.
+///
+/// `A` is where the replay's own map of blocks comes from; about 150 bytes a block that the trace names. Dropping a replay
+/// gives back to the sinks all that it holds, so a trace that breaks off leaves nothing behind.
+///
+/// ```
+/// use std::alloc::System;
+/// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+/// use vk_callbacks::{OneSink, Replay, TraceReader};
+///
+/// let trace = "# steward host trace 2\na,1,0,1,160,8,1\na,1,0,2,40,8,1\nf,1,0,1\nz,4\n";
+/// let system = FromGlobalAlloc(System);
+/// let mut replay = Replay::new(Scoped::new(&system, Scope::Object));
+/// let totals = replay.run(TraceReader::new(trace)?, &mut OneSink(&system))?;
+/// assert_eq!((totals.allocations, totals.frees, totals.all().peak_bytes), (2, 1, 200));
+/// assert_eq!((totals.all().live_blocks, totals.scope(Scope::Object).live_bytes, totals.findings), (1, 40, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Replay<'t, T: ReplayTarget, A: HostSource + Clone> {
+    blocks: TryMap<Pointer, Slot<T>, A>,
+    memory: A,
+    totals: Totals,
+    phase: Option<&'t str>,
+}
+
+/// What is known of a number of the trace.
+enum Slot<T: ReplayTarget> {
+    Live(Block<T::Sink>),
+    Gone,
+}
+
+/// Why a replay stopped. What was counted until then is in [`Replay::totals`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The trace cannot be read on.
+    Trace(TraceError),
+    /// The replay's own map found no memory.
+    Host(HostError),
+}
+
+impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
+    /// A replay that has seen nothing. Takes no memory yet.
+    #[must_use]
+    pub fn new(memory: A) -> Self {
+        Self { blocks: TryMap::new_in(memory.clone()), memory, totals: Totals::default(), phase: None }
+    }
+
+    /// Replays a whole trace: [`step`](Replay::step) for each event, then [`finish`](Replay::finish).
+    ///
+    /// # Errors
+    /// A line that cannot be read, or no memory for the map of blocks.
+    pub fn run(&mut self, reader: TraceReader<'t>, target: &mut T) -> Result<Totals, ReplayError> {
+        for item in reader {
+            let (line, event) = item.map_err(ReplayError::Trace)?;
+            self.step(line, event, target).map_err(ReplayError::Host)?;
+        }
+        self.finish(target).map_err(ReplayError::Host)
+    }
+
+    /// Replays one event.
+    ///
+    /// # Errors
+    /// No memory for the map of blocks; nothing was done, and the step can be tried again.
+    pub fn step(&mut self, line: u64, event: TraceEvent<'t>, target: &mut T) -> Result<(), HostError> {
+        match event {
+            TraceEvent::Owner { owner, parent, kind } => {
+                count(&mut self.totals.owners);
+                target.owner(owner, parent, kind);
+            }
+            TraceEvent::Phase { name } => {
+                self.end_phase(target);
+                self.totals.begin_phase();
+                self.phase = Some(name);
+                target.phase_begin(name, &self.totals);
+            }
+            TraceEvent::Enter { .. } => count(&mut self.totals.commands),
+            TraceEvent::Leave { result, .. } => {
+                if result < 0 {
+                    count(&mut self.totals.failed_commands);
+                }
+            }
+            TraceEvent::Allocate { by, block, asked } => {
+                self.blocks.try_reserve(1)?;
+                count(&mut self.totals.allocations);
+                self.totals.allocate_bytes = self.totals.allocate_bytes.saturating_add(asked.size);
+                if asked.size == 0 {
+                    count(&mut self.totals.zero_sizes);
+                }
+                self.take(line, by, block, asked, target)?;
+            }
+            TraceEvent::ReallocateBegin { .. } => count(&mut self.totals.reallocations_begun),
+            TraceEvent::Reallocate { by, old, new, asked } => {
+                self.blocks.try_reserve(1)?;
+                count(&mut self.totals.reallocations);
+                self.totals.reallocate_bytes = self.totals.reallocate_bytes.saturating_add(asked.size);
+                self.reallocate(line, by, (old, new), asked, target)?;
+            }
+            TraceEvent::Free { by, block } => {
+                count(&mut self.totals.frees);
+                self.free(line, by, block, target);
+            }
+            TraceEvent::Notice { by, event, size, kind, scope } => {
+                self.notice(line, by, event, (size, kind, scope), target);
+            }
+            TraceEvent::Lost { events } => {
+                self.totals.lost = self.totals.lost.saturating_add(events);
+                self.found(line, Finding::Lost { events }, target);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the replay: the last phase ends, each live block is a finding, and all blocks are given back to their sinks.
+    ///
+    /// The totals answered still hold what was live.
+    ///
+    /// # Errors
+    /// No memory to list the live blocks in order; nothing was done.
+    pub fn finish(&mut self, target: &mut T) -> Result<Totals, HostError> {
+        let mut live = TryVec::new_in(self.memory.clone());
+        for (pointer, slot) in self.blocks.iter() {
+            if let Slot::Live(block) = slot {
+                live.try_push((block.line, *pointer, block.by.owner, block.asked)).map_err(|refused| refused.error)?;
+            }
+        }
+        live.sort_unstable_by_key(|(line, pointer, ..)| (*line, *pointer));
+        self.end_phase(target);
+        self.phase = None;
+        for (line, block, owner, asked) in live.iter().copied() {
+            self.found(line, Finding::StillLive { block, owner, asked }, target);
+        }
+        self.blocks.clear();
+        Ok(self.totals)
+    }
+
+    /// What has been counted so far.
+    #[must_use]
+    pub const fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    fn end_phase(&mut self, target: &mut T) {
+        if let Some(phase) = self.phase {
+            target.phase_end(phase, &self.totals);
+        }
+    }
+
+    fn found(&mut self, line: u64, finding: Finding, target: &mut T) {
+        count(&mut self.totals.findings);
+        target.finding(line, finding);
+    }
+
+    /// A block was given, or NULL. There is room for one more in the map.
+    fn take(&mut self, line: u64, by: Caller, block: Pointer, asked: Request, target: &mut T) -> Result<(), HostError> {
+        if block == Pointer::Null {
+            count(&mut self.totals.null_answers);
+            self.found(line, Finding::NullAnswer { asked }, target);
+            return Ok(());
+        }
+        let counted = self.judge(line, block, asked, target);
+        let held = match (layout(asked), scope(asked)) {
+            (Some(layout), Some(scope)) => {
+                let held = Held::take(target.sink(by.owner), layout, scope);
+                if held.is_none() {
+                    self.found(line, Finding::SinkRefused { block, size: asked.size }, target);
+                }
+                held
+            }
+            _ => None,
+        };
+        self.put(line, block, Block { line, by, asked, counted, held }, target)
+    }
+
+    /// Looks at what was asked for. Answers with the bytes to count.
+    fn judge(&mut self, line: u64, block: Pointer, asked: Request, target: &mut T) -> u64 {
+        if !asked.align.is_power_of_two() {
+            self.found(line, Finding::BadAlignment { block, align: asked.align }, target);
+        }
+        if scope(asked).is_none() {
+            self.found(line, Finding::BadScope { block, scope: asked.scope }, target);
+        }
+        // With alignment 1 the size alone decides.
+        if layout(Request { align: 1, ..asked }).is_none() || !self.totals.holds(asked.size) {
+            self.found(line, Finding::ImpossibleSize { block, size: asked.size }, target);
+            return 0;
+        }
+        asked.size
+    }
+
+    /// Puts a block into the map, which has room, and counts it.
+    fn put(&mut self, line: u64, pointer: Pointer, block: Block<T::Sink>, target: &mut T) -> Result<(), HostError> {
+        let (scope, counted) = (block.scope(), block.counted);
+        let before = self.blocks.try_insert(pointer, Slot::Live(block)).map_err(|refused| refused.error)?;
+        if let Some(Slot::Live(before)) = before {
+            self.totals.remove(before.scope(), before.counted);
+            self.found(line, Finding::GivenTwice { block: pointer }, target);
+        }
+        self.totals.add(scope, counted);
+        Ok(())
+    }
+
+    /// Takes a live block out of the map, which remembers that it is gone. `Err` says whether it was ever there.
+    fn out(&mut self, pointer: Pointer) -> Result<Block<T::Sink>, Missing> {
+        let slot = self.blocks.get_mut(&pointer).ok_or(Missing::Never)?;
+        match core::mem::replace(slot, Slot::Gone) {
+            Slot::Live(block) => {
+                self.totals.remove(block.scope(), block.counted);
+                Ok(block)
+            }
+            Slot::Gone => Err(Missing::Gone),
+        }
+    }
+
+    fn free(&mut self, line: u64, by: Caller, block: Pointer, target: &mut T) {
+        if block == Pointer::Null {
+            return count(&mut self.totals.null_frees);
+        }
+        match self.out(block) {
+            Ok(gone) => self.note_other(by, gone.by),
+            Err(Missing::Never) => self.found(line, Finding::FreeUnknown { pointer: block }, target),
+            Err(Missing::Gone) => self.found(line, Finding::FreeTwice { block }, target),
+        }
+    }
+
+    fn note_other(&mut self, by: Caller, taken_by: Caller) {
+        if by.thread != taken_by.thread {
+            count(&mut self.totals.other_thread_frees);
+        }
+        if by.owner != taken_by.owner {
+            count(&mut self.totals.other_owner_frees);
+        }
+    }
+
+    /// The rule table of `pfnReallocation` (V11 to V17), seen from what was answered.
+    fn reallocate(
+        &mut self,
+        line: u64,
+        by: Caller,
+        (old, new): (Pointer, Pointer),
+        asked: Request,
+        target: &mut T,
+    ) -> Result<(), HostError> {
+        if asked.size == 0 {
+            // Frees; NULL and size 0 do nothing.
+            if old != Pointer::Null {
+                self.free(line, by, old, target);
+            }
+            if new == Pointer::Null {
+                return Ok(());
+            }
+            self.found(line, Finding::ZeroAnswered { block: new }, target);
+            return self.take(line, by, new, asked, target);
+        }
+        if old == Pointer::Null || new == Pointer::Null {
+            // A request like any other; or one that failed, and the old block stays.
+            if old != Pointer::Null {
+                self.check_old(line, old, target);
+            }
+            return self.take(line, by, new, asked, target);
+        }
+        match self.out(old) {
+            Ok(block) => self.resize(line, (old, new), block, asked, target),
+            Err(missing) => {
+                self.found(line, missing.reallocated(old), target);
+                self.take(line, by, new, asked, target)
+            }
+        }
+    }
+
+    fn check_old(&mut self, line: u64, old: Pointer, target: &mut T) {
+        let missing = match self.blocks.get(&old) {
+            Some(Slot::Live(_)) => return,
+            Some(Slot::Gone) => Missing::Gone,
+            None => Missing::Never,
+        };
+        self.found(line, missing.reallocated(old), target);
+    }
+
+    /// The old block becomes the new one, with the alignment and scope it was made with.
+    fn resize(
+        &mut self,
+        line: u64,
+        (old, new): (Pointer, Pointer),
+        mut block: Block<T::Sink>,
+        asked: Request,
+        target: &mut T,
+    ) -> Result<(), HostError> {
+        let made = block.asked;
+        if asked.align != made.align {
+            self.found(line, Finding::OtherAlignment { block: old, made_with: made.align, asked: asked.align }, target);
+        }
+        if asked.scope != made.scope {
+            self.found(line, Finding::OtherScope { block: old, made_with: made.scope, asked: asked.scope }, target);
+        }
+        block.asked.size = asked.size;
+        // Alignment and scope were judged when the block was made.
+        block.counted = if layout(Request { align: 1, ..asked }).is_some() && self.totals.holds(asked.size) {
+            asked.size
+        } else {
+            self.found(line, Finding::ImpossibleSize { block: new, size: asked.size }, target);
+            0
+        };
+        if let Some(held) = block.held.take() {
+            block.held = usize::try_from(asked.size).ok().and_then(|size| held.resize(size));
+            if block.held.is_none() {
+                self.found(line, Finding::SinkRefused { block: new, size: asked.size }, target);
+            }
+        }
+        self.put(line, new, block, target)
+    }
+
+    fn notice(&mut self, line: u64, by: Caller, event: NoticeEvent, (size, kind, raw): (u64, i32, i32), target: &mut T) {
+        count(match event {
+            NoticeEvent::Allocated => &mut self.totals.internal_allocations,
+            NoticeEvent::Freed => &mut self.totals.internal_frees,
+        });
+        if kind != crate::raw::INTERNAL_EXECUTABLE {
+            return self.found(line, Finding::UnknownNotice { kind }, target);
+        }
+        let Some(scope) = scope(Request { scope: raw, ..Request::default() }) else {
+            return self.found(line, Finding::BadScope { block: Pointer::Null, scope: raw }, target);
+        };
+        match event {
+            NoticeEvent::Allocated => self.totals.internal_take(scope, size),
+            NoticeEvent::Freed => {
+                if !self.totals.internal_give(scope, size) {
+                    return self.found(line, Finding::UnbalancedNotice { scope: raw, size }, target);
+                }
+            }
+        }
+        if let Ok(bytes) = usize::try_from(size) {
+            target.sink(by.owner).notify(Notice { event, kind: NoticeKind::Executable, bytes, scope });
+        }
+    }
+}
+
+/// Why a block is not live.
+#[derive(Clone, Copy)]
+enum Missing {
+    Never,
+    Gone,
+}
+
+impl Missing {
+    const fn reallocated(self, pointer: Pointer) -> Finding {
+        match self {
+            Self::Never => Finding::ReallocateUnknown { pointer },
+            Self::Gone => Finding::ReallocateFreed { block: pointer },
+        }
+    }
+}
+
+fn count(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
+}
+
+impl<T: ReplayTarget, A: HostSource + Clone> fmt::Debug for Replay<'_, T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replay").field("totals", &self.totals).field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace(error) => error.fmt(f),
+            Self::Host(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ReplayError {}

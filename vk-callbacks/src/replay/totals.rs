@@ -1,0 +1,145 @@
+//! What a trace adds up to, computed from its events alone.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Scope;
+
+/// Calls and bytes of a trace up to some line. Bytes are those requested, without header, padding or slack.
+///
+/// The sums of bytes stop at `u64::MAX`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Calls of `pfnAllocation`, refused ones included.
+    pub allocations: u64,
+    /// Calls of `pfnReallocation` that answered, refused ones included.
+    pub reallocations: u64,
+    /// Calls of `pfnReallocation` that began. More than answered: the trace ends inside of some. Format 1 has no such lines.
+    pub reallocations_begun: u64,
+    /// Calls of `pfnFree`, those with NULL included.
+    pub frees: u64,
+    /// Calls of `pfnFree` with NULL.
+    pub null_frees: u64,
+    /// Requests for bytes that were answered with NULL.
+    pub null_answers: u64,
+    /// Requests of `pfnAllocation` for 0 bytes.
+    pub zero_sizes: u64,
+    /// The sum of the sizes asked of `pfnAllocation`.
+    pub allocate_bytes: u64,
+    /// The sum of the new sizes asked of `pfnReallocation`.
+    pub reallocate_bytes: u64,
+    /// Blocks freed on another thread than the one that took them.
+    pub other_thread_frees: u64,
+    /// Blocks freed through another owner's callbacks.
+    pub other_owner_frees: u64,
+    /// Calls of `pfnInternalAllocation`.
+    pub internal_allocations: u64,
+    /// Calls of `pfnInternalFree`.
+    pub internal_frees: u64,
+    /// Commands entered.
+    pub commands: u64,
+    /// Commands that returned an error, a negative `VkResult`.
+    pub failed_commands: u64,
+    /// Owners declared.
+    pub owners: u64,
+    /// Events that the recorder lost.
+    pub lost: u64,
+    /// Findings, of all kinds.
+    pub findings: u64,
+    /// Most live bytes since the phase began.
+    pub phase_peak_bytes: u64,
+    all: ScopeTotals,
+    scopes: [ScopeTotals; Scope::COUNT],
+}
+
+/// The part of one scope, or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScopeTotals {
+    /// Blocks that came of requests.
+    pub blocks: u64,
+    /// The sum of the sizes of those, reallocated ones with their new size.
+    pub bytes: u64,
+    /// Blocks now live.
+    pub live_blocks: u64,
+    /// Bytes now live.
+    pub live_bytes: u64,
+    /// Most bytes live at once.
+    pub peak_bytes: u64,
+    /// Bytes of internal memory now taken.
+    pub internal_bytes: u64,
+}
+
+impl Totals {
+    /// The part of one scope.
+    #[must_use]
+    pub fn scope(&self, scope: Scope) -> ScopeTotals {
+        self.scopes.get(scope.index()).copied().unwrap_or_default()
+    }
+
+    /// All scopes together, blocks whose scope does not exist included.
+    #[must_use]
+    pub const fn all(&self) -> ScopeTotals {
+        self.all
+    }
+
+    /// True when a block of `bytes` more can be counted.
+    pub(super) const fn holds(&self, bytes: u64) -> bool {
+        self.all.live_bytes.checked_add(bytes).is_some()
+    }
+
+    pub(super) fn begin_phase(&mut self) {
+        self.phase_peak_bytes = self.all.live_bytes;
+    }
+
+    /// Counts a block. The caller has asked [`Totals::holds`].
+    pub(super) fn add(&mut self, scope: Option<Scope>, bytes: u64) {
+        self.all.add(bytes);
+        if let Some(part) = self.part(scope) {
+            part.add(bytes);
+        }
+        self.phase_peak_bytes = self.phase_peak_bytes.max(self.all.live_bytes);
+    }
+
+    pub(super) fn remove(&mut self, scope: Option<Scope>, bytes: u64) {
+        self.all.remove(bytes);
+        if let Some(part) = self.part(scope) {
+            part.remove(bytes);
+        }
+    }
+
+    pub(super) fn internal_take(&mut self, scope: Scope, bytes: u64) {
+        if let Some(part) = self.part(Some(scope)) {
+            part.internal_bytes = part.internal_bytes.saturating_add(bytes);
+        }
+        self.all.internal_bytes = self.all.internal_bytes.saturating_add(bytes);
+    }
+
+    /// False when less was taken than is given back; then nothing is left of it.
+    pub(super) fn internal_give(&mut self, scope: Scope, bytes: u64) -> bool {
+        let taken = self.scope(scope).internal_bytes;
+        let given = taken.min(bytes);
+        if let Some(part) = self.part(Some(scope)) {
+            part.internal_bytes = taken.saturating_sub(given);
+        }
+        self.all.internal_bytes = self.all.internal_bytes.saturating_sub(given);
+        given == bytes
+    }
+
+    fn part(&mut self, scope: Option<Scope>) -> Option<&mut ScopeTotals> {
+        self.scopes.get_mut(scope?.index())
+    }
+}
+
+impl ScopeTotals {
+    fn add(&mut self, bytes: u64) {
+        self.blocks = self.blocks.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.live_blocks = self.live_blocks.saturating_add(1);
+        self.live_bytes = self.live_bytes.saturating_add(bytes);
+        self.peak_bytes = self.peak_bytes.max(self.live_bytes);
+    }
+
+    fn remove(&mut self, bytes: u64) {
+        self.live_blocks = self.live_blocks.saturating_sub(1);
+        self.live_bytes = self.live_bytes.saturating_sub(bytes);
+    }
+}
