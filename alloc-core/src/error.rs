@@ -15,6 +15,8 @@ use crate::scope::Scope;
 pub struct ContextId(NonZeroU64);
 
 impl ContextId {
+    pub(crate) const FIRST: Self = Self(NonZeroU64::MIN);
+
     /// `None` for 0, which no context has.
     #[inline]
     #[must_use]

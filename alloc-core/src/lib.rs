@@ -16,13 +16,24 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+mod account;
 mod adapters;
+mod budget;
+mod collections;
+mod context;
 mod error;
 mod host;
 mod scope;
+mod sync;
+mod threads;
 
+pub use account::{ScopeUsage, Usage};
 pub use adapters::{FromAllocator, FromGlobalAlloc, HostSource, Scoped};
 pub use allocator_api2::alloc::{AllocError, Allocator};
+pub use budget::{Budget, BudgetUsage};
+pub use collections::{FoldHasher, FoldState, Refused, TryBox, TryMap, TryString, TryVec};
+pub use context::{Context, ContextOptions, Handle, Outstanding, RootRefused};
 pub use error::{ContextId, HostError, Misuse};
 pub use host::{HostAllocator, Notice, NoticeEvent, NoticeKind, dangling, move_block};
 pub use scope::Scope;
+pub use threads::{attach_thread, held_state_locks, settle_thread};

@@ -1,0 +1,151 @@
+//! One thread's not yet folded counts of one (context, scope): a cache line that only its thread writes.
+//!
+//! ```text
+//!  0 tag          serial * 8 + scope of the row these counts belong to; 0 = empty
+//!  8 alloc_bytes  16 alloc_blocks   24 free_bytes   32 free_blocks      since the last fold
+//! 40 high         the most that alloc_bytes - free_bytes has been since the last fold
+//! 48 ceiling      unbudgeted: fold when the difference exceeds it; budgeted: what the thread may reach without asking
+//! 56 node         the context
+//! ```
+//!
+//! The owner uses plain loads and stores. A reader loads `tag` and the frees with Acquire *before* the allocations: a thread
+//! that frees a block has received it from the thread that took it, so whoever sees the free sees the allocation as well and
+//! a concurrent reading is never negative.
+
+use crate::context::Node;
+use crate::sync::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
+
+/// See the file's head.
+#[repr(C, align(64))]
+pub(crate) struct Entry {
+    tag: AtomicU64,
+    alloc_bytes: AtomicU64,
+    alloc_blocks: AtomicU64,
+    free_bytes: AtomicU64,
+    free_blocks: AtomicU64,
+    high: AtomicI64,
+    ceiling: AtomicI64,
+    node: AtomicPtr<Node>,
+}
+
+/// A copy of an entry's counts.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) alloc_bytes: u64,
+    pub(crate) alloc_blocks: u64,
+    pub(crate) free_bytes: u64,
+    pub(crate) free_blocks: u64,
+    pub(crate) high: i64,
+}
+
+impl Counts {
+    /// Bytes taken minus bytes given back.
+    #[inline]
+    pub(crate) fn delta(&self) -> i64 {
+        self.alloc_bytes.wrapping_sub(self.free_bytes).cast_signed()
+    }
+}
+
+impl Entry {
+    #[cfg(not(steward_loom))]
+    pub(crate) const EMPTY: Self = Self {
+        tag: AtomicU64::new(0),
+        alloc_bytes: AtomicU64::new(0),
+        alloc_blocks: AtomicU64::new(0),
+        free_bytes: AtomicU64::new(0),
+        free_blocks: AtomicU64::new(0),
+        high: AtomicI64::new(0),
+        ceiling: AtomicI64::new(0),
+        node: AtomicPtr::new(core::ptr::null_mut()),
+    };
+
+    /// Whose counts these are; pairs with [`Entry::install`].
+    #[inline]
+    pub(crate) fn tag(&self) -> u64 {
+        self.tag.load(Ordering::Acquire)
+    }
+
+    /// As [`Entry::tag`], for the owner thread, which needs no ordering with itself.
+    #[inline]
+    pub(crate) fn own_tag(&self) -> u64 {
+        self.tag.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn node(&self) -> *mut Node {
+        self.node.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn ceiling(&self) -> i64 {
+        self.ceiling.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set_ceiling(&self, ceiling: i64) {
+        self.ceiling.store(ceiling, Ordering::Relaxed);
+    }
+
+    /// Bytes taken minus bytes given back since the last fold, as the owner knows it.
+    #[inline]
+    pub(crate) fn delta(&self) -> i64 {
+        let taken = self.alloc_bytes.load(Ordering::Relaxed);
+        taken.wrapping_sub(self.free_bytes.load(Ordering::Relaxed)).cast_signed()
+    }
+
+    /// Owner: counts `bytes` taken in `blocks` blocks. True when the ceiling was passed and the entry wants folding.
+    #[inline]
+    pub(crate) fn record_alloc(&self, bytes: u64, blocks: u64) -> bool {
+        let taken = self.alloc_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
+        let delta = taken.wrapping_sub(self.free_bytes.load(Ordering::Relaxed)).cast_signed();
+        self.alloc_bytes.store(taken, Ordering::Relaxed);
+        self.alloc_blocks.store(self.alloc_blocks.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Relaxed);
+        if delta > self.high.load(Ordering::Relaxed) {
+            self.high.store(delta, Ordering::Relaxed);
+            return delta > self.ceiling.load(Ordering::Relaxed);
+        }
+        false
+    }
+
+    /// Owner: counts `bytes` given back in `blocks` blocks. Answers the new delta.
+    #[inline]
+    pub(crate) fn record_free(&self, bytes: u64, blocks: u64) -> i64 {
+        let given = self.free_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
+        let delta = self.alloc_bytes.load(Ordering::Relaxed).wrapping_sub(given).cast_signed();
+        self.free_blocks.store(self.free_blocks.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Release);
+        self.free_bytes.store(given, Ordering::Release);
+        delta
+    }
+
+    /// Any thread that holds the row's lock: the counts so far.
+    pub(crate) fn read(&self) -> Counts {
+        let free_bytes = self.free_bytes.load(Ordering::Acquire);
+        let free_blocks = self.free_blocks.load(Ordering::Acquire);
+        Counts {
+            free_bytes,
+            free_blocks,
+            alloc_bytes: self.alloc_bytes.load(Ordering::Relaxed),
+            alloc_blocks: self.alloc_blocks.load(Ordering::Relaxed),
+            high: self.high.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Under the row's lock, when no other thread can write the entry: takes the counts out.
+    pub(crate) fn take(&self) -> Counts {
+        let counts = self.read();
+        self.alloc_bytes.store(0, Ordering::Relaxed);
+        self.alloc_blocks.store(0, Ordering::Relaxed);
+        self.free_blocks.store(0, Ordering::Relaxed);
+        self.free_bytes.store(0, Ordering::Relaxed);
+        self.high.store(0, Ordering::Relaxed);
+        counts
+    }
+
+    /// Under the table's lock, after [`Entry::take`]: gives the (empty) entry to another row. The Release store makes a reader
+    /// that sees the new tag see the zeroed counts, not the previous owner's.
+    pub(crate) fn install(&self, tag: u64, node: *mut Node, ceiling: i64) {
+        self.node.store(node, Ordering::Relaxed);
+        self.ceiling.store(ceiling, Ordering::Relaxed);
+        self.tag.store(tag, Ordering::Release);
+    }
+}

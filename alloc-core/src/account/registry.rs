@@ -1,0 +1,118 @@
+//! All threads that count: an intrusive list, so that listing a thread takes no memory.
+
+use super::Counts;
+use super::row::Row;
+use super::table::Table;
+use super::usage::ScopeUsage;
+use crate::sync::{AtomicPtr, AtomicU32, Lock, Ordering};
+
+struct Registry {
+    lock: Lock,
+    head: AtomicPtr<Table>,
+    next_index: AtomicU32,
+}
+
+static REGISTRY: Registry =
+    Registry { lock: Lock::new(), head: AtomicPtr::new(core::ptr::null_mut()), next_index: AtomicU32::new(0) };
+
+/// Adds a thread's table.
+pub(super) fn list(table: &Table) {
+    let _held = REGISTRY.lock.lock();
+    table.index.store(REGISTRY.next_index.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    let this = core::ptr::from_ref(table).cast_mut();
+    let head = REGISTRY.head.load(Ordering::Relaxed);
+    table.next.store(head, Ordering::Relaxed);
+    table.prev.store(core::ptr::null_mut(), Ordering::Relaxed);
+    // SAFETY: listed tables live until they are unlisted, which takes the lock that is held.
+    if let Some(head) = unsafe { head.as_ref() } {
+        head.prev.store(this, Ordering::Relaxed);
+    }
+    REGISTRY.head.store(this, Ordering::Relaxed);
+}
+
+/// Takes a thread's table out; after this nobody else looks at it.
+pub(super) fn unlist(table: &Table) {
+    let _held = REGISTRY.lock.lock();
+    let (next, prev) = (table.next.load(Ordering::Relaxed), table.prev.load(Ordering::Relaxed));
+    // SAFETY: listed tables live until they are unlisted, which takes the lock that is held.
+    match unsafe { prev.as_ref() } {
+        Some(prev) => prev.next.store(next, Ordering::Relaxed),
+        None => REGISTRY.head.store(next, Ordering::Relaxed),
+    }
+    // SAFETY: as above.
+    if let Some(next) = unsafe { next.as_ref() } {
+        next.prev.store(prev, Ordering::Relaxed);
+    }
+}
+
+/// Calls `visit` with each listed table whose index residue is among `touched`. The registry's lock is held meanwhile.
+fn each(touched: u64, mut visit: impl FnMut(&Table)) {
+    let mut at = REGISTRY.head.load(Ordering::Relaxed);
+    // SAFETY: listed tables live until they are unlisted, which takes the registry's lock, held by the caller.
+    while let Some(table) = unsafe { at.as_ref() } {
+        if touched & (1u64 << (table.index.load(Ordering::Relaxed) & 63)) != 0 {
+            visit(table);
+        }
+        at = table.next.load(Ordering::Relaxed);
+    }
+}
+
+/// The account of one row: the folded counts and every open entry, read in place; nothing is flushed.
+///
+/// Two passes, frees first: a block may have been taken on one thread and given back on another, and whoever has seen the
+/// free must see the allocation. No entry can leave the row meanwhile (that takes the row's lock).
+pub(crate) fn read_row(row: &Row, tag: u64) -> ScopeUsage {
+    if row.is_untouched() {
+        return ScopeUsage::default();
+    }
+    let _held = REGISTRY.lock.lock();
+    let guard = row.lock();
+    let mut sum = guard.counts();
+    let touched = row.touched();
+    let entries = |add: &mut dyn FnMut(Counts)| {
+        each(touched, |table| {
+            if let Some(entry) = table.slot(tag)
+                && entry.tag() == tag
+            {
+                add(entry.read());
+            }
+        });
+    };
+    entries(&mut |c| {
+        sum.free_bytes = sum.free_bytes.wrapping_add(c.free_bytes);
+        sum.free_blocks = sum.free_blocks.wrapping_add(c.free_blocks);
+    });
+    let (mut open, mut high) = (0u64, 0i64);
+    entries(&mut |c| {
+        sum.alloc_bytes = sum.alloc_bytes.wrapping_add(c.alloc_bytes);
+        sum.alloc_blocks = sum.alloc_blocks.wrapping_add(c.alloc_blocks);
+        open = open.saturating_add(1);
+        high = c.high;
+    });
+    let live_bytes = sum.alloc_bytes.wrapping_sub(sum.free_bytes);
+    let live_blocks = sum.alloc_blocks.wrapping_sub(sum.free_blocks);
+    // One open entry: its own high-water mark is exact on top of what is folded.
+    let seen = if open == 1 { guard.live_bytes().saturating_add(high) } else { 0 };
+    guard.raise_peak(seen.max(live_bytes.cast_signed()), live_blocks.cast_signed());
+    let (peak_bytes, peak_blocks) = guard.peaks();
+    let laps = u64::from(REGISTRY.next_index.load(Ordering::Relaxed)).div_ceil(64).max(1);
+    ScopeUsage {
+        live_bytes,
+        live_blocks,
+        peak_bytes,
+        peak_slack: guard.peak_slack(laps),
+        peak_blocks,
+        total_bytes: sum.alloc_bytes,
+        total_blocks: sum.alloc_blocks,
+    }
+}
+
+/// The context behind `tag` ends: folds every thread's entry for it, after which nobody refers to it.
+pub(crate) fn evict(row: &Row, tag: u64) {
+    let touched = row.touched();
+    if touched == 0 {
+        return;
+    }
+    let _held = REGISTRY.lock.lock();
+    each(touched, |table| table.evict(tag));
+}

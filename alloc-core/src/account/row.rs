@@ -1,0 +1,143 @@
+//! The shared counts of one (context, scope), into which the threads' entries are folded.
+
+use super::entry::Counts;
+use super::fold::fold_threshold;
+use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering};
+
+/// One cache line. Everything but `lock` and `touched` is written under `lock` only.
+#[repr(C, align(64))]
+pub(crate) struct Row {
+    lock: Lock,
+    /// The largest fold threshold ever handed out for this row: what one other thread may have hidden from the peak.
+    hidden_max: AtomicU32,
+    /// Bit = thread index mod 64 of every thread that ever held an entry for this row.
+    touched: AtomicU64,
+    alloc_bytes: AtomicU64,
+    alloc_blocks: AtomicU64,
+    free_bytes: AtomicU64,
+    free_blocks: AtomicU64,
+    peak_bytes: AtomicU64,
+    peak_blocks: AtomicU64,
+}
+
+impl Row {
+    #[cfg(not(steward_loom))]
+    pub(crate) const fn new() -> Self {
+        Self {
+            lock: Lock::new(),
+            hidden_max: AtomicU32::new(0),
+            touched: AtomicU64::new(0),
+            alloc_bytes: AtomicU64::new(0),
+            alloc_blocks: AtomicU64::new(0),
+            free_bytes: AtomicU64::new(0),
+            free_blocks: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+            peak_blocks: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> RowGuard<'_> {
+        RowGuard { row: self, _held: self.lock.lock() }
+    }
+
+    /// Notes that the thread with index residue `bit` is about to hold an entry: before the entry's tag is stored.
+    pub(crate) fn touch(&self, bit: u32) {
+        let mask = 1u64 << (bit & 63);
+        if self.touched.load(Ordering::Relaxed) & mask == 0 {
+            self.touched.fetch_or(mask, Ordering::Relaxed);
+        }
+    }
+
+    /// Which thread residues may hold entries; 0 = nobody ever counted here through an entry.
+    pub(crate) fn touched(&self) -> u64 {
+        self.touched.load(Ordering::Acquire)
+    }
+
+    /// True when nothing was ever counted here.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.touched() == 0 && self.alloc_blocks.load(Ordering::Relaxed) == 0 && self.free_blocks.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// A row whose lock is held.
+pub(crate) struct RowGuard<'r> {
+    row: &'r Row,
+    _held: crate::sync::Held<'r>,
+}
+
+fn add(cell: &AtomicU64, by: u64) -> u64 {
+    let sum = cell.load(Ordering::Relaxed).wrapping_add(by);
+    cell.store(sum, Ordering::Relaxed);
+    sum
+}
+
+impl RowGuard<'_> {
+    /// Adds counts that are leaving an entry (or that never had one), and raises the peaks.
+    pub(crate) fn fold(&self, counts: &Counts) {
+        let before = self.live_bytes();
+        let alloc = add(&self.row.alloc_bytes, counts.alloc_bytes);
+        let free = add(&self.row.free_bytes, counts.free_bytes);
+        let alloc_blocks = add(&self.row.alloc_blocks, counts.alloc_blocks);
+        let free_blocks = add(&self.row.free_blocks, counts.free_blocks);
+        // `before` can be below 0 while another thread's entry holds the matching allocations: the peak stays where it is then.
+        let high = before.saturating_add(counts.high);
+        let live = alloc.wrapping_sub(free).cast_signed();
+        self.raise_peak(high.max(live), alloc_blocks.wrapping_sub(free_blocks).cast_signed());
+    }
+
+    /// Raises the peaks to values that were seen.
+    pub(crate) fn raise_peak(&self, bytes: i64, blocks: i64) {
+        if let Ok(bytes) = u64::try_from(bytes)
+            && bytes > self.row.peak_bytes.load(Ordering::Relaxed)
+        {
+            self.row.peak_bytes.store(bytes, Ordering::Relaxed);
+        }
+        if let Ok(blocks) = u64::try_from(blocks)
+            && blocks > self.row.peak_blocks.load(Ordering::Relaxed)
+        {
+            self.row.peak_blocks.store(blocks, Ordering::Relaxed);
+        }
+    }
+
+    /// Folded bytes taken minus folded bytes given back; below 0 while the allocations sit in another thread's entry.
+    pub(crate) fn live_bytes(&self) -> i64 {
+        let alloc = self.row.alloc_bytes.load(Ordering::Relaxed);
+        alloc.wrapping_sub(self.row.free_bytes.load(Ordering::Relaxed)).cast_signed()
+    }
+
+    /// The threshold for the entry that is about to be (re)opened on this row.
+    pub(crate) fn next_threshold(&self) -> i64 {
+        let threshold = fold_threshold(self.live_bytes());
+        self.note_hidden(threshold);
+        threshold
+    }
+
+    /// Notes that one thread may hide up to `bytes` from the peak.
+    pub(crate) fn note_hidden(&self, bytes: i64) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if bytes > self.row.hidden_max.load(Ordering::Relaxed) {
+            self.row.hidden_max.store(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// The folded counts.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            alloc_bytes: self.row.alloc_bytes.load(Ordering::Relaxed),
+            alloc_blocks: self.row.alloc_blocks.load(Ordering::Relaxed),
+            free_bytes: self.row.free_bytes.load(Ordering::Relaxed),
+            free_blocks: self.row.free_blocks.load(Ordering::Relaxed),
+            high: 0,
+        }
+    }
+
+    pub(crate) fn peaks(&self) -> (u64, u64) {
+        (self.row.peak_bytes.load(Ordering::Relaxed), self.row.peak_blocks.load(Ordering::Relaxed))
+    }
+
+    /// How far the peak may be off: what each thread but one may have hidden. `laps` = how many threads share a residue at most.
+    pub(crate) fn peak_slack(&self, laps: u64) -> u64 {
+        let threads = u64::from(self.row.touched.load(Ordering::Relaxed).count_ones()).saturating_mul(laps);
+        threads.saturating_sub(1).saturating_mul(u64::from(self.row.hidden_max.load(Ordering::Relaxed)))
+    }
+}

@@ -1,0 +1,139 @@
+//! A thread's table of entries: a bounded, direct-mapped cache of the rows that the thread is counting for.
+//!
+//! Its size does not grow with the number of contexts, and it lies in thread-local storage, so counting never allocates.
+
+use super::entry::Entry;
+use super::registry;
+use crate::context::Node;
+use crate::scope::Scope;
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Lock, Ordering};
+
+/// Entries a thread has: with more (context, scope) pairs in use by one thread at once, each change-over costs a fold (~20 ns).
+pub(crate) const ENTRIES: usize = 64;
+
+/// A thread's entries and its place in the registry.
+#[repr(C, align(64))]
+pub(crate) struct Table {
+    entries: [Entry; ENTRIES],
+    /// Held while an entry changes its row: by the owner, or by a thread that ends the row's context.
+    pub(super) lock: Lock,
+    /// The thread's number, counted up from 0 at registration.
+    pub(super) index: AtomicU32,
+    state: AtomicU8,
+    pub(super) next: AtomicPtr<Table>,
+    pub(super) prev: AtomicPtr<Table>,
+}
+
+const FRESH: u8 = 0;
+const LISTED: u8 = 1;
+const DEAD: u8 = 2;
+
+/// The entry number of (`serial`, `scope`): any 64 consecutive contexts of one scope have different ones.
+#[inline]
+const fn slot(tag: u64) -> usize {
+    // tag = serial * 8 + scope; 13 spreads the scopes of one context.
+    ((tag >> 3).wrapping_add((tag & 7).wrapping_mul(13)) as usize) % ENTRIES
+}
+
+impl Table {
+    #[cfg(not(steward_loom))]
+    pub(crate) const fn new() -> Self {
+        Self {
+            entries: [const { Entry::EMPTY }; ENTRIES],
+            lock: Lock::new(),
+            index: AtomicU32::new(0),
+            state: AtomicU8::new(FRESH),
+            next: AtomicPtr::new(core::ptr::null_mut()),
+            prev: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
+    /// The entry where `tag` lives if it is here at all.
+    #[inline]
+    pub(crate) fn slot(&self, tag: u64) -> Option<&Entry> {
+        self.entries.get(slot(tag))
+    }
+
+    /// The owner's entry for `tag`, if it is open.
+    #[inline]
+    pub(crate) fn find(&self, tag: u64) -> Option<&Entry> {
+        self.slot(tag).filter(|entry| entry.own_tag() == tag)
+    }
+
+    /// Opens an entry for `node` and `scope`, folding whoever was there. `None` when the thread is already ending.
+    #[cold]
+    pub(crate) fn open(&self, node: &Node, scope: Scope) -> Option<&Entry> {
+        if self.state.load(Ordering::Relaxed) != LISTED && !self.attach() {
+            return None;
+        }
+        let tag = node.tag(scope);
+        let entry = self.slot(tag)?;
+        let row = node.row(scope);
+        let _table = self.lock.lock();
+        retire(entry);
+        row.touch(self.index.load(Ordering::Relaxed));
+        let ceiling = if node.is_budgeted() { 0 } else { row.lock().next_threshold() };
+        entry.install(tag, core::ptr::from_ref(node).cast_mut(), ceiling);
+        Some(entry)
+    }
+
+    /// Lists the thread, once. False when it is ending and must count on the rows directly.
+    pub(crate) fn attach(&self) -> bool {
+        match self.state.load(Ordering::Relaxed) {
+            LISTED => true,
+            FRESH if crate::threads::on_exit() => {
+                registry::list(self);
+                self.state.store(LISTED, Ordering::Relaxed);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Folds everything the thread has counted and gives back its leases; the entries stay empty until used again.
+    pub(crate) fn settle(&self) {
+        if self.state.load(Ordering::Relaxed) != LISTED {
+            return;
+        }
+        let _table = self.lock.lock();
+        self.entries.iter().for_each(retire);
+    }
+
+    /// The thread ends: as [`Table::settle`], and later operations of this thread count on the rows directly.
+    pub(crate) fn detach(&self) {
+        self.settle();
+        if self.state.swap(DEAD, Ordering::Relaxed) == LISTED {
+            registry::unlist(self);
+        }
+    }
+
+    /// Called by the thread that ends a context: folds this thread's entry for `tag`, if it has one.
+    pub(super) fn evict(&self, tag: u64) {
+        let _table = self.lock.lock();
+        if let Some(entry) = self.slot(tag)
+            && entry.tag() == tag
+        {
+            retire(entry);
+        }
+    }
+}
+
+/// Folds an entry into its row and empties it. The table's lock is held, which is what keeps `node` alive: a context that
+/// ends waits for that lock before its memory goes.
+fn retire(entry: &Entry) {
+    let tag = entry.tag();
+    let Some(scope) = Scope::from_raw((tag & 7) as u32).filter(|_| tag != 0) else { return };
+    // SAFETY: a non-zero tag means that the node has not ended: ending one evicts its tag under this table's lock first.
+    let node = unsafe { &*entry.node() };
+    {
+        let row = node.row(scope).lock();
+        let counts = entry.take();
+        row.fold(&counts);
+        entry.set_ceiling(entry.ceiling().saturating_sub(counts.delta()));
+        entry.install(0, core::ptr::null_mut(), entry.ceiling());
+    }
+    let unused = entry.ceiling();
+    if node.is_budgeted() && unused > 0 {
+        node.refund(unused.cast_unsigned());
+    }
+}

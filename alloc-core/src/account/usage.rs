@@ -1,0 +1,81 @@
+//! What an account says when asked.
+
+#![forbid(unsafe_code)]
+
+use crate::scope::Scope;
+
+/// The account of one context, or of a subtree, scope by scope.
+///
+/// Exact whenever no other thread is in the middle of an operation on the context; a reading taken meanwhile is never
+/// negative and never counts a block twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub(crate) scopes: [ScopeUsage; Scope::COUNT],
+}
+
+/// Bytes and blocks of one scope. Bytes are requested bytes: no header, no padding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScopeUsage {
+    /// Bytes taken and not yet given back.
+    pub live_bytes: u64,
+    /// Blocks taken and not yet given back.
+    pub live_blocks: u64,
+    /// The most bytes that were live at once; the true value lies within `peak_slack` of it.
+    ///
+    /// Of several scopes or contexts together: the sum of their peaks, an upper bound.
+    pub peak_bytes: u64,
+    /// How far `peak_bytes` may be off; 0 means exact, as it always is for a context that one thread used.
+    pub peak_slack: u64,
+    /// The most blocks seen live at once, at folds and queries: a lower bound.
+    pub peak_blocks: u64,
+    /// All bytes ever taken; growing a block adds its growth.
+    pub total_bytes: u64,
+    /// All blocks ever taken.
+    pub total_blocks: u64,
+}
+
+impl Usage {
+    /// The account of `scope`.
+    #[must_use]
+    pub fn scope(&self, scope: Scope) -> ScopeUsage {
+        self.scopes.get(scope.index()).copied().unwrap_or_default()
+    }
+
+    /// All scopes together.
+    #[must_use]
+    pub fn total(&self) -> ScopeUsage {
+        self.scopes.iter().fold(ScopeUsage::default(), |sum, one| sum.plus(one))
+    }
+
+    /// Both accounts together, scope by scope.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut sum = *self;
+        for (a, b) in sum.scopes.iter_mut().zip(&other.scopes) {
+            *a = a.plus(b);
+        }
+        sum
+    }
+}
+
+impl ScopeUsage {
+    /// Both accounts together. Peaks add up to an upper bound; the slack grows to where the true peak may lie lowest.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let peak_bytes = self.peak_bytes.saturating_add(other.peak_bytes);
+        let live_bytes = self.live_bytes.saturating_add(other.live_bytes);
+        // The true common peak is at least either part's own lowest possible peak, and at least what is live now.
+        let lowest = |part: &Self| part.peak_bytes.saturating_sub(part.peak_slack);
+        let at_least = lowest(self).max(lowest(other)).max(live_bytes);
+        let one_sided = self.peak_bytes == 0 || other.peak_bytes == 0;
+        Self {
+            live_bytes,
+            live_blocks: self.live_blocks.saturating_add(other.live_blocks),
+            peak_bytes,
+            peak_slack: if one_sided { self.peak_slack.max(other.peak_slack) } else { peak_bytes.saturating_sub(at_least) },
+            peak_blocks: self.peak_blocks.max(other.peak_blocks),
+            total_bytes: self.total_bytes.saturating_add(other.total_bytes),
+            total_blocks: self.total_blocks.saturating_add(other.total_blocks),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The hash table.
+#![expect(clippy::disallowed_types, reason = "the one place that wraps the infallibly growing HashTable and leaves its growth out")]
+
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::mem;
+
+use hashbrown::{HashTable, TryReserveError};
+
+use super::{FoldState, Refused};
+use crate::adapters::HostSource;
+use crate::error::HostError;
+
+/// A hash map in host memory of `A`, whose every growth can be refused.
+///
+/// A refused call leaves the map as it was and gives key and value back. Replacing the value of a key that is there and
+/// removing never take memory. The block lies wholly in `A`; nothing else is taken. The order of iteration is undefined.
+///
+/// `S` is [`FoldState`] unless said otherwise: fast, and without protection against chosen keys.
+pub struct TryMap<K, V, A: HostSource, S = FoldState> {
+    table: HashTable<(K, V), A>,
+    hasher: S,
+}
+
+impl<K, V, A: HostSource> TryMap<K, V, A> {
+    /// An empty map; takes no memory yet.
+    pub const fn new_in(allocator: A) -> Self {
+        Self::with_hasher_in(FoldState, allocator)
+    }
+}
+
+impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
+    /// An empty map that hashes with `hasher`; takes no memory yet.
+    pub const fn with_hasher_in(hasher: S, allocator: A) -> Self {
+        Self { table: HashTable::new_in(allocator), hasher }
+    }
+
+    /// How many keys there are.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// True when there is no key.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// How many keys the block has room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.table.capacity()
+    }
+
+    /// Whose memory the map lies in.
+    #[inline]
+    pub fn allocator(&self) -> &A {
+        self.table.allocator()
+    }
+
+    /// All keys with their values.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&K, &V)> + Clone {
+        self.table.iter().map(|(key, value)| (key, value))
+    }
+
+    /// All keys with their values, to be changed.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&K, &mut V)> {
+        self.table.iter_mut().map(|(key, value)| (&*key, value))
+    }
+
+    /// All keys.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> + Clone {
+        self.table.iter().map(|(key, _)| key)
+    }
+
+    /// All values.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &V> + Clone {
+        self.table.iter().map(|(_, value)| value)
+    }
+
+    /// All values, to be changed.
+    pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut V> {
+        self.table.iter_mut().map(|(_, value)| value)
+    }
+
+    /// Takes everything out; what is not asked for is dropped with the iterator. Keeps the block.
+    pub fn drain(&mut self) -> impl ExactSizeIterator<Item = (K, V)> {
+        self.table.drain()
+    }
+
+    /// Keeps those keys of which `keep` says true.
+    pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        self.table.retain(|(key, value)| keep(key, value));
+    }
+
+    /// Drops all keys and values. Keeps the block.
+    pub fn clear(&mut self) {
+        self.table.clear();
+    }
+}
+
+impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
+    /// The value of `key`.
+    #[inline]
+    #[must_use]
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.table.find(self.hasher.hash_one(key), |(k, _)| k.borrow() == key).map(|(_, value)| value)
+    }
+
+    /// The value of `key`, to be changed.
+    #[inline]
+    #[must_use]
+    pub fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        self.table.find_mut(self.hasher.hash_one(key), |(k, _)| k.borrow() == key).map(|(_, value)| value)
+    }
+
+    /// True when `key` is there.
+    #[inline]
+    #[must_use]
+    pub fn contains_key<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.get(key).is_some()
+    }
+
+    /// Gives `key` the value, and gives back the value it had. A key that is there stays the one that is stored.
+    ///
+    /// # Errors
+    /// Only for a new key: the refusal of a larger block, with key and value; [`HostError::TooLarge`] past `isize::MAX` bytes.
+    pub fn try_insert(&mut self, key: K, value: V) -> Result<Option<V>, Refused<(K, V)>> {
+        let hash = self.hasher.hash_one(&key);
+        if let Some((_, old)) = self.table.find_mut(hash, |(k, _)| *k == key) {
+            return Ok(Some(mem::replace(old, value)));
+        }
+        if let Err(error) = self.try_reserve(1) {
+            return Err(Refused { value: (key, value), error });
+        }
+        let Self { table, hasher } = self;
+        table.insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k));
+        Ok(None)
+    }
+
+    /// The value of `key`; where it is new, the one that `make` gives.
+    ///
+    /// # Errors
+    /// As [`try_insert`](TryMap::try_insert), with the key; `make` is not called then.
+    pub fn try_get_or_insert_with(&mut self, key: K, make: impl FnOnce(&K) -> V) -> Result<&mut V, Refused<K>> {
+        let hash = self.hasher.hash_one(&key);
+        let Self { table, hasher } = self;
+        let table = match table.find_entry(hash, |(k, _)| *k == key) {
+            Ok(found) => return Ok(&mut found.into_mut().1),
+            Err(absent) => absent.into_table(),
+        };
+        if let Err(error) = reserve(table, hasher, 1) {
+            return Err(Refused { value: key, error });
+        }
+        let value = make(&key);
+        Ok(&mut table.insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k)).into_mut().1)
+    }
+
+    /// As [`try_get_or_insert_with`](TryMap::try_get_or_insert_with), where making the value can fail too.
+    ///
+    /// Room is made first, so a value that was made always finds its place.
+    ///
+    /// # Errors
+    /// As [`try_insert`](TryMap::try_insert), without the key, or what `make` answers. Then the key is not there.
+    pub fn try_get_or_try_insert_with<E: From<HostError>>(
+        &mut self,
+        key: K,
+        make: impl FnOnce(&K) -> Result<V, E>,
+    ) -> Result<&mut V, E> {
+        let hash = self.hasher.hash_one(&key);
+        let Self { table, hasher } = self;
+        let table = match table.find_entry(hash, |(k, _)| *k == key) {
+            Ok(found) => return Ok(&mut found.into_mut().1),
+            Err(absent) => absent.into_table(),
+        };
+        reserve(table, hasher, 1)?;
+        let value = make(&key)?;
+        Ok(&mut table.insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k)).into_mut().1)
+    }
+
+    /// Takes the value of `key` out.
+    pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        self.remove_entry(key).map(|(_, value)| value)
+    }
+
+    /// Takes `key`, as it was stored, and its value out.
+    pub fn remove_entry<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<(K, V)>
+    where
+        K: Borrow<Q>,
+    {
+        let found = self.table.find_entry(self.hasher.hash_one(key), |(k, _)| k.borrow() == key).ok()?;
+        Some(found.remove().0)
+    }
+
+    /// Room for `additional` new keys.
+    ///
+    /// # Errors
+    /// [`HostError::TooLarge`] when the table would exceed `isize::MAX` bytes; the allocator's refusal.
+    pub fn try_reserve(&mut self, additional: usize) -> Result<(), HostError> {
+        reserve(&mut self.table, &self.hasher, additional)
+    }
+
+    /// Moves everything to a block without needless room, where that is smaller. Needs both blocks for a moment.
+    ///
+    /// # Errors
+    /// The allocator's refusal; then all stays as it is.
+    pub fn try_shrink_to_fit(&mut self) -> Result<(), HostError>
+    where
+        A: Clone,
+    {
+        let mut smaller = HashTable::new_in(self.allocator().clone());
+        let Self { table, hasher } = self;
+        // What the same keys need when they come alone; found out before any memory is taken.
+        if table.capacity() == 0 || needed_buckets(table.len()) >= table.num_buckets() {
+            return Ok(());
+        }
+        reserve(&mut smaller, hasher, table.len())?;
+        for entry in table.drain() {
+            let hash = hasher.hash_one(&entry.0);
+            smaller.insert_unique(hash, entry, |(k, _)| hasher.hash_one(k));
+        }
+        *table = smaller;
+        Ok(())
+    }
+
+    /// The same keys and values again, in the same allocator.
+    ///
+    /// # Errors
+    /// The allocator's refusal.
+    pub fn try_clone(&self) -> Result<Self, HostError>
+    where
+        K: Clone,
+        V: Clone,
+        A: Clone,
+        S: Clone,
+    {
+        let mut copy = Self::with_hasher_in(self.hasher.clone(), self.allocator().clone());
+        copy.try_reserve(self.len())?;
+        let Self { table, hasher } = &mut copy;
+        for entry in &self.table {
+            table.insert_unique(hasher.hash_one(&entry.0), entry.clone(), |(k, _)| hasher.hash_one(k));
+        }
+        Ok(copy)
+    }
+}
+
+/// The buckets hashbrown takes for `len` keys at its load of 7/8 (small tables: all but one). A guess that is too high only
+/// keeps [`TryMap::try_shrink_to_fit`] from moving.
+fn needed_buckets(len: usize) -> usize {
+    match len {
+        0 => 0,
+        1..=3 => 4,
+        4..=7 => 8,
+        _ => (len.saturating_mul(8) / 7).checked_next_power_of_two().unwrap_or(usize::MAX),
+    }
+}
+
+fn reserve<K: Hash, V, A: HostSource, S: BuildHasher>(
+    table: &mut HashTable<(K, V), A>,
+    hasher: &S,
+    additional: usize,
+) -> Result<(), HostError> {
+    let outcome = table.try_reserve(additional, |(key, _)| hasher.hash_one(key));
+    outcome.map_err(|refused| match refused {
+        TryReserveError::AllocError { layout } => table.allocator().refusal(layout),
+        TryReserveError::CapacityOverflow => HostError::TooLarge,
+    })
+}
+
+impl<K, V, A: HostSource, S> IntoIterator for TryMap<K, V, A, S> {
+    type Item = (K, V);
+    type IntoIter = hashbrown::hash_table::IntoIter<(K, V), A>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.table.into_iter()
+    }
+}
+
+impl<K: fmt::Debug, V: fmt::Debug, A: HostSource, S> fmt::Debug for TryMap<K, V, A, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}

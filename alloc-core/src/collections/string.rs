@@ -1,0 +1,281 @@
+//! Text that grows.
+
+use core::borrow::Borrow;
+use core::cmp::Ordering;
+use core::fmt::{self, Write};
+use core::hash::{Hash, Hasher};
+use core::ops::Deref;
+use core::str;
+
+use super::TryVec;
+use crate::adapters::HostSource;
+use crate::error::HostError;
+
+/// UTF-8 text in host memory of `A`, whose every growth can be refused. A refused call leaves the text as it was.
+///
+/// Reading goes through the `str` it dereferences to. It is a [`core::fmt::Write`], so `write!` works, but then the reason of a
+/// refusal is lost: [`try_write_fmt`](TryString::try_write_fmt) keeps it.
+pub struct TryString<A: HostSource> {
+    /// Always valid UTF-8.
+    bytes: TryVec<u8, A>,
+}
+
+impl<A: HostSource> TryString<A> {
+    /// An empty text; takes no memory yet.
+    pub const fn new_in(allocator: A) -> Self {
+        Self { bytes: TryVec::new_in(allocator) }
+    }
+
+    /// An empty text with room for `capacity` bytes, exactly.
+    ///
+    /// # Errors
+    /// [`HostError::TooLarge`] above `isize::MAX`; the allocator's refusal.
+    pub fn try_with_capacity_in(capacity: usize, allocator: A) -> Result<Self, HostError> {
+        Ok(Self { bytes: TryVec::try_with_capacity_in(capacity, allocator)? })
+    }
+
+    /// A copy of `text`, without spare room.
+    ///
+    /// # Errors
+    /// The allocator's refusal.
+    pub fn try_from_str_in(text: &str, allocator: A) -> Result<Self, HostError> {
+        Ok(Self { bytes: TryVec::try_from_slice_in(text.as_bytes(), allocator)? })
+    }
+
+    /// The parts one after another with `separator` between them, without spare room.
+    ///
+    /// # Errors
+    /// [`HostError::TooLarge`] when the sum overflows; the allocator's refusal.
+    pub fn try_join_in(parts: &[&str], separator: &str, allocator: A) -> Result<Self, HostError> {
+        let separators = separator.len().checked_mul(parts.len().saturating_sub(1));
+        let total = parts.iter().try_fold(separators.ok_or(HostError::TooLarge)?, |sum, part| sum.checked_add(part.len()));
+        let mut text = Self::try_with_capacity_in(total.ok_or(HostError::TooLarge)?, allocator)?;
+        for (i, part) in parts.iter().enumerate() {
+            if i != 0 {
+                text.try_push_str(separator)?;
+            }
+            text.try_push_str(part)?;
+        }
+        Ok(text)
+    }
+
+    /// Text of bytes that are valid UTF-8; else the bytes back.
+    ///
+    /// # Errors
+    /// The bytes, which are not UTF-8.
+    pub fn from_utf8(bytes: TryVec<u8, A>) -> Result<Self, TryVec<u8, A>> {
+        if str::from_utf8(&bytes).is_ok() { Ok(Self { bytes }) } else { Err(bytes) }
+    }
+
+    /// Appends `text`, all or nothing.
+    ///
+    /// # Errors
+    /// The refusal of a larger block; [`HostError::TooLarge`] past `isize::MAX` bytes.
+    #[inline]
+    pub fn try_push_str(&mut self, text: &str) -> Result<(), HostError> {
+        self.bytes.try_extend_from_slice(text.as_bytes())
+    }
+
+    /// Appends one character.
+    ///
+    /// # Errors
+    /// As [`try_push_str`](TryString::try_push_str).
+    pub fn try_push(&mut self, c: char) -> Result<(), HostError> {
+        self.try_push_str(c.encode_utf8(&mut [0; 4]))
+    }
+
+    /// Appends formatted text, all or nothing: `text.try_write_fmt(format_args!("{x}"))`.
+    ///
+    /// A value whose own `Display` answers [`fmt::Error`], which it should not, ends the text early: what was written up to
+    /// there stays.
+    ///
+    /// # Errors
+    /// As [`try_push_str`](TryString::try_push_str).
+    pub fn try_write_fmt(&mut self, args: fmt::Arguments<'_>) -> Result<(), HostError> {
+        if let Some(text) = args.as_str() {
+            return self.try_push_str(text);
+        }
+        let before = self.bytes.len();
+        let mut writer = Writer { text: self, refusal: None };
+        // The writer's own error is in `refusal`; any other is the value's and is documented above.
+        let _ = writer.write_fmt(args);
+        match writer.refusal {
+            None => Ok(()),
+            Some(refusal) => {
+                self.bytes.truncate(before);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Takes the last character off.
+    pub fn pop(&mut self) -> Option<char> {
+        let last = self.chars().next_back()?;
+        self.bytes.truncate(self.bytes.len().saturating_sub(last.len_utf8()));
+        Some(last)
+    }
+
+    /// Cuts the text after `len` bytes, or before the character that stands across that place.
+    pub fn truncate(&mut self, len: usize) {
+        let boundary = self.floor_char_boundary(len);
+        self.bytes.truncate(boundary);
+    }
+
+    /// Empties the text. Keeps the block.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Room for `additional` bytes beyond the length, growing to at least the double.
+    ///
+    /// # Errors
+    /// As [`try_push_str`](TryString::try_push_str).
+    pub fn try_reserve(&mut self, additional: usize) -> Result<(), HostError> {
+        self.bytes.try_reserve(additional)
+    }
+
+    /// Gives back the room beyond the length.
+    ///
+    /// # Errors
+    /// As [`TryVec::try_shrink_to_fit`].
+    pub fn try_shrink_to_fit(&mut self) -> Result<(), HostError> {
+        self.bytes.try_shrink_to_fit()
+    }
+
+    /// The same text again, in the same allocator, without spare room.
+    ///
+    /// # Errors
+    /// The allocator's refusal.
+    pub fn try_clone(&self) -> Result<Self, HostError>
+    where
+        A: Clone,
+    {
+        Ok(Self { bytes: self.bytes.try_clone()? })
+    }
+
+    /// How many bytes the block has room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Whose memory the text lies in.
+    pub fn allocator(&self) -> &A {
+        self.bytes.allocator()
+    }
+
+    /// The text.
+    #[inline]
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // SAFETY: only whole `str`s are appended, and cuts are made at character boundaries.
+        unsafe { str::from_utf8_unchecked(&self.bytes) }
+    }
+
+    /// The bytes of the text.
+    #[must_use]
+    pub fn into_bytes(self) -> TryVec<u8, A> {
+        self.bytes
+    }
+}
+
+/// Remembers why the text could not take what `fmt` gave it.
+struct Writer<'a, A: HostSource> {
+    text: &'a mut TryString<A>,
+    refusal: Option<HostError>,
+}
+
+impl<A: HostSource> Write for Writer<'_, A> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        // A value that swallowed the error must not go on behind the gap.
+        if self.refusal.is_some() {
+            return Err(fmt::Error);
+        }
+        self.text.try_push_str(s).map_err(|refusal| {
+            self.refusal = Some(refusal);
+            fmt::Error
+        })
+    }
+}
+
+impl<A: HostSource> Write for TryString<A> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        self.try_push_str(s).map_err(|_| fmt::Error)
+    }
+
+    /// All or nothing, as [`TryString::try_write_fmt`].
+    fn write_fmt(&mut self, args: fmt::Arguments<'_>) -> fmt::Result {
+        self.try_write_fmt(args).map_err(|_| fmt::Error)
+    }
+}
+
+impl<A: HostSource> Deref for TryString<A> {
+    type Target = str;
+
+    #[inline]
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl<A: HostSource> AsRef<str> for TryString<A> {
+    fn as_ref(&self) -> &str {
+        self
+    }
+}
+
+impl<A: HostSource> Borrow<str> for TryString<A> {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+impl<A: HostSource> fmt::Debug for TryString<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl<A: HostSource> fmt::Display for TryString<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self)
+    }
+}
+
+impl<A: HostSource, B: HostSource> PartialEq<TryString<B>> for TryString<A> {
+    fn eq(&self, other: &TryString<B>) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl<A: HostSource> PartialEq<str> for TryString<A> {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl<A: HostSource> PartialEq<&str> for TryString<A> {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl<A: HostSource> Eq for TryString<A> {}
+
+impl<A: HostSource> PartialOrd for TryString<A> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<A: HostSource> Ord for TryString<A> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other)
+    }
+}
+
+impl<A: HostSource> Hash for TryString<A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}

@@ -1,0 +1,463 @@
+//! The growing array.
+#![expect(clippy::disallowed_types, reason = "the one place that wraps the infallibly growing Vec and leaves its growth out")]
+
+use core::alloc::Layout;
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::mem::MaybeUninit;
+use core::ops::{Bound, Deref, DerefMut, RangeBounds};
+use core::ptr::{self, NonNull};
+use core::slice;
+
+use allocator_api2::collections::{TryReserveError, TryReserveErrorKind};
+use allocator_api2::vec::{IntoIter, Vec};
+
+use super::{Refused, TryBox};
+use crate::adapters::HostSource;
+use crate::error::HostError;
+
+/// A growing array in host memory of `A`, whose every growth can be refused.
+///
+/// A refused call leaves length, content and capacity as they were and gives values back. Reading goes through the slice it
+/// dereferences to. Growing doubles the capacity; `_exact` calls do not. There is no header: the block has exactly
+/// `capacity * size_of::<T>()` bytes.
+pub struct TryVec<T, A: HostSource> {
+    inner: Vec<T, A>,
+}
+
+impl<T, A: HostSource> TryVec<T, A> {
+    /// An empty array; takes no memory yet.
+    #[inline]
+    pub const fn new_in(allocator: A) -> Self {
+        Self { inner: Vec::new_in(allocator) }
+    }
+
+    /// An empty array with room for `capacity` elements, exactly.
+    ///
+    /// # Errors
+    /// [`HostError::TooLarge`] when that exceeds `isize::MAX` bytes; the allocator's refusal.
+    pub fn try_with_capacity_in(capacity: usize, allocator: A) -> Result<Self, HostError> {
+        let mut vec = Self::new_in(allocator);
+        vec.try_reserve_exact(capacity)?;
+        Ok(vec)
+    }
+
+    /// `len` clones of `element`.
+    ///
+    /// # Errors
+    /// [`HostError::TooLarge`] when `len` elements exceed `isize::MAX` bytes; the allocator's refusal.
+    pub fn try_from_elem_in(element: T, len: usize, allocator: A) -> Result<Self, HostError>
+    where
+        T: Clone,
+    {
+        let mut vec = Self::try_with_capacity_in(len, allocator)?;
+        vec.try_resize(len, element)?;
+        Ok(vec)
+    }
+
+    /// The clones of a slice's elements.
+    ///
+    /// # Errors
+    /// The allocator's refusal.
+    pub fn try_from_slice_in(slice: &[T], allocator: A) -> Result<Self, HostError>
+    where
+        T: Clone,
+    {
+        let mut vec = Self::try_with_capacity_in(slice.len(), allocator)?;
+        vec.try_extend_from_slice(slice)?;
+        Ok(vec)
+    }
+
+    /// Appends `value`.
+    ///
+    /// # Errors
+    /// The refusal of a larger block, with the value; [`HostError::TooLarge`] past `isize::MAX` bytes.
+    #[inline]
+    pub fn try_push(&mut self, value: T) -> Result<(), Refused<T>> {
+        match self.inner.push_within_capacity(value) {
+            Ok(()) => Ok(()),
+            Err(value) => self.grow_and_push(value),
+        }
+    }
+
+    #[cold]
+    fn grow_and_push(&mut self, value: T) -> Result<(), Refused<T>> {
+        if let Err(error) = self.try_reserve(1) {
+            return Err(Refused { value, error });
+        }
+        // There is room now.
+        self.inner.push_within_capacity(value).map_err(|value| Refused { value, error: HostError::TooLarge })
+    }
+
+    /// Takes the last element off.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        self.inner.pop()
+    }
+
+    /// Inserts `value` before the element at `index`, or at the end where `index` is the length. Moves the rest: O(n).
+    ///
+    /// # Errors
+    /// As [`try_push`](TryVec::try_push); [`HostError::TooLarge`] as well where `index` exceeds the length.
+    pub fn try_insert(&mut self, index: usize, value: T) -> Result<(), Refused<T>> {
+        if index > self.len() {
+            return Err(Refused { value, error: HostError::TooLarge });
+        }
+        self.try_push(value)?;
+        if let Some(tail) = self.inner.get_mut(index..) {
+            tail.rotate_right(1);
+        }
+        Ok(())
+    }
+
+    /// Takes the element at `index` out and closes the gap: O(n). `None` past the end.
+    pub fn remove(&mut self, index: usize) -> Option<T> {
+        (index < self.len()).then(|| self.inner.remove(index))
+    }
+
+    /// Takes the element at `index` out and puts the last one in its place. `None` past the end.
+    pub fn swap_remove(&mut self, index: usize) -> Option<T> {
+        (index < self.len()).then(|| self.inner.swap_remove(index))
+    }
+
+    /// Drops all but the first `len` elements. Keeps the block.
+    pub fn truncate(&mut self, len: usize) {
+        self.inner.truncate(len);
+    }
+
+    /// Drops all elements. Keeps the block.
+    pub fn clear(&mut self) {
+        self.inner.clear();
+    }
+
+    /// Keeps those elements of which `keep` says true, in their order.
+    pub fn retain(&mut self, keep: impl FnMut(&mut T) -> bool) {
+        self.inner.retain_mut(keep);
+    }
+
+    /// Takes the elements of `range` out, in order; those not asked for are dropped with the iterator. `None` when the range
+    /// lies beyond the end or is turned round.
+    pub fn drain(&mut self, range: impl RangeBounds<usize>) -> Option<impl DoubleEndedIterator<Item = T> + ExactSizeIterator> {
+        let start = match range.start_bound() {
+            Bound::Included(&n) => n,
+            Bound::Excluded(&n) => n.checked_add(1)?,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&n) => n.checked_add(1)?,
+            Bound::Excluded(&n) => n,
+            Bound::Unbounded => self.len(),
+        };
+        (start <= end && end <= self.len()).then(|| self.inner.drain(start..end))
+    }
+
+    /// Room for `additional` elements beyond the length, growing to at least the double.
+    ///
+    /// # Errors
+    /// [`HostError::TooLarge`] when that exceeds `isize::MAX` bytes; the allocator's refusal.
+    pub fn try_reserve(&mut self, additional: usize) -> Result<(), HostError> {
+        self.inner.try_reserve(additional).map_err(|refused| self.reason(&refused))
+    }
+
+    /// Room for `additional` elements beyond the length and no more.
+    ///
+    /// # Errors
+    /// As [`try_reserve`](TryVec::try_reserve).
+    pub fn try_reserve_exact(&mut self, additional: usize) -> Result<(), HostError> {
+        self.inner.try_reserve_exact(additional).map_err(|refused| self.reason(&refused))
+    }
+
+    #[cold]
+    fn reason(&self, refused: &TryReserveError) -> HostError {
+        match refused.kind() {
+            TryReserveErrorKind::AllocError { layout, .. } => self.allocator().refusal(layout),
+            TryReserveErrorKind::CapacityOverflow => HostError::TooLarge,
+        }
+    }
+
+    /// Appends clones of a slice's elements.
+    ///
+    /// # Errors
+    /// As [`try_reserve`](TryVec::try_reserve); then none was appended.
+    pub fn try_extend_from_slice(&mut self, slice: &[T]) -> Result<(), HostError>
+    where
+        T: Clone,
+    {
+        self.try_reserve(slice.len())?;
+        self.inner.extend_from_slice(slice);
+        Ok(())
+    }
+
+    /// Appends what `values` yields.
+    ///
+    /// # Errors
+    /// As [`try_reserve`](TryVec::try_reserve); then the length is what it was, and the values taken so far are dropped.
+    pub fn try_extend(&mut self, values: impl IntoIterator<Item = T>) -> Result<(), HostError> {
+        let before = self.len();
+        let values = values.into_iter();
+        self.try_reserve(values.size_hint().0)?;
+        for value in values {
+            if let Err(refused) = self.try_push(value) {
+                self.truncate(before);
+                return Err(refused.error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves all elements of `other` to the end of this one.
+    ///
+    /// # Errors
+    /// As [`try_reserve`](TryVec::try_reserve); then neither has changed.
+    pub fn try_append(&mut self, other: &mut Self) -> Result<(), HostError> {
+        self.try_reserve(other.len())?;
+        self.inner.append(&mut other.inner);
+        Ok(())
+    }
+
+    /// Makes the length `len`: drops what is beyond, or appends clones of `value`.
+    ///
+    /// # Errors
+    /// As [`try_reserve`](TryVec::try_reserve).
+    pub fn try_resize(&mut self, len: usize, value: T) -> Result<(), HostError>
+    where
+        T: Clone,
+    {
+        self.try_reserve(len.saturating_sub(self.len()))?;
+        self.inner.resize(len, value);
+        Ok(())
+    }
+
+    /// As [`try_resize`](TryVec::try_resize), with values that `make` gives.
+    ///
+    /// # Errors
+    /// As there; `make` is not called then.
+    pub fn try_resize_with(&mut self, len: usize, make: impl FnMut() -> T) -> Result<(), HostError> {
+        self.try_reserve(len.saturating_sub(self.len()))?;
+        self.inner.resize_with(len, make);
+        Ok(())
+    }
+
+    /// Gives back the room beyond the length.
+    ///
+    /// # Errors
+    /// The refusal of an allocator that must move a block to make it smaller; then all stays as it is.
+    pub fn try_shrink_to_fit(&mut self) -> Result<(), HostError> {
+        let len = self.len();
+        if size_of::<T>() == 0 || len == self.capacity() {
+            return Ok(());
+        }
+        let (Ok(old), Ok(new)) = (Layout::array::<T>(self.capacity()), Layout::array::<T>(len)) else {
+            return Err(HostError::TooLarge); // Cannot be: the block exists, so its layout does.
+        };
+        // `as_mut_ptr` speaks for the whole block, a slice only for the elements.
+        let Some(block) = NonNull::new(self.inner.as_mut_ptr()) else { return Ok(()) };
+        let smaller = if len == 0 {
+            // SAFETY: the vector's own block, with the layout it was taken with; `replace_block` forgets it below.
+            unsafe { self.allocator().deallocate(block.cast(), old) };
+            NonNull::dangling()
+        } else {
+            // SAFETY: the vector's own block, with the layout it was taken with; `new` is smaller and as aligned.
+            let moved = unsafe { self.allocator().shrink(block.cast(), old, new) };
+            moved.map_err(|_| self.allocator().refusal(new))?.cast()
+        };
+        // SAFETY: `smaller` holds the `len` elements and has room for exactly as many; the old block is gone.
+        unsafe { self.replace_block(smaller, len, len) };
+        Ok(())
+    }
+
+    /// Forgets the block and continues with another one of the same allocator.
+    ///
+    /// # Safety
+    /// `first`, `len`, `capacity` and the vector's allocator are as [`from_raw_parts_in`](TryVec::from_raw_parts_in) asks.
+    unsafe fn replace_block(&mut self, first: NonNull<T>, len: usize, capacity: usize) {
+        // SAFETY: overwritten below, without a drop and without anything between that could unwind.
+        let forgotten = unsafe { ptr::read(&raw const self.inner) };
+        let (_, _, _, allocator) = forgotten.into_raw_parts_with_alloc();
+        // SAFETY: the caller's promise.
+        let inner = unsafe { Vec::from_raw_parts_in(first.as_ptr(), len, capacity, allocator) };
+        // SAFETY: what stood here was moved out above.
+        unsafe { ptr::write(&raw mut self.inner, inner) };
+    }
+
+    /// The same elements again, in the same allocator, with no spare room.
+    ///
+    /// # Errors
+    /// The allocator's refusal.
+    pub fn try_clone(&self) -> Result<Self, HostError>
+    where
+        T: Clone,
+        A: Clone,
+    {
+        Self::try_from_slice_in(self, self.allocator().clone())
+    }
+
+    /// The elements as a box without spare room.
+    ///
+    /// # Errors
+    /// As [`try_shrink_to_fit`](TryVec::try_shrink_to_fit), with the array.
+    pub fn try_into_boxed_slice(mut self) -> Result<TryBox<[T], A>, Refused<Self>> {
+        if let Err(error) = self.try_shrink_to_fit() {
+            return Err(Refused { value: self, error });
+        }
+        let (first, len, _, allocator) = self.into_raw_parts_with_allocator();
+        // SAFETY: `len` elements in a block of exactly their size, now owned by nobody else.
+        Ok(unsafe { TryBox::from_raw_in(NonNull::slice_from_raw_parts(first, len), allocator) })
+    }
+
+    /// How many elements the block has room for; `usize::MAX` for elements of size 0.
+    #[inline]
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.inner.capacity()
+    }
+
+    /// Whose memory the elements lie in.
+    #[inline]
+    pub fn allocator(&self) -> &A {
+        self.inner.allocator()
+    }
+
+    /// The elements.
+    #[inline]
+    #[must_use]
+    pub fn as_slice(&self) -> &[T] {
+        self.inner.as_slice()
+    }
+
+    /// The elements, to be changed.
+    #[inline]
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        self.inner.as_mut_slice()
+    }
+
+    /// The room beyond the length, for calls that fill arrays (`vkEnumerate...`). [`set_len`](TryVec::set_len) takes it in.
+    #[must_use]
+    pub fn spare_capacity_mut(&mut self) -> &mut [MaybeUninit<T>] {
+        self.inner.spare_capacity_mut()
+    }
+
+    /// Declares the first `len` elements valid, without dropping any.
+    ///
+    /// # Safety
+    /// `len` is at most the capacity, and the elements up to there are written.
+    pub unsafe fn set_len(&mut self, len: usize) {
+        // SAFETY: forwarded.
+        unsafe { self.inner.set_len(len) }
+    }
+
+    /// Gives the block away: first element, length, capacity in elements, allocator. Nothing is freed until
+    /// [`from_raw_parts_in`](TryVec::from_raw_parts_in) puts them together again.
+    #[must_use = "the block leaks unless from_raw_parts_in gets it back"]
+    pub fn into_raw_parts_with_allocator(self) -> (NonNull<T>, usize, usize, A) {
+        let (first, len, capacity, allocator) = self.inner.into_raw_parts_with_alloc();
+        // SAFETY: a vector's pointer is never null; it dangles where there is no block.
+        (unsafe { NonNull::new_unchecked(first) }, len, capacity, allocator)
+    }
+
+    /// An array around a block of `allocator`.
+    ///
+    /// # Safety
+    /// `first` is the start of a live block of `allocator` (or of what it was cloned from) of layout
+    /// `Layout::array::<T>(capacity)`, any aligned address where that has size 0; its first `len <= capacity` elements are
+    /// valid; nobody else uses or frees it.
+    pub unsafe fn from_raw_parts_in(first: NonNull<T>, len: usize, capacity: usize, allocator: A) -> Self {
+        // SAFETY: forwarded.
+        Self { inner: unsafe { Vec::from_raw_parts_in(first.as_ptr(), len, capacity, allocator) } }
+    }
+}
+
+impl<T, A: HostSource> Deref for TryVec<T, A> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        &self.inner
+    }
+}
+
+impl<T, A: HostSource> DerefMut for TryVec<T, A> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.inner
+    }
+}
+
+impl<T, A: HostSource> IntoIterator for TryVec<T, A> {
+    type Item = T;
+    type IntoIter = IntoIter<T, A>;
+
+    fn into_iter(self) -> IntoIter<T, A> {
+        self.inner.into_iter()
+    }
+}
+
+impl<'a, T, A: HostSource> IntoIterator for &'a TryVec<T, A> {
+    type Item = &'a T;
+    type IntoIter = slice::Iter<'a, T>;
+
+    fn into_iter(self) -> slice::Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T, A: HostSource> IntoIterator for &'a mut TryVec<T, A> {
+    type Item = &'a mut T;
+    type IntoIter = slice::IterMut<'a, T>;
+
+    fn into_iter(self) -> slice::IterMut<'a, T> {
+        self.iter_mut()
+    }
+}
+
+impl<T, A: HostSource> AsRef<[T]> for TryVec<T, A> {
+    fn as_ref(&self) -> &[T] {
+        self
+    }
+}
+
+impl<T, A: HostSource> AsMut<[T]> for TryVec<T, A> {
+    fn as_mut(&mut self) -> &mut [T] {
+        self
+    }
+}
+
+impl<T, A: HostSource> Borrow<[T]> for TryVec<T, A> {
+    fn borrow(&self) -> &[T] {
+        self
+    }
+}
+
+impl<T: fmt::Debug, A: HostSource> fmt::Debug for TryVec<T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_slice().fmt(f)
+    }
+}
+
+impl<T: PartialEq, A: HostSource, B: HostSource> PartialEq<TryVec<T, B>> for TryVec<T, A> {
+    fn eq(&self, other: &TryVec<T, B>) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl<T: PartialEq, A: HostSource> PartialEq<[T]> for TryVec<T, A> {
+    fn eq(&self, other: &[T]) -> bool {
+        self.as_slice() == other
+    }
+}
+
+impl<T: PartialEq, A: HostSource, const N: usize> PartialEq<[T; N]> for TryVec<T, A> {
+    fn eq(&self, other: &[T; N]) -> bool {
+        self.as_slice() == other
+    }
+}
+
+impl<T: Eq, A: HostSource> Eq for TryVec<T, A> {}
+
+impl<T: Hash, A: HostSource> Hash for TryVec<T, A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_slice().hash(state);
+    }
+}

@@ -1,0 +1,222 @@
+//! The hot path: one backing call and a few plain stores.
+//!
+//! The thread's entry is looked up *after* the backing was called: the backing may itself use contexts and evict it. What the
+//! backing refused was never counted, so there is nothing to roll back.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::AllocError;
+
+use super::backing::Link;
+use super::node::{BUDGETED, CLOSED, Node};
+use crate::account::{Counts, Entry, FOLD_MIN};
+use crate::error::HostError;
+use crate::host::dangling;
+use crate::scope::Scope;
+use crate::threads::with_table;
+
+impl Node {
+    #[inline]
+    pub(crate) fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(dangling(layout));
+        }
+        if self.flags() & (CLOSED | BUDGETED) != 0 {
+            return self.allocate_checked(layout, scope, Link::allocate);
+        }
+        let block = self.backing.allocate(layout, scope)?;
+        self.count_taken(scope, layout.size() as u64, 1);
+        Ok(block)
+    }
+
+    pub(crate) fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(dangling(layout));
+        }
+        self.allocate_checked(layout, scope, Link::zeroed)
+    }
+
+    /// With the checks for closed and budgeted nodes.
+    fn allocate_checked(
+        &self,
+        layout: Layout,
+        scope: Scope,
+        take: impl FnOnce(&Link, Layout, Scope) -> Result<NonNull<u8>, AllocError>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        if self.flags() & CLOSED != 0 {
+            return Err(AllocError);
+        }
+        let bytes = layout.size() as u64;
+        let budgeted = self.is_budgeted();
+        if budgeted {
+            self.reserve(scope, bytes)?;
+        }
+        let taken = take(&self.backing, layout, scope);
+        if budgeted {
+            self.unreserve(scope, bytes, taken.is_ok());
+        } else if taken.is_ok() {
+            self.count_taken(scope, bytes, 1);
+        }
+        taken
+    }
+
+    /// # Safety
+    /// As [`HostAllocator::deallocate`](crate::HostAllocator::deallocate), for a block of this node.
+    #[inline]
+    pub(crate) unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        if layout.size() == 0 {
+            return;
+        }
+        self.count_given(scope, layout.size() as u64, 1);
+        // SAFETY: the caller's promise; blocks of this node come from its backing.
+        unsafe { self.backing.deallocate(block, layout, scope) };
+    }
+
+    /// Grows or shrinks. Counts the difference only: no block is counted twice, and the total rises by the growth.
+    ///
+    /// # Safety
+    /// As [`HostAllocator::grow`](crate::HostAllocator::grow), for a block of this node; `new` may be smaller.
+    pub(crate) unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        if old.size() == 0 {
+            return self.allocate(new, scope);
+        }
+        if new.size() == 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.deallocate(block, old, scope) };
+            return Ok(dangling(new));
+        }
+        let Some(more) = (new.size() as u64).checked_sub(old.size() as u64).filter(|more| *more > 0) else {
+            // SAFETY: the caller's promise.
+            let block = unsafe { self.backing.resize(block, old, new, scope) }?;
+            let less = (old.size() as u64).saturating_sub(new.size() as u64);
+            if less > 0 {
+                self.count_given(scope, less, 0);
+            }
+            return Ok(block);
+        };
+        if self.flags() & CLOSED != 0 {
+            return Err(AllocError);
+        }
+        let budgeted = self.is_budgeted();
+        if budgeted {
+            self.reserve(scope, more)?;
+        }
+        // SAFETY: the caller's promise.
+        let grown = unsafe { self.backing.resize(block, old, new, scope) };
+        if budgeted {
+            self.unreserve_growth(scope, more, grown.is_ok());
+        } else if grown.is_ok() {
+            self.count_taken(scope, more, 0);
+        }
+        grown
+    }
+
+    /// Why the request that was just refused was refused.
+    #[cold]
+    pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
+        if self.flags() & CLOSED != 0 {
+            return HostError::Closed { context: self.id() };
+        }
+        if let Some(short) = self.budget_shortage(layout.size() as u64) {
+            return short;
+        }
+        self.backing.refusal(layout, scope)
+    }
+
+    #[inline]
+    pub(crate) fn count_taken(&self, scope: Scope, bytes: u64, blocks: u64) {
+        let tag = self.tag(scope);
+        with_table(|table| match table.and_then(|table| table.find(tag)) {
+            Some(entry) => {
+                if entry.record_alloc(bytes, blocks) {
+                    self.settle(scope, entry);
+                }
+            }
+            None => self.count_miss(scope, bytes, blocks, true),
+        });
+    }
+
+    #[inline]
+    pub(crate) fn count_given(&self, scope: Scope, bytes: u64, blocks: u64) {
+        let tag = self.tag(scope);
+        with_table(|table| match table.and_then(|table| table.find(tag)) {
+            Some(entry) => {
+                let delta = entry.record_free(bytes, blocks);
+                // Unbudgeted: -delta > ceiling, the fold threshold. Budgeted: what is unused is more than a slice.
+                if entry.ceiling().saturating_add(delta) < 0 || self.is_budgeted() {
+                    self.given(scope, entry, delta);
+                }
+            }
+            None => self.count_miss(scope, bytes, blocks, false),
+        });
+    }
+
+    #[cold]
+    fn given(&self, scope: Scope, entry: &Entry, delta: i64) {
+        if !self.is_budgeted() || entry.ceiling().saturating_sub(delta) > self.slice().cast_signed() {
+            self.settle(scope, entry);
+        }
+    }
+
+    /// The thread has no open entry for this row.
+    #[cold]
+    fn count_miss(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
+        with_table(|table| match table.and_then(|table| table.open(self, scope)) {
+            Some(entry) => {
+                let fold = if taken {
+                    entry.record_alloc(bytes, blocks)
+                } else {
+                    let delta = entry.record_free(bytes, blocks);
+                    self.is_budgeted() || entry.ceiling().saturating_add(delta) < 0
+                };
+                if fold {
+                    self.settle(scope, entry);
+                }
+            }
+            None => {
+                let mut counts = Counts::default();
+                if taken {
+                    (counts.alloc_bytes, counts.alloc_blocks) = (bytes, blocks);
+                } else {
+                    (counts.free_bytes, counts.free_blocks) = (bytes, blocks);
+                }
+                self.count_directly(scope, &counts);
+                if !taken && self.is_budgeted() {
+                    self.refund(bytes);
+                }
+            }
+        });
+    }
+
+    /// Folds the thread's entry into the row and sets its next ceiling; gives back the lease above a slice.
+    #[cold]
+    pub(crate) fn settle(&self, scope: Scope, entry: &Entry) {
+        let budgeted = self.is_budgeted();
+        let mut excess = 0;
+        {
+            let row = self.row(scope).lock();
+            let counts = entry.take();
+            row.fold(&counts);
+            if budgeted {
+                let unused = entry.ceiling().saturating_sub(counts.delta());
+                let slice = self.slice().cast_signed();
+                let keep = if unused > slice { slice / 2 } else { unused };
+                excess = unused.saturating_sub(keep);
+                entry.set_ceiling(keep);
+                row.note_hidden(slice.max(FOLD_MIN));
+            } else {
+                entry.set_ceiling(row.next_threshold());
+            }
+        }
+        if excess > 0 {
+            self.refund(excess.cast_unsigned());
+        }
+    }
+}

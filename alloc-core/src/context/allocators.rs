@@ -1,0 +1,103 @@
+//! Contexts and handles as allocators: of this crate's trait, and of `allocator_api2`'s.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use super::{Context, Handle};
+use crate::adapters::HostSource;
+use crate::error::HostError;
+use crate::host::{HostAllocator, Notice};
+use crate::scope::Scope;
+
+macro_rules! host_allocator {
+    ($type:ty) => {
+        // SAFETY: blocks come from the node's backing, whose contract is the same, and are given back to it; the node, and
+        // with it the link to the backing, lives as long as the owner or any handle.
+        unsafe impl HostAllocator for $type {
+            #[inline]
+            fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+                self.node().allocate(layout, scope)
+            }
+            fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+                self.node().allocate_zeroed(layout, scope)
+            }
+            #[inline]
+            unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+                // SAFETY: forwarded.
+                unsafe { self.node().deallocate(block, layout, scope) }
+            }
+            unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+                // SAFETY: forwarded.
+                unsafe { self.node().resize(block, old, new, scope) }
+            }
+            unsafe fn shrink(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+                scope: Scope,
+            ) -> Result<NonNull<u8>, AllocError> {
+                // SAFETY: forwarded.
+                unsafe { self.node().resize(block, old, new, scope) }
+            }
+            fn notify(&self, notice: Notice) {
+                self.node().backing.notify(notice);
+            }
+            fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
+                self.node().refusal(layout, scope)
+            }
+            fn exact_alignment(&self) -> bool {
+                self.node().backing.exact_alignment()
+            }
+        }
+    };
+}
+
+macro_rules! allocator {
+    ($type:ty) => {
+        // SAFETY: as for `HostAllocator`; moving or cloning the value refers to the same node.
+        unsafe impl Allocator for $type {
+            #[inline]
+            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                let node = self.node();
+                Ok(NonNull::slice_from_raw_parts(node.allocate(layout, node.scope)?, layout.size()))
+            }
+            fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                let node = self.node();
+                Ok(NonNull::slice_from_raw_parts(node.allocate_zeroed(layout, node.scope)?, layout.size()))
+            }
+            #[inline]
+            unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+                let node = self.node();
+                // SAFETY: forwarded.
+                unsafe { node.deallocate(block, layout, node.scope) }
+            }
+            unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                let node = self.node();
+                // SAFETY: forwarded.
+                let block = unsafe { node.resize(block, old, new, node.scope) }?;
+                Ok(NonNull::slice_from_raw_parts(block, new.size()))
+            }
+            unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                let node = self.node();
+                // SAFETY: forwarded.
+                let block = unsafe { node.resize(block, old, new, node.scope) }?;
+                Ok(NonNull::slice_from_raw_parts(block, new.size()))
+            }
+        }
+
+        impl HostSource for $type {
+            fn refusal(&self, layout: Layout) -> HostError {
+                let node = self.node();
+                node.refusal(layout, node.scope)
+            }
+        }
+    };
+}
+
+host_allocator!(Context);
+host_allocator!(Handle);
+allocator!(&Context);
+allocator!(Handle);

@@ -1,0 +1,242 @@
+//! The allocator behind a node, flattened: a data pointer and function pointers, so that the hot path makes one indirect call.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::AllocError;
+
+use crate::error::HostError;
+use crate::host::{HostAllocator, Notice};
+use crate::scope::Scope;
+use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+
+type AllocFn = unsafe fn(*const (), Layout, Scope) -> Result<NonNull<u8>, AllocError>;
+type FreeFn = unsafe fn(*const (), NonNull<u8>, Layout, Scope);
+type ResizeFn = unsafe fn(*const (), NonNull<u8>, Layout, Layout, Scope) -> Result<NonNull<u8>, AllocError>;
+
+/// The functions of one type of allocator.
+pub(crate) struct Functions {
+    allocate: AllocFn,
+    deallocate: FreeFn,
+    zeroed: AllocFn,
+    grow: ResizeFn,
+    shrink: ResizeFn,
+    notify: unsafe fn(*const (), Notice),
+    refusal: unsafe fn(*const (), Layout, Scope) -> HostError,
+    exact_alignment: unsafe fn(*const ()) -> bool,
+}
+
+/// An allocator by address and functions.
+#[derive(Clone, Copy)]
+pub(crate) struct Backing {
+    data: *const (),
+    functions: &'static Functions,
+    /// Distinguishes allocators without comparing addresses, which allocators of no size share.
+    serial: u64,
+}
+
+static SERIALS: AtomicU64 = AtomicU64::new(1);
+
+impl Backing {
+    pub(crate) fn of<A: HostAllocator + Sync>(allocator: &A) -> Self {
+        struct Of<A>(A);
+        impl<A: HostAllocator + Sync> Of<A> {
+            const FUNCTIONS: Functions = Functions {
+                allocate: Self::allocate,
+                deallocate: Self::deallocate,
+                zeroed: Self::zeroed,
+                grow: Self::grow,
+                shrink: Self::shrink,
+                notify: Self::notify,
+                refusal: Self::refusal,
+                exact_alignment: Self::exact_alignment,
+            };
+
+            /// # Safety
+            /// `data` is the address of an `A` that lives through the call.
+            #[inline]
+            unsafe fn at<'a>(data: *const ()) -> &'a A {
+                // SAFETY: this function's contract.
+                unsafe { &*data.cast::<A>() }
+            }
+            unsafe fn allocate(data: *const (), layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+                // SAFETY: forwarded.
+                unsafe { Self::at(data) }.allocate(layout, scope)
+            }
+            unsafe fn zeroed(data: *const (), layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+                // SAFETY: forwarded.
+                unsafe { Self::at(data) }.allocate_zeroed(layout, scope)
+            }
+            unsafe fn deallocate(data: *const (), block: NonNull<u8>, layout: Layout, scope: Scope) {
+                // SAFETY: forwarded.
+                let allocator = unsafe { Self::at(data) };
+                // SAFETY: forwarded.
+                unsafe { allocator.deallocate(block, layout, scope) }
+            }
+            unsafe fn grow(
+                data: *const (),
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+                scope: Scope,
+            ) -> Result<NonNull<u8>, AllocError> {
+                // SAFETY: forwarded.
+                let allocator = unsafe { Self::at(data) };
+                // SAFETY: forwarded.
+                unsafe { allocator.grow(block, old, new, scope) }
+            }
+            unsafe fn shrink(
+                data: *const (),
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+                scope: Scope,
+            ) -> Result<NonNull<u8>, AllocError> {
+                // SAFETY: forwarded.
+                let allocator = unsafe { Self::at(data) };
+                // SAFETY: forwarded.
+                unsafe { allocator.shrink(block, old, new, scope) }
+            }
+            unsafe fn notify(data: *const (), notice: Notice) {
+                // SAFETY: forwarded.
+                unsafe { Self::at(data) }.notify(notice);
+            }
+            unsafe fn refusal(data: *const (), layout: Layout, scope: Scope) -> HostError {
+                // SAFETY: forwarded.
+                unsafe { Self::at(data) }.refusal(layout, scope)
+            }
+            unsafe fn exact_alignment(data: *const ()) -> bool {
+                // SAFETY: forwarded.
+                unsafe { Self::at(data) }.exact_alignment()
+            }
+        }
+        Self {
+            data: core::ptr::from_ref(allocator).cast(),
+            functions: &Of::<A>::FUNCTIONS,
+            serial: SERIALS.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
+
+/// What stands in for an allocator that was abandoned: nothing is given, frees go nowhere, the address is not used.
+static ABANDONED: Functions = Functions {
+    allocate: |_, _, _| Err(AllocError),
+    deallocate: |_, _, _, _| (),
+    zeroed: |_, _, _| Err(AllocError),
+    grow: |_, _, _, _, _| Err(AllocError),
+    shrink: |_, block, _, _, _| Ok(block),
+    notify: |_, _| (),
+    refusal: |_, layout, scope| HostError::OutOfHostMemory { bytes: layout.size(), scope },
+    exact_alignment: |_| false,
+};
+
+/// A node's [`Backing`], which [`Link::abandon`] can cut off while other threads use it.
+pub(crate) struct Link {
+    data: *const (),
+    allocate: AtomicPtr<()>,
+    deallocate: AtomicPtr<()>,
+    rest: AtomicPtr<Functions>,
+    serial: u64,
+}
+
+// SAFETY: `data` is the address of a `Sync` allocator (see `Backing::of`), used through shared references only.
+unsafe impl Send for Link {}
+// SAFETY: as above; the other fields are atomics or never written.
+unsafe impl Sync for Link {}
+
+impl Link {
+    /// # Safety
+    /// The allocator behind `backing` lives until the link is no longer used or was abandoned.
+    pub(crate) unsafe fn new(backing: Backing) -> Self {
+        Self {
+            data: backing.data,
+            allocate: AtomicPtr::new(backing.functions.allocate as *mut ()),
+            deallocate: AtomicPtr::new(backing.functions.deallocate as *mut ()),
+            rest: AtomicPtr::new(core::ptr::from_ref(backing.functions).cast_mut()),
+            serial: backing.serial,
+        }
+    }
+
+    /// A second link to the same allocator.
+    pub(crate) fn inherit(&self) -> Self {
+        Self {
+            data: self.data,
+            allocate: AtomicPtr::new(self.allocate.load(Ordering::Relaxed)),
+            deallocate: AtomicPtr::new(self.deallocate.load(Ordering::Relaxed)),
+            rest: AtomicPtr::new(self.rest.load(Ordering::Relaxed)),
+            serial: self.serial,
+        }
+    }
+
+    /// True when both draw on the same allocator, so that a block of one can be given back through the other.
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
+        self.serial == other.serial
+    }
+
+    /// From now on the allocator is not called through this link any more.
+    pub(crate) fn abandon(&self) {
+        self.allocate.store(ABANDONED.allocate as *mut (), Ordering::Relaxed);
+        self.deallocate.store(ABANDONED.deallocate as *mut (), Ordering::Relaxed);
+        self.rest.store((&raw const ABANDONED).cast_mut(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        let function = self.allocate.load(Ordering::Relaxed);
+        // SAFETY: only `AllocFn`s are ever stored here.
+        let function = unsafe { core::mem::transmute::<*mut (), AllocFn>(function) };
+        // SAFETY: `data` is the live allocator's address (`Link::new`), or unused by the abandoned function.
+        unsafe { function(self.data, layout, scope) }
+    }
+
+    /// # Safety
+    /// As [`HostAllocator::deallocate`], for a block of this link's allocator.
+    #[inline]
+    pub(crate) unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        let function = self.deallocate.load(Ordering::Relaxed);
+        // SAFETY: only `FreeFn`s are ever stored here.
+        let function = unsafe { core::mem::transmute::<*mut (), FreeFn>(function) };
+        // SAFETY: `data` as in `allocate`; the block is the caller's promise.
+        unsafe { function(self.data, block, layout, scope) }
+    }
+
+    fn rest(&self) -> &'static Functions {
+        // SAFETY: only addresses of `&'static Functions` are ever stored here.
+        unsafe { &*self.rest.load(Ordering::Relaxed) }
+    }
+
+    pub(crate) fn zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: `data` as in `allocate`.
+        unsafe { (self.rest().zeroed)(self.data, layout, scope) }
+    }
+
+    /// # Safety
+    /// As [`HostAllocator::grow`], or, where `new` is not larger than `old`, [`HostAllocator::shrink`].
+    pub(crate) unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let rest = self.rest();
+        let function = if new.size() > old.size() { rest.grow } else { rest.shrink };
+        // SAFETY: `data` as in `allocate`; the block is the caller's promise.
+        unsafe { function(self.data, block, old, new, scope) }
+    }
+
+    pub(crate) fn notify(&self, notice: Notice) {
+        // SAFETY: `data` as in `allocate`.
+        unsafe { (self.rest().notify)(self.data, notice) }
+    }
+
+    pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
+        // SAFETY: `data` as in `allocate`.
+        unsafe { (self.rest().refusal)(self.data, layout, scope) }
+    }
+
+    pub(crate) fn exact_alignment(&self) -> bool {
+        // SAFETY: `data` as in `allocate`.
+        unsafe { (self.rest().exact_alignment)(self.data) }
+    }
+}

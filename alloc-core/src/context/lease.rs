@@ -1,0 +1,158 @@
+//! Budgets at work: leasing, refunding and explaining a refusal.
+//!
+//! For every budgeted node: charged = the sum over its subtree of (folded live + the ceiling of every open entry + what calls
+//! in flight have set aside). Live bytes never exceed what is charged and charged never exceeds the limit, so the limit holds
+//! at every instant. Walks go up the tree under the root's budget lock, all or nothing; they happen once per slice.
+
+use allocator_api2::alloc::AllocError;
+
+use super::node::Node;
+use crate::account::{Counts, FOLD_MAX, FOLD_MIN};
+use crate::budget::{BudgetUsage, lease_extra};
+use crate::error::HostError;
+use crate::scope::Scope;
+use crate::sync::Ordering;
+use crate::threads::{settle_thread, with_table};
+
+impl Node {
+    /// Sets `bytes` aside before the backing is called: out of this thread's lease, asking for more where it is short. What is
+    /// set aside belongs to the call, not to the entry, which may be evicted meanwhile.
+    pub(crate) fn reserve(&self, scope: Scope, bytes: u64) -> Result<(), AllocError> {
+        let Ok(signed) = i64::try_from(bytes) else { return Err(AllocError) };
+        let reserved = self.reserve_once(scope, signed);
+        if reserved.is_ok() {
+            return Ok(());
+        }
+        // The room may sit in this thread's own other entries.
+        settle_thread();
+        self.reserve_once(scope, signed)
+    }
+
+    fn reserve_once(&self, scope: Scope, bytes: i64) -> Result<(), AllocError> {
+        let tag = self.tag(scope);
+        with_table(|table| {
+            let entry = table.and_then(|table| table.find(tag).or_else(|| table.open(self, scope)));
+            let Some(entry) = entry else {
+                return self.charge(bytes.cast_unsigned(), 0).map(|_| ());
+            };
+            let unused = entry.ceiling().saturating_sub(entry.delta());
+            let mut ceiling = entry.ceiling();
+            if bytes > unused {
+                let short = bytes.saturating_sub(unused).cast_unsigned();
+                ceiling = ceiling.saturating_add(self.charge(short, self.slice())?.cast_signed());
+            }
+            entry.set_ceiling(ceiling.saturating_sub(bytes));
+            Ok(())
+        })
+    }
+
+    /// The call is over: what was set aside becomes a counted block, or goes back to the thread's lease.
+    pub(crate) fn unreserve(&self, scope: Scope, bytes: u64, taken: bool) {
+        self.conclude(scope, bytes, u64::from(taken), taken);
+    }
+
+    /// As [`Node::unreserve`], for a block that was to grow.
+    pub(crate) fn unreserve_growth(&self, scope: Scope, bytes: u64, taken: bool) {
+        self.conclude(scope, bytes, 0, taken);
+    }
+
+    fn conclude(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
+        let tag = self.tag(scope);
+        with_table(|table| {
+            let entry = table.and_then(|table| table.find(tag).or_else(|| table.open(self, scope)));
+            let Some(entry) = entry else {
+                if taken {
+                    let counts = Counts { alloc_bytes: bytes, alloc_blocks: blocks, ..Counts::default() };
+                    self.count_directly(scope, &counts);
+                } else {
+                    self.refund(bytes);
+                }
+                return;
+            };
+            entry.set_ceiling(entry.ceiling().saturating_add(bytes.cast_signed()));
+            if taken {
+                entry.record_alloc(bytes, blocks);
+            }
+            // No lease beyond a slice is left lying about, and no more than a threshold is hidden from the peak.
+            let slice = self.slice().cast_signed();
+            if entry.ceiling().saturating_sub(entry.delta()) > slice || entry.delta() > slice.clamp(FOLD_MIN, FOLD_MAX) {
+                self.settle(scope, entry);
+            }
+        });
+    }
+
+    /// Charges `need` bytes, and up to half of `slice` more, to every budget from here up. All or nothing.
+    fn charge(&self, need: u64, slice: u64) -> Result<u64, AllocError> {
+        let _held = self.root().budget_lock.lock();
+        let mut grant = need.saturating_add(slice / 2);
+        for node in self.budgets() {
+            let room = node.budget.room();
+            if room < need {
+                return Err(AllocError);
+            }
+            grant = grant.min(need.saturating_add(lease_extra(slice, room, need)));
+        }
+        for node in self.budgets() {
+            let charged = node.budget.charged.load(Ordering::Relaxed).saturating_add(grant);
+            node.budget.charged.store(charged, Ordering::Relaxed);
+            if charged > node.budget.high.load(Ordering::Relaxed) {
+                node.budget.high.store(charged, Ordering::Relaxed);
+            }
+        }
+        Ok(grant)
+    }
+
+    /// Gives charged bytes back to every budget from here up.
+    pub(crate) fn refund(&self, bytes: u64) {
+        let _held = self.root().budget_lock.lock();
+        for node in self.budgets() {
+            let charged = node.budget.charged.load(Ordering::Relaxed);
+            node.budget.charged.store(charged.saturating_sub(bytes), Ordering::Relaxed);
+        }
+    }
+
+    /// This node and those above it that have a limit of their own. The budget lock is held, or the chain cannot change.
+    fn budgets(&self) -> impl Iterator<Item = &Node> {
+        core::iter::successors(Some(self), |node| node.parent()).filter(|node| node.budget.is_set())
+    }
+
+    /// The smallest slice of the budgets from here up; 0 where one of them is exact.
+    pub(crate) fn slice(&self) -> u64 {
+        self.budget.slice.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn budget_usage(&self) -> Option<BudgetUsage> {
+        let _held = self.root().budget_lock.lock();
+        self.budget.is_set().then(|| BudgetUsage {
+            limit: self.budget.limit.load(Ordering::Relaxed),
+            charged: self.budget.charged.load(Ordering::Relaxed),
+            high: self.budget.high.load(Ordering::Relaxed),
+            slice: self.budget.slice.load(Ordering::Relaxed),
+        })
+    }
+
+    /// The first budget from here up that has no room for `bytes` more, as an error.
+    pub(crate) fn budget_shortage(&self, bytes: u64) -> Option<HostError> {
+        if !self.is_budgeted() {
+            return None;
+        }
+        let (node, room, charged) = {
+            let _held = self.root().budget_lock.lock();
+            let node = self.budgets().find(|node| node.budget.room() < bytes)?;
+            (node, node.budget.room(), node.budget.charged.load(Ordering::Relaxed))
+        };
+        let live = super::tree::subtree_usage(node).total().live_bytes;
+        let leased = charged.saturating_sub(live);
+        Some(HostError::OverBudget { context: node.id(), short_by: bytes.saturating_sub(room), leased_elsewhere: leased })
+    }
+}
+
+impl super::node::BudgetCell {
+    pub(crate) fn is_set(&self) -> bool {
+        self.limit.load(Ordering::Relaxed) != u64::MAX
+    }
+
+    fn room(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed).saturating_sub(self.charged.load(Ordering::Relaxed))
+    }
+}

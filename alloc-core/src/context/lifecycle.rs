@@ -1,0 +1,183 @@
+//! How nodes come to be and how they go.
+//!
+//! A node lives as long as anything refers to it: its owner (`Context`), handles, and its children, which refer to their
+//! parent. When the last reference goes, the node is taken out of every thread's table, leaves its sums with its parent and
+//! gives its memory back to where it came from: the parent, or for a root the backing itself.
+
+use core::ptr::NonNull;
+
+use super::backing::{Backing, Link};
+use super::node::{BUDGETED, Node};
+use super::options::ContextOptions;
+use super::tree;
+use crate::account::evict;
+use crate::budget::Budget;
+use crate::error::HostError;
+use crate::scope::Scope;
+use crate::sync::Ordering;
+
+/// Makes a root. Its own memory comes from the backing and is counted in itself.
+///
+/// # Safety
+/// The allocator behind `backing` lives until the node is gone or abandoned.
+pub(super) unsafe fn make_root(backing: Backing, options: &ContextOptions<'_>) -> Result<NonNull<Node>, HostError> {
+    let scope = options.scope.unwrap_or(Scope::Instance);
+    // SAFETY: forwarded from this function's contract.
+    let link = unsafe { Link::new(backing) };
+    let block = link.allocate(Node::LAYOUT, scope).map_err(|_| link.refusal(Node::LAYOUT, scope))?;
+    let mut node = Node::new(link, scope, options.name, core::ptr::null());
+    node.label = match copy_label(options.label, |layout| node.backing.allocate(layout, scope)) {
+        Ok(label) => label,
+        Err(layout) => {
+            let error = node.backing.refusal(layout, scope);
+            // SAFETY: the block was just taken with this layout and scope and holds nothing yet.
+            unsafe { node.backing.deallocate(block, Node::LAYOUT, scope) };
+            return Err(error);
+        }
+    };
+    let label_bytes = node.label.map_or(0, |label| label.len() as u64);
+    let own_bytes = (Node::LAYOUT.size() as u64).saturating_add(label_bytes);
+    if let Some(budget) = options.budget {
+        set_budget(&node, budget, None);
+        // The root's own memory is there already: it is charged even where the limit is smaller.
+        node.budget.charged.store(own_bytes, Ordering::Relaxed);
+        node.budget.high.store(own_bytes, Ordering::Relaxed);
+    }
+    let node = place(block, node);
+    // SAFETY: just placed.
+    let this = unsafe { node.as_ref() };
+    let counts = crate::account::Counts {
+        alloc_bytes: own_bytes,
+        alloc_blocks: 1 + u64::from(label_bytes > 0),
+        ..crate::account::Counts::default()
+    };
+    this.count_directly(scope, &counts);
+    Ok(node)
+}
+
+/// Makes a child. Its memory comes from `parent` and is counted there; nothing is left behind when it is refused.
+///
+/// # Safety
+/// The allocator in `options`, if any, lives until the node is gone or abandoned.
+pub(super) unsafe fn make_child(parent: &Node, options: &ContextOptions<'_>) -> Result<NonNull<Node>, HostError> {
+    let home = parent.scope;
+    let block = parent.allocate(Node::LAYOUT, home).map_err(|_| parent.refusal(Node::LAYOUT, home))?;
+    let label = copy_label(options.label, |layout| parent.allocate(layout, home)).map_err(|layout| {
+        let error = parent.refusal(layout, home);
+        // SAFETY: the block was just taken with this layout and scope and holds nothing yet.
+        unsafe { parent.deallocate(block, Node::LAYOUT, home) };
+        error
+    })?;
+    let backing = match options.backing {
+        // SAFETY: forwarded from this function's contract.
+        Some(backing) => unsafe { Link::new(backing) },
+        None => parent.backing.inherit(),
+    };
+    let mut node = Node::new(backing, options.scope.unwrap_or(home), options.name, parent.root());
+    node.label = label;
+    if parent.is_budgeted() {
+        node.set_flags(BUDGETED);
+        node.budget.slice.store(parent.slice(), Ordering::Relaxed);
+    }
+    if let Some(budget) = options.budget {
+        set_budget(&node, budget, parent.is_budgeted().then(|| parent.slice()));
+    }
+    parent.references.fetch_add(1, Ordering::Relaxed);
+    let node = place(block, node);
+    // SAFETY: just placed.
+    tree::link(parent, unsafe { node.as_ref() });
+    Ok(node)
+}
+
+fn set_budget(node: &Node, budget: Budget, above: Option<u64>) {
+    node.set_flags(BUDGETED);
+    node.budget.limit.store(budget.limit, Ordering::Relaxed);
+    node.budget.slice.store(above.map_or(budget.slice(), |slice| slice.min(budget.slice())), Ordering::Relaxed);
+}
+
+fn place(block: NonNull<u8>, node: Node) -> NonNull<Node> {
+    let at = block.cast::<Node>();
+    // SAFETY: the block has the layout of a `Node` and is nobody else's.
+    unsafe { at.write(node) };
+    at
+}
+
+type BlockResult = Result<NonNull<u8>, allocator_api2::alloc::AllocError>;
+
+/// Copies a label into a block of its own; the error is the layout that was refused.
+fn copy_label(
+    label: Option<&str>,
+    allocate: impl FnOnce(core::alloc::Layout) -> BlockResult,
+) -> Result<Option<NonNull<[u8]>>, core::alloc::Layout> {
+    let Some(label) = label.filter(|label| !label.is_empty()) else { return Ok(None) };
+    let layout = core::alloc::Layout::for_value(label);
+    let block = allocate(layout).map_err(|_| layout)?;
+    // SAFETY: the block holds `label.len()` bytes and is new, so it does not overlap the label.
+    unsafe { core::ptr::copy_nonoverlapping(label.as_ptr(), block.as_ptr(), label.len()) };
+    Ok(Some(NonNull::slice_from_raw_parts(block, label.len())))
+}
+
+/// Takes one more reference.
+pub(super) fn retain(node: NonNull<Node>) -> NonNull<Node> {
+    // SAFETY: the caller has a reference.
+    unsafe { node.as_ref() }.references.fetch_add(1, Ordering::Relaxed);
+    node
+}
+
+/// Gives a reference back. The last one ends the node, and that may end its parent, and so on: a loop, not recursion.
+///
+/// # Safety
+/// The caller owns one reference, and does not use the node after this.
+pub(super) unsafe fn release(node: NonNull<Node>) {
+    let mut next = Some(node);
+    while let Some(node) = next {
+        // SAFETY: the reference that is being given back keeps the node alive up to here.
+        let this = unsafe { node.as_ref() };
+        if this.references.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        core::sync::atomic::fence(Ordering::Acquire);
+        // SAFETY: this was the last reference.
+        next = unsafe { end(node) };
+    }
+}
+
+/// Ends a node without references. Answers the parent, whose reference the caller must give back.
+///
+/// # Safety
+/// Nobody refers to the node any more.
+unsafe fn end(node: NonNull<Node>) -> Option<NonNull<Node>> {
+    // SAFETY: not yet freed.
+    let this = unsafe { node.as_ref() };
+    for scope in Scope::ALL {
+        evict(this.row(scope), this.tag(scope));
+    }
+    tree::unlink(this);
+    let label = this.label;
+    let parent = NonNull::new(this.tree.parent.load(Ordering::Relaxed));
+    let Some(parent) = parent else {
+        let (backing, scope) = (this.backing.inherit(), this.scope);
+        free_parts(node, label, |block, layout| {
+            // SAFETY: node and label of a root were taken from the backing with these layouts and this scope.
+            unsafe { backing.deallocate(block, layout, scope) };
+        });
+        return None;
+    };
+    // SAFETY: the ended node's reference on its parent is still held; the caller gives it back.
+    let home = unsafe { parent.as_ref() };
+    free_parts(node, label, |block, layout| {
+        // SAFETY: node and label of a child were taken from its parent with these layouts and the parent's scope.
+        unsafe { home.deallocate(block, layout, home.scope) };
+    });
+    Some(parent)
+}
+
+fn free_parts(node: NonNull<Node>, label: Option<NonNull<[u8]>>, mut free: impl FnMut(NonNull<u8>, core::alloc::Layout)) {
+    if let Some(label) = label
+        && let Ok(layout) = core::alloc::Layout::array::<u8>(label.len())
+    {
+        free(label.cast(), layout);
+    }
+    // Nothing in a node needs dropping.
+    free(node.cast(), Node::LAYOUT);
+}

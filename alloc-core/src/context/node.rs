@@ -1,0 +1,207 @@
+//! What a context is in memory.
+//!
+//! ```text
+//!   0  line 0, read by every operation: backing {data, allocate, deallocate, rest, serial}, tag base, scope, flags, root
+//!  64  line 1: references, tree links, name, label
+//! 128  line 2: budget {limit, charged, high, slice}; sums of children that are gone
+//! ...  five rows, one cache line each: the account of one scope (see `account::row`)
+//! ```
+//! The tree links stand alone (`TreeLinks`): a block that is a parent of others without being a context can carry the same
+//! links and leave the accounts out.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::backing::Link;
+use crate::account::{Counts, Row, ScopeUsage, read_row};
+use crate::error::ContextId;
+use crate::scope::Scope;
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering};
+
+/// No new allocation.
+pub(crate) const CLOSED: u8 = 1;
+/// This node or one above it has a budget.
+pub(crate) const BUDGETED: u8 = 2;
+/// The backing was cut off.
+pub(crate) const ABANDONED: u8 = 4;
+/// The owner is gone; handles or children keep the record.
+pub(crate) const ORPHANED: u8 = 8;
+
+/// See the file's head. Made by `lifecycle`, ended there.
+#[repr(C, align(64))]
+pub(crate) struct Node {
+    pub(crate) backing: Link,
+    tag_base: u64,
+    flags: AtomicU8,
+    pub(crate) scope: Scope,
+    root: *const Node,
+    pub(crate) references: AtomicUsize,
+    pub(crate) tree: TreeLinks,
+    pub(crate) name: &'static str,
+    pub(crate) label: Option<NonNull<[u8]>>,
+    pub(crate) budget: BudgetCell,
+    pub(crate) closed_children: ClosedSums,
+    rows: [Row; Scope::COUNT],
+    /// Used by a root only: its tree's lock and its budgets' lock.
+    pub(crate) tree_lock: Lock,
+    pub(crate) budget_lock: Lock,
+}
+
+// SAFETY: all mutation goes through atomics; tree links are written under the root's tree lock; the backing is `Sync`.
+unsafe impl Sync for Node {}
+// SAFETY: a node has no thread affinity; it is freed by whichever thread drops the last reference.
+unsafe impl Send for Node {}
+
+/// Doubly linked siblings, newest first, under a parent. Written under the root's tree lock.
+pub(crate) struct TreeLinks {
+    pub(crate) parent: AtomicPtr<Node>,
+    pub(crate) first_child: AtomicPtr<Node>,
+    /// The next older sibling.
+    pub(crate) next: AtomicPtr<Node>,
+    /// The next newer sibling.
+    pub(crate) prev: AtomicPtr<Node>,
+}
+
+/// A node's own budget; written under the root's budget lock. `limit` of `u64::MAX` = none of its own.
+pub(crate) struct BudgetCell {
+    pub(crate) limit: AtomicU64,
+    pub(crate) charged: AtomicU64,
+    pub(crate) high: AtomicU64,
+    pub(crate) slice: AtomicU64,
+}
+
+/// What children that are gone took in all, by scope; written under the root's tree lock.
+pub(crate) struct ClosedSums {
+    pub(crate) total_bytes: [AtomicU64; Scope::COUNT],
+    pub(crate) total_blocks: [AtomicU64; Scope::COUNT],
+    /// What they left behind: blocks that nobody can give back through them any more.
+    pub(crate) lost_bytes: [AtomicU64; Scope::COUNT],
+    pub(crate) lost_blocks: [AtomicU64; Scope::COUNT],
+}
+
+static SERIALS: AtomicU64 = AtomicU64::new(1);
+
+impl Node {
+    pub(crate) const LAYOUT: Layout = Layout::new::<Self>();
+
+    /// A node not yet linked anywhere. `root` null = it is its own root.
+    pub(crate) fn new(backing: Link, scope: Scope, name: &'static str, root: *const Node) -> Self {
+        let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
+        Self {
+            backing,
+            tag_base: serial << 3,
+            flags: AtomicU8::new(0),
+            scope,
+            root,
+            references: AtomicUsize::new(1),
+            tree: TreeLinks::new(),
+            name,
+            label: None,
+            budget: BudgetCell::NONE,
+            closed_children: ClosedSums::ZERO,
+            rows: [const { Row::new() }; Scope::COUNT],
+            tree_lock: Lock::new(),
+            budget_lock: Lock::new(),
+        }
+    }
+
+    /// `serial * 8 + scope`: names the row for ever, whatever happens to this address.
+    #[inline]
+    pub(crate) fn tag(&self, scope: Scope) -> u64 {
+        self.tag_base | scope as u64
+    }
+
+    pub(crate) fn id(&self) -> ContextId {
+        // Serials start at 1.
+        ContextId::from_raw(self.tag_base >> 3).unwrap_or(ContextId::FIRST)
+    }
+
+    #[inline]
+    pub(crate) fn row(&self, scope: Scope) -> &Row {
+        let [command, object, cache, device, instance] = &self.rows;
+        match scope {
+            Scope::Command => command,
+            Scope::Object => object,
+            Scope::Cache => cache,
+            Scope::Device => device,
+            Scope::Instance => instance,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn flags(&self) -> u8 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_flags(&self, flags: u8) {
+        self.flags.fetch_or(flags, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn is_budgeted(&self) -> bool {
+        self.flags() & BUDGETED != 0
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.root.is_null()
+    }
+
+    /// The node at the top of this tree.
+    pub(crate) fn root(&self) -> &Node {
+        // SAFETY: every node holds a reference on its parent, so the root outlives all of its tree.
+        unsafe { self.root.as_ref() }.unwrap_or(self)
+    }
+
+    pub(crate) fn parent(&self) -> Option<&Node> {
+        // SAFETY: a node holds a reference on its parent for as long as it is linked to it.
+        unsafe { self.tree.parent.load(Ordering::Relaxed).as_ref() }
+    }
+
+    pub(crate) fn label(&self) -> Option<&str> {
+        let bytes = self.label?;
+        // SAFETY: the label's block lives as long as the node and is not written after the node was made.
+        let bytes = unsafe { bytes.as_ref() };
+        core::str::from_utf8(bytes).ok()
+    }
+
+    /// The account of one scope of this node.
+    pub(crate) fn usage(&self, scope: Scope) -> ScopeUsage {
+        read_row(self.row(scope), self.tag(scope))
+    }
+
+    /// Counts on the shared row itself: for threads that are ending, and where there are no thread-locals.
+    #[cold]
+    pub(crate) fn count_directly(&self, scope: Scope, counts: &Counts) {
+        let row = self.row(scope).lock();
+        row.fold(counts);
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut Node {
+        core::ptr::from_ref(self).cast_mut()
+    }
+}
+
+impl TreeLinks {
+    const fn new() -> Self {
+        Self {
+            parent: AtomicPtr::new(core::ptr::null_mut()),
+            first_child: AtomicPtr::new(core::ptr::null_mut()),
+            next: AtomicPtr::new(core::ptr::null_mut()),
+            prev: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+}
+
+impl BudgetCell {
+    const NONE: Self =
+        Self { limit: AtomicU64::new(u64::MAX), charged: AtomicU64::new(0), high: AtomicU64::new(0), slice: AtomicU64::new(0) };
+}
+
+impl ClosedSums {
+    const ZERO: Self = Self {
+        total_bytes: [const { AtomicU64::new(0) }; Scope::COUNT],
+        total_blocks: [const { AtomicU64::new(0) }; Scope::COUNT],
+        lost_bytes: [const { AtomicU64::new(0) }; Scope::COUNT],
+        lost_blocks: [const { AtomicU64::new(0) }; Scope::COUNT],
+    };
+}

@@ -1,0 +1,74 @@
+//! What a new context may be told.
+
+use core::fmt;
+
+use super::backing::Backing;
+use crate::budget::Budget;
+use crate::host::HostAllocator;
+use crate::scope::Scope;
+
+/// Name, label, scope, budget and allocator of a context to be made. What is left out is inherited from the parent.
+#[derive(Clone, Copy)]
+#[must_use]
+pub struct ContextOptions<'a> {
+    pub(super) name: &'static str,
+    pub(super) label: Option<&'a str>,
+    pub(super) scope: Option<Scope>,
+    pub(super) budget: Option<Budget>,
+    pub(super) backing: Option<Backing>,
+}
+
+impl<'a> ContextOptions<'a> {
+    /// A context called `name`; names need not be unique.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, label: None, scope: None, budget: None, backing: None }
+    }
+
+    /// A second name, copied into memory of the parent (for what is known only at run time). An empty one is none.
+    pub const fn label(mut self, label: &'a str) -> Self {
+        self.label = Some(label);
+        self
+    }
+
+    /// The scope of requests that name none; inherited otherwise ([`Scope::Instance`] for a root).
+    pub const fn scope(mut self, scope: Scope) -> Self {
+        self.scope = Some(scope);
+        self
+    }
+
+    /// A limit on this context and all below it. [`Budget::limit`]`(u64::MAX)` is no limit.
+    pub const fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Draw on `allocator` rather than on the parent's. The context's own small record still comes from the parent.
+    ///
+    /// A root ignores this: it is given its allocator when it is made.
+    pub fn allocator_static<A: HostAllocator + Sync>(mut self, allocator: &'static A) -> Self {
+        self.backing = Some(Backing::of(allocator));
+        self
+    }
+
+    /// As [`allocator_static`](Self::allocator_static), for an allocator that lives shorter.
+    ///
+    /// # Safety
+    /// `allocator` lives, unmoved, until the context made from these options and all contexts, handles and blocks below it are
+    /// gone, or until [`Context::abandon`](crate::Context::abandon) of that context has returned and no call is in flight.
+    pub unsafe fn allocator<A: HostAllocator + Sync>(mut self, allocator: &A) -> Self {
+        self.backing = Some(Backing::of(allocator));
+        self
+    }
+}
+
+impl fmt::Debug for ContextOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContextOptions")
+            .field("name", &self.name)
+            .field("label", &self.label)
+            .field("scope", &self.scope)
+            .field("budget", &self.budget)
+            .field("own_allocator", &self.backing.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,93 @@
+//! What is still held when a context ends.
+
+use core::fmt;
+
+use super::{Context, Node, ORPHANED, tree};
+use crate::account::ScopeUsage;
+use crate::error::HostError;
+use crate::scope::Scope;
+use crate::sync::Ordering;
+
+/// What is left of a context and those below it. Numbers only; walk a [`Snapshot`](crate::Snapshot) for names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outstanding {
+    /// Bytes in blocks that were not given back, without the contexts' own records.
+    pub bytes: u64,
+    /// Blocks that were not given back, without the contexts' own records.
+    pub blocks: u64,
+    /// Contexts below that still exist.
+    pub contexts: u64,
+    /// Handles to this context and those below.
+    pub handles: u64,
+}
+
+impl Outstanding {
+    /// True when nothing is left.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0 && self.blocks == 0 && self.contexts == 0 && self.handles == 0
+    }
+}
+
+impl fmt::Display for Outstanding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} bytes in {} blocks, {} contexts, {} handles outstanding",
+            self.bytes, self.blocks, self.contexts, self.handles
+        )
+    }
+}
+
+/// A root that could not be closed, given back still open.
+#[derive(Debug)]
+pub struct RootRefused {
+    /// The root.
+    pub context: Context,
+    /// What is left of its tree.
+    pub outstanding: Outstanding,
+    /// A reason other than what is outstanding.
+    pub error: Option<HostError>,
+}
+
+impl fmt::Display for RootRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.error {
+            Some(error) => error.fmt(f),
+            None => write!(f, "{}: give them back and close again, or abandon the root", self.outstanding),
+        }
+    }
+}
+
+impl core::error::Error for RootRefused {}
+
+pub(super) fn of(top: &Node) -> Outstanding {
+    let mut left = Outstanding::default();
+    // References that are not handles: owners, and each context's hold on its parent.
+    let (mut references, mut others) = (0u64, 0u64);
+    let (mut record_bytes, mut record_blocks) = (0u64, 0u64);
+    tree::each(top, |node, depth| {
+        let mut add = |own: ScopeUsage| {
+            left.bytes = left.bytes.saturating_add(own.live_bytes);
+            left.blocks = left.blocks.saturating_add(own.live_blocks);
+        };
+        add(tree::node_usage(node).total());
+        Scope::ALL.into_iter().for_each(|scope| add(node.closed_children.sum(scope)));
+        references = references.saturating_add(node.references.load(Ordering::Relaxed) as u64);
+        others = others.saturating_add(u64::from(node.flags() & ORPHANED == 0));
+        if depth > 0 {
+            left.contexts = left.contexts.saturating_add(1);
+            others = others.saturating_add(1);
+        }
+        // Records of the contexts below are counted in this subtree; the top's own only where it is a root.
+        if depth > 0 || node.is_root() {
+            let label = node.label().map_or(0, str::len) as u64;
+            record_bytes = record_bytes.saturating_add(Node::LAYOUT.size() as u64).saturating_add(label);
+            record_blocks = record_blocks.saturating_add(1).saturating_add(u64::from(label > 0));
+        }
+    });
+    left.bytes = left.bytes.saturating_sub(record_bytes);
+    left.blocks = left.blocks.saturating_sub(record_blocks);
+    left.handles = references.saturating_sub(others);
+    left
+}

@@ -1,0 +1,347 @@
+//! Contexts: the contract rows of ralloc and talloc that the spine answers, and how a node lives and ends.
+
+use std::alloc::{Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use alloc_core::{
+    Allocator, Budget, Context, ContextOptions, FromGlobalAlloc, Handle, HostAllocator, HostError, Misuse, Scope,
+    held_state_locks,
+};
+use allocator_api2::vec::Vec as AVec;
+
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc(System);
+
+fn root() -> Context {
+    Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("a root")
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 8).expect("a layout")
+}
+
+/// A backing that counts, refuses to be called once it is dead, and asserts law 5.
+#[derive(Default)]
+struct Mortal {
+    dead: AtomicBool,
+    live: AtomicU64,
+    calls: AtomicU64,
+}
+
+unsafe impl HostAllocator for Mortal {
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<std::ptr::NonNull<u8>, alloc_core::AllocError> {
+        assert!(!self.dead.load(Ordering::SeqCst), "the dead backing was asked for memory");
+        assert_eq!(held_state_locks(), 0);
+        assert_ne!(layout.size(), 0, "size 0 is never forwarded");
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.live.fetch_add(layout.size() as u64, Ordering::SeqCst);
+        SYSTEM.allocate(layout, scope)
+    }
+    unsafe fn deallocate(&self, block: std::ptr::NonNull<u8>, layout: Layout, scope: Scope) {
+        assert!(!self.dead.load(Ordering::SeqCst), "the dead backing was given memory");
+        assert_eq!(held_state_locks(), 0);
+        self.live.fetch_sub(layout.size() as u64, Ordering::SeqCst);
+        unsafe { SYSTEM.deallocate(block, layout, scope) }
+    }
+}
+
+#[test]
+fn a_child_inherits_the_parents_allocator_and_scope() {
+    let backing = Mortal::default();
+    let root = unsafe { Context::root(&backing, ContextOptions::new("root").scope(Scope::Device)) }.expect("root");
+    let child = root.child("child").expect("child");
+    assert_eq!(child.scope(), Scope::Device);
+    let before = backing.live.load(Ordering::SeqCst);
+    let mut v = AVec::new_in(&child);
+    v.push(7u64);
+    assert!(backing.live.load(Ordering::SeqCst) > before);
+    assert_eq!(child.usage().scope(Scope::Device).live_bytes, 8 * v.capacity() as u64);
+    drop(v);
+    drop(child);
+    root.close_root().expect("nothing is left");
+    assert_eq!(backing.live.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn m1_zero_size_allocation_is_dangling_and_uncounted() {
+    let root = root();
+    let before = root.usage();
+    let zero = Layout::from_size_align(0, 64).expect("layout");
+    let p = root.try_allocate(zero, Scope::Object).expect("size 0 is never refused");
+    assert_eq!(p.as_ptr().addr() % 64, 0);
+    unsafe { HostAllocator::deallocate(&root, p, zero, Scope::Object) };
+    assert_eq!(root.usage(), before);
+}
+
+#[test]
+fn m1_no_parent_means_root_and_any_context_may_be_a_parent() {
+    let root = root();
+    assert_eq!(root.parent_id(), None);
+    let mut chain = vec![root.child("0").expect("child")];
+    for _ in 0..50 {
+        let next = chain.last().expect("one").child("next").expect("child");
+        chain.push(next);
+    }
+    assert_eq!(chain[50].parent_id(), Some(chain[49].id()));
+}
+
+#[test]
+fn m2_blocks_are_aligned_as_asked_and_refusal_is_an_error() {
+    let root = root();
+    for align in [1usize, 2, 8, 16, 64, 4096, 65536] {
+        let l = Layout::from_size_align(40, align).expect("layout");
+        let p = root.try_allocate(l, Scope::Object).expect("block");
+        assert_eq!(p.as_ptr().addr() % align, 0);
+        unsafe { HostAllocator::deallocate(&root, p, l, Scope::Object) };
+        let z = HostAllocator::allocate_zeroed(&root, l, Scope::Object).expect("block");
+        assert!((0..40).all(|i| unsafe { z.add(i).read() } == 0));
+        unsafe { HostAllocator::deallocate(&root, z, l, Scope::Object) };
+    }
+    let huge = Layout::from_size_align(isize::MAX as usize - 4096, 1).expect("layout");
+    assert!(matches!(root.try_allocate(huge, Scope::Cache), Err(HostError::OutOfHostMemory { scope: Scope::Cache, .. })));
+}
+
+#[test]
+fn m7_parent_is_known_in_constant_time() {
+    let root = root();
+    let child = root.child("child").expect("child");
+    let siblings: Vec<_> = (0..1000).map(|_| root.child("sibling").expect("child")).collect();
+    assert_eq!(child.parent_id(), Some(root.id()));
+    assert_eq!(siblings[999].parent_id(), Some(root.id()));
+}
+
+#[test]
+fn m20_m21_totals_of_a_subtree_include_what_is_gone() {
+    let root = root();
+    let parent = root.child("parent").expect("child");
+    let base = parent.subtree_usage().total();
+    {
+        let child = parent.child("child").expect("child");
+        let v: AVec<u8, _> = AVec::with_capacity_in(1000, &child);
+        assert_eq!(parent.subtree_usage().total().live_bytes - child_record(&parent), 1000);
+        drop(v);
+    }
+    let after = parent.subtree_usage().total();
+    assert_eq!(after.live_bytes, base.live_bytes);
+    assert_eq!(after.total_bytes - base.total_bytes, 1000 + parent.usage().total().total_bytes);
+}
+
+fn child_record(parent: &Context) -> u64 {
+    parent.usage().total().live_bytes
+}
+
+#[test]
+fn m23_limits_nest_and_every_level_is_checked() {
+    let root = root();
+    let outer = root.child_with(ContextOptions::new("outer").budget(Budget::exact(10_000))).expect("child");
+    let inner = outer.child_with(ContextOptions::new("inner").budget(Budget::exact(1 << 30))).expect("child");
+    let room = 10_000 - outer.usage().total().live_bytes;
+    let l = layout(room as usize);
+    let p = inner.try_allocate(l, Scope::Object).expect("exactly the room there is");
+    match inner.try_allocate(layout(8), Scope::Object) {
+        Err(HostError::OverBudget { context, short_by: 8, leased_elsewhere: 0 }) => assert_eq!(context, outer.id()),
+        other => panic!("{other:?}"),
+    }
+    unsafe { HostAllocator::deallocate(&inner, p, l, Scope::Object) };
+    let p = inner.try_allocate(l, Scope::Object).expect("a freed block is refunded to the byte");
+    unsafe { HostAllocator::deallocate(&inner, p, l, Scope::Object) };
+    assert_eq!(outer.budget().expect("set").high, 10_000);
+}
+
+#[test]
+fn m23_a_leased_budget_is_hard_and_refunds_are_exact() {
+    let root = root();
+    let limited = root.child_with(ContextOptions::new("limited").budget(Budget::limit(1 << 20))).expect("child");
+    let mut blocks = Vec::new();
+    loop {
+        match limited.try_allocate(layout(1000), Scope::Object) {
+            Ok(p) => blocks.push(p),
+            Err(HostError::OverBudget { .. }) => break,
+            Err(other) => panic!("{other:?}"),
+        }
+        assert!(limited.usage().total().live_bytes <= 1 << 20);
+    }
+    // One thread: nothing is stranded.
+    assert_eq!(blocks.len() as u64, (1 << 20) / 1000);
+    for p in blocks {
+        unsafe { HostAllocator::deallocate(&limited, p, layout(1000), Scope::Object) };
+    }
+    alloc_core::settle_thread();
+    assert_eq!(limited.budget().expect("set").charged, 0);
+}
+
+#[test]
+fn a_vec_outlives_its_context() {
+    let backing = Mortal::default();
+    let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
+    let child = root.child("child").expect("child");
+    let mut v: AVec<u64, Handle> = AVec::new_in(child.handle());
+    v.extend(0..100);
+    let left = child.close();
+    assert_eq!((left.blocks, left.handles, left.contexts), (1, 1, 0));
+    assert!(v.try_reserve(1000).is_err(), "a closed context gives nothing");
+    assert_eq!(v.iter().sum::<u64>(), 4950);
+    let refused = root.close_root().expect_err("the Vec is still there");
+    assert_eq!(refused.outstanding.bytes, 8 * v.capacity() as u64);
+    drop(v);
+    refused.context.close_root().expect("now it is gone");
+    assert_eq!(backing.live.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn closing_a_parent_closes_what_is_below() {
+    let root = root();
+    let parent = root.child("parent").expect("child");
+    let child = parent.child("child").expect("child");
+    parent.close();
+    assert_eq!(child.try_allocate(layout(8), Scope::Object), Err(HostError::Closed { context: child.id() }));
+    assert!(matches!(child.child("grandchild"), Err(HostError::Closed { .. })));
+    drop(child);
+    root.close_root().expect("nothing is left");
+}
+
+#[test]
+fn abandon_then_dropping_everything_never_calls_the_dead_backing() {
+    let backing = Mortal::default();
+    let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
+    let child = root.child_with(ContextOptions::new("child").label("labelled")).expect("child");
+    let mut v: AVec<u64, Handle> = AVec::new_in(child.handle());
+    v.extend(0..100);
+    let grandchild = child.child("grandchild").expect("child");
+    let left = root.abandon();
+    assert!(left.blocks >= 1 && left.contexts == 2 && left.handles == 1, "{left:?}");
+    backing.dead.store(true, Ordering::SeqCst);
+    assert!(matches!(child.try_allocate(layout(8), Scope::Object), Err(HostError::Closed { .. })));
+    let handle = child.handle();
+    let live = handle.usage().total().live_blocks;
+    drop(v);
+    assert!(handle.usage().total().live_blocks < live, "frees are still counted");
+    drop((grandchild, child, handle));
+}
+
+#[test]
+fn close_root_is_for_roots() {
+    let root = root();
+    let child = root.child("child").expect("child");
+    let refused = child.close_root().expect_err("not a root");
+    assert_eq!(refused.error, Some(HostError::Misuse(Misuse::NotARoot)));
+    assert!(!refused.context.is_closed());
+}
+
+#[test]
+fn a_block_freed_on_another_thread_is_exact_after_it_exits() {
+    let root = root();
+    let context = root.child("shared").expect("child");
+    let (send, receive) = std::sync::mpsc::channel::<Vec<usize>>();
+    let count = if cfg!(miri) { 50 } else { 5000 };
+    thread::scope(|s| {
+        let context = &context;
+        s.spawn(move || {
+            for chunk in 0..count / 50 {
+                let blocks = (0..50).map(|i| {
+                    let p = context.try_allocate(layout(8 + (chunk + i) % 512), Scope::Command).expect("block");
+                    p.as_ptr().expose_provenance()
+                });
+                send.send(blocks.collect()).expect("receiver lives");
+            }
+        });
+        s.spawn(move || {
+            for (chunk, blocks) in receive.into_iter().enumerate() {
+                for (i, p) in blocks.into_iter().enumerate() {
+                    let p = std::ptr::NonNull::new(std::ptr::with_exposed_provenance_mut(p)).expect("not null");
+                    unsafe { HostAllocator::deallocate(context, p, layout(8 + (chunk + i) % 512), Scope::Command) };
+                }
+            }
+        });
+    });
+    let usage = context.usage().scope(Scope::Command);
+    assert_eq!((usage.live_bytes, usage.live_blocks, usage.total_blocks), (0, 0, count as u64));
+}
+
+#[test]
+fn a_concurrent_reading_is_never_negative() {
+    let root = root();
+    let context = root.child("shared").expect("child");
+    let stop = AtomicBool::new(false);
+    thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| {
+                let rounds = if cfg!(miri) { 20 } else { 20_000 };
+                for i in 0..rounds {
+                    let l = layout(1 + i % 5000);
+                    let p = context.try_allocate(l, Scope::Object).expect("block");
+                    unsafe { HostAllocator::deallocate(&context, p, l, Scope::Object) };
+                }
+                stop.store(true, Ordering::SeqCst);
+            });
+        }
+        while !stop.load(Ordering::SeqCst) {
+            let u = context.usage().scope(Scope::Object);
+            assert!(u.live_bytes < 1 << 32 && u.live_blocks < 1 << 32, "{u:?}");
+        }
+    });
+    assert_eq!(context.usage().total().live_blocks, 0);
+}
+
+#[test]
+fn more_contexts_than_entries_stay_exact() {
+    let root = root();
+    let contexts: Vec<_> = (0..200).map(|_| root.child("many").expect("child")).collect();
+    let mut vecs: Vec<AVec<u32, &Context>> = contexts.iter().map(|c| AVec::new_in(c)).collect();
+    for round in 0..20u32 {
+        for v in &mut vecs {
+            v.push(round);
+        }
+    }
+    for (c, v) in contexts.iter().zip(&vecs) {
+        let u = c.usage().total();
+        assert_eq!((u.live_bytes, u.live_blocks), (4 * v.capacity() as u64, 1));
+        assert_eq!(u.peak_slack, 0);
+        assert_eq!(u.peak_bytes, u.live_bytes);
+    }
+}
+
+#[test]
+fn the_peak_of_one_thread_is_exact() {
+    let root = root();
+    let c = root.child("c").expect("child");
+    let l = layout(100_000);
+    let ps: Vec<_> = (0..5).map(|_| c.try_allocate(l, Scope::Object).expect("block")).collect();
+    for p in ps {
+        unsafe { HostAllocator::deallocate(&c, p, l, Scope::Object) };
+    }
+    let u = c.usage().scope(Scope::Object);
+    assert_eq!((u.peak_bytes, u.peak_slack, u.live_bytes), (500_000, 0, 0));
+}
+
+#[test]
+fn grow_counts_the_growth_only() {
+    let root = root();
+    let c = root.child("c").expect("child");
+    let p = Allocator::allocate(&&c, layout(64)).expect("block").cast();
+    let p = unsafe { Allocator::grow(&&c, p, layout(64), layout(4096)) }.expect("grown").cast();
+    let p = unsafe { Allocator::shrink(&&c, p, layout(4096), layout(16)) }.expect("shrunk").cast();
+    let u = c.usage().total();
+    assert_eq!((u.live_bytes, u.live_blocks, u.total_bytes, u.total_blocks), (16, 1, 4096, 1));
+    let p = unsafe { Allocator::shrink(&&c, p, layout(16), Layout::from_size_align(0, 8).expect("layout")) }.expect("shrunk");
+    assert_eq!(c.usage().total().live_blocks, 0);
+    unsafe { Allocator::deallocate(&&c, p.cast(), Layout::from_size_align(0, 8).expect("layout")) };
+}
+
+#[test]
+fn a_million_deep_tree_ends_without_recursion() {
+    let root = root();
+    let depth = if cfg!(miri) { 100 } else { 1_000_000 };
+    let mut handles = Vec::new();
+    let mut at = root.child("0").expect("child");
+    for _ in 0..depth {
+        let next = at.child("next").expect("child");
+        handles.push(at);
+        at = next;
+    }
+    let bottom = at.handle();
+    drop(handles); // owners from the top down: every node stays for its child
+    drop(at);
+    drop(bottom); // one release ends them all
+    assert_eq!(root.subtree_usage().total().live_blocks, 1);
+}
