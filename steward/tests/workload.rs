@@ -1,1 +1,215 @@
-fn main(){}
+//! The workload on a live driver: lavapipe. One process, one thread, because the loader's environment is set here.
+//!
+//! Each test prints `ok`, `SKIPPED <test>: <reason>` or `FAILED`; with `STEWARD_REQUIRE=lavapipe` a skip for want of the
+//! driver fails, with `STEWARD_REQUIRE=validation` one for want of the layer.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use ash::vk;
+use vk_steward::drivers::{self, DriverError, Selected};
+use vk_steward::workload::{self, Hooks, NoHooks, ObjectKind, Options, Validation, WorkloadError};
+
+/// `Err` is the reason for a skip and what is missing; a failure panics.
+type Outcome = Result<(), (&'static str, String)>;
+type Test = (&'static str, fn(&Selected) -> Outcome);
+
+const TESTS: [Test; 7] = [
+    ("every_result_is_right_in_every_round", every_result_is_right_in_every_round),
+    ("brackets_balance_and_twenty_kinds_are_seen", brackets_balance_and_twenty_kinds_are_seen),
+    ("phases_come_in_their_order", phases_come_in_their_order),
+    ("what_was_made_is_destroyed", what_was_made_is_destroyed),
+    ("a_wrong_seed_is_a_mismatch_and_everything_is_destroyed", a_wrong_seed_is_a_mismatch_and_everything_is_destroyed),
+    ("v43_objects_made_without_callbacks_are_destroyed_without", v43_objects_made_without_callbacks_are_destroyed_without),
+    ("the_validation_layer_is_silent_after_it_was_heard", the_validation_layer_is_silent_after_it_was_heard),
+];
+
+fn main() -> ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let selected = select_lavapipe();
+    let mut failed = 0;
+    for (name, test) in TESTS {
+        if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {
+            continue;
+        }
+        let run = || match &selected {
+            Ok(selected) => test(selected),
+            Err(error) => Err(("lavapipe", error.to_string())),
+        };
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+            Ok(Ok(())) => println!("test {name} ... ok"),
+            Ok(Err((what, reason))) => {
+                println!("SKIPPED {name}: {reason}");
+                failed += u32::from(is_required(what));
+            }
+            Err(_) => {
+                println!("test {name} ... FAILED");
+                failed += 1;
+            }
+        }
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn is_required(what: &str) -> bool {
+    std::env::var("STEWARD_REQUIRE").is_ok_and(|required| required.split(',').any(|each| each.trim() == what))
+}
+
+/// Also asks for a driver that does not exist, which must name those that do.
+fn select_lavapipe() -> Result<Selected, DriverError> {
+    // SAFETY: the process has one thread.
+    let nobody = unsafe { drivers::select(Some("no such driver")) };
+    match nobody.map(|selected| selected.info().clone()) {
+        Err(error @ DriverError::UnknownName { .. }) => {
+            let DriverError::UnknownName { known, .. } = &error else { unreachable!("matched above") };
+            let text = error.to_string();
+            assert!(!known.is_empty() && known.iter().all(|driver| text.contains(&driver.device_name)), "{text}");
+        }
+        Err(error) => return Err(error),
+        Ok(info) => panic!("{info:?} is called that"),
+    }
+    // SAFETY: as above.
+    unsafe { drivers::select(Some("lavapipe")) }
+}
+
+/// Different in every run, so that a result cannot be right by habit.
+fn seed() -> u32 {
+    let nanoseconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |time| time.subsec_nanos());
+    nanoseconds ^ std::process::id()
+}
+
+fn every_result_is_right_in_every_round(driver: &Selected) -> Outcome {
+    let options = Options { seed: seed(), rounds: 3, ..Options::default() };
+    let report = workload::run(driver, &NoHooks, &options).unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
+    assert_eq!(report.rounds, 3);
+    assert_eq!(report.comparisons, 3 * (1024 + 2048 + 256 + 2));
+    assert_eq!(report.driver_name, "llvmpipe");
+    assert!(report.driver_version.starts_with("Mesa "), "{}", report.driver_version);
+    println!("    {} {}, {}: {} commands", report.driver_name, report.driver_version, report.device_name, report.commands);
+    println!("    not exercised: {:?}", report.not_exercised().collect::<Vec<_>>());
+    Ok(())
+}
+
+/// Counts what it is told, and insists on order.
+#[derive(Default)]
+struct Counting {
+    inside: Cell<Option<(&'static str, ObjectKind)>>,
+    brackets: Cell<u64>,
+    kinds: RefCell<BTreeMap<ObjectKind, u32>>,
+    asked: RefCell<BTreeMap<ObjectKind, u32>>,
+    ended: RefCell<BTreeMap<ObjectKind, u32>>,
+    phases: RefCell<Vec<&'static str>>,
+}
+
+impl Hooks for Counting {
+    fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
+        assert!(self.inside.get().is_none(), "asked for callbacks inside a bracket");
+        assert!(kind.takes_callbacks(), "{kind} takes none");
+        *self.asked.borrow_mut().entry(kind).or_default() += 1;
+        None
+    }
+
+    fn enter(&self, command: &'static str, kind: ObjectKind) {
+        assert!(command.starts_with("vk"), "{command}");
+        assert_eq!(self.inside.replace(Some((command, kind))), None, "{command} inside another command");
+        *self.kinds.borrow_mut().entry(kind).or_default() += 1;
+    }
+
+    fn leave(&self, command: &'static str, result: vk::Result) {
+        let (entered, kind) = self.inside.take().expect("leave follows enter");
+        assert_eq!(command, entered);
+        assert!(result.as_raw() >= 0, "{command}: {result:?}");
+        self.brackets.set(self.brackets.get() + 1);
+        let objects = match command {
+            "vkFreeDescriptorSets" | "vkFreeCommandBuffers" => 2,
+            _ => u32::from(command.starts_with("vkDestroy") || command == "vkFreeMemory"),
+        };
+        *self.ended.borrow_mut().entry(kind).or_default() += objects;
+    }
+
+    fn phase(&self, name: &'static str) {
+        assert!(self.inside.get().is_none(), "phase {name} inside a command");
+        self.phases.borrow_mut().push(name);
+    }
+}
+
+fn counted(driver: &Selected, rounds: u32) -> (Counting, workload::Report) {
+    let hooks = Counting::default();
+    let options = Options { seed: seed(), rounds, ..Options::default() };
+    let report = workload::run(driver, &hooks, &options).unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
+    (hooks, report)
+}
+
+fn brackets_balance_and_twenty_kinds_are_seen(driver: &Selected) -> Outcome {
+    let (hooks, report) = counted(driver, 2);
+    assert_eq!(hooks.inside.get(), None);
+    assert_eq!(hooks.brackets.get(), report.commands);
+    let exercised: Vec<_> = report.exercised().collect();
+    let seen: Vec<_> = hooks.kinds.borrow().keys().copied().collect();
+    assert_eq!(seen, exercised, "kinds whose commands were bracketed, and kinds of which objects were made");
+    assert!(exercised.len() >= 20, "{exercised:?}");
+    println!("    {} kinds, {} brackets", exercised.len(), hooks.brackets.get());
+    Ok(())
+}
+
+fn phases_come_in_their_order(driver: &Selected) -> Outcome {
+    let round = ["resources", "pipelines", "recording", "submit", "teardown"];
+    let (hooks, _) = counted(driver, 2);
+    assert_eq!(*hooks.phases.borrow(), [&["instance", "device"][..], &round, &round].concat());
+    let (hooks, _) = counted(driver, 0);
+    assert_eq!(*hooks.phases.borrow(), ["instance", "device", "teardown"]);
+    Ok(())
+}
+
+fn what_was_made_is_destroyed(driver: &Selected) -> Outcome {
+    let (hooks, report) = counted(driver, 2);
+    let ended = hooks.ended.borrow();
+    for kind in report.exercised().filter(|kind| !matches!(kind, ObjectKind::PhysicalDevice | ObjectKind::Queue)) {
+        assert_eq!(ended.get(&kind), Some(&report.made(kind)), "{kind}");
+    }
+    Ok(())
+}
+
+fn a_wrong_seed_is_a_mismatch_and_everything_is_destroyed(driver: &Selected) -> Outcome {
+    let seed = seed();
+    let hooks = Counting::default();
+    let options = Options { seed, rounds: 1, expected_seed: Some(!seed), ..Options::default() };
+    let error = workload::run(driver, &hooks, &options).expect_err("another seed gives other results");
+    assert!(matches!(error, WorkloadError::Mismatch { what: "fill", round: 0, index: 0, .. }), "{error}");
+    assert_eq!(hooks.phases.borrow().last(), Some(&"teardown"));
+    let ended = hooks.ended.borrow();
+    for kind in [ObjectKind::Instance, ObjectKind::Device] {
+        assert_eq!(ended.get(&kind), Some(&1), "{kind}");
+    }
+    for (kind, asked) in hooks.asked.borrow().iter().filter(|(kind, _)| **kind != ObjectKind::Pipeline) {
+        assert_eq!(ended.get(kind), Some(asked), "{kind}");
+    }
+    Ok(())
+}
+
+/// The callbacks are asked for once an object: the guard keeps the answer, so create and destroy cannot differ.
+fn v43_objects_made_without_callbacks_are_destroyed_without(driver: &Selected) -> Outcome {
+    let (hooks, report) = counted(driver, 1);
+    for (kind, asked) in hooks.asked.borrow().iter() {
+        // Both compute pipelines come from one command, with one allocator (V44).
+        let commands = report.made(*kind) - u32::from(*kind == ObjectKind::Pipeline);
+        assert_eq!(*asked, commands, "{kind}");
+    }
+    Ok(())
+}
+
+fn the_validation_layer_is_silent_after_it_was_heard(driver: &Selected) -> Outcome {
+    let options = Options { seed: seed(), rounds: 2, validation: Validation::OnAfterIntendedError, ..Options::default() };
+    let report = match workload::run(driver, &NoHooks, &options) {
+        Err(WorkloadError::Command { command: "vkCreateInstance", result: vk::Result::ERROR_LAYER_NOT_PRESENT }) => {
+            return Err(("validation", "the Khronos validation layer is not installed".into()));
+        }
+        other => other.unwrap_or_else(|error| panic!("{error}")),
+    };
+    let heard = report.intended_messages.iter().any(|message| message.contains("VkSemaphoreCreateInfo"));
+    assert!(heard, "the intended error was not reported: {:?}", report.intended_messages);
+    assert!(report.validation_messages.is_empty(), "{:#?}", report.validation_messages);
+    assert_eq!(report.made(ObjectKind::DebugUtilsMessengerEXT), 1);
+    Ok(())
+}

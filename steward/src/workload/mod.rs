@@ -1,1 +1,114 @@
-//! The workload.
+//! A workload of some twenty-five kinds of Vulkan object, whose every command an observer sees.
+//!
+//! [`run`] makes an instance and a device on the [`Selected`] driver. Each round then makes buffers, images, views, samplers,
+//! descriptors, pipelines and the rest, records two command buffers, submits them, compares every word that comes back with what
+//! the processor computes from the same seed, and destroys everything in reverse order.
+//!
+//! An observer is a [`Hooks`]: it hands in `VkAllocationCallbacks` for each [`ObjectKind`] and is told of every command, in a
+//! bracket as tight as Rust allows. The workload keeps its promise when callbacks refuse: whichever command fails, what was
+//! made so far is destroyed, with the callbacks it was made with, and the failure is returned. There is no other path.
+//!
+//! Not bracketed: what the binding asks of the loader before there is an instance (four look-ups when the library is opened).
+
+mod caller;
+mod commands;
+mod descriptors;
+mod device;
+mod error;
+mod expect;
+mod graphics;
+mod hooks;
+mod instance;
+mod kind;
+mod memory;
+mod messenger;
+mod object;
+mod options;
+mod physical;
+mod pipelines;
+mod report;
+mod resources;
+mod round;
+mod shaders;
+mod submit;
+mod sync;
+
+pub use error::WorkloadError;
+pub use hooks::{Hooks, NoHooks};
+pub use kind::ObjectKind;
+pub use options::{Options, Validation};
+pub use report::Report;
+
+use ash::vk;
+
+use crate::drivers::Selected;
+use caller::Caller;
+use device::Device;
+use expect::Inputs;
+use instance::Instance;
+use messenger::{Messages, Messenger};
+use physical::Physical;
+
+/// Runs the workload on one driver.
+///
+/// # Errors
+///
+/// A [`WorkloadError`] as soon as a command fails or a result is wrong; everything that was made has been destroyed by then.
+pub fn run(driver: &Selected, hooks: &dyn Hooks, options: &Options) -> Result<Report, WorkloadError> {
+    let caller = Caller::new(hooks);
+    let messages = Messages::default();
+    let mut outcome = everything(driver, &caller, options, &messages)?;
+    outcome.unintended.extend(messages.take());
+    Ok(Report {
+        driver_name: driver.info().title().to_owned(),
+        driver_version: driver.info().driver_info.clone(),
+        device_name: driver.info().device_name.clone(),
+        rounds: options.rounds,
+        commands: caller.commands(),
+        comparisons: outcome.comparisons,
+        objects: caller.made(),
+        validation_messages: outcome.unintended,
+        intended_messages: outcome.intended,
+    })
+}
+
+/// What is known when instance and device are gone again.
+#[derive(Default)]
+struct Outcome {
+    comparisons: u64,
+    intended: Vec<String>,
+    unintended: Vec<String>,
+}
+
+fn everything(driver: &Selected, caller: &Caller<'_>, options: &Options, messages: &Messages) -> Result<Outcome, WorkloadError> {
+    let mut outcome = Outcome::default();
+    let watched = (options.validation != Validation::Off).then_some(messages);
+    caller.phase("instance");
+    let instance = Instance::new(caller, driver.entry(), watched)?;
+    let _messenger = watched.map(|messages| Messenger::new(&instance, messages)).transpose()?;
+    let physical = Physical::find(&instance, driver.info().device_index)?;
+    if physical.device_name != driver.info().device_name {
+        return Err(WorkloadError::OtherDevice);
+    }
+
+    caller.phase("device");
+    let device = Device::new(&instance, &physical)?;
+    if options.validation == Validation::OnAfterIntendedError {
+        outcome.unintended = messages.take();
+        break_a_rule(&device)?;
+        outcome.intended = messages.take();
+    }
+    for round in 0..options.rounds {
+        let inputs = Inputs::new(options.seed, round);
+        let expected = Inputs::new(options.expected_seed.unwrap_or(options.seed), round);
+        outcome.comparisons = outcome.comparisons.saturating_add(round::run(&device, round, inputs, expected)?);
+    }
+    Ok(outcome)
+}
+
+/// Breaks VUID-VkSemaphoreCreateInfo-flags-zerobitmask, which drivers do not look at and the validation layer must see.
+fn break_a_rule(device: &Device<'_>) -> Result<(), WorkloadError> {
+    let reserved = vk::SemaphoreCreateInfo::default().flags(vk::SemaphoreCreateFlags::from_raw(1));
+    // SAFETY: not valid usage, on purpose: a flag that is reserved. No driver gives it a meaning; a binary semaphore comes back.
+    unsafe { device.create::<vk::Semaphore>(&reserved) }.map(drop)
+}

@@ -1,0 +1,82 @@
+//! Why there is no driver to work with.
+
+#![forbid(unsafe_code)]
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use super::info::{DriverInfo, DriverTable};
+
+/// Why there is no driver to work with. Each says in one sentence what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriverError {
+    /// The loader's library cannot be opened.
+    #[error(
+        "there is no Vulkan loader ({reason}): install libvulkan1 (Debian, Ubuntu), vulkan-loader (Fedora, Arch) or the Vulkan SDK"
+    )]
+    NoLoader {
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The loader is there, but shows no device.
+    #[error(
+        "the Vulkan loader shows no device{}: install a driver, such as mesa-vulkan-drivers, which includes lavapipe",
+        because(.refused)
+    )]
+    NoDriver {
+        /// Drivers that were tried, with what each answered.
+        refused: Vec<Refusal>,
+    },
+    /// No driver is called that.
+    #[error("no driver is called {name:?}; choose one of these by index, driver, id or file:\n{}", DriverTable(.known))]
+    UnknownName {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        known: Vec<DriverInfo>,
+    },
+}
+
+/// A driver that was tried and showed no device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its manifest; `None` for the loader's own choice.
+    pub manifest: Option<PathBuf>,
+    /// What it answered.
+    pub reason: String,
+}
+
+fn because(refused: &[Refusal]) -> String {
+    let mut text = String::new();
+    for (number, Refusal { manifest, reason }) in refused.iter().enumerate() {
+        let name = manifest.as_deref().and_then(|path| path.file_stem()).unwrap_or_else(|| "its own choice".as_ref());
+        let before = if number == 0 { " (" } else { ", " };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{before}{}: {reason}", name.display());
+    }
+    if !text.is_empty() {
+        text.push(')');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_says_what_to_do() {
+        let refused = vec![
+            Refusal { manifest: Some("/etc/vulkan/icd.d/a_icd.json".into()), reason: "no device".into() },
+            Refusal { manifest: None, reason: "ERROR_INCOMPATIBLE_DRIVER".into() },
+        ];
+        let text = DriverError::NoDriver { refused }.to_string();
+        assert!(text.contains("no device (a_icd: no device, its own choice: ERROR_INCOMPATIBLE_DRIVER): install"), "{text}");
+        assert!(DriverError::NoDriver { refused: vec![] }.to_string().contains("shows no device: install"));
+        assert!(DriverError::NoLoader { reason: "gone".into() }.to_string().contains("(gone): install libvulkan1"));
+        let known = vec![DriverInfo { driver_name: "llvmpipe".into(), ..DriverInfo::default() }];
+        let text = DriverError::UnknownName { name: "x".into(), known }.to_string();
+        assert!(text.contains("\"x\"") && text.contains("\nindex") && text.contains("llvmpipe"), "{text}");
+    }
+}

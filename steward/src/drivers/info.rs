@@ -1,0 +1,87 @@
+//! What a driver and its device say of themselves, and the table a person chooses from.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// One physical device of one driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DriverInfo {
+    /// Its number in the listing, from 0, over all drivers.
+    pub index: usize,
+    /// Its number within its driver, from 0.
+    pub device_index: usize,
+    /// The manifest that the loader found the driver by; `None` when it was found in a way of the loader's own.
+    pub manifest: Option<PathBuf>,
+    /// The manifest's file name without `.json`, such as `lvp_icd.x86_64`; empty without a manifest.
+    pub stem: String,
+    /// `VkPhysicalDeviceDriverProperties::driverID` without the prefix, such as `MESA_LLVMPIPE`; empty when the driver has none.
+    pub driver_id: String,
+    /// `driverName`, such as `llvmpipe`; empty when the driver has none.
+    pub driver_name: String,
+    /// `driverInfo`, such as `Mesa 22.3.6 (LLVM 15.0.6)`; without driver properties the number of the driver's version.
+    pub driver_info: String,
+    /// `VkPhysicalDeviceProperties::deviceName`.
+    pub device_name: String,
+    /// The device's version of Vulkan: major, minor, patch.
+    pub api_version: (u32, u32, u32),
+}
+
+impl DriverInfo {
+    /// The driver's name, or, when it gives none, its manifest's or its device's.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        [&self.driver_name, &self.stem].into_iter().find(|name| !name.is_empty()).unwrap_or(&self.device_name)
+    }
+}
+
+/// Prints drivers as a table, one line each under a head, without a newline at the end.
+#[derive(Clone, Copy, Debug)]
+pub struct DriverTable<'a>(pub &'a [DriverInfo]);
+
+impl fmt::Display for DriverTable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = ["index", "driver", "id", "file", "version", "device"].map(str::to_owned);
+        let row = |driver: &DriverInfo| {
+            let DriverInfo { index, driver_name, driver_id, stem, driver_info, device_name, .. } = driver.clone();
+            [index.to_string(), driver_name, driver_id, stem, driver_info, device_name]
+        };
+        let rows: Vec<_> = std::iter::once(head).chain(self.0.iter().map(row)).collect();
+        let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        for (line, row) in rows.iter().enumerate() {
+            let mut text = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let width = width(column).unwrap_or(0);
+                text.push_str(&format!("{cell:<width$}  "));
+            }
+            let newline = if line == 0 { "" } else { "\n" };
+            write!(f, "{newline}{}", text.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let lavapipe = DriverInfo {
+            driver_name: "llvmpipe".into(),
+            driver_id: "MESA_LLVMPIPE".into(),
+            stem: "lvp_icd".into(),
+            driver_info: "Mesa 1".into(),
+            device_name: "a processor".into(),
+            ..DriverInfo::default()
+        };
+        let other = DriverInfo { index: 10, device_name: "x".into(), ..DriverInfo::default() };
+        assert_eq!(
+            DriverTable(&[lavapipe, other]).to_string(),
+            "index  driver    id             file     version  device\n\
+             0      llvmpipe  MESA_LLVMPIPE  lvp_icd  Mesa 1   a processor\n\
+             10                                                x"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! Where drivers are announced: the manifests that the Vulkan loader reads, in the order in which it looks.
+//!
+//! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*, *Linux driver discovery*.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One driver, as announced by a file `*.json`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IcdManifest {
+    /// The file.
+    pub path: PathBuf,
+    /// Its name without `.json`, such as `lvp_icd.x86_64`.
+    pub stem: String,
+    /// The driver's library as the manifest names it: absolute, relative to the manifest, or a bare name.
+    pub library_path: String,
+}
+
+/// Every manifest that the loader would read, without repetition. Files that are none are passed over, as the loader does.
+pub(super) fn find_all() -> Vec<IcdManifest> {
+    let mut found: Vec<IcdManifest> = Vec::new();
+    for place in places(&|name| env::var_os(name).filter(|value| !value.is_empty())) {
+        for path in files_at(&place) {
+            let known = |other: &IcdManifest| other.path == path || same_file(&other.path, &path);
+            if !found.iter().any(known) {
+                found.extend(read(&path));
+            }
+        }
+    }
+    found
+}
+
+/// Files and directories to look at, in order. `variable` answers with values that are not empty.
+fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let paths = |value: OsString| env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect::<Vec<_>>();
+    let named = variable("VK_DRIVER_FILES").or_else(|| variable("VK_ICD_FILENAMES"));
+    if let Some(named) = named {
+        return paths(named);
+    }
+    let added = variable("VK_ADD_DRIVER_FILES").map(paths).unwrap_or_default();
+    let home = variable("HOME").map(PathBuf::from);
+    let below_home = |name: &str, usual: &str| {
+        variable(name).map(PathBuf::from).or_else(|| home.as_ref().map(|home| home.join(usual))).into_iter()
+    };
+    let several = |name: &str, usual: &str| paths(variable(name).unwrap_or_else(|| usual.into()));
+    let roots = below_home("XDG_CONFIG_HOME", ".config")
+        .chain(several("XDG_CONFIG_DIRS", "/etc/xdg"))
+        .chain(["/usr/local/etc".into(), "/etc".into()])
+        .chain(below_home("XDG_DATA_HOME", ".local/share"))
+        .chain(several("XDG_DATA_DIRS", "/usr/local/share:/usr/share"));
+    added.into_iter().chain(roots.map(|root: PathBuf| root.join("vulkan/icd.d"))).collect()
+}
+
+/// The place itself when it is a file, else the `*.json` in it by name, so that indices do not change from run to run.
+fn files_at(place: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(place) else { return vec![place.to_owned()] };
+    let is_json = |path: &PathBuf| path.extension() == Some(OsStr::new("json"));
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_json).collect();
+    files.sort();
+    files
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+fn read(path: &Path) -> Option<IcdManifest> {
+    #[derive(serde::Deserialize)]
+    struct File {
+        #[serde(rename = "ICD")]
+        icd: Icd,
+    }
+    #[derive(serde::Deserialize)]
+    struct Icd {
+        library_path: String,
+    }
+    let file: File = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let stem = path.file_stem()?.to_string_lossy().into_owned();
+    Some(IcdManifest { path: path.to_owned(), stem, library_path: file.icd.library_path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
+        |name| set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into())
+    }
+
+    #[test]
+    fn the_newer_variable_wins_and_replaces_the_search() {
+        let set = [("VK_ICD_FILENAMES", "/old.json"), ("VK_DRIVER_FILES", "/a.json:/b"), ("VK_ADD_DRIVER_FILES", "/c")];
+        assert_eq!(places(&with(&set)), [PathBuf::from("/a.json"), "/b".into()]);
+        assert_eq!(places(&with(&set[..1])), [PathBuf::from("/old.json")]);
+    }
+
+    #[test]
+    fn the_usual_places_come_in_the_loaders_order() {
+        let set = [("HOME", "/h"), ("XDG_DATA_HOME", "/d"), ("VK_ADD_DRIVER_FILES", "/more.json")];
+        let expected = [
+            "/more.json",
+            "/h/.config/vulkan/icd.d",
+            "/etc/xdg/vulkan/icd.d",
+            "/usr/local/etc/vulkan/icd.d",
+            "/etc/vulkan/icd.d",
+            "/d/vulkan/icd.d",
+            "/usr/local/share/vulkan/icd.d",
+            "/usr/share/vulkan/icd.d",
+        ];
+        assert_eq!(places(&with(&set)), expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn without_a_home_the_systems_places_remain() {
+        let found = places(&with(&[("XDG_CONFIG_DIRS", "/x:/y"), ("XDG_DATA_DIRS", "/z")]));
+        let expected = ["/x", "/y", "/usr/local/etc", "/etc", "/z"].map(|root| Path::new(root).join("vulkan/icd.d"));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn manifests_are_read_by_name_and_other_files_passed_over() -> std::io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("b_icd.x86_64.json"), r#"{"file_format_version": "1.0.0", "ICD": {"library_path": "libb.so"}}"#)?;
+        fs::write(at("a_icd.json"), r#"{"ICD": {"library_path": "/lib/a.so", "api_version": "1.3.0"}}"#)?;
+        fs::write(at("broken.json"), "{")?;
+        fs::write(at("layer.json"), r#"{"layer": {}}"#)?;
+        fs::write(at("readme.txt"), r#"{"ICD": {"library_path": "no"}}"#)?;
+        let found: Vec<_> = files_at(directory.path()).iter().filter_map(|path| read(path)).collect();
+        let names: Vec<_> = found.iter().map(|each| (each.stem.as_str(), each.library_path.as_str())).collect();
+        assert_eq!(names, [("a_icd", "/lib/a.so"), ("b_icd.x86_64", "libb.so")]);
+        assert!(same_file(&at("a_icd.json"), &directory.path().join("./a_icd.json")));
+        assert_eq!(files_at(&at("absent.json")), [at("absent.json")]);
+        assert_eq!(read(&at("absent.json")), None);
+        Ok(())
+    }
+}

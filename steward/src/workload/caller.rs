@@ -1,0 +1,101 @@
+//! The one way to a Vulkan command: every call of the workload passes here, so no bracket can be forgotten.
+
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+
+use ash::vk;
+
+use super::error::WorkloadError;
+use super::hooks::Hooks;
+use super::kind::ObjectKind;
+
+/// The hooks of a run and what was counted so far.
+pub(super) struct Caller<'h> {
+    hooks: &'h dyn Hooks,
+    commands: Cell<u64>,
+    made: [Cell<u32>; ObjectKind::COUNT],
+    phase: Cell<&'static str>,
+}
+
+impl<'h> Caller<'h> {
+    pub(super) fn new(hooks: &'h dyn Hooks) -> Self {
+        Self { hooks, commands: Cell::new(0), made: [const { Cell::new(0) }; ObjectKind::COUNT], phase: Cell::new("") }
+    }
+
+    /// Calls a command between `enter` and `leave`. `call` holds the function pointer's call and nothing else: whatever it
+    /// allocated would be taken for the driver's.
+    pub(super) fn call<R: Answer>(&self, command: &'static str, kind: ObjectKind, call: impl FnOnce() -> R) -> R {
+        self.commands.set(self.commands.get().saturating_add(1));
+        self.hooks.enter(command, kind);
+        let answer = call();
+        self.hooks.leave(command, answer.result());
+        answer
+    }
+
+    /// As [`Caller::call`], with every answer but `SUCCESS` as an error.
+    pub(super) fn check(
+        &self,
+        command: &'static str,
+        kind: ObjectKind,
+        call: impl FnOnce() -> vk::Result,
+    ) -> Result<(), WorkloadError> {
+        match self.call(command, kind, call) {
+            vk::Result::SUCCESS => Ok(()),
+            result => Err(WorkloadError::Command { command, result }),
+        }
+    }
+
+    /// The pointer that an object of this kind is to be made, and later destroyed, with.
+    pub(super) fn callbacks(&self, kind: ObjectKind) -> *const vk::AllocationCallbacks<'h> {
+        self.hooks.callbacks(kind).map_or(std::ptr::null(), std::ptr::from_ref)
+    }
+
+    /// Counts objects that were made or found.
+    pub(super) fn count(&self, kind: ObjectKind, number: u32) {
+        if let Some(made) = self.made.get(kind.index()) {
+            made.set(made.get().saturating_add(number));
+        }
+    }
+
+    /// Announces a phase, unless it is the one that runs already.
+    pub(super) fn phase(&self, name: &'static str) {
+        if self.phase.replace(name) != name {
+            self.hooks.phase(name);
+        }
+    }
+
+    /// Commands called so far.
+    pub(super) fn commands(&self) -> u64 {
+        self.commands.get()
+    }
+
+    /// Objects made so far, by [`ObjectKind::index`].
+    pub(super) fn made(&self) -> [u32; ObjectKind::COUNT] {
+        std::array::from_fn(|index| self.made.get(index).map_or(0, Cell::get))
+    }
+}
+
+/// What a Vulkan command may return.
+pub(super) trait Answer {
+    fn result(&self) -> vk::Result;
+}
+
+impl Answer for vk::Result {
+    fn result(&self) -> vk::Result {
+        *self
+    }
+}
+
+impl Answer for () {
+    fn result(&self) -> vk::Result {
+        vk::Result::SUCCESS
+    }
+}
+
+/// `vkGetInstanceProcAddr` and `vkGetDeviceProcAddr`.
+impl Answer for vk::PFN_vkVoidFunction {
+    fn result(&self) -> vk::Result {
+        vk::Result::SUCCESS
+    }
+}

@@ -1,0 +1,103 @@
+//! The device, its one queue, its function tables, and the guard that ends it.
+
+use std::cell::Cell;
+use std::ffi::CStr;
+
+use ash::vk;
+
+use super::caller::Caller;
+use super::error::WorkloadError;
+use super::instance::{Instance, address};
+use super::kind::ObjectKind;
+use super::physical::Physical;
+
+/// Owns the `VkDevice`.
+pub(super) struct Device<'d> {
+    caller: &'d Caller<'d>,
+    physical: &'d Physical,
+    handle: vk::Device,
+    allocator: *const vk::AllocationCallbacks<'d>,
+    queue: vk::Queue,
+    v1_0: ash::DeviceFnV1_0,
+    v1_1: ash::DeviceFnV1_1,
+}
+
+impl<'d> Device<'d> {
+    pub(super) fn new(instance: &'d Instance<'d>, physical: &'d Physical) -> Result<Self, WorkloadError> {
+        let caller = instance.caller();
+        let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&[1.0])];
+        let mut ycbcr =
+            vk::PhysicalDeviceSamplerYcbcrConversionFeatures::default().sampler_ycbcr_conversion(physical.chroma.is_some());
+        let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).push_next(&mut ycbcr);
+        let (create, allocator) = (instance.v1_0().create_device, caller.callbacks(ObjectKind::Device));
+        let mut handle = vk::Device::null();
+        let out = &raw mut handle;
+        caller.check("vkCreateDevice", ObjectKind::Device, || {
+            // SAFETY: the physical device belongs to the instance; `info` and its chain are locals; the one feature asked for
+            // is one that the device has; the callbacks are NULL or live as long as the hooks.
+            unsafe { create(physical.handle, &raw const info, allocator, out) }
+        })?;
+        caller.count(ObjectKind::Device, 1);
+
+        let get_proc = instance.v1_0().get_device_proc_addr;
+        let missing = Cell::new(false);
+        let lookup = |name: &CStr| {
+            let found = caller.call("vkGetDeviceProcAddr", ObjectKind::Device, || {
+                // SAFETY: the device was made above and the name is NUL terminated.
+                unsafe { get_proc(handle, name.as_ptr()) }
+            });
+            address(found, &missing)
+        };
+        let v1_0 = ash::DeviceFnV1_0::load(lookup);
+        if missing.get() {
+            // vkDestroyDevice itself may be what is missing: better a lost device than a call to nowhere.
+            return Err(WorkloadError::MissingCommand { level: "device" });
+        }
+        let v1_1 = ash::DeviceFnV1_1::load(lookup);
+        let mut device = Self { caller, physical, handle, allocator, queue: vk::Queue::null(), v1_0, v1_1 };
+        if missing.get() {
+            return Err(WorkloadError::MissingCommand { level: "device" });
+        }
+        let out = &raw mut device.queue;
+        caller.call("vkGetDeviceQueue", ObjectKind::Queue, || {
+            // SAFETY: queue 0 of this family was asked for when the device was made.
+            unsafe { (device.v1_0.get_device_queue)(handle, physical.queue_family, 0, out) }
+        });
+        caller.count(ObjectKind::Queue, 1);
+        Ok(device)
+    }
+
+    pub(super) fn caller(&self) -> &'d Caller<'d> {
+        self.caller
+    }
+
+    pub(super) fn physical(&self) -> &'d Physical {
+        self.physical
+    }
+
+    pub(super) fn handle(&self) -> vk::Device {
+        self.handle
+    }
+
+    pub(super) fn queue(&self) -> vk::Queue {
+        self.queue
+    }
+
+    pub(super) fn v1_0(&self) -> &ash::DeviceFnV1_0 {
+        &self.v1_0
+    }
+
+    pub(super) fn v1_1(&self) -> &ash::DeviceFnV1_1 {
+        &self.v1_1
+    }
+}
+
+impl Drop for Device<'_> {
+    fn drop(&mut self) {
+        self.caller.phase("teardown");
+        self.caller.call("vkDestroyDevice", ObjectKind::Device, || {
+            // SAFETY: everything made from the device borrows it and is gone; the callbacks are those it was made with.
+            unsafe { (self.v1_0.destroy_device)(self.handle, self.allocator) }
+        });
+    }
+}

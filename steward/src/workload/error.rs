@@ -1,0 +1,107 @@
+//! Why a workload did not finish.
+
+#![forbid(unsafe_code)]
+
+use ash::vk;
+
+/// Why a workload did not finish. Everything that was made had been destroyed again before this was returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkloadError {
+    /// A Vulkan command failed.
+    #[error("{command} answered {result:?}: {}", remedy(*.result))]
+    Command {
+        /// The command, such as `vkCreateBuffer`.
+        command: &'static str,
+        /// What it answered.
+        result: vk::Result,
+    },
+    /// The driver lacks a command that its version must have.
+    #[error("a {level} command of Vulkan 1.1 is missing: update the driver or the loader")]
+    MissingCommand {
+        /// Whose commands: `instance` or `device`.
+        level: &'static str,
+    },
+    /// The device computed something else than the processor.
+    #[error(
+        "round {round}, {what}[{index}]: the device gave {found:#010x} where {expected:#010x} was expected: \
+         report it to the driver's maintainers with the seed"
+    )]
+    Mismatch {
+        /// Which result.
+        what: &'static str,
+        /// In which round, from 0.
+        round: u32,
+        /// Which word of the result.
+        index: u32,
+        /// What the processor computed.
+        expected: u32,
+        /// What the device wrote.
+        found: u32,
+    },
+    /// No memory type fits a resource.
+    #[error("no memory for {what}: {reason}")]
+    MemoryType {
+        /// Which resource.
+        what: &'static str,
+        /// Why not.
+        reason: gpu_suballoc::MemoryTypeError,
+    },
+    /// The driver asked for sizes or alignments that do not add up.
+    #[error(
+        "the driver's memory requirements for {what} overflow or are not powers of two: report it to the driver's maintainers"
+    )]
+    Requirements {
+        /// Which resource.
+        what: &'static str,
+    },
+    /// The device that was chosen is not there any more.
+    #[error("the driver now shows {present} devices and no longer number {wanted}: list the drivers again")]
+    DeviceGone {
+        /// Its number within its driver, from 0.
+        wanted: usize,
+        /// How many there are.
+        present: usize,
+    },
+    /// The device in that place is not the one that was chosen: another driver was selected meanwhile.
+    #[error("the loader now shows another device in that place: select the driver right before it is used")]
+    OtherDevice,
+    /// The device has no queue family with both graphics and compute.
+    #[error("the device has no queue family for both graphics and compute: choose another driver")]
+    NoQueueFamily,
+}
+
+impl WorkloadError {
+    /// True when the driver said that host memory ran out, which is the right answer to a refusing callback.
+    #[must_use]
+    pub fn is_out_of_host_memory(&self) -> bool {
+        matches!(self, Self::Command { result: vk::Result::ERROR_OUT_OF_HOST_MEMORY, .. })
+    }
+}
+
+fn remedy(result: vk::Result) -> &'static str {
+    match result {
+        vk::Result::ERROR_OUT_OF_HOST_MEMORY => "free host memory or give the root a larger allocator",
+        vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => "free device memory or choose another device",
+        vk::Result::ERROR_INCOMPATIBLE_DRIVER => "install a driver of Vulkan 1.1 or later",
+        vk::Result::ERROR_LAYER_NOT_PRESENT => "install the Khronos validation layer, or run without validation",
+        vk::Result::ERROR_EXTENSION_NOT_PRESENT => "update the Vulkan loader",
+        vk::Result::TIMEOUT => "the device is busy or hangs; try again or choose another one",
+        vk::Result::ERROR_DEVICE_LOST => "the driver lost the device; its kernel log may say why",
+        _ => "report it to the driver's maintainers",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_command_and_the_remedy() {
+        let error = WorkloadError::Command { command: "vkCreateBuffer", result: vk::Result::ERROR_OUT_OF_HOST_MEMORY };
+        let text = error.to_string();
+        assert!(text.starts_with("vkCreateBuffer answered ERROR_OUT_OF_HOST_MEMORY: free host memory"), "{text}");
+        assert!(error.is_out_of_host_memory());
+        assert!(!WorkloadError::NoQueueFamily.is_out_of_host_memory());
+    }
+}

@@ -1,0 +1,43 @@
+//! Where accounting plugs in: the callbacks each object is made with, and a bracket around every Vulkan command.
+
+#![forbid(unsafe_code)]
+
+use ash::vk;
+
+use super::kind::ObjectKind;
+
+/// What an observer of the workload is told, and what it may hand in.
+///
+/// All calls come from the thread that runs the workload. The trait is object-safe; [`NoHooks`] does nothing.
+pub trait Hooks {
+    /// Callbacks for objects of this kind; `None` passes NULL.
+    ///
+    /// Asked once for each object that is made; the object is destroyed with the same pointer (VUID pairs "allocator at
+    /// create, compatible allocator at destroy"). The borrow ends with the hooks themselves, so what is handed out is valid
+    /// for every object of the run.
+    fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>>;
+
+    /// Comes right before the command's function pointer is called; nothing lies between but the call. `kind` is the kind
+    /// of the object that is made, destroyed or used: for a command that takes a pool's child, the child's.
+    fn enter(&self, command: &'static str, kind: ObjectKind);
+
+    /// Comes right after the call; `result` is `SUCCESS` for commands that return nothing.
+    fn leave(&self, command: &'static str, result: vk::Result);
+
+    /// A new phase of the program begins: `instance`, `device`, then for each round `resources`, `pipelines`, `recording`,
+    /// `submit`, `teardown`, and a last `teardown` of device and instance. Never the same name twice in a row.
+    fn phase(&self, name: &'static str);
+}
+
+/// Observes nothing and passes no callbacks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHooks;
+
+impl Hooks for NoHooks {
+    fn callbacks(&self, _: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
+        None
+    }
+    fn enter(&self, _: &'static str, _: ObjectKind) {}
+    fn leave(&self, _: &'static str, _: vk::Result) {}
+    fn phase(&self, _: &'static str) {}
+}

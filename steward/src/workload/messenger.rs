@@ -1,0 +1,102 @@
+//! Hears what the validation layer says (`VK_EXT_debug_utils`).
+
+use std::borrow::Cow;
+use std::ffi::{CStr, c_void};
+use std::mem;
+use std::sync::{Mutex, PoisonError};
+
+use ash::vk;
+
+use super::error::WorkloadError;
+use super::instance::Instance;
+use super::kind::ObjectKind;
+
+/// What was said so far, oldest first. Layers may speak from any thread.
+#[derive(Debug, Default)]
+pub(super) struct Messages(Mutex<Vec<String>>);
+
+impl Messages {
+    /// Takes what was said since the last time.
+    pub(super) fn take(&self) -> Vec<String> {
+        mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn push(&self, message: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    }
+}
+
+/// Warnings and errors, to `messages`.
+pub(super) fn create_info(messages: &Messages) -> vk::DebugUtilsMessengerCreateInfoEXT<'_> {
+    vk::DebugUtilsMessengerCreateInfoEXT::default()
+        .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)
+        .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
+        .pfn_user_callback(Some(hear))
+        .user_data(std::ptr::from_ref(messages).cast_mut().cast())
+}
+
+unsafe extern "system" fn hear(
+    _: vk::DebugUtilsMessageSeverityFlagsEXT,
+    _: vk::DebugUtilsMessageTypeFlagsEXT,
+    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
+    messages: *mut c_void,
+) -> vk::Bool32 {
+    // SAFETY: Vulkan passes a valid structure for the length of this call.
+    let data = unsafe { data.as_ref() };
+    // SAFETY: the pointer is the `Messages` given in `create_info`, which outlives instance and messenger and is only shared.
+    let messages = unsafe { messages.cast::<Messages>().as_ref() };
+    if let (Some(data), Some(messages)) = (data, messages) {
+        let text = if data.p_message.is_null() {
+            Cow::Borrowed("(no text)")
+        } else {
+            // SAFETY: not NULL, so a NUL-terminated string that lives for the length of this call.
+            unsafe { CStr::from_ptr(data.p_message) }.to_string_lossy()
+        };
+        messages.push(text.into_owned());
+    }
+    vk::FALSE
+}
+
+/// Owns the messenger, an object of the loader.
+pub(super) struct Messenger<'i> {
+    instance: &'i Instance<'i>,
+    handle: vk::DebugUtilsMessengerEXT,
+    allocator: *const vk::AllocationCallbacks<'i>,
+    destroy: vk::PFN_vkDestroyDebugUtilsMessengerEXT,
+}
+
+impl<'i> Messenger<'i> {
+    /// The instance was made with `VK_EXT_debug_utils`, or this is an error.
+    pub(super) fn new(instance: &'i Instance<'i>, messages: &'i Messages) -> Result<Self, WorkloadError> {
+        let create = instance.extension_command(c"vkCreateDebugUtilsMessengerEXT");
+        let destroy = instance.extension_command(c"vkDestroyDebugUtilsMessengerEXT");
+        let (Some(create), Some(destroy)) = (create, destroy) else {
+            return Err(WorkloadError::MissingCommand { level: "instance" });
+        };
+        // SAFETY: this is the address of the command of that name, whose type it is given.
+        let create: vk::PFN_vkCreateDebugUtilsMessengerEXT = unsafe { mem::transmute(create) };
+        // SAFETY: as above.
+        let destroy: vk::PFN_vkDestroyDebugUtilsMessengerEXT = unsafe { mem::transmute(destroy) };
+
+        let (kind, info) = (ObjectKind::DebugUtilsMessengerEXT, create_info(messages));
+        let allocator = instance.caller().callbacks(kind);
+        let mut handle = vk::DebugUtilsMessengerEXT::null();
+        let out = &raw mut handle;
+        instance.caller().check("vkCreateDebugUtilsMessengerEXT", kind, || {
+            // SAFETY: the instance lives, `info` is a local, `messages` outlives the messenger by `'i`.
+            unsafe { create(instance.handle(), &raw const info, allocator, out) }
+        })?;
+        instance.caller().count(kind, 1);
+        Ok(Self { instance, handle, allocator, destroy })
+    }
+}
+
+impl Drop for Messenger<'_> {
+    fn drop(&mut self) {
+        self.instance.caller().phase("teardown");
+        self.instance.caller().call("vkDestroyDebugUtilsMessengerEXT", ObjectKind::DebugUtilsMessengerEXT, || {
+            // SAFETY: made by this instance with these callbacks, and destroyed only here.
+            unsafe { (self.destroy)(self.instance.handle(), self.handle, self.allocator) }
+        });
+    }
+}

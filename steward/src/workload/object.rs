@@ -1,0 +1,151 @@
+//! Objects of a device: one generic create, and a guard that destroys with the callbacks that were used.
+//!
+//! Vulkan's create and destroy commands all have the same shape, so a table of their names and function pointers is all
+//! that differs between kinds. It is the only place where the two of a pair meet.
+
+use std::ops::Deref;
+
+use ash::vk;
+
+use super::device::Device;
+use super::error::WorkloadError;
+use super::kind::ObjectKind;
+
+/// `vkCreate*` (and `vkAllocateMemory`) for handles of type `H`.
+pub(super) type Create<H> = for<'i, 'a> unsafe extern "system" fn(
+    vk::Device,
+    *const <H as DeviceObject>::Info<'i>,
+    *const vk::AllocationCallbacks<'a>,
+    *mut H,
+) -> vk::Result;
+
+/// `vkDestroy*` (and `vkFreeMemory`).
+pub(super) type Destroy<H> = for<'a> unsafe extern "system" fn(vk::Device, H, *const vk::AllocationCallbacks<'a>);
+
+/// A handle that a device makes with callbacks and destroys with compatible ones.
+pub(super) trait DeviceObject: vk::Handle + Copy {
+    /// Its `Vk*CreateInfo`.
+    type Info<'i>;
+    const KIND: ObjectKind;
+    const CREATE: &'static str;
+    const DESTROY: &'static str;
+    fn create(device: &Device<'_>) -> Create<Self>;
+    fn destroy(device: &Device<'_>) -> Destroy<Self>;
+}
+
+macro_rules! device_objects {
+    ($($kind:ident: $info:ident, $create:ident = $create_name:literal, $destroy:ident = $destroy_name:literal, $table:ident;)*) => {$(
+        impl DeviceObject for vk::$kind {
+            type Info<'i> = vk::$info<'i>;
+            const KIND: ObjectKind = ObjectKind::$kind;
+            const CREATE: &'static str = $create_name;
+            const DESTROY: &'static str = $destroy_name;
+            fn create(device: &Device<'_>) -> Create<Self> {
+                device.$table().$create
+            }
+            fn destroy(device: &Device<'_>) -> Destroy<Self> {
+                device.$table().$destroy
+            }
+        }
+    )*};
+}
+
+device_objects! {
+    DeviceMemory: MemoryAllocateInfo, allocate_memory = "vkAllocateMemory", free_memory = "vkFreeMemory", v1_0;
+    Buffer: BufferCreateInfo, create_buffer = "vkCreateBuffer", destroy_buffer = "vkDestroyBuffer", v1_0;
+    BufferView: BufferViewCreateInfo, create_buffer_view = "vkCreateBufferView", destroy_buffer_view = "vkDestroyBufferView", v1_0;
+    Image: ImageCreateInfo, create_image = "vkCreateImage", destroy_image = "vkDestroyImage", v1_0;
+    ImageView: ImageViewCreateInfo, create_image_view = "vkCreateImageView", destroy_image_view = "vkDestroyImageView", v1_0;
+    Sampler: SamplerCreateInfo, create_sampler = "vkCreateSampler", destroy_sampler = "vkDestroySampler", v1_0;
+    SamplerYcbcrConversion: SamplerYcbcrConversionCreateInfo,
+        create_sampler_ycbcr_conversion = "vkCreateSamplerYcbcrConversion",
+        destroy_sampler_ycbcr_conversion = "vkDestroySamplerYcbcrConversion", v1_1;
+    DescriptorSetLayout: DescriptorSetLayoutCreateInfo,
+        create_descriptor_set_layout = "vkCreateDescriptorSetLayout",
+        destroy_descriptor_set_layout = "vkDestroyDescriptorSetLayout", v1_0;
+    PipelineLayout: PipelineLayoutCreateInfo,
+        create_pipeline_layout = "vkCreatePipelineLayout", destroy_pipeline_layout = "vkDestroyPipelineLayout", v1_0;
+    DescriptorPool: DescriptorPoolCreateInfo,
+        create_descriptor_pool = "vkCreateDescriptorPool", destroy_descriptor_pool = "vkDestroyDescriptorPool", v1_0;
+    DescriptorUpdateTemplate: DescriptorUpdateTemplateCreateInfo,
+        create_descriptor_update_template = "vkCreateDescriptorUpdateTemplate",
+        destroy_descriptor_update_template = "vkDestroyDescriptorUpdateTemplate", v1_1;
+    ShaderModule: ShaderModuleCreateInfo,
+        create_shader_module = "vkCreateShaderModule", destroy_shader_module = "vkDestroyShaderModule", v1_0;
+    PipelineCache: PipelineCacheCreateInfo,
+        create_pipeline_cache = "vkCreatePipelineCache", destroy_pipeline_cache = "vkDestroyPipelineCache", v1_0;
+    RenderPass: RenderPassCreateInfo, create_render_pass = "vkCreateRenderPass", destroy_render_pass = "vkDestroyRenderPass", v1_0;
+    Framebuffer: FramebufferCreateInfo, create_framebuffer = "vkCreateFramebuffer", destroy_framebuffer = "vkDestroyFramebuffer", v1_0;
+    CommandPool: CommandPoolCreateInfo, create_command_pool = "vkCreateCommandPool", destroy_command_pool = "vkDestroyCommandPool", v1_0;
+    Fence: FenceCreateInfo, create_fence = "vkCreateFence", destroy_fence = "vkDestroyFence", v1_0;
+    Semaphore: SemaphoreCreateInfo, create_semaphore = "vkCreateSemaphore", destroy_semaphore = "vkDestroySemaphore", v1_0;
+    Event: EventCreateInfo, create_event = "vkCreateEvent", destroy_event = "vkDestroyEvent", v1_0;
+    QueryPool: QueryPoolCreateInfo, create_query_pool = "vkCreateQueryPool", destroy_query_pool = "vkDestroyQueryPool", v1_0;
+}
+
+/// Owns one object of a device and destroys it with the callbacks it was made with.
+pub(super) struct Guard<'d, H: vk::Handle + Copy> {
+    device: &'d Device<'d>,
+    handle: H,
+    kind: ObjectKind,
+    destroy_name: &'static str,
+    destroy: Destroy<H>,
+    allocator: *const vk::AllocationCallbacks<'d>,
+}
+
+impl<'d> Device<'d> {
+    /// Makes one object and hands it to its guard at once.
+    ///
+    /// # Safety
+    ///
+    /// `info`, with everything it points to, satisfies the valid usage of the create command, and handles named in it live
+    /// as long as Vulkan demands of them.
+    pub(super) unsafe fn create<H: DeviceObject>(&'d self, info: &H::Info<'_>) -> Result<Guard<'d, H>, WorkloadError> {
+        let (create, device, allocator) = (H::create(self), self.handle(), self.caller().callbacks(H::KIND));
+        let mut handle = H::from_raw(0);
+        let out = &raw mut handle;
+        self.caller().check(H::CREATE, H::KIND, || {
+            // SAFETY: the device lives while `self` does, `info` is valid as the caller promises, the callbacks are NULL or
+            // live as long as the hooks (contract of `Hooks::callbacks`), and `out` points to a local that outlives the call.
+            unsafe { create(device, info, allocator, out) }
+        })?;
+        self.caller().count(H::KIND, 1);
+        // SAFETY: the object was made by this device a moment ago, with `allocator`, and nobody else destroys it.
+        Ok(unsafe { Guard::new(self, handle, H::KIND, H::DESTROY, H::destroy(self), allocator) })
+    }
+}
+
+impl<'d, H: vk::Handle + Copy> Guard<'d, H> {
+    /// # Safety
+    ///
+    /// `handle` was made by `device` with `allocator`, `destroy` is the command that destroys it, and nothing else does.
+    pub(super) unsafe fn new(
+        device: &'d Device<'d>,
+        handle: H,
+        kind: ObjectKind,
+        destroy_name: &'static str,
+        destroy: Destroy<H>,
+        allocator: *const vk::AllocationCallbacks<'d>,
+    ) -> Self {
+        Self { device, handle, kind, destroy_name, destroy, allocator }
+    }
+}
+
+impl<H: vk::Handle + Copy> Deref for Guard<'_, H> {
+    type Target = H;
+    fn deref(&self) -> &H {
+        &self.handle
+    }
+}
+
+impl<H: vk::Handle + Copy> Drop for Guard<'_, H> {
+    fn drop(&mut self) {
+        let (destroy, device, handle, allocator) = (self.destroy, self.device.handle(), self.handle, self.allocator);
+        self.device.caller().phase("teardown");
+        self.device.caller().call(self.destroy_name, self.kind, || {
+            // SAFETY: `Guard::new` was promised that handle, command and callbacks belong together and that nobody else
+            // destroys; work that uses the object has ended, because `InFlight` waits for it before guards made earlier drop.
+            unsafe { destroy(device, handle, allocator) }
+        });
+    }
+}

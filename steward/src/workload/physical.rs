@@ -1,0 +1,121 @@
+//! The physical device: what it is called, where its work goes, which memory it has.
+
+use std::ffi::CStr;
+
+use ash::vk;
+use gpu_suballoc::{MemoryType, MemoryTypeError, PropertyFlags, Wish, choose_memory_type};
+
+use super::error::WorkloadError;
+use super::instance::Instance;
+use super::kind::ObjectKind;
+
+/// A driver shows a handful of devices, a device a handful of queue families; more are not looked at.
+const MOST: usize = 32;
+
+/// The format whose conversion is made where the device can: three planes are the most common layout of video.
+pub(super) const YCBCR_FORMAT: vk::Format = vk::Format::G8_B8_R8_3PLANE_420_UNORM;
+
+/// What the workload needs to know of a physical device.
+pub(super) struct Physical {
+    pub(super) handle: vk::PhysicalDevice,
+    pub(super) device_name: String,
+    pub(super) queue_family: u32,
+    /// Where chroma samples may lie in [`YCBCR_FORMAT`]; `None` when conversions cannot be made.
+    pub(super) chroma: Option<vk::ChromaLocation>,
+    memory: vk::PhysicalDeviceMemoryProperties,
+}
+
+impl Physical {
+    /// Asks about the device that is number `wanted` of its driver.
+    pub(super) fn find(instance: &Instance<'_>, wanted: usize) -> Result<Self, WorkloadError> {
+        let handle = nth_device(instance, wanted)?;
+        let queue_family = queue_family(instance, handle)?;
+        let mut memory = vk::PhysicalDeviceMemoryProperties::default();
+        let out = &raw mut memory;
+        ask(instance, "vkGetPhysicalDeviceMemoryProperties", || {
+            // SAFETY: the device belongs to the instance; the answer goes to a local.
+            unsafe { (instance.v1_0().get_physical_device_memory_properties)(handle, out) }
+        });
+        Ok(Self { handle, device_name: device_name(instance, handle), queue_family, chroma: chroma(instance, handle), memory })
+    }
+
+    /// The memory type for a resource that accepts `memory_type_bits`.
+    pub(super) fn memory_type(&self, memory_type_bits: u32, wish: Wish) -> Result<u32, MemoryTypeError> {
+        let types = self.memory.memory_types.map(|each| MemoryType {
+            properties: PropertyFlags::from_raw(each.property_flags.as_raw()),
+            heap_index: each.heap_index,
+        });
+        let present = types.get(..self.memory.memory_type_count as usize).unwrap_or(&types);
+        choose_memory_type(present, memory_type_bits, wish)
+    }
+}
+
+fn ask(instance: &Instance<'_>, command: &'static str, call: impl FnOnce()) {
+    instance.caller().call(command, ObjectKind::PhysicalDevice, call);
+}
+
+fn nth_device(instance: &Instance<'_>, wanted: usize) -> Result<vk::PhysicalDevice, WorkloadError> {
+    let mut devices = [vk::PhysicalDevice::null(); MOST];
+    let mut present = MOST as u32;
+    let (count, out) = (&raw mut present, devices.as_mut_ptr());
+    let result = instance.caller().call("vkEnumeratePhysicalDevices", ObjectKind::Instance, || {
+        // SAFETY: the instance lives and `out` has room for as many handles as `count` says.
+        unsafe { (instance.v1_0().enumerate_physical_devices)(instance.handle(), count, out) }
+    });
+    if !matches!(result, vk::Result::SUCCESS | vk::Result::INCOMPLETE) {
+        return Err(WorkloadError::Command { command: "vkEnumeratePhysicalDevices", result });
+    }
+    instance.caller().count(ObjectKind::PhysicalDevice, present);
+    let present = present as usize;
+    let found = devices.get(..present).unwrap_or_default().get(wanted).copied();
+    found.ok_or(WorkloadError::DeviceGone { wanted, present })
+}
+
+fn queue_family(instance: &Instance<'_>, device: vk::PhysicalDevice) -> Result<u32, WorkloadError> {
+    let mut families = [vk::QueueFamilyProperties::default(); MOST];
+    let mut present = MOST as u32;
+    let (count, out) = (&raw mut present, families.as_mut_ptr());
+    ask(instance, "vkGetPhysicalDeviceQueueFamilyProperties", || {
+        // SAFETY: the device belongs to the instance and `out` has room for as many entries as `count` says.
+        unsafe { (instance.v1_0().get_physical_device_queue_family_properties)(device, count, out) }
+    });
+    let both = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
+    let mut numbered = (0u32..).zip(families.iter().take(present as usize));
+    numbered.find(|(_, family)| family.queue_flags.contains(both)).map(|(index, _)| index).ok_or(WorkloadError::NoQueueFamily)
+}
+
+fn device_name(instance: &Instance<'_>, device: vk::PhysicalDevice) -> String {
+    let mut answer = vk::PhysicalDeviceProperties2::default();
+    let out = &raw mut answer;
+    ask(instance, "vkGetPhysicalDeviceProperties2", || {
+        // SAFETY: the device belongs to the instance; the answer is a local with an empty chain.
+        unsafe { (instance.v1_1().get_physical_device_properties2)(device, out) }
+    });
+    answer.properties.device_name_as_c_str().map(CStr::to_string_lossy).map_or_else(|_| String::new(), |name| name.into_owned())
+}
+
+fn chroma(instance: &Instance<'_>, device: vk::PhysicalDevice) -> Option<vk::ChromaLocation> {
+    let mut ycbcr = vk::PhysicalDeviceSamplerYcbcrConversionFeatures::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut ycbcr);
+    let out = &raw mut features;
+    ask(instance, "vkGetPhysicalDeviceFeatures2", || {
+        // SAFETY: the device belongs to the instance; the answer and the one structure in its chain are locals.
+        unsafe { (instance.v1_1().get_physical_device_features2)(device, out) }
+    });
+    let mut format = vk::FormatProperties::default();
+    let out = &raw mut format;
+    ask(instance, "vkGetPhysicalDeviceFormatProperties", || {
+        // SAFETY: the device belongs to the instance; the answer is a local.
+        unsafe { (instance.v1_0().get_physical_device_format_properties)(device, YCBCR_FORMAT, out) }
+    });
+    let possible = format.optimal_tiling_features | format.linear_tiling_features;
+    if ycbcr.sampler_ycbcr_conversion == vk::FALSE {
+        None
+    } else if possible.contains(vk::FormatFeatureFlags::MIDPOINT_CHROMA_SAMPLES) {
+        Some(vk::ChromaLocation::MIDPOINT)
+    } else if possible.contains(vk::FormatFeatureFlags::COSITED_CHROMA_SAMPLES) {
+        Some(vk::ChromaLocation::COSITED_EVEN)
+    } else {
+        None
+    }
+}

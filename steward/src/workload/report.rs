@@ -1,0 +1,46 @@
+//! What a finished run has to tell.
+
+#![forbid(unsafe_code)]
+
+use super::kind::ObjectKind;
+
+/// What a finished run has to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The driver's name, such as `llvmpipe`.
+    pub driver_name: String,
+    /// The driver's own words on its version, such as `Mesa 22.3.6 (LLVM 15.0.6)`.
+    pub driver_version: String,
+    /// The physical device's name.
+    pub device_name: String,
+    /// Rounds that ran.
+    pub rounds: u32,
+    /// Vulkan commands called, look-ups of commands included: as many as there were brackets.
+    pub commands: u64,
+    /// Values that were read back and compared: all of them were right.
+    pub comparisons: u64,
+    /// Objects made, or found, by [`ObjectKind::index`].
+    pub objects: [u32; ObjectKind::COUNT],
+    /// What the validation layer said about the workload, oldest first; empty without validation.
+    pub validation_messages: Vec<String>,
+    /// What it said about the error that was made on purpose; empty unless one was asked for.
+    pub intended_messages: Vec<String>,
+}
+
+impl Report {
+    /// How many objects of this kind were made, or found.
+    #[must_use]
+    pub fn made(&self, kind: ObjectKind) -> u32 {
+        self.objects.get(kind.index()).copied().unwrap_or(0)
+    }
+
+    /// The kinds of which there was at least one.
+    pub fn exercised(&self) -> impl Iterator<Item = ObjectKind> + '_ {
+        ObjectKind::ALL.into_iter().filter(|kind| self.made(*kind) > 0)
+    }
+
+    /// The kinds of which this device could make none.
+    pub fn not_exercised(&self) -> impl Iterator<Item = ObjectKind> + '_ {
+        ObjectKind::ALL.into_iter().filter(|kind| self.made(*kind) == 0)
+    }
+}

@@ -1,0 +1,84 @@
+//! Fence, semaphore, event and query pool.
+
+use ash::vk;
+
+use super::device::Device;
+use super::error::WorkloadError;
+use super::kind::ObjectKind;
+use super::object::Guard;
+
+/// Longer than any honest round takes, in nanoseconds: a hanging driver becomes an error.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// What one round is synchronised with. Fields stand in reverse order of making.
+pub(super) struct Sync<'d> {
+    /// One occlusion query: how many samples passed.
+    pub(super) samples: Guard<'d, vk::QueryPool>,
+    /// Signalled between the fill and the dispatch that reads it.
+    pub(super) filled: Guard<'d, vk::Event>,
+    /// Orders the second submit behind the first.
+    pub(super) computed: Guard<'d, vk::Semaphore>,
+    /// Tells the host that both submits are done.
+    pub(super) done: Guard<'d, vk::Fence>,
+}
+
+impl<'d> Sync<'d> {
+    pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
+        // SAFETY: no flags, no chain.
+        let done = unsafe { device.create(&vk::FenceCreateInfo::default()) }?;
+        // SAFETY: no flags, no chain.
+        let computed = unsafe { device.create(&vk::SemaphoreCreateInfo::default()) }?;
+        // SAFETY: no flags, no chain.
+        let filled = unsafe { device.create(&vk::EventCreateInfo::default()) }?;
+        let one = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::OCCLUSION).query_count(1);
+        // SAFETY: occlusion queries need no feature, and there is one.
+        let samples = unsafe { device.create(&one) }?;
+        Ok(Self { samples, filled, computed, done })
+    }
+
+    /// Waits until both submits are done.
+    pub(super) fn wait(&self, device: &Device<'_>) -> Result<(), WorkloadError> {
+        let fence: *const vk::Fence = &raw const *self.done;
+        device.caller().check("vkWaitForFences", ObjectKind::Fence, || {
+            // SAFETY: one fence of this device, alive as `self` is borrowed.
+            unsafe { (device.v1_0().wait_for_fences)(device.handle(), 1, fence, vk::TRUE, PATIENCE_NS) }
+        })
+    }
+
+    /// Whether the device set the event. Call it when the work is done.
+    pub(super) fn was_filled(&self, device: &Device<'_>) -> Result<bool, WorkloadError> {
+        const COMMAND: &str = "vkGetEventStatus";
+        let result = device.caller().call(COMMAND, ObjectKind::Event, || {
+            // SAFETY: the event is alive as `self` is borrowed.
+            unsafe { (device.v1_0().get_event_status)(device.handle(), *self.filled) }
+        });
+        match result {
+            vk::Result::EVENT_SET => Ok(true),
+            vk::Result::EVENT_RESET => Ok(false),
+            result => Err(WorkloadError::Command { command: COMMAND, result }),
+        }
+    }
+
+    /// How many samples the draw passed; without `occlusionQueryPrecise`, 0 for none and anything else for some.
+    pub(super) fn samples_passed(&self, device: &Device<'_>) -> Result<u32, WorkloadError> {
+        let mut answer = 0u32;
+        let out = (&raw mut answer).cast();
+        let size = size_of::<u32>();
+        device.caller().check("vkGetQueryPoolResults", ObjectKind::QueryPool, || {
+            // SAFETY: one 32-bit result into a local of that size; the query ended with the submit that was waited for.
+            unsafe {
+                (device.v1_0().get_query_pool_results)(
+                    device.handle(),
+                    *self.samples,
+                    0,
+                    1,
+                    size,
+                    out,
+                    size as u64,
+                    vk::QueryResultFlags::WAIT,
+                )
+            }
+        })?;
+        Ok(answer)
+    }
+}
