@@ -1,5 +1,8 @@
 //! The hash table.
-#![expect(clippy::disallowed_types, reason = "the one place that wraps the infallibly growing HashTable and leaves its growth out")]
+#![expect(
+    clippy::disallowed_types,
+    reason = "the one place that wraps the infallibly growing HashTable and leaves its growth out"
+)]
 
 use core::borrow::Borrow;
 use core::fmt;

@@ -86,7 +86,7 @@ impl<A: HostSource> TryString<A> {
 
     /// Appends formatted text, all or nothing: `text.try_write_fmt(format_args!("{x}"))`.
     ///
-    /// A value whose own `Display` answers [`fmt::Error`], which it should not, ends the text early: what was written up to
+    /// Values are asked twice where the text must grow: once to measure, so that it grows once. A value whose own `Display` answers [`fmt::Error`], which it should not, ends the text early: what was written up to
     /// there stays.
     ///
     /// # Errors
@@ -95,17 +95,26 @@ impl<A: HostSource> TryString<A> {
         if let Some(text) = args.as_str() {
             return self.try_push_str(text);
         }
+        // One growth at most, so that a refusal finds the block as it was: written as far as there is room while the whole is
+        // measured, and once more when it did not fit.
         let before = self.bytes.len();
-        let mut writer = Writer { text: self, refusal: None };
-        // The writer's own error is in `refusal`; any other is the value's and is documented above.
+        let mut writer = Writer { text: self, needed: 0, refusal: None, grows: false };
+        // An error here is the value's own and is documented above.
         let _ = writer.write_fmt(args);
-        match writer.refusal {
-            None => Ok(()),
-            Some(refusal) => {
-                self.bytes.truncate(before);
-                Err(refusal)
-            }
+        let needed = writer.needed;
+        if before.checked_add(needed).is_some_and(|total| total <= self.capacity()) {
+            return Ok(());
         }
+        self.bytes.truncate(before);
+        self.try_reserve(needed)?;
+        let mut writer = Writer { text: self, needed: 0, refusal: None, grows: true };
+        let _ = writer.write_fmt(args);
+        // A value that writes more the second time can still be refused.
+        if let Some(refusal) = writer.refusal {
+            self.bytes.truncate(before);
+            return Err(refusal);
+        }
+        Ok(())
     }
 
     /// Takes the last character off.
@@ -179,14 +188,22 @@ impl<A: HostSource> TryString<A> {
     }
 }
 
-/// Remembers why the text could not take what `fmt` gave it.
+/// Takes what `fmt` gives, counts it, and remembers why the text could not hold it.
 struct Writer<'a, A: HostSource> {
     text: &'a mut TryString<A>,
+    /// Bytes given so far, written or not.
+    needed: usize,
     refusal: Option<HostError>,
+    /// False: write only what there is room for.
+    grows: bool,
 }
 
 impl<A: HostSource> Write for Writer<'_, A> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
+        self.needed = self.needed.saturating_add(s.len());
+        if !self.grows && s.len() > self.text.capacity().saturating_sub(self.text.len()) {
+            return Ok(()); // Counted; the text is cut off and written again.
+        }
         // A value that swallowed the error must not go on behind the gap.
         if self.refusal.is_some() {
             return Err(fmt::Error);

@@ -192,14 +192,17 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// Appends what `values` yields.
     ///
     /// # Errors
-    /// As [`try_reserve`](TryVec::try_reserve); then the length is what it was, and the values taken so far are dropped.
+    /// As [`try_reserve`](TryVec::try_reserve); then the length is what it was, and the values taken so far are dropped. Room
+    /// taken on the way is given back, unless the allocator refuses even the smaller block: an iterator that knows its length
+    /// needs no second growth.
     pub fn try_extend(&mut self, values: impl IntoIterator<Item = T>) -> Result<(), HostError> {
-        let before = self.len();
+        let (len, capacity) = (self.len(), self.capacity());
         let values = values.into_iter();
         self.try_reserve(values.size_hint().0)?;
         for value in values {
             if let Err(refused) = self.try_push(value) {
-                self.truncate(before);
+                self.truncate(len);
+                let _ = self.try_shrink_to(capacity);
                 return Err(refused.error);
             }
         }
@@ -244,16 +247,25 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// # Errors
     /// The refusal of an allocator that must move a block to make it smaller; then all stays as it is.
     pub fn try_shrink_to_fit(&mut self) -> Result<(), HostError> {
+        self.try_shrink_to(0)
+    }
+
+    /// Gives back the room beyond the length and beyond `capacity` elements.
+    ///
+    /// # Errors
+    /// As [`try_shrink_to_fit`](TryVec::try_shrink_to_fit).
+    pub fn try_shrink_to(&mut self, capacity: usize) -> Result<(), HostError> {
         let len = self.len();
-        if size_of::<T>() == 0 || len == self.capacity() {
+        let capacity = capacity.max(len);
+        if size_of::<T>() == 0 || capacity >= self.capacity() {
             return Ok(());
         }
-        let (Ok(old), Ok(new)) = (Layout::array::<T>(self.capacity()), Layout::array::<T>(len)) else {
+        let (Ok(old), Ok(new)) = (Layout::array::<T>(self.capacity()), Layout::array::<T>(capacity)) else {
             return Err(HostError::TooLarge); // Cannot be: the block exists, so its layout does.
         };
         // `as_mut_ptr` speaks for the whole block, a slice only for the elements.
         let Some(block) = NonNull::new(self.inner.as_mut_ptr()) else { return Ok(()) };
-        let smaller = if len == 0 {
+        let smaller = if capacity == 0 {
             // SAFETY: the vector's own block, with the layout it was taken with; `replace_block` forgets it below.
             unsafe { self.allocator().deallocate(block.cast(), old) };
             NonNull::dangling()
@@ -262,8 +274,8 @@ impl<T, A: HostSource> TryVec<T, A> {
             let moved = unsafe { self.allocator().shrink(block.cast(), old, new) };
             moved.map_err(|_| self.allocator().refusal(new))?.cast()
         };
-        // SAFETY: `smaller` holds the `len` elements and has room for exactly as many; the old block is gone.
-        unsafe { self.replace_block(smaller, len, len) };
+        // SAFETY: `smaller` holds the `len` elements and has room for `capacity`; the old block is gone.
+        unsafe { self.replace_block(smaller, len, capacity) };
         Ok(())
     }
 
