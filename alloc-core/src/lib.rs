@@ -24,6 +24,7 @@ mod context;
 mod error;
 mod host;
 mod scope;
+mod snapshot;
 mod sync;
 mod threads;
 
@@ -32,8 +33,9 @@ pub use adapters::{FromAllocator, FromGlobalAlloc, HostSource, Scoped};
 pub use allocator_api2::alloc::{AllocError, Allocator};
 pub use budget::{Budget, BudgetUsage};
 pub use collections::{FoldHasher, FoldState, Refused, TryBox, TryMap, TryString, TryVec};
-pub use context::{Context, ContextOptions, Handle, Outstanding, RootRefused};
+pub use context::{Context, ContextOptions, ContextRef, Handle, Outstanding, RootRefused};
 pub use error::{ContextId, HostError, Misuse};
 pub use host::{HostAllocator, Notice, NoticeEvent, NoticeKind, dangling, move_block};
 pub use scope::Scope;
+pub use snapshot::{Snapshot, SnapshotNode};
 pub use threads::{attach_thread, held_state_locks, settle_thread};

@@ -48,16 +48,18 @@ impl Counts {
 
 impl Entry {
     #[cfg(not(steward_loom))]
-    pub(crate) const EMPTY: Self = Self {
-        tag: AtomicU64::new(0),
-        alloc_bytes: AtomicU64::new(0),
-        alloc_blocks: AtomicU64::new(0),
-        free_bytes: AtomicU64::new(0),
-        free_blocks: AtomicU64::new(0),
-        high: AtomicI64::new(0),
-        ceiling: AtomicI64::new(0),
-        node: AtomicPtr::new(core::ptr::null_mut()),
-    };
+    pub(crate) const fn new() -> Self {
+        Self {
+            tag: AtomicU64::new(0),
+            alloc_bytes: AtomicU64::new(0),
+            alloc_blocks: AtomicU64::new(0),
+            free_bytes: AtomicU64::new(0),
+            free_blocks: AtomicU64::new(0),
+            high: AtomicI64::new(0),
+            ceiling: AtomicI64::new(0),
+            node: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
 
     /// Whose counts these are; pairs with [`Entry::install`].
     #[inline]

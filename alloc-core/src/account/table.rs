@@ -39,7 +39,7 @@ impl Table {
     #[cfg(not(steward_loom))]
     pub(crate) const fn new() -> Self {
         Self {
-            entries: [const { Entry::EMPTY }; ENTRIES],
+            entries: [const { Entry::new() }; ENTRIES],
             lock: Lock::new(),
             index: AtomicU32::new(0),
             state: AtomicU8::new(FRESH),

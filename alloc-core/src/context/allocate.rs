@@ -54,7 +54,7 @@ impl Node {
         }
         let taken = take(&self.backing, layout, scope);
         if budgeted {
-            self.unreserve(scope, bytes, taken.is_ok());
+            self.conclude(scope, bytes, 1, taken.is_ok());
         } else if taken.is_ok() {
             self.count_taken(scope, bytes, 1);
         }
@@ -111,7 +111,7 @@ impl Node {
         // SAFETY: the caller's promise.
         let grown = unsafe { self.backing.resize(block, old, new, scope) };
         if budgeted {
-            self.unreserve_growth(scope, more, grown.is_ok());
+            self.conclude(scope, more, 0, grown.is_ok());
         } else if grown.is_ok() {
             self.count_taken(scope, more, 0);
         }

@@ -46,17 +46,9 @@ impl Node {
         })
     }
 
-    /// The call is over: what was set aside becomes a counted block, or goes back to the thread's lease.
-    pub(crate) fn unreserve(&self, scope: Scope, bytes: u64, taken: bool) {
-        self.conclude(scope, bytes, u64::from(taken), taken);
-    }
-
-    /// As [`Node::unreserve`], for a block that was to grow.
-    pub(crate) fn unreserve_growth(&self, scope: Scope, bytes: u64, taken: bool) {
-        self.conclude(scope, bytes, 0, taken);
-    }
-
-    fn conclude(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
+    /// The call is over: what was set aside is counted as `blocks` blocks, or, if it was not taken, goes back to the thread's
+    /// lease.
+    pub(crate) fn conclude(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
         let tag = self.tag(scope);
         with_table(|table| {
             let entry = table.and_then(|table| table.find(tag).or_else(|| table.open(self, scope)));

@@ -9,6 +9,7 @@ mod lifecycle;
 mod node;
 mod options;
 mod outstanding;
+mod transfer;
 pub(crate) mod tree;
 
 use core::alloc::Layout;
@@ -20,6 +21,8 @@ pub use handle::Handle;
 pub(crate) use node::{CLOSED, Node, ORPHANED};
 pub use options::ContextOptions;
 pub use outstanding::{Outstanding, RootRefused};
+pub use transfer::ContextRef;
+pub(crate) use transfer::transfer;
 
 use crate::account::Usage;
 use crate::adapters::Scoped;

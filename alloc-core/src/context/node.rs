@@ -55,7 +55,10 @@ unsafe impl Send for Node {}
 /// Doubly linked siblings, newest first, under a parent. Written under the root's tree lock.
 pub(crate) struct TreeLinks {
     pub(crate) parent: AtomicPtr<Node>,
+    /// The newest child.
     pub(crate) first_child: AtomicPtr<Node>,
+    /// The oldest child.
+    pub(crate) last_child: AtomicPtr<Node>,
     /// The next older sibling.
     pub(crate) next: AtomicPtr<Node>,
     /// The next newer sibling.
@@ -97,8 +100,8 @@ impl Node {
             tree: TreeLinks::new(),
             name,
             label: None,
-            budget: BudgetCell::NONE,
-            closed_children: ClosedSums::ZERO,
+            budget: BudgetCell::none(),
+            closed_children: ClosedSums::zero(),
             rows: [const { Row::new() }; Scope::COUNT],
             tree_lock: Lock::new(),
             budget_lock: Lock::new(),
@@ -186,6 +189,7 @@ impl TreeLinks {
         Self {
             parent: AtomicPtr::new(core::ptr::null_mut()),
             first_child: AtomicPtr::new(core::ptr::null_mut()),
+            last_child: AtomicPtr::new(core::ptr::null_mut()),
             next: AtomicPtr::new(core::ptr::null_mut()),
             prev: AtomicPtr::new(core::ptr::null_mut()),
         }
@@ -198,10 +202,12 @@ impl BudgetCell {
 }
 
 impl ClosedSums {
-    const ZERO: Self = Self {
-        total_bytes: [const { AtomicU64::new(0) }; Scope::COUNT],
-        total_blocks: [const { AtomicU64::new(0) }; Scope::COUNT],
-        lost_bytes: [const { AtomicU64::new(0) }; Scope::COUNT],
-        lost_blocks: [const { AtomicU64::new(0) }; Scope::COUNT],
-    };
+    const fn zero() -> Self {
+        Self {
+            total_bytes: [const { AtomicU64::new(0) }; Scope::COUNT],
+            total_blocks: [const { AtomicU64::new(0) }; Scope::COUNT],
+            lost_bytes: [const { AtomicU64::new(0) }; Scope::COUNT],
+            lost_blocks: [const { AtomicU64::new(0) }; Scope::COUNT],
+        }
+    }
 }

@@ -12,8 +12,9 @@ pub(super) fn link(parent: &Node, child: &Node) {
     child.tree.parent.store(parent.as_ptr(), Ordering::Relaxed);
     child.tree.next.store(first, Ordering::Relaxed);
     // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it goes.
-    if let Some(first) = unsafe { first.as_ref() } {
-        first.tree.prev.store(child.as_ptr(), Ordering::Relaxed);
+    match unsafe { first.as_ref() } {
+        Some(first) => first.tree.prev.store(child.as_ptr(), Ordering::Relaxed),
+        None => parent.tree.last_child.store(child.as_ptr(), Ordering::Relaxed),
     }
     parent.tree.first_child.store(child.as_ptr(), Ordering::Relaxed);
     // A parent that was closed meanwhile closes its new child as well.
@@ -36,15 +37,16 @@ pub(super) fn unlink(node: &Node) {
         None => parent.tree.first_child.store(next, Ordering::Relaxed),
     }
     // SAFETY: as above.
-    if let Some(next) = unsafe { next.as_ref() } {
-        next.tree.prev.store(prev, Ordering::Relaxed);
+    match unsafe { next.as_ref() } {
+        Some(next) => next.tree.prev.store(prev, Ordering::Relaxed),
+        None => parent.tree.last_child.store(prev, Ordering::Relaxed),
     }
     for (scope, own) in Scope::ALL.into_iter().zip(usage) {
         parent.closed_children.add(scope, &own.plus(&node.closed_children.sum(scope)));
     }
 }
 
-/// Calls `visit` with every node of the subtree, parents before children, newest child first. `visit` gets the depth below
+/// Calls `visit` with every node of the subtree, parents before children, oldest child first. `visit` gets the depth below
 /// `top`. The tree lock is held meanwhile: `visit` must not call out.
 pub(crate) fn each(top: &Node, mut visit: impl FnMut(&Node, usize)) {
     let _held = top.root().tree_lock.lock();
@@ -52,7 +54,7 @@ pub(crate) fn each(top: &Node, mut visit: impl FnMut(&Node, usize)) {
     loop {
         visit(at, depth);
         // SAFETY: linked nodes are alive, see `link`.
-        if let Some(child) = unsafe { at.tree.first_child.load(Ordering::Relaxed).as_ref() } {
+        if let Some(child) = unsafe { at.tree.last_child.load(Ordering::Relaxed).as_ref() } {
             (at, depth) = (child, depth.saturating_add(1));
             continue;
         }
@@ -61,7 +63,7 @@ pub(crate) fn each(top: &Node, mut visit: impl FnMut(&Node, usize)) {
                 return;
             }
             // SAFETY: linked nodes are alive, see `link`.
-            if let Some(sibling) = unsafe { at.tree.next.load(Ordering::Relaxed).as_ref() } {
+            if let Some(sibling) = unsafe { at.tree.prev.load(Ordering::Relaxed).as_ref() } {
                 at = sibling;
                 break;
             }

@@ -1,0 +1,109 @@
+//! Chunks: blocks of the base allocator with a header, in singly linked stacks.
+//!
+//! ```text
+//!   0     8      16                         size
+//!   | prev | size | blocks ..               |
+//! ```
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+
+use super::plan;
+use crate::adapters::HostSource;
+
+/// In front of a chunk's blocks. Aligned and sized as `plan` says.
+#[repr(C, align(16))]
+pub(super) struct Header {
+    /// The chunk below this one in its stack.
+    prev: Chunk,
+    /// Of the whole chunk, header included.
+    size: usize,
+}
+
+const _: () = assert!(size_of::<Header>() == plan::HEADER && align_of::<Header>() == plan::CHUNK_ALIGN);
+
+/// A chunk, or none. Owning it is the arena's business; every non-null one is live and was made by [`Chunk::take`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Chunk(*mut Header);
+
+impl Chunk {
+    pub(super) const NONE: Self = Self(ptr::null_mut());
+
+    /// A chunk of `size` bytes from `base`, or `None` when it is refused.
+    pub(super) fn take(base: &impl HostSource, size: usize) -> Option<Self> {
+        let block = base.allocate(plan::chunk_layout(size)?).ok()?.cast::<Header>();
+        let chunk = Self(block.as_ptr());
+        chunk.write(Self::NONE, size);
+        Some(chunk)
+    }
+
+    /// Makes an empty chunk larger, which may move it. `None`: refused, and the chunk is as it was.
+    pub(super) fn grow(self, base: &impl HostSource, size: usize) -> Option<Self> {
+        let (old, new) = (self.layout()?, plan::chunk_layout(size)?);
+        let block = NonNull::new(self.0.cast::<u8>())?;
+        // SAFETY: a live block of `base` with this layout; the caller asks for more.
+        let block = unsafe { base.grow(block, old, new) }.ok()?.cast::<Header>();
+        let chunk = Self(block.as_ptr());
+        chunk.write(Self::NONE, size);
+        Some(chunk)
+    }
+
+    /// Gives the chunk back. Neither it nor a copy may be used again.
+    ///
+    /// # Safety
+    /// The chunk came from `base` (or what took it over) and nothing in it is used any more.
+    pub(super) unsafe fn give(self, base: &impl HostSource) {
+        if let (Some(block), Some(layout)) = (NonNull::new(self.0.cast::<u8>()), self.layout()) {
+            // SAFETY: live, of `base`, with the layout it was taken with.
+            unsafe { base.deallocate(block, layout) }
+        }
+    }
+
+    fn write(self, prev: Self, size: usize) {
+        // SAFETY: live, aligned, and at least a header long: `take` and `grow` are asked for no less.
+        unsafe { self.0.write(Header { prev, size }) }
+    }
+
+    pub(super) fn is_none(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The whole chunk's size; 0 for none.
+    #[inline]
+    pub(super) fn size(self) -> usize {
+        // SAFETY: null or live, and headers are written by the arena only, through this type.
+        unsafe { self.0.as_ref() }.map_or(0, |header| header.size)
+    }
+
+    /// The chunk below this one in its stack.
+    pub(super) fn prev(self) -> Self {
+        // SAFETY: as in `size`.
+        unsafe { self.0.as_ref() }.map_or(Self::NONE, |header| header.prev)
+    }
+
+    /// Puts this chunk on top of the stack that begins with `prev`.
+    pub(super) fn put_on(self, prev: Self) {
+        self.write(prev, self.size());
+    }
+
+    fn layout(self) -> Option<Layout> {
+        plan::chunk_layout(self.size())
+    }
+
+    /// One past the last byte, with the right to reach the whole chunk; null for none.
+    pub(super) fn end(self) -> *mut u8 {
+        self.0.cast::<u8>().wrapping_add(self.size())
+    }
+
+    /// The address of the first byte that blocks may use. For no chunk it lies above every `top`, which is null then.
+    #[inline(always)]
+    pub(super) fn low(self) -> usize {
+        self.0.addr().wrapping_add(plan::HEADER)
+    }
+
+    /// This chunk and those below it.
+    pub(super) fn stack(self) -> impl Iterator<Item = Self> {
+        let some = |chunk: Self| (!chunk.is_none()).then_some(chunk);
+        core::iter::successors(some(self), move |chunk| some(chunk.prev()))
+    }
+}

@@ -1,0 +1,171 @@
+//! The arena's arithmetic, on plain numbers: where a block goes, how large the next chunk is.
+//!
+//! ```text
+//!   chunk                  top                     end
+//!   |<- HEADER ->|  free   |  blocks, newest first |
+//!   | prev, size |         |                       |
+//!                ^ low                             multiple of CHUNK_ALIGN
+//! ```
+
+#![forbid(unsafe_code)]
+
+use core::alloc::Layout;
+
+/// In front of each chunk's blocks: the chunk before it, and its size.
+pub(super) const HEADER: usize = 16;
+/// Of every chunk's start and size; blocks that ask for more are padded.
+pub(super) const CHUNK_ALIGN: usize = 16;
+/// Of every block, so that the common alignments need no second branch.
+pub(super) const BLOCK_ALIGN: usize = 8;
+/// What the allocator behind usually puts in front of a block (C callbacks 16, malloc 16): leaving it out of a chunk keeps
+/// the whole within a power of two.
+pub(super) const SLACK: usize = 32;
+/// The first chunk.
+pub(super) const FIRST: usize = 4096 - SLACK;
+/// Chunks double up to here and stay there: doubling for ever would waste up to a half of a budget.
+pub(super) const LARGEST: usize = 65536 - SLACK;
+/// Under pressure chunks are halved down to here before a block gets one of its own.
+pub(super) const SMALLEST: usize = 1024 - SLACK;
+/// A request from here up gets a chunk of its own: the free part of the current one stays in use.
+pub(super) const OWN: usize = LARGEST / 4;
+
+/// Where a block goes below `top`, or `None` when the room down to `low` is too small.
+///
+/// `top` and `low` are addresses in one chunk, `top` a multiple of [`BLOCK_ALIGN`]. The answer is aligned, not below `low`, and a
+/// multiple of [`BLOCK_ALIGN`].
+#[inline(always)]
+pub(super) const fn place(top: usize, low: usize, layout: Layout) -> Option<usize> {
+    // A layout's size is at most `isize::MAX`, so this does not wrap.
+    let size = round_up(layout.size(), BLOCK_ALIGN);
+    if size > top.wrapping_sub(low) {
+        return None;
+    }
+    let start = top.wrapping_sub(size);
+    if layout.align() <= BLOCK_ALIGN {
+        return Some(start);
+    }
+    let start = start & !layout.align().wrapping_sub(1);
+    if start >= low { Some(start) } else { None }
+}
+
+/// Where the room ends that a block took at least: what freeing the newest block gives back.
+#[inline]
+pub(super) const fn end(start: usize, layout: Layout) -> usize {
+    start.wrapping_add(round_up(layout.size(), BLOCK_ALIGN))
+}
+
+/// The smallest chunk that surely holds one block of `layout`, wherever the chunk lies. `None` past `isize::MAX`.
+pub(super) fn exact(layout: Layout) -> Option<usize> {
+    let padding = layout.align().saturating_sub(CHUNK_ALIGN);
+    let size = layout.size().checked_add(padding)?.checked_add(HEADER)?.checked_next_multiple_of(CHUNK_ALIGN)?;
+    chunk_layout(size).map(|layout| layout.size())
+}
+
+/// The layout of a chunk of `size` bytes.
+pub(super) fn chunk_layout(size: usize) -> Option<Layout> {
+    Layout::from_size_align(size, CHUNK_ALIGN).ok()
+}
+
+/// The size of the next shared chunk, after a current one of `current` bytes (0: none yet), for a block that needs `exact`.
+/// `None` when the block gets a chunk of its own.
+pub(super) fn shared(current: usize, exact: usize) -> Option<usize> {
+    if exact >= OWN {
+        return None;
+    }
+    // Sizes plus slack are powers of two, whatever came before.
+    let grown = current.saturating_add(SLACK).saturating_mul(2).clamp(FIRST + SLACK, LARGEST + SLACK);
+    let needed = exact.saturating_add(SLACK);
+    Some(grown.max(needed).checked_next_power_of_two()?.min(LARGEST + SLACK).saturating_sub(SLACK))
+}
+
+/// The next smaller chunk to ask for when one of `size` was refused and a block needs `exact`; `None`: one of its own.
+pub(super) fn halved(size: usize, exact: usize) -> Option<usize> {
+    let half = (size.saturating_add(SLACK) / 2).saturating_sub(SLACK);
+    (half >= SMALLEST && half > exact).then_some(half)
+}
+
+const fn round_up(size: usize, align: usize) -> usize {
+    size.wrapping_add(align.wrapping_sub(1)) & !align.wrapping_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(size: usize, align: usize) -> Layout {
+        Layout::from_size_align(size, align).unwrap()
+    }
+
+    #[test]
+    fn every_small_placement_lies_in_its_chunk_and_is_aligned() {
+        for low in (1024..1024 + 64).step_by(16) {
+            for top in (low..low + 160).step_by(BLOCK_ALIGN) {
+                for align in [1, 2, 4, 8, 16, 32, 64, 128] {
+                    for size in 0..170 {
+                        let l = layout(size, align);
+                        // The naive answer: the highest start that fits.
+                        let fits = |start: &usize| start % align.max(BLOCK_ALIGN) == 0 && start + size <= top;
+                        let naive = (low..=top).rev().find(fits);
+                        assert_eq!(place(top, low, l), naive, "top {top} low {low} size {size} align {align}");
+                        if let Some(start) = naive {
+                            assert!(end(start, l) <= top);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_room_at_all_holds_nothing_but_size_zero() {
+        assert_eq!(place(0, 0, layout(1, 1)), None);
+        assert_eq!(place(64, 64, layout(0, 8)), Some(64));
+        assert_eq!(place(64, 64, layout(isize::MAX as usize, 1)), None);
+        assert_eq!(place(usize::MAX & !7, 16, layout(isize::MAX as usize & !7, 8)), Some((usize::MAX & !7) - (isize::MAX as usize & !7)));
+    }
+
+    #[test]
+    fn an_exact_chunk_holds_its_block_wherever_it_lies() {
+        for align in [1, 2, 8, 16, 32, 256, 4096] {
+            for size in [0, 1, 7, 8, 9, 15, 16, 17, 100, 4096] {
+                let l = layout(size, align);
+                let chunk = exact(l).unwrap();
+                assert_eq!(chunk % CHUNK_ALIGN, 0);
+                for base in (8192..8192 + 2 * align.max(16)).step_by(CHUNK_ALIGN) {
+                    assert!(place(base + chunk, base + HEADER, l).is_some(), "{l:?} in {chunk} at {base}");
+                }
+            }
+        }
+        for size in [isize::MAX as usize, isize::MAX as usize - 15, isize::MAX as usize - 31] {
+            assert_eq!(exact(layout(size, 1)), None, "{size}");
+        }
+        assert_eq!(exact(layout(isize::MAX as usize - 47, 1)), Some(isize::MAX as usize - 31));
+    }
+
+    #[test]
+    fn chunks_double_to_64_kib_and_stay_there() {
+        let mut sizes = [0; 7];
+        let mut current = 0;
+        for size in &mut sizes {
+            current = shared(current, 64).unwrap();
+            *size = current + SLACK;
+        }
+        assert_eq!(sizes, [4096, 8192, 16384, 32768, 65536, 65536, 65536]);
+        assert_eq!(shared(0, 5000), Some(8192 - SLACK));
+        assert_eq!(shared(LARGEST, OWN), None);
+        // After a tiny chunk taken under pressure growth starts again.
+        assert_eq!(shared(SMALLEST, 64), Some(FIRST));
+    }
+
+    #[test]
+    fn halving_ends_and_never_goes_below_the_need() {
+        let mut size = LARGEST;
+        let mut steps = 0;
+        while let Some(half) = halved(size, 200) {
+            assert!(half < size && half > 200);
+            (size, steps) = (half, steps + 1);
+        }
+        assert_eq!((size, steps), (SMALLEST, 6));
+        assert_eq!(halved(FIRST, 3000), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! Copying the tree: room is made before the lock is taken, never under it.
+
+use super::{Snapshot, SnapshotNode};
+use crate::account::Usage;
+use crate::adapters::HostSource;
+use crate::collections::TryVec;
+use crate::context::{CLOSED, Context, Node, tree};
+use crate::error::HostError;
+use crate::scope::Scope;
+
+impl<A: HostSource + Clone> Snapshot<A> {
+    /// Copies the accounts of `top` and all below it into memory of `allocator`, which may be a context of the same tree.
+    ///
+    /// # Errors
+    /// [`HostError`] when `allocator` refuses the room.
+    pub fn take(top: &Context, allocator: A) -> Result<Self, HostError> {
+        let mut nodes = TryVec::new_in(allocator.clone());
+        let mut labels = TryVec::new_in(allocator);
+        loop {
+            let (mut count, mut label_bytes) = (0usize, 0usize);
+            tree::each(top.node(), |node, _| {
+                count = count.saturating_add(1);
+                label_bytes = label_bytes.saturating_add(node.label().map_or(0, str::len));
+            });
+            nodes.try_reserve_exact(count)?;
+            labels.try_reserve_exact(label_bytes)?;
+            let mut fits = true;
+            tree::each(top.node(), |node, depth| fits &= copy(node, depth, &mut nodes, &mut labels));
+            if fits {
+                return Ok(Self { nodes, labels });
+            }
+            // The tree grew in between: once more.
+            nodes.clear();
+            labels.clear();
+        }
+    }
+}
+
+/// Appends one context; false, and nothing appended, where room was not made for it.
+fn copy<A: HostSource>(node: &Node, depth: usize, nodes: &mut TryVec<SnapshotNode, A>, labels: &mut TryVec<u8, A>) -> bool {
+    let label = node.label().unwrap_or("");
+    let start = labels.len();
+    let end = start.saturating_add(label.len());
+    if nodes.len() == nodes.capacity() || end > labels.capacity() {
+        return false;
+    }
+    let taken = SnapshotNode {
+        id: node.id(),
+        parent: node.parent().filter(|_| depth > 0).map(Node::id),
+        depth,
+        name: node.name,
+        scope: node.scope,
+        closed: node.flags() & CLOSED != 0,
+        usage: tree::node_usage(node),
+        gone: Usage { scopes: Scope::ALL.map(|scope| node.closed_children.sum(scope)) },
+        budget: node.budget_usage(),
+        label: (start, end),
+    };
+    labels.try_extend_from_slice(label.as_bytes()).is_ok() && nodes.try_push(taken).is_ok()
+}
