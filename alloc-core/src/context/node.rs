@@ -197,8 +197,9 @@ impl TreeLinks {
 }
 
 impl BudgetCell {
-    const NONE: Self =
-        Self { limit: AtomicU64::new(u64::MAX), charged: AtomicU64::new(0), high: AtomicU64::new(0), slice: AtomicU64::new(0) };
+    const fn none() -> Self {
+        Self { limit: AtomicU64::new(u64::MAX), charged: AtomicU64::new(0), high: AtomicU64::new(0), slice: AtomicU64::new(0) }
+    }
 }
 
 impl ClosedSums {
