@@ -115,12 +115,14 @@ impl Node {
 
     pub(crate) fn budget_usage(&self) -> Option<BudgetUsage> {
         let _held = self.root().budget_lock.lock();
-        self.budget.is_set().then(|| BudgetUsage {
-            limit: self.budget.limit.load(Ordering::Relaxed),
-            charged: self.budget.charged.load(Ordering::Relaxed),
-            high: self.budget.high.load(Ordering::Relaxed),
-            slice: self.budget.slice.load(Ordering::Relaxed),
-        })
+        self.budget.read()
+    }
+
+    pub(crate) fn restart_high_water(&self) -> Option<BudgetUsage> {
+        let _held = self.root().budget_lock.lock();
+        let before = self.budget.read()?;
+        self.budget.high.store(before.charged, Ordering::Relaxed);
+        Some(before)
     }
 
     /// The first budget from here up that has no room for `bytes` more, as an error.
@@ -142,6 +144,15 @@ impl Node {
 impl super::node::BudgetCell {
     pub(crate) fn is_set(&self) -> bool {
         self.limit.load(Ordering::Relaxed) != u64::MAX
+    }
+
+    fn read(&self) -> Option<BudgetUsage> {
+        self.is_set().then(|| BudgetUsage {
+            limit: self.limit.load(Ordering::Relaxed),
+            charged: self.charged.load(Ordering::Relaxed),
+            high: self.high.load(Ordering::Relaxed),
+            slice: self.slice.load(Ordering::Relaxed),
+        })
     }
 
     fn room(&self) -> u64 {

@@ -167,6 +167,12 @@ impl Context {
         self.node().budget_usage()
     }
 
+    /// Begins a new high-water mark of the budget set on this very context: `high` becomes what is charged now. Answers the
+    /// budget as it was, so that a program can tell the peak of each of its phases.
+    pub fn restart_high_water(&self) -> Option<BudgetUsage> {
+        self.node().restart_high_water()
+    }
+
     /// Ends the node and says what is still held below it. The same as dropping it.
     ///
     /// Blocks that collections hold through handles stay valid and charged; they are given back when those go.
