@@ -2,9 +2,13 @@
 
 mod bare;
 mod entry;
+mod live;
 mod notes;
+mod over_context;
 mod seal;
 mod state;
 
 pub use bare::BareBridge;
+pub use live::{Live, LiveScope};
 pub use notes::{Internal, Notes};
+pub use over_context::{Bridge, BridgeBusy, BridgeRefused, leaked_bridges};

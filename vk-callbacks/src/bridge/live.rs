@@ -1,0 +1,88 @@
+//! What Vulkan holds of a bridge: its context's account, without what is the bridge's own.
+
+#![forbid(unsafe_code)]
+
+use core::alloc::Layout;
+use core::fmt;
+
+use alloc_core::{Context, Scope};
+
+/// Blocks and bytes that are still live, by scope. Bytes as charged: the requests, 16 in front of each, and what alignment takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Live {
+    scopes: [LiveScope; Scope::COUNT],
+}
+
+/// Blocks and bytes of one scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveScope {
+    /// Blocks not yet freed.
+    pub blocks: u64,
+    /// Bytes of them, as charged.
+    pub bytes: u64,
+}
+
+impl Live {
+    /// What `context` holds, without `own` in its default scope.
+    pub(super) fn of(context: &Context, own: LiveScope) -> Self {
+        let usage = context.usage();
+        let mut scopes = Scope::ALL.map(|scope| {
+            let used = usage.scope(scope);
+            LiveScope { blocks: used.live_blocks, bytes: used.live_bytes }
+        });
+        if let Some(home) = scopes.get_mut(context.scope().index()) {
+            home.blocks = home.blocks.saturating_sub(own.blocks);
+            home.bytes = home.bytes.saturating_sub(own.bytes);
+        }
+        Self { scopes }
+    }
+
+    /// Those of `scope`.
+    #[must_use]
+    pub fn scope(&self, scope: Scope) -> LiveScope {
+        self.scopes.get(scope.index()).copied().unwrap_or_default()
+    }
+
+    /// All scopes together.
+    #[must_use]
+    pub fn total(&self) -> LiveScope {
+        let add = |sum: LiveScope, one: &LiveScope| LiveScope { blocks: sum.blocks + one.blocks, bytes: sum.bytes + one.bytes };
+        self.scopes.iter().fold(LiveScope::default(), add)
+    }
+
+    /// True when nothing is live.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.total().blocks == 0
+    }
+}
+
+impl LiveScope {
+    /// What an unused context holds: nothing, or if it is a root its own record and label, which it counts in itself.
+    /// `None` when it holds anything else, a child's record included.
+    pub(super) fn of_unused(context: &Context) -> Option<Self> {
+        let expected = match (context.parent_id(), context.label()) {
+            (Some(_), _) => 0,
+            (None, None) => 1,
+            (None, Some(_)) => 2,
+        };
+        let held = context.usage().total();
+        (held.live_blocks == expected).then_some(Self { blocks: held.live_blocks, bytes: held.live_bytes })
+    }
+
+    pub(super) const fn and(self, block: Layout) -> Self {
+        Self { blocks: self.blocks + 1, bytes: self.bytes + block.size() as u64 }
+    }
+}
+
+impl fmt::Display for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.total();
+        write!(f, "{} blocks ({} bytes)", total.blocks, total.bytes)?;
+        let held = Scope::ALL.into_iter().filter(|scope| self.scope(*scope).blocks > 0);
+        for (i, scope) in held.enumerate() {
+            write!(f, "{}{} {scope}", if i == 0 { ": " } else { ", " }, self.scope(scope).blocks)?;
+        }
+        Ok(())
+    }
+}
