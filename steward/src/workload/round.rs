@@ -42,8 +42,7 @@ pub(super) fn run(device: &Device<'_>, round: u32, inputs: Inputs, expected: Inp
     caller.phase("submit");
     // SAFETY: both are recorded, and what they use is declared above: it is dropped after `in_flight`.
     let in_flight = unsafe { InFlight::submit(device, &commands, &sync) }?;
-    sync.wait(device)?;
-    drop(in_flight);
+    in_flight.finish()?;
     let check = Check { round, expected };
     let words = buffers.read(device, |words| check.words(words))?;
     check.one("event", u32::from(sync.was_filled(device)?), 1)?;

@@ -8,58 +8,91 @@ use super::error::WorkloadError;
 use super::kind::ObjectKind;
 use super::sync::Sync;
 
-/// How often the wait is tried when it fails: it may be refused host memory, and that may come back.
+/// Longer than any honest round takes, in nanoseconds: a hanging driver becomes an error.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// How often waiting is tried when it fails: it may be refused host memory, and that may come back.
 const TRIES: u32 = 8;
 
-/// Work that may be on the device. Dropping it waits for the queue, so everything declared before it may be destroyed.
+/// Work that may be on the device. Dropping it waits, so everything declared before it may be destroyed.
+///
+/// Each submit has a fence of its own, because waiting for a fence needs no memory in the drivers seen so far, while
+/// `vkQueueWaitIdle` does in Mesa's and fails when there is none.
 pub(super) struct InFlight<'d> {
     device: &'d Device<'d>,
+    fences: [vk::Fence; 2],
+    /// So many of `fences` belong to submits that the driver took.
+    taken: u32,
+    ended: bool,
 }
 
 impl<'d> InFlight<'d> {
-    /// Hands both command buffers to the queue: the first signals the semaphore that the second waits for, and the second the
-    /// fence. The guard is there before the first submit, so that a driver which fails after it took the work is waited for too.
+    /// Hands both command buffers to the queue: the first signals the semaphore that the second waits for. When the second is
+    /// refused, the first is waited for before the error is returned.
     ///
     /// # Safety
     ///
     /// The command buffers are recorded, and everything they use lives until the guard is dropped.
     pub(super) unsafe fn submit(device: &'d Device<'d>, commands: &Commands<'_>, sync: &Sync<'_>) -> Result<Self, WorkloadError> {
-        let in_flight = Self { device };
+        let mut in_flight = Self { device, fences: [*sync.first_done, *sync.second_done], taken: 0, ended: false };
         let [first, second] = commands.both().map(|buffer| [buffer]);
         let computed = [*sync.computed];
         let compute = vk::SubmitInfo::default().command_buffers(&first).signal_semaphores(&computed);
-        // SAFETY: as the caller promises; the semaphore is unsignalled.
-        unsafe { in_flight.queue(&compute, vk::Fence::null()) }?;
+        // SAFETY: as the caller promises; semaphore and fence are unsignalled.
+        unsafe { in_flight.queue(&compute, *sync.first_done) }?;
         let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
         let draw = vk::SubmitInfo::default().command_buffers(&second).wait_semaphores(&computed).wait_dst_stage_mask(&stages);
         // SAFETY: as the caller promises; the first submit signals the semaphore, and the fence is unsignalled.
-        unsafe { in_flight.queue(&draw, *sync.done) }?;
+        unsafe { in_flight.queue(&draw, *sync.second_done) }?;
         Ok(in_flight)
     }
 
     /// # Safety
     ///
-    /// `work` satisfies the valid usage of `vkQueueSubmit` until the device has done it.
-    unsafe fn queue(&self, work: &vk::SubmitInfo<'_>, fence: vk::Fence) -> Result<(), WorkloadError> {
+    /// `work` satisfies the valid usage of `vkQueueSubmit` until the device has done it; `fence` is the next of `fences`.
+    unsafe fn queue(&mut self, work: &vk::SubmitInfo<'_>, fence: vk::Fence) -> Result<(), WorkloadError> {
         let work = std::ptr::from_ref(work);
         self.device.caller().check("vkQueueSubmit", ObjectKind::Queue, || {
             // SAFETY: as the caller promises; one thread uses the queue.
             unsafe { (self.device.v1_0().queue_submit)(self.device.queue(), 1, work, fence) }
+        })?;
+        self.taken += 1;
+        Ok(())
+    }
+
+    /// Waits until the work is done. A failure is returned, and waiting goes on as the guard drops.
+    pub(super) fn finish(mut self) -> Result<(), WorkloadError> {
+        let result = self.wait();
+        self.ended = result == vk::Result::SUCCESS;
+        if self.ended { Ok(()) } else { Err(WorkloadError::Command { command: "vkWaitForFences", result }) }
+    }
+
+    fn wait(&self) -> vk::Result {
+        if self.taken == 0 {
+            return vk::Result::SUCCESS;
+        }
+        let fences = self.fences.as_ptr();
+        self.device.caller().call("vkWaitForFences", ObjectKind::Fence, || {
+            // SAFETY: so many fences of this device, alive until the guard is dropped (contract of `submit`).
+            unsafe { (self.device.v1_0().wait_for_fences)(self.device.handle(), self.taken, fences, vk::TRUE, PATIENCE_NS) }
+        })
+    }
+
+    fn wait_idle(&self) -> vk::Result {
+        self.device.caller().call("vkQueueWaitIdle", ObjectKind::Queue, || {
+            // SAFETY: the queue lives with its device, and one thread uses it.
+            unsafe { (self.device.v1_0().queue_wait_idle)(self.device.queue()) }
         })
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        for _ in 0..TRIES {
-            let result = self.device.caller().call("vkQueueWaitIdle", ObjectKind::Queue, || {
-                // SAFETY: the queue lives with its device, and one thread uses it.
-                unsafe { (self.device.v1_0().queue_wait_idle)(self.device.queue()) }
-            });
+        let mut tries = 0..TRIES;
+        while !self.ended && tries.next().is_some() {
             // A lost device does no more work.
-            if matches!(result, vk::Result::SUCCESS | vk::Result::ERROR_DEVICE_LOST) {
-                return;
-            }
+            let over = |result| matches!(result, vk::Result::SUCCESS | vk::Result::ERROR_DEVICE_LOST);
+            self.ended = over(self.wait()) || over(self.wait_idle());
         }
     }
 }

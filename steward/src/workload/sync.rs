@@ -1,4 +1,4 @@
-//! Fence, semaphore, event and query pool.
+//! Fences, semaphore, event and query pool.
 
 use ash::vk;
 
@@ -6,9 +6,6 @@ use super::device::Device;
 use super::error::WorkloadError;
 use super::kind::ObjectKind;
 use super::object::Guard;
-
-/// Longer than any honest round takes, in nanoseconds: a hanging driver becomes an error.
-const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// What one round is synchronised with. Fields stand in reverse order of making.
 pub(super) struct Sync<'d> {
@@ -18,14 +15,18 @@ pub(super) struct Sync<'d> {
     pub(super) filled: Guard<'d, vk::Event>,
     /// Orders the second submit behind the first.
     pub(super) computed: Guard<'d, vk::Semaphore>,
-    /// Tells the host that both submits are done.
-    pub(super) done: Guard<'d, vk::Fence>,
+    /// Tells the host that the second submit is done.
+    pub(super) second_done: Guard<'d, vk::Fence>,
+    /// Tells the host that the first submit is done.
+    pub(super) first_done: Guard<'d, vk::Fence>,
 }
 
 impl<'d> Sync<'d> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
         // SAFETY: no flags, no chain.
-        let done = unsafe { device.create(&vk::FenceCreateInfo::default()) }?;
+        let first_done = unsafe { device.create(&vk::FenceCreateInfo::default()) }?;
+        // SAFETY: no flags, no chain.
+        let second_done = unsafe { device.create(&vk::FenceCreateInfo::default()) }?;
         // SAFETY: no flags, no chain.
         let computed = unsafe { device.create(&vk::SemaphoreCreateInfo::default()) }?;
         // SAFETY: no flags, no chain.
@@ -33,16 +34,7 @@ impl<'d> Sync<'d> {
         let one = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::OCCLUSION).query_count(1);
         // SAFETY: occlusion queries need no feature, and there is one.
         let samples = unsafe { device.create(&one) }?;
-        Ok(Self { samples, filled, computed, done })
-    }
-
-    /// Waits until both submits are done.
-    pub(super) fn wait(&self, device: &Device<'_>) -> Result<(), WorkloadError> {
-        let fence: *const vk::Fence = &raw const *self.done;
-        device.caller().check("vkWaitForFences", ObjectKind::Fence, || {
-            // SAFETY: one fence of this device, alive as `self` is borrowed.
-            unsafe { (device.v1_0().wait_for_fences)(device.handle(), 1, fence, vk::TRUE, PATIENCE_NS) }
-        })
+        Ok(Self { samples, filled, computed, second_done, first_done })
     }
 
     /// Whether the device set the event. Call it when the work is done.
