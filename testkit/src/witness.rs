@@ -124,6 +124,7 @@ impl<A> Witness<A> {
 
 impl<A: HostAllocator> Witness<A> {
     fn take(&self, layout: Layout, scope: Scope, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
+        entered("allocate");
         if layout.size() == 0 {
             self.record().zero_sized += 1;
             return Ok(dangling(layout));
@@ -185,6 +186,7 @@ unsafe impl<A: HostAllocator> HostAllocator for Witness<A> {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        entered("deallocate");
         if layout.size() == 0 {
             self.record().zero_sized += 1;
             return;
@@ -203,6 +205,7 @@ unsafe impl<A: HostAllocator> HostAllocator for Witness<A> {
     }
 
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        entered("grow");
         assert!(new.size() >= old.size(), "grow from {} to {} bytes", old.size(), new.size());
         if old.size() == 0 {
             return self.take(new, scope, false);
@@ -214,6 +217,7 @@ unsafe impl<A: HostAllocator> HostAllocator for Witness<A> {
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        entered("shrink");
         assert!(new.size() <= old.size(), "shrink from {} to {} bytes", old.size(), new.size());
         if new.size() == 0 {
             // SAFETY: the caller's promise.
@@ -227,6 +231,7 @@ unsafe impl<A: HostAllocator> HostAllocator for Witness<A> {
     }
 
     fn notify(&self, notice: Notice) {
+        entered("notify");
         self.record().notices.push(notice);
         self.shared.inner.notify(notice);
     }
@@ -238,6 +243,12 @@ unsafe impl<A: HostAllocator> HostAllocator for Witness<A> {
     fn exact_alignment(&self) -> bool {
         self.shared.inner.exact_alignment()
     }
+}
+
+/// Law 5: no allocator is called while a lock that guards our state is held.
+fn entered(call: &str) {
+    let held = alloc_core::held_state_locks();
+    assert_eq!(held, 0, "{call} was called while {held} locks that guard a context's state are held");
 }
 
 impl Record {

@@ -162,3 +162,8 @@ fn callback_stream_finds_what_is_not() {
         assert!(found, "fault {number} was not found");
     }
 }
+
+#[test]
+fn context_tree_equals_its_model() {
+    replay("context_tree", 1000, testkit::programs::context_tree);
+}
