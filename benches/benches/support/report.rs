@@ -1,0 +1,72 @@
+//! One table a bench, then one line a figure:
+//!
+//! ```text
+//! ratio: <bench>/<case> ours/<peer> <x.xx>      below 1: ours is better
+//! delta: <bench>/<case> +<ns>                   ns an operation over the same work on the allocator behind
+//! ns: <bench>/<case> <ns>                       ours, absolute
+//! ```
+
+use std::fs;
+
+/// What a bench has to say.
+pub struct Report {
+    bench: &'static str,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+    figures: Vec<String>,
+}
+
+impl Report {
+    pub fn new(bench: &'static str, head: &[&str]) -> Self {
+        Self { bench, head: head.iter().map(|cell| (*cell).to_owned()).collect(), rows: Vec::new(), figures: Vec::new() }
+    }
+
+    /// A row of the table.
+    pub fn row(&mut self, name: &str, cells: &[f64]) {
+        let mut row = vec![name.to_owned()];
+        row.extend(cells.iter().map(|cell| if cell.is_nan() { "-".to_owned() } else { format!("{cell:.2}") }));
+        self.rows.push(row);
+    }
+
+    pub fn ratio(&mut self, case: &str, peer: &str, ours: f64, theirs: f64) {
+        self.figures.push(format!("ratio: {}/{case} ours/{peer} {:.2}", self.bench, ours / theirs));
+    }
+
+    pub fn delta(&mut self, case: &str, ours: f64, behind: f64) {
+        self.figures.push(format!("delta: {}/{case} {:+.1}", self.bench, ours - behind));
+    }
+
+    pub fn ns(&mut self, case: &str, ours: f64) {
+        self.figures.push(format!("ns: {}/{case} {ours:.2}", self.bench));
+    }
+
+    /// Prints all of it.
+    pub fn print(self) {
+        let quick = if super::rounds::quick() { " (quick: not to be quoted)" } else { "" };
+        println!("\n== {}: ns an operation, medians of interleaved rounds, thread time{quick}; load {}", self.bench, load());
+        let all: Vec<&Vec<String>> = std::iter::once(&self.head).chain(&self.rows).collect();
+        let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0);
+        for row in &all {
+            let cells: Vec<String> = row
+                .iter()
+                .enumerate()
+                .map(|(column, cell)| {
+                    let width = width(column);
+                    if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                })
+                .collect();
+            println!("{}", cells.join("  ").trim_end());
+        }
+        for line in self.figures {
+            println!("{line}");
+        }
+    }
+}
+
+/// How busy the machine is: a mean of the last minute, more than one for each bench thread means company.
+fn load() -> String {
+    fs::read_to_string("/proc/loadavg")
+        .ok()
+        .and_then(|text| text.split_whitespace().next().map(str::to_owned))
+        .unwrap_or_else(|| "unknown".to_owned())
+}
