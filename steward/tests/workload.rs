@@ -1,50 +1,94 @@
-//! The workload on a live driver: lavapipe. One process, one thread, because the loader's environment is set here.
+//! The workload on live drivers: lavapipe and SwiftShader. A process each, with one thread, because the loader's environment
+//! is set here.
 //!
-//! Each test prints `ok`, `SKIPPED <test>: <reason>` or `FAILED`; with `STEWARD_REQUIRE=lavapipe` a skip for want of the
-//! driver fails, with `STEWARD_REQUIRE=validation` one for want of the layer.
+//! Each test prints `ok`, `SKIPPED <test>: <reason>` or `FAILED`; with `STEWARD_REQUIRE=lavapipe,swiftshader` a skip for want of
+//! the driver fails, with `STEWARD_REQUIRE=validation` one for want of the layer.
+
+#[path = "support/plain_callbacks.rs"]
+mod plain_callbacks;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use ash::vk;
+use plain_callbacks::PlainCallbacks;
 use vk_steward::drivers::{self, DriverError, Selected};
 use vk_steward::workload::{self, Hooks, NoHooks, ObjectKind, Options, Validation, WorkloadError};
 
-/// `Err` is the reason for a skip and what is missing; a failure panics.
+/// `Err` is what is missing and the reason for a skip; a failure panics.
 type Outcome = Result<(), (&'static str, String)>;
 type Test = (&'static str, fn(&Selected) -> Outcome);
 
-const TESTS: [Test; 7] = [
+const TESTS: [Test; 9] = [
     ("every_result_is_right_in_every_round", every_result_is_right_in_every_round),
     ("brackets_balance_and_twenty_kinds_are_seen", brackets_balance_and_twenty_kinds_are_seen),
     ("phases_come_in_their_order", phases_come_in_their_order),
     ("what_was_made_is_destroyed", what_was_made_is_destroyed),
     ("a_wrong_seed_is_a_mismatch_and_everything_is_destroyed", a_wrong_seed_is_a_mismatch_and_everything_is_destroyed),
-    ("v43_objects_made_without_callbacks_are_destroyed_without", v43_objects_made_without_callbacks_are_destroyed_without),
+    ("v43_the_allocator_is_asked_for_once_an_object", v43_the_allocator_is_asked_for_once_an_object),
+    ("v42_every_block_is_given_back_to_its_kinds_callbacks", v42_every_block_is_given_back_to_its_kinds_callbacks),
+    ("listing_leaves_the_environment_as_it_was", listing_leaves_the_environment_as_it_was),
     ("the_validation_layer_is_silent_after_it_was_heard", the_validation_layer_is_silent_after_it_was_heard),
 ];
 
+/// Drivers that the tests run on where they are installed.
+const DRIVERS: [&str; 2] = ["lavapipe", "swiftshader"];
+/// As the only argument: list the drivers, print the error and exit with 2.
+const LIST_ONLY: &str = "list-drivers-in-a-child";
+/// As the first argument: run the tests on the driver that comes next.
+const ON_DRIVER: &str = "on-driver-in-a-child";
+
 fn main() -> ExitCode {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let selected = select_lavapipe();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [LIST_ONLY] => list_only(),
+        [ON_DRIVER, driver, ref wanted @ ..] => on_driver(driver, wanted),
+        ref wanted => {
+            without_a_loader_there_is_an_error_with_a_remedy();
+            // A process each: choosing a driver narrows the loader to it for good.
+            let passed = DRIVERS.map(|driver| child().arg(ON_DRIVER).arg(driver).args(wanted).status());
+            let passed = passed.iter().all(|status| status.as_ref().is_ok_and(std::process::ExitStatus::success));
+            if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn child() -> Command {
+    Command::new(std::env::current_exe().expect("a test knows its file"))
+}
+
+fn list_only() -> ExitCode {
+    // SAFETY: the process has one thread.
+    match unsafe { drivers::list() } {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
+    let selected = select(driver);
+    let wanted: Vec<_> = wanted.iter().filter(|argument| !argument.starts_with('-')).collect();
     let mut failed = 0;
     for (name, test) in TESTS {
-        if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {
+        if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(**part)) {
             continue;
         }
         let run = || match &selected {
             Ok(selected) => test(selected),
-            Err(error) => Err(("lavapipe", error.to_string())),
+            Err(error) => Err((driver, error.to_string().split(';').next().unwrap_or_default().to_owned())),
         };
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
-            Ok(Ok(())) => println!("test {name} ... ok"),
+            Ok(Ok(())) => println!("test {driver}::{name} ... ok"),
             Ok(Err((what, reason))) => {
-                println!("SKIPPED {name}: {reason}");
+                println!("SKIPPED {driver}::{name}: {reason}");
                 failed += u32::from(is_required(what));
             }
             Err(_) => {
-                println!("test {name} ... FAILED");
+                println!("test {driver}::{name} ... FAILED");
                 failed += 1;
             }
         }
@@ -57,7 +101,7 @@ fn is_required(what: &str) -> bool {
 }
 
 /// Also asks for a driver that does not exist, which must name those that do.
-fn select_lavapipe() -> Result<Selected, DriverError> {
+fn select(driver: &str) -> Result<Selected, DriverError> {
     // SAFETY: the process has one thread.
     let nobody = unsafe { drivers::select(Some("no such driver")) };
     match nobody.map(|selected| selected.info().clone()) {
@@ -70,7 +114,7 @@ fn select_lavapipe() -> Result<Selected, DriverError> {
         Ok(info) => panic!("{info:?} is called that"),
     }
     // SAFETY: as above.
-    unsafe { drivers::select(Some("lavapipe")) }
+    unsafe { drivers::select(Some(driver)) }
 }
 
 /// Different in every run, so that a result cannot be right by habit.
@@ -84,8 +128,11 @@ fn every_result_is_right_in_every_round(driver: &Selected) -> Outcome {
     let report = workload::run(driver, &NoHooks, &options).unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
     assert_eq!(report.rounds, 3);
     assert_eq!(report.comparisons, 3 * (1024 + 2048 + 256 + 2));
-    assert_eq!(report.driver_name, "llvmpipe");
-    assert!(report.driver_version.starts_with("Mesa "), "{}", report.driver_version);
+    let version = &report.driver_version;
+    match driver.info().driver_id.as_str() {
+        "MESA_LLVMPIPE" => assert!(report.driver_name == "llvmpipe" && version.starts_with("Mesa "), "{version}"),
+        _ => assert!(report.driver_name == "SwiftShader driver" && version.contains('.'), "{version}"),
+    }
     println!("    {} {}, {}: {} commands", report.driver_name, report.driver_version, report.device_name, report.commands);
     println!("    not exercised: {:?}", report.not_exercised().collect::<Vec<_>>());
     Ok(())
@@ -189,7 +236,7 @@ fn a_wrong_seed_is_a_mismatch_and_everything_is_destroyed(driver: &Selected) -> 
 }
 
 /// The callbacks are asked for once an object: the guard keeps the answer, so create and destroy cannot differ.
-fn v43_objects_made_without_callbacks_are_destroyed_without(driver: &Selected) -> Outcome {
+fn v43_the_allocator_is_asked_for_once_an_object(driver: &Selected) -> Outcome {
     let (hooks, report) = counted(driver, 1);
     for (kind, asked) in hooks.asked.borrow().iter() {
         // Both compute pipelines come from one command, with one allocator (V44).
@@ -197,6 +244,43 @@ fn v43_objects_made_without_callbacks_are_destroyed_without(driver: &Selected) -
         assert_eq!(*asked, commands, "{kind}");
     }
     Ok(())
+}
+
+/// Blocks made through a kind's callbacks are freed through the same kind's: each count ends at 0.
+fn v42_every_block_is_given_back_to_its_kinds_callbacks(driver: &Selected) -> Outcome {
+    let hooks = PlainCallbacks::new();
+    let options = Options { seed: seed(), rounds: 2, ..Options::default() };
+    workload::run(driver, &hooks, &options).unwrap_or_else(|error| panic!("{error}"));
+    let asked: Vec<_> = ObjectKind::ALL.into_iter().filter(|kind| hooks.calls(*kind) > 0).collect();
+    assert!(asked.len() >= 15, "kinds whose callbacks were called: {asked:?}");
+    for kind in ObjectKind::ALL {
+        // SwiftShader never frees the entries of an update template: a block a round.
+        let lost = driver.info().driver_id == "GOOGLE_SWIFTSHADER" && kind == ObjectKind::DescriptorUpdateTemplate;
+        assert_eq!(hooks.live(kind), if lost { options.rounds.into() } else { 0 }, "{kind}");
+    }
+    Ok(())
+}
+
+fn listing_leaves_the_environment_as_it_was(driver: &Selected) -> Outcome {
+    let before: BTreeMap<_, _> = std::env::vars_os().collect();
+    // SAFETY: the process has one thread: the driver's own ended with its device.
+    let listing = unsafe { drivers::list() }.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(std::env::vars_os().collect::<BTreeMap<_, _>>(), before);
+    // The loader was narrowed to this driver when it was selected.
+    let names: Vec<_> = listing.drivers.iter().map(|driver| driver.title()).collect();
+    assert_eq!(names, [driver.info().title()]);
+    Ok(())
+}
+
+/// A file that is no library stands in the loader's way; a process of its own, because libraries are found once.
+fn without_a_loader_there_is_an_error_with_a_remedy() {
+    let directory = tempfile::tempdir().expect("a directory for a file");
+    std::fs::write(directory.path().join("libvulkan.so.1"), "not a library").expect("the file is written");
+    let output = child().arg(LIST_ONLY).env("LD_LIBRARY_PATH", directory.path()).output().expect("the child runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("there is no Vulkan loader (") && text.contains("install libvulkan1"), "{text}");
+    assert_eq!(output.status.code(), Some(2));
+    println!("test without_a_loader_there_is_an_error_with_a_remedy ... ok");
 }
 
 fn the_validation_layer_is_silent_after_it_was_heard(driver: &Selected) -> Outcome {

@@ -20,7 +20,7 @@ pub struct DriverInfo {
     pub driver_id: String,
     /// `driverName`, such as `llvmpipe`; empty when the driver has none.
     pub driver_name: String,
-    /// `driverInfo`, such as `Mesa 22.3.6 (LLVM 15.0.6)`; without driver properties the number of the driver's version.
+    /// `driverInfo`, such as `Mesa 22.3.6 (LLVM 15.0.6)`; when it is empty, the number of the driver's version.
     pub driver_info: String,
     /// `VkPhysicalDeviceProperties::deviceName`.
     pub device_name: String,

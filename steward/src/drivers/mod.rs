@@ -21,4 +21,4 @@ pub use error::{DriverError, Refusal};
 pub use info::{DriverInfo, DriverTable};
 pub use manifest::IcdManifest;
 pub use names::{find, is_called};
-pub use select::{Listing, Selected, list, select};
+pub use select::{LOADER_VARIABLE, Listing, Selected, list, select};

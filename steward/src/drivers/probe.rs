@@ -44,14 +44,17 @@ fn describe(instance: &ash::Instance, device: vk::PhysicalDevice, device_index: 
     }
     let text = |name: Result<&CStr, _>| name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (driver_name, driver_info) = (text(driver.driver_name_as_c_str()), text(driver.driver_info_as_c_str()));
-    let number = format!("{:#x}", properties.driver_version);
+    let (own, major, minor, patch) =
+        (properties.driver_version, vk::api_version_major, vk::api_version_minor, vk::api_version_patch);
+    // A driver may pack its version as it likes; most do it as Vulkan does.
+    let number = format!("{}.{}.{}", major(own), minor(own), patch(own));
     Some(DriverInfo {
         device_index,
         driver_id: if driver.driver_id.as_raw() == 0 { String::new() } else { format!("{:?}", driver.driver_id) },
         driver_name,
         driver_info: if driver_info.is_empty() { number } else { driver_info },
         device_name: properties.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-        api_version: (vk::api_version_major(version), vk::api_version_minor(version), vk::api_version_patch(version)),
+        api_version: (major(version), minor(version), patch(version)),
         ..DriverInfo::default()
     })
 }

@@ -39,7 +39,7 @@ pub unsafe fn list() -> Result<Listing, DriverError> {
     Ok(listing)
 }
 
-/// Chooses the driver that `name` means ([`names::is_called`]), or the first one without a name, and makes the loader see it
+/// Chooses the driver that `name` means ([`is_called`](super::is_called)), or the first one without a name, and makes the loader see it
 /// alone from here on. The last choice holds: make one a process, or use each before the next is made.
 ///
 /// # Errors
@@ -114,7 +114,7 @@ impl Selected {
         &self.info
     }
 
-    /// The driver's manifest, for a child process that is to see the same driver ([`environment::child_environment`]).
+    /// The driver's manifest, for a child process that is to see the same driver ([`child_environment`](super::child_environment)).
     #[must_use]
     pub fn manifest(&self) -> Option<&Path> {
         self.info.manifest.as_deref()
@@ -127,8 +127,15 @@ impl std::fmt::Debug for Selected {
     }
 }
 
+/// Names another Vulkan loader library than the system's, or one that is not there.
+pub const LOADER_VARIABLE: &str = "STEWARD_LOADER";
+
 fn open() -> Result<ash::Entry, DriverError> {
-    // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for; nothing else has that name.
-    let loaded = unsafe { ash::Entry::load() };
+    let loaded = match std::env::var_os(LOADER_VARIABLE) {
+        // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for; who names a library vouches for it.
+        Some(path) => unsafe { ash::Entry::load_from(path) },
+        // SAFETY: as above; nothing else has the loader's name.
+        None => unsafe { ash::Entry::load() },
+    };
     loaded.map_err(|error| DriverError::NoLoader { reason: error.to_string() })
 }

@@ -23,14 +23,22 @@ impl<'h> Caller<'h> {
         Self { hooks, commands: Cell::new(0), made: [const { Cell::new(0) }; ObjectKind::COUNT], phase: Cell::new("") }
     }
 
-    /// Calls a command between `enter` and `leave`. `call` holds the function pointer's call and nothing else: whatever it
-    /// allocated would be taken for the driver's.
+    /// Calls a command in its bracket. `call` holds the function pointer's call and nothing else: whatever it allocated would be
+    /// taken for the driver's. It is called once, also where the hooks forget to.
     pub(super) fn call<R: Answer>(&self, command: &'static str, kind: ObjectKind, call: impl FnOnce() -> R) -> R {
         self.commands.set(self.commands.get().saturating_add(1));
-        self.hooks.enter(command, kind);
-        let answer = call();
-        self.hooks.leave(command, answer.result());
-        answer
+        let (mut call, mut answer) = (Some(call), None);
+        self.hooks.command(command, kind, &mut || {
+            if let Some(call) = call.take() {
+                answer = Some(call());
+            }
+            answer.as_ref().map_or(vk::Result::SUCCESS, Answer::result)
+        });
+        match (answer, call) {
+            (Some(answer), _) => answer,
+            (None, Some(call)) => call(),
+            (None, None) => unreachable!("a call that was taken has answered"),
+        }
     }
 
     /// As [`Caller::call`], with every answer but `SUCCESS` as an error.

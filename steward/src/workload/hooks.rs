@@ -17,12 +17,10 @@ pub trait Hooks {
     /// for every object of the run.
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>>;
 
-    /// Comes right before the command's function pointer is called; nothing lies between but the call. `kind` is the kind
-    /// of the object that is made, destroyed or used: for a command that takes a pool's child, the child's.
-    fn enter(&self, command: &'static str, kind: ObjectKind);
-
-    /// Comes right after the call; `result` is `SUCCESS` for commands that return nothing.
-    fn leave(&self, command: &'static str, result: vk::Result);
+    /// Runs one command: `call` calls its function pointer and does nothing else. Must call it, once; the answer is
+    /// `SUCCESS` for commands that return nothing. `kind` is the kind of the object that is made, destroyed or used: for a
+    /// command that takes a pool's child, the child's.
+    fn command(&self, command: &'static str, kind: ObjectKind, call: &mut dyn FnMut() -> vk::Result);
 
     /// A new phase of the program begins: `instance`, `device`, then for each round `resources`, `pipelines`, `recording`,
     /// `submit`, `teardown`, and a last `teardown` of device and instance. Never the same name twice in a row.
@@ -37,7 +35,8 @@ impl Hooks for NoHooks {
     fn callbacks(&self, _: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         None
     }
-    fn enter(&self, _: &'static str, _: ObjectKind) {}
-    fn leave(&self, _: &'static str, _: vk::Result) {}
+    fn command(&self, _: &'static str, _: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
+        call();
+    }
     fn phase(&self, _: &'static str) {}
 }

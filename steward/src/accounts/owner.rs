@@ -1,0 +1,91 @@
+//! One kind of object: its context, its bridge, and the callbacks that the driver is given.
+
+use alloc_core::{Context, ContextId, ContextOptions, Scope, Usage};
+use vk_callbacks::{Bridge, OwnerId, RawCallbacks, Recorder};
+
+use super::AccountError;
+use crate::report::{Leftover, ScopeBytes};
+use crate::workload::ObjectKind;
+
+/// See the file's head.
+pub(super) struct Owner {
+    kind: ObjectKind,
+    bridge: Bridge,
+    id: ContextId,
+    /// What is handed out: the bridge's callbacks, or a tap's around them.
+    pub(super) callbacks: RawCallbacks,
+    /// What the context held before the driver was there: the bridge's own state.
+    pub(super) own: Usage,
+}
+
+impl Owner {
+    pub(super) fn new(kind: ObjectKind, above: &Context, recorder: Option<&Recorder<'_>>) -> Result<Self, AccountError> {
+        let context = above.child_with(ContextOptions::new(kind.name()).scope(default_scope(kind)))?;
+        let (id, handle) = (context.id(), context.handle());
+        let bridge = Bridge::new(context).map_err(|refused| refused.error)?;
+        let own = handle.usage();
+        let callbacks = match recorder {
+            None => bridge.raw(),
+            Some(recorder) => {
+                let parent = kind.parent().map_or(0, number);
+                recorder.owner(number(kind), parent, kind.name());
+                // SAFETY: the bridge outlives the tap's use: `Accounts` ends after the driver's instance, and closes bridges first
+                // only then; a bridge with live blocks stays valid for ever.
+                *unsafe { recorder.tap(number(kind), bridge.raw()) }?.raw()
+            }
+        };
+        Ok(Self { kind, bridge, id, callbacks, own })
+    }
+
+    pub(super) fn id(&self) -> ContextId {
+        self.id
+    }
+
+    pub(super) fn owner_id(&self) -> OwnerId {
+        self.bridge.owner()
+    }
+
+    /// An account of this context without the bridge's own state.
+    pub(super) fn without_own(&self, usage: &Usage) -> Usage {
+        usage.without(&self.own)
+    }
+
+    /// What the driver holds now.
+    pub(super) fn usage(&self) -> ScopeBytes {
+        let live = self.bridge.live();
+        ScopeBytes::of(|scope| live.scope(scope).bytes)
+    }
+
+    /// What the bridge noted, if anything.
+    pub(super) fn note(&self) -> Option<String> {
+        let notes = self.bridge.notes();
+        (notes.faults() > 0).then(|| format!("{}: {notes:?}", self.kind))
+    }
+
+    /// Closes the bridge; what is still live is left behind, named.
+    pub(super) fn close(self) -> Option<Leftover> {
+        let name = self.kind.name();
+        let busy = self.bridge.close().err()?;
+        let total = busy.live.total();
+        Some(Leftover {
+            context: name.to_owned(),
+            blocks: total.blocks,
+            bytes: total.bytes,
+            by_scope: ScopeBytes::of(|scope| busy.live.scope(scope).bytes),
+        })
+    }
+}
+
+/// The number of a kind in a trace, from 1.
+pub(super) fn number(kind: ObjectKind) -> u64 {
+    kind.index() as u64 + 1
+}
+
+fn default_scope(kind: ObjectKind) -> Scope {
+    match kind {
+        ObjectKind::Instance => Scope::Instance,
+        ObjectKind::Device => Scope::Device,
+        ObjectKind::PipelineCache => Scope::Cache,
+        _ => Scope::Object,
+    }
+}

@@ -1,0 +1,25 @@
+//! The traces that come with the program, for machines without a driver.
+
+#![forbid(unsafe_code)]
+
+/// A recorded run that is part of the program.
+#[derive(Clone, Copy, Debug)]
+pub struct BundledTrace {
+    /// How it is called in reports, and with `steward replay NAME`.
+    pub name: &'static str,
+    /// The trace, gzip-compressed.
+    pub compressed: &'static [u8],
+}
+
+/// All of them; the first is what the program shows where there is no driver.
+pub const TRACES: [BundledTrace; 3] = [
+    BundledTrace { name: "lavapipe-workload", compressed: include_bytes!("../traces/lavapipe-workload.trace.gz") },
+    BundledTrace { name: "lavapipe-22.3", compressed: include_bytes!("../traces/lavapipe-22.3.csv.gz") },
+    BundledTrace { name: "nvidia-580-h200", compressed: include_bytes!("../traces/nvidia-580-h200.csv.gz") },
+];
+
+/// The bundled trace of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static BundledTrace> {
+    TRACES.iter().find(|trace| trace.name == name)
+}
