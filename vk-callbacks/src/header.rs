@@ -69,23 +69,36 @@ impl Plan {
     /// The one function that all paths (allocate, reallocate, free) use, so that a block is freed with the layout it was taken with.
     #[inline]
     pub(crate) fn new(size: usize, align: usize, mode: Mode) -> Result<Self, Refusal> {
+        if align <= SMALL_ALIGN {
+            return Ok(Self { layout: Self::small(size, align)?, pad: Pad::Fixed(HEADER) });
+        }
         if size as u64 >= SIZE_LIMIT {
             return Err(Refusal::TooLarge);
         }
         if !align.is_power_of_two() || align > MAX_ALIGN {
             return Err(Refusal::BadAlignment);
         }
-        let (front, align, pad) = if align <= SMALL_ALIGN {
-            (HEADER, if align < 8 { 8 } else { align }, Pad::Fixed(HEADER))
-        } else if align <= OWN_ALIGN && matches!(mode, Mode::Own) {
-            (align, HEADER, Pad::Stored(align))
-        } else {
-            (align, align, Pad::Fixed(align))
-        };
+        let own = align <= OWN_ALIGN && matches!(mode, Mode::Own);
+        let (asked, pad) = if own { (HEADER, Pad::Stored(align)) } else { (align, Pad::Fixed(align)) };
         // On 64 bits neither can fail after the limits above; on 32 bits both can.
-        let total = size.checked_add(front).ok_or(Refusal::TooLarge)?;
-        let layout = Layout::from_size_align(total, align).map_err(|_| Refusal::TooLarge)?;
+        let total = size.checked_add(align).ok_or(Refusal::TooLarge)?;
+        let layout = Layout::from_size_align(total, asked).map_err(|_| Refusal::TooLarge)?;
         Ok(Self { layout, pad })
+    }
+
+    /// The first row of the table: what nearly every request is. `align` is at most [`SMALL_ALIGN`]; the pad is [`HEADER`].
+    #[inline]
+    pub(crate) fn small(size: usize, align: usize) -> Result<Layout, Refusal> {
+        if size as u64 >= SIZE_LIMIT {
+            return Err(Refusal::TooLarge);
+        }
+        if !align.is_power_of_two() {
+            return Err(Refusal::BadAlignment);
+        }
+        let total = size.checked_add(HEADER).ok_or(Refusal::TooLarge)?;
+        // Two constants instead of a maximum, so that the check for a power of two folds away.
+        let layout = if align == SMALL_ALIGN { Layout::from_size_align(total, SMALL_ALIGN) } else { Layout::from_size_align(total, 8) };
+        layout.map_err(|_| Refusal::TooLarge)
     }
 
     /// The pad for a block of this plan at address `base`.

@@ -8,7 +8,6 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 
 impl<'a> AllocationCallbacks<'a> {
     /// The same struct as ash's, to pass as `pAllocator`.
-    #[must_use]
     pub const fn as_ash(&self) -> &vk::AllocationCallbacks<'a> {
         let raw: *const RawCallbacks = self.raw();
         // SAFETY: size, alignment and every field's place are asserted equal below; the functions differ only in a
@@ -18,6 +17,13 @@ impl<'a> AllocationCallbacks<'a> {
 }
 
 impl RawCallbacks {
+    /// As [`AllocationCallbacks::as_ash`], for callbacks whose validity somebody else answers for (a tap's).
+    pub const fn as_ash(&self) -> &vk::AllocationCallbacks<'_> {
+        let raw: *const Self = self;
+        // SAFETY: as in `AllocationCallbacks::as_ash`.
+        unsafe { &*raw.cast::<vk::AllocationCallbacks<'_>>() }
+    }
+
     /// Reads ash's struct as ours.
     #[must_use]
     pub const fn from_ash<'a>(callbacks: &'a vk::AllocationCallbacks<'_>) -> &'a Self {

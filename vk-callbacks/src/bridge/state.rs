@@ -9,7 +9,7 @@ use alloc_core::{HostAllocator, Scope};
 use super::notes::NoteCells;
 use crate::command::note_null_answer;
 use crate::fence::{Panicked, fenced};
-use crate::header::{Mark, Mode, Plan, Refusal, SMALL_ALIGN, Seal, Word0};
+use crate::header::{HEADER, Mark, Mode, Pad, Plan, Refusal, SMALL_ALIGN, Seal, Word0};
 use crate::raw::RawScope;
 use crate::realloc_rules::{Action, Block, Noted, Original, decide};
 
@@ -28,32 +28,35 @@ impl<A: HostAllocator + Sync> State<A> {
     }
 
     /// `pfnAllocation`. NULL when refused.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn allocate(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
         let Some(scope) = scope_from(scope) else { return self.refuse(Refusal::BadScope) };
+        // A branch, and not a pad computed from the alignment: that would stand on the critical path of every request.
         if align > SMALL_ALIGN {
             return self.allocate_aligned(size, align, scope);
         }
-        self.take(size, align, scope)
+        match Plan::small(size, align) {
+            Ok(layout) => self.take(&Plan { layout, pad: Pad::Fixed(HEADER) }, Block { size, align, scope }),
+            Err(refusal) => self.refuse(refusal),
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn allocate_aligned(&self, size: usize, align: usize, scope: Scope) -> *mut u8 {
-        self.take(size, align, scope)
+        match Plan::new(size, align, self.mode) {
+            Ok(plan) => self.take(&plan, Block { size, align, scope }),
+            Err(refusal) => self.refuse(refusal),
+        }
     }
 
-    #[inline]
-    fn take(&self, size: usize, align: usize, scope: Scope) -> *mut u8 {
-        let plan = match Plan::new(size, align, self.mode) {
-            Ok(plan) => plan,
-            Err(refusal) => return self.refuse(refusal),
-        };
-        match fenced(|| self.backing.allocate(plan.layout, scope)) {
+    #[inline(always)]
+    fn take(&self, plan: &Plan, block: Block) -> *mut u8 {
+        match fenced(|| self.backing.allocate(plan.layout, block.scope)) {
             Ok(Ok(base)) => {
                 let pad = plan.pad_at(base.addr().get());
                 // SAFETY: `base` was just given with `plan.layout`.
-                unsafe { self.place(base, pad, Block { size, align, scope }, &plan) }
+                unsafe { self.place(base, pad, block, plan) }
             }
             Ok(Err(_)) => self.backing_refused(),
             Err(Panicked) => self.panicked(),
@@ -97,7 +100,7 @@ impl<A: HostAllocator + Sync> State<A> {
     ///
     /// # Safety
     /// As [`reallocate`](Self::reallocate).
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn free(&self, payload: *mut u8) {
         let Some(live) = NonNull::new(payload) else { return };
         // SAFETY: forwarded.
@@ -106,13 +109,15 @@ impl<A: HostAllocator + Sync> State<A> {
             unsafe { self.not_ours(payload) };
             return;
         };
-        if word0.align() > SMALL_ALIGN {
+        let align = word0.align();
+        if align > SMALL_ALIGN {
             // SAFETY: forwarded; the header is that of a live block.
-            unsafe { self.give_back_aligned(live, word0, scope) }
-        } else {
-            // SAFETY: as above.
-            unsafe { self.give_back(live, word0, scope) }
+            return unsafe { self.give_back_aligned(live, word0, scope) };
         }
+        // The plan was good when the block was made; the header is intact, so it is now.
+        let Ok(layout) = Plan::small(word0.size(), align) else { return };
+        // SAFETY: as above; this is the block's plan.
+        unsafe { self.give_back(live, word0, scope, &Plan { layout, pad: Pad::Fixed(HEADER) }) }
     }
 
     /// # Safety
@@ -120,20 +125,20 @@ impl<A: HostAllocator + Sync> State<A> {
     #[cold]
     #[inline(never)]
     unsafe fn give_back_aligned(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
+        // As in `free`.
+        let Ok(plan) = Plan::new(word0.size(), word0.align(), self.mode) else { return };
         // SAFETY: forwarded.
-        unsafe { self.give_back(payload, word0, scope) }
+        unsafe { self.give_back(payload, word0, scope, &plan) }
     }
 
     /// # Safety
-    /// `payload` is a live block of this bridge, `word0` and `scope` its header.
-    #[inline]
-    unsafe fn give_back(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
-        // The plan was good when the block was made; the header is intact, so it is now.
-        let Ok(plan) = Plan::new(word0.size(), word0.align(), self.mode) else { return };
+    /// `payload` is a live block of this bridge, `word0` and `scope` its header, `plan` what it was made as.
+    #[inline(always)]
+    unsafe fn give_back(&self, payload: NonNull<u8>, word0: Word0, scope: Scope, plan: &Plan) {
         // SAFETY: the header of a live block is writable.
         unsafe { write_word1(payload, self.seal.freed(payload.addr().get(), word0)) };
         // SAFETY: `place` put the payload this far behind the block's start.
-        let base = unsafe { payload.sub(word0.pad(&plan)) };
+        let base = unsafe { payload.sub(word0.pad(plan)) };
         // SAFETY: `base` was given by this backing with this layout and scope and is live; it goes out of use here.
         if fenced(|| unsafe { self.backing.deallocate(base, plan.layout, scope) }).is_err() {
             self.notes.panics.one_more();
@@ -227,10 +232,11 @@ impl<A: HostAllocator + Sync> State<A> {
     #[cold]
     unsafe fn not_ours(&self, payload: *mut u8) -> *mut u8 {
         let mark = match NonNull::new(payload) {
-            // SAFETY: forwarded.
-            Some(payload) => match unsafe { read_words(payload) } {
-                (word0, word1) => self.seal.judge(payload.addr().get(), word0, word1),
-            },
+            Some(payload) => {
+                // SAFETY: forwarded.
+                let (word0, word1) = unsafe { read_words(payload) };
+                self.seal.judge(payload.addr().get(), word0, word1)
+            }
             None => Mark::Unknown,
         };
         match mark {

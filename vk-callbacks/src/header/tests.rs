@@ -27,7 +27,7 @@ proptest! {
         prop_assert!(plan.layout.align() >= 8);
         let base = (1 << 33) + slot * plan.layout.align();
         let pad = plan.pad_at(base);
-        prop_assert!(pad >= HEADER && pad % 8 == 0);
+        prop_assert!(pad >= HEADER && pad.is_multiple_of(8));
         prop_assert_eq!((base + pad) % align, 0, "payload misaligned");
         prop_assert!(pad + size <= plan.layout.size(), "payload leaves the block");
         prop_assert!(plan.layout.size() <= size + align.max(HEADER), "more than aligned allocation would take");
@@ -90,7 +90,7 @@ fn every_residue_of_a_base_fits_the_pad_field() {
         let plan = Plan::new(100, align, Mode::Own).unwrap();
         for base in (1 << 20..(1 << 20) + 2 * align).step_by(HEADER) {
             let pad = plan.pad_at(base);
-            assert!((HEADER..=align).contains(&pad) && pad % HEADER == 0);
+            assert!((HEADER..=align).contains(&pad) && pad.is_multiple_of(HEADER));
             assert_eq!(Word0::new(100, align, Scope::Command, &plan, pad).pad(&plan), pad);
         }
     }
