@@ -6,6 +6,8 @@ use core::fmt;
 
 use alloc_core::HostError;
 
+use crate::trace::TraceError;
+
 /// Why a call was refused. Nothing was changed by a refused call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -23,6 +25,10 @@ pub enum CallbackError {
     LevelMissing(crate::driver::Level),
     /// The context given to a bridge already holds something, so "nothing live" could not be told later.
     ContextInUse,
+    /// A host trace cannot be read on.
+    Trace(TraceError),
+    /// What a trace was written to answered with an error.
+    Output,
 }
 
 /// Names a function of `VkAllocationCallbacks`.
@@ -70,6 +76,12 @@ impl Function {
     }
 }
 
+impl From<TraceError> for CallbackError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
 impl From<HostError> for CallbackError {
     fn from(error: HostError) -> Self {
         Self::Host(error)
@@ -96,6 +108,8 @@ impl fmt::Display for CallbackError {
             Self::ContextInUse => {
                 f.write_str("the context already holds memory or children: give the bridge a fresh child context")
             }
+            Self::Trace(error) => error.fmt(f),
+            Self::Output => f.write_str("the trace could not be written: look at what it was written to"),
         }
     }
 }

@@ -66,6 +66,7 @@ mod fence;
 mod header;
 mod raw;
 mod realloc_rules;
+mod recorder;
 mod replay;
 mod thread;
 mod trace;
@@ -84,7 +85,8 @@ pub use raw::{
     AllocationCallbacks, INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification, PfnReallocation, RawCallbacks,
     RawInternalType, RawScope,
 };
-pub use replay::{Finding, OneSink, Replay, ReplayError, ReplayTarget, ScopeTotals, Totals};
+pub use recorder::{Recorder, RecorderInUse, Tap, Written};
+pub use replay::{Finding, OneSink, Replay, ReplayTarget, ScopeTotals, Totals};
 pub use trace::{
     Caller, Capabilities, Pointer, Request, TraceError, TraceEvent, TraceFault, TraceFormat, TraceReader, TraceWriter,
 };

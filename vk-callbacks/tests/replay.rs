@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, HostError, Notice, NoticeEvent, NoticeKind, Scope, Scoped};
 use testkit::Witness;
 use vk_callbacks::{
-    Finding, OneSink, Pointer, Replay, ReplayError, ReplayTarget, Request, Totals, TraceError, TraceFault, TraceReader,
+    CallbackError, Finding, OneSink, Pointer, Replay, ReplayTarget, Request, Totals, TraceError, TraceFault, TraceReader,
 };
 
 /// Listens to everything; all owners share the witness.
@@ -249,7 +249,7 @@ fn a_trace_that_breaks_off_keeps_what_was_counted_and_leaves_nothing_behind() {
     let mut ears = Ears::new();
     let mut replay = Replay::new(memory());
     let error = replay.run(TraceReader::new(text).expect("a header"), &mut ears).expect_err("line 3 is short");
-    assert_eq!(error, ReplayError::Trace(TraceError { line: 3, fault: TraceFault::MissingField("owner") }));
+    assert_eq!(error, CallbackError::Trace(TraceError { line: 3, fault: TraceFault::MissingField("owner") }));
     assert_eq!(replay.totals().all().live_bytes, 24);
     assert_eq!(ears.sink.total().live_bytes, 24);
     drop(replay);

@@ -15,6 +15,6 @@ mod target;
 mod totals;
 
 pub use finding::Finding;
-pub use player::{Replay, ReplayError};
+pub use player::Replay;
 pub use target::{OneSink, ReplayTarget};
 pub use totals::{ScopeTotals, Totals};

@@ -10,7 +10,8 @@ use super::block::{Block, Held, layout, scope};
 use super::finding::Finding;
 use super::target::ReplayTarget;
 use super::totals::Totals;
-use crate::trace::{Caller, Pointer, Request, TraceError, TraceEvent, TraceReader};
+use crate::error::CallbackError;
+use crate::trace::{Caller, Pointer, Request, TraceEvent, TraceReader};
 
 /// Drives a trace into the allocators of a [`ReplayTarget`], and adds up.
 ///
@@ -43,16 +44,6 @@ enum Slot<T: ReplayTarget> {
     Gone,
 }
 
-/// Why a replay stopped. What was counted until then is in [`Replay::totals`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// The trace cannot be read on.
-    Trace(TraceError),
-    /// The replay's own map found no memory.
-    Host(HostError),
-}
-
 impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     /// A replay that has seen nothing. Takes no memory yet.
     #[must_use]
@@ -63,13 +54,13 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     /// Replays a whole trace: [`step`](Replay::step) for each event, then [`finish`](Replay::finish).
     ///
     /// # Errors
-    /// A line that cannot be read, or no memory for the map of blocks.
-    pub fn run(&mut self, reader: TraceReader<'t>, target: &mut T) -> Result<Totals, ReplayError> {
+    /// A line that cannot be read, or no memory for the map of blocks. What was counted until then is in [`Replay::totals`].
+    pub fn run(&mut self, reader: TraceReader<'t>, target: &mut T) -> Result<Totals, CallbackError> {
         for item in reader {
-            let (line, event) = item.map_err(ReplayError::Trace)?;
-            self.step(line, event, target).map_err(ReplayError::Host)?;
+            let (line, event) = item?;
+            self.step(line, event, target)?;
         }
-        self.finish(target).map_err(ReplayError::Host)
+        Ok(self.finish(target)?)
     }
 
     /// Replays one event.
@@ -374,14 +365,3 @@ impl<T: ReplayTarget, A: HostSource + Clone> fmt::Debug for Replay<'_, T, A> {
         f.debug_struct("Replay").field("totals", &self.totals).field("phase", &self.phase).finish_non_exhaustive()
     }
 }
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Trace(error) => error.fmt(f),
-            Self::Host(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for ReplayError {}

@@ -1,0 +1,204 @@
+//! The log: a list of chunks that any thread appends to, without a lock.
+//!
+//! ```text
+//!  first --> Chunk { next, reserved, slots } --> Chunk { .. } --> null
+//!                                                  ^
+//!  last -------------------------------------------+   (may lag one behind; whoever notices moves it on)
+//! ```
+//!
+//! A thread reserves a slot by counting `reserved` up, writes it, and marks it ready. When the last chunk is full it takes a
+//! new one from the recorder's memory, with nothing of ours held, and links it; who comes second gives his back. So the order
+//! of slots agrees with every order that the program can see: if one append ended before another began, its slot comes first.
+//! Chunks stay until the log goes.
+
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use alloc_core::{HostAllocator, Scope};
+
+use super::record::{Record, What};
+use crate::fence::fenced;
+
+/// Where the recorder's own memory comes from.
+pub(super) type Memory<'h> = &'h (dyn HostAllocator + Sync);
+
+/// The scope of all that a recorder takes.
+pub(super) const SCOPE: Scope = Scope::Object;
+
+pub(super) struct Log<'h> {
+    memory: Memory<'h>,
+    first: AtomicPtr<Chunk>,
+    last: AtomicPtr<Chunk>,
+    /// Events that found no memory since the last record.
+    lost: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+/// Slots a chunk: about 32 KiB.
+const SLOTS: usize = (32 * 1024 - 64) / size_of::<Slot>();
+
+/// All zeros is a valid, empty chunk.
+#[repr(C)]
+struct Chunk {
+    next: AtomicPtr<Chunk>,
+    /// Slots given to a thread; may count a little beyond `SLOTS`.
+    reserved: AtomicUsize,
+    slots: [Slot; SLOTS],
+}
+
+#[repr(C)]
+struct Slot {
+    ready: AtomicBool,
+    record: UnsafeCell<MaybeUninit<Record>>,
+}
+
+// SAFETY: `record` is written once, by the one thread that reserved the slot, before `ready` is set with release, and read
+// only after `ready` was seen with acquire. A `Record` is plain data.
+unsafe impl Sync for Slot {}
+
+impl<'h> Log<'h> {
+    pub(super) const fn new(memory: Memory<'h>) -> Self {
+        Self {
+            memory,
+            first: AtomicPtr::new(ptr::null_mut()),
+            last: AtomicPtr::new(ptr::null_mut()),
+            lost: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) const fn memory(&self) -> Memory<'h> {
+        self.memory
+    }
+
+    /// Events lost since the last record.
+    pub(super) fn lost(&self) -> usize {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Writes down what happened on this thread, or counts it as lost.
+    pub(super) fn append(&self, what: What) {
+        if self.stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        let thread = crate::thread::thread_number();
+        match self.slot() {
+            Some(slot) => slot.write(Record { thread, lost_before: self.take_lost(), what }),
+            None => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// From here on nothing is written down and no memory is taken.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// The records in order, up to the first that is still being written.
+    pub(super) fn records(&self) -> impl Iterator<Item = Record> {
+        let mut chunk = self.first.load(Ordering::Acquire);
+        let mut index = 0;
+        core::iter::from_fn(move || {
+            // SAFETY: null or a chunk of this log, which is borrowed for as long as the iterator is.
+            let mut here = unsafe { chunk.as_ref() }?;
+            if index == SLOTS {
+                chunk = here.next.load(Ordering::Acquire);
+                index = 0;
+                // SAFETY: as above.
+                here = unsafe { chunk.as_ref() }?;
+            }
+            let record = here.slots.get(index)?.read()?;
+            index = index.saturating_add(1);
+            Some(record)
+        })
+    }
+
+    fn take_lost(&self) -> usize {
+        match self.lost.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.lost.swap(0, Ordering::Relaxed),
+        }
+    }
+
+    /// A slot for this thread alone; none when there is no memory.
+    fn slot(&self) -> Option<&Slot> {
+        loop {
+            let last = self.last.load(Ordering::Acquire);
+            // SAFETY: null or a chunk of this log, which stays until the log goes.
+            let link = match unsafe { last.as_ref() } {
+                None => &self.first,
+                Some(chunk) => match chunk.reserve() {
+                    Some(slot) => return Some(slot),
+                    None => &chunk.next,
+                },
+            };
+            let next = match NonNull::new(link.load(Ordering::Acquire)) {
+                Some(next) => next,
+                None => self.extend(link)?,
+            };
+            // Whoever comes second has nothing to do: it has been moved on, and never moves back.
+            let _ = self.last.compare_exchange(last, next.as_ptr(), Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// Links a new chunk, or finds that another thread has.
+    #[cold]
+    fn extend(&self, link: &AtomicPtr<Chunk>) -> Option<NonNull<Chunk>> {
+        // Zeroed memory is an empty chunk. A panic of the memory must not reach the driver.
+        let memory = fenced(|| self.memory.allocate_zeroed(Layout::new::<Chunk>(), SCOPE)).ok()?;
+        let fresh = memory.ok()?.cast::<Chunk>();
+        match link.compare_exchange(ptr::null_mut(), fresh.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(fresh),
+            Err(other) => {
+                // SAFETY: taken above with this layout and scope, and no other thread has seen it.
+                unsafe { self.memory.deallocate(fresh.cast(), Layout::new::<Chunk>(), SCOPE) };
+                NonNull::new(other)
+            }
+        }
+    }
+}
+
+impl Drop for Log<'_> {
+    fn drop(&mut self) {
+        let mut next = NonNull::new(*self.first.get_mut());
+        while let Some(chunk) = next {
+            // SAFETY: a chunk of this log, and the log is this thread's alone.
+            next = NonNull::new(unsafe { chunk.as_ref() }.next.load(Ordering::Acquire));
+            // SAFETY: taken from this memory with this layout and scope; nothing points at it any more.
+            unsafe { self.memory.deallocate(chunk.cast(), Layout::new::<Chunk>(), SCOPE) };
+        }
+    }
+}
+
+impl Chunk {
+    fn reserve(&self) -> Option<&Slot> {
+        // Looking first keeps the counter from running on while there is no memory for another chunk.
+        if self.reserved.load(Ordering::Relaxed) >= SLOTS {
+            return None;
+        }
+        self.slots.get(self.reserved.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Slot {
+    /// Called once, by the thread that reserved the slot.
+    fn write(&self, record: Record) {
+        // SAFETY: the cell's memory is valid, and nobody else writes it, or reads it before `ready`.
+        unsafe { self.record.get().write(MaybeUninit::new(record)) };
+        self.ready.store(true, Ordering::Release);
+    }
+
+    fn read(&self) -> Option<Record> {
+        if !self.ready.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: ready: the cell was written and will not be written again.
+        let record = unsafe { self.record.get().read() };
+        // SAFETY: what was written is a whole record.
+        Some(unsafe { record.assume_init() })
+    }
+}

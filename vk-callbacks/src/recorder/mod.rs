@@ -1,0 +1,293 @@
+//! The recorder: callbacks around callbacks, and a log of what went through.
+//!
+//! ```text
+//!  driver --> Tap --> the application's own callbacks
+//!              |
+//!              +--> Log (records with addresses) --write--> Names --> trace format 2 (numbers)
+//! ```
+
+mod log;
+mod names;
+mod record;
+mod tap;
+
+use core::alloc::Layout;
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
+
+use alloc_core::{HostAllocator, HostError, Scoped};
+
+use crate::error::CallbackError;
+use crate::raw::RawCallbacks;
+use crate::trace::{TraceEvent, TraceWriter};
+use log::{Log, Memory, SCOPE};
+use names::Names;
+use record::What;
+pub use tap::Tap;
+use tap::TapState;
+
+/// Writes down what a driver asks of callbacks, whosever they are, and turns it into a trace of format 2.
+///
+/// Calls go through unchanged and in the driver's own threads; the recorder takes no lock. Its log lies in the memory given
+/// to [`Recorder::new`], about 100 bytes a call. When that memory is refused, calls go through all the same: the event is
+/// counted as lost, and the trace says so. All methods may be called from any thread.
+///
+/// A block should pass one tap only: behind two taps of one recorder each call is written down twice.
+///
+/// ```
+/// use std::alloc::System;
+/// use alloc_core::FromGlobalAlloc;
+/// use vk_callbacks::{Recorder, TraceReader};
+///
+/// let memory = FromGlobalAlloc(System);
+/// let recorder = Recorder::new(&memory)?;
+/// recorder.owner(1, 0, "VkInstance");
+/// recorder.enter("vkCreateInstance");
+/// // .. here the driver is called, with the callbacks of a tap ..
+/// recorder.leave(0);
+/// let mut trace = String::new();
+/// let written = recorder.write("an example", &mut trace)?;
+/// assert_eq!((written.events, written.lost), (3, 0));
+/// assert_eq!(TraceReader::new(&trace)?.count(), 3);
+/// recorder.close().map_err(|in_use| in_use.live_blocks.to_string())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Recorder<'h> {
+    /// Ours until we go.
+    shared: NonNull<Shared<'h>>,
+}
+
+// SAFETY: the shared part is reached through shared references only, and is `Sync`.
+unsafe impl Send for Recorder<'_> {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Recorder<'_> {}
+
+/// What taps and recorder share; lies in the recorder's memory and does not move.
+struct Shared<'h> {
+    log: Log<'h>,
+    tickets: AtomicUsize,
+    taps: AtomicPtr<TapState<'h>>,
+}
+
+/// What [`Recorder::write`] wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Lines, header and end marker included.
+    pub lines: u64,
+    /// Events that were written down.
+    pub events: u64,
+    /// Events that were lost for want of memory.
+    pub lost: u64,
+}
+
+/// A recorder that was not closed, because blocks that passed through its taps are live.
+#[derive(Debug)]
+pub struct RecorderInUse<'h> {
+    /// The recorder, as it was.
+    pub recorder: Recorder<'h>,
+    /// How many blocks.
+    pub live_blocks: usize,
+}
+
+impl<'h> Recorder<'h> {
+    /// A recorder with an empty log, which lies in `memory`.
+    ///
+    /// `memory` must not come from callbacks that this recorder taps: it would record itself without end.
+    ///
+    /// # Errors
+    /// The refusal of `memory`.
+    pub fn new(memory: &'h (dyn HostAllocator + Sync)) -> Result<Self, CallbackError> {
+        let taps = AtomicPtr::new(ptr::null_mut());
+        let shared = place(memory, Shared { log: Log::new(memory), tickets: AtomicUsize::new(0), taps })?;
+        Ok(Self { shared })
+    }
+
+    /// Callbacks that write down each call as the owner's and pass it on to `inner`.
+    ///
+    /// The number of the owner is the caller's to choose, from 1; [`Recorder::owner`] tells the trace what it is.
+    ///
+    /// # Errors
+    /// The refusal of the recorder's memory.
+    ///
+    /// # Safety
+    /// - The functions of `inner` may be called with its user data, from any thread, for as long as those of the tap may.
+    /// - No function of the tap is called once the recorder was closed or dropped. (One that is dropped while blocks
+    ///   are live is leaked: then until the recorder's memory is gone.)
+    pub unsafe fn tap(&self, owner: u64, inner: RawCallbacks) -> Result<Tap, CallbackError> {
+        let shared = self.shared();
+        let state = TapState { shared, inner, owner, live: AtomicIsize::new(0), next: ptr::null_mut() };
+        let state = place(shared.log.memory(), state)?.as_ptr();
+        let tap = TapState::tap(state);
+        let mut next = shared.taps.load(Ordering::Acquire);
+        loop {
+            // SAFETY: the state was just placed, and nobody else knows it yet.
+            unsafe { (*state).next = next };
+            match shared.taps.compare_exchange_weak(next, state, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(tap),
+                Err(other) => next = other,
+            }
+        }
+    }
+
+    /// Tells the trace that `owner` is a `kind` (`VkBuffer`) below `parent`, 0 for none.
+    pub fn owner(&self, owner: u64, parent: u64, kind: &'static str) {
+        self.shared().log.append(What::Owner { owner, parent, kind });
+    }
+
+    /// A phase of the program begins.
+    pub fn phase(&self, name: &'static str) {
+        self.shared().log.append(What::Phase { name });
+    }
+
+    /// This thread enters a command. Commands nest; each needs its [`leave`](Recorder::leave).
+    pub fn enter(&self, command: &'static str) {
+        self.enter_for(0, command);
+    }
+
+    /// This thread enters a command about the owner.
+    pub fn enter_for(&self, owner: u64, command: &'static str) {
+        self.shared().log.append(What::Enter { owner, command });
+    }
+
+    /// This thread's innermost command returned this `VkResult`; 0 for commands that return nothing.
+    pub fn leave(&self, result: i32) {
+        self.shared().log.append(What::Leave { result });
+    }
+
+    /// Blocks that came through taps less blocks that went, as far as taps can know. Exact when quiet.
+    #[must_use]
+    pub fn live_blocks(&self) -> usize {
+        let mut sum = 0_isize;
+        let mut next = self.shared().taps.load(Ordering::Acquire);
+        // SAFETY: null or a tap of this recorder, which stays until the recorder goes.
+        while let Some(tap) = unsafe { next.as_ref() } {
+            sum = sum.saturating_add(tap.live.load(Ordering::Relaxed));
+            next = tap.next;
+        }
+        usize::try_from(sum).unwrap_or(0)
+    }
+
+    /// Writes the log as a trace of format 2. Takes memory for the numbers of blocks, about 24 bytes an address.
+    ///
+    /// May be called while callbacks arrive, and more than once: the trace ends before the first event that was still being
+    /// written down.
+    ///
+    /// # Errors
+    /// [`CallbackError::Output`] when `out` fails; the refusal of the recorder's memory. The log is as it was.
+    pub fn write<W: fmt::Write + ?Sized>(&self, driver: &str, out: &mut W) -> Result<Written, CallbackError> {
+        let log = &self.shared().log;
+        let mut names = Names::new(Scoped::new(log.memory(), SCOPE));
+        let mut writer = TraceWriter::new(out, driver).map_err(output)?;
+        let mut written = Written::default();
+        for record in log.records() {
+            written.lost_here(record.lost_before, &mut writer)?;
+            writer.event(&names.event(&record)?).map_err(output)?;
+            written.events = written.events.saturating_add(1);
+        }
+        written.lost_here(log.lost(), &mut writer)?;
+        written.lines = writer.finish().map_err(output)?;
+        Ok(written)
+    }
+
+    /// Gives all memory back, when nothing that went through a tap is live.
+    ///
+    /// # Errors
+    /// The recorder itself, when a block is live: its free would be called through a tap that is gone.
+    pub fn close(self) -> Result<(), RecorderInUse<'h>> {
+        match self.live_blocks() {
+            0 => Ok(()),
+            live_blocks => Err(RecorderInUse { recorder: self, live_blocks }),
+        }
+    }
+
+    /// Gives all memory back, whatever is live: for drivers that leak.
+    ///
+    /// # Safety
+    /// No function of any tap is being called or will be.
+    pub unsafe fn close_anyway(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the caller's promise; `this` is not dropped again.
+        unsafe { this.dismantle() }
+    }
+
+    fn shared(&self) -> &Shared<'h> {
+        // SAFETY: placed by `new`, and stays until this recorder goes.
+        unsafe { self.shared.as_ref() }
+    }
+
+    /// # Safety
+    /// Called once; nothing reaches the shared part or a tap afterwards.
+    unsafe fn dismantle(&self) {
+        let memory = self.shared().log.memory();
+        let mut next = NonNull::new(self.shared().taps.load(Ordering::Acquire));
+        while let Some(tap) = next {
+            // SAFETY: a tap of this recorder, placed in this memory; the caller promises that nothing reaches it.
+            let state = unsafe { take_back(memory, tap) };
+            next = NonNull::new(state.next);
+        }
+        // SAFETY: placed by `new` in this memory; its taps are gone, and the caller promises that nothing else reaches it.
+        drop(unsafe { take_back(memory, self.shared) });
+    }
+}
+
+impl Drop for Recorder<'_> {
+    fn drop(&mut self) {
+        if self.live_blocks() > 0 {
+            // A driver still holds callbacks that lead here: better a leak than a dangling pointer.
+            self.shared().log.stop();
+            return;
+        }
+        // SAFETY: nothing is live, and who made taps promised to call none of them from here on.
+        unsafe { self.dismantle() }
+    }
+}
+
+impl Shared<'_> {
+    fn next_ticket(&self) -> usize {
+        self.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Written {
+    fn lost_here<W: fmt::Write + ?Sized>(&mut self, lost: usize, writer: &mut TraceWriter<'_, W>) -> Result<(), CallbackError> {
+        if lost == 0 {
+            return Ok(());
+        }
+        let events = lost as u64;
+        self.lost = self.lost.saturating_add(events);
+        writer.event(&TraceEvent::Lost { events }).map_err(output)
+    }
+}
+
+const fn output(_: fmt::Error) -> CallbackError {
+    CallbackError::Output
+}
+
+/// Moves a value into memory of its own.
+fn place<T>(memory: Memory<'_>, value: T) -> Result<NonNull<T>, HostError> {
+    let layout = Layout::new::<T>();
+    let place = memory.allocate(layout, SCOPE).map_err(|_| memory.refusal(layout, SCOPE))?.cast::<T>();
+    // SAFETY: fresh memory of the layout of a `T`.
+    unsafe { place.write(value) };
+    Ok(place)
+}
+
+/// Moves a value back out, and frees its memory.
+///
+/// # Safety
+/// `place` was answered by [`place`] for this memory, and is used no more.
+unsafe fn take_back<T>(memory: Memory<'_>, place: NonNull<T>) -> T {
+    // SAFETY: the caller's promise: a `T` lies there, and is read once.
+    let value = unsafe { place.read() };
+    // SAFETY: the caller's promise: taken with this layout and scope.
+    unsafe { memory.deallocate(place.cast(), Layout::new::<T>(), SCOPE) };
+    value
+}
+
+impl fmt::Debug for Recorder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("live_blocks", &self.live_blocks()).finish_non_exhaustive()
+    }
+}

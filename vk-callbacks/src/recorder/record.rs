@@ -1,0 +1,72 @@
+//! The records of the log: small, plain, with raw addresses.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::NoticeEvent;
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    /// The thread's number.
+    pub(super) thread: u64,
+    /// Events lost since the record before.
+    pub(super) lost_before: usize,
+    pub(super) what: What,
+}
+
+/// What happened. Addresses are kept as numbers: nothing is reached through them.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    Owner {
+        owner: u64,
+        parent: u64,
+        kind: &'static str,
+    },
+    Phase {
+        name: &'static str,
+    },
+    Enter {
+        owner: u64,
+        command: &'static str,
+    },
+    Leave {
+        result: i32,
+    },
+    Allocate {
+        owner: u64,
+        at: usize,
+        asked: Asked,
+    },
+    /// `ticket` leads from the end of a reallocation to its beginning.
+    ReallocateBegin {
+        owner: u64,
+        ticket: usize,
+        old: usize,
+    },
+    Reallocate {
+        owner: u64,
+        ticket: usize,
+        old: usize,
+        new: usize,
+        asked: Asked,
+    },
+    Free {
+        owner: u64,
+        at: usize,
+    },
+    Notice {
+        owner: u64,
+        event: NoticeEvent,
+        size: usize,
+        kind: i32,
+        scope: i32,
+    },
+}
+
+/// A request as it was passed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) size: usize,
+    pub(super) align: usize,
+    pub(super) scope: i32,
+}
