@@ -2,10 +2,11 @@
 //!
 //! `pair` is one block at a time, `churn` a ring of 256 live ones, sizes 16..=256 in steps of 8; one thread and two on one
 //! context; here and in a library loaded at run time.
+#![allow(clippy::duplicate_mod, reason = "`functions` is also a package of its own, with its own copy of the allocators")]
 
-mod support;
 #[path = "../dl/src/lib.rs"]
 mod functions;
+mod support;
 
 use std::alloc::Layout;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use functions::Functions;
 use support::backing::{MIMALLOC, SYSTEM};
 use support::clock::{measure, processors};
 use support::report::Report;
-use support::rounds::{Case, amount, interleave};
+use support::rounds::{Case, amount, interleave, wanted};
 use support::subject::{ByAllocator, ByScope, Subject, churn, pair};
 
 const COLUMNS: [&str; 7] = ["case", "raw", "by scope", "Allocator", "budget x1", "budget x7", "shared atomic"];
@@ -28,7 +29,11 @@ fn main() {
     here(&mut report, "system", &SYSTEM);
     here(&mut report, "mimalloc", &MIMALLOC);
     let own = functions::steward_bench_functions;
-    c_functions(&mut report, "executable-c", &[("system", own(0, false), own(0, true)), ("mimalloc", own(1, false), own(1, true))]);
+    c_functions(
+        &mut report,
+        "executable-c",
+        &[("system", own(0, false), own(0, true)), ("mimalloc", own(1, false), own(1, true))],
+    );
     match library() {
         Ok(library) => {
             // SAFETY: built from the same source as `functions`, a moment ago.
@@ -63,6 +68,9 @@ fn here<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'sta
     let (one, seven) = (ByScope(one.last().expect("one")), ByScope(seven.last().expect("seven")));
     let atomic = ByScope(SharedAtomic { backing, live: AtomicU64::new(0) });
     for (what, is_pair) in [("pair", true), ("churn", false)] {
+        if !wanted(&format!("executable-{name}-{what}")) {
+            continue;
+        }
         let mut cases = Vec::new();
         for threads in threads() {
             cases.push(case(&raw, is_pair, threads));
@@ -94,6 +102,9 @@ fn c_functions(report: &mut Report, place: &str, subjects: &[(&str, Functions, F
     for (name, raw, ours) in subjects {
         let (raw, ours) = (ByPointer(*raw), ByPointer(*ours));
         for (what, is_pair) in [("pair", true), ("churn", false)] {
+            if !wanted(&format!("{place}-{name}-{what}")) {
+                continue;
+            }
             let cases = threads().flat_map(|threads| [case(&raw, is_pair, threads), case(&ours, is_pair, threads)]).collect();
             let times: Vec<f64> = interleave(15, cases).into_iter().map(|figures| figures[0]).collect();
             for (threads, row) in threads().zip(times.chunks(2)) {

@@ -25,6 +25,12 @@ pub fn quick() -> bool {
     env::args().any(|argument| argument == "--quick") || env::var_os("STEWARD_BENCH_QUICK").is_some()
 }
 
+/// True when a word on the command line is part of `label`, or when there is none: `cargo bench --bench pair -- mimalloc`.
+pub fn wanted(label: &str) -> bool {
+    let mut words = env::args().skip(1).filter(|argument| !argument.starts_with("--")).peekable();
+    words.peek().is_none() || words.any(|word| label.contains(&word))
+}
+
 /// `work`, or a tenth of it when quick.
 pub fn amount(work: usize) -> usize {
     if quick() { work / 10 } else { work }
@@ -44,7 +50,10 @@ pub fn interleave(rounds: usize, mut cases: Vec<Case<'_>>) -> Vec<Vec<f64>> {
             }
         }
     }
-    times.iter().map(|times| (0..times[0].len()).map(|at| median(times.iter().map(|figures| figures[at]).collect())).collect()).collect()
+    times
+        .iter()
+        .map(|times| (0..times[0].len()).map(|at| median(times.iter().map(|figures| figures[at]).collect())).collect())
+        .collect()
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
