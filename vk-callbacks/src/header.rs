@@ -97,7 +97,8 @@ impl Plan {
         }
         let total = size.checked_add(HEADER).ok_or(Refusal::TooLarge)?;
         // Two constants instead of a maximum, so that the check for a power of two folds away.
-        let layout = if align == SMALL_ALIGN { Layout::from_size_align(total, SMALL_ALIGN) } else { Layout::from_size_align(total, 8) };
+        let layout =
+            if align == SMALL_ALIGN { Layout::from_size_align(total, SMALL_ALIGN) } else { Layout::from_size_align(total, 8) };
         layout.map_err(|_| Refusal::TooLarge)
     }
 

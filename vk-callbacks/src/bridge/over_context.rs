@@ -205,7 +205,11 @@ impl Drop for Bridge {
 
 impl fmt::Debug for Bridge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bridge").field("owner", &self.owner().get()).field("context", &self.context).field("live", &self.live()).finish()
+        f.debug_struct("Bridge")
+            .field("owner", &self.owner().get())
+            .field("context", &self.context)
+            .field("live", &self.live())
+            .finish()
     }
 }
 

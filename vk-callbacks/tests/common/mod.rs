@@ -57,7 +57,7 @@ pub const fn raw(scope: Scope) -> RawScope {
 pub fn fill(memory: *mut u8, len: usize, seed: u8) {
     for i in 0..len {
         // SAFETY: the tests pass blocks of `len` bytes.
-        unsafe { memory.add(i).write(seed.wrapping_add(i as u8)) };
+        unsafe { memory.wrapping_add(i).write(seed.wrapping_add(i as u8)) };
     }
 }
 
@@ -65,7 +65,7 @@ pub fn fill(memory: *mut u8, len: usize, seed: u8) {
 pub fn assert_filled(memory: *const u8, len: usize, seed: u8) {
     for i in 0..len {
         // SAFETY: the tests pass blocks of `len` initialised bytes.
-        assert_eq!(unsafe { memory.add(i).read() }, seed.wrapping_add(i as u8), "byte {i} of {len}");
+        assert_eq!(unsafe { memory.wrapping_add(i).read() }, seed.wrapping_add(i as u8), "byte {i} of {len}");
     }
 }
 
@@ -175,7 +175,13 @@ unsafe extern "system" fn allocation(ud: *mut c_void, size: usize, align: usize,
     app.heap.take(size, align, usize::from(app.misalign_allocations.load(SeqCst))).cast()
 }
 
-unsafe extern "system" fn reallocation(ud: *mut c_void, original: *mut c_void, size: usize, align: usize, scope: RawScope) -> *mut c_void {
+unsafe extern "system" fn reallocation(
+    ud: *mut c_void,
+    original: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+) -> *mut c_void {
     // SAFETY: as in `allocation`.
     let app = unsafe { &*ud.cast::<App>() };
     app.log(Call::Realloc { size, align, scope });
