@@ -1,4 +1,11 @@
 //! The program's parts: finding a Vulkan driver, running a workload on it, and telling where the host memory went.
 
+pub mod accounts;
+pub mod bundled;
+pub mod cli;
 pub mod drivers;
+pub mod program;
+pub mod replayed;
+pub mod report;
+pub mod units;
 pub mod workload;

@@ -1,2 +1,22 @@
-//! The program.
-fn main() {}
+//! Shows where the host memory of a Vulkan driver goes. See `steward --help`.
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use vk_steward::cli::Cli;
+use vk_steward::program;
+
+/// 0: it ran. 2: it could not, and a sentence on the error output says what to do.
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // SAFETY: the first thing `main` does, before there is a second thread.
+    match unsafe { program::run(&cli, &mut io::stdout().lock()) } {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("steward: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -157,14 +157,12 @@ impl Hooks for Counting {
         None
     }
 
-    fn enter(&self, command: &'static str, kind: ObjectKind) {
+    fn command(&self, command: &'static str, kind: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
         assert!(command.starts_with("vk"), "{command}");
         assert_eq!(self.inside.replace(Some((command, kind))), None, "{command} inside another command");
         *self.kinds.borrow_mut().entry(kind).or_default() += 1;
-    }
-
-    fn leave(&self, command: &'static str, result: vk::Result) {
-        let (entered, kind) = self.inside.take().expect("leave follows enter");
+        let result = call();
+        let (entered, kind) = self.inside.take().expect("still inside");
         assert_eq!(command, entered);
         assert!(result.as_raw() >= 0, "{command}: {result:?}");
         self.brackets.set(self.brackets.get() + 1);

@@ -47,6 +47,17 @@ impl Usage {
         self.scopes.iter().fold(ScopeUsage::default(), |sum, one| sum.plus(one))
     }
 
+    /// This account less a part that was there all the time, such as a bridge's own state: its live bytes and blocks are taken
+    /// off the live, the peak and the total ones. Stops at 0.
+    #[must_use]
+    pub fn without(&self, constant: &Self) -> Self {
+        let mut rest = *self;
+        for (a, b) in rest.scopes.iter_mut().zip(&constant.scopes) {
+            *a = a.without(b);
+        }
+        rest
+    }
+
     /// Both accounts together, scope by scope.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
@@ -59,6 +70,19 @@ impl Usage {
 }
 
 impl ScopeUsage {
+    fn without(&self, constant: &Self) -> Self {
+        let (bytes, blocks) = (constant.live_bytes, constant.live_blocks);
+        Self {
+            live_bytes: self.live_bytes.saturating_sub(bytes),
+            live_blocks: self.live_blocks.saturating_sub(blocks),
+            peak_bytes: self.peak_bytes.saturating_sub(bytes),
+            peak_slack: self.peak_slack,
+            peak_blocks: self.peak_blocks.saturating_sub(blocks),
+            total_bytes: self.total_bytes.saturating_sub(bytes),
+            total_blocks: self.total_blocks.saturating_sub(blocks),
+        }
+    }
+
     /// Both accounts together. Peaks add up to an upper bound; the slack grows to where the true peak may lie lowest.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {

@@ -5,7 +5,7 @@ mod owners;
 use std::io::Read as _;
 use std::path::Path;
 
-use alloc_core::{Context, ContextOptions, HostAllocator, HostError, Scope, Snapshot};
+use alloc_core::{Context, ContextOptions, HostAllocator, HostError, Scope};
 use vk_callbacks::{CallbackError, Replay, TraceReader};
 
 use crate::bundled::{self, BundledTrace};
@@ -90,7 +90,7 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
     drop(replay);
 
     let (contexts, fullest_phase) = owners.rows(&records)?;
-    let report = Report {
+    Ok(Report {
         format: Report::FORMAT,
         source: Source::Trace { file: trace.name.clone(), driver, no_driver, lines: count_lines(&trace.bytes) },
         phases: owners.phases(),
@@ -101,10 +101,7 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
         leftovers: owners.leftovers(),
         findings: owners.findings(),
         limits: format.limits().iter().map(|limit| format!("{format}: {limit}")).collect(),
-    };
-    drop((owners, records));
-    drop(root);
-    Ok(report)
+    })
 }
 
 fn decompress(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {

@@ -9,6 +9,9 @@ use alloc_core::Scope;
 use super::{ContextRow, Phase, Report, ScopeBytes, Source};
 use crate::units::bytes;
 
+/// What a bridge puts in front of a block.
+const HEADER_BYTES: usize = 16;
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.source.fmt(f)?;
@@ -17,6 +20,12 @@ impl fmt::Display for Report {
         }
         writeln!(f, "\ncontexts, live at the end of the phase \"{}\", when they held most:", self.fullest_phase)?;
         contexts(f, &self.contexts)?;
+        if matches!(self.source, Source::Driver { .. }) {
+            writeln!(f, "  bytes as taken from the host: what was asked for, and {HEADER_BYTES} in front of each block")?;
+        }
+        if self.contexts.iter().any(|row| row.peak_slack > 0) {
+            writeln!(f, "  ~ an upper bound: scopes or threads may have had their peaks at different moments")?;
+        }
         writeln!(f, "\nphases, live at the end of each:")?;
         phases(f, &self.phases)?;
         let slack = if self.peak_slack == 0 { "exact".to_owned() } else { format!("+-{}", bytes(self.peak_slack)) };

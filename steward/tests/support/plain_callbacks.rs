@@ -48,8 +48,9 @@ impl Hooks for PlainCallbacks {
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         self.callbacks.get(kind.index())
     }
-    fn enter(&self, _: &'static str, _: ObjectKind) {}
-    fn leave(&self, _: &'static str, _: vk::Result) {}
+    fn command(&self, _: &'static str, _: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
+        let _ = call();
+    }
     fn phase(&self, _: &'static str) {}
 }
 

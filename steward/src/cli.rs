@@ -1,0 +1,64 @@
+//! The command line.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Shows where the host memory of a Vulkan driver goes: by context, scope and phase, its peak, and what was left behind.
+///
+/// Without a command: runs the workload on the first driver there is; without a driver, says why and replays a bundled trace.
+#[derive(Debug, Parser)]
+#[command(name = "steward", version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Where the report goes besides the terminal.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs the workload on a driver and reports.
+    Drive(Drive),
+    /// Replays a recorded trace and reports.
+    Replay(ReplayArgs),
+    /// Lists the drivers that can be named.
+    Drivers,
+}
+
+/// How to run the workload.
+#[derive(Args, Clone, Debug)]
+pub struct Drive {
+    /// Driver id, driver name, manifest file, index or alias (lavapipe, swiftshader), in any case; `all` for each in turn.
+    #[arg(long, value_name = "NAME")]
+    pub driver: Option<String>,
+    /// What all computed values depend on; drawn from the clock when absent.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u32>,
+    /// How often everything below the device is made, used and destroyed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub rounds: u32,
+    /// Also record every call and write the trace (gzip-compressed where the name ends in .gz).
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+}
+
+/// What to replay.
+#[derive(Args, Clone, Debug)]
+pub struct ReplayArgs {
+    /// A trace file, gzip-compressed or not, or the name of a bundled trace.
+    pub file: String,
+}
+
+/// Where the report goes besides the terminal.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Output {
+    /// Also write the report as JSON.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}

@@ -1,0 +1,94 @@
+//! One run on one driver.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use alloc_core::HostAllocator;
+
+use super::{ProgramError, SYSTEM, unwritable};
+use crate::accounts::{AccountError, Accounts};
+use crate::cli::Drive;
+use crate::drivers::Selected;
+use crate::report::{Report, Source};
+use crate::workload::{self, ObjectKind, Options, WorkloadError};
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// The accounts could not be made.
+    #[error(transparent)]
+    Accounts(#[from] AccountError),
+    /// A command failed, or a result was wrong.
+    #[error("{driver}: {error}")]
+    Workload {
+        /// The driver's name.
+        driver: String,
+        /// What went wrong.
+        error: WorkloadError,
+    },
+}
+
+/// Runs the workload with accounts over the system's allocator, and records it where asked to.
+pub(super) fn drive(selected: &Selected, options: &Drive) -> Result<Report, ProgramError> {
+    let recorded = options.record.as_deref();
+    // SAFETY: `SYSTEM` lives for ever.
+    let accounts = unsafe { Accounts::new(&SYSTEM, recorded.map(|_| &SYSTEM as &(dyn HostAllocator + Sync))) };
+    let accounts = accounts.map_err(DriveError::from)?;
+    let seed = options.seed.unwrap_or_else(seed_of_the_clock);
+    let settings = Options { seed, rounds: options.rounds, ..Options::default() };
+    let ran = workload::run(selected, &accounts, &settings);
+    if let Some(file) = recorded {
+        write_trace(&accounts, &title(selected), file)?;
+    }
+    let done = accounts.finish().map_err(DriveError::from)?;
+    let ran = ran.map_err(|error| DriveError::Workload { driver: title(selected), error })?;
+    let objects = ObjectKind::ALL.into_iter().filter(|kind| ran.made(*kind) > 0);
+    Ok(Report {
+        format: Report::FORMAT,
+        source: Source::Driver {
+            objects: objects.map(|kind| (kind.name(), ran.made(kind))).collect(),
+            name: ran.driver_name,
+            version: ran.driver_version,
+            device: ran.device_name,
+            seed,
+            rounds: ran.rounds,
+            commands: ran.commands,
+            comparisons: ran.comparisons,
+        },
+        phases: done.phases,
+        contexts: done.contexts,
+        fullest_phase: done.fullest_phase,
+        peak_bytes: done.peak_bytes,
+        peak_slack: done.peak_slack,
+        leftovers: done.leftovers,
+        findings: done.notes,
+        limits: Vec::new(),
+    })
+}
+
+fn title(selected: &Selected) -> String {
+    format!("{} {}", selected.info().title(), selected.info().driver_info)
+}
+
+fn write_trace(accounts: &Accounts<'_>, driver: &str, file: &Path) -> Result<(), ProgramError> {
+    let mut text = String::new();
+    accounts.write_trace(driver, &mut text).map_err(|error| DriveError::from(AccountError::from(error)))?;
+    let written = File::create(file).and_then(|mut to| {
+        if file.extension().is_some_and(|ending| ending == "gz") {
+            let mut packed = flate2::write::GzEncoder::new(to, flate2::Compression::best());
+            packed.write_all(text.as_bytes())?;
+            packed.finish().map(drop)
+        } else {
+            to.write_all(text.as_bytes())
+        }
+    });
+    written.map_err(|reason: io::Error| unwritable(file, reason))
+}
+
+fn seed_of_the_clock() -> u32 {
+    // Any value will do; the report says which.
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32)
+}

@@ -1,0 +1,129 @@
+//! What `main` does, with a sink for its output.
+
+mod drive;
+mod every;
+
+use std::alloc::System;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use alloc_core::FromGlobalAlloc;
+
+use crate::bundled;
+use crate::cli::{Cli, Command, Drive, Output};
+use crate::drivers::{self, DriverError, DriverTable};
+use crate::replayed::{self, ReplayError, TraceFile};
+use crate::report::Report;
+
+/// Where the program's accounted memory comes from in the end.
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc(System);
+
+/// Why the program could not do what it was asked. One sentence that says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// No driver, or not that one.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// The run failed.
+    #[error(transparent)]
+    Drive(#[from] drive::DriveError),
+    /// The trace cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A file cannot be written.
+    #[error("{file} cannot be written ({reason}): name a file in a folder that can be written to")]
+    Unwritable {
+        /// The file.
+        file: String,
+        /// What the operating system said.
+        reason: io::Error,
+    },
+    /// The terminal, or what the output was piped into, is gone.
+    #[error("the output ended: {0}")]
+    Output(#[from] io::Error),
+    /// Some drivers of `--driver all` could not be run.
+    #[error("{failed} of {drivers} drivers could not be run: each said why above")]
+    SomeFailed {
+        /// How many failed.
+        failed: usize,
+        /// How many there are.
+        drivers: usize,
+    },
+}
+
+impl ProgramError {
+    /// True when the reader of the output has had enough (`| head`), which is no error.
+    #[must_use]
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Does what the command line asks, and prints to `out`.
+///
+/// # Errors
+/// [`ProgramError`].
+///
+/// # Safety
+/// As for [`drivers::select`]: no other thread of the process reads or writes the environment. Call it from `main`.
+pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), ProgramError> {
+    match &cli.command {
+        // SAFETY: forwarded.
+        None => unsafe { main_job(&cli.output, out) },
+        Some(Command::Drive(options)) if options.driver.as_deref() == Some("all") => {
+            // SAFETY: forwarded.
+            unsafe { every::drive(options, &cli.output, out) }
+        }
+        Some(Command::Drive(options)) => {
+            // SAFETY: forwarded.
+            let selected = unsafe { drivers::select(options.driver.as_deref()) }?;
+            finish(&drive::drive(&selected, options)?, &cli.output, out)
+        }
+        Some(Command::Replay(options)) => {
+            let trace = TraceFile::open(&options.file)?;
+            finish(&replayed::replay(&SYSTEM, &trace, None)?, &cli.output, out)
+        }
+        Some(Command::Drivers) => {
+            // SAFETY: forwarded.
+            let listing = unsafe { drivers::list() }?;
+            if listing.drivers.is_empty() {
+                return Err(DriverError::NoDriver { refused: listing.refused }.into());
+            }
+            writeln!(out, "{}", DriverTable(&listing.drivers))?;
+            Ok(())
+        }
+    }
+}
+
+/// Without arguments: a driver if there is one, the bundled trace if not.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn main_job(output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
+    // SAFETY: forwarded.
+    let report = match unsafe { drivers::select(None) } {
+        Ok(selected) => drive::drive(&selected, &Drive { driver: None, seed: None, rounds: 1, record: None })?,
+        Err(error) => {
+            let reason = error.to_string();
+            let trace = TraceFile::bundled(&bundled::TRACES[0])?;
+            replayed::replay(&SYSTEM, &trace, Some(reason))?
+        }
+    };
+    finish(&report, output, out)
+}
+
+fn finish(report: &Report, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
+    if let Some(file) = &output.json {
+        let text = serde_json::to_string_pretty(report).map_err(io::Error::from);
+        text.and_then(|text| fs::write(file, text + "\n")).map_err(|reason| unwritable(file, reason))?;
+    }
+    write!(out, "{report}")?;
+    out.flush()?;
+    Ok(())
+}
+
+fn unwritable(file: &Path, reason: io::Error) -> ProgramError {
+    ProgramError::Unwritable { file: file.display().to_string(), reason }
+}
