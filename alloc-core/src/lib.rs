@@ -18,6 +18,7 @@ extern crate std;
 
 mod account;
 mod adapters;
+mod arena;
 mod budget;
 mod collections;
 mod context;
@@ -31,6 +32,7 @@ mod threads;
 pub use account::{ScopeUsage, Usage};
 pub use adapters::{FromAllocator, FromGlobalAlloc, HostSource, Scoped};
 pub use allocator_api2::alloc::{AllocError, Allocator};
+pub use arena::{Arena, ArenaScope};
 pub use budget::{Budget, BudgetUsage};
 pub use collections::{FoldHasher, FoldState, Refused, TryBox, TryMap, TryString, TryVec};
 pub use context::{Context, ContextOptions, ContextRef, Handle, Outstanding, RootRefused};

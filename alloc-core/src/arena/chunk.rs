@@ -95,10 +95,10 @@ impl Chunk {
         self.0.cast::<u8>().wrapping_add(self.size())
     }
 
-    /// The address of the first byte that blocks may use. For no chunk it lies above every `top`, which is null then.
+    /// The address of the header; 0 for none.
     #[inline(always)]
-    pub(super) fn low(self) -> usize {
-        self.0.addr().wrapping_add(plan::HEADER)
+    pub(super) fn addr(self) -> usize {
+        self.0.addr()
     }
 
     /// This chunk and those below it.

@@ -29,15 +29,15 @@ pub(super) const SMALLEST: usize = 1024 - SLACK;
 /// A request from here up gets a chunk of its own: the free part of the current one stays in use.
 pub(super) const OWN: usize = LARGEST / 4;
 
-/// Where a block goes below `top`, or `None` when the room down to `low` is too small.
+/// Where a block goes below `top`, or `None` when the room down to the header is too small.
 ///
-/// `top` and `low` are addresses in one chunk, `top` a multiple of [`BLOCK_ALIGN`]. The answer is aligned, not below `low`, and a
-/// multiple of [`BLOCK_ALIGN`].
+/// `chunk` is the address of the chunk's header, `top` one in the chunk behind the header and a multiple of [`BLOCK_ALIGN`]; both
+/// are 0 where there is no chunk. The answer is aligned and a multiple of [`BLOCK_ALIGN`].
 #[inline(always)]
-pub(super) const fn place(top: usize, low: usize, layout: Layout) -> Option<usize> {
-    // A layout's size is at most `isize::MAX`, so this does not wrap.
+pub(super) const fn place(top: usize, chunk: usize, layout: Layout) -> Option<usize> {
+    // A layout's size is at most `isize::MAX`, so neither sum wraps. For no chunk the room is 0, less than a header.
     let size = round_up(layout.size(), BLOCK_ALIGN);
-    if size > top.wrapping_sub(low) {
+    if size.wrapping_add(HEADER) > top.wrapping_sub(chunk) {
         return None;
     }
     let start = top.wrapping_sub(size);
@@ -45,7 +45,7 @@ pub(super) const fn place(top: usize, low: usize, layout: Layout) -> Option<usiz
         return Some(start);
     }
     let start = start & !layout.align().wrapping_sub(1);
-    if start >= low { Some(start) } else { None }
+    if start >= chunk.wrapping_add(HEADER) { Some(start) } else { None }
 }
 
 /// Where the room ends that a block took at least: what freeing the newest block gives back.
@@ -106,7 +106,7 @@ mod tests {
                         // The naive answer: the highest start that fits.
                         let fits = |start: &usize| start % align.max(BLOCK_ALIGN) == 0 && start + size <= top;
                         let naive = (low..=top).rev().find(fits);
-                        assert_eq!(place(top, low, l), naive, "top {top} low {low} size {size} align {align}");
+                        assert_eq!(place(top, low - HEADER, l), naive, "top {top} low {low} size {size} align {align}");
                         if let Some(start) = naive {
                             assert!(end(start, l) <= top);
                         }
@@ -118,10 +118,12 @@ mod tests {
 
     #[test]
     fn no_room_at_all_holds_nothing_but_size_zero() {
-        assert_eq!(place(0, 0, layout(1, 1)), None);
-        assert_eq!(place(64, 64, layout(0, 8)), Some(64));
-        assert_eq!(place(64, 64, layout(isize::MAX as usize, 1)), None);
-        assert_eq!(place(usize::MAX & !7, 16, layout(isize::MAX as usize & !7, 8)), Some((usize::MAX & !7) - (isize::MAX as usize & !7)));
+        assert_eq!((place(0, 0, layout(1, 1)), place(0, 0, layout(0, 1))), (None, None));
+        assert_eq!(place(64, 48, layout(0, 8)), Some(64));
+        assert_eq!(place(64, 48, layout(1, 1)), None);
+        assert_eq!(place(64, 48, layout(isize::MAX as usize, 1)), None);
+        let huge = layout(isize::MAX as usize & !7, 8);
+        assert_eq!(place(usize::MAX & !7, 16, huge), Some((usize::MAX & !7) - huge.size()));
     }
 
     #[test]
@@ -132,14 +134,14 @@ mod tests {
                 let chunk = exact(l).unwrap();
                 assert_eq!(chunk % CHUNK_ALIGN, 0);
                 for base in (8192..8192 + 2 * align.max(16)).step_by(CHUNK_ALIGN) {
-                    assert!(place(base + chunk, base + HEADER, l).is_some(), "{l:?} in {chunk} at {base}");
+                    assert!(place(base + chunk, base, l).is_some(), "{l:?} in {chunk} at {base}");
                 }
             }
         }
-        for size in [isize::MAX as usize, isize::MAX as usize - 15, isize::MAX as usize - 31] {
+        for size in [isize::MAX as usize, isize::MAX as usize - 15, isize::MAX as usize - 30] {
             assert_eq!(exact(layout(size, 1)), None, "{size}");
         }
-        assert_eq!(exact(layout(isize::MAX as usize - 47, 1)), Some(isize::MAX as usize - 31));
+        assert_eq!(exact(layout(isize::MAX as usize - 31, 1)), Some(isize::MAX as usize - 15));
     }
 
     #[test]

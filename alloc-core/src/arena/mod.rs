@@ -1,0 +1,275 @@
+//! Memory for what dies together: a pointer that moves down through chunks.
+
+mod allocator;
+mod chunk;
+mod plan;
+mod scope;
+mod transfer;
+mod values;
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr::{self, NonNull};
+
+use chunk::Chunk;
+pub use scope::ArenaScope;
+
+use crate::adapters::HostSource;
+use crate::error::HostError;
+
+/// Linear memory over a context (or any [`HostSource`]): allocating moves a pointer, everything is given back at once.
+///
+/// Blocks lie newest first, 8-aligned unless they ask for more, in chunks that double from 4 KiB to 64 KiB; a request of 16 KiB
+/// or more gets a chunk of its own. Where a chunk is refused, smaller ones are tried, down to the very size needed: a budget is
+/// used to its end. The base allocator sees chunks only, so it accounts per chunk; [`bytes_used`](Arena::bytes_used) says how
+/// much of them is taken.
+///
+/// Values are never dropped, so only types without a destructor are taken. `&Arena` is an [`Allocator`](crate::Allocator), so a
+/// [`TryVec`](crate::TryVec) can live in an arena. [`scope`](Arena::scope) marks a place to go back to.
+///
+/// Thread rules: one thread at a time (`Send` where the base is, never `Sync`). Dropping gives every chunk back.
+///
+/// # Example
+/// ```
+/// use alloc_core::{Arena, FromGlobalAlloc, HostError, Scope, Scoped, TryVec};
+/// # use std::alloc::System;
+/// let mut arena = Arena::new_in(Scoped::new(FromGlobalAlloc(System), Scope::Command));
+/// let kept = arena.try_alloc_str("lives as long as the arena")?.len();
+/// {
+///     let scratch = arena.scope();
+///     let mut list = TryVec::new_in(&*scratch);
+///     list.try_push(kept)?;
+/// } // the list's memory is free again
+/// arena.reset();
+/// assert_eq!(arena.bytes_used(), 0);
+/// # Ok::<(), HostError>(())
+/// ```
+///
+/// A value that needs a destructor does not compile:
+/// ```compile_fail
+/// # use alloc_core::{Arena, FromGlobalAlloc, Scope, Scoped, TryVec};
+/// # use std::alloc::System;
+/// # let arena = Arena::new_in(Scoped::new(FromGlobalAlloc(System), Scope::Command));
+/// let list: TryVec<u8, _> = TryVec::new_in(Scoped::new(FromGlobalAlloc(System), Scope::Object));
+/// let _ = arena.try_alloc(list);
+/// ```
+pub struct Arena<A: HostSource> {
+    /// The lowest block's address in the current chunk; null where there is none. Reaches the whole chunk.
+    top: Cell<*mut u8>,
+    /// The chunk that blocks come from, on those that came before.
+    chunk: Cell<Chunk>,
+    /// Chunks of a single block each.
+    own: Cell<Chunk>,
+    /// An empty chunk kept for later, or none.
+    spare: Cell<Chunk>,
+    base: A,
+}
+
+// SAFETY: the chunks belong to the arena alone, and nothing borrowed from it is left when it is moved.
+unsafe impl<A: HostSource + Send> Send for Arena<A> {}
+
+impl<A: HostSource> Arena<A> {
+    /// An arena that takes its chunks from `base`; takes none yet.
+    pub const fn new_in(base: A) -> Self {
+        Self {
+            top: Cell::new(ptr::null_mut()),
+            chunk: Cell::new(Chunk::NONE),
+            own: Cell::new(Chunk::NONE),
+            spare: Cell::new(Chunk::NONE),
+            base,
+        }
+    }
+
+    /// A block of `layout`, its content undefined. Size 0 is an aligned address that must not be used.
+    ///
+    /// # Errors
+    /// [`HostError::TooLarge`] when no chunk could hold it; the base's refusal.
+    #[inline]
+    pub fn try_alloc_layout(&self, layout: Layout) -> Result<NonNull<u8>, HostError> {
+        self.bump(layout).map_or_else(|| self.bump_slow(layout), Ok)
+    }
+
+    #[inline(always)]
+    fn bump(&self, layout: Layout) -> Option<NonNull<u8>> {
+        let top = self.top.get();
+        let start = plan::place(top.addr(), self.chunk.get().addr(), layout)?;
+        let block = top.with_addr(start);
+        self.top.set(block);
+        NonNull::new(block)
+    }
+
+    /// Takes a chunk. Whatever is refused on the way, a failure leaves the arena as it was.
+    #[cold]
+    #[inline(never)]
+    fn bump_slow(&self, layout: Layout) -> Result<NonNull<u8>, HostError> {
+        if layout.size() == 0 {
+            return Ok(layout.dangling_ptr());
+        }
+        let exact = plan::exact(layout).ok_or(HostError::TooLarge)?;
+        let spare = self.spare.get();
+        if spare.size() >= exact {
+            self.spare.set(Chunk::NONE);
+            self.enter(spare);
+            return self.bump(layout).ok_or(HostError::TooLarge);
+        }
+        let mut size = plan::shared(self.chunk.get().size(), exact);
+        while let Some(wanted) = size {
+            if let Some(chunk) = Chunk::take(&self.base, wanted) {
+                self.enter(chunk);
+                return self.bump(layout).ok_or(HostError::TooLarge);
+            }
+            size = plan::halved(wanted, exact);
+        }
+        self.own_chunk(layout, exact)
+    }
+
+    /// A chunk for one block alone. It goes beside the current one, whose free part stays in use.
+    fn own_chunk(&self, layout: Layout, exact: usize) -> Result<NonNull<u8>, HostError> {
+        let taken = Chunk::take(&self.base, exact).or_else(|| {
+            // The spare is memory of ours already: enlarging it asks for the difference only.
+            let grown = self.spare.get().grow(&self.base, exact)?;
+            self.spare.set(Chunk::NONE);
+            Some(grown)
+        });
+        let Some(chunk) = taken else {
+            return Err(plan::chunk_layout(exact).map_or(HostError::TooLarge, |layout| self.base.refusal(layout)));
+        };
+        chunk.put_on(self.own.get());
+        self.own.set(chunk);
+        let end = chunk.end();
+        let start = plan::place(end.addr(), chunk.addr(), layout).ok_or(HostError::TooLarge)?;
+        NonNull::new(end.with_addr(start)).ok_or(HostError::TooLarge)
+    }
+
+    /// Makes an empty chunk the current one.
+    fn enter(&self, chunk: Chunk) {
+        chunk.put_on(self.chunk.get());
+        self.chunk.set(chunk);
+        self.top.set(chunk.end());
+    }
+
+    /// Ends all blocks. The largest shared chunk stays for later, the others are given back.
+    pub fn reset(&mut self) {
+        // SAFETY: `&mut` proves that nothing borrowed from the arena is left.
+        unsafe { self.rewind(&Mark::START) };
+        let kept = self.spare.replace(Chunk::NONE);
+        if !kept.is_none() {
+            self.enter(kept);
+        }
+    }
+
+    /// Ends all blocks and gives every chunk back.
+    pub fn release(&mut self) {
+        // SAFETY: `&mut` proves that nothing borrowed from the arena is left.
+        unsafe { self.rewind(&Mark::START) };
+        self.release_spare();
+    }
+
+    /// Gives back the empty chunk that a scope's end may have kept. The blocks in use stay.
+    pub fn release_spare(&mut self) {
+        // SAFETY: an empty chunk, now forgotten.
+        unsafe { self.spare.replace(Chunk::NONE).give(&self.base) };
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { top: self.top.get(), chunk: self.chunk.get(), own: self.own.get() }
+    }
+
+    /// Ends the blocks that came after `mark`, gives their chunks back and keeps the largest shared one as the spare.
+    ///
+    /// # Safety
+    /// `mark` was taken from this arena, which has not been rewound beyond it since; no block that came after it is in use.
+    unsafe fn rewind(&mut self, mark: &Mark) {
+        while self.own.get() != mark.own {
+            let chunk = self.own.get();
+            self.own.set(chunk.prev());
+            // SAFETY: it came after the mark, and the arena has just forgotten it.
+            unsafe { chunk.give(&self.base) };
+        }
+        while self.chunk.get() != mark.chunk {
+            let chunk = self.chunk.get();
+            self.chunk.set(chunk.prev());
+            let spare = self.spare.get();
+            let (keep, give) = if chunk.size() > spare.size() { (chunk, spare) } else { (spare, chunk) };
+            // The chunks it stood on may go next.
+            keep.put_on(Chunk::NONE);
+            self.spare.set(keep);
+            // SAFETY: the spare is empty, or the chunk came after the mark; the arena has just forgotten it.
+            unsafe { give.give(&self.base) };
+        }
+        self.top.set(mark.top);
+    }
+
+    /// Bytes that the arena holds of its base: all chunks with their headers. O(chunks).
+    #[must_use]
+    pub fn bytes_held(&self) -> usize {
+        self.chunks().map(Chunk::size).fold(0, usize::saturating_add)
+    }
+
+    /// Blocks that the arena holds of its base. O(chunks).
+    #[must_use]
+    pub fn chunks_held(&self) -> usize {
+        self.chunks().count()
+    }
+
+    /// Bytes of the chunks that no later block can have: blocks with their padding, and the ends of chunks that were left for
+    /// another. Headers, the current chunk's free part and the spare do not count. O(chunks).
+    #[must_use]
+    pub fn bytes_used(&self) -> usize {
+        let blocks = |chunk: Chunk| chunk.size().saturating_sub(plan::HEADER);
+        let all = self.chunk.get().stack().chain(self.own.get().stack()).map(blocks).fold(0, usize::saturating_add);
+        let below = self.top.get().addr().saturating_sub(self.chunk.get().addr());
+        all.saturating_sub(below.saturating_sub(plan::HEADER))
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = Chunk> {
+        [&self.chunk, &self.own, &self.spare].into_iter().flat_map(|stack| stack.get().stack())
+    }
+
+    /// Whose memory the chunks are.
+    pub const fn base(&self) -> &A {
+        &self.base
+    }
+
+    /// The same chunks under another base.
+    ///
+    /// # Safety
+    /// `base` can take the chunks back: they were charged to it, and it draws on the same backing.
+    unsafe fn with_base<B: HostSource>(self, base: B) -> Arena<B> {
+        let old = ManuallyDrop::new(self);
+        let (top, chunk, own, spare) = (old.top.clone(), old.chunk.clone(), old.own.clone(), old.spare.clone());
+        // SAFETY: `old` is never used or dropped again; only the base still has to go.
+        drop(unsafe { ptr::read(&raw const old.base) });
+        Arena { top, chunk, own, spare, base }
+    }
+}
+
+/// A place to go back to.
+struct Mark {
+    top: *mut u8,
+    chunk: Chunk,
+    own: Chunk,
+}
+
+impl Mark {
+    /// Before the first block.
+    const START: Self = Self { top: ptr::null_mut(), chunk: Chunk::NONE, own: Chunk::NONE };
+}
+
+impl<A: HostSource> Drop for Arena<A> {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl<A: HostSource> fmt::Debug for Arena<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena")
+            .field("bytes_held", &self.bytes_held())
+            .field("bytes_used", &self.bytes_used())
+            .field("chunks_held", &self.chunks_held())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,34 @@
+//! Moving a whole arena to another context: the charge moves, the chunks stay.
+
+use super::Arena;
+use crate::context::{ContextRef, transfer};
+use crate::error::{HostError, Misuse};
+
+impl<A: ContextRef> Arena<A> {
+    /// Makes the arena another context's: from now on its chunks are charged to `other` and given back through it. Nothing is
+    /// copied and no block moves; what was allocated before stays in place. O(chunks).
+    ///
+    /// # Errors
+    /// The arena as it was, with [`Misuse::OtherBacking`] when the contexts draw on different allocators or name different
+    /// scopes (blocks are given back in the scope they were taken for), [`HostError::Closed`] when `other` is closed,
+    /// [`HostError::OverBudget`] when its budget cannot hold the arena: budgets above both contexts need the room twice for a
+    /// moment.
+    pub fn move_to<B: ContextRef>(self, other: B) -> Result<Arena<B>, (Self, HostError)> {
+        let (from, to) = (self.base.sealed_node().0, other.sealed_node().0);
+        let (mut blocks, mut bytes) = (0_u64, 0_u64);
+        for chunk in self.chunks() {
+            blocks = blocks.saturating_add(1);
+            bytes = bytes.saturating_add(chunk.size() as u64);
+        }
+        let moved = if from.scope == to.scope || blocks == 0 {
+            transfer(from, to, blocks, bytes)
+        } else {
+            Err(HostError::Misuse(Misuse::OtherBacking))
+        };
+        match moved {
+            // SAFETY: all chunks were just charged to `other`, which draws on the same backing and names the same scope.
+            Ok(()) => Ok(unsafe { self.with_base(other) }),
+            Err(error) => Err((self, error)),
+        }
+    }
+}
