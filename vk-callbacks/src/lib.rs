@@ -14,7 +14,7 @@
 //! - **Driver.** [`CallbackAllocator`] copies and checks what an application gave. A [`Chain`] finds the most specific of
 //!   object, device, instance and the driver's own, and what comes through it goes back the same way.
 //! - **Both.** A [`Command`] brackets a call, so that each callback can be said to belong to a command. A host trace records all
-//!   callbacks of a program ([`TraceWriter`]), is read back ([`TraceReader`]) and driven into any allocator ([`Replay`]).
+//!   callbacks of a program ([`Recorder`]), is read back ([`TraceReader`]) and driven into any allocator ([`Replay`]).
 //!
 //! Follows the Vulkan specification, chapter *Memory Allocation*, section *Host Memory*. Never takes memory but from the allocators it
 //! is given, and never panics.
