@@ -8,7 +8,9 @@ use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator
 use common::{Driver, assert_filled, fill};
 use testkit::Witness;
 use testkit::programs::{Stream, callback_stream};
-use vk_callbacks::{Bridge, CallbackAllocator, CallbackError, Chain, Live, Object, leaked_bridges};
+#[cfg(not(miri))]
+use vk_callbacks::leaked_bridges;
+use vk_callbacks::{Bridge, CallbackAllocator, CallbackError, Chain, Live, Object};
 
 static OWN: FromGlobalAlloc<System> = FromGlobalAlloc(System);
 
@@ -123,8 +125,9 @@ fn v8_over_budget_is_null_and_gives_the_memory_back_later() {
     end(root, &witness);
 }
 
-/// The one test here that leaks a bridge, so the process-wide count is its own.
+/// The one test here that leaks a bridge, so the process-wide count is its own. Miri would report the leak that it is about.
 #[test]
+#[cfg(not(miri))]
 fn a_bridge_dropped_while_vulkan_holds_blocks_leaves_no_dangling_pointer() {
     // What is leaked on purpose is not a leak of the test's allocator: it is never torn down.
     let witness: &'static Witness = Box::leak(Box::new(Witness::system()));
@@ -265,9 +268,9 @@ fn v24_two_threads_and_blocks_that_cross_end_with_nothing_live() {
 #[test]
 fn a_wild_driver_meets_what_the_model_says() {
     let mut ran = testkit::programs::Ran::default();
-    for seed in 0..if cfg!(miri) { 3 } else { 200 } {
+    for seed in 0..if cfg!(miri) { 1 } else { 200 } {
         let mut rng = testkit::Rng::new(seed);
-        let program = rng.bytes(if cfg!(miri) { 400 } else { 3000 });
+        let program = rng.bytes(if cfg!(miri) { 200 } else { 3000 });
         let witnesses = [Witness::system(), Witness::system()];
         let roots = witnesses.each_ref().map(root);
         let bridges = roots.each_ref().map(|root| Bridge::new(root.child("vulkan").expect("memory")).expect("fresh"));

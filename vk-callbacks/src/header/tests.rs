@@ -17,6 +17,10 @@ fn sizes() -> impl Strategy<Value = usize> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 8 } else { 256 }, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
     #[test]
     fn a_plan_holds_header_and_payload_and_never_passes_size_zero(
         size in sizes(), log in 0_u32..=31, mode in modes(), scope in scopes(), slot in 0_usize..10_000

@@ -40,6 +40,10 @@ fn v16_a_size_beyond_the_limit_is_refused() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 8 } else { 256 }, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
     #[test]
     fn a_resize_keeps_the_alignment_and_fits_the_new_size(
         size in 0_usize..1 << 40, log in 0_u32..=31, new_size in 1_usize..1 << 40, align: usize, scope: i32, exact: bool
