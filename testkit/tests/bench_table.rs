@@ -1,0 +1,259 @@
+//! The README's table of figures says what the newest results say, to the digit.
+//!
+//! `benches/record` writes the results and, by running this test with `STEWARD_BENCH_TABLE=write`, the table: into
+//! `benches/results/TABLE.md`, and into the README between `<!-- bench:begin -->` and `<!-- bench:end -->`.
+
+mod common;
+
+use std::fs;
+
+use common::{root, text};
+
+const BEGIN: &str = "<!-- bench:begin -->\n";
+const END: &str = "<!-- bench:end -->";
+const TABLE: &str = "benches/results/TABLE.md";
+
+/// A row of the table: what, the most that is fine, and the figures with their names in the cell.
+struct Row {
+    what: &'static str,
+    reach: Option<f64>,
+    figures: &'static [(&'static str, &'static str)],
+}
+
+const fn row(what: &'static str, reach: Option<f64>, figures: &'static [(&'static str, &'static str)]) -> Row {
+    Row { what, reach, figures }
+}
+
+const ROWS: &[Row] = &[
+    row(
+        "take and give back through `&Context`, executable: ns over the allocator behind",
+        Some(3.5),
+        &[
+            ("System pair", "delta: pair/executable-system-pair-1t"),
+            ("churn", "delta: pair/executable-system-churn-1t"),
+            ("mimalloc pair", "delta: pair/executable-mimalloc-pair-1t"),
+            ("churn", "delta: pair/executable-mimalloc-churn-1t"),
+        ],
+    ),
+    row(
+        "the same in a library loaded at run time",
+        Some(9.0),
+        &[
+            ("System pair", "delta: pair/dlopened-system-pair-1t"),
+            ("churn", "delta: pair/dlopened-system-churn-1t"),
+            ("mimalloc pair", "delta: pair/dlopened-mimalloc-pair-1t"),
+            ("churn", "delta: pair/dlopened-mimalloc-churn-1t"),
+        ],
+    ),
+    row(
+        "two threads on one context: slow-down over the allocator's own",
+        Some(1.15),
+        &[
+            ("System pair", "ratio: pair/executable-system-pair-2t-over-1t ours/raw"),
+            ("churn", "ratio: pair/executable-system-churn-2t-over-1t ours/raw"),
+            ("mimalloc pair", "ratio: pair/executable-mimalloc-pair-2t-over-1t ours/raw"),
+            ("churn", "ratio: pair/executable-mimalloc-churn-2t-over-1t ours/raw"),
+        ],
+    ),
+    row(
+        "under a budget, ns over the allocator behind",
+        None,
+        &[
+            ("System pair, depth 1", "delta: pair/executable-system-pair-1t-budget1"),
+            ("depth 7", "delta: pair/executable-system-pair-1t-budget7"),
+            ("mimalloc pair, depth 1", "delta: pair/executable-mimalloc-pair-1t-budget1"),
+            ("depth 7", "delta: pair/executable-mimalloc-pair-1t-budget7"),
+        ],
+    ),
+    row(
+        "context against one shared atomic, System pair",
+        Some(1.0),
+        &[
+            ("1 thread", "ratio: pair/executable-system-pair-1t ours/shared-atomic"),
+            ("2 threads", "ratio: pair/executable-system-pair-2t ours/shared-atomic"),
+        ],
+    ),
+    row(
+        "arena, a million objects under 1000 contexts: build against bumpalo",
+        Some(1.1),
+        &[("64 B", "ratio: arena/64-build ours/bumpalo"), ("16-256 B", "ratio: arena/16-256-build ours/bumpalo")],
+    ),
+    row(
+        "arena: build against blink-alloc, bump-scope",
+        None,
+        &[
+            ("64 B", "ratio: arena/64-build ours/blink-alloc"),
+            ("bump-scope", "ratio: arena/64-build ours/bump-scope"),
+            ("16-256 B", "ratio: arena/16-256-build ours/blink-alloc"),
+            ("bump-scope", "ratio: arena/16-256-build ours/bump-scope"),
+        ],
+    ),
+    row("arena: drop, ns an object", Some(1.0), &[("64 B", "ns: arena/64-drop"), ("16-256 B", "ns: arena/16-256-drop")]),
+    row(
+        "tree of 1000 contexts and a million blocks against plain malloc: ns over it",
+        None,
+        &[
+            ("build", "delta: tree/system-blocks-build"),
+            ("free", "delta: tree/system-blocks-free"),
+            ("boxes build", "delta: tree/system-boxes-build"),
+            ("free", "delta: tree/system-boxes-free"),
+        ],
+    ),
+    row(
+        "the same tree against talloc",
+        Some(1.0),
+        &[("build", "ratio: tree/system-blocks-build ours/talloc"), ("free", "ratio: tree/system-blocks-free ours/talloc")],
+    ),
+    row(
+        "C callbacks (`BareBridge`): ns a pair over the allocator behind",
+        Some(4.0),
+        &[
+            ("System LIFO", "delta: bridge/system-lifo-64-bare"),
+            ("1024 live", "delta: bridge/system-live-1024-bare"),
+            ("mimalloc LIFO", "delta: bridge/mimalloc-lifo-64-bare"),
+            ("1024 live", "delta: bridge/mimalloc-live-1024-bare"),
+        ],
+    ),
+    row(
+        "C callbacks (`Bridge`): ns a pair over the context behind",
+        Some(4.0),
+        &[
+            ("System LIFO", "delta: bridge/system-lifo-64-over-context"),
+            ("1024 live", "delta: bridge/system-live-1024-over-context"),
+            ("mimalloc LIFO", "delta: bridge/mimalloc-lifo-64-over-context"),
+            ("1024 live", "delta: bridge/mimalloc-live-1024-over-context"),
+        ],
+    ),
+    row(
+        "C callbacks, alignment 32 to 256, against the allocator's own",
+        Some(1.0),
+        &[
+            ("System", "ratio: bridge/system-aligned-32-256-bare ours/raw"),
+            ("mimalloc", "ratio: bridge/mimalloc-aligned-32-256-bare ours/raw"),
+        ],
+    ),
+    row(
+        "recorded driver replayed through a context: ns a call over the allocator behind",
+        None,
+        &[
+            ("lavapipe on System", "delta: replay/lavapipe-system-context"),
+            ("mimalloc", "delta: replay/lavapipe-mimalloc-context"),
+            ("through the bridge", "delta: replay/lavapipe-system-bridge"),
+            ("mimalloc", "delta: replay/lavapipe-mimalloc-bridge"),
+        ],
+    ),
+    row(
+        "the same against dhat",
+        Some(1.0),
+        &[
+            ("lavapipe", "ratio: replay/lavapipe-system-context ours/dhat"),
+            ("nvidia", "ratio: replay/nvidia-system-context ours/dhat"),
+        ],
+    ),
+];
+
+/// The table that belongs to the text of a results file.
+fn table(results: &str) -> String {
+    let head = |key: &str| {
+        let line = results.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+        line.unwrap_or_else(|| panic!("the results have no line \"{key}: ..\""))
+    };
+    assert!(!results.contains("(quick: not to be quoted)"), "results of a quick run are not for tables");
+    let mut table = format!(
+        "Commit {}, {}, {}, {}; load {} before, {} after. At most as much as under \"reach\" is meant.\n\n",
+        head("commit"),
+        head("date"),
+        head("cpu"),
+        head("rustc"),
+        head("load before"),
+        head("load after"),
+    );
+    table.push_str("| what | reach | measured | |\n|---|---|---|---|\n");
+    for row in ROWS {
+        let figures: Vec<(&str, Option<&str>)> = row.figures.iter().map(|(name, key)| (*name, figure(results, key))).collect();
+        assert!(
+            figures.iter().any(|(_, value)| value.is_some()) || row.what.contains("talloc"),
+            "no figure for \"{}\"",
+            row.what
+        );
+        let value = |figure: &str| figure.parse::<f64>().unwrap_or_else(|_| panic!("{figure} is no number"));
+        let missed = |figure: &Option<&str>| row.reach.is_some_and(|reach| figure.is_some_and(|figure| value(figure) > reach));
+        let cells: Vec<String> = figures
+            .iter()
+            .map(|(name, figure)| match figure {
+                Some(text) if missed(figure) => format!("{name} **{text}**"),
+                Some(text) => format!("{name} {text}"),
+                None => format!("{name}: skipped"),
+            })
+            .collect();
+        let verdict = match row.reach {
+            None => "",
+            Some(_) if figures.iter().all(|(_, figure)| figure.is_none()) => "skipped",
+            Some(_) if figures.iter().any(|(_, figure)| missed(figure)) => "missed",
+            Some(_) => "reached",
+        };
+        let reach = row.reach.map_or(String::new(), |reach| reach.to_string());
+        table.push_str(&format!("| {} | {reach} | {} | {verdict} |\n", row.what, cells.join(", ")));
+    }
+    table
+}
+
+/// The figure on the line that begins with `key`.
+fn figure<'r>(results: &'r str, key: &str) -> Option<&'r str> {
+    results.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+}
+
+/// The text of the newest results, by the date in them.
+fn newest() -> String {
+    let folder = root().join("benches/results");
+    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("no results ({error}): run benches/record"));
+    let texts = entries.flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "txt")).map(|entry| {
+        let text = fs::read_to_string(entry.path()).expect("results are text");
+        let date = text.lines().find_map(|line| line.strip_prefix("date: ")).unwrap_or_else(|| panic!("{:?} has no date", entry));
+        (date.to_owned(), text)
+    });
+    texts.max().map(|(_, text)| text).expect("no results: run benches/record")
+}
+
+/// Where the table stands in the README.
+fn between(readme: &str) -> Option<(usize, usize)> {
+    let begin = readme.find(BEGIN)? + BEGIN.len();
+    let end = begin + readme.get(begin..)?.find(END)?;
+    Some((begin, end))
+}
+
+#[test]
+fn the_readme_says_what_the_newest_results_say() {
+    let table = table(&newest());
+    let readme = fs::read_to_string(root().join("README.md")).unwrap_or_default();
+    let place = between(&readme);
+    if std::env::var_os("STEWARD_BENCH_TABLE").is_some_and(|value| value == "write") {
+        fs::write(root().join(TABLE), &table).expect("writable");
+        if let Some((begin, end)) = place {
+            let readme = format!("{}{table}{}", &readme[..begin], &readme[end..]);
+            fs::write(root().join("README.md"), readme).expect("writable");
+        }
+    }
+    assert_eq!(text(TABLE), table, "{TABLE} is not made from the newest results: run benches/record --readme");
+    let readme = fs::read_to_string(root().join("README.md")).unwrap_or_default();
+    let (begin, end) = between(&readme).unwrap_or_else(|| {
+        panic!(
+            "the README has no bench table: put \"{}\" and \"{END}\" where it belongs, then run benches/record --readme",
+            BEGIN.trim()
+        )
+    });
+    assert_eq!(&readme[begin..end], table, "the README's bench table is not the newest one: run benches/record --readme");
+}
+
+#[test]
+fn a_figure_that_changes_changes_the_table() {
+    let results = newest();
+    let line =
+        results.lines().find(|line| line.starts_with("ratio: arena/64-build ours/bumpalo ")).expect("a figure of the table");
+    let changed = results.replace(line, "ratio: arena/64-build ours/bumpalo 9.99");
+    assert!(table(&changed).contains("64 B **9.99**"), "beyond its reach, so it stands out");
+    assert_ne!(table(&changed), table(&results));
+    let key = "ratio: arena/64-build ours/bumpalo";
+    assert_eq!(figure(&results, key), line.strip_prefix(key).map(str::trim));
+    assert_eq!(figure(&results, "ratio: arena/64-buil"), None, "a key is a whole one");
+}
