@@ -24,6 +24,7 @@ mod public_api;
 mod require;
 mod rng;
 mod sweep;
+mod traces;
 mod witness;
 
 pub use child::{Child, Finished};
@@ -31,4 +32,5 @@ pub use public_api::public_api;
 pub use require::skip;
 pub use rng::Rng;
 pub use sweep::{Counted, Sweep, Swept, Trial};
+pub use traces::{TraceTruth, host_trace};
 pub use witness::{Tally, Witness};

@@ -31,7 +31,7 @@ unsafe impl HostAllocator for Picky {
 
 #[test]
 fn v9_a_recorder_without_memory_loses_events_and_refuses_the_driver_nothing() {
-    let steps = if cfg!(miri) { 400 } else { 4_000 };
+    let steps = if cfg!(miri) { 60 } else { 4_000 };
     let calm = {
         let (malloc, memory) = (Malloc::default(), system());
         let recorder = Recorder::new(&memory).expect("memory");
