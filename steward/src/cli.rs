@@ -34,7 +34,7 @@ pub enum Command {
 /// How to run the workload.
 #[derive(Args, Clone, Debug)]
 pub struct Drive {
-    /// Driver id, driver name, manifest file, index or alias (lavapipe, swiftshader), in any case; `all` for each in turn.
+    /// Driver id, driver name, manifest file, index or alias (lavapipe, swiftshader), in any case; `all` for each in turn. The first one when absent.
     #[arg(long, value_name = "NAME")]
     pub driver: Option<String>,
     /// What all computed values depend on; drawn from the clock when absent.
@@ -58,7 +58,7 @@ pub struct ReplayArgs {
 /// Where the report goes besides the terminal.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Output {
-    /// Also write the report as JSON.
+    /// Also write the report as JSON; of several drivers an array.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

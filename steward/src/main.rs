@@ -1,6 +1,6 @@
 //! Shows where the host memory of a Vulkan driver goes. See `steward --help`.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -15,7 +15,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("steward: {error}");
+            // Where nobody listens the exit code says it.
+            let _ = writeln!(io::stderr(), "steward: {error}");
             ExitCode::from(2)
         }
     }

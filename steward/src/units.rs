@@ -2,7 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-/// `bytes` in the largest binary unit that leaves at least 1, with two digits behind the point: `999 B`, `1.50 KiB`, `2.00 GiB`.
+/// `bytes` in the largest binary unit that leaves at least 1, with three digits or more, cut and not rounded up: `999 B`,
+/// `1.50 KiB`, `16.4 MiB`, `1023 GiB`. At most 8 characters.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -10,12 +11,17 @@ pub fn bytes(bytes: u64) -> String {
         return format!("{bytes} B");
     }
     let mut unit = 0;
-    let mut whole = u128::from(bytes) * 100 / 1024;
-    while whole >= 100 * 1024 && unit + 1 < UNITS.len() {
-        whole /= 1024;
+    let mut hundredths = u128::from(bytes) * 100 / 1024;
+    while hundredths >= 100 * 1024 && unit + 1 < UNITS.len() {
+        hundredths /= 1024;
         unit += 1;
     }
-    format!("{}.{:02} {}", whole / 100, whole % 100, UNITS[unit])
+    let (whole, part) = (hundredths / 100, hundredths % 100);
+    match whole {
+        0..10 => format!("{whole}.{part:02} {}", UNITS[unit]),
+        10..100 => format!("{whole}.{} {}", part / 10, UNITS[unit]),
+        _ => format!("{whole} {}", UNITS[unit]),
+    }
 }
 
 #[cfg(test)]
@@ -27,9 +33,12 @@ mod tests {
             (1023, "1023 B"),
             (1024, "1.00 KiB"),
             (1536, "1.50 KiB"),
+            (10 * 1024 - 1, "9.99 KiB"),
+            (16_845, "16.4 KiB"),
+            (100 * 1024, "100 KiB"),
             (1 << 20, "1.00 MiB"),
-            ((1 << 20) - 1, "1023.99 KiB"),
-            (u64::MAX, "15.99 EiB"),
+            ((1 << 20) - 1, "1023 KiB"),
+            (u64::MAX, "15.9 EiB"),
         ];
         for (bytes, text) in cases {
             assert_eq!(super::bytes(bytes), text);

@@ -4,6 +4,7 @@
 //!  backing
 //!     |
 //!  steward ---+--- vulkan ---+--- VkInstance          bridge [tap]
+//!             |              +--- VkDebugUtilsMessengerEXT ..
 //!             |              +--- objects of the device
 //!             |                       +--- VkDevice   bridge [tap]
 //!             |                       +--- VkBuffer   bridge [tap] ..
@@ -15,10 +16,10 @@ mod owner;
 
 use std::cell::{Cell, RefCell};
 
-use alloc_core::{Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Scope, Snapshot};
+use alloc_core::{Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Scope, Snapshot, SnapshotNode, Usage};
 use vk_callbacks::{CallbackError, Recorder, Written};
 
-use crate::report::{ContextRow, Leftover, Phase, ScopeBytes};
+use crate::report::{ContextRow, Leftover, Phase, PhaseStart};
 use crate::workload::ObjectKind;
 use owner::Owner;
 
@@ -30,6 +31,7 @@ pub struct Accounts<'b> {
     owners: [Option<Owner>; ObjectKind::COUNT],
     recorder: Option<Recorder<'b>>,
     phases: RefCell<Vec<Phase>>,
+    running: RefCell<Option<PhaseStart>>,
     commands: Cell<u64>,
     fullest: RefCell<Option<Fullest>>,
     records: Context,
@@ -70,10 +72,6 @@ pub struct Accounted {
     pub leftovers: Vec<Leftover>,
     /// What drivers did that the bridges noted: refused arguments, stray pointers, panics.
     pub notes: Vec<String>,
-    /// Bytes of the peak over all of Vulkan.
-    pub peak_bytes: u64,
-    /// How far the peak may be off.
-    pub peak_slack: u64,
 }
 
 impl<'b> Accounts<'b> {
@@ -88,22 +86,44 @@ impl<'b> Accounts<'b> {
         backing: &A,
         log: Option<&'b (dyn HostAllocator + Sync)>,
     ) -> Result<Self, AccountError> {
+        // An exact budget without a practical limit: its high-water mark is the exact peak of everything below.
+        // SAFETY: forwarded.
+        unsafe { Self::with_budget(backing, log, Budget::exact(u64::MAX - 1)) }
+    }
+
+    /// As [`Accounts::new`], with a limit on everything the driver takes and on the accounts' own state beside it. Peaks are
+    /// exact where the budget is.
+    ///
+    /// # Errors
+    /// As [`Accounts::new`], and a budget that the accounts' own state does not fit in.
+    ///
+    /// # Safety
+    /// As [`Accounts::new`].
+    pub unsafe fn with_budget<A: HostAllocator + Sync>(
+        backing: &A,
+        log: Option<&'b (dyn HostAllocator + Sync)>,
+        budget: Budget,
+    ) -> Result<Self, AccountError> {
         // SAFETY: forwarded from this function's contract.
         let root = unsafe { Context::root(backing, ContextOptions::new("steward").scope(Scope::Instance)) }?;
-        // An exact budget without a practical limit: its high-water mark is the exact peak of everything below.
-        let vulkan = root.child_with(ContextOptions::new("vulkan").budget(Budget::exact(u64::MAX - 1)))?;
-        let device = vulkan.child_with(ContextOptions::new("objects of the device").scope(Scope::Device))?;
+        let vulkan = root.child_with(ContextOptions::new("vulkan").budget(budget))?;
         let records = root.child("records of the run")?;
         let recorder = log.map(Recorder::new).transpose()?;
         let mut owners = [const { None }; ObjectKind::COUNT];
-        for kind in ObjectKind::ALL.into_iter().filter(|kind| kind.takes_callbacks()) {
-            let above = if kind.parent() == Some(ObjectKind::Device) || kind == ObjectKind::Device { &device } else { &vulkan };
-            owners[kind.index()] = Some(Owner::new(kind, above, recorder.as_ref())?);
+        let (of_device, of_instance): (Vec<_>, Vec<_>) = ObjectKind::ALL.into_iter().partition(|kind| is_of_device(*kind));
+        for kind in of_instance.into_iter().filter(|kind| kind.takes_callbacks()) {
+            owners[kind.index()] = Some(Owner::new(kind, &vulkan, recorder.as_ref())?);
+        }
+        let device = vulkan
+            .child_with(ContextOptions::new("objects of the device").scope(Scope::Device).budget(Budget::exact(u64::MAX - 1)))?;
+        for kind in of_device.into_iter().filter(|kind| kind.takes_callbacks()) {
+            owners[kind.index()] = Some(Owner::new(kind, &device, recorder.as_ref())?);
         }
         let accounts = Self {
             owners,
             recorder,
             phases: RefCell::default(),
+            running: RefCell::default(),
             commands: Cell::new(0),
             fullest: RefCell::default(),
             records,
@@ -119,6 +139,24 @@ impl<'b> Accounts<'b> {
     #[must_use]
     pub fn vulkan(&self) -> &Context {
         &self.vulkan
+    }
+
+    /// The whole tree, with what the accounts need for themselves: its sums are what the backing gave.
+    #[must_use]
+    pub fn root(&self) -> &Context {
+        &self.root
+    }
+
+    /// What the driver was given for objects of `kind`: the requests, with what the bridge puts in front of each block.
+    #[must_use]
+    pub fn usage(&self, kind: ObjectKind) -> Usage {
+        self.owners.get(kind.index()).and_then(Option::as_ref).map(Owner::usage).unwrap_or_default()
+    }
+
+    /// The sum of [`Accounts::usage`] over all kinds.
+    #[must_use]
+    pub fn total(&self) -> Usage {
+        self.owners.iter().flatten().fold(Usage::default(), |sum, owner| sum.plus(&owner.usage()))
     }
 
     /// Writes what was recorded as a trace of format 2.
@@ -137,13 +175,8 @@ impl<'b> Accounts<'b> {
         self.end_phase();
         let last = Snapshot::take(&self.vulkan, self.records.handle())?;
         let fullest = self.fullest.take();
-        let mut done = Accounted {
-            phases: self.phases.take(),
-            contexts: self.rows(&last, fullest.as_ref().map(|fullest| &fullest.snapshot)),
-            ..Accounted::default()
-        };
-        done.peak_bytes = done.phases.iter().map(|phase| phase.peak_bytes).max().unwrap_or(0);
-        done.peak_slack = done.phases.iter().map(|phase| phase.peak_slack).max().unwrap_or(0);
+        let contexts = self.rows(&last, fullest.as_ref().map(|fullest| &fullest.snapshot));
+        let mut done = Accounted { contexts, phases: self.phases.take(), ..Accounted::default() };
         done.fullest_phase = fullest.map(|fullest| fullest.phase).unwrap_or_default();
         for owner in self.owners.into_iter().flatten() {
             done.notes.extend(owner.note());
@@ -157,8 +190,14 @@ impl<'b> Accounts<'b> {
 
     /// The bytes of the accounts' own records in the tree: what Vulkan did not ask for.
     fn own_bytes(&self) -> u64 {
-        let bridges: u64 = self.owners.iter().flatten().map(|owner| owner.own.total().live_bytes).sum();
-        bridges + self.vulkan.usage().total().live_bytes + self.device.usage().total().live_bytes
+        let bridges = self.owners.iter().flatten().filter(|owner| !is_of_device(owner.kind()));
+        let bridges: u64 = bridges.map(|owner| owner.own.total().live_bytes).sum();
+        bridges + self.vulkan.usage().total().live_bytes + self.own_bytes_of_device()
+    }
+
+    fn own_bytes_of_device(&self) -> u64 {
+        let bridges = self.owners.iter().flatten().filter(|owner| is_of_device(owner.kind()));
+        bridges.map(|owner| owner.own.total().live_bytes).sum::<u64>() + self.device.usage().total().live_bytes
     }
 
     fn begin_phase(&self, name: &'static str) {
@@ -166,47 +205,53 @@ impl<'b> Accounts<'b> {
         if let Some(recorder) = &self.recorder {
             recorder.phase(name);
         }
-        let before = self.vulkan.subtree_usage().total();
-        self.phases.borrow_mut().push(Phase::begin(name, self.commands.get(), before.total_blocks, before.total_bytes));
+        let start = PhaseStart { name: name.to_owned(), commands: self.commands.get(), usage: self.total() };
+        self.running.replace(Some(start));
     }
 
     fn end_phase(&self) {
-        let mut phases = self.phases.borrow_mut();
-        let Some(phase) = phases.last_mut() else { return };
-        let usage = self.vulkan.subtree_usage();
+        let Some(start) = self.running.take() else { return };
         let peak = self.vulkan.restart_high_water();
-        let own = self.own_bytes();
+        let usage = self.total();
         let total = usage.total();
-        phase.commands = self.commands.get() - phase.commands;
-        phase.allocations = total.total_blocks - phase.allocations;
-        phase.bytes = total.total_bytes - phase.bytes;
-        phase.live_bytes = total.live_bytes.saturating_sub(own);
-        phase.peak_bytes = peak.map_or(total.peak_bytes, |peak| peak.high).saturating_sub(own);
-        phase.peak_slack = if peak.is_some() { 0 } else { total.peak_slack };
-        let mut bridged = ScopeBytes::default();
-        for owner in self.owners.iter().flatten() {
-            bridged.add(&owner.usage());
-        }
-        phase.live_by_scope = bridged;
+        let peak = match peak {
+            Some(peak) => (peak.high.saturating_sub(self.own_bytes()), 0),
+            None => (total.peak_bytes, total.peak_slack),
+        };
+        let phase = start.end(self.commands.get(), &usage, peak);
         let mut fullest = self.fullest.borrow_mut();
         if fullest.as_ref().is_none_or(|fullest| total.live_bytes > fullest.live_bytes)
             && let Ok(snapshot) = Snapshot::take(&self.vulkan, self.records.handle())
         {
             *fullest = Some(Fullest { live_bytes: total.live_bytes, phase: phase.name.clone(), snapshot });
         }
+        self.phases.borrow_mut().push(phase);
     }
 
     fn rows(&self, last: &Snapshot<Handle>, fullest: Option<&Snapshot<Handle>>) -> Vec<ContextRow> {
-        let own = |id| self.owners.iter().flatten().find(|owner| owner.id() == id);
-        last.nodes()
-            .iter()
-            .map(|node| {
+        let row = |node: &SnapshotNode| {
+            let high = node.budget.map(|budget| budget.high);
+            if let Some(owner) = self.owners.iter().flatten().find(|owner| owner.id() == node.id) {
                 let then = fullest.and_then(|f| f.nodes().iter().find(|then| then.id == node.id));
-                match own(node.id) {
-                    Some(owner) => ContextRow::new(node.name, node.depth, &owner.without_own(&node.usage), then.map(|t| owner.without_own(&t.usage))),
-                    None => ContextRow::group(node.name, node.depth),
-                }
-            })
-            .collect()
+                let then = then.map(|then| owner.without_own(&then.usage));
+                let peak = high.map(|high| high.saturating_sub(owner.own.total().live_bytes));
+                return ContextRow::new(node.name, node.depth, &owner.without_own(&node.usage), then).with_peak(peak);
+            }
+            let peak = if node.id == self.device.id() {
+                high.map(|high| high.saturating_sub(self.own_bytes_of_device()))
+            } else {
+                // The high-water mark begins anew with each phase.
+                self.phases.borrow().iter().map(|phase| phase.peak_bytes).max()
+            };
+            ContextRow::group(node.name, node.depth).with_peak(peak)
+        };
+        let mut rows: Vec<_> = last.nodes().iter().map(row).collect();
+        ContextRow::sum_groups(&mut rows);
+        rows
     }
+}
+
+/// The device itself, and everything that is made from it.
+fn is_of_device(kind: ObjectKind) -> bool {
+    std::iter::successors(Some(kind), |kind| kind.parent()).any(|kind| kind == ObjectKind::Device)
 }

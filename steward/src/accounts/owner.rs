@@ -1,10 +1,10 @@
 //! One kind of object: its context, its bridge, and the callbacks that the driver is given.
 
-use alloc_core::{Context, ContextId, ContextOptions, Scope, Usage};
+use alloc_core::{Budget, Context, ContextId, ContextOptions, Scope, Usage};
 use vk_callbacks::{Bridge, OwnerId, RawCallbacks, Recorder};
 
 use super::AccountError;
-use crate::report::{Leftover, ScopeBytes};
+use crate::report::{ByScope, Leftover};
 use crate::workload::ObjectKind;
 
 /// See the file's head.
@@ -20,7 +20,9 @@ pub(super) struct Owner {
 
 impl Owner {
     pub(super) fn new(kind: ObjectKind, above: &Context, recorder: Option<&Recorder<'_>>) -> Result<Self, AccountError> {
-        let context = above.child_with(ContextOptions::new(kind.name()).scope(default_scope(kind)))?;
+        // No practical limit: the budget's high-water mark is the exact peak of all scopes together.
+        let options = ContextOptions::new(kind.name()).scope(default_scope(kind)).budget(Budget::exact(u64::MAX - 1));
+        let context = above.child_with(options)?;
         let (id, handle) = (context.id(), context.handle());
         let bridge = Bridge::new(context).map_err(|refused| refused.error)?;
         let own = handle.usage();
@@ -41,6 +43,10 @@ impl Owner {
         self.id
     }
 
+    pub(super) fn kind(&self) -> ObjectKind {
+        self.kind
+    }
+
     pub(super) fn owner_id(&self) -> OwnerId {
         self.bridge.owner()
     }
@@ -50,10 +56,9 @@ impl Owner {
         usage.without(&self.own)
     }
 
-    /// What the driver holds now.
-    pub(super) fn usage(&self) -> ScopeBytes {
-        let live = self.bridge.live();
-        ScopeBytes::of(|scope| live.scope(scope).bytes)
+    /// What the driver was given, until now.
+    pub(super) fn usage(&self) -> Usage {
+        self.without_own(&self.bridge.context().usage())
     }
 
     /// What the bridge noted, if anything.
@@ -71,7 +76,7 @@ impl Owner {
             context: name.to_owned(),
             blocks: total.blocks,
             bytes: total.bytes,
-            by_scope: ScopeBytes::of(|scope| busy.live.scope(scope).bytes),
+            by_scope: ByScope::of(|scope| busy.live.scope(scope).bytes),
         })
     }
 }

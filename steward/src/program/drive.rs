@@ -1,18 +1,18 @@
 //! One run on one driver.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use alloc_core::HostAllocator;
 
-use super::{ProgramError, SYSTEM, unwritable};
+use super::files::{unwritable, write_whole};
+use super::{ProgramError, SYSTEM};
 use crate::accounts::{AccountError, Accounts};
 use crate::cli::Drive;
 use crate::drivers::Selected;
-use crate::report::{Report, Source};
-use crate::workload::{self, ObjectKind, Options, WorkloadError};
+use crate::report::Report;
+use crate::workload::{self, Options, WorkloadError};
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -45,28 +45,7 @@ pub(super) fn drive(selected: &Selected, options: &Drive) -> Result<Report, Prog
     }
     let done = accounts.finish().map_err(DriveError::from)?;
     let ran = ran.map_err(|error| DriveError::Workload { driver: title(selected), error })?;
-    let objects = ObjectKind::ALL.into_iter().filter(|kind| ran.made(*kind) > 0);
-    Ok(Report {
-        format: Report::FORMAT,
-        source: Source::Driver {
-            objects: objects.map(|kind| (kind.name(), ran.made(kind))).collect(),
-            name: ran.driver_name,
-            version: ran.driver_version,
-            device: ran.device_name,
-            seed,
-            rounds: ran.rounds,
-            commands: ran.commands,
-            comparisons: ran.comparisons,
-        },
-        phases: done.phases,
-        contexts: done.contexts,
-        fullest_phase: done.fullest_phase,
-        peak_bytes: done.peak_bytes,
-        peak_slack: done.peak_slack,
-        leftovers: done.leftovers,
-        findings: done.notes,
-        limits: Vec::new(),
-    })
+    Ok(Report::of_run(ran, seed, done))
 }
 
 fn title(selected: &Selected) -> String {
@@ -76,16 +55,12 @@ fn title(selected: &Selected) -> String {
 fn write_trace(accounts: &Accounts<'_>, driver: &str, file: &Path) -> Result<(), ProgramError> {
     let mut text = String::new();
     accounts.write_trace(driver, &mut text).map_err(|error| DriveError::from(AccountError::from(error)))?;
-    let written = File::create(file).and_then(|mut to| {
-        if file.extension().is_some_and(|ending| ending == "gz") {
-            let mut packed = flate2::write::GzEncoder::new(to, flate2::Compression::best());
-            packed.write_all(text.as_bytes())?;
-            packed.finish().map(drop)
-        } else {
-            to.write_all(text.as_bytes())
-        }
-    });
-    written.map_err(|reason: io::Error| unwritable(file, reason))
+    let mut bytes = text.into_bytes();
+    if file.extension().is_some_and(|ending| ending == "gz") {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        bytes = packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|reason| unwritable(file, reason))?;
+    }
+    write_whole(file, &bytes)
 }
 
 fn seed_of_the_clock() -> u32 {

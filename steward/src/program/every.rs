@@ -2,16 +2,20 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, Write};
-use std::process::Command;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output as Finished};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{ProgramError, unwritable};
+use super::ProgramError;
+use super::files::write_json;
 use crate::cli::{Drive, Output};
-use crate::drivers::{self, DriverError};
+use crate::drivers::{self, DriverError, DriverInfo};
+use crate::report::Report;
 
-/// Runs every driver there is, prints the reports one after the other, and writes an array of them where JSON is wanted.
+/// Runs every driver there is, prints the reports one after the other, and writes an array of them where JSON is wanted: a
+/// driver that could not be run has an object with `error` there.
 ///
 /// # Safety
 /// As for [`drivers::list`].
@@ -21,45 +25,65 @@ pub(super) unsafe fn drive(options: &Drive, output: &Output, out: &mut dyn Write
     if listing.drivers.is_empty() {
         return Err(DriverError::NoDriver { refused: listing.refused }.into());
     }
-    let program = env::current_exe()?;
+    let folder = tempfile::tempdir()?;
     let mut reports = Vec::new();
+    let mut text = Vec::new();
     let mut failed = 0;
     for driver in &listing.drivers {
-        let json = output.json.as_ref().map(|file| file.with_extension(format!("{}.tmp", driver.index)));
-        let mut child = Command::new(&program);
-        child.args(["drive", "--driver", &driver.index.to_string(), "--rounds", &options.rounds.to_string()]);
-        if let Some(seed) = options.seed {
-            child.args(["--seed", &seed.to_string()]);
-        }
-        if let Some(json) = &json {
-            child.arg("--json").arg(json);
-        }
-        let done = child.output()?;
-        out.write_all(&done.stdout)?;
-        if !done.status.success() {
+        let file = folder.path().join(format!("{}.json", driver.index));
+        let done = run(driver, options, &file)?;
+        text.extend_from_slice(&done.stdout);
+        if done.status.success() {
+            // It wrote the report and said so.
+            reports.extend(fs::read(&file).ok().and_then(|report| serde_json::from_slice::<Value>(&report).ok()));
+        } else {
             failed += 1;
-            writeln!(out, "driver: {} could not be run: {}", driver.title(), String::from_utf8_lossy(&done.stderr).trim())?;
+            let why = why(&done);
+            writeln!(text, "driver: {} could not be run: {why}", driver.title())?;
+            reports.push(json!({ "format": Report::FORMAT, "driver": driver.title(), "error": why }));
         }
-        writeln!(out)?;
-        if let Some(json) = json {
-            if let Ok(text) = fs::read_to_string(&json) {
-                reports.extend(serde_json::from_str::<Value>(&text).ok());
-            }
-            // It may never have been written.
-            let _ = fs::remove_file(&json);
-        }
+        writeln!(text)?;
     }
     for refusal in &listing.refused {
-        let name = refusal.manifest.as_deref().map_or_else(|| "the loader's own choice".into(), |path| path.display().to_string());
-        writeln!(out, "driver: {name} shows no device: {}", refusal.reason)?;
+        let name =
+            refusal.manifest.as_deref().map_or_else(|| "the loader's own choice".into(), |path| path.display().to_string());
+        writeln!(text, "driver: {name} shows no device: {}", refusal.reason)?;
     }
-    out.flush()?;
-    if let Some(file) = &output.json {
-        let text = serde_json::to_string_pretty(&reports).map_err(io::Error::from);
-        text.and_then(|text| fs::write(file, text + "\n")).map_err(|reason| unwritable(file, reason))?;
-    }
+    let printed = out.write_all(&text).and_then(|()| out.flush());
+    output.json.as_deref().map_or(Ok(()), |file| write_json(file, &reports))?;
     match failed {
-        0 => Ok(()),
+        0 => Ok(printed?),
         failed => Err(ProgramError::SomeFailed { failed, drivers: listing.drivers.len() }),
     }
+}
+
+fn run(driver: &DriverInfo, options: &Drive, json: &Path) -> Result<Finished, ProgramError> {
+    let mut child = Command::new(env::current_exe()?);
+    child.args(["drive", "--driver", &driver.index.to_string(), "--rounds", &options.rounds.to_string()]);
+    if let Some(seed) = options.seed {
+        child.args(["--seed", &seed.to_string()]);
+    }
+    Ok(child.arg("--json").arg(json).output()?)
+}
+
+/// The child's own sentence; how it ended where it had none, as when a signal killed it.
+fn why(done: &Finished) -> String {
+    let said = String::from_utf8_lossy(&done.stderr);
+    let said = said.trim().trim_start_matches("steward: ");
+    if said.is_empty() { format!("its process ended with {}", done.status) } else { said.to_owned() }
+}
+
+/// The listing for programs.
+pub(super) fn as_data(drivers: &[DriverInfo]) -> Vec<Value> {
+    let one = |driver: &DriverInfo| {
+        json!({
+            "index": driver.index,
+            "driver": driver.driver_name,
+            "id": driver.driver_id,
+            "file": driver.stem,
+            "version": driver.driver_info,
+            "device": driver.device_name,
+        })
+    };
+    drivers.iter().map(one).collect()
 }

@@ -2,11 +2,10 @@
 
 mod drive;
 mod every;
+mod files;
 
 use std::alloc::System;
-use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 
 use alloc_core::FromGlobalAlloc;
 
@@ -43,6 +42,9 @@ pub enum ProgramError {
     /// The terminal, or what the output was piped into, is gone.
     #[error("the output ended: {0}")]
     Output(#[from] io::Error),
+    /// One file for the traces of several drivers.
+    #[error("--record writes one trace: name one driver with --driver, `steward drivers` lists them")]
+    RecordAll,
     /// Some drivers of `--driver all` could not be run.
     #[error("{failed} of {drivers} drivers could not be run: each said why above")]
     SomeFailed {
@@ -72,7 +74,10 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), ProgramError> {
     match &cli.command {
         // SAFETY: forwarded.
         None => unsafe { main_job(&cli.output, out) },
-        Some(Command::Drive(options)) if options.driver.as_deref() == Some("all") => {
+        Some(Command::Drive(options)) if options.driver.as_deref().is_some_and(is_all) => {
+            if options.record.is_some() {
+                return Err(ProgramError::RecordAll);
+            }
             // SAFETY: forwarded.
             unsafe { every::drive(options, &cli.output, out) }
         }
@@ -91,8 +96,12 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), ProgramError> {
             if listing.drivers.is_empty() {
                 return Err(DriverError::NoDriver { refused: listing.refused }.into());
             }
-            writeln!(out, "{}", DriverTable(&listing.drivers))?;
-            Ok(())
+            let printed = writeln!(out, "{}", DriverTable(&listing.drivers)).and_then(|()| out.flush());
+            let written = match &cli.output.json {
+                Some(file) => files::write_json(file, &every::as_data(&listing.drivers)),
+                None => Ok(()),
+            };
+            written.and(printed.map_err(ProgramError::from))
         }
     }
 }
@@ -114,16 +123,13 @@ unsafe fn main_job(output: &Output, out: &mut dyn Write) -> Result<(), ProgramEr
     finish(&report, output, out)
 }
 
+/// Prints the report, also where its file cannot be written; and writes the file, also where nobody reads on.
 fn finish(report: &Report, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
-    if let Some(file) = &output.json {
-        let text = serde_json::to_string_pretty(report).map_err(io::Error::from);
-        text.and_then(|text| fs::write(file, text + "\n")).map_err(|reason| unwritable(file, reason))?;
-    }
-    write!(out, "{report}")?;
-    out.flush()?;
-    Ok(())
+    let printed = write!(out, "{report}").and_then(|()| out.flush());
+    let written = output.json.as_deref().map_or(Ok(()), |file| files::write_json(file, report));
+    written.and(printed.map_err(ProgramError::from))
 }
 
-fn unwritable(file: &Path, reason: io::Error) -> ProgramError {
-    ProgramError::Unwritable { file: file.display().to_string(), reason }
+fn is_all(name: &str) -> bool {
+    name.trim().eq_ignore_ascii_case("all")
 }

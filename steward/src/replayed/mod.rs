@@ -6,11 +6,14 @@ use std::io::Read as _;
 use std::path::Path;
 
 use alloc_core::{Context, ContextOptions, HostAllocator, HostError, Scope};
-use vk_callbacks::{CallbackError, Replay, TraceReader};
+use vk_callbacks::{CallbackError, Replay, TraceEvent, TraceReader};
 
 use crate::bundled::{self, BundledTrace};
 use crate::report::{Report, Source};
 use owners::OwnerContexts;
+
+/// What requests before the first phase of a trace are counted in.
+const UNNAMED_PHASE: &str = "(no phase)";
 
 /// Why a trace could not be replayed. Each says in one sentence what to do.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +25,18 @@ pub enum ReplayError {
         /// What was asked for.
         file: String,
         /// What the operating system said.
+        reason: std::io::Error,
+    },
+    /// Compressed data that breaks off or was changed.
+    #[error(
+        "{file}, line {line}: the compressed data cannot be read on ({reason}): the file was cut off or damaged, copy it again"
+    )]
+    Compressed {
+        /// What was asked for.
+        file: String,
+        /// The line that was not whole.
+        line: u64,
+        /// What was wrong.
         reason: std::io::Error,
     },
     /// A line is not what the format says.
@@ -50,23 +65,24 @@ impl TraceFile {
     /// Reads a file, gzip-compressed or not; where there is none, a bundled trace of that name.
     ///
     /// # Errors
-    /// [`ReplayError::Unreadable`].
+    /// [`ReplayError::Unreadable`], [`ReplayError::Compressed`].
     pub fn open(name: &str) -> Result<Self, ReplayError> {
-        let unreadable = |reason| ReplayError::Unreadable { file: name.to_owned(), reason };
         match std::fs::read(Path::new(name)) {
-            Ok(bytes) => Ok(Self { name: name.to_owned(), bytes: decompress(bytes).map_err(unreadable)? }),
-            Err(reason) => bundled::find(name).map(Self::bundled).unwrap_or_else(|| Err(unreadable(reason))),
+            Ok(bytes) => Ok(Self { name: name.to_owned(), bytes: decompress(name, bytes)? }),
+            Err(reason) => match bundled::find(name) {
+                Some(trace) => Self::bundled(trace),
+                None => Err(ReplayError::Unreadable { file: name.to_owned(), reason }),
+            },
         }
     }
 
     /// A trace of the program's own.
     ///
     /// # Errors
-    /// [`ReplayError::Unreadable`], if the program was built from a damaged file.
+    /// [`ReplayError::Compressed`], if the program was built from a damaged file.
     pub fn bundled(trace: &BundledTrace) -> Result<Self, ReplayError> {
         let name = format!("{} (bundled)", trace.name);
-        let bytes = decompress(trace.compressed.to_vec())
-            .map_err(|reason| ReplayError::Unreadable { file: name.clone(), reason })?;
+        let bytes = decompress(&name, trace.compressed.to_vec())?;
         Ok(Self { name, bytes })
     }
 }
@@ -86,35 +102,49 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
     let replayed = root.child("trace")?;
     let mut owners = OwnerContexts::new(replayed, &records)?;
     let mut replay = Replay::new(&records);
-    let totals = replay.run(reader, &mut owners).map_err(malformed)?;
+    let mut phased = false;
+    for item in reader {
+        let (line, event) = item.map_err(|error| malformed(error.into()))?;
+        // What comes before the first phase is told as well.
+        if !phased && !matches!(event, TraceEvent::Owner { .. }) {
+            phased = true;
+            if !matches!(event, TraceEvent::Phase { .. }) {
+                replay.step(line, TraceEvent::Phase { name: UNNAMED_PHASE }, &mut owners)?;
+            }
+        }
+        replay.step(line, event, &mut owners)?;
+    }
+    let totals = replay.finish(&mut owners)?;
     drop(replay);
 
-    let (contexts, fullest_phase) = owners.rows(&records)?;
-    Ok(Report {
-        format: Report::FORMAT,
-        source: Source::Trace { file: trace.name.clone(), driver, no_driver, lines: count_lines(&trace.bytes) },
-        phases: owners.phases(),
-        contexts,
-        fullest_phase,
-        peak_bytes: totals.all().peak_bytes,
-        peak_slack: 0,
-        leftovers: owners.leftovers(),
-        findings: owners.findings(),
-        limits: format.limits().iter().map(|limit| format!("{format}: {limit}")).collect(),
-    })
+    let source = Source::Trace { file: trace.name.clone(), driver, no_driver, lines: count_lines(&trace.bytes) };
+    let mut report = Report::of_trace(source, owners.phases(), totals.all().peak_bytes);
+    (report.contexts, report.fullest_phase) = owners.rows(&records, report.peak_bytes)?;
+    report.leftovers = owners.leftovers();
+    report.findings = owners.findings();
+    report.limits = format.limits().iter().map(|limit| format!("{format}: {limit}")).collect();
+    Ok(report)
 }
 
-fn decompress(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
+/// As it is, or decompressed as far as that goes.
+fn decompress(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>, ReplayError> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes);
     }
     let mut text = Vec::new();
-    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut text)?;
-    Ok(text)
+    match flate2::read::MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut text) {
+        Ok(_) => Ok(text),
+        Err(reason) => Err(ReplayError::Compressed { file: file.to_owned(), line: line_feeds(&text) + 1, reason }),
+    }
 }
 
-fn count_lines(bytes: &[u8]) -> u64 {
+fn line_feeds(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Lines, the last one also without a line feed.
+fn count_lines(bytes: &[u8]) -> u64 {
+    line_feeds(bytes) + u64::from(bytes.last().is_some_and(|last| *last != b'\n'))
 }
 
 fn bundled_names() -> String {

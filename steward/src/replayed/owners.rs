@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use alloc_core::{Context, ContextOptions, Handle, HostError, Scope, Snapshot};
+use alloc_core::{Budget, Context, ContextOptions, Handle, HostError, Scope, Snapshot, SnapshotNode, Usage};
 use vk_callbacks::{Finding, ReplayTarget, Totals};
 
-use crate::report::{ContextRow, Leftover, Phase, ScopeBytes};
+use crate::report::{ByScope, ContextRow, Leftover, Phase, PhaseStart};
 
 /// How many findings are listed in full; the rest is counted.
 const LISTED: usize = 100;
+/// No practical limit: the high-water mark is the exact peak of all scopes together.
+const EXACT: Budget = Budget::exact(u64::MAX - 1);
 
 /// Contexts by owner, and everything the replay tells.
 pub(super) struct OwnerContexts<'r> {
@@ -17,6 +19,7 @@ pub(super) struct OwnerContexts<'r> {
     top: Context,
     records: &'r Context,
     phases: Vec<Phase>,
+    running: Option<PhaseStart>,
     fullest: Option<(u64, String, Snapshot<&'r Context>)>,
     findings: Vec<String>,
     unlisted: u64,
@@ -26,11 +29,12 @@ pub(super) struct OwnerContexts<'r> {
 impl<'r> OwnerContexts<'r> {
     pub(super) fn new(top: Context, records: &'r Context) -> Result<Self, HostError> {
         Ok(Self {
-            unnamed: top.child("requests without an owner")?,
+            unnamed: top.child_with(ContextOptions::new("requests without an owner").budget(EXACT))?,
             contexts: BTreeMap::new(),
             top,
             records,
             phases: Vec::new(),
+            running: None,
             fullest: None,
             findings: Vec::new(),
             unlisted: 0,
@@ -38,16 +42,21 @@ impl<'r> OwnerContexts<'r> {
         })
     }
 
-    /// The contexts as rows, and the phase in which they held most.
-    pub(super) fn rows(&self, records: &Context) -> Result<(Vec<ContextRow>, String), HostError> {
+    /// The contexts as rows, and the phase in which they held most. `peak_bytes` is that of all together.
+    pub(super) fn rows(&self, records: &Context, peak_bytes: u64) -> Result<(Vec<ContextRow>, String), HostError> {
         let last = Snapshot::take(&self.top, records)?;
         let fullest = self.fullest.as_ref();
-        let rows = last.nodes().iter().map(|node| {
-            let then = fullest.and_then(|(_, _, f)| f.nodes().iter().find(|then| then.id == node.id)).map(|then| then.usage);
+        let row = |node: &SnapshotNode| {
             let name = last.label(node).unwrap_or(node.name);
-            if node.depth == 0 { ContextRow::group(name, 0) } else { ContextRow::new(name, node.depth, &node.usage, then) }
-        });
-        Ok((rows.collect(), fullest.map(|(_, phase, _)| phase.clone()).unwrap_or_default()))
+            if node.depth == 0 {
+                return ContextRow::group(name, 0).with_peak(Some(peak_bytes));
+            }
+            let then = fullest.and_then(|(_, _, f)| f.nodes().iter().find(|then| then.id == node.id)).map(|then| then.usage);
+            ContextRow::new(name, node.depth, &node.usage, then).with_peak(node.budget.map(|budget| budget.high))
+        };
+        let mut rows: Vec<_> = last.nodes().iter().map(row).collect();
+        ContextRow::sum_groups(&mut rows);
+        Ok((rows, fullest.map(|(_, phase, _)| phase.clone()).unwrap_or_default()))
     }
 
     pub(super) fn phases(&self) -> Vec<Phase> {
@@ -66,6 +75,11 @@ impl<'r> OwnerContexts<'r> {
         all
     }
 
+    /// What all owners were given.
+    fn usage(&self) -> Usage {
+        self.contexts.values().fold(self.unnamed.usage(), |sum, context| sum.plus(&context.usage()))
+    }
+
     fn context(&self, owner: u64) -> &Context {
         self.contexts.get(&owner).unwrap_or(&self.unnamed)
     }
@@ -79,8 +93,13 @@ impl ReplayTarget for OwnerContexts<'_> {
     }
 
     fn owner(&mut self, owner: u64, _: u64, kind: &str) {
+        if let Some(first) = self.contexts.get(&owner) {
+            let first = first.label().unwrap_or_default();
+            self.findings.push(format!("owner {owner} was declared again, as {kind}: it stays with the account of {first}"));
+            return;
+        }
         // Owners lie side by side: a context's own record would otherwise be counted with its parent's requests.
-        match self.top.child_with(ContextOptions::new("owner").label(kind)) {
+        match self.top.child_with(ContextOptions::new("owner").label(kind).budget(EXACT)) {
             Ok(context) => {
                 self.contexts.insert(owner, context);
             }
@@ -89,18 +108,12 @@ impl ReplayTarget for OwnerContexts<'_> {
     }
 
     fn phase_begin(&mut self, phase: &str, totals: &Totals) {
-        let (blocks, bytes) = (totals.allocations, totals.allocate_bytes + totals.reallocate_bytes);
-        self.phases.push(Phase::begin(phase, totals.commands, blocks, bytes));
+        self.running = Some(PhaseStart { name: phase.to_owned(), commands: totals.commands, usage: self.usage() });
     }
 
     fn phase_end(&mut self, name: &str, totals: &Totals) {
-        let Some(phase) = self.phases.last_mut() else { return };
-        phase.commands = totals.commands - phase.commands;
-        phase.allocations = totals.allocations - phase.allocations;
-        phase.bytes = totals.allocate_bytes + totals.reallocate_bytes - phase.bytes;
-        phase.live_bytes = totals.all().live_bytes;
-        phase.live_by_scope = ScopeBytes::of(|scope| totals.scope(scope).live_bytes);
-        phase.peak_bytes = totals.phase_peak_bytes;
+        let Some(start) = self.running.take() else { return };
+        self.phases.push(start.end(totals.commands, &self.usage(), (totals.phase_peak_bytes, 0)));
         let live = totals.all().live_bytes;
         if self.fullest.as_ref().is_none_or(|(most, ..)| live > *most)
             && let Ok(snapshot) = Snapshot::take(&self.top, self.records)
@@ -116,7 +129,7 @@ impl ReplayTarget for OwnerContexts<'_> {
             left.blocks += 1;
             left.bytes = left.bytes.saturating_add(asked.size);
             let asked_scope = u32::try_from(asked.scope).ok().and_then(Scope::from_raw);
-            left.by_scope.add(&ScopeBytes::of(|scope| if Some(scope) == asked_scope { asked.size } else { 0 }));
+            left.by_scope.add(&ByScope::of(|scope| if Some(scope) == asked_scope { asked.size } else { 0 }));
         }
         if self.findings.len() < LISTED {
             self.findings.push(format!("line {line}: {finding}"));

@@ -2,10 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+mod phase;
 mod text;
 
 use alloc_core::{Scope, Usage};
 use serde::Serialize;
+
+use crate::accounts::Accounted;
+use crate::workload::{self, ObjectKind};
+pub use phase::{Phase, PhaseStart};
 
 /// The result of one run or one replay. `--json` writes it as it is.
 #[derive(Clone, Debug, Serialize)]
@@ -24,6 +29,8 @@ pub struct Report {
     pub peak_bytes: u64,
     /// How far `peak_bytes` may be off.
     pub peak_slack: u64,
+    /// The phase in which the most was live.
+    pub peak_phase: String,
     /// What was not given back.
     pub leftovers: Vec<Leftover>,
     /// What was wrong, in sentences.
@@ -68,27 +75,6 @@ pub enum Source {
     },
 }
 
-/// One part of a run.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Phase {
-    /// Its name.
-    pub name: String,
-    /// Commands called in it.
-    pub commands: u64,
-    /// Blocks taken in it.
-    pub allocations: u64,
-    /// Bytes taken in it.
-    pub bytes: u64,
-    /// Bytes live at its end.
-    pub live_bytes: u64,
-    /// The same, scope by scope.
-    pub live_by_scope: ScopeBytes,
-    /// The most bytes live at once in it.
-    pub peak_bytes: u64,
-    /// How far `peak_bytes` may be off.
-    pub peak_slack: u64,
-}
-
 /// One context.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ContextRow {
@@ -101,7 +87,7 @@ pub struct ContextRow {
     /// Bytes live at the fullest moment.
     pub live_bytes: u64,
     /// The same, scope by scope.
-    pub live_by_scope: ScopeBytes,
+    pub live_by_scope: ByScope,
     /// The most bytes live at once in it, at any time.
     pub peak_bytes: u64,
     /// How far `peak_bytes` may be off.
@@ -122,12 +108,12 @@ pub struct Leftover {
     /// Bytes.
     pub bytes: u64,
     /// The same, scope by scope.
-    pub by_scope: ScopeBytes,
+    pub by_scope: ByScope,
 }
 
-/// Bytes, scope by scope.
+/// A number for each scope: bytes, or blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ScopeBytes {
+pub struct ByScope {
     /// `VK_SYSTEM_ALLOCATION_SCOPE_COMMAND`.
     pub command: u64,
     /// `VK_SYSTEM_ALLOCATION_SCOPE_OBJECT`.
@@ -143,12 +129,51 @@ pub struct ScopeBytes {
 impl Report {
     /// The name of this form of report, in its `format` field.
     pub const FORMAT: &'static str = "steward report 1";
-}
 
-impl Phase {
-    /// A phase that begins: what was counted before is kept until its end, when the difference is taken.
-    pub(crate) fn begin(name: &str, commands: u64, blocks: u64, bytes: u64) -> Self {
-        Self { name: name.to_owned(), commands, allocations: blocks, bytes, ..Self::default() }
+    /// The report of a live run.
+    #[must_use]
+    pub fn of_run(ran: workload::Report, seed: u32, done: Accounted) -> Self {
+        let objects = ran.exercised().map(|kind: ObjectKind| (kind.name(), ran.made(kind))).collect();
+        Self {
+            format: Self::FORMAT,
+            source: Source::Driver {
+                objects,
+                name: ran.driver_name,
+                version: ran.driver_version,
+                device: ran.device_name,
+                seed,
+                rounds: ran.rounds,
+                commands: ran.commands,
+                comparisons: ran.comparisons,
+            },
+            peak_bytes: done.phases.iter().map(|phase| phase.peak_bytes).max().unwrap_or(0),
+            peak_slack: done.phases.iter().map(|phase| phase.peak_slack).max().unwrap_or(0),
+            peak_phase: phase::fullest(&done.phases),
+            phases: done.phases,
+            contexts: done.contexts,
+            fullest_phase: done.fullest_phase,
+            leftovers: done.leftovers,
+            findings: done.notes,
+            limits: Vec::new(),
+        }
+    }
+
+    /// The report of a replay, whose requests have one exact peak.
+    #[must_use]
+    pub(crate) fn of_trace(source: Source, phases: Vec<Phase>, peak_bytes: u64) -> Self {
+        Self {
+            format: Self::FORMAT,
+            source,
+            peak_bytes,
+            peak_slack: 0,
+            peak_phase: phase::fullest(&phases),
+            phases,
+            contexts: Vec::new(),
+            fullest_phase: String::new(),
+            leftovers: Vec::new(),
+            findings: Vec::new(),
+            limits: Vec::new(),
+        }
     }
 }
 
@@ -161,7 +186,7 @@ impl ContextRow {
             depth,
             group: false,
             live_bytes: then.total().live_bytes,
-            live_by_scope: ScopeBytes::of(|scope| then.scope(scope).live_bytes),
+            live_by_scope: ByScope::of(|scope| then.scope(scope).live_bytes),
             peak_bytes: total.peak_bytes,
             peak_slack: total.peak_slack,
             total_blocks: total.total_blocks,
@@ -169,25 +194,47 @@ impl ContextRow {
         }
     }
 
-    /// A row for a context that only groups others.
+    /// A row for a context that only groups others; [`ContextRow::sum_groups`] fills it.
     pub(crate) fn group(name: &str, depth: usize) -> Self {
         Self { name: name.to_owned(), depth, group: true, ..Self::default() }
     }
+
+    /// With the exact peak of all scopes together, where something knows it.
+    pub(crate) fn with_peak(mut self, exact: Option<u64>) -> Self {
+        if let Some(bytes) = exact {
+            (self.peak_bytes, self.peak_slack) = (bytes, 0);
+        }
+        self
+    }
+
+    /// Puts into the row of each group the sums of what is below it; its peak is no sum.
+    pub(crate) fn sum_groups(rows: &mut [Self]) {
+        for index in 0..rows.len() {
+            let Some((row, below)) = rows.get_mut(index..).and_then(<[Self]>::split_first_mut) else { return };
+            let below = below.iter().take_while(|part| part.depth > row.depth);
+            for part in below.filter(|part| row.group && !part.group) {
+                row.live_bytes = row.live_bytes.saturating_add(part.live_bytes);
+                row.live_by_scope.add(&part.live_by_scope);
+                row.total_blocks = row.total_blocks.saturating_add(part.total_blocks);
+                row.total_bytes = row.total_bytes.saturating_add(part.total_bytes);
+            }
+        }
+    }
 }
 
-impl ScopeBytes {
-    /// Asks `bytes` for each scope.
-    pub fn of(bytes: impl Fn(Scope) -> u64) -> Self {
+impl ByScope {
+    /// Asks `number` for each scope.
+    pub fn of(number: impl Fn(Scope) -> u64) -> Self {
         Self {
-            command: bytes(Scope::Command),
-            object: bytes(Scope::Object),
-            cache: bytes(Scope::Cache),
-            device: bytes(Scope::Device),
-            instance: bytes(Scope::Instance),
+            command: number(Scope::Command),
+            object: number(Scope::Object),
+            cache: number(Scope::Cache),
+            device: number(Scope::Device),
+            instance: number(Scope::Instance),
         }
     }
 
-    /// The bytes of one scope.
+    /// The number of one scope.
     #[must_use]
     pub const fn get(&self, scope: Scope) -> u64 {
         match scope {
@@ -199,7 +246,13 @@ impl ScopeBytes {
         }
     }
 
+    /// The numbers of all scopes together.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        Scope::ALL.into_iter().fold(0, |sum, scope| sum.saturating_add(self.get(scope)))
+    }
+
     pub(crate) fn add(&mut self, more: &Self) {
-        *self = Self::of(|scope| self.get(scope) + more.get(scope));
+        *self = Self::of(|scope| self.get(scope).saturating_add(more.get(scope)));
     }
 }

@@ -1,4 +1,4 @@
-//! The report for a terminal.
+//! The report for a terminal, in 120 columns.
 
 #![forbid(unsafe_code)]
 
@@ -6,43 +6,53 @@ use std::fmt;
 
 use alloc_core::Scope;
 
-use super::{ContextRow, Phase, Report, ScopeBytes, Source};
+use super::{ByScope, ContextRow, Phase, Report, Source};
 use crate::units::bytes;
 
 /// What a bridge puts in front of a block.
 const HEADER_BYTES: usize = 16;
+/// Where lists break.
+const WIDTH: usize = 118;
+/// Names of contexts may take so much of a line before its numbers are pushed aside.
+const WIDEST_NAME: usize = 40;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.source.fmt(f)?;
         for limit in &self.limits {
-            writeln!(f, "note: {limit}")?;
+            writeln!(f, "note: {}", one_line(limit))?;
         }
-        writeln!(f, "\ncontexts, live at the end of the phase \"{}\", when they held most:", self.fullest_phase)?;
-        contexts(f, &self.contexts)?;
-        if matches!(self.source, Source::Driver { .. }) {
-            writeln!(f, "  bytes as taken from the host: what was asked for, and {HEADER_BYTES} in front of each block")?;
+        if self.phases.is_empty() {
+            writeln!(f, "\nno requests at all")?;
+        } else {
+            writeln!(f, "\ncontexts, live at the end of the phase \"{}\", when they held most:", one_line(&self.fullest_phase))?;
+            contexts(f, &self.contexts)?;
+            if matches!(self.source, Source::Driver { .. }) {
+                writeln!(f, "  bytes as taken from the host: what was asked for, and {HEADER_BYTES} in front of each block")?;
+            }
+            if self.contexts.iter().any(|row| row.peak_slack > 0) {
+                writeln!(f, "  ~ an upper bound: scopes, contexts or threads may have had their peaks at different moments")?;
+            }
+            writeln!(f, "\nphases, live at the end of each:")?;
+            phases(f, &self.phases)?;
+            let slack = if self.peak_slack == 0 { "exact".to_owned() } else { format!("+-{} bytes", self.peak_slack) };
+            let (short, phase) = (bytes(self.peak_bytes), one_line(&self.peak_phase));
+            writeln!(f, "\npeak: {short} ({} bytes, {slack}) in the phase \"{phase}\"", self.peak_bytes)?;
         }
-        if self.contexts.iter().any(|row| row.peak_slack > 0) {
-            writeln!(f, "  ~ an upper bound: scopes or threads may have had their peaks at different moments")?;
-        }
-        writeln!(f, "\nphases, live at the end of each:")?;
-        phases(f, &self.phases)?;
-        let slack = if self.peak_slack == 0 { "exact".to_owned() } else { format!("+-{}", bytes(self.peak_slack)) };
-        writeln!(f, "\npeak: {} ({} bytes, {slack})", bytes(self.peak_bytes), self.peak_bytes)?;
         if self.leftovers.is_empty() {
             writeln!(f, "leftovers: none, every block was given back")?;
         } else {
-            writeln!(f, "leftovers:")?;
+            writeln!(f, "leftovers, never given back:")?;
             for left in &self.leftovers {
-                write!(f, "  {}: {} blocks, {} bytes", left.context, left.blocks, left.bytes)?;
+                let (name, plural) = (one_line(&left.context), if left.blocks == 1 { "" } else { "s" });
+                write!(f, "  {name}: {} block{plural}, {} bytes", left.blocks, left.bytes)?;
                 scopes_in_words(f, &left.by_scope)?;
             }
         }
         if !self.findings.is_empty() {
             writeln!(f, "findings:")?;
             for finding in &self.findings {
-                writeln!(f, "  {finding}")?;
+                writeln!(f, "  {}", one_line(finding))?;
             }
         }
         Ok(())
@@ -53,22 +63,21 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Driver { name, version, device, seed, rounds, commands, comparisons, objects } => {
-                writeln!(f, "driver: {name} {version}")?;
+                writeln!(f, "driver: {} {}", one_line(name), one_line(version))?;
                 let made: u64 = objects.iter().map(|(_, number)| u64::from(*number)).sum();
-                writeln!(f, "device: {device}")?;
-                writeln!(
-                    f,
-                    "workload: {rounds} round{}, seed {seed:#010x}: {made} objects of {} kinds, {commands} commands, \
-                     {comparisons} values read back and compared, all right",
-                    if *rounds == 1 { "" } else { "s" },
-                    objects.len()
-                )
+                let plural = if *rounds == 1 { "" } else { "s" };
+                writeln!(f, "device: {}", one_line(device))?;
+                write!(f, "workload: {rounds} round{plural} with seed {seed}: {made} objects of {} kinds, ", objects.len())?;
+                writeln!(f, "{commands} commands, {comparisons} results read back and right")
             }
             Self::Trace { file, driver, no_driver, lines } => {
+                let file = one_line(file);
                 match no_driver {
-                    Some(reason) => writeln!(f, "trace: {file} (no driver: {reason})")?,
+                    Some(reason) => writeln!(f, "trace: {file} (no driver: {})", one_line(reason))?,
                     None => writeln!(f, "trace: {file}")?,
                 }
+                let driver =
+                    if driver.is_empty() { "a driver that the trace does not name".to_owned() } else { one_line(driver) };
                 writeln!(f, "recorded on: {driver}; {lines} lines")
             }
         }
@@ -76,60 +85,79 @@ impl fmt::Display for Source {
 }
 
 fn contexts(f: &mut fmt::Formatter<'_>, rows: &[ContextRow]) -> fmt::Result {
-    write!(f, "  {:<32}", "context")?;
-    for scope in Scope::ALL {
-        write!(f, "{:>12}", scope.name())?;
+    let (used, unused): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.group || row.total_blocks > 0);
+    let name = |row: &ContextRow| format!("{:indent$}{}", "", one_line(&row.name), indent = row.depth * 2);
+    let width = used.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).clamp("context".len(), WIDEST_NAME);
+    write!(f, "  {:<width$}", "context")?;
+    scope_names(f)?;
+    writeln!(f, "{:>9}{:>10}{:>8}{:>9}", "live", "peak", "blocks", "taken")?;
+    for row in used {
+        write!(f, "  {:<width$}", name(row))?;
+        scope_cells(f, &row.live_by_scope)?;
+        let peak = peak(row.peak_bytes, row.peak_slack);
+        writeln!(f, "{:>9}{peak:>10}{:>8}{:>9}", cell(row.live_bytes), row.total_blocks, cell(row.total_bytes))?;
     }
-    writeln!(f, "{:>12}{:>13}{:>9}{:>13}", "live", "peak", "blocks", "taken")?;
-    let mut unused = 0u32;
-    for row in rows {
-        let name = format!("{:indent$}{}", "", row.name, indent = row.depth * 2);
-        if row.group {
-            writeln!(f, "  {name}")?;
-        } else if row.total_blocks == 0 {
-            unused += 1;
-        } else {
-            write!(f, "  {name:<32}")?;
-            scope_cells(f, &row.live_by_scope)?;
-            let mark = if row.peak_slack == 0 { "" } else { "~" };
-            let peak = format!("{mark}{}", bytes(row.peak_bytes));
-            writeln!(f, "{:>12}{peak:>13}{:>9}{:>13}", cell(row.live_bytes), row.total_blocks, bytes(row.total_bytes))?;
+    if !unused.is_empty() {
+        let mut line = "  never asked:".to_owned();
+        for (number, row) in unused.iter().enumerate() {
+            let comma = if number + 1 < unused.len() { "," } else { "" };
+            let word = format!(" {}{comma}", one_line(&row.name));
+            if line.chars().count() + word.chars().count() > WIDTH {
+                writeln!(f, "{line}")?;
+                line = "   ".to_owned();
+            }
+            line += &word;
         }
-    }
-    if unused > 0 {
-        let names: Vec<_> = rows.iter().filter(|row| !row.group && row.total_blocks == 0).map(|row| row.name.as_str()).collect();
-        writeln!(f, "  never asked: {}", names.join(", "))?;
+        writeln!(f, "{line}")?;
     }
     Ok(())
 }
 
 fn phases(f: &mut fmt::Formatter<'_>, phases: &[Phase]) -> fmt::Result {
-    write!(f, "  {:<14}{:>9}{:>9}", "phase", "commands", "blocks")?;
-    write!(f, "{:>13}", "taken")?;
-    for scope in Scope::ALL {
-        write!(f, "{:>12}", scope.name())?;
-    }
-    writeln!(f, "{:>12}{:>13}", "live", "peak")?;
+    let width = phases.iter().map(|phase| one_line(&phase.name).chars().count()).max().unwrap_or(0).clamp(12, WIDEST_NAME);
+    write!(f, "  {:<width$}{:>9}{:>8}{:>8}{:>9}", "phase", "commands", "blocks", "freed", "taken")?;
+    scope_names(f)?;
+    writeln!(f, "{:>9}{:>9}", "live", "peak")?;
     for phase in phases {
-        write!(f, "  {:<14}{:>9}{:>9}{:>13}", phase.name, phase.commands, phase.allocations, bytes(phase.bytes))?;
+        write!(f, "  {:<width$}", one_line(&phase.name))?;
+        let [commands, blocks, freed] = [phase.commands, phase.blocks, phase.freed].map(count);
+        write!(f, "{commands:>9}{blocks:>8}{freed:>8}{:>9}", cell(phase.bytes))?;
         scope_cells(f, &phase.live_by_scope)?;
-        let mark = if phase.peak_slack == 0 { "" } else { "~" };
-        let peak = format!("{mark}{}", bytes(phase.peak_bytes));
-        writeln!(f, "{:>12}{peak:>13}", cell(phase.live_bytes))?;
+        writeln!(f, "{:>9}{:>9}", cell(phase.live_bytes), peak(phase.peak_bytes, phase.peak_slack))?;
     }
     Ok(())
 }
 
-fn scope_cells(f: &mut fmt::Formatter<'_>, by_scope: &ScopeBytes) -> fmt::Result {
-    Scope::ALL.into_iter().try_for_each(|scope| write!(f, "{:>12}", cell(by_scope.get(scope))))
+fn scope_names(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    Scope::ALL.into_iter().try_for_each(|scope| write!(f, "{:>9}", scope.name()))
+}
+
+fn scope_cells(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Result {
+    Scope::ALL.into_iter().try_for_each(|scope| write!(f, "{:>9}", cell(by_scope.get(scope))))
 }
 
 fn cell(number: u64) -> String {
     if number == 0 { "-".to_owned() } else { bytes(number) }
 }
 
-fn scopes_in_words(f: &mut fmt::Formatter<'_>, by_scope: &ScopeBytes) -> fmt::Result {
+fn count(number: u64) -> String {
+    if number == 0 { "-".to_owned() } else { number.to_string() }
+}
+
+fn peak(number: u64, slack: u64) -> String {
+    format!("{}{}", if slack == 0 { "" } else { "~" }, cell(number))
+}
+
+fn scopes_in_words(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Result {
     let held = Scope::ALL.into_iter().filter(|scope| by_scope.get(*scope) > 0);
-    let words: Vec<_> = held.map(|scope| format!("{} {scope}", by_scope.get(scope))).collect();
-    writeln!(f, " ({})", words.join(", "))
+    let words: Vec<_> = held.map(|scope| format!("{} of scope {scope}", by_scope.get(scope))).collect();
+    match words.is_empty() {
+        true => writeln!(f),
+        false => writeln!(f, " ({})", words.join(", ")),
+    }
+}
+
+/// Names and reasons come from drivers, files and the system: none of them may break a line or steer the terminal.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
