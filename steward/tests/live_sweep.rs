@@ -1,0 +1,196 @@
+//! Law 2 on a live driver: each of its requests for host memory fails once, in a process of its own.
+//!
+//! Right is `VK_ERROR_OUT_OF_HOST_MEMORY`, or success with right results; nothing may be left in either. What the driver does
+//! otherwise (a signal, a leak, a wrong result) is listed in `expectations/<driver>-<version>.txt`; a row that is new fails, and
+//! so does one that no longer happens. With `STEWARD_WRITE_EXPECTATIONS=1` the file is written instead.
+//!
+//! Then the whole workload under a budget: with as much as it needs, and with half of that.
+
+#[path = "live_sweep/case.rs"]
+mod case;
+#[path = "live_sweep/expectations.rs"]
+mod expectations;
+#[path = "live_sweep/refusing.rs"]
+mod refusing;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use case::{CHILD, Case, Driver, Seen};
+use expectations::{Identity, Row, compare, is_good, parse};
+
+/// The driver that is swept, by the name that the program knows it by.
+const DRIVER: &str = "lavapipe";
+/// Children at a time.
+const AT_A_TIME: usize = 2;
+/// Set to 1, has the expectations written.
+const WRITE: &str = "STEWARD_WRITE_EXPECTATIONS";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let [CHILD, ref case @ ..] = arguments[..] {
+        return Case::run(case);
+    }
+    let wanted: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let runs = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(**part));
+    if !runs("live_sweep") && !runs("live_budget") {
+        return ExitCode::SUCCESS;
+    }
+    expectations::every_kind_of_difference_is_found();
+    let seed = seed();
+    let dry = match (Case { seed, ..Case::default() }).in_a_child(None) {
+        Ok(dry) => dry,
+        Err(reason) => {
+            testkit::skip(DRIVER, "live_sweep", &reason);
+            testkit::skip(DRIVER, "live_budget", &reason);
+            return ExitCode::SUCCESS;
+        }
+    };
+    let driver = dry.driver.clone().unwrap_or_else(|| panic!("the dry run names no driver:\n{}", dry.text));
+    assert_eq!(dry.outcome, "ok", "without a fault, seed {seed}:\n{}", dry.text);
+    assert!(dry.requests > 100 && dry.peak > 10_000, "{} requests, {} bytes", dry.requests, dry.peak);
+    let swept = !runs("live_sweep") || sweep(&driver, &dry, seed);
+    let kept = !runs("live_budget") || budget(&driver, &dry, seed);
+    if swept && kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Different in every run, so that a result cannot be right by habit.
+fn seed() -> u32 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |now| now.subsec_nanos()) ^ std::process::id()
+}
+
+fn sweep(driver: &Driver, dry: &Seen, seed: u32) -> bool {
+    let file = file_of(driver);
+    let write = std::env::var(WRITE).is_ok_and(|value| value == "1");
+    let listed = match std::fs::read_to_string(&file) {
+        _ if write => Vec::new(),
+        Ok(text) => parse(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display())),
+        Err(error) => {
+            let Driver { name, version, .. } = driver;
+            let reason = format!(
+                "nothing is known of {name} {version} ({}: {error}); record it with {WRITE}=1 and review the file",
+                file.display()
+            );
+            testkit::skip("lavapipe-expectations", "live_sweep", &reason);
+            return true;
+        }
+    };
+    let started = Instant::now();
+    let cases = every_case(driver, dry.requests, seed);
+    let rows = rows(&cases);
+    let count = |outcome: &str| cases.iter().filter(|seen| seen.outcome == outcome).count();
+    let odd = rows.iter().filter(|row| !is_good(&row.outcomes.concat()));
+    if write {
+        record(&file, driver, odd.clone());
+    }
+    let differences = if write { Vec::new() } else { compare(&listed, &rows) };
+    for difference in &differences {
+        println!("{difference}");
+    }
+    println!(
+        "live sweep: {} requests, {} out of host memory, {} survived, {} expected oddities",
+        cases.len(),
+        count("VK_ERROR_OUT_OF_HOST_MEMORY"),
+        count("ok"),
+        odd.count()
+    );
+    println!("    {} {}, seed {seed}, {:.1} s", driver.name, driver.version, started.elapsed().as_secs_f64());
+    if !differences.is_empty() {
+        println!("test live_sweep ... FAILED: {} differences to {}", differences.len(), file.display());
+        println!("    one case alone: {} {CHILD} {seed} <request> -", std::env::current_exe().unwrap_or_default().display());
+        return false;
+    }
+    println!("test live_sweep ... ok");
+    true
+}
+
+/// Runs every case, and gives them by the number of the request.
+fn every_case(driver: &Driver, requests: u64, seed: u32) -> Vec<Seen> {
+    let (next, done) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        loop {
+            let request = next.fetch_add(1, Relaxed);
+            if request >= requests {
+                break;
+            }
+            let case = Case { seed, request: Some(request), limit: None };
+            let seen = case.in_a_child(Some(driver)).unwrap_or_else(|reason| panic!("request {request}: {reason}"));
+            done.lock().expect("nobody panics with it").insert(request, seen);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(work);
+        }
+    });
+    done.into_inner().expect("nobody panics with it").into_values().collect()
+}
+
+/// Gives each case its identity: requests that are alike are numbered in the order of the run.
+fn rows(cases: &[Seen]) -> Vec<Row> {
+    let mut alike = BTreeMap::new();
+    let rows = cases.iter().zip(0..).map(|(seen, request)| {
+        let refused = seen.refused.clone().unwrap_or_else(|| panic!("request {request} was never refused:\n{}", seen.text));
+        let mut identity = Identity {
+            command: refused.command,
+            scope: refused.scope,
+            size: refused.size,
+            module: refused.module,
+            occurrence: 0,
+        };
+        let so_far = alike.entry(identity.clone()).or_insert(0);
+        *so_far += 1;
+        identity.occurrence = *so_far;
+        Row { identity, outcomes: vec![seen.outcome.clone()], request }
+    });
+    rows.collect()
+}
+
+/// `expectations/lavapipe-22.3.6.txt` for a driver that calls itself `Mesa 22.3.6 (LLVM 15.0.6)`.
+fn file_of(driver: &Driver) -> PathBuf {
+    let version = driver.version.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    let name = format!("{DRIVER}-{}.txt", version.unwrap_or("unknown"));
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expectations").join(name)
+}
+
+fn record<'r>(file: &Path, driver: &Driver, odd: impl Iterator<Item = &'r Row>) {
+    let mut text = format!(
+        "# {} {}: what it does when one request for host memory fails and the answer is neither\n\
+         # VK_ERROR_OUT_OF_HOST_MEMORY nor success with right results, or something is left or noted. Read by tests/live_sweep.rs,\n\
+         # and written by it with {WRITE}=1. Outcomes that depend on timing are separated by |, by hand.\n\
+         #\n\
+         # leak(n): n blocks were never given back. unknown_pointers(n): n frees of what the callbacks never gave; the bridge\n\
+         # refuses them by the header, an allocator that believes them would abort. wrong(..): success, but wrong results.\n\
+         #\n\
+         # command, scope, bytes asked for, module that asked, how-manieth request alike in these four, outcome, request\n\
+         # (the request's number in the run is for information: it is not compared)\n",
+        driver.name, driver.version
+    );
+    for row in odd {
+        text += &format!("{row}\n");
+    }
+    std::fs::write(file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    println!("wrote {}", file.display());
+}
+
+/// The driver never holds more than its budget; with all it needs it succeeds, with half it says that memory ran out.
+fn budget(driver: &Driver, dry: &Seen, seed: u32) -> bool {
+    let mut right = true;
+    for (limit, expected) in [(dry.peak, "ok"), (dry.peak / 2, "VK_ERROR_OUT_OF_HOST_MEMORY")] {
+        let case = Case { seed, request: None, limit: Some(limit) };
+        let seen = case.in_a_child(Some(driver)).unwrap_or_else(|reason| panic!("limit {limit}: {reason}"));
+        println!("live budget: limit {limit} of {} bytes: {}, held {} at most", dry.peak, seen.outcome, seen.peak);
+        if seen.outcome != expected || seen.peak > limit {
+            println!("    expected {expected} and no more than the limit; the child said:\n{}", seen.text);
+            right = false;
+        }
+    }
+    println!("test live_budget ... {}", if right { "ok" } else { "FAILED" });
+    right
+}

@@ -1,0 +1,224 @@
+//! One case in a child process, and what the parent reads of it.
+//!
+//! The child prints lines of fields separated by tabs: `driver` with name, version and manifest; `refused` with command, scope,
+//! size and module, at each refusal and before the driver learns of it; `end` with the outcome and the witness's figures.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use alloc_core::Budget;
+use debug_guard::Fault;
+use testkit::{Child, Finished};
+use vk_steward::accounts::Accounts;
+use vk_steward::drivers::{self, child_environment};
+use vk_steward::workload::{self, Options, Report, WorkloadError};
+
+use super::refusing::Refusing;
+
+/// First argument of a child. Then: seed, the number of the request that fails, and the driver's limit in bytes; `-` for none.
+pub(super) const CHILD: &str = "one-case-in-a-child";
+/// Far above what a case takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a child is to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Case {
+    pub(super) seed: u32,
+    /// The driver's request that fails, from 0.
+    pub(super) request: Option<u64>,
+    /// The most the driver may hold at once, in bytes.
+    pub(super) limit: Option<u64>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// See [`Outcome`](super::expectations): `ok`, Vulkan's name of an error, a signal, ..
+    pub(super) outcome: String,
+    /// Of the first refusal.
+    pub(super) refused: Option<Refused>,
+    pub(super) driver: Option<Driver>,
+    /// The driver's requests.
+    pub(super) requests: u64,
+    /// The most the driver held at once, in bytes, the bridges' headers included.
+    pub(super) peak: u64,
+    /// All it said, for a person.
+    pub(super) text: String,
+}
+
+/// A request that was refused.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    pub(super) command: String,
+    pub(super) scope: String,
+    pub(super) size: u64,
+    pub(super) module: String,
+}
+
+/// The driver that ran.
+#[derive(Clone, Debug)]
+pub(super) struct Driver {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) manifest: Option<PathBuf>,
+}
+
+impl Case {
+    /// Runs the case in a child, which sees `driver` alone where it is known already. `Err` is why there was no run.
+    pub(super) fn in_a_child(self, driver: Option<&Driver>) -> Result<Seen, String> {
+        let number = |number: Option<u64>| number.map_or_else(|| "-".into(), |number| number.to_string());
+        let program = std::env::current_exe().expect("a test knows its file");
+        let arguments = [CHILD.into(), self.seed.to_string(), number(self.request), number(self.limit)];
+        // What the C library says when it aborts goes to the error output.
+        let mut child = Child::new(program).args(arguments).env("LIBC_FATAL_STDERR_", "1").limit(LIMIT);
+        if let Some(manifest) = driver.and_then(|driver| driver.manifest.as_deref()) {
+            child = child_environment(manifest).into_iter().fold(child, |child, (name, value)| child.env(name, value));
+            child = child.env_remove("VK_ADD_DRIVER_FILES");
+        }
+        Seen::read(&child.run())
+    }
+
+    /// The child's side.
+    pub(super) fn run(arguments: &[&str]) -> ExitCode {
+        without_core_files();
+        let mut numbers = arguments.iter().map(|argument| argument.parse::<u64>().ok());
+        let mut next = || numbers.next().flatten();
+        let case = Self { seed: next().map_or(0, |seed| seed as u32), request: next(), limit: next() };
+        // SAFETY: the process has one thread.
+        let selected = match unsafe { drivers::select(Some(super::DRIVER)) } {
+            Ok(selected) => selected,
+            Err(error) => {
+                println!("none\t{error}");
+                return ExitCode::SUCCESS;
+            }
+        };
+        let info = selected.info();
+        let manifest = selected.manifest().map(|path| path.display().to_string()).unwrap_or_default();
+        println!("driver\t{}\t{}\t{manifest}", info.title(), info.driver_info);
+
+        let backing = Refusing::new();
+        let accounts = case.accounts(&backing);
+        backing.arm(case.request.map_or(Fault::Never, Fault::Nth));
+        let options = Options { seed: case.seed, ..Options::default() };
+        let result = workload::run(&selected, &accounts, &options);
+        // Threads of the driver may still be giving back.
+        let gave_back = || backing.given().live_blocks == 0;
+        (0..20).take_while(|_| !gave_back()).for_each(|_| sleep(Duration::from_millis(5)));
+        let (requests, seen) = (backing.requests(), backing.given());
+        let mut outcome = outcome_of(&result);
+        if seen.live_blocks > 0 {
+            outcome += &format!("+leak({})", seen.live_blocks);
+        }
+        match accounts.finish() {
+            Ok(done) => {
+                let left: u64 = done.leftovers.iter().map(|leftover| leftover.blocks).sum();
+                if left != seen.live_blocks {
+                    outcome += &format!("+accounts-say({left})");
+                }
+                done.notes.iter().for_each(|note| outcome += &faults_in(note));
+            }
+            Err(error) => outcome += &format!("+{}", one_word(&error.to_string())),
+        }
+        if let Err(error) = &result {
+            eprintln!("{error}");
+        }
+        println!("end\t{outcome}\t{requests}\t{}", seen.peak_bytes);
+        // Leaked bridges still point at it.
+        std::mem::forget(backing);
+        ExitCode::SUCCESS
+    }
+
+    /// With a limit, what the accounts themselves take beside the driver comes on top of it.
+    fn accounts<'b>(self, backing: &'b Refusing) -> Accounts<'b> {
+        // SAFETY: here and below: `backing` is never dropped, and outlives the accounts.
+        let open = unsafe { Accounts::new(backing, None) }.expect("the accounts' own memory is never refused");
+        let Some(limit) = self.limit else { return open };
+        let budget = Budget::exact(open.vulkan().subtree_usage().total().live_bytes + limit);
+        drop(open);
+        // SAFETY: as above.
+        unsafe { Accounts::with_budget(backing, None, budget) }.expect("the budget has room for the accounts' own state")
+    }
+}
+
+impl Seen {
+    fn read(child: &Finished) -> Result<Self, String> {
+        let lines = || child.stdout.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+        let mut seen = Self {
+            outcome: died_of(child),
+            refused: None,
+            driver: None,
+            requests: 0,
+            peak: 0,
+            text: format!("{}{}", child.stdout, child.stderr),
+        };
+        for line in lines() {
+            match line[..] {
+                ["none", reason] => return Err(reason.to_owned()),
+                ["driver", name, version, manifest] => {
+                    let manifest = (!manifest.is_empty()).then(|| manifest.into());
+                    seen.driver = Some(Driver { name: name.into(), version: version.into(), manifest });
+                }
+                ["refused", command, scope, size, module] if seen.refused.is_none() => {
+                    let size = size.parse().expect("a size");
+                    seen.refused = Some(Refused { command: command.into(), scope: scope.into(), size, module: module.into() });
+                }
+                ["end", outcome, requests, peak] => {
+                    seen.requests = requests.parse().expect("a number of requests");
+                    seen.peak = peak.parse().expect("a number of bytes");
+                    // A child that died after its last word still died.
+                    if child.code == Some(0) {
+                        seen.outcome = outcome.to_owned();
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(seen)
+    }
+}
+
+fn outcome_of(result: &Result<Report, WorkloadError>) -> String {
+    match result {
+        Ok(_) => "ok".into(),
+        Err(error) if error.is_out_of_host_memory() => "VK_ERROR_OUT_OF_HOST_MEMORY".into(),
+        Err(WorkloadError::Command { command, result }) => format!("VK_{result:?}({command})"),
+        Err(WorkloadError::Mismatch { what, .. }) => format!("wrong({what})"),
+        Err(error) => one_word(&error.to_string()),
+    }
+}
+
+/// What a bridge noted (its struct, printed), but for its own refusals and the driver's notices: `+unknown_pointers(1)`.
+fn faults_in(note: &str) -> String {
+    let counts =
+        note.split(", internal:").next().unwrap_or_default().split(['{', ',']).filter_map(|field| field.split_once(": "));
+    let counts = counts.map(|(name, count)| (name.trim(), count.trim()));
+    let faults = counts.filter(|(name, count)| *name != "backing_refusals" && count.parse().is_ok_and(|count: u64| count > 0));
+    let faults: String = faults.map(|(name, count)| format!("+{name}({count})")).collect();
+    if faults.is_empty() { format!("+{}", one_word(note)) } else { faults }
+}
+
+/// The part before the remedy, as one field.
+fn one_word(text: &str) -> String {
+    text.split(':').next().unwrap_or_default().replace(' ', "-")
+}
+
+fn died_of(child: &Finished) -> String {
+    match (child.timed_out, child.signal, child.code) {
+        (true, ..) => "timeout".into(),
+        (_, Some(libc::SIGSEGV), _) => "SIGSEGV".into(),
+        (_, Some(libc::SIGABRT), _) => "SIGABRT".into(),
+        (_, Some(libc::SIGBUS), _) => "SIGBUS".into(),
+        (_, Some(libc::SIGILL), _) => "SIGILL".into(),
+        (_, Some(libc::SIGFPE), _) => "SIGFPE".into(),
+        (_, Some(signal), _) => format!("signal({signal})"),
+        (_, None, code) => format!("exit({})", code.unwrap_or(-1)),
+    }
+}
+
+fn without_core_files() {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: reads one struct. Failing, it leaves core files to the system's own rules.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+}
