@@ -72,9 +72,10 @@ fn every_refused_growth_of_an_array_leaves_it_as_it_was() {
     };
     sweep(w, roomy, look, TryVec::try_shrink_to_fit);
     sweep(w, roomy, look, |v| v.try_shrink_to(5));
-    let pair = |s: Source<'static>| (numbers(s), numbers(s));
-    let w = Box::leak(Box::new(Witness::new()));
-    sweep(w, pair, |(a, b)| (a.to_vec(), b.to_vec()), |(a, b)| a.try_append(b));
+    fn pair(s: Source<'_>) -> [TryVec<u32, Source<'_>>; 2] {
+        [numbers(s), numbers(s)]
+    }
+    sweep(w, pair, |[a, b]| (a.to_vec(), b.to_vec()), |[a, b]| a.try_append(b));
 }
 
 #[test]
@@ -363,9 +364,10 @@ fn text_grows_all_or_nothing() {
     sweep(w, hello, look, |t| t.try_clone().map(drop));
     // Several pieces, several growths: the text must come back whole, whatever was appended before the refusal.
     sweep(w, hello, look, |t| t.try_write_fmt(format_args!("{:>20}|{:<40}|{}", 1, 2, "x".repeat(200))));
-    let parts = |s: Source<'static>| (s, ());
-    let w = Box::leak(Box::new(Witness::new()));
-    sweep(w, parts, |_| (), |(s, ())| TryString::try_join_in(&["a", "b"], "-", *s).map(drop));
+    fn source(s: Source<'_>) -> Source<'_> {
+        s
+    }
+    sweep(w, source, |_| (), |s| TryString::try_join_in(&["a", "b"], "-", *s).map(drop));
 }
 
 #[test]
