@@ -11,7 +11,8 @@ use crate::scope::Scope;
 
 /// An [`Allocator`] that can say why it refused. What the `Try*` collections ask for.
 pub trait HostSource: Allocator {
-    /// Why the request that was just refused was refused. Cold; as of now, not of then.
+    /// Why the request that was just refused was refused. Cold; as of now, not of then. `layout` is what was needed in addition:
+    /// for a block that was to grow, the growth.
     fn refusal(&self, layout: Layout) -> HostError;
 }
 
@@ -22,13 +23,35 @@ impl<S: HostSource + ?Sized> HostSource for &S {
 }
 
 /// A [`GlobalAlloc`] (`std::alloc::System`, mimalloc, ..) as a host allocator. The scope is not passed on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FromGlobalAlloc<G>(
-    /// The allocator behind.
-    pub G,
-);
+#[derive(Clone, Copy, Debug)]
+pub struct FromGlobalAlloc<G>(G);
 
-// SAFETY: `GlobalAlloc` promises valid, unaliased, aligned blocks of the requested size; size 0, which it forbids, is answered here.
+impl<G> FromGlobalAlloc<G> {
+    /// Wraps an allocator.
+    ///
+    /// # Safety
+    /// `G` is a mere handle, as allocators that are statics of no size are: moving it invalidates no block, and its clones are the
+    /// same allocator. (`GlobalAlloc` by itself allows an arena that lies inside the value.)
+    #[must_use]
+    pub const unsafe fn new(allocator: G) -> Self {
+        Self(allocator)
+    }
+
+    /// The allocator behind.
+    pub const fn get(&self) -> &G {
+        &self.0
+    }
+}
+
+#[cfg(feature = "std")]
+impl FromGlobalAlloc<std::alloc::System> {
+    /// The operating system's allocator.
+    // SAFETY: `System` has no state of its own.
+    pub const SYSTEM: Self = unsafe { Self::new(std::alloc::System) };
+}
+
+// SAFETY: `GlobalAlloc` promises valid, unaliased, aligned blocks of the requested size; size 0, which it forbids, is answered here;
+// that moves and clones are harmless was promised to `new`.
 unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
     #[inline]
     fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
@@ -87,7 +110,7 @@ pub struct FromAllocator<A>(
     pub A,
 );
 
-// SAFETY: `Allocator` promises the same; a larger block than asked for is used at the requested length.
+// SAFETY: `Allocator` promises the same, moves and clones included; a larger block than asked for is used at the requested length.
 unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
     #[inline]
     fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {

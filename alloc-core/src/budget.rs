@@ -15,6 +15,7 @@ pub struct Budget {
 
 /// What is known of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BudgetUsage {
     /// The limit in bytes.
     pub limit: u64,

@@ -94,6 +94,8 @@ pub enum Misuse {
     NotARoot,
     /// A call that no root has, on a root.
     IsARoot,
+    /// A limit was to be changed on a context that was made without one.
+    NoBudget,
 }
 
 impl HostError {
@@ -134,6 +136,7 @@ impl fmt::Display for Misuse {
             Self::Cycle => "a context cannot be moved below itself: choose a parent outside of its subtree",
             Self::SameContext => "source and destination are the same context: nothing to move",
             Self::NotARoot => "this context is not a root: use close()",
+            Self::NoBudget => "this context was made without a budget: give it one in its options",
             Self::IsARoot => "this context is a root: use close_root() or abandon()",
         })
     }

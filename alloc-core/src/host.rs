@@ -24,6 +24,8 @@ use crate::scope::Scope;
 /// A block given out stays valid, unaliased and unmoved until it is deallocated, grown or shrunk through the same allocator
 /// (or a clone of it), is aligned to `layout.align()` and holds at least `layout.size()` bytes. `grow` and `shrink` keep the
 /// first `min(old, new)` bytes, and when they fail leave the old block as it was.
+///
+/// Moving the allocator invalidates no block, and a clone is the same allocator: each gives back what the other gave.
 pub unsafe trait HostAllocator {
     /// Takes a block. Its content is undefined.
     ///
@@ -79,6 +81,8 @@ pub unsafe trait HostAllocator {
     }
 
     /// Why the request that was just refused was refused. Cold; the answer is as of now, not of then.
+    ///
+    /// `layout` is what was needed in addition: for a block that was to grow, the growth.
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         HostError::OutOfHostMemory { bytes: layout.size(), scope }
     }

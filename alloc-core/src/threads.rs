@@ -84,6 +84,7 @@ mod local {
 
 pub(crate) use local::{lock_given_back, lock_taken, on_exit, relax, with_table};
 
+#[cfg(feature = "std")]
 const AUDIT: bool = cfg!(any(debug_assertions, feature = "lock-audit"));
 
 /// Lists the calling thread for counting now rather than at its first allocation.
@@ -91,12 +92,11 @@ const AUDIT: bool = cfg!(any(debug_assertions, feature = "lock-audit"));
 /// Listing takes no memory of any allocator of ours, but registering a thread-exit hook makes libc take one small block per
 /// thread; that happens here, or at the thread's first operation, which may be a free. Call it at a thread's start where
 /// that matters. Without feature `std` it does nothing.
-pub fn attach_thread() {
-    with_table(|table| {
-        if let Some(table) = table {
-            table.attach();
-        }
-    });
+///
+/// True when the thread is listed; false without `std`, and on a thread whose thread-locals are being destroyed: such a thread
+/// counts on the shared rows.
+pub fn attach_thread() -> bool {
+    with_table(|table| table.is_some_and(Table::attach))
 }
 
 /// Folds what the calling thread has counted and gives its unused budget leases back.

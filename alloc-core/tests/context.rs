@@ -10,7 +10,7 @@ use alloc_core::{
 };
 use allocator_api2::vec::Vec as AVec;
 
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc(System);
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 fn root() -> Context {
     Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("a root")

@@ -4,7 +4,7 @@ use std::alloc::System;
 
 use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, Scope, Snapshot, TryVec};
 
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc(System);
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 #[test]
 fn a_snapshot_shows_the_tree_in_order_of_birth() {

@@ -14,7 +14,8 @@ use support::rounds::{Case, interleave};
 use support::trace::{Op, Trace};
 use vk_callbacks::{Bridge, RawCallbacks};
 
-static DHAT: FromGlobalAlloc<dhat::Alloc> = FromGlobalAlloc(dhat::Alloc);
+// SAFETY: dhat's allocator has no state of its own.
+static DHAT: FromGlobalAlloc<dhat::Alloc> = unsafe { FromGlobalAlloc::new(dhat::Alloc) };
 
 fn main() {
     // The testing mode records as much as the profiling one and writes no file.

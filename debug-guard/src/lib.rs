@@ -28,7 +28,7 @@
 //!     second.map(drop)
 //! }
 //!
-//! let host = FailingAllocator::new(FromGlobalAlloc(System), Fault::Never);
+//! let host = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
 //! pair(&host)?;
 //! assert_eq!(host.requests(), 2);
 //!

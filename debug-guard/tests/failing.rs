@@ -9,7 +9,7 @@ use debug_guard::{FailingAllocator, Fault};
 type Host = FailingAllocator<FromGlobalAlloc<System>>;
 
 fn host(fault: Fault) -> Host {
-    FailingAllocator::new(FromGlobalAlloc(System), fault)
+    FailingAllocator::new(FromGlobalAlloc::SYSTEM, fault)
 }
 
 fn bytes(size: usize) -> Layout {
@@ -117,7 +117,7 @@ fn size_zero_and_freeing_are_never_refused() {
 
 #[test]
 fn a_refusal_says_who_refused() {
-    let outer = FailingAllocator::new(FailingAllocator::new(FromGlobalAlloc(System), Fault::From(1)), Fault::Nth(0));
+    let outer = FailingAllocator::new(FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::From(1)), Fault::Nth(0));
     assert!(outer.allocate(bytes(8), Scope::Object).is_err());
     assert_eq!(outer.refusal(bytes(8), Scope::Object), HostError::OutOfHostMemory { bytes: 8, scope: Scope::Object });
     assert_eq!((outer.refused(), outer.inner().requests()), (1, 0), "what the plan refuses is not forwarded");

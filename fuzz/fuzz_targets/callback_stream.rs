@@ -1,3 +1,4 @@
+//! Random op programs, see `testkit::programs::callback_stream`.
 #![no_main]
 use testkit::programs::{Stream, callback_stream};
 use vk_callbacks::BareBridge;

@@ -1,3 +1,4 @@
+//! Random op programs, see `testkit::programs::context_tree`.
 #![no_main]
 use testkit::programs::context_tree;
 

@@ -66,7 +66,7 @@ impl Witness {
     /// Over the allocator of the operating system.
     #[must_use]
     pub fn system() -> Self {
-        Self::new(FromGlobalAlloc(System))
+        Self::new(FromGlobalAlloc::SYSTEM)
     }
 }
 

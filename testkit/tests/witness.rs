@@ -1,6 +1,6 @@
 //! The witness sees what it must see: each rule is broken once.
 
-use std::alloc::{Layout, System};
+use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
@@ -162,7 +162,7 @@ fn the_sweep_passes_what_is_right_and_finds_what_is_not() {
 
 #[test]
 fn a_refusal_behind_is_counted_and_charges_nothing() {
-    let witness = Witness::new(OnceNot(FromGlobalAlloc(System), Some(0).into()));
+    let witness = Witness::new(OnceNot(FromGlobalAlloc::SYSTEM, Some(0).into()));
     assert!(take(&witness).is_err());
     assert_eq!((witness.refused(), witness.total()), (1, Tally::default()));
     give(&witness, take(&witness).expect("memory"));

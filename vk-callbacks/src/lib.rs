@@ -23,7 +23,7 @@
 //! use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
 //! use vk_callbacks::{Bridge, CallbackAllocator, Chain, Object};
 //!
-//! static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc(std::alloc::System);
+//! static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 //!
 //! // The application gives the device a context of its own.
 //! let application = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;

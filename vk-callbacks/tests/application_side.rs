@@ -641,7 +641,7 @@ fn m38_one_abstraction_carries_debugging_and_callbacks() {
     moody(Moody { poison: true, ..Moody::default() }, |driver, backing, notes| {
         // SAFETY: the bridge outlives the allocator.
         let host = unsafe { vk_callbacks::CallbackAllocator::from_raw(&driver.0) }.expect("whole");
-        static OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc(std::alloc::System);
+        static OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
         let chain = vk_callbacks::Chain::new(&OWN).instance(Some(&host));
         let block = chain.allocate(Layout::new::<[u8; 40]>(), Scope::Instance).expect("memory");
         // SAFETY: the decorator wrote all of it.

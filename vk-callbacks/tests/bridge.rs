@@ -12,7 +12,7 @@ use testkit::programs::{Stream, callback_stream};
 use vk_callbacks::leaked_bridges;
 use vk_callbacks::{Bridge, CallbackAllocator, CallbackError, Chain, Live, Object};
 
-static OWN: FromGlobalAlloc<System> = FromGlobalAlloc(System);
+static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 fn root(witness: &Witness) -> Context {
     // SAFETY: each test closes the root before the witness goes, or fails.

@@ -62,7 +62,7 @@ fn v23_each_thread_has_its_own_command_and_its_own_number() {
 
 #[test]
 fn owners_are_named_by_their_bridges() {
-    let system = FromGlobalAlloc(std::alloc::System);
+    let system = FromGlobalAlloc::SYSTEM;
     let device = pin!(BareBridge::new(system));
     let instance = pin!(BareBridge::new(system));
     let owners = Owners { object: None, device: Some(device.owner()), instance: Some(instance.owner()) };

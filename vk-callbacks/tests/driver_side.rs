@@ -14,7 +14,7 @@ use vk_callbacks::{
     Object, RawCallbacks, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN,
 };
 
-static OWN: FromGlobalAlloc<System> = FromGlobalAlloc(System);
+static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 fn of(app: &App) -> CallbackAllocator {
     // SAFETY: the test application follows the rules but where a test says otherwise.

@@ -1,8 +1,6 @@
 //! A recorder between a wild driver and three bridges: the driver's model and the witnesses notice nothing, and the trace
 //! replays to what passed.
 
-use std::alloc::System;
-
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::Witness;
 use testkit::programs::{Ran, Stream, callback_stream, replay};
@@ -50,7 +48,7 @@ fn run(bytes: &[u8]) -> Ran {
     let written = recorder.write("callback stream", &mut text).expect("memory");
     assert_eq!(written.lost, 0);
     let mut ears = Ears(Witness::system());
-    let totals = Replay::new(Scoped::new(FromGlobalAlloc(System), Scope::Object))
+    let totals = Replay::new(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object))
         .run(TraceReader::new(&text).expect("own header"), &mut ears)
         .expect("own lines");
     ears.0.assert_empty("after the replay");

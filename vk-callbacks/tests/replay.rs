@@ -53,7 +53,7 @@ impl ReplayTarget for Ears {
 }
 
 fn memory() -> Scoped<FromGlobalAlloc<System>> {
-    Scoped::new(FromGlobalAlloc(System), Scope::Object)
+    Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object)
 }
 
 /// A trace of format 2 around these lines, the first of which is line 2.
@@ -395,7 +395,7 @@ fn the_recorded_traces_replay_to_the_totals_of_a_naive_parser() {
 #[test]
 fn one_sink_for_all_is_enough_for_a_bench() {
     let text = recorded("nvidia-580-h200.csv.gz");
-    let system = FromGlobalAlloc(System);
+    let system = FromGlobalAlloc::SYSTEM;
     let totals = Replay::new(memory()).run(TraceReader::new(&text).expect("a header"), &mut OneSink(&system)).expect("whole");
     assert_eq!(totals.all().live_blocks, 0);
     let dynamic: &dyn HostAllocator = &system;

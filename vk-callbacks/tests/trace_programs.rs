@@ -1,7 +1,5 @@
 //! Made-up traces against a naive model of them, whole and damaged.
 
-use std::alloc::System;
-
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::{Rng, TraceTruth, Witness, host_trace};
 use vk_callbacks::{CallbackError, Finding, Replay, ReplayTarget, TraceReader};
@@ -35,7 +33,7 @@ impl ReplayTarget for Ears {
 
 fn replayed(text: &str) -> Result<TraceTruth, CallbackError> {
     let mut ears = Ears { sink: Witness::system(), told: TraceTruth::default() };
-    let mut replay = Replay::new(Scoped::new(FromGlobalAlloc(System), Scope::Object));
+    let mut replay = Replay::new(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object));
     let outcome = replay.run(TraceReader::new(text)?, &mut ears);
     drop(replay);
     ears.sink.assert_empty("after the replay, whole or not");
@@ -74,7 +72,7 @@ fn damaged_traces_replay_or_name_a_line_and_leave_nothing_behind() {
         let reader = TraceReader::new(&text);
         let Ok(reader) = reader else { continue };
         let mut ears = Quiet(Witness::system());
-        let mut replay = Replay::new(Scoped::new(FromGlobalAlloc(System), Scope::Object));
+        let mut replay = Replay::new(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object));
         match replay.run(reader, &mut ears) {
             Ok(_) => {}
             Err(CallbackError::Trace(error)) => {

@@ -9,16 +9,29 @@ use crate::sync::{AtomicPtr, AtomicU32, Lock, Ordering};
 struct Registry {
     lock: Lock,
     head: AtomicPtr<Table>,
-    next_index: AtomicU32,
+    /// How many listed threads have each residue.
+    residents: [AtomicU32; 64],
+    /// The most that ever had one residue.
+    laps: AtomicU32,
 }
 
-static REGISTRY: Registry =
-    Registry { lock: Lock::new(), head: AtomicPtr::new(core::ptr::null_mut()), next_index: AtomicU32::new(0) };
+static REGISTRY: Registry = Registry {
+    lock: Lock::new(),
+    head: AtomicPtr::new(core::ptr::null_mut()),
+    residents: [const { AtomicU32::new(0) }; 64],
+    laps: AtomicU32::new(1),
+};
 
-/// Adds a thread's table.
+/// Adds a thread's table and gives it the residue that the fewest threads have.
 pub(super) fn list(table: &Table) {
     let _held = REGISTRY.lock.lock();
-    table.index.store(REGISTRY.next_index.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    let count = |(_, residents): &(usize, &AtomicU32)| residents.load(Ordering::Relaxed);
+    if let Some((residue, residents)) = REGISTRY.residents.iter().enumerate().min_by_key(count) {
+        let sharers = residents.load(Ordering::Relaxed).saturating_add(1);
+        residents.store(sharers, Ordering::Relaxed);
+        REGISTRY.laps.fetch_max(sharers, Ordering::Relaxed);
+        table.residue.store(residue as u32, Ordering::Relaxed);
+    }
     let this = core::ptr::from_ref(table).cast_mut();
     let head = REGISTRY.head.load(Ordering::Relaxed);
     table.next.store(head, Ordering::Relaxed);
@@ -33,6 +46,9 @@ pub(super) fn list(table: &Table) {
 /// Takes a thread's table out; after this nobody else looks at it.
 pub(super) fn unlist(table: &Table) {
     let _held = REGISTRY.lock.lock();
+    if let Some(residents) = REGISTRY.residents.get(table.residue.load(Ordering::Relaxed) as usize) {
+        residents.store(residents.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+    }
     let (next, prev) = (table.next.load(Ordering::Relaxed), table.prev.load(Ordering::Relaxed));
     // SAFETY: listed tables live until they are unlisted, which takes the lock that is held.
     match unsafe { prev.as_ref() } {
@@ -45,12 +61,12 @@ pub(super) fn unlist(table: &Table) {
     }
 }
 
-/// Calls `visit` with each listed table whose index residue is among `touched`. The registry's lock is held meanwhile.
+/// Calls `visit` with each listed table whose residue is among `touched`. The registry's lock is held meanwhile.
 fn each(touched: u64, mut visit: impl FnMut(&Table)) {
     let mut at = REGISTRY.head.load(Ordering::Relaxed);
     // SAFETY: listed tables live until they are unlisted, which takes the registry's lock, held by the caller.
     while let Some(table) = unsafe { at.as_ref() } {
-        if touched & (1u64 << (table.index.load(Ordering::Relaxed) & 63)) != 0 {
+        if touched & (1u64 << (table.residue.load(Ordering::Relaxed) & 63)) != 0 {
             visit(table);
         }
         at = table.next.load(Ordering::Relaxed);
@@ -68,9 +84,9 @@ pub(crate) fn read_row(row: &Row, tag: u64) -> ScopeUsage {
     let _held = REGISTRY.lock.lock();
     let guard = row.lock();
     let mut sum = guard.counts();
-    let touched = row.touched();
+    // Asked anew in each pass: a thread that opened its entry after the first must be seen by the second.
     let entries = |add: &mut dyn FnMut(Counts)| {
-        each(touched, |table| {
+        each(row.touched(), |table| {
             if let Some(entry) = table.slot(tag)
                 && entry.tag() == tag
             {
@@ -82,20 +98,19 @@ pub(crate) fn read_row(row: &Row, tag: u64) -> ScopeUsage {
         sum.free_bytes = sum.free_bytes.wrapping_add(c.free_bytes);
         sum.free_blocks = sum.free_blocks.wrapping_add(c.free_blocks);
     });
-    let (mut open, mut high) = (0u64, 0i64);
+    let mut high = 0i64;
     entries(&mut |c| {
         sum.alloc_bytes = sum.alloc_bytes.wrapping_add(c.alloc_bytes);
         sum.alloc_blocks = sum.alloc_blocks.wrapping_add(c.alloc_blocks);
-        open = open.saturating_add(1);
-        high = c.high;
+        high = high.max(c.high);
     });
     let live_bytes = sum.alloc_bytes.wrapping_sub(sum.free_bytes);
     let live_blocks = sum.alloc_blocks.wrapping_sub(sum.free_blocks);
-    // One open entry: its own high-water mark is exact on top of what is folded.
-    let seen = if open == 1 { guard.live_bytes().saturating_add(high) } else { 0 };
+    // What a thread reached on top of what is folded: exact where it is the only one.
+    let seen = guard.live_bytes().saturating_add(high);
     guard.raise_peak(seen.max(live_bytes.cast_signed()), live_blocks.cast_signed());
     let (peak_bytes, peak_blocks) = guard.peaks();
-    let laps = u64::from(REGISTRY.next_index.load(Ordering::Relaxed)).div_ceil(64).max(1);
+    let laps = u64::from(REGISTRY.laps.load(Ordering::Relaxed));
     ScopeUsage {
         live_bytes,
         live_blocks,
@@ -107,12 +122,13 @@ pub(crate) fn read_row(row: &Row, tag: u64) -> ScopeUsage {
     }
 }
 
-/// The context behind `tag` ends: folds every thread's entry for it, after which nobody refers to it.
-pub(crate) fn evict(row: &Row, tag: u64) {
-    let touched = row.touched();
-    if touched == 0 {
+/// A context ends: folds every thread's entries for its rows, after which nobody refers to it.
+pub(crate) fn evict<const N: usize>(rows: [(&Row, u64); N]) {
+    if rows.iter().all(|(row, _)| row.touched() == 0) {
         return;
     }
     let _held = REGISTRY.lock.lock();
-    each(touched, |table| table.evict(tag));
+    for (row, tag) in rows {
+        each(row.touched(), |table| table.evict(tag));
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::entry::Counts;
 use super::fold::fold_threshold;
+use super::usage::ScopeUsage;
 use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering};
 
 /// One cache line. Everything but `lock` and `touched` is written under `lock` only.
@@ -10,7 +11,7 @@ pub(crate) struct Row {
     lock: Lock,
     /// The largest fold threshold ever handed out for this row: what one other thread may have hidden from the peak.
     hidden_max: AtomicU32,
-    /// Bit = thread index mod 64 of every thread that ever held an entry for this row.
+    /// Bit = residue (`Table::residue`) of every thread that ever held an entry for this row.
     touched: AtomicU64,
     alloc_bytes: AtomicU64,
     alloc_blocks: AtomicU64,
@@ -40,7 +41,7 @@ impl Row {
         RowGuard { row: self, _held: self.lock.lock() }
     }
 
-    /// Notes that the thread with index residue `bit` is about to hold an entry: before the entry's tag is stored.
+    /// Notes that the thread with residue `bit` is about to hold an entry: before the entry's tag is stored.
     pub(crate) fn touch(&self, bit: u32) {
         let mask = 1u64 << (bit & 63);
         if self.touched.load(Ordering::Relaxed) & mask == 0 {
@@ -51,6 +52,35 @@ impl Row {
     /// Which thread residues may hold entries; 0 = nobody ever counted here through an entry.
     pub(crate) fn touched(&self) -> u64 {
         self.touched.load(Ordering::Acquire)
+    }
+
+    /// The folded counts as an account, when nobody counts here any more.
+    pub(crate) fn folded(&self) -> ScopeUsage {
+        let guard = self.lock();
+        let counts = guard.counts();
+        let (peak_bytes, peak_blocks) = guard.peaks();
+        ScopeUsage {
+            live_bytes: counts.alloc_bytes.wrapping_sub(counts.free_bytes),
+            live_blocks: counts.alloc_blocks.wrapping_sub(counts.free_blocks),
+            peak_bytes,
+            peak_slack: guard.peak_slack(1),
+            peak_blocks,
+            total_bytes: counts.alloc_bytes,
+            total_blocks: counts.alloc_blocks,
+        }
+    }
+
+    /// Notes that a thread without an entry has counted here: where others have entries, more than one thread is at work. Two
+    /// bits make it so; threads that they stand for by chance are looked at in vain.
+    pub(crate) fn touch_directly(&self) {
+        if self.touched.load(Ordering::Relaxed) != 0 {
+            self.touched.fetch_or(0b11 << 62, Ordering::Relaxed);
+        }
+    }
+
+    /// True when more than one thread has counted here.
+    fn is_shared(&self) -> bool {
+        self.touched.load(Ordering::Relaxed).count_ones() > 1
     }
 
     /// True when nothing was ever counted here.
@@ -82,7 +112,9 @@ impl RowGuard<'_> {
         // `before` can be below 0 while another thread's entry holds the matching allocations: the peak stays where it is then.
         let high = before.saturating_add(counts.high);
         let live = alloc.wrapping_sub(free).cast_signed();
-        self.raise_peak(high.max(live), alloc_blocks.wrapping_sub(free_blocks).cast_signed());
+        // Blocks whose frees sit in another thread's entry would be counted on top: of blocks, only a single thread is sure.
+        let blocks = if self.row.is_shared() { 0 } else { alloc_blocks.wrapping_sub(free_blocks).cast_signed() };
+        self.raise_peak(high.max(live), blocks);
     }
 
     /// Raises the peaks to values that were seen.
@@ -135,9 +167,14 @@ impl RowGuard<'_> {
         (self.row.peak_bytes.load(Ordering::Relaxed), self.row.peak_blocks.load(Ordering::Relaxed))
     }
 
-    /// How far the peak may be off: what each thread but one may have hidden. `laps` = how many threads share a residue at most.
+    /// How far the peak may be off: 0 as long as one thread counts here. Otherwise each thread may hide its threshold, in either
+    /// direction, and the high-water mark of one may belong to another moment than that of the next. `laps` = how many threads
+    /// share a residue at most.
     pub(crate) fn peak_slack(&self, laps: u64) -> u64 {
+        if !self.row.is_shared() {
+            return 0;
+        }
         let threads = u64::from(self.row.touched.load(Ordering::Relaxed).count_ones()).saturating_mul(laps);
-        threads.saturating_sub(1).saturating_mul(u64::from(self.row.hidden_max.load(Ordering::Relaxed)))
+        threads.saturating_add(1).saturating_mul(u64::from(self.row.hidden_max.load(Ordering::Relaxed)))
     }
 }

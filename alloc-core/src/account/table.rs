@@ -2,7 +2,10 @@
 //!
 //! Its size does not grow with the number of contexts, and it lies in thread-local storage, so counting never allocates.
 
+#![cfg_attr(not(feature = "std"), expect(dead_code, reason = "threads come and go only where there is std"))]
+
 use super::entry::Entry;
+use super::fold::FOLD_MIN;
 use super::registry;
 use crate::context::Node;
 use crate::scope::Scope;
@@ -17,8 +20,8 @@ pub(crate) struct Table {
     entries: [Entry; ENTRIES],
     /// Held while an entry changes its row: by the owner, or by a thread that ends the row's context.
     pub(super) lock: Lock,
-    /// The thread's number, counted up from 0 at registration.
-    pub(super) index: AtomicU32,
+    /// Which bit of a row's `touched` stands for this thread (and, past 64 threads, for others as well), given at listing.
+    pub(super) residue: AtomicU32,
     state: AtomicU8,
     pub(super) next: AtomicPtr<Table>,
     pub(super) prev: AtomicPtr<Table>,
@@ -41,7 +44,7 @@ impl Table {
         Self {
             entries: [const { Entry::new() }; ENTRIES],
             lock: Lock::new(),
-            index: AtomicU32::new(0),
+            residue: AtomicU32::new(0),
             state: AtomicU8::new(FRESH),
             next: AtomicPtr::new(core::ptr::null_mut()),
             prev: AtomicPtr::new(core::ptr::null_mut()),
@@ -71,8 +74,16 @@ impl Table {
         let row = node.row(scope);
         let _table = self.lock.lock();
         retire(entry);
-        row.touch(self.index.load(Ordering::Relaxed));
-        let ceiling = if node.is_budgeted() { 0 } else { row.lock().next_threshold() };
+        row.touch(self.residue.load(Ordering::Relaxed));
+        let ceiling = {
+            let row = row.lock();
+            if node.is_budgeted() {
+                row.note_hidden(node.slice().cast_signed().max(FOLD_MIN));
+                0
+            } else {
+                row.next_threshold()
+            }
+        };
         entry.install(tag, core::ptr::from_ref(node).cast_mut(), ceiling);
         Some(entry)
     }
@@ -97,6 +108,23 @@ impl Table {
         }
         let _table = self.lock.lock();
         self.entries.iter().for_each(retire);
+    }
+
+    /// Gives back what the thread has leased from the budgets of one tree, and folds those entries.
+    pub(crate) fn settle_tree(&self, root: &Node) {
+        if self.state.load(Ordering::Relaxed) != LISTED {
+            return;
+        }
+        let _table = self.lock.lock();
+        for entry in &self.entries {
+            // SAFETY: as in `retire`: with the table's lock held, an entry's node is null or has not ended.
+            if let Some(node) = unsafe { entry.node().as_ref() }
+                && node.is_budgeted()
+                && core::ptr::eq(node.root(), root)
+            {
+                retire(entry);
+            }
+        }
     }
 
     /// The thread ends: as [`Table::settle`], and later operations of this thread count on the rows directly.

@@ -15,6 +15,7 @@ pub struct Usage {
 
 /// Bytes and blocks of one scope. Bytes are requested bytes: no header, no padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScopeUsage {
     /// Bytes taken and not yet given back.
     pub live_bytes: u64,
@@ -22,11 +23,12 @@ pub struct ScopeUsage {
     pub live_blocks: u64,
     /// The most bytes that were live at once; the true value lies within `peak_slack` of it.
     ///
-    /// Of several scopes or contexts together: the sum of their peaks, an upper bound.
+    /// Of several scopes or contexts together: the sum of the peaks of those that still exist, an upper bound for these. The peak
+    /// of a subtree at any time is the high-water mark of a budget on its top ([`BudgetUsage::high`](crate::BudgetUsage::high)).
     pub peak_bytes: u64,
     /// How far `peak_bytes` may be off; 0 means exact, as it always is for a context that one thread used.
     pub peak_slack: u64,
-    /// The most blocks seen live at once, at folds and queries: a lower bound.
+    /// The most blocks that were seen live at once, at queries and, for a context that one thread uses, at folds: a lower bound.
     pub peak_blocks: u64,
     /// All bytes ever taken; growing a block adds its growth.
     pub total_bytes: u64,
@@ -91,12 +93,12 @@ impl ScopeUsage {
         // The true common peak is at least either part's own lowest possible peak, and at least what is live now.
         let lowest = |part: &Self| part.peak_bytes.saturating_sub(part.peak_slack);
         let at_least = lowest(self).max(lowest(other)).max(live_bytes);
-        let one_sided = self.peak_bytes == 0 || other.peak_bytes == 0;
+        let slack = self.peak_slack.saturating_add(other.peak_slack);
         Self {
             live_bytes,
             live_blocks: self.live_blocks.saturating_add(other.live_blocks),
             peak_bytes,
-            peak_slack: if one_sided { self.peak_slack.max(other.peak_slack) } else { peak_bytes.saturating_sub(at_least) },
+            peak_slack: slack.max(peak_bytes.saturating_sub(at_least)),
             peak_blocks: self.peak_blocks.max(other.peak_blocks),
             total_bytes: self.total_bytes.saturating_add(other.total_bytes),
             total_blocks: self.total_blocks.saturating_add(other.total_blocks),

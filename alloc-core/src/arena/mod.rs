@@ -35,7 +35,7 @@ use crate::error::HostError;
 /// ```
 /// use alloc_core::{Arena, FromGlobalAlloc, HostError, Scope, Scoped, TryVec};
 /// # use std::alloc::System;
-/// let mut arena = Arena::new_in(Scoped::new(FromGlobalAlloc(System), Scope::Command));
+/// let mut arena = Arena::new_in(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Command));
 /// let kept = arena.try_alloc_str("lives as long as the arena")?.len();
 /// {
 ///     let scratch = arena.scope();
@@ -51,8 +51,8 @@ use crate::error::HostError;
 /// ```compile_fail
 /// # use alloc_core::{Arena, FromGlobalAlloc, Scope, Scoped, TryVec};
 /// # use std::alloc::System;
-/// # let arena = Arena::new_in(Scoped::new(FromGlobalAlloc(System), Scope::Command));
-/// let list: TryVec<u8, _> = TryVec::new_in(Scoped::new(FromGlobalAlloc(System), Scope::Object));
+/// # let arena = Arena::new_in(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Command));
+/// let list: TryVec<u8, _> = TryVec::new_in(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object));
 /// let _ = arena.try_alloc(list);
 /// ```
 pub struct Arena<A: HostSource> {

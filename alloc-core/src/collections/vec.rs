@@ -171,7 +171,12 @@ impl<T, A: HostSource> TryVec<T, A> {
     #[cold]
     fn reason(&self, refused: &TryReserveError) -> HostError {
         match refused.kind() {
-            TryReserveErrorKind::AllocError { layout, .. } => self.allocator().refusal(layout),
+            TryReserveErrorKind::AllocError { layout, .. } => {
+                // What was missing is the growth.
+                let held = self.capacity().saturating_mul(size_of::<T>());
+                let growth = Layout::from_size_align(layout.size().saturating_sub(held), layout.align());
+                self.allocator().refusal(growth.unwrap_or(layout))
+            }
             TryReserveErrorKind::CapacityOverflow => HostError::TooLarge,
         }
     }

@@ -68,8 +68,15 @@ impl Node {
         if layout.size() == 0 {
             return;
         }
+        if self.is_budgeted() {
+            // The room is given back after the block: the limit holds for what the backing has given as well.
+            // SAFETY: the caller's promise; blocks of this node come from its backing.
+            unsafe { self.backing.deallocate(block, layout, scope) };
+            self.count_given(scope, layout.size() as u64, 1);
+            return;
+        }
         self.count_given(scope, layout.size() as u64, 1);
-        // SAFETY: the caller's promise; blocks of this node come from its backing.
+        // SAFETY: as above.
         unsafe { self.backing.deallocate(block, layout, scope) };
     }
 

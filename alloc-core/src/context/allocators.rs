@@ -80,6 +80,15 @@ macro_rules! allocator {
                 let block = unsafe { node.resize(block, old, new, node.scope) }?;
                 Ok(NonNull::slice_from_raw_parts(block, new.size()))
             }
+            unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                // SAFETY: forwarded.
+                let block = unsafe { Allocator::grow(self, block, old, new) }?;
+                // SAFETY: the block holds `new.size()` bytes, at least `old.size()` of them.
+                let tail = unsafe { block.cast::<u8>().add(old.size()) };
+                // SAFETY: the tail is the rest of the block.
+                unsafe { tail.write_bytes(0, new.size().saturating_sub(old.size())) };
+                Ok(block)
+            }
             unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
                 let node = self.node();
                 // SAFETY: forwarded.

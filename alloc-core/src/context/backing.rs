@@ -8,7 +8,7 @@ use allocator_api2::alloc::AllocError;
 use crate::error::HostError;
 use crate::host::{HostAllocator, Notice};
 use crate::scope::Scope;
-use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::{AtomicPtr, Ordering};
 
 type AllocFn = unsafe fn(*const (), Layout, Scope) -> Result<NonNull<u8>, AllocError>;
 type FreeFn = unsafe fn(*const (), NonNull<u8>, Layout, Scope);
@@ -24,6 +24,8 @@ pub(crate) struct Functions {
     notify: unsafe fn(*const (), Notice),
     refusal: unsafe fn(*const (), Layout, Scope) -> HostError,
     exact_alignment: unsafe fn(*const ()) -> bool,
+    /// The type has no size, so its address says nothing.
+    sizeless: bool,
 }
 
 /// An allocator by address and functions.
@@ -31,11 +33,7 @@ pub(crate) struct Functions {
 pub(crate) struct Backing {
     data: *const (),
     functions: &'static Functions,
-    /// Distinguishes allocators without comparing addresses, which allocators of no size share.
-    serial: u64,
 }
-
-static SERIALS: AtomicU64 = AtomicU64::new(1);
 
 impl Backing {
     pub(crate) fn of<A: HostAllocator + Sync>(allocator: &A) -> Self {
@@ -50,6 +48,7 @@ impl Backing {
                 notify: Self::notify,
                 refusal: Self::refusal,
                 exact_alignment: Self::exact_alignment,
+                sizeless: size_of::<A>() == 0,
             };
 
             /// # Safety
@@ -110,11 +109,7 @@ impl Backing {
                 unsafe { Self::at(data) }.exact_alignment()
             }
         }
-        Self {
-            data: core::ptr::from_ref(allocator).cast(),
-            functions: &Of::<A>::FUNCTIONS,
-            serial: SERIALS.fetch_add(1, Ordering::Relaxed),
-        }
+        Self { data: core::ptr::from_ref(allocator).cast(), functions: &Of::<A>::FUNCTIONS }
     }
 }
 
@@ -124,10 +119,13 @@ static ABANDONED: Functions = Functions {
     deallocate: |_, _, _, _| (),
     zeroed: |_, _, _| Err(AllocError),
     grow: |_, _, _, _, _| Err(AllocError),
-    shrink: |_, block, _, _, _| Ok(block),
+    shrink: |_, block, _, new, _| {
+        if block.addr().get().is_multiple_of(new.align()) { Ok(block) } else { Err(AllocError) }
+    },
     notify: |_, _| (),
     refusal: |_, layout, scope| HostError::OutOfHostMemory { bytes: layout.size(), scope },
     exact_alignment: |_| false,
+    sizeless: true,
 };
 
 /// A node's [`Backing`], which [`Link::abandon`] can cut off while other threads use it.
@@ -136,7 +134,8 @@ pub(crate) struct Link {
     allocate: AtomicPtr<()>,
     deallocate: AtomicPtr<()>,
     rest: AtomicPtr<Functions>,
-    serial: u64,
+    /// The functions it was made with, which stay here when it is abandoned.
+    made_with: &'static Functions,
 }
 
 // SAFETY: `data` is the address of a `Sync` allocator (see `Backing::of`), used through shared references only.
@@ -153,7 +152,7 @@ impl Link {
             allocate: AtomicPtr::new(backing.functions.allocate as *mut ()),
             deallocate: AtomicPtr::new(backing.functions.deallocate as *mut ()),
             rest: AtomicPtr::new(core::ptr::from_ref(backing.functions).cast_mut()),
-            serial: backing.serial,
+            made_with: backing.functions,
         }
     }
 
@@ -164,13 +163,15 @@ impl Link {
             allocate: AtomicPtr::new(self.allocate.load(Ordering::Relaxed)),
             deallocate: AtomicPtr::new(self.deallocate.load(Ordering::Relaxed)),
             rest: AtomicPtr::new(self.rest.load(Ordering::Relaxed)),
-            serial: self.serial,
+            made_with: self.made_with,
         }
     }
 
     /// True when both draw on the same allocator, so that a block of one can be given back through the other.
+    ///
+    /// Two allocators of a type without size are one: nothing can tell them apart.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
-        self.serial == other.serial
+        core::ptr::eq(self.made_with, other.made_with) && (self.made_with.sizeless || self.data == other.data)
     }
 
     /// From now on the allocator is not called through this link any more.

@@ -1,18 +1,22 @@
-//! The counted companion of a context.
+//! The counted companion of a context, and what every user of a context can do.
 
+use core::alloc::Layout;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::ptr::NonNull;
 
-use super::{Context, Node, debug_node, lifecycle, tree};
+use super::{CLOSED, Context, ContextOptions, Node, debug_node, lifecycle, tree};
 use crate::account::Usage;
-use crate::error::ContextId;
+use crate::adapters::Scoped;
+use crate::budget::BudgetUsage;
+use crate::error::{ContextId, HostError};
 use crate::scope::Scope;
 
-/// Refers to a context without owning it: what a collection stores that outlives a borrow.
+/// Refers to a context without owning it: what a collection, a thread or a job stores that outlives a borrow.
 ///
 /// 8 bytes, with a niche. Never keeps a context's values alive, and cannot end it; keeps its record, so a block can always be
-/// given back. Cloning and dropping cost a shared atomic each (13 ns, 60 when two threads do it at once): hot code inside one
-/// owner takes `&Context`.
+/// given back. Equal when they refer to the same context. Cloning and dropping cost a shared atomic each (13 ns, 60 when two
+/// threads do it at once): hot code inside one owner takes `&Context`.
 pub struct Handle {
     node: NonNull<Node>,
 }
@@ -23,8 +27,48 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    pub(super) fn of(node: NonNull<Node>) -> Self {
-        Self { node: lifecycle::retain(node) }
+    /// Makes a context below this one, which inherits allocator and scope.
+    ///
+    /// # Errors
+    /// [`HostError::Closed`], [`HostError::OverBudget`] or [`HostError::OutOfHostMemory`]: its record comes from this context.
+    pub fn child(&self, name: &'static str) -> Result<Context, HostError> {
+        self.child_with(ContextOptions::new(name))
+    }
+
+    /// As [`child`](Handle::child), with what `options` say.
+    ///
+    /// A context of this very tree as the child's own allocator is legal and counts every byte twice: in the child, and in the
+    /// context that it draws on.
+    ///
+    /// # Errors
+    /// As [`child`](Handle::child).
+    pub fn child_with(&self, options: ContextOptions<'_>) -> Result<Context, HostError> {
+        // SAFETY: an allocator in the options was promised to live long enough when it was put there.
+        let node = unsafe { lifecycle::make_child(self.node, &options) }?;
+        Ok(Context::owning(node))
+    }
+
+    /// A block of `layout` in `scope`, with the reason when it is refused. Size 0 is an aligned dangling pointer, uncounted.
+    ///
+    /// # Errors
+    /// [`HostError`]: closed, over budget (whose), out of memory.
+    pub fn try_allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, HostError> {
+        self.node().allocate(layout, scope).map_err(|_| self.node().refusal(layout, scope))
+    }
+
+    /// Gives back what [`try_allocate`](Handle::try_allocate) gave. Cannot fail, takes no memory.
+    ///
+    /// # Safety
+    /// `block` is a live block of this context, of this `layout` and `scope`.
+    pub unsafe fn free(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { self.node().deallocate(block, layout, scope) }
+    }
+
+    /// An [`Allocator`](crate::Allocator) over this context whose requests have `scope` instead of the default one.
+    #[must_use]
+    pub fn with_scope(&self, scope: Scope) -> Scoped<&Self> {
+        Scoped::new(self, scope)
     }
 
     /// The context's name for as long as the process lives.
@@ -33,10 +77,16 @@ impl Handle {
         self.node().id()
     }
 
-    /// The name the context was made with.
+    /// The name it was made with.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.node().name
+    }
+
+    /// The label it was made with.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        self.node().label()
     }
 
     /// The scope of requests that name none.
@@ -45,16 +95,61 @@ impl Handle {
         self.node().scope
     }
 
+    /// The context above, `None` for a root. O(1).
+    #[must_use]
+    pub fn parent(&self) -> Option<Handle> {
+        self.node().parent_ptr().map(|parent| Self { node: lifecycle::retain(parent) })
+    }
+
+    /// The id of the context above, `None` for a root. O(1).
+    #[must_use]
+    pub fn parent_id(&self) -> Option<ContextId> {
+        self.node().parent().map(Node::id)
+    }
+
     /// True once the context, or one above it, was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.node().flags() & super::CLOSED != 0
+        self.node().flags() & CLOSED != 0
     }
 
-    /// The context's own account; still answers after the context was closed.
+    /// The context's own account, without those below; still answers after it was closed. O(threads that used it).
     #[must_use]
     pub fn usage(&self) -> Usage {
         tree::node_usage(self.node())
+    }
+
+    /// The account of this context and all below, contexts that are gone included in the totals. O(contexts), under the tree's
+    /// lock: nobody makes or ends a context of the tree meanwhile.
+    #[must_use]
+    pub fn subtree_usage(&self) -> Usage {
+        tree::subtree_usage(self.node())
+    }
+
+    /// The budget set on this very context.
+    #[must_use]
+    pub fn budget(&self) -> Option<BudgetUsage> {
+        self.node().budget_usage()
+    }
+
+    /// Changes the limit of the budget set on this very context, up or down. O(contexts below).
+    ///
+    /// # Errors
+    /// [`Misuse::NoBudget`](crate::Misuse::NoBudget) when it was made without one; [`HostError::OverBudget`] when more is charged
+    /// already. The limit is as before.
+    pub fn set_limit(&self, bytes: u64) -> Result<(), HostError> {
+        self.node().set_limit(bytes)
+    }
+
+    /// Begins a new high-water mark of the budget set on this very context: `high` becomes what is charged now. Answers the
+    /// budget as it was, so that a program can tell the peak of each of its phases.
+    pub fn restart_high_water(&self) -> Option<BudgetUsage> {
+        self.node().restart_high_water()
+    }
+
+    /// Takes over a reference that was counted already.
+    pub(super) fn adopt(node: NonNull<Node>) -> Self {
+        Self { node }
     }
 
     #[inline]
@@ -66,7 +161,7 @@ impl Handle {
 
 impl Clone for Handle {
     fn clone(&self) -> Self {
-        Self::of(self.node)
+        Self { node: lifecycle::retain(self.node) }
     }
 }
 
@@ -80,6 +175,20 @@ impl Drop for Handle {
 impl From<&Context> for Handle {
     fn from(context: &Context) -> Self {
         context.handle()
+    }
+}
+
+impl PartialEq for Handle {
+    fn eq(&self, other: &Self) -> bool {
+        self.node == other.node
+    }
+}
+
+impl Eq for Handle {}
+
+impl Hash for Handle {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
     }
 }
 

@@ -8,11 +8,11 @@ use allocator_api2::alloc::AllocError;
 
 use super::node::Node;
 use crate::account::{Counts, FOLD_MAX, FOLD_MIN};
-use crate::budget::{BudgetUsage, lease_extra};
-use crate::error::HostError;
+use crate::budget::{Budget, BudgetUsage, lease_extra};
+use crate::error::{HostError, Misuse};
 use crate::scope::Scope;
 use crate::sync::Ordering;
-use crate::threads::{settle_thread, with_table};
+use crate::threads::with_table;
 
 impl Node {
     /// Sets `bytes` aside before the backing is called: out of this thread's lease, asking for more where it is short. What is
@@ -24,7 +24,11 @@ impl Node {
             return Ok(());
         }
         // The room may sit in this thread's own other entries.
-        settle_thread();
+        with_table(|table| {
+            if let Some(table) = table {
+                table.settle_tree(self.root());
+            }
+        });
         self.reserve_once(scope, signed)
     }
 
@@ -125,6 +129,31 @@ impl Node {
         Some(before)
     }
 
+    pub(crate) fn set_limit(&self, bytes: u64) -> Result<(), HostError> {
+        let bytes = bytes.min(u64::MAX - 1);
+        {
+            let _held = self.root().budget_lock.lock();
+            if !self.budget.is_set() {
+                return Err(HostError::Misuse(Misuse::NoBudget));
+            }
+            let charged = self.budget.charged.load(Ordering::Relaxed);
+            if charged > bytes {
+                return Err(HostError::OverBudget {
+                    context: self.id(),
+                    short_by: charged.saturating_sub(bytes),
+                    leased_elsewhere: 0,
+                });
+            }
+            self.budget.limit.store(bytes, Ordering::Relaxed);
+        }
+        // Slices follow the limit, from the top down.
+        super::tree::each(self, |node, _| {
+            let above = node.parent().filter(|parent| parent.is_budgeted()).map_or(u64::MAX, Node::slice);
+            node.budget.slice.store(node.budget.own_slice().min(above), Ordering::Relaxed);
+        });
+        Ok(())
+    }
+
     /// The first budget from here up that has no room for `bytes` more, as an error.
     pub(crate) fn budget_shortage(&self, bytes: u64) -> Option<HostError> {
         if !self.is_budgeted() {
@@ -153,6 +182,12 @@ impl super::node::BudgetCell {
             high: self.high.load(Ordering::Relaxed),
             slice: self.slice.load(Ordering::Relaxed),
         })
+    }
+
+    /// The slice that this budget by itself allows.
+    fn own_slice(&self) -> u64 {
+        let limit = self.limit.load(Ordering::Relaxed);
+        if limit == u64::MAX { u64::MAX } else { Budget { limit, exact: self.exact.load(Ordering::Relaxed) != 0 }.slice() }
     }
 
     fn room(&self) -> u64 {

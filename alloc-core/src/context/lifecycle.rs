@@ -14,7 +14,7 @@ use crate::account::evict;
 use crate::budget::Budget;
 use crate::error::HostError;
 use crate::scope::Scope;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, fence};
 
 /// Makes a root. Its own memory comes from the backing and is counted in itself.
 ///
@@ -22,10 +22,16 @@ use crate::sync::Ordering;
 /// The allocator behind `backing` lives until the node is gone or abandoned.
 pub(super) unsafe fn make_root(backing: Backing, options: &ContextOptions<'_>) -> Result<NonNull<Node>, HostError> {
     let scope = options.scope.unwrap_or(Scope::Instance);
+    let label_bytes = options.label.map_or(0, str::len) as u64;
+    let own_bytes = (Node::LAYOUT.size() as u64).saturating_add(label_bytes);
+    if let Some(short_by) = options.budget.and_then(|budget| own_bytes.checked_sub(budget.limit)).filter(|short| *short > 0) {
+        // The root does not exist; the id is the one that it would have had.
+        return Err(HostError::OverBudget { context: Node::next_id(), short_by, leased_elsewhere: 0 });
+    }
     // SAFETY: forwarded from this function's contract.
     let link = unsafe { Link::new(backing) };
     let block = link.allocate(Node::LAYOUT, scope).map_err(|_| link.refusal(Node::LAYOUT, scope))?;
-    let mut node = Node::new(link, scope, options.name, core::ptr::null());
+    let mut node = Node::new(link, scope, options.name, None);
     node.label = match copy_label(options.label, |layout| node.backing.allocate(layout, scope)) {
         Ok(label) => label,
         Err(layout) => {
@@ -35,11 +41,8 @@ pub(super) unsafe fn make_root(backing: Backing, options: &ContextOptions<'_>) -
             return Err(error);
         }
     };
-    let label_bytes = node.label.map_or(0, |label| label.len() as u64);
-    let own_bytes = (Node::LAYOUT.size() as u64).saturating_add(label_bytes);
     if let Some(budget) = options.budget {
         set_budget(&node, budget, None);
-        // The root's own memory is there already: it is charged even where the limit is smaller.
         node.budget.charged.store(own_bytes, Ordering::Relaxed);
         node.budget.high.store(own_bytes, Ordering::Relaxed);
     }
@@ -59,7 +62,10 @@ pub(super) unsafe fn make_root(backing: Backing, options: &ContextOptions<'_>) -
 ///
 /// # Safety
 /// The allocator in `options`, if any, lives until the node is gone or abandoned.
-pub(super) unsafe fn make_child(parent: &Node, options: &ContextOptions<'_>) -> Result<NonNull<Node>, HostError> {
+/// The caller holds a reference on `above`.
+pub(super) unsafe fn make_child(above: NonNull<Node>, options: &ContextOptions<'_>) -> Result<NonNull<Node>, HostError> {
+    // SAFETY: the caller's reference keeps it alive.
+    let parent = unsafe { above.as_ref() };
     let home = parent.scope;
     let block = parent.allocate(Node::LAYOUT, home).map_err(|_| parent.refusal(Node::LAYOUT, home))?;
     let label = copy_label(options.label, |layout| parent.allocate(layout, home)).map_err(|layout| {
@@ -73,7 +79,7 @@ pub(super) unsafe fn make_child(parent: &Node, options: &ContextOptions<'_>) -> 
         Some(backing) => unsafe { Link::new(backing) },
         None => parent.backing.inherit(),
     };
-    let mut node = Node::new(backing, options.scope.unwrap_or(home), options.name, parent.root());
+    let mut node = Node::new(backing, options.scope.unwrap_or(home), options.name, Some(parent.root_ptr().unwrap_or(above)));
     node.label = label;
     if parent.is_budgeted() {
         node.set_flags(BUDGETED);
@@ -82,14 +88,17 @@ pub(super) unsafe fn make_child(parent: &Node, options: &ContextOptions<'_>) -> 
     if let Some(budget) = options.budget {
         set_budget(&node, budget, parent.is_budgeted().then(|| parent.slice()));
     }
-    parent.references.fetch_add(1, Ordering::Relaxed);
     let node = place(block, node);
-    // SAFETY: just placed.
-    tree::link(parent, unsafe { node.as_ref() });
+    tree::link(retain(above), node);
     Ok(node)
 }
 
 fn set_budget(node: &Node, budget: Budget, above: Option<u64>) {
+    if budget.limit == u64::MAX {
+        // No limit at all: inherited ones hold, and nothing is to be paid for this one.
+        return;
+    }
+    node.budget.exact.store(u8::from(budget.exact), Ordering::Relaxed);
     node.set_flags(BUDGETED);
     node.budget.limit.store(budget.limit, Ordering::Relaxed);
     node.budget.slice.store(above.map_or(budget.slice(), |slice| slice.min(budget.slice())), Ordering::Relaxed);
@@ -117,10 +126,16 @@ fn copy_label(
     Ok(Some(NonNull::slice_from_raw_parts(block, label.len())))
 }
 
+/// From here on a count stands still: the node is never freed. Reached only by leaking references by the billion.
+const STUCK: usize = usize::MAX / 2;
+
 /// Takes one more reference.
 pub(super) fn retain(node: NonNull<Node>) -> NonNull<Node> {
     // SAFETY: the caller has a reference.
-    unsafe { node.as_ref() }.references.fetch_add(1, Ordering::Relaxed);
+    let references = unsafe { &node.as_ref().references };
+    if references.fetch_add(1, Ordering::Relaxed) >= STUCK {
+        references.store(STUCK, Ordering::Relaxed);
+    }
     node
 }
 
@@ -132,11 +147,11 @@ pub(super) unsafe fn release(node: NonNull<Node>) {
     let mut next = Some(node);
     while let Some(node) = next {
         // SAFETY: the reference that is being given back keeps the node alive up to here.
-        let this = unsafe { node.as_ref() };
-        if this.references.fetch_sub(1, Ordering::Release) != 1 {
+        let references = unsafe { &node.as_ref().references };
+        if references.load(Ordering::Relaxed) >= STUCK || references.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
-        core::sync::atomic::fence(Ordering::Acquire);
+        fence(Ordering::Acquire);
         // SAFETY: this was the last reference.
         next = unsafe { end(node) };
     }
@@ -149,9 +164,7 @@ pub(super) unsafe fn release(node: NonNull<Node>) {
 unsafe fn end(node: NonNull<Node>) -> Option<NonNull<Node>> {
     // SAFETY: not yet freed.
     let this = unsafe { node.as_ref() };
-    for scope in Scope::ALL {
-        evict(this.row(scope), this.tag(scope));
-    }
+    evict(Scope::ALL.map(|scope| (this.row(scope), this.tag(scope))));
     tree::unlink(this);
     let label = this.label;
     let parent = NonNull::new(this.tree.parent.load(Ordering::Relaxed));

@@ -12,8 +12,8 @@ mod outstanding;
 mod transfer;
 pub(crate) mod tree;
 
-use core::alloc::Layout;
 use core::fmt;
+use core::ops::Deref;
 use core::ptr::NonNull;
 
 use backing::Backing;
@@ -24,46 +24,47 @@ pub use outstanding::{Outstanding, RootRefused};
 pub use transfer::ContextRef;
 pub(crate) use transfer::transfer;
 
-use crate::account::Usage;
-use crate::adapters::Scoped;
-use crate::budget::BudgetUsage;
-use crate::error::{ContextId, HostError, Misuse};
+use crate::error::{HostError, Misuse};
 use crate::host::HostAllocator;
-use crate::scope::Scope;
 use crate::sync::Ordering;
 
 /// The owner of a node in a tree of contexts that inherit their allocator.
 ///
-/// One owner, move-only; [`Handle`] is its counted companion. `&Context` and `Handle` are [`Allocator`](crate::Allocator)s, so
-/// collections account to the context with no byte in front of their blocks. Dropping (or [closing](Context::close)) the owner
-/// ends the node: nothing new can be allocated from it or from any context below it; blocks that collections still hold stay
-/// valid and charged until they go.
+/// One owner, move-only; [`Handle`] is its counted companion, and a context can be used as one: what both can do is listed
+/// there. `&Context` and `Handle` are [`Allocator`](crate::Allocator)s, so collections account to the context with no byte in
+/// front of their blocks. Dropping (or [closing](Context::close)) the owner ends the node: nothing new can be allocated from it
+/// or from any context below it; blocks that collections still hold stay valid and charged until they go.
 ///
-/// Thread rules: `Send + Sync`; every operation may be called from any thread.
+/// Thread rules: `Send + Sync`; every operation may be called from any thread. Not from a signal handler, nor in a forked child
+/// while another thread of the parent was counting (a lock may be held for ever there).
 pub struct Context {
-    node: NonNull<Node>,
+    /// The owner's own reference.
+    handle: Handle,
 }
-
-// SAFETY: `Node` is `Sync` and freed by whichever thread drops the last reference.
-unsafe impl Send for Context {}
-// SAFETY: as above.
-unsafe impl Sync for Context {}
 
 impl Context {
     /// Makes the root of a tree whose memory all comes from `backing`. The root's own record (and label) is taken from it at
-    /// once and counted in the root, in its default scope ([`Scope::Instance`] unless the options say otherwise).
+    /// once and counted in the root, in its default scope ([`Scope::Instance`](crate::Scope::Instance) unless the options say
+    /// otherwise).
     ///
     /// # Errors
-    /// [`HostError::OutOfHostMemory`] (or what else `backing` says) when that record is refused.
+    /// [`HostError::OutOfHostMemory`] (or what else `backing` says) when that record is refused; [`HostError::OverBudget`] when
+    /// it is larger than the root's own budget.
     ///
     /// # Safety
-    /// `backing` lives, unmoved, until [`close_root`](Context::close_root) has returned `Ok`, or [`abandon`](Context::abandon)
-    /// has returned and no call into it is in flight on another thread, or everything of the tree (contexts, handles, blocks)
-    /// is gone.
+    /// `backing` lives, unmoved, until one of these:
+    /// - [`close_root`](Context::close_root) has returned `Ok`;
+    /// - everything of the tree is gone: contexts, handles, blocks;
+    /// - [`abandon`](Context::abandon) has returned, and whatever other threads do with the tree has either returned before or
+    ///   happens after it (by a lock, a join, a channel). The memory that the backing gave must even then stay readable and
+    ///   writable until all contexts, handles and blocks of the tree are gone: the records of the contexts lie in it.
+    ///
+    /// It is the address of `backing` that is kept. Where `A` is a reference (`&dyn HostAllocator`), that is the address of the
+    /// reference, which must live as long.
     pub unsafe fn root<A: HostAllocator + Sync>(backing: &A, options: ContextOptions<'_>) -> Result<Self, HostError> {
         // SAFETY: forwarded from this function's contract.
         let node = unsafe { lifecycle::make_root(Backing::of(backing), &options) }?;
-        Ok(Self { node })
+        Ok(Self::owning(node))
     }
 
     /// As [`root`](Context::root), over an allocator that lives for ever.
@@ -75,102 +76,10 @@ impl Context {
         unsafe { Self::root(backing, options) }
     }
 
-    /// Makes a context below this one, which inherits allocator and scope.
-    ///
-    /// # Errors
-    /// [`HostError::Closed`], [`HostError::OverBudget`] or [`HostError::OutOfHostMemory`]: its record comes from this context.
-    pub fn child(&self, name: &'static str) -> Result<Self, HostError> {
-        self.child_with(ContextOptions::new(name))
-    }
-
-    /// As [`child`](Context::child), with what `options` say.
-    ///
-    /// # Errors
-    /// As [`child`](Context::child).
-    pub fn child_with(&self, options: ContextOptions<'_>) -> Result<Self, HostError> {
-        // SAFETY: an allocator in the options was promised to live long enough when it was put there.
-        let node = unsafe { lifecycle::make_child(self.node(), &options) }?;
-        Ok(Self { node })
-    }
-
     /// A counted companion of this context.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle::of(self.node)
-    }
-
-    /// A block of `layout` in `scope`, with the reason when it is refused. Size 0 is an aligned dangling pointer, uncounted.
-    ///
-    /// # Errors
-    /// [`HostError`]: closed, over budget (whose), out of memory.
-    pub fn try_allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, HostError> {
-        self.node().allocate(layout, scope).map_err(|_| self.node().refusal(layout, scope))
-    }
-
-    /// An [`Allocator`](crate::Allocator) over this context whose requests have `scope` instead of the default one.
-    #[must_use]
-    pub fn with_scope(&self, scope: Scope) -> Scoped<&Self> {
-        Scoped::new(self, scope)
-    }
-
-    /// This context's name for as long as the process lives.
-    #[must_use]
-    pub fn id(&self) -> ContextId {
-        self.node().id()
-    }
-
-    /// The name it was made with.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.node().name
-    }
-
-    /// The label it was made with.
-    #[must_use]
-    pub fn label(&self) -> Option<&str> {
-        self.node().label()
-    }
-
-    /// The scope of requests that name none.
-    #[must_use]
-    pub fn scope(&self) -> Scope {
-        self.node().scope
-    }
-
-    /// The context above, `None` for a root. O(1).
-    #[must_use]
-    pub fn parent_id(&self) -> Option<ContextId> {
-        self.node().parent().map(Node::id)
-    }
-
-    /// True once the context, or one above it, was closed.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.node().flags() & CLOSED != 0
-    }
-
-    /// This context's own account, without those below. O(threads that used it).
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        tree::node_usage(self.node())
-    }
-
-    /// The account of this context and all below, contexts that are gone included in the totals. O(contexts).
-    #[must_use]
-    pub fn subtree_usage(&self) -> Usage {
-        tree::subtree_usage(self.node())
-    }
-
-    /// The budget set on this very context.
-    #[must_use]
-    pub fn budget(&self) -> Option<BudgetUsage> {
-        self.node().budget_usage()
-    }
-
-    /// Begins a new high-water mark of the budget set on this very context: `high` becomes what is charged now. Answers the
-    /// budget as it was, so that a program can tell the peak of each of its phases.
-    pub fn restart_high_water(&self) -> Option<BudgetUsage> {
-        self.node().restart_high_water()
+        self.handle.clone()
     }
 
     /// Ends the node and says what is still held below it. The same as dropping it.
@@ -181,37 +90,61 @@ impl Context {
         outstanding::of(self.node())
     }
 
-    /// Ends a root and gives all its memory back, if nothing of the tree is left.
+    /// Ends the node if nothing is left of it or below it, so that an allocator of its own may go.
     ///
     /// # Errors
-    /// [`RootRefused`] gives the root back, still open, with what is outstanding; or says that this is no root.
-    pub fn close_root(self) -> Result<(), RootRefused> {
+    /// [`RootRefused`] gives the context back, still open, with what is outstanding. Bytes that a context below lost for good
+    /// count as well, also where they came from an allocator of its own.
+    pub fn try_close(self) -> Result<(), RootRefused> {
+        // References first: with a single one there is nobody who could leave a block behind while the accounts are read.
+        let alone = self.node().references.load(Ordering::Acquire) == 1;
         let outstanding = outstanding::of(self.node());
-        if !self.node().is_root() {
-            return Err(RootRefused { context: self, outstanding, error: Some(HostError::Misuse(Misuse::NotARoot)) });
-        }
-        if !outstanding.is_empty() {
+        if !alone || !outstanding.is_empty() {
             return Err(RootRefused { context: self, outstanding, error: None });
         }
         drop(self);
         Ok(())
     }
 
+    /// Ends a root and gives all its memory back, if nothing of the tree is left.
+    ///
+    /// # Errors
+    /// As [`try_close`](Context::try_close); and when this is no root.
+    pub fn close_root(self) -> Result<(), RootRefused> {
+        if !self.node().is_root() {
+            let outstanding = outstanding::of(self.node());
+            return Err(RootRefused { context: self, outstanding, error: Some(HostError::Misuse(Misuse::NotARoot)) });
+        }
+        self.try_close()
+    }
+
     /// Cuts off an allocator that is dead or about to die: this node and all below it that draw on the same one never call it
     /// again. Their memory is left where it is; frees are still counted, not forwarded; allocations answer `Closed`.
     ///
-    /// Calls that other threads are in the middle of may still reach the allocator; they must have returned before it dies.
-    /// The memory itself must stay readable until all contexts, handles and collections of the tree are gone.
+    /// What must hold for the allocator to go is said at [`root`](Context::root).
     pub fn abandon(self) -> Outstanding {
         let outstanding = outstanding::of(self.node());
         tree::abandon(self.node());
         outstanding
     }
 
+    /// The owner of a new node, whose first reference it takes over.
+    fn owning(node: NonNull<Node>) -> Self {
+        Self { handle: Handle::adopt(node) }
+    }
+
     #[inline]
     pub(crate) fn node(&self) -> &Node {
-        // SAFETY: the owner holds a reference.
-        unsafe { self.node.as_ref() }
+        self.handle.node()
+    }
+}
+
+impl Deref for Context {
+    type Target = Handle;
+
+    #[inline]
+    fn deref(&self) -> &Handle {
+        &self.handle
     }
 }
 
@@ -223,8 +156,6 @@ impl Drop for Context {
             tree::close(node);
         }
         node.set_flags(ORPHANED);
-        // SAFETY: the owner's reference, used no more.
-        unsafe { lifecycle::release(self.node) };
     }
 }
 

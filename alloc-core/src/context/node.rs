@@ -34,7 +34,8 @@ pub(crate) struct Node {
     tag_base: u64,
     flags: AtomicU8,
     pub(crate) scope: Scope,
-    root: *const Node,
+    /// `None` = this is the root.
+    root: Option<NonNull<Node>>,
     pub(crate) references: AtomicUsize,
     pub(crate) tree: TreeLinks,
     pub(crate) name: &'static str,
@@ -71,6 +72,8 @@ pub(crate) struct BudgetCell {
     pub(crate) charged: AtomicU64,
     pub(crate) high: AtomicU64,
     pub(crate) slice: AtomicU64,
+    /// 1 = no leases.
+    pub(crate) exact: AtomicU8,
 }
 
 /// What children that are gone took in all, by scope; written under the root's tree lock.
@@ -87,8 +90,8 @@ static SERIALS: AtomicU64 = AtomicU64::new(1);
 impl Node {
     pub(crate) const LAYOUT: Layout = Layout::new::<Self>();
 
-    /// A node not yet linked anywhere. `root` null = it is its own root.
-    pub(crate) fn new(backing: Link, scope: Scope, name: &'static str, root: *const Node) -> Self {
+    /// A node not yet linked anywhere. Without `root` it is its own.
+    pub(crate) fn new(backing: Link, scope: Scope, name: &'static str, root: Option<NonNull<Self>>) -> Self {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         Self {
             backing,
@@ -146,13 +149,27 @@ impl Node {
     }
 
     pub(crate) fn is_root(&self) -> bool {
-        self.root.is_null()
+        self.root.is_none()
+    }
+
+    /// The root above this node; `None` for a root.
+    pub(crate) fn root_ptr(&self) -> Option<NonNull<Self>> {
+        self.root
+    }
+
+    /// The id that the next node will have, unless another thread makes one first.
+    pub(crate) fn next_id() -> ContextId {
+        ContextId::from_raw(SERIALS.load(Ordering::Relaxed)).unwrap_or(ContextId::FIRST)
     }
 
     /// The node at the top of this tree.
     pub(crate) fn root(&self) -> &Node {
         // SAFETY: every node holds a reference on its parent, so the root outlives all of its tree.
-        unsafe { self.root.as_ref() }.unwrap_or(self)
+        self.root.map_or(self, |root| unsafe { root.as_ref() })
+    }
+
+    pub(crate) fn parent_ptr(&self) -> Option<NonNull<Node>> {
+        NonNull::new(self.tree.parent.load(Ordering::Relaxed))
     }
 
     pub(crate) fn parent(&self) -> Option<&Node> {
@@ -175,12 +192,9 @@ impl Node {
     /// Counts on the shared row itself: for threads that are ending, and where there are no thread-locals.
     #[cold]
     pub(crate) fn count_directly(&self, scope: Scope, counts: &Counts) {
+        self.row(scope).touch_directly();
         let row = self.row(scope).lock();
         row.fold(counts);
-    }
-
-    pub(crate) fn as_ptr(&self) -> *mut Node {
-        core::ptr::from_ref(self).cast_mut()
     }
 }
 
@@ -198,7 +212,13 @@ impl TreeLinks {
 
 impl BudgetCell {
     const fn none() -> Self {
-        Self { limit: AtomicU64::new(u64::MAX), charged: AtomicU64::new(0), high: AtomicU64::new(0), slice: AtomicU64::new(0) }
+        Self {
+            limit: AtomicU64::new(u64::MAX),
+            charged: AtomicU64::new(0),
+            high: AtomicU64::new(0),
+            slice: AtomicU64::new(0),
+            exact: AtomicU8::new(0),
+        }
     }
 }
 

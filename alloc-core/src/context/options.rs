@@ -53,8 +53,8 @@ impl<'a> ContextOptions<'a> {
     /// As [`allocator_static`](Self::allocator_static), for an allocator that lives shorter.
     ///
     /// # Safety
-    /// `allocator` lives, unmoved, until the context made from these options and all contexts, handles and blocks below it are
-    /// gone, or until [`Context::abandon`](crate::Context::abandon) of that context has returned and no call is in flight.
+    /// For every context that is made from these options (they can be copied), what [`Context::root`](crate::Context::root) asks
+    /// of its backing holds of `allocator`; [`try_close`](crate::Context::try_close) stands for `close_root`.
     pub unsafe fn allocator<A: HostAllocator + Sync>(mut self, allocator: &A) -> Self {
         self.backing = Some(Backing::of(allocator));
         self

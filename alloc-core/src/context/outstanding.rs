@@ -5,11 +5,11 @@ use core::fmt;
 use super::{Context, Node, ORPHANED, tree};
 use crate::account::ScopeUsage;
 use crate::error::HostError;
-use crate::scope::Scope;
 use crate::sync::Ordering;
 
 /// What is left of a context and those below it. Numbers only; walk a [`Snapshot`](crate::Snapshot) for names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Outstanding {
     /// Bytes in blocks that were not given back, without the contexts' own records.
     pub bytes: u64,
@@ -41,6 +41,7 @@ impl fmt::Display for Outstanding {
 
 /// A root that could not be closed, given back still open.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RootRefused {
     /// The root.
     pub context: Context,
@@ -67,13 +68,15 @@ pub(super) fn of(top: &Node) -> Outstanding {
     let (mut references, mut others) = (0u64, 0u64);
     let (mut record_bytes, mut record_blocks) = (0u64, 0u64);
     tree::each(top, |node, depth| {
+        // References before accounts: a thread that leaves a block behind and gives its handle back is seen with the one or the
+        // other.
+        references = references.saturating_add(node.references.load(Ordering::Acquire) as u64);
         let mut add = |own: ScopeUsage| {
             left.bytes = left.bytes.saturating_add(own.live_bytes);
             left.blocks = left.blocks.saturating_add(own.live_blocks);
         };
         add(tree::node_usage(node).total());
-        Scope::ALL.into_iter().for_each(|scope| add(node.closed_children.sum(scope)));
-        references = references.saturating_add(node.references.load(Ordering::Relaxed) as u64);
+        add(node.closed_children.usage().total());
         others = others.saturating_add(u64::from(node.flags() & ORPHANED == 0));
         if depth > 0 {
             left.contexts = left.contexts.saturating_add(1);

@@ -1,22 +1,29 @@
 //! The tree of contexts: linking, unlinking and walking, all under the root's tree lock, none of it recursive.
 
+use core::ptr::NonNull;
+
 use super::node::{ABANDONED, CLOSED, Node};
 use crate::account::{ScopeUsage, Usage};
 use crate::scope::Scope;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Held, Ordering};
 
-/// Links a new node below `parent`, as its newest child.
-pub(super) fn link(parent: &Node, child: &Node) {
+/// Links a new node below `above`, as its newest child. Takes over the caller's reference on `above`.
+pub(super) fn link(above: NonNull<Node>, new: NonNull<Node>) {
+    // SAFETY: the caller's reference keeps it alive.
+    let parent = unsafe { above.as_ref() };
+    // SAFETY: new, and nobody else's yet.
+    let child = unsafe { new.as_ref() };
     let _held = parent.root().tree_lock.lock();
     let first = parent.tree.first_child.load(Ordering::Relaxed);
-    child.tree.parent.store(parent.as_ptr(), Ordering::Relaxed);
+    // Pointers to the whole node, not ones made from a reference: whoever ends it frees it through one of these.
+    child.tree.parent.store(above.as_ptr(), Ordering::Relaxed);
     child.tree.next.store(first, Ordering::Relaxed);
     // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it goes.
     match unsafe { first.as_ref() } {
-        Some(first) => first.tree.prev.store(child.as_ptr(), Ordering::Relaxed),
-        None => parent.tree.last_child.store(child.as_ptr(), Ordering::Relaxed),
+        Some(first) => first.tree.prev.store(new.as_ptr(), Ordering::Relaxed),
+        None => parent.tree.last_child.store(new.as_ptr(), Ordering::Relaxed),
     }
-    parent.tree.first_child.store(child.as_ptr(), Ordering::Relaxed);
+    parent.tree.first_child.store(new.as_ptr(), Ordering::Relaxed);
     // A parent that was closed meanwhile closes its new child as well.
     child.set_flags(parent.flags() & (CLOSED | ABANDONED));
     if child.flags() & ABANDONED != 0 && child.backing.same_as(&parent.backing) {
@@ -27,7 +34,8 @@ pub(super) fn link(parent: &Node, child: &Node) {
 /// Takes a node that is ending out from under its parent and leaves its sums there.
 pub(super) fn unlink(node: &Node) {
     let Some(parent) = node.parent() else { return };
-    let usage = Scope::ALL.map(|scope| node.usage(scope));
+    // Nobody counts for the node any more: the rows hold everything.
+    let usage = Scope::ALL.map(|scope| node.row(scope).folded());
     let _held = parent.root().tree_lock.lock();
     let next = node.tree.next.load(Ordering::Relaxed);
     let prev = node.tree.prev.load(Ordering::Relaxed);
@@ -42,14 +50,20 @@ pub(super) fn unlink(node: &Node) {
         None => parent.tree.last_child.store(prev, Ordering::Relaxed),
     }
     for (scope, own) in Scope::ALL.into_iter().zip(usage) {
-        parent.closed_children.add(scope, &own.plus(&node.closed_children.sum(scope)));
+        parent.closed_children.add(scope, &own);
+        parent.closed_children.add(scope, &node.closed_children.sum(scope));
     }
 }
 
 /// Calls `visit` with every node of the subtree, parents before children, oldest child first. `visit` gets the depth below
 /// `top`. The tree lock is held meanwhile: `visit` must not call out.
-pub(crate) fn each(top: &Node, mut visit: impl FnMut(&Node, usize)) {
-    let _held = top.root().tree_lock.lock();
+pub(crate) fn each(top: &Node, visit: impl FnMut(&Node, usize)) {
+    let held = top.root().tree_lock.lock();
+    each_under(&held, top, visit);
+}
+
+/// As [`each`], with the tree's lock taken already.
+fn each_under(_: &Held<'_>, top: &Node, mut visit: impl FnMut(&Node, usize)) {
     let (mut at, mut depth) = (top, 0usize);
     loop {
         visit(at, depth);
@@ -76,10 +90,10 @@ pub(crate) fn each(top: &Node, mut visit: impl FnMut(&Node, usize)) {
 /// Closes the node and everything below it: no new allocation. Below a closed node everything is closed already (new children
 /// take it over, see [`link`]), so closing a deep tree from the top down does not walk it again and again.
 pub(super) fn close(top: &Node) {
-    if top.flags() & CLOSED != 0 {
-        return;
+    let held = top.root().tree_lock.lock();
+    if top.flags() & CLOSED == 0 {
+        each_under(&held, top, |node, _| node.set_flags(CLOSED));
     }
-    each(top, |node, _| node.set_flags(CLOSED));
 }
 
 /// Closes the subtree and cuts off the backing of every node in it that has the same one as `top`.
@@ -93,7 +107,7 @@ pub(super) fn abandon(top: &Node) {
     });
 }
 
-/// The account of one node and what its gone children took; live contains what those lost.
+/// The account of one node by itself.
 pub(crate) fn node_usage(node: &Node) -> Usage {
     Usage { scopes: Scope::ALL.map(|scope| node.usage(scope)) }
 }
@@ -102,13 +116,13 @@ pub(crate) fn node_usage(node: &Node) -> Usage {
 pub(crate) fn subtree_usage(top: &Node) -> Usage {
     let mut sum = Usage::default();
     each(top, |node, _| {
-        let gone = Usage { scopes: Scope::ALL.map(|scope| node.closed_children.sum(scope)) };
-        sum = sum.plus(&node_usage(node)).plus(&gone);
+        sum = sum.plus(&node_usage(node)).plus(&node.closed_children.usage());
     });
     sum
 }
 
 impl super::node::ClosedSums {
+    /// Adds what a context that is going took of `scope`; what it did not give back is lost.
     fn add(&self, scope: Scope, gone: &ScopeUsage) {
         let at = scope.index();
         for (cells, by) in [
@@ -124,9 +138,8 @@ impl super::node::ClosedSums {
     }
 
     /// What children that are gone took of `scope`; `live_*` is what they lost.
-    pub(crate) fn sum(&self, scope: Scope) -> ScopeUsage {
-        let read =
-            |cells: &[crate::sync::AtomicU64; Scope::COUNT]| cells.get(scope.index()).map_or(0, |c| c.load(Ordering::Relaxed));
+    fn sum(&self, scope: Scope) -> ScopeUsage {
+        let read = |cells: &[AtomicU64; Scope::COUNT]| cells.get(scope.index()).map_or(0, |c| c.load(Ordering::Relaxed));
         ScopeUsage {
             live_bytes: read(&self.lost_bytes),
             live_blocks: read(&self.lost_blocks),
@@ -134,5 +147,10 @@ impl super::node::ClosedSums {
             total_blocks: read(&self.total_blocks),
             ..ScopeUsage::default()
         }
+    }
+
+    /// All of it as an account.
+    pub(crate) fn usage(&self) -> Usage {
+        Usage { scopes: Scope::ALL.map(|scope| self.sum(scope)) }
     }
 }

@@ -1,12 +1,10 @@
 //! Copying the tree: room is made before the lock is taken, never under it.
 
 use super::{Snapshot, SnapshotNode};
-use crate::account::Usage;
 use crate::adapters::HostSource;
 use crate::collections::TryVec;
 use crate::context::{CLOSED, Context, Node, tree};
 use crate::error::HostError;
-use crate::scope::Scope;
 
 impl<A: HostSource + Clone> Snapshot<A> {
     /// Copies the accounts of `top` and all below it into memory of `allocator`, which may be a context of the same tree.
@@ -52,7 +50,7 @@ fn copy<A: HostSource>(node: &Node, depth: usize, nodes: &mut TryVec<SnapshotNod
         scope: node.scope,
         closed: node.flags() & CLOSED != 0,
         usage: tree::node_usage(node),
-        gone: Usage { scopes: Scope::ALL.map(|scope| node.closed_children.sum(scope)) },
+        gone: node.closed_children.usage(),
         budget: node.budget_usage(),
         label: (start, end),
     };

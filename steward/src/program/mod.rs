@@ -16,7 +16,7 @@ use crate::replayed::{self, ReplayError, TraceFile};
 use crate::report::Report;
 
 /// Where the program's accounted memory comes from in the end.
-static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc(System);
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// Why the program could not do what it was asked. One sentence that says what to do.
 #[derive(Debug, thiserror::Error)]

@@ -33,7 +33,7 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
 /// use vk_callbacks::Bridge;
 ///
-/// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc(std::alloc::System);
+/// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// let root = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
 ///
 /// let bridge = Bridge::new(root.child("vulkan instance")?)?;

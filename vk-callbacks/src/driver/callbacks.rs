@@ -21,7 +21,7 @@ use crate::raw::{INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotific
 /// # use std::pin::pin;
 /// # use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 /// # use vk_callbacks::{BareBridge, CallbackAllocator};
-/// # let application = pin!(BareBridge::new(FromGlobalAlloc(std::alloc::System)));
+/// # let application = pin!(BareBridge::new(FromGlobalAlloc::SYSTEM));
 /// # let p_allocator = application.as_ref().raw();
 /// // SAFETY: the application's functions keep Vulkan's rules while the object lives.
 /// let host = unsafe { CallbackAllocator::from_raw(&p_allocator) }?;

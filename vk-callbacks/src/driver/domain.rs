@@ -10,7 +10,7 @@ use crate::raw::RawCallbacks;
 /// ```
 /// # use alloc_core::{FromGlobalAlloc, Scope};
 /// # use vk_callbacks::{DeviceDomain, InstanceDomain, Level};
-/// static DRIVERS_OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc(std::alloc::System);
+/// static DRIVERS_OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// // SAFETY: no callbacks were given.
 /// let instance = unsafe { InstanceDomain::new(std::ptr::null(), &DRIVERS_OWN) }?;
 /// // SAFETY: as above.

@@ -25,7 +25,7 @@ use crate::error::CallbackError;
 /// ```
 /// # use alloc_core::{FromGlobalAlloc, Scope};
 /// # use vk_callbacks::{Chain, MultiAlloc};
-/// # static OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc(std::alloc::System);
+/// # static OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// # let chain = Chain::new(&OWN);
 /// let mut plan = MultiAlloc::new();
 /// let handles = plan.array::<u64>(3)?;

@@ -41,7 +41,7 @@ use tap::TapState;
 /// use alloc_core::FromGlobalAlloc;
 /// use vk_callbacks::{Recorder, TraceReader};
 ///
-/// let memory = FromGlobalAlloc(System);
+/// let memory = FromGlobalAlloc::SYSTEM;
 /// let recorder = Recorder::new(&memory)?;
 /// recorder.owner(1, 0, "VkInstance");
 /// recorder.enter("vkCreateInstance");

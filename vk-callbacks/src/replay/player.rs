@@ -24,7 +24,7 @@ use crate::trace::{Caller, Pointer, Request, TraceEvent, TraceReader};
 /// use vk_callbacks::{OneSink, Replay, TraceReader};
 ///
 /// let trace = "# steward host trace 2\na,1,0,1,160,8,1\na,1,0,2,40,8,1\nf,1,0,1\nz,4\n";
-/// let system = FromGlobalAlloc(System);
+/// let system = FromGlobalAlloc::SYSTEM;
 /// let mut replay = Replay::new(Scoped::new(&system, Scope::Object));
 /// let totals = replay.run(TraceReader::new(trace)?, &mut OneSink(&system))?;
 /// assert_eq!((totals.allocations, totals.frees, totals.all().peak_bytes), (2, 1, 200));

@@ -27,7 +27,7 @@ use malloc::{Malloc, churn, drain};
 use model::{Driver, Model};
 
 fn system() -> FromGlobalAlloc<System> {
-    FromGlobalAlloc(System)
+    FromGlobalAlloc::SYSTEM
 }
 
 fn tap(recorder: &Recorder<'_>, owner: u64, inner: RawCallbacks) -> Result<Driver, CallbackError> {

@@ -356,7 +356,7 @@ impl Node {
     }
 
     fn usage(&self) -> Option<Usage> {
-        self.owner.as_ref().map(Context::usage).or_else(|| self.handles.first().map(Handle::usage))
+        self.owner.as_ref().map(|owner| owner.usage()).or_else(|| self.handles.first().map(Handle::usage))
     }
 
     fn live(&self) -> u64 {
