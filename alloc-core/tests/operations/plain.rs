@@ -1,0 +1,62 @@
+//! Values, threads, and what else asks nobody for anything.
+
+use std::hash::BuildHasher;
+
+use alloc_core::{ContextId, FoldState, HostError, Scope, Usage, attach_thread, held_state_locks, settle_thread};
+
+use super::{Ground, Operation, Stage, nothing, plainly, print};
+
+pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
+    vec![
+        nothing(
+            &[
+                "ContextId::from_raw",
+                "ContextId::get",
+                "HostError::is_out_of_host_memory",
+                "Scope::as_raw",
+                "Scope::from_raw",
+                "Scope::index",
+                "Scope::name",
+                "ScopeUsage::plus",
+                "Usage::plus",
+                "Usage::scope",
+                "Usage::total",
+                "Usage::without",
+            ],
+            "values on the stack",
+            values::<S>,
+        ),
+        nothing(
+            &["attach_thread", "settle_thread", "held_state_locks"],
+            "a thread's counters lie in its thread-local storage",
+            threads::<S>,
+        ),
+    ]
+}
+
+fn values<S: Stage>(stage: &S, ground: &Ground) {
+    let context = ground.context();
+    let own = context.usage();
+    plainly(stage, || {
+        assert_eq!(ContextId::from_raw(context.id().get()), Some(context.id()));
+        let error = HostError::OutOfHostMemory { bytes: 1, scope: Scope::Command };
+        assert!(error.is_out_of_host_memory() && print(error) + print(context.id()) > 0);
+        let mut sink = super::Sink::default();
+        std::fmt::write(&mut sink, format_args!("{error} {}", Scope::Cache)).expect("the sink takes all");
+        for scope in Scope::ALL {
+            assert_eq!(Scope::from_raw(scope.as_raw()), Some(scope));
+            assert!(scope.index() < Scope::COUNT && !scope.name().is_empty());
+            assert_eq!(own.scope(scope).plus(&Usage::default().scope(scope)), own.scope(scope));
+        }
+        assert_eq!(own.plus(&Usage::default()).without(&Usage::default()).total().live_bytes, own.total().live_bytes);
+        let _ = FoldState.hash_one((context.id(), "text"));
+    });
+}
+
+fn threads<S: Stage>(stage: &S, _: &Ground) {
+    plainly(stage, || {
+        attach_thread();
+        settle_thread();
+        assert_eq!(held_state_locks(), 0);
+    });
+}

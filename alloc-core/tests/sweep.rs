@@ -1,0 +1,115 @@
+//! Law 2 over every public operation: each request behind it is refused once, then that one and all after it.
+//!
+//! The table in `operations` names every public function; one that it lacks fails here.
+
+mod operations;
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::path::Path;
+
+use alloc_core::HostAllocator;
+use debug_guard::{FailingAllocator, Fault};
+use operations::{Operation, Place, Stage, Takes, run, table};
+use testkit::{Counted, Sweep, Swept, Trial, Witness, public_api};
+
+impl<H: HostAllocator + Sync + 'static, R: Fn(&H, Option<u64>)> Stage for Trial<'_, H, R> {
+    type Host = Counted<H>;
+
+    fn host(&self) -> &Counted<H> {
+        Trial::host(self)
+    }
+
+    fn attempt<T, E: Debug, O: PartialEq + Debug>(&self, observe: impl Fn() -> O, operation: impl FnMut() -> Result<T, E>) -> T {
+        Trial::attempt(self, observe, operation)
+    }
+}
+
+type Host = FailingAllocator<Witness>;
+type Refuse = fn(&Host, Option<u64>);
+type Staged<'a> = Trial<'a, Host, Refuse>;
+
+/// Runs one operation of the table in one place, with every refusal.
+fn swept(number: usize, name: &str, place: Place, refuse: Refuse) -> Swept {
+    let sweep = Sweep::new(|witness| FailingAllocator::new(witness, Fault::Never), refuse);
+    // The table again, because its stage lives no longer than the trial.
+    sweep.run(name, |trial| run(trial, &table()[number], place))
+}
+
+/// Runs the whole table in all places.
+fn sweep_all(refuse: Refuse, of: impl Fn(Takes) -> bool, judge: impl Fn(&str, Takes, Swept)) {
+    for (number, operation) in table::<Staged<'_>>().iter().enumerate().filter(|(_, operation)| of(operation.takes)) {
+        for place in Place::ALL {
+            let Operation { names, how, takes, .. } = operation;
+            let name = format!("{} {how} ({place:?})", names.join(", "));
+            judge(&name, *takes, swept(number, &name, place, refuse));
+        }
+    }
+}
+
+#[test]
+fn each_request_refused_alone() {
+    let refuse: Refuse = |host, n| host.arm(n.map_or(Fault::Never, Fault::Nth));
+    sweep_all(
+        refuse,
+        |_| true,
+        |name, takes, swept| {
+            let Swept { requests, failed, survived } = swept;
+            match takes {
+                Takes::Memory | Takes::MemoryButKeeps(_) => {
+                    assert!(requests > 0 && survived == 0 && failed >= requests, "{name}: {swept:?}")
+                }
+                Takes::MemoryOrLess(_) => assert!(requests > 0 && survived > 0, "{name}: {swept:?}"),
+                Takes::Nothing(why) => assert_eq!(requests, 0, "{name} was to take nothing: {why}"),
+            }
+        },
+    );
+}
+
+#[test]
+fn each_request_refused_and_all_after_it() {
+    let refuse: Refuse = |host, n| host.arm(n.map_or(Fault::Never, Fault::From));
+    sweep_all(
+        refuse,
+        |takes| !matches!(takes, Takes::MemoryButKeeps(_)),
+        |name, takes, swept| {
+            let Swept { requests, failed, survived } = swept;
+            match takes {
+                Takes::Memory | Takes::MemoryOrLess(_) | Takes::MemoryButKeeps(_) => {
+                    assert!(requests > 0 && survived == 0 && failed >= requests, "{name}: {swept:?}");
+                }
+                Takes::Nothing(why) => assert_eq!(requests, 0, "{name} was to take nothing: {why}"),
+            }
+        },
+    );
+}
+
+#[test]
+fn the_table_names_every_public_function() {
+    let named: BTreeSet<&str> = table::<Staged<'_>>().iter().flat_map(|operation| operation.names).copied().collect();
+    let offered = public_api(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let offered: BTreeSet<&str> = offered.iter().map(String::as_str).collect();
+    let missing: Vec<_> = offered.difference(&named).collect();
+    let gone: Vec<_> = named.difference(&offered).collect();
+    assert!(missing.is_empty(), "public functions that no operation runs: {missing:?}");
+    assert!(gone.is_empty(), "names that are no public function any more: {gone:?}");
+}
+
+/// A name in the table is no proof that its body calls the function; that the word stands there as code is some.
+#[test]
+fn the_bodies_call_what_the_table_names() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/operations");
+    let mut words = BTreeSet::new();
+    for file in directory.read_dir().expect("the table's directory") {
+        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a text");
+        // Every second piece lies between quotes: names and messages.
+        let code = text.split('"').step_by(2);
+        words.extend(code.flat_map(|code| code.split(|c: char| !c.is_alphanumeric() && c != '_')).map(str::to_owned));
+    }
+    for operation in table::<Staged<'_>>() {
+        for name in operation.names {
+            let function = name.rsplit("::").next().unwrap_or(name);
+            assert!(words.contains(function), "{name} is in the table, and no body calls it");
+        }
+    }
+}
