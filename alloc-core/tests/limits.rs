@@ -1,0 +1,194 @@
+//! Budgets are hard, at the backing too, and say truly why they refuse.
+//!
+//! Runs under miri.
+
+use std::alloc::{Layout, System};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use alloc_core::{
+    AllocError, Allocator, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Misuse, Scope, TryVec,
+};
+
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 8).expect("a layout")
+}
+
+fn root() -> Context {
+    Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("a root")
+}
+
+/// Counts what it has given, can be made to refuse, and can stand still inside a free.
+#[derive(Default)]
+struct Gate {
+    live: AtomicU64,
+    peak: AtomicU64,
+    refuse: AtomicBool,
+    stop_in_free: AtomicBool,
+    inside: AtomicBool,
+    go: AtomicBool,
+}
+
+// SAFETY: all blocks are the system's.
+unsafe impl HostAllocator for Gate {
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        if self.refuse.load(SeqCst) {
+            return Err(AllocError);
+        }
+        let live = self.live.fetch_add(layout.size() as u64, SeqCst) + layout.size() as u64;
+        self.peak.fetch_max(live, SeqCst);
+        SYSTEM.allocate(layout, scope)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        if self.stop_in_free.swap(false, SeqCst) {
+            self.inside.store(true, SeqCst);
+            while !self.go.load(SeqCst) {
+                thread::yield_now();
+            }
+        }
+        self.live.fetch_sub(layout.size() as u64, SeqCst);
+        // SAFETY: forwarded.
+        unsafe { SYSTEM.deallocate(block, layout, scope) }
+    }
+}
+
+#[test]
+fn a_limit_holds_while_another_thread_is_inside_a_free() {
+    let gate = Gate::default();
+    let root = root();
+    let options = ContextOptions::new("c").budget(Budget::exact(1000));
+    // SAFETY: the gate outlives everything below.
+    let context = root.child_with(unsafe { options.allocator(&gate) }).expect("a child");
+    let block = context.try_allocate(layout(600), Scope::Object).expect("a block").as_ptr().expose_provenance();
+    gate.stop_in_free.store(true, SeqCst);
+    thread::scope(|s| {
+        s.spawn(|| {
+            let block = NonNull::new(std::ptr::with_exposed_provenance_mut(block)).expect("not null");
+            // SAFETY: the live block.
+            unsafe { context.free(block, layout(600), Scope::Object) };
+        });
+        while !gate.inside.load(SeqCst) {
+            thread::yield_now();
+        }
+        assert!(matches!(context.try_allocate(layout(600), Scope::Object), Err(HostError::OverBudget { .. })));
+        gate.go.store(true, SeqCst);
+    });
+    assert_eq!((gate.peak.load(SeqCst), gate.live.load(SeqCst)), (600, 0));
+}
+
+#[test]
+fn a_root_smaller_than_its_own_record_is_refused_before_anything_is_taken() {
+    let gate = Gate::default();
+    // SAFETY: the gate outlives the root, which is not even made.
+    let refused = unsafe { Context::root(&gate, ContextOptions::new("root").budget(Budget::exact(100))) };
+    assert!(matches!(refused, Err(HostError::OverBudget { short_by: 1.., .. })), "{refused:?}");
+    assert_eq!(gate.peak.load(SeqCst), 0);
+}
+
+#[test]
+fn a_growth_is_explained_by_what_was_missing() {
+    let gate = Gate::default();
+    let root = root();
+    let options = ContextOptions::new("c").budget(Budget::exact(1500));
+    // SAFETY: the gate outlives everything below.
+    let context = root.child_with(unsafe { options.allocator(&gate) }).expect("a child");
+    let mut bytes = TryVec::<u8, &Context>::try_with_capacity_in(1000, &context).expect("room");
+    bytes.try_extend_from_slice(&[7; 1000]).expect("room was made");
+    gate.refuse.store(true, SeqCst);
+    assert!(matches!(bytes.try_reserve_exact(100), Err(HostError::OutOfHostMemory { bytes: 100, .. })));
+    gate.refuse.store(false, SeqCst);
+    match bytes.try_reserve_exact(600) {
+        Err(HostError::OverBudget { short_by, .. }) => assert_eq!(short_by, 100),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_limit_can_be_changed() {
+    let root = root();
+    let context = root.child_with(ContextOptions::new("c").budget(Budget::exact(1000))).expect("a child");
+    let block = context.try_allocate(layout(800), Scope::Object).expect("a block");
+    assert!(context.try_allocate(layout(800), Scope::Object).is_err());
+    assert!(matches!(context.set_limit(799), Err(HostError::OverBudget { short_by: 1, .. })));
+    context.set_limit(1600).expect("more");
+    let second = context.try_allocate(layout(800), Scope::Object).expect("room now");
+    // SAFETY: live blocks of this context.
+    unsafe { context.free(block, layout(800), Scope::Object) };
+    // SAFETY: as above.
+    unsafe { context.free(second, layout(800), Scope::Object) };
+    context.set_limit(0).expect("nothing is charged");
+    assert!(matches!(context.try_allocate(layout(1), Scope::Object), Err(HostError::OverBudget { short_by: 1, .. })));
+    assert_eq!(root.set_limit(1), Err(HostError::Misuse(Misuse::NoBudget)));
+}
+
+#[test]
+fn no_limit_is_no_budget() {
+    let root = root();
+    let context = root.child_with(ContextOptions::new("c").budget(Budget::limit(u64::MAX))).expect("a child");
+    assert_eq!(context.budget(), None);
+}
+
+#[test]
+fn growing_with_zeros_is_one_growth() {
+    let root = root();
+    let context = root.child("c").expect("a child");
+    let block = Allocator::allocate(&&context, layout(64)).expect("a block").cast::<u8>();
+    // SAFETY: the live block with its layout.
+    let grown = unsafe { Allocator::grow_zeroed(&&context, block, layout(64), layout(4096)) }.expect("grown");
+    // SAFETY: the bytes behind the old ones were zeroed.
+    assert!((64..4096).all(|i| unsafe { grown.cast::<u8>().add(i).read() } == 0));
+    let total = context.usage().total();
+    assert_eq!((total.total_bytes, total.total_blocks), (4096, 1));
+    // SAFETY: the live block with its layout.
+    unsafe { Allocator::deallocate(&&context, grown.cast(), layout(4096)) };
+}
+
+#[test]
+fn an_abandoned_block_is_not_called_aligned_when_it_is_not() {
+    let root = root();
+    let handle = root.handle();
+    let (old, new) = (Layout::from_size_align(64, 1).expect("ok"), Layout::from_size_align(32, 4096).expect("ok"));
+    let blocks: Vec<_> = (0..4).map(|_| handle.try_allocate(old, Scope::Object).expect("a block")).collect();
+    root.abandon();
+    for block in blocks {
+        // SAFETY: the live block with its layout.
+        if let Ok(kept) = unsafe { HostAllocator::shrink(&handle, block, old, new, Scope::Object) } {
+            assert_eq!(kept.addr().get() % 4096, 0);
+        }
+        // SAFETY: the system's block; the context only counts by now.
+        unsafe { SYSTEM.deallocate(block, old, Scope::Object) };
+    }
+}
+
+#[test]
+fn a_context_does_not_close_beside_a_handle_that_still_works() {
+    let rounds = if cfg!(miri) { 3 } else { 300 };
+    for _ in 0..rounds {
+        let gate = Gate::default();
+        // SAFETY: the gate outlives the tree: leaked blocks stay with it, and the root is abandoned where it cannot close.
+        let root = unsafe { Context::root(&gate, ContextOptions::new("root")) }.expect("a root");
+        let handle = root.handle();
+        let leaked = thread::scope(|s| {
+            let leaker =
+                s.spawn(move || handle.try_allocate(layout(8), Scope::Object).map(|block| block.as_ptr().expose_provenance()));
+            match root.close_root() {
+                Ok(()) => panic!("closed with a block live"),
+                Err(refused) => {
+                    let leaked = leaker.join().expect("no panic").expect("open until closed");
+                    assert!(refused.context.close_root().is_err_and(|refused| {
+                        let blocks = refused.outstanding.blocks;
+                        refused.context.abandon();
+                        blocks == 1
+                    }));
+                    leaked
+                }
+            }
+        });
+        let block = NonNull::new(std::ptr::with_exposed_provenance_mut(leaked)).expect("not null");
+        // SAFETY: the gate's live block.
+        unsafe { gate.deallocate(block, layout(8), Scope::Object) };
+    }
+}
