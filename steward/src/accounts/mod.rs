@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use alloc_core::{Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Scope, Snapshot, SnapshotNode, Usage};
 use vk_callbacks::{CallbackError, Recorder, Written};
 
-use crate::report::{ContextRow, Leftover, Phase, PhaseStart};
+use crate::report::{ContextRow, Counts, Leftover, Phase, PhaseStart};
 use crate::workload::ObjectKind;
 use owner::Owner;
 
@@ -205,7 +205,8 @@ impl<'b> Accounts<'b> {
         if let Some(recorder) = &self.recorder {
             recorder.phase(name);
         }
-        let start = PhaseStart { name: name.to_owned(), commands: self.commands.get(), usage: self.total() };
+        let counts = Counts::from(&self.total());
+        let start = PhaseStart { name: name.to_owned(), commands: self.commands.get(), counts };
         self.running.replace(Some(start));
     }
 
@@ -218,7 +219,7 @@ impl<'b> Accounts<'b> {
             Some(peak) => (peak.high.saturating_sub(self.own_bytes()), 0),
             None => (total.peak_bytes, total.peak_slack),
         };
-        let phase = start.end(self.commands.get(), &usage, peak);
+        let phase = start.end(self.commands.get(), &Counts::from(&usage), peak);
         let mut fullest = self.fullest.borrow_mut();
         if fullest.as_ref().is_none_or(|fullest| total.live_bytes > fullest.live_bytes)
             && let Ok(snapshot) = Snapshot::take(&self.vulkan, self.records.handle())

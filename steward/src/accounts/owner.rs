@@ -61,10 +61,25 @@ impl Owner {
         self.without_own(&self.bridge.context().usage())
     }
 
-    /// What the bridge noted, if anything.
+    /// What the bridge noted that was wrong, if anything.
     pub(super) fn note(&self) -> Option<String> {
         let notes = self.bridge.notes();
-        (notes.faults() > 0).then(|| format!("{}: {notes:?}", self.kind))
+        let counts = [
+            (notes.bad_alignments, "request", "with an alignment that is no power of two"),
+            (notes.bad_scopes, "request", "with a scope that does not exist"),
+            (notes.too_large, "request", "of a size that no machine has"),
+            (notes.unknown_pointers, "pointer", "given back that was never taken here"),
+            (notes.freed_pointers, "block", "given back a second time"),
+            (notes.alignment_changes, "reallocation", "with another alignment than the block was made with"),
+            (notes.scope_changes, "reallocation", "with another scope than the block was made with"),
+            (notes.panics, "panic", "of the allocator behind"),
+            (notes.bad_notifications, "notification", "of internal memory with a type or scope that does not exist"),
+        ];
+        let words = |(count, what, how): (u64, &str, &str)| {
+            (count > 0).then(|| format!("{count} {what}{} {how}", if count == 1 { "" } else { "s" }))
+        };
+        let told: Vec<_> = counts.into_iter().filter_map(words).collect();
+        (!told.is_empty()).then(|| format!("{}: {}", self.kind, told.join(", ")))
     }
 
     /// Closes the bridge; what is still live is left behind, named.

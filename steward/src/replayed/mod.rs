@@ -1,6 +1,7 @@
 //! A trace in place of a driver: the same accounts, the same report.
 
 mod owners;
+mod sink;
 
 use std::io::Read as _;
 use std::path::Path;

@@ -1,11 +1,13 @@
 //! A context for every owner that a trace declares.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use alloc_core::{Budget, Context, ContextOptions, Handle, HostError, Scope, Snapshot, SnapshotNode, Usage};
+use alloc_core::{Budget, Context, ContextOptions, HostError, Scope, Snapshot, SnapshotNode};
 use vk_callbacks::{Finding, ReplayTarget, Totals};
 
-use crate::report::{ByScope, ContextRow, Leftover, Phase, PhaseStart};
+use super::sink::{Empty, Sink};
+use crate::report::{ByScope, ContextRow, Counts, Leftover, Phase, PhaseStart};
 
 /// How many findings are listed in full; the rest is counted.
 const LISTED: usize = 100;
@@ -14,8 +16,8 @@ const EXACT: Budget = Budget::exact(u64::MAX - 1);
 
 /// Contexts by owner, and everything the replay tells.
 pub(super) struct OwnerContexts<'r> {
-    contexts: BTreeMap<u64, Context>,
-    unnamed: Context,
+    accounts: BTreeMap<u64, Account>,
+    unnamed: Account,
     top: Context,
     records: &'r Context,
     phases: Vec<Phase>,
@@ -26,11 +28,17 @@ pub(super) struct OwnerContexts<'r> {
     leftovers: BTreeMap<u64, Leftover>,
 }
 
+/// One owner's.
+struct Account {
+    context: Context,
+    empty: Rc<Empty>,
+}
+
 impl<'r> OwnerContexts<'r> {
     pub(super) fn new(top: Context, records: &'r Context) -> Result<Self, HostError> {
         Ok(Self {
-            unnamed: top.child_with(ContextOptions::new("requests without an owner").budget(EXACT))?,
-            contexts: BTreeMap::new(),
+            unnamed: Account::new(top.child_with(ContextOptions::new("requests without an owner").budget(EXACT))?),
+            accounts: BTreeMap::new(),
             top,
             records,
             phases: Vec::new(),
@@ -52,7 +60,10 @@ impl<'r> OwnerContexts<'r> {
                 return ContextRow::group(name, 0).with_peak(Some(peak_bytes));
             }
             let then = fullest.and_then(|(_, _, f)| f.nodes().iter().find(|then| then.id == node.id)).map(|then| then.usage);
-            ContextRow::new(name, node.depth, &node.usage, then).with_peak(node.budget.map(|budget| budget.high))
+            let empty = self.accounts().find(|account| account.context.id() == node.id).map(|account| account.empty.blocks().0);
+            ContextRow::new(name, node.depth, &node.usage, then)
+                .with_peak(node.budget.map(|budget| budget.high))
+                .with_blocks(empty.map_or(0, |empty| empty.sum()))
         };
         let mut rows: Vec<_> = last.nodes().iter().map(row).collect();
         ContextRow::sum_groups(&mut rows);
@@ -76,44 +87,72 @@ impl<'r> OwnerContexts<'r> {
     }
 
     /// What all owners were given.
-    fn usage(&self) -> Usage {
-        self.contexts.values().fold(self.unnamed.usage(), |sum, context| sum.plus(&context.usage()))
+    fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        for account in self.accounts() {
+            let one = Counts::from(&account.context.usage());
+            let (taken, live) = account.empty.blocks();
+            for (sum, more) in [
+                (&mut sum.blocks, [one.blocks, taken]),
+                (&mut sum.bytes, [one.bytes, ByScope::default()]),
+                (&mut sum.live_blocks, [one.live_blocks, live]),
+                (&mut sum.live_bytes, [one.live_bytes, ByScope::default()]),
+            ] {
+                more.iter().for_each(|more| sum.add(more));
+            }
+        }
+        sum
     }
 
-    fn context(&self, owner: u64) -> &Context {
-        self.contexts.get(&owner).unwrap_or(&self.unnamed)
+    fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.accounts.values().chain([&self.unnamed])
+    }
+
+    fn account(&self, owner: u64) -> &Account {
+        self.accounts.get(&owner).unwrap_or(&self.unnamed)
+    }
+}
+
+impl Account {
+    fn new(context: Context) -> Self {
+        Self { context, empty: Rc::default() }
+    }
+
+    fn name(&self) -> &str {
+        self.context.label().unwrap_or(self.context.name())
     }
 }
 
 impl ReplayTarget for OwnerContexts<'_> {
-    type Sink = Handle;
+    type Sink = Sink;
 
-    fn sink(&mut self, owner: u64) -> Handle {
-        self.context(owner).handle()
+    fn sink(&mut self, owner: u64) -> Sink {
+        let account = self.account(owner);
+        Sink::new(account.context.handle(), Rc::clone(&account.empty))
     }
 
     fn owner(&mut self, owner: u64, _: u64, kind: &str) {
-        if let Some(first) = self.contexts.get(&owner) {
-            let first = first.label().unwrap_or_default();
+        if let Some(first) = self.accounts.get(&owner) {
+            let first = first.name();
             self.findings.push(format!("owner {owner} was declared again, as {kind}: it stays with the account of {first}"));
             return;
         }
         // Owners lie side by side: a context's own record would otherwise be counted with its parent's requests.
         match self.top.child_with(ContextOptions::new("owner").label(kind).budget(EXACT)) {
             Ok(context) => {
-                self.contexts.insert(owner, context);
+                self.accounts.insert(owner, Account::new(context));
             }
             Err(error) => self.findings.push(format!("{kind} has no account of its own: {error}")),
         }
     }
 
     fn phase_begin(&mut self, phase: &str, totals: &Totals) {
-        self.running = Some(PhaseStart { name: phase.to_owned(), commands: totals.commands, usage: self.usage() });
+        self.running = Some(PhaseStart { name: phase.to_owned(), commands: totals.commands, counts: self.counts() });
     }
 
     fn phase_end(&mut self, name: &str, totals: &Totals) {
         let Some(start) = self.running.take() else { return };
-        self.phases.push(start.end(totals.commands, &self.usage(), (totals.phase_peak_bytes, 0)));
+        self.phases.push(start.end(totals.commands, &self.counts(), (totals.phase_peak_bytes, 0)));
         let live = totals.all().live_bytes;
         if self.fullest.as_ref().is_none_or(|(most, ..)| live > *most)
             && let Ok(snapshot) = Snapshot::take(&self.top, self.records)
@@ -124,7 +163,7 @@ impl ReplayTarget for OwnerContexts<'_> {
 
     fn finding(&mut self, line: u64, finding: Finding) {
         if let Finding::StillLive { owner, asked, .. } = finding {
-            let name = self.context(owner).label().unwrap_or_else(|| self.context(owner).name()).to_owned();
+            let name = self.account(owner).name().to_owned();
             let left = self.leftovers.entry(owner).or_insert_with(|| Leftover { context: name, ..Leftover::default() });
             left.blocks += 1;
             left.bytes = left.bytes.saturating_add(asked.size);

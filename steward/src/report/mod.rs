@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::accounts::Accounted;
 use crate::workload::{self, ObjectKind};
-pub use phase::{Phase, PhaseStart};
+pub use phase::{Counts, Phase, PhaseStart};
 
 /// The result of one run or one replay. `--json` writes it as it is.
 #[derive(Clone, Debug, Serialize)]
@@ -207,6 +207,12 @@ impl ContextRow {
         self
     }
 
+    /// With blocks that the account does not know.
+    pub(crate) fn with_blocks(mut self, more: u64) -> Self {
+        self.total_blocks = self.total_blocks.saturating_add(more);
+        self
+    }
+
     /// Puts into the row of each group the sums of what is below it; its peak is no sum.
     pub(crate) fn sum_groups(rows: &mut [Self]) {
         for index in 0..rows.len() {
@@ -244,6 +250,19 @@ impl ByScope {
             Scope::Device => self.device,
             Scope::Instance => self.instance,
         }
+    }
+
+    /// This with one number changed.
+    pub(crate) fn with(mut self, scope: Scope, change: impl FnOnce(u64) -> u64) -> Self {
+        let number = match scope {
+            Scope::Command => &mut self.command,
+            Scope::Object => &mut self.object,
+            Scope::Cache => &mut self.cache,
+            Scope::Device => &mut self.device,
+            Scope::Instance => &mut self.instance,
+        };
+        *number = change(*number);
+        self
     }
 
     /// The numbers of all scopes together.

@@ -48,21 +48,46 @@ pub struct PhaseStart {
     /// Commands called before it.
     pub commands: u64,
     /// The accounts as it began.
-    pub usage: Usage,
+    pub counts: Counts,
+}
+
+/// An account at one moment, scope by scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Blocks ever taken.
+    pub blocks: ByScope,
+    /// Bytes ever taken.
+    pub bytes: ByScope,
+    /// Blocks live.
+    pub live_blocks: ByScope,
+    /// Bytes live.
+    pub live_bytes: ByScope,
+}
+
+impl From<&Usage> for Counts {
+    fn from(usage: &Usage) -> Self {
+        Self {
+            blocks: ByScope::of(|scope| usage.scope(scope).total_blocks),
+            bytes: ByScope::of(|scope| usage.scope(scope).total_bytes),
+            live_blocks: ByScope::of(|scope| usage.scope(scope).live_blocks),
+            live_bytes: ByScope::of(|scope| usage.scope(scope).live_bytes),
+        }
+    }
 }
 
 impl PhaseStart {
     /// The phase, from the commands and the accounts at its end, and its peak with what that may be off.
     #[must_use]
-    pub fn end(self, commands: u64, usage: &Usage, (peak_bytes, peak_slack): (u64, u64)) -> Phase {
-        let before = self.usage;
-        let taken = |scope: Scope| usage.scope(scope).total_blocks.saturating_sub(before.scope(scope).total_blocks);
+    pub fn end(self, commands: u64, end: &Counts, (peak_bytes, peak_slack): (u64, u64)) -> Phase {
+        let start = &self.counts;
+        let since = |now: &ByScope, then: &ByScope| ByScope::of(|scope| now.get(scope).saturating_sub(then.get(scope)));
+        let blocks_by_scope = since(&end.blocks, &start.blocks);
+        let bytes_by_scope = since(&end.bytes, &start.bytes);
         let freed = |scope: Scope| {
-            let live_then = before.scope(scope).live_blocks.saturating_add(taken(scope));
-            live_then.saturating_sub(usage.scope(scope).live_blocks)
+            let there = start.live_blocks.get(scope).saturating_add(blocks_by_scope.get(scope));
+            there.saturating_sub(end.live_blocks.get(scope))
         };
-        let bytes = |scope: Scope| usage.scope(scope).total_bytes.saturating_sub(before.scope(scope).total_bytes);
-        let (blocks_by_scope, freed_by_scope, bytes_by_scope) = (ByScope::of(taken), ByScope::of(freed), ByScope::of(bytes));
+        let freed_by_scope = ByScope::of(freed);
         Phase {
             name: self.name,
             commands: commands.saturating_sub(self.commands),
@@ -72,10 +97,10 @@ impl PhaseStart {
             freed_by_scope,
             bytes: bytes_by_scope.sum(),
             bytes_by_scope,
-            live_bytes: usage.total().live_bytes,
-            live_by_scope: ByScope::of(|scope| usage.scope(scope).live_bytes),
-            live_blocks: usage.total().live_blocks,
-            live_blocks_by_scope: ByScope::of(|scope| usage.scope(scope).live_blocks),
+            live_bytes: end.live_bytes.sum(),
+            live_by_scope: end.live_bytes,
+            live_blocks: end.live_blocks.sum(),
+            live_blocks_by_scope: end.live_blocks,
             peak_bytes,
             peak_slack,
         }

@@ -1,0 +1,210 @@
+//! Hooks between workload and accounts that look at every number when nothing moves.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use alloc_core::{Scope, Usage};
+use ash::vk;
+use testkit::{Rng, Tally, Witness};
+use vk_steward::accounts::Accounts;
+use vk_steward::workload::{Hooks, ObjectKind};
+
+use crate::agree;
+use crate::around::{Around, Record};
+
+/// The driver's own threads come to rest within this time, or something is wrong.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Looks after one command in three, and at each phase's end.
+pub(super) struct Watch<'a> {
+    accounts: &'a Accounts<'static>,
+    witness: &'a Witness,
+    around: Around,
+    rng: RefCell<Rng>,
+    watched: RefCell<Watched>,
+    phase: Cell<Option<&'static str>>,
+    commands: Cell<u64>,
+    /// As the phase began: what was seen, and the witness's peak.
+    before: RefCell<(Record, u64)>,
+}
+
+/// What a phase was, as far as the witness in front of the callbacks can tell.
+pub(super) struct PhaseSeen {
+    pub(super) name: &'static str,
+    pub(super) commands: u64,
+    pub(super) before: Record,
+    pub(super) after: Record,
+}
+
+#[derive(Default)]
+pub(super) struct Watched {
+    pub(super) phases: Vec<PhaseSeen>,
+    pub(super) last: Record,
+    pub(super) points: u32,
+    pub(super) live_points: u32,
+    /// Readings that were taken while something moved, and so were taken again.
+    pub(super) again: u32,
+    /// Phases in which the witness under the root saw its highest yet.
+    pub(super) peaks: u32,
+}
+
+/// All numbers of one moment.
+#[derive(PartialEq, Eq)]
+struct Reading {
+    total: Tally,
+    scopes: Vec<Tally>,
+    record: Record,
+    tree: Usage,
+    kinds: Vec<Usage>,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(accounts: &'a Accounts<'static>, witness: &'a Witness, seed: u32) -> Self {
+        Self {
+            accounts,
+            witness,
+            // SAFETY: the accounts outlive the run.
+            around: unsafe { Around::new(accounts) },
+            rng: RefCell::new(Rng::new(seed.into())),
+            watched: RefCell::default(),
+            phase: Cell::new(None),
+            commands: Cell::new(0),
+            before: RefCell::default(),
+        }
+    }
+
+    /// After the workload: the last phase's end.
+    pub(super) fn end(self) -> Watched {
+        self.end_phase();
+        let mut watched = self.watched.into_inner();
+        assert!(watched.peaks > 0, "the witness saw no peak");
+        watched.last = self.around.record();
+        watched
+    }
+
+    fn read(&self) -> Reading {
+        Reading {
+            total: self.witness.total(),
+            scopes: Scope::ALL.into_iter().map(|scope| self.witness.scope(scope)).collect(),
+            record: self.around.record(),
+            tree: self.accounts.root().subtree_usage(),
+            kinds: ObjectKind::ALL.into_iter().map(|kind| self.accounts.usage(kind)).collect(),
+        }
+    }
+
+    /// Compares every number. A driver's own threads (lavapipe's submit thread, SwiftShader's workers) may be about to free
+    /// something: then two readings differ, or witness and accounts do for the length of one call, and both are taken again.
+    /// Numbers that are wrong stay so.
+    fn quiet_point(&self) {
+        let started = Instant::now();
+        loop {
+            let (first, second) = (self.read(), self.read());
+            let agreed = if first == second { second.agrees() } else { Err("two readings differ".to_owned()) };
+            match agreed {
+                Ok(()) => {
+                    let mut watched = self.watched.borrow_mut();
+                    watched.points += 1;
+                    watched.live_points += u32::from(second.record.sum(|_, _| true).live_blocks > 0);
+                    return;
+                }
+                Err(difference) => {
+                    assert!(started.elapsed() < PATIENCE, "in phase {:?}: {difference}", self.phase.get());
+                    self.watched.borrow_mut().again += 1;
+                    sleep(Duration::from_micros(200));
+                }
+            }
+        }
+    }
+
+    fn end_phase(&self) {
+        let Some(name) = self.phase.take() else { return };
+        self.quiet_point();
+        let (before, peak_before) = self.before.take();
+        let after = self.around.record();
+        // The root's peak: what is not Vulkan's does not move within a phase.
+        let root = self.accounts.root().subtree_usage().total().live_bytes;
+        let vulkan = self.accounts.vulkan().subtree_usage().total().live_bytes;
+        let high = self.accounts.vulkan().budget().expect("it has one").high;
+        let (own, seen) = (high + root - vulkan, self.witness.total().peak_bytes);
+        let slack = agree::slack(&before, &after);
+        let mut watched = self.watched.borrow_mut();
+        if seen > peak_before {
+            assert!(own.abs_diff(seen) <= slack, "phase {name}: peak {own}, the witness saw {seen}");
+            watched.peaks += 1;
+        } else {
+            assert!(own <= seen + slack, "phase {name}: peak {own}, the witness saw {seen} at most");
+        }
+        watched.phases.push(PhaseSeen { name, commands: self.commands.take(), before, after });
+    }
+}
+
+impl Hooks for Watch<'_> {
+    fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
+        self.around.callbacks(kind)
+    }
+
+    fn command(&self, command: &'static str, kind: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
+        self.accounts.command(command, kind, call);
+        self.commands.set(self.commands.get() + 1);
+        if self.rng.borrow_mut().below(3) == 0 {
+            self.quiet_point();
+        }
+    }
+
+    fn phase(&self, name: &'static str) {
+        self.end_phase();
+        self.accounts.phase(name);
+        self.around.begin_phase();
+        self.quiet_point();
+        self.before.replace((self.around.record(), self.witness.total().peak_bytes));
+        self.phase.set(Some(name));
+    }
+}
+
+impl Reading {
+    /// Both witnesses and the accounts say the same, scope by scope and kind by kind.
+    fn agrees(&self) -> Result<(), String> {
+        let mut sum = Tally::default();
+        for (scope, seen) in Scope::ALL.into_iter().zip(&self.scopes) {
+            let own = self.tree.scope(scope);
+            let own = [own.live_bytes, own.live_blocks, own.total_bytes, own.total_blocks];
+            let seen_all = [seen.live_bytes, seen.live_blocks, seen.total_bytes, seen.allocations];
+            same(&format!("under the root, scope {scope}"), own, seen_all)?;
+            sum.live_bytes += seen.live_bytes;
+            sum.live_blocks += seen.live_blocks;
+            sum.allocations += seen.allocations;
+        }
+        let total = self.tree.total();
+        same("the sums", [total.live_bytes, total.live_blocks], [self.total.live_bytes, self.total.live_blocks])?;
+        same("the scopes", [sum.live_bytes, sum.allocations], [self.total.live_bytes, self.total.allocations])?;
+        for (kind, usage) in ObjectKind::ALL.into_iter().zip(&self.kinds) {
+            for scope in Scope::ALL {
+                let seen = self.record.sum(|k, s| k == kind.index() && s == scope.as_raw() as i32);
+                let own = usage.scope(scope);
+                let freed = own.total_blocks - own.live_blocks;
+                let own = [own.live_bytes, own.live_blocks, own.total_bytes, own.total_blocks, freed];
+                let seen = [seen.live_charged, seen.live_blocks, seen.charged, seen.blocks, seen.frees];
+                same(&format!("{kind}, scope {scope}"), own, seen)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn same<const N: usize>(what: &str, own: [u64; N], seen: [u64; N]) -> Result<(), String> {
+    if own == seen { Ok(()) } else { Err(format!("{what}: accounts {own:?}, witness {seen:?}")) }
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { points, live_points, again, peaks, last, .. } = self;
+        write!(
+            f,
+            "{points} quiet points, {live_points} with live blocks, {again} readings taken again, {peaks} peaks compared; "
+        )?;
+        let sum = last.sum(|_, _| true);
+        write!(f, "{} blocks, {} resizes, {} calls on the driver's own threads", sum.blocks, sum.resizes, last.foreign_calls)
+    }
+}
