@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, Scope};
 
 /// The C library's malloc.
-pub static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc(System);
+pub static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// mimalloc, by its plain entry point where that aligns enough: the aligned one is slower just above powers of two.
 pub static MIMALLOC: Mimalloc = Mimalloc;
