@@ -2,8 +2,8 @@
 
 mod operations;
 
-use operations::still::{Once, STILL};
 use operations::{Operation, Place, run, table};
+use testkit::{Once, STILL};
 
 #[global_allocator]
 static HEAP: dhat::Alloc = dhat::Alloc;

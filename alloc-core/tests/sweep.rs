@@ -5,25 +5,11 @@
 mod operations;
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 use std::path::Path;
 
-use alloc_core::HostAllocator;
 use debug_guard::{FailingAllocator, Fault};
-use operations::{Operation, Place, Stage, Takes, run, table};
-use testkit::{Counted, Sweep, Swept, Trial, Witness, public_api};
-
-impl<H: HostAllocator + Sync + 'static, R: Fn(&H, Option<u64>)> Stage for Trial<'_, H, R> {
-    type Host = Counted<H>;
-
-    fn host(&self) -> &Counted<H> {
-        Trial::host(self)
-    }
-
-    fn attempt<T, E: Debug, O: PartialEq + Debug>(&self, observe: impl Fn() -> O, operation: impl FnMut() -> Result<T, E>) -> T {
-        Trial::attempt(self, observe, operation)
-    }
-}
+use operations::{Operation, Place, run, table};
+use testkit::{Sweep, Swept, Takes, Trial, Witness, public_api};
 
 type Host = FailingAllocator<Witness>;
 type Refuse = fn(&Host, Option<u64>);

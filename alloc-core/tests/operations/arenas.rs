@@ -3,8 +3,9 @@
 use std::alloc::Layout;
 
 use alloc_core::{Arena, Handle, HostError, TryVec};
+use testkit::{Sink, Stage, Takes};
 
-use super::{Ground, Operation, Stage, Takes, nothing, plainly, print, takes};
+use super::{Ground, Operation, nothing, takes};
 
 /// Why a single refusal is no error to an arena.
 const SMALLER: &str = "a chunk that is refused is asked for smaller, down to what the block needs";
@@ -86,7 +87,7 @@ fn moved<S: Stage>(stage: &S, ground: &Ground) {
     arena.try_alloc([0_u64; 4000]).expect("refused nothing");
     let other = ground.context().child("other").expect("refused nothing");
     let mut arena = Some(arena);
-    let arena = plainly(stage, || {
+    let arena = stage.attempt_plainly(|| {
         let held = ground.context().usage().total().live_bytes;
         let arena = arena.take().expect("made above").move_to(other.handle()).expect("the same allocator and scope");
         assert_eq!(held - ground.context().usage().total().live_bytes, arena.bytes_held() as u64);
@@ -100,7 +101,7 @@ fn giving_back<S: Stage>(stage: &S, ground: &Ground) {
     // A spare chunk and one in use.
     arena.try_alloc([0_u64; 400]).expect("refused nothing");
     arena.scope().try_alloc([0_u64; 600]).expect("refused nothing");
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         assert!(arena.bytes_used() >= 3200 && arena.bytes_held() >= 8000 && arena.chunks_held() == 2);
         {
             let mut outer = arena.scope();
@@ -111,7 +112,7 @@ fn giving_back<S: Stage>(stage: &S, ground: &Ground) {
         assert_eq!((arena.chunks_held(), arena.base().id()), (1, ground.context().id()));
         arena.reset();
         assert_eq!((arena.bytes_used(), arena.chunks_held()), (0, 1));
-        assert!(print(&arena) > 0);
+        assert!(Sink::debug(&arena) > 0);
         arena.release();
         assert_eq!(arena.bytes_held(), 0);
     });

@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 
 use alloc_core::{Handle, HostError, TryVec};
+use testkit::{Sink, Stage, Takes};
 
-use super::{Ground, Operation, Stage, Takes, nothing, plainly, print, takes};
+use super::{Ground, Operation, nothing, takes};
 
 type Array = TryVec<u32, Handle>;
 
@@ -132,7 +133,7 @@ fn boxed<S: Stage>(stage: &S, ground: &Ground) {
 
 fn within_the_block<S: Stage>(stage: &S, ground: &Ground) {
     let mut array = TryVec::try_with_capacity_in(20, ground.context().handle()).expect("refused nothing");
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         assert_eq!(TryVec::<u8, _>::new_in(ground.context()).capacity(), 0);
         array.try_extend(0..10).expect("there is room");
         array.retain(|n| *n != 0);
@@ -144,7 +145,7 @@ fn within_the_block<S: Stage>(stage: &S, ground: &Ground) {
         // SAFETY: one more was just written.
         unsafe { array.set_len(array.len() + 1) };
         assert_eq!((array.as_slice().len(), array.capacity(), array.allocator().id()), (5, 20, ground.context().id()));
-        assert!(print(&array) > 0);
+        assert!(Sink::debug(&array) > 0);
         let empty = TryVec::new_in(ground.context().handle());
         let (first, len, capacity, allocator) = std::mem::replace(&mut array, empty).into_raw_parts_with_allocator();
         // SAFETY: just taken apart.

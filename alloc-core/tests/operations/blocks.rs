@@ -7,8 +7,9 @@ use alloc_core::{
     Allocator, Context, FromAllocator, FromGlobalAlloc, HostAllocator, HostSource, Notice, NoticeEvent, NoticeKind, Scope,
     Scoped, dangling, move_block,
 };
+use testkit::Stage;
 
-use super::{Ground, Operation, Stage, nothing, plainly, takes};
+use super::{Ground, Operation, nothing, takes};
 
 const NONE: Layout = Layout::new::<()>();
 const SMALL: Layout = Layout::new::<[u64; 3]>();
@@ -77,7 +78,7 @@ fn try_allocate<S: Stage>(stage: &S, ground: &Ground) {
 
 fn free<S: Stage>(stage: &S, ground: &Ground) {
     let mut block = Some(ground.context().try_allocate(SMALL, SCOPE).expect("refused nothing"));
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         let block = block.take().expect("taken above");
         // SAFETY: taken above.
         unsafe { ground.context().free(block, SMALL, SCOPE) };
@@ -121,7 +122,7 @@ fn resize<S: Stage>(stage: &S, ground: &Ground, host: &impl HostAllocator, old: 
 fn to_nothing<S: Stage>(stage: &S, ground: &Ground) {
     let host = ground.context();
     let block = host.allocate(LARGE, SCOPE).expect("refused nothing");
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         // SAFETY: live; the attempt is made once.
         let block = unsafe { host.shrink(block, LARGE, NONE, SCOPE) }.expect("no memory is needed");
         // SAFETY: the live block of size 0.
@@ -172,7 +173,7 @@ fn moved<S: Stage>(stage: &S, ground: &Ground) {
 
 fn questions<S: Stage>(stage: &S, ground: &Ground) {
     let context = ground.context();
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         let source = Scoped::new(context, SCOPE);
         assert_eq!(source.host().id(), context.id());
         assert_eq!(HostSource::refusal(&source, SMALL), HostAllocator::refusal(context, SMALL, SCOPE));

@@ -3,8 +3,9 @@
 use std::fmt::Debug;
 
 use alloc_core::{Handle, TryBox, unsize_try_box};
+use testkit::{Sink, Stage};
 
-use super::{Ground, Operation, Stage, nothing, plainly, print, takes};
+use super::{Ground, Operation, nothing, takes};
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
@@ -58,7 +59,7 @@ fn in_place<S: Stage>(stage: &S, ground: &Ground) {
     let uninit = || TryBox::<u64, Handle>::try_new_uninit_in(ground.context().handle()).expect("refused nothing");
     let slice = TryBox::<[u32], Handle>::try_new_zeroed_slice_in(3, ground.context().handle()).expect("refused nothing");
     let mut boxes = Some((uninit(), uninit(), uninit(), slice));
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         let (first, mut second, third, slice) = boxes.take().expect("made above");
         let first = TryBox::write(first, 5);
         second.write(6);
@@ -72,6 +73,6 @@ fn in_place<S: Stage>(stage: &S, ground: &Ground) {
         let second = unsafe { TryBox::from_raw_in(value, allocator) };
         assert_eq!((TryBox::into_inner(first), *TryBox::into_pin(second)), (5, 6));
         let third: TryBox<dyn Debug, Handle> = unsize_try_box!(TryBox::write(third, 8));
-        assert!(print(&third) > 0);
+        assert!(Sink::debug(&third) > 0);
     });
 }

@@ -1,8 +1,9 @@
 //! Making and ending contexts.
 
 use alloc_core::{Budget, Context, ContextOptions, FromAllocator, Handle, Scope, Scoped, TryVec};
+use testkit::{Sink, Stage};
 
-use super::{Ground, Operation, Stage, nothing, plainly, print, takes};
+use super::{Ground, Operation, nothing, takes};
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
@@ -110,20 +111,20 @@ fn child_with_allocator<S: Stage>(stage: &S, ground: &Ground) {
 
 fn options<S: Stage>(stage: &S, _: &Ground) {
     let own = FromAllocator(Scoped::new(stage.host(), Scope::Command));
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         let options = ContextOptions::new("name").label("label").scope(Scope::Cache).budget(Budget::limit(1));
         // SAFETY: no context is made of them.
         let options = unsafe { options.budget(Budget::exact(2)).allocator(&own) };
         // SAFETY: as above.
         let host: &'static S::Host = unsafe { &*std::ptr::from_ref(stage.host()) };
-        assert!(print(options.allocator_static(host)) > 0);
+        assert!(Sink::debug(options.allocator_static(host)) > 0);
     });
 }
 
 fn questions<S: Stage>(stage: &S, ground: &Ground) {
     let options = ContextOptions::new("asked").label("label").budget(Budget::exact(1 << 16));
     let asked = ground.context().child_with(options).expect("refused nothing");
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         assert_eq!(asked.parent_id(), Some(ground.context().id()));
         assert_ne!(asked.id(), ground.context().id());
         assert_eq!((asked.name(), asked.label(), asked.is_closed()), ("asked", Some("label"), false));
@@ -134,20 +135,20 @@ fn questions<S: Stage>(stage: &S, ground: &Ground) {
         asked.set_limit(1 << 15).expect("nothing is charged");
         assert_eq!(asked.budget().map(|budget| budget.limit), Some(1 << 15));
         assert_eq!(asked.with_scope(Scope::Cache).host().id(), asked.id());
-        assert!(print(&asked) > 0);
+        assert!(Sink::debug(&asked) > 0);
     });
 }
 
 fn handles<S: Stage>(stage: &S, ground: &Ground) {
     let context = ground.context();
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         let first = context.handle();
         let (second, third) = (first.clone(), Handle::from(context));
         for handle in [&first, &second, &third] {
             assert_eq!((handle.id(), handle.name(), handle.scope()), (context.id(), context.name(), context.scope()));
             assert_eq!((handle.is_closed(), handle.usage()), (false, context.usage()));
         }
-        assert!(print(first) > 0);
+        assert!(Sink::debug(first) > 0);
     });
 }
 
@@ -156,7 +157,7 @@ fn close<S: Stage>(stage: &S, ground: &Ground) {
     let below = middle.as_ref().map(|middle| middle.child("below").expect("refused nothing"));
     let handle = middle.as_ref().map(Context::handle).expect("made above");
     let held = TryVec::try_from_slice_in(&[1_u64, 2, 3], handle).expect("refused nothing");
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         let left = middle.take().map(Context::close).expect("made above");
         assert_eq!((left.is_empty(), left.blocks, left.contexts, left.handles), (false, 1, 1, 1));
     });
@@ -167,11 +168,11 @@ fn close_root<S: Stage>(stage: &S, _: &Ground) {
     // SAFETY: closed below.
     let root = unsafe { Context::root(stage.host(), ContextOptions::new("closed")) }.expect("refused nothing");
     let mut parts = Some((root.handle(), root));
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         let (handle, root) = parts.take().expect("made above");
         let refused = root.close_root().expect_err("a handle is out");
         assert_eq!(refused.outstanding.handles, 1);
-        assert!(print(&refused) > 0);
+        assert!(Sink::debug(&refused) > 0);
         let refused = refused.context.try_close().expect_err("it still is");
         drop(handle);
         refused.context.close_root().expect("nothing is left");
@@ -181,7 +182,7 @@ fn close_root<S: Stage>(stage: &S, _: &Ground) {
 fn abandon<S: Stage>(stage: &S, ground: &Ground) {
     let mut child = Some(ground.context().child("abandoned").expect("refused nothing"));
     let handle = child.as_ref().map(Context::handle).expect("made above");
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         let left = child.take().map(Context::abandon).expect("made above");
         assert_eq!((left.blocks, left.handles), (0, 1));
         assert!(TryVec::try_from_slice_in(&[1_u8], handle.clone()).is_err(), "it gives nothing any more");

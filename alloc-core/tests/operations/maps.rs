@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 
 use alloc_core::{FoldState, Handle, HostError, TryMap};
+use testkit::{Sink, Stage};
 
-use super::{Ground, Operation, Stage, nothing, plainly, print, takes};
+use super::{Ground, Operation, nothing, takes};
 
 type Map = TryMap<u32, u32, Handle>;
 
@@ -90,7 +91,7 @@ fn full<S: Stage>(stage: &S, ground: &Ground, change: impl FnMut(&mut Map) -> Re
 fn within_the_table<S: Stage>(stage: &S, ground: &Ground) {
     let mut map = filled(ground);
     let (len, capacity) = (map.len(), map.capacity());
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         assert!(TryMap::<u8, u8, _>::new_in(ground.context()).is_empty());
         assert!(TryMap::<u8, u8, _>::with_hasher_in(FoldState, ground.context()).is_empty());
         assert_eq!((map.get(&3), map.contains_key(&3), map.allocator().id()), (Some(&6), true, ground.context().id()));
@@ -100,7 +101,7 @@ fn within_the_table<S: Stage>(stage: &S, ground: &Ground) {
         assert_eq!((map.iter().count(), map.keys().count(), map.values().count()), (len, len, len));
         assert_eq!((map.remove(&3), map.remove_entry(&4), map.remove(&3)), (Some(7), Some((4, 8)), None));
         map.retain(|key, _| key % 2 == 0);
-        assert!(print(&map) > 0);
+        assert!(Sink::debug(&map) > 0);
         map.drain().take(2).for_each(drop);
         map.clear();
         assert_eq!((map.len(), map.capacity()), (0, capacity));

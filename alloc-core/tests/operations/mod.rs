@@ -10,29 +10,12 @@ mod contexts;
 mod maps;
 mod plain;
 mod snapshots;
-pub(crate) mod still;
 mod texts;
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 
-use alloc_core::{
-    Budget, Context, ContextId, ContextOptions, FromAllocator, FromGlobalAlloc, HostAllocator, Scope, Scoped, Snapshot, TryVec,
-    Usage, settle_thread,
-};
-
-/// Where operations are run: over which allocator, and what an attempt means.
-///
-/// Bodies take no memory but from the stage: they run where the global allocator refuses.
-pub(crate) trait Stage {
-    /// The allocator below everything.
-    type Host: HostAllocator + Sync + 'static;
-
-    fn host(&self) -> &Self::Host;
-
-    /// Runs the operation that the body is about, once a body. If it fails, what `observe` sees must not have changed, and the
-    /// next try must succeed.
-    fn attempt<T, E: Debug, O: PartialEq + Debug>(&self, observe: impl Fn() -> O, operation: impl FnMut() -> Result<T, E>) -> T;
-}
+use alloc_core::{Budget, Context, ContextOptions, FromAllocator, Scope, Scoped};
+use testkit::{Stage, Takes, picture};
 
 /// One way to run some public functions.
 pub(crate) struct Operation<S: Stage> {
@@ -42,19 +25,6 @@ pub(crate) struct Operation<S: Stage> {
     pub(crate) how: &'static str,
     pub(crate) takes: Takes,
     pub(crate) body: fn(&S, &Ground),
-}
-
-/// What an operation asks its allocator for. The sweep holds each to its word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
-    /// Memory: each refusal is an error.
-    Memory,
-    /// Memory, but it gets over some refusals, for this reason.
-    MemoryOrLess(&'static str),
-    /// Memory, and where all requests after the refused one are refused as well, it keeps some, for this reason.
-    MemoryButKeeps(&'static str),
-    /// Nothing, for this reason.
-    Nothing(&'static str),
 }
 
 /// Where in a tree of contexts an operation is run.
@@ -84,44 +54,10 @@ impl Ground {
         self.child.as_ref().unwrap_or(&self.root)
     }
 
-    /// What a refused operation must leave as it was: the tree, live bytes and blocks a scope, the charges of budgets.
+    /// What a refused operation must leave as it was.
     pub(crate) fn picture(&self) -> impl PartialEq + Debug + use<> {
-        // Leases are nobody's yet; without them a charge is what is live.
-        settle_thread();
-        // Copied with the system's allocator: no request of the stage's, none of the global one.
-        let system = Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Command);
-        let snapshot = Snapshot::take(&self.root, system).expect("memory of the system");
-        let mut picture = TryVec::new_in(system);
-        for node in snapshot.nodes() {
-            let seen = Seen {
-                id: node.id,
-                depth: node.depth,
-                closed: node.closed,
-                live: live(&node.usage),
-                lost: live(&node.gone),
-                charged: node.budget.map(|budget| budget.charged),
-            };
-            picture.try_push(seen).expect("memory of the system");
-        }
-        picture
+        picture(&self.root)
     }
-}
-
-#[derive(Debug, PartialEq)]
-struct Seen {
-    id: ContextId,
-    depth: usize,
-    closed: bool,
-    live: [(u64, u64); Scope::COUNT],
-    lost: [(u64, u64); Scope::COUNT],
-    charged: Option<u64>,
-}
-
-fn live(usage: &Usage) -> [(u64, u64); Scope::COUNT] {
-    Scope::ALL.map(|scope| {
-        let used = usage.scope(scope);
-        (used.live_bytes, used.live_blocks)
-    })
 }
 
 /// Runs the operation on a tree of its own over the stage's allocator, and closes the tree: nothing may be left.
@@ -171,27 +107,4 @@ fn takes<S: Stage>(name: &'static [&'static str], how: &'static str, body: fn(&S
 /// Those that ask for nothing.
 fn nothing<S: Stage>(names: &'static [&'static str], why: &'static str, body: fn(&S, &Ground)) -> Operation<S> {
     Operation { names, how: "", takes: Takes::Nothing(why), body }
-}
-
-/// Runs what cannot fail as the attempt of a body.
-fn plainly<S: Stage, T>(stage: &S, mut operation: impl FnMut() -> T) -> T {
-    stage.attempt(|| (), || Ok::<T, fmt::Error>(operation()))
-}
-
-/// Where text goes that nobody reads. Takes no memory.
-#[derive(Default)]
-struct Sink(usize);
-
-impl fmt::Write for Sink {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0 += text.len();
-        Ok(())
-    }
-}
-
-/// Formats without taking memory.
-fn print(what: impl Debug) -> usize {
-    let mut sink = Sink::default();
-    fmt::write(&mut sink, format_args!("{what:?}")).expect("the sink takes all");
-    sink.0
 }

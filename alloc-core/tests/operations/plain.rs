@@ -3,8 +3,9 @@
 use std::hash::BuildHasher;
 
 use alloc_core::{ContextId, FoldState, HostError, Scope, Usage, attach_thread, held_state_locks, settle_thread};
+use testkit::{Sink, Stage};
 
-use super::{Ground, Operation, Stage, nothing, plainly, print};
+use super::{Ground, Operation, nothing};
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
@@ -37,11 +38,11 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
 fn values<S: Stage>(stage: &S, ground: &Ground) {
     let context = ground.context();
     let own = context.usage();
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         assert_eq!(ContextId::from_raw(context.id().get()), Some(context.id()));
         let error = HostError::OutOfHostMemory { bytes: 1, scope: Scope::Command };
-        assert!(error.is_out_of_host_memory() && print(error) + print(context.id()) > 0);
-        let mut sink = super::Sink::default();
+        assert!(error.is_out_of_host_memory() && Sink::debug(error) + Sink::debug(context.id()) > 0);
+        let mut sink = Sink::default();
         std::fmt::write(&mut sink, format_args!("{error} {}", Scope::Cache)).expect("the sink takes all");
         for scope in Scope::ALL {
             assert_eq!(Scope::from_raw(scope.as_raw()), Some(scope));
@@ -54,7 +55,7 @@ fn values<S: Stage>(stage: &S, ground: &Ground) {
 }
 
 fn threads<S: Stage>(stage: &S, _: &Ground) {
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         attach_thread();
         settle_thread();
         assert_eq!(held_state_locks(), 0);

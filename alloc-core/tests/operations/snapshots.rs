@@ -1,8 +1,9 @@
 //! `Snapshot`.
 
 use alloc_core::{Budget, ContextOptions, Scope, Snapshot};
+use testkit::{Sink, Stage};
 
-use super::{Ground, Operation, Sink, Stage, nothing, plainly, print, takes};
+use super::{Ground, Operation, nothing, takes};
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
@@ -27,12 +28,12 @@ fn take<S: Stage>(stage: &S, ground: &Ground) {
 fn read<S: Stage>(stage: &S, ground: &Ground) {
     let child = ground.context().child_with(ContextOptions::new("a \"name\"").label("label")).expect("refused nothing");
     let snapshot = Snapshot::take(ground.context(), &child).expect("refused nothing");
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         assert_eq!((snapshot.nodes().len(), snapshot.label(&snapshot.nodes()[1])), (2, Some("label")));
         assert_eq!(snapshot.subtree(0), snapshot.total());
         let mut sink = Sink::default();
         snapshot.write_json(&mut sink).expect("the sink takes all");
         std::fmt::write(&mut sink, format_args!("{snapshot}")).expect("the sink takes all");
-        assert!(sink.0 > 100 && print(&snapshot) > 0);
+        assert!(sink.bytes > 100 && Sink::debug(&snapshot) > 0);
     });
 }

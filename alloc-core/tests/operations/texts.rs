@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::fmt::Write;
 
 use alloc_core::{Handle, HostError, TryString, TryVec};
+use testkit::{Sink, Stage};
 
-use super::{Ground, Operation, Stage, nothing, plainly, print, takes};
+use super::{Ground, Operation, nothing, takes};
 
 type Text = TryString<Handle>;
 
@@ -83,12 +84,12 @@ fn shrunk<S: Stage>(stage: &S, ground: &Ground) {
 
 fn within_the_block<S: Stage>(stage: &S, ground: &Ground) {
     let mut text = Some(full_text(ground));
-    plainly(stage, || {
+    stage.attempt_plainly(|| {
         assert_eq!(TryString::new_in(ground.context()).as_str(), "");
         let mut text = text.take().expect("made above");
         assert_eq!((text.pop(), text.as_str(), text.allocator().id()), (Some('l'), "ful", ground.context().id()));
         text.truncate(2);
-        assert!(print(&text) > 0);
+        assert!(Sink::debug(&text) > 0);
         let bytes: TryVec<u8, _> = text.into_bytes();
         let mut text = TryString::from_utf8(bytes).expect("valid text");
         text.clear();

@@ -1,0 +1,123 @@
+//! Tables of operations that several nets share: what an operation is run on, and what it may take.
+
+use std::fmt::{self, Debug};
+
+use alloc_core::{Context, ContextId, FromGlobalAlloc, HostAllocator, Scope, Scoped, Snapshot, TryVec, Usage, settle_thread};
+
+use crate::sweep::{Counted, Trial};
+
+/// Where the body of an operation runs: over which allocator, and what an attempt means.
+///
+/// A [`Trial`] of a sweep refuses; [`Once`](crate::Once) only runs, under a global allocator that refuses or is watched.
+/// Bodies for both take no memory but from the stage.
+pub trait Stage {
+    /// The allocator below everything.
+    type Host: HostAllocator + Sync + 'static;
+
+    /// The allocator below everything. It refuses nothing outside of [`attempt`](Stage::attempt).
+    fn host(&self) -> &Self::Host;
+
+    /// Runs the operation that the body is about, once a body. Where it fails, what `observe` sees must not have changed, and
+    /// the next try must succeed.
+    fn attempt<T, E: Debug, O: PartialEq + Debug>(&self, observe: impl Fn() -> O, operation: impl FnMut() -> Result<T, E>) -> T;
+
+    /// An attempt that cannot fail, with nothing to be observed.
+    fn attempt_plainly<T>(&self, mut operation: impl FnMut() -> T) -> T {
+        self.attempt(|| (), || Ok::<T, fmt::Error>(operation()))
+    }
+}
+
+impl<H: HostAllocator + Sync + 'static, R: Fn(&H, Option<u64>)> Stage for Trial<'_, H, R> {
+    type Host = Counted<H>;
+
+    fn host(&self) -> &Counted<H> {
+        Trial::host(self)
+    }
+
+    fn attempt<T, E: Debug, O: PartialEq + Debug>(&self, observe: impl Fn() -> O, operation: impl FnMut() -> Result<T, E>) -> T {
+        Trial::attempt(self, observe, operation)
+    }
+}
+
+/// What an operation asks its allocator for. A sweep holds each to its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Memory: each refusal is an error.
+    Memory,
+    /// Memory, but it gets over some refusals, for this reason.
+    MemoryOrLess(&'static str),
+    /// Memory, and where all requests after the refused one are refused as well, it keeps some, for this reason.
+    MemoryButKeeps(&'static str),
+    /// Nothing, for this reason.
+    Nothing(&'static str),
+}
+
+/// What a refused operation must leave as it was below `root`: the tree, live bytes and blocks a scope, the charges of budgets.
+///
+/// Takes its own memory from the system, past every allocator that is watched.
+///
+/// # Panics
+/// When the system has no memory.
+pub fn picture(root: &Context) -> impl PartialEq + Debug + use<> {
+    // A lease is nobody's yet; without leases a charge is what is live.
+    settle_thread();
+    let system = Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Command);
+    let snapshot = Snapshot::take(root, system).expect("memory of the system");
+    let mut picture = TryVec::new_in(system);
+    for node in snapshot.nodes() {
+        let seen = Seen {
+            id: node.id,
+            depth: node.depth,
+            closed: node.closed,
+            live: live(&node.usage),
+            lost: live(&node.gone),
+            charged: node.budget.map(|budget| budget.charged),
+        };
+        picture.try_push(seen).expect("memory of the system");
+    }
+    picture
+}
+
+#[derive(Debug, PartialEq)]
+struct Seen {
+    id: ContextId,
+    depth: usize,
+    closed: bool,
+    live: [(u64, u64); Scope::COUNT],
+    lost: [(u64, u64); Scope::COUNT],
+    charged: Option<u64>,
+}
+
+fn live(usage: &Usage) -> [(u64, u64); Scope::COUNT] {
+    Scope::ALL.map(|scope| {
+        let used = usage.scope(scope);
+        (used.live_bytes, used.live_blocks)
+    })
+}
+
+/// Where text goes that nobody reads. Takes no memory.
+#[derive(Debug, Default)]
+pub struct Sink {
+    /// Bytes written so far.
+    pub bytes: usize,
+}
+
+impl Sink {
+    /// How many bytes the value's `Debug` text has.
+    ///
+    /// # Panics
+    /// When formatting fails.
+    #[must_use]
+    pub fn debug(value: impl Debug) -> usize {
+        let mut sink = Self::default();
+        fmt::write(&mut sink, format_args!("{value:?}")).expect("the sink takes all");
+        sink.bytes
+    }
+}
+
+impl fmt::Write for Sink {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.bytes += text.len();
+        Ok(())
+    }
+}
