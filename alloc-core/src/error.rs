@@ -86,6 +86,10 @@ pub enum Misuse {
     BadAlignment,
     /// Memory was to move between contexts whose allocators are not the same.
     OtherBacking,
+    /// Memory was to move between contexts of different scopes; a block goes back in the scope it was taken for.
+    OtherScope,
+    /// An index past the end.
+    OutOfRange,
     /// A context would have become its own ancestor.
     Cycle,
     /// Both contexts are the same.
@@ -133,6 +137,8 @@ impl fmt::Display for Misuse {
         f.write_str(match self {
             Self::BadAlignment => "the alignment is not a power of two: pass 1, 2, 4, ...",
             Self::OtherBacking => "the two contexts draw on different allocators: copy the content instead of moving the block",
+            Self::OtherScope => "the two contexts have different default scopes: move to a context made with the same scope",
+            Self::OutOfRange => "the index lies past the end: pass one up to the length",
             Self::Cycle => "a context cannot be moved below itself: choose a parent outside of its subtree",
             Self::SameContext => "source and destination are the same context: nothing to move",
             Self::NotARoot => "this context is not a root: use close()",

@@ -151,6 +151,7 @@ fn an_arena_that_cannot_move_stays_whole() {
         (arena, error) = arena.move_to(to.handle()).expect_err(why);
         match why {
             "short" => assert!(matches!(error, HostError::OverBudget { context, .. } if context == short.id()), "{error:?}"),
+            "scope" => assert_eq!(error, HostError::Misuse(Misuse::OtherScope)),
             _ => assert_eq!(error, HostError::Misuse(Misuse::OtherBacking), "{why}"),
         }
         assert_eq!((root.subtree_usage().total().live_bytes, w.bytes()), before, "{why}");

@@ -2,15 +2,15 @@
 
 use super::Arena;
 use crate::context::{ContextRef, transfer};
-use crate::error::{HostError, Misuse};
+use crate::error::HostError;
 
 impl<A: ContextRef> Arena<A> {
     /// Makes the arena another context's: from now on its chunks are charged to `other` and given back through it. Nothing is
     /// copied and no block moves; what was allocated before stays in place. O(chunks).
     ///
     /// # Errors
-    /// The arena as it was, with [`Misuse::OtherBacking`] when the contexts draw on different allocators or name different
-    /// scopes (blocks are given back in the scope they were taken for), [`HostError::Closed`] when `other` is closed,
+    /// The arena as it was, with [`Misuse::OtherBacking`](crate::Misuse::OtherBacking) when the contexts draw on different
+    /// allocators, [`Misuse::OtherScope`](crate::Misuse::OtherScope) when they name different scopes, [`HostError::Closed`] when `other` is closed,
     /// [`HostError::OverBudget`] when its budget cannot hold the arena: budgets above both contexts need the room twice for a
     /// moment.
     pub fn move_to<B: ContextRef>(self, other: B) -> Result<Arena<B>, (Self, HostError)> {
@@ -20,12 +20,7 @@ impl<A: ContextRef> Arena<A> {
             blocks = blocks.saturating_add(1);
             bytes = bytes.saturating_add(chunk.size() as u64);
         }
-        let moved = if from.scope == to.scope || blocks == 0 {
-            transfer(from, to, blocks, bytes)
-        } else {
-            Err(HostError::Misuse(Misuse::OtherBacking))
-        };
-        match moved {
+        match transfer(from, to, blocks, bytes) {
             // SAFETY: all chunks were just charged to `other`, which draws on the same backing and names the same scope.
             Ok(()) => Ok(unsafe { self.with_base(other) }),
             Err(error) => Err((self, error)),

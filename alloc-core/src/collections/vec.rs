@@ -15,7 +15,7 @@ use allocator_api2::vec::{IntoIter, Vec};
 
 use super::{Refused, TryBox};
 use crate::adapters::HostSource;
-use crate::error::HostError;
+use crate::error::{HostError, Misuse};
 
 /// A growing array in host memory of `A`, whose every growth can be refused.
 ///
@@ -99,10 +99,10 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// Inserts `value` before the element at `index`, or at the end where `index` is the length. Moves the rest: O(n).
     ///
     /// # Errors
-    /// As [`try_push`](TryVec::try_push); [`HostError::TooLarge`] as well where `index` exceeds the length.
+    /// As [`try_push`](TryVec::try_push); [`Misuse::OutOfRange`] where `index` exceeds the length.
     pub fn try_insert(&mut self, index: usize, value: T) -> Result<(), Refused<T>> {
         if index > self.len() {
-            return Err(Refused { value, error: HostError::TooLarge });
+            return Err(Refused { value, error: HostError::Misuse(Misuse::OutOfRange) });
         }
         self.try_push(value)?;
         if let Some(tail) = self.inner.get_mut(index..) {

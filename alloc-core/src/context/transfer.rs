@@ -36,17 +36,20 @@ pub(crate) mod sealed {
 impl ContextRef for &Context {}
 impl ContextRef for Handle {}
 
-/// Charges `blocks` blocks of `bytes` bytes in all, taken from `from` in its default scope, to `to` in its own. From then on
-/// they are given back through `to`.
+/// Charges `blocks` blocks of `bytes` bytes in all, taken from `from` in its default scope, to `to`. From then on they are given
+/// back through `to`, in the same scope.
 ///
 /// # Errors
-/// Nothing was changed: [`Misuse::OtherBacking`], [`HostError::Closed`], [`HostError::OverBudget`].
+/// Nothing was changed: [`Misuse::OtherBacking`], [`Misuse::OtherScope`], [`HostError::Closed`], [`HostError::OverBudget`].
 pub(crate) fn transfer(from: &Node, to: &Node, blocks: u64, bytes: u64) -> Result<(), HostError> {
     if core::ptr::eq(from, to) || bytes == 0 {
         return Ok(());
     }
     if !from.backing.same_as(&to.backing) {
         return Err(HostError::Misuse(Misuse::OtherBacking));
+    }
+    if from.scope != to.scope {
+        return Err(HostError::Misuse(Misuse::OtherScope));
     }
     if to.flags() & CLOSED != 0 {
         return Err(HostError::Closed { context: to.id() });
