@@ -17,7 +17,7 @@ mod owner;
 use std::cell::{Cell, RefCell};
 
 use alloc_core::{Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Scope, Snapshot, SnapshotNode, Usage};
-use vk_callbacks::{CallbackError, Recorder, Written};
+use vk_callbacks::{CallbackError, Notes, Recorder, Written};
 
 use crate::report::{ContextRow, Counts, Leftover, Phase, PhaseStart};
 use crate::workload::ObjectKind;
@@ -151,6 +151,12 @@ impl<'b> Accounts<'b> {
     #[must_use]
     pub fn usage(&self, kind: ObjectKind) -> Usage {
         self.owners.get(kind.index()).and_then(Option::as_ref).map(Owner::usage).unwrap_or_default()
+    }
+
+    /// What the bridge for objects of `kind` noted so far; nothing for a kind that takes no callbacks.
+    #[must_use]
+    pub fn notes(&self, kind: ObjectKind) -> Notes {
+        self.owners.get(kind.index()).and_then(Option::as_ref).map(Owner::notes).unwrap_or_default()
     }
 
     /// The sum of [`Accounts::usage`] over all kinds.

@@ -1,7 +1,7 @@
 //! One kind of object: its context, its bridge, and the callbacks that the driver is given.
 
 use alloc_core::{Budget, Context, ContextId, ContextOptions, Scope, Usage};
-use vk_callbacks::{Bridge, OwnerId, RawCallbacks, Recorder};
+use vk_callbacks::{Bridge, Notes, OwnerId, RawCallbacks, Recorder};
 
 use super::AccountError;
 use crate::report::{ByScope, Leftover};
@@ -61,9 +61,14 @@ impl Owner {
         self.without_own(&self.bridge.context().usage())
     }
 
+    /// What the bridge noted, as counts.
+    pub(super) fn notes(&self) -> Notes {
+        self.bridge.notes()
+    }
+
     /// What the bridge noted that was wrong, if anything.
     pub(super) fn note(&self) -> Option<String> {
-        let notes = self.bridge.notes();
+        let notes = self.notes();
         let counts = [
             (notes.bad_alignments, "request", "with an alignment that is no power of two"),
             (notes.bad_scopes, "request", "with a scope that does not exist"),

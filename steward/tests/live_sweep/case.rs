@@ -11,9 +11,10 @@ use std::time::Duration;
 use alloc_core::Budget;
 use debug_guard::Fault;
 use testkit::{Child, Finished};
+use vk_callbacks::Notes;
 use vk_steward::accounts::Accounts;
 use vk_steward::drivers::{self, child_environment};
-use vk_steward::workload::{self, Options, Report, WorkloadError};
+use vk_steward::workload::{self, ObjectKind, Options, Report, WorkloadError};
 
 use super::refusing::Refusing;
 
@@ -111,13 +112,13 @@ impl Case {
         if seen.live_blocks > 0 {
             outcome += &format!("+leak({})", seen.live_blocks);
         }
+        outcome += &faults(&accounts);
         match accounts.finish() {
             Ok(done) => {
                 let left: u64 = done.leftovers.iter().map(|leftover| leftover.blocks).sum();
                 if left != seen.live_blocks {
                     outcome += &format!("+accounts-say({left})");
                 }
-                done.notes.iter().for_each(|note| outcome += &faults_in(note));
             }
             Err(error) => outcome += &format!("+{}", one_word(&error.to_string())),
         }
@@ -189,14 +190,32 @@ fn outcome_of(result: &Result<Report, WorkloadError>) -> String {
     }
 }
 
-/// What a bridge noted (its struct, printed), but for its own refusals and the driver's notices: `+unknown_pointers(1)`.
-fn faults_in(note: &str) -> String {
-    let counts =
-        note.split(", internal:").next().unwrap_or_default().split(['{', ',']).filter_map(|field| field.split_once(": "));
-    let counts = counts.map(|(name, count)| (name.trim(), count.trim()));
-    let faults = counts.filter(|(name, count)| *name != "backing_refusals" && count.parse().is_ok_and(|count: u64| count > 0));
-    let faults: String = faults.map(|(name, count)| format!("+{name}({count})")).collect();
-    if faults.is_empty() { format!("+{}", one_word(note)) } else { faults }
+/// What the bridges noted that was wrong, such as `+unknown_pointers(1)`.
+fn faults(accounts: &Accounts<'_>) -> String {
+    let mut sums = named(&Notes::default());
+    let mut faults = 0;
+    for notes in ObjectKind::ALL.map(|kind| accounts.notes(kind)) {
+        faults += notes.faults();
+        for (sum, count) in sums.iter_mut().zip(named(&notes)) {
+            sum.1 += count.1;
+        }
+    }
+    assert_eq!(sums.iter().map(|(_, sum)| sum).sum::<u64>(), faults, "each kind of fault has its name");
+    sums.into_iter().filter(|(_, sum)| *sum > 0).map(|(name, sum)| format!("+{name}({sum})")).collect()
+}
+
+fn named(notes: &Notes) -> [(&'static str, u64); 9] {
+    [
+        ("bad_alignments", notes.bad_alignments),
+        ("bad_scopes", notes.bad_scopes),
+        ("too_large", notes.too_large),
+        ("unknown_pointers", notes.unknown_pointers),
+        ("freed_pointers", notes.freed_pointers),
+        ("alignment_changes", notes.alignment_changes),
+        ("scope_changes", notes.scope_changes),
+        ("panics", notes.panics),
+        ("bad_notifications", notes.bad_notifications),
+    ]
 }
 
 /// The part before the remedy, as one field.
