@@ -120,6 +120,9 @@ fn m2_blocks_are_aligned_as_asked_and_refusal_is_an_error() {
         assert!((0..40).all(|i| unsafe { z.add(i).read() } == 0));
         unsafe { HostAllocator::deallocate(&root, z, l, Scope::Object) };
     }
+    if cfg!(miri) {
+        return; // miri itself has no memory for that, and stops.
+    }
     let huge = Layout::from_size_align(isize::MAX as usize - 4096, 1).expect("layout");
     assert!(matches!(root.try_allocate(huge, Scope::Cache), Err(HostError::OutOfHostMemory { scope: Scope::Cache, .. })));
 }

@@ -1,4 +1,6 @@
 //! Snapshots agree with the accounts they were taken from, and with their own JSON.
+//!
+//! Runs under miri.
 
 use std::alloc::System;
 
