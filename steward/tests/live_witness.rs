@@ -37,6 +37,8 @@ const TESTS: [Test; 2] = [
 const DRIVERS: [&str; 2] = ["lavapipe", "swiftshader"];
 /// As the first argument: run the tests on the driver that comes next.
 const ON_DRIVER: &str = "on-driver-in-a-child";
+/// Names the manifest of a SwiftShader that the loader does not find by itself.
+const SWIFTSHADER: &str = "STEWARD_SWIFTSHADER";
 /// Fewer quiet points than this, with blocks live, would prove little.
 const QUIET_POINTS: u32 = 100;
 
@@ -49,7 +51,13 @@ fn main() -> ExitCode {
         [ON_DRIVER, driver, ref wanted @ ..] => on_driver(driver, wanted),
         ref wanted => {
             let program = std::env::current_exe().expect("a test knows its file");
-            let run = |driver| Command::new(&program).arg(ON_DRIVER).arg(driver).args(wanted).status();
+            let run = |driver| {
+                let mut child = Command::new(&program);
+                if let Some(manifest) = std::env::var_os(SWIFTSHADER) {
+                    child.env("VK_ADD_DRIVER_FILES", manifest);
+                }
+                child.arg(ON_DRIVER).arg(driver).args(wanted).status()
+            };
             let passed = DRIVERS.map(|driver| run(driver).is_ok_and(|status| status.success()));
             if passed.iter().all(|passed| *passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }

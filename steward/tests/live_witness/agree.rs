@@ -29,12 +29,6 @@ impl Bytes {
     }
 }
 
-/// How far two exact peaks may differ: by what the driver's own threads moved meanwhile, since two observers may see two calls at
-/// the same time in two orders. 0 where they moved nothing.
-pub(super) fn slack(before: &Record, after: &Record) -> u64 {
-    after.foreign_bytes - before.foreign_bytes
-}
-
 /// Every number of every phase.
 pub(super) fn phases(said: &[Phase], seen: &[PhaseSeen], bytes: Bytes) {
     let names: Vec<_> = said.iter().map(|phase| phase.name.as_str()).collect();
@@ -55,15 +49,12 @@ pub(super) fn phases(said: &[Phase], seen: &[PhaseSeen], bytes: Bytes) {
         let sums = [said.blocks, said.freed, said.bytes, said.live_bytes, said.live_blocks];
         assert_eq!(sums, expected.map(|by_scope| by_scope.sum()), "{bytes:?}, phase {name}");
         assert_eq!(said.commands, *commands, "phase {name}");
-        let (peak, slack) = (bytes.peak(after.phase_peak), slack(before, after));
-        assert!(said.peak_bytes.abs_diff(peak) <= slack, "{bytes:?}, phase {name}: {} and {peak}", said.peak_bytes);
-        assert_eq!(said.peak_slack, 0);
+        assert_eq!((said.peak_bytes, said.peak_slack), (bytes.peak(after.phase_peak), 0), "{bytes:?}, phase {name}: peak");
     }
 }
 
 /// Totals and peak of every kind, and the sums of the groups.
 pub(super) fn contexts(said: &[ContextRow], seen: &Record, bytes: Bytes) {
-    let slack = slack(&Record::default(), seen);
     let (mut blocks, mut taken) = (0, 0);
     for kind in ObjectKind::ALL.into_iter().filter(|kind| kind.takes_callbacks()) {
         let row = said.iter().find(|row| row.name == kind.name()).unwrap_or_else(|| panic!("no row for {kind}"));
@@ -72,13 +63,12 @@ pub(super) fn contexts(said: &[ContextRow], seen: &Record, bytes: Bytes) {
         assert_eq!(row.peak_slack, 0, "{kind}");
         if bytes == Bytes::Charged {
             let peak = seen.kind_peaks.get(&kind.index()).copied().unwrap_or(0);
-            assert!(row.peak_bytes.abs_diff(peak) <= slack, "{kind}: {} and {peak}", row.peak_bytes);
+            assert_eq!(row.peak_bytes, peak, "{kind}: peak");
         }
         blocks += sum.blocks;
         taken += bytes.taken(sum);
     }
     let first = said.first().expect("there is a row for all");
     assert_eq!((first.total_blocks, first.total_bytes), (blocks, taken), "{bytes:?}, all together");
-    let peak = bytes.peak(seen.peak);
-    assert!(first.peak_bytes.abs_diff(peak) <= slack, "{bytes:?}: {} and {peak}", first.peak_bytes);
+    assert_eq!(first.peak_bytes, bytes.peak(seen.peak), "{bytes:?}: peak of all");
 }

@@ -2,8 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use alloc_core::{Scope, Usage};
 use ash::vk;
@@ -11,11 +9,7 @@ use testkit::{Rng, Tally, Witness};
 use vk_steward::accounts::Accounts;
 use vk_steward::workload::{Hooks, ObjectKind};
 
-use crate::agree;
-use crate::around::{Around, Record};
-
-/// The driver's own threads come to rest within this time, or something is wrong.
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::around::{Around, Held, Record};
 
 /// Looks after one command in three, and at each phase's end.
 pub(super) struct Watch<'a> {
@@ -44,14 +38,11 @@ pub(super) struct Watched {
     pub(super) last: Record,
     pub(super) points: u32,
     pub(super) live_points: u32,
-    /// Readings that were taken while something moved, and so were taken again.
-    pub(super) again: u32,
     /// Phases in which the witness under the root saw its highest yet.
     pub(super) peaks: u32,
 }
 
 /// All numbers of one moment.
-#[derive(PartialEq, Eq)]
 struct Reading {
     total: Tally,
     scopes: Vec<Tally>,
@@ -77,66 +68,47 @@ impl<'a> Watch<'a> {
 
     /// After the workload: the last phase's end.
     pub(super) fn end(self) -> Watched {
-        self.end_phase();
-        let mut watched = self.watched.into_inner();
+        let held = self.around.hold();
+        self.end_phase(&held);
+        let mut watched = self.watched.take();
         assert!(watched.peaks > 0, "the witness saw no peak");
-        watched.last = self.around.record();
+        watched.last = held.record();
         watched
     }
 
-    fn read(&self) -> Reading {
-        Reading {
+    /// Compares every number. A driver's own threads (lavapipe's submit thread, SwiftShader's workers) may be about to free
+    /// something: while `held` is, their calls wait in front of both the accounts and the witnesses.
+    fn quiet_point(&self, held: &Held<'_>) {
+        let reading = Reading {
             total: self.witness.total(),
             scopes: Scope::ALL.into_iter().map(|scope| self.witness.scope(scope)).collect(),
-            record: self.around.record(),
+            record: held.record(),
             tree: self.accounts.root().subtree_usage(),
             kinds: ObjectKind::ALL.into_iter().map(|kind| self.accounts.usage(kind)).collect(),
-        }
+        };
+        reading.agrees().unwrap_or_else(|difference| panic!("in phase {:?}: {difference}", self.phase.get()));
+        let mut watched = self.watched.borrow_mut();
+        watched.points += 1;
+        watched.live_points += u32::from(reading.record.sum(|_, _| true).live_blocks > 0);
     }
 
-    /// Compares every number. A driver's own threads (lavapipe's submit thread, SwiftShader's workers) may be about to free
-    /// something: then two readings differ, or witness and accounts do for the length of one call, and both are taken again.
-    /// Numbers that are wrong stay so.
-    fn quiet_point(&self) {
-        let started = Instant::now();
-        loop {
-            let (first, second) = (self.read(), self.read());
-            let agreed = if first == second { second.agrees() } else { Err("two readings differ".to_owned()) };
-            match agreed {
-                Ok(()) => {
-                    let mut watched = self.watched.borrow_mut();
-                    watched.points += 1;
-                    watched.live_points += u32::from(second.record.sum(|_, _| true).live_blocks > 0);
-                    return;
-                }
-                Err(difference) => {
-                    assert!(started.elapsed() < PATIENCE, "in phase {:?}: {difference}", self.phase.get());
-                    self.watched.borrow_mut().again += 1;
-                    sleep(Duration::from_micros(200));
-                }
-            }
-        }
-    }
-
-    fn end_phase(&self) {
+    fn end_phase(&self, held: &Held<'_>) {
         let Some(name) = self.phase.take() else { return };
-        self.quiet_point();
+        self.quiet_point(held);
         let (before, peak_before) = self.before.take();
-        let after = self.around.record();
         // The root's peak: what is not Vulkan's does not move within a phase.
         let root = self.accounts.root().subtree_usage().total().live_bytes;
         let vulkan = self.accounts.vulkan().subtree_usage().total().live_bytes;
         let high = self.accounts.vulkan().budget().expect("it has one").high;
         let (own, seen) = (high + root - vulkan, self.witness.total().peak_bytes);
-        let slack = agree::slack(&before, &after);
         let mut watched = self.watched.borrow_mut();
         if seen > peak_before {
-            assert!(own.abs_diff(seen) <= slack, "phase {name}: peak {own}, the witness saw {seen}");
+            assert_eq!(own, seen, "phase {name}: the peak, and what the witness saw");
             watched.peaks += 1;
         } else {
-            assert!(own <= seen + slack, "phase {name}: peak {own}, the witness saw {seen} at most");
+            assert!(own <= seen, "phase {name}: peak {own}, the witness saw {seen} at most");
         }
-        watched.phases.push(PhaseSeen { name, commands: self.commands.take(), before, after });
+        watched.phases.push(PhaseSeen { name, commands: self.commands.take(), before, after: held.record() });
     }
 }
 
@@ -149,16 +121,17 @@ impl Hooks for Watch<'_> {
         self.accounts.command(command, kind, call);
         self.commands.set(self.commands.get() + 1);
         if self.rng.borrow_mut().below(3) == 0 {
-            self.quiet_point();
+            self.quiet_point(&self.around.hold());
         }
     }
 
     fn phase(&self, name: &'static str) {
-        self.end_phase();
+        let mut held = self.around.hold();
+        self.end_phase(&held);
         self.accounts.phase(name);
-        self.around.begin_phase();
-        self.quiet_point();
-        self.before.replace((self.around.record(), self.witness.total().peak_bytes));
+        held.begin_phase();
+        self.quiet_point(&held);
+        self.before.replace((held.record(), self.witness.total().peak_bytes));
         self.phase.set(Some(name));
     }
 }
@@ -199,11 +172,8 @@ fn same<const N: usize>(what: &str, own: [u64; N], seen: [u64; N]) -> Result<(),
 
 impl fmt::Display for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { points, live_points, again, peaks, last, .. } = self;
-        write!(
-            f,
-            "{points} quiet points, {live_points} with live blocks, {again} readings taken again, {peaks} peaks compared; "
-        )?;
+        let Self { points, live_points, peaks, last, .. } = self;
+        write!(f, "{points} quiet points, {live_points} with live blocks, {peaks} peaks of the root compared; ")?;
         let sum = last.sum(|_, _| true);
         write!(f, "{} blocks, {} resizes, {} calls on the driver's own threads", sum.blocks, sum.resizes, last.foreign_calls)
     }

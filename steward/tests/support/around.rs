@@ -3,6 +3,8 @@
 //! ```text
 //!   driver --> Around (one lock, one map) --> the callbacks that are checked
 //! ```
+//!
+//! One call passes at a time, and whoever [holds](Around::hold) the lock knows that none is on its way.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -39,7 +41,6 @@ pub(super) struct Record {
     pub(super) null_answers: u64,
     /// Calls that came from other threads than the workload's.
     pub(super) foreign_calls: u64,
-    pub(super) foreign_bytes: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -50,7 +51,7 @@ struct Block {
     kind: usize,
 }
 
-struct Book {
+pub(super) struct Book {
     home: ThreadId,
     live: BTreeMap<usize, Block>,
     record: Record,
@@ -65,9 +66,9 @@ struct Entry {
 /// Callbacks around those of `hooks`, for every kind.
 pub(super) struct Around {
     book: Arc<Mutex<Book>>,
-    callbacks: Vec<Option<vk::AllocationCallbacks<'static>>>,
+    callbacks: [Option<vk::AllocationCallbacks<'static>>; ObjectKind::COUNT],
     // What pUserData points at.
-    _entries: Vec<Box<Entry>>,
+    _entries: Box<[Entry]>,
 }
 
 impl Around {
@@ -76,20 +77,20 @@ impl Around {
     pub(super) unsafe fn new(hooks: &dyn Hooks) -> Self {
         let book = Book { home: thread::current().id(), live: BTreeMap::new(), record: Record::default() };
         let book = Arc::new(Mutex::new(book));
-        let (mut callbacks, mut entries) = (Vec::new(), Vec::new());
-        for kind in ObjectKind::ALL {
-            let inner = if kind.takes_callbacks() { hooks.callbacks(kind) } else { None };
-            callbacks.push(inner.map(|inner| {
-                let inner = vk::AllocationCallbacks { _marker: std::marker::PhantomData, ..*inner };
-                let entry = Box::new(Entry { kind: kind.index(), inner, book: Arc::clone(&book) });
-                let own = vk::AllocationCallbacks::default()
-                    .user_data((&raw const *entry).cast_mut().cast())
-                    .pfn_allocation(Some(allocate))
-                    .pfn_reallocation(Some(reallocate))
-                    .pfn_free(Some(free));
-                entries.push(entry);
-                own
-            }));
+        let kinds = ObjectKind::ALL.into_iter().filter(|kind| kind.takes_callbacks());
+        let entry = |kind: ObjectKind| {
+            let inner = vk::AllocationCallbacks { _marker: std::marker::PhantomData, ..*hooks.callbacks(kind)? };
+            Some(Entry { kind: kind.index(), inner, book: Arc::clone(&book) })
+        };
+        let entries: Box<[Entry]> = kinds.filter_map(entry).collect();
+        let mut callbacks = [None; ObjectKind::COUNT];
+        for entry in &entries {
+            let own = vk::AllocationCallbacks::default()
+                .user_data((&raw const *entry).cast_mut().cast())
+                .pfn_allocation(Some(allocate))
+                .pfn_reallocation(Some(reallocate))
+                .pfn_free(Some(free));
+            callbacks[entry.kind] = Some(own);
         }
         Self { book, callbacks, _entries: entries }
     }
@@ -98,13 +99,22 @@ impl Around {
         self.callbacks[kind.index()].as_ref()
     }
 
+    /// Until the answer is dropped, calls wait: numbers do not move.
+    pub(super) fn hold(&self) -> Held<'_> {
+        Held(lock(&self.book))
+    }
+}
+
+/// See [`Around::hold`].
+pub(super) struct Held<'a>(MutexGuard<'a, Book>);
+
+impl Held<'_> {
     pub(super) fn record(&self) -> Record {
-        lock(&self.book).record.clone()
+        self.0.record.clone()
     }
 
-    pub(super) fn begin_phase(&self) {
-        let mut book = lock(&self.book);
-        book.record.phase_peak = book.record.live();
+    pub(super) fn begin_phase(&mut self) {
+        self.0.record.phase_peak = self.0.record.live();
     }
 }
 
@@ -180,11 +190,8 @@ impl Book {
         self.live.remove(&at).unwrap_or_else(|| panic!("{at:#x} is not live"))
     }
 
-    fn note_thread(&mut self, bytes: u64) {
-        if thread::current().id() != self.home {
-            self.record.foreign_calls += 1;
-            self.record.foreign_bytes += bytes;
-        }
+    fn note_thread(&mut self) {
+        self.record.foreign_calls += u64::from(thread::current().id() != self.home);
     }
 }
 
@@ -214,11 +221,11 @@ unsafe extern "system" fn allocate(
     // SAFETY: our own user data.
     let entry = unsafe { entry(user) };
     let call = entry.inner.pfn_allocation.expect("callbacks have all three functions");
+    let mut book = lock(&entry.book);
     // SAFETY: passed on as it came.
     let given = unsafe { call(entry.inner.p_user_data, size, align, scope) };
-    let mut book = lock(&entry.book);
     let block = Block { size: size as u64, align: align as u64, scope: scope.as_raw(), kind: entry.kind };
-    book.note_thread(block.charged());
+    book.note_thread();
     if given.is_null() {
         book.record.null_answers += 1;
     } else {
@@ -245,13 +252,12 @@ unsafe extern "system" fn reallocate(
     }
     // SAFETY: our own user data.
     let entry = unsafe { entry(user) };
-    // Out of the map before the call: during it the address may already be somebody else's.
-    let before = lock(&entry.book).remove(old.addr());
+    let mut book = lock(&entry.book);
+    let before = book.remove(old.addr());
     let call = entry.inner.pfn_reallocation.expect("callbacks have all three functions");
     // SAFETY: passed on as it came.
     let given = unsafe { call(entry.inner.p_user_data, old, size, align, scope) };
-    let mut book = lock(&entry.book);
-    book.note_thread(before.charged());
+    book.note_thread();
     if given.is_null() {
         book.record.null_answers += 1;
         book.live.insert(old.addr(), before);
@@ -267,12 +273,10 @@ unsafe extern "system" fn free(user: *mut c_void, block: *mut c_void) {
     }
     // SAFETY: our own user data.
     let entry = unsafe { entry(user) };
-    {
-        let mut book = lock(&entry.book);
-        let gone = book.remove(block.addr());
-        book.note_thread(gone.charged());
-        book.given(gone);
-    }
+    let mut book = lock(&entry.book);
+    let gone = book.remove(block.addr());
+    book.note_thread();
+    book.given(gone);
     let call = entry.inner.pfn_free.expect("callbacks have all three functions");
     // SAFETY: passed on as it came.
     unsafe { call(entry.inner.p_user_data, block) };
