@@ -78,6 +78,11 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
         }
     }
 
+    /// `GlobalAlloc`'s contract forbids unwinding.
+    fn may_unwind(&self) -> bool {
+        false
+    }
+
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
         unsafe { self.resize(block, old, new, scope) }

@@ -87,6 +87,11 @@ pub unsafe trait HostAllocator {
         HostError::OutOfHostMemory { bytes: layout.size(), scope }
     }
 
+    /// False when no call of this allocator ever unwinds, so that whoever is called from C needs no fence against panics.
+    fn may_unwind(&self) -> bool {
+        true
+    }
+
     /// True when the byte behind the block matters (a guard page stands there): whoever pads must pad in front only.
     fn exact_alignment(&self) -> bool {
         false
@@ -183,6 +188,9 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
     }
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         (**self).refusal(layout, scope)
+    }
+    fn may_unwind(&self) -> bool {
+        (**self).may_unwind()
     }
     fn exact_alignment(&self) -> bool {
         (**self).exact_alignment()

@@ -187,6 +187,10 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
         self.inner.notify(notice);
     }
 
+    fn may_unwind(&self) -> bool {
+        self.inner.may_unwind()
+    }
+
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         if self.ours.load(Relaxed) {
             HostError::OutOfHostMemory { bytes: layout.size(), scope }

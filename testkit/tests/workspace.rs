@@ -56,7 +56,7 @@ fn fuzz_targets_are_run_by_cargo_fuzz_alone() {
         }
         let path = target.get("path").and_then(Value::as_str).expect("a path");
         let lines = text(&format!("fuzz/{path}")).lines().count();
-        assert!(lines <= 13, "{path} has {lines} lines: a target only calls testkit");
+        assert!(lines <= 14, "{path} has {lines} lines: a target only calls testkit");
     }
     assert_eq!(targets(&manifest, "bin").len(), fuzz.targets.len(), "every target is declared");
 }

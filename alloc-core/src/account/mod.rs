@@ -15,5 +15,5 @@ pub(crate) use entry::{Counts, Entry};
 pub(crate) use fold::{FOLD_MAX, FOLD_MIN};
 pub(crate) use registry::{evict, read_row};
 pub(crate) use row::Row;
-pub(crate) use table::Table;
+pub(crate) use table::{Table, slot};
 pub use usage::{ScopeUsage, Usage};

@@ -31,11 +31,11 @@ const FRESH: u8 = 0;
 const LISTED: u8 = 1;
 const DEAD: u8 = 2;
 
-/// The entry number of (`serial`, `scope`): any 64 consecutive contexts of one scope have different ones.
+/// The entry number of the context with `serial` and of a scope: any 64 consecutive contexts of one scope have different ones.
 #[inline]
-const fn slot(tag: u64) -> usize {
-    // tag = serial * 8 + scope; 13 spreads the scopes of one context.
-    ((tag >> 3).wrapping_add((tag & 7).wrapping_mul(13)) as usize) % ENTRIES
+pub(crate) const fn slot(serial: u64, scope: u64) -> usize {
+    // 13 spreads the scopes of one context.
+    (serial.wrapping_add(scope.wrapping_mul(13)) as usize) % ENTRIES
 }
 
 impl Table {
@@ -52,15 +52,14 @@ impl Table {
     }
 
     /// The entry where `tag` lives if it is here at all.
-    #[inline]
     pub(crate) fn slot(&self, tag: u64) -> Option<&Entry> {
-        self.entries.get(slot(tag))
+        self.entries.get(slot(tag >> 3, tag & 7))
     }
 
-    /// The owner's entry for `tag`, if it is open.
+    /// The owner's entry for `tag`, if it is open. `slot` is the tag's: callers that know the scope spare taking it apart.
     #[inline]
-    pub(crate) fn find(&self, tag: u64) -> Option<&Entry> {
-        self.slot(tag).filter(|entry| entry.own_tag() == tag)
+    pub(crate) fn find(&self, slot: usize, tag: u64) -> Option<&Entry> {
+        self.entries.get(slot % ENTRIES).filter(|entry| entry.own_tag() == tag)
     }
 
     /// Opens an entry for `node` and `scope`, folding whoever was there. `None` when the thread is already ending.

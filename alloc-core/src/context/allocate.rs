@@ -10,11 +10,20 @@ use allocator_api2::alloc::AllocError;
 
 use super::backing::Link;
 use super::node::{BUDGETED, CLOSED, Node};
-use crate::account::{Counts, Entry, FOLD_MIN};
+use crate::account::{Counts, Entry, FOLD_MAX, FOLD_MIN};
 use crate::error::HostError;
 use crate::host::dangling;
 use crate::scope::Scope;
 use crate::threads::with_table;
+
+/// What became of an operation's count.
+enum Counted {
+    Yes,
+    /// It is in, and the entry wants folding.
+    AndDue,
+    /// The thread has no open entry for the row.
+    No,
+}
 
 impl Node {
     #[inline]
@@ -23,11 +32,71 @@ impl Node {
             return Ok(dangling(layout));
         }
         if self.flags() & (CLOSED | BUDGETED) != 0 {
-            return self.allocate_checked(layout, scope, Link::allocate);
+            return self.allocate_limited(layout, scope);
         }
         let block = self.backing.allocate(layout, scope)?;
-        self.count_taken(scope, layout.size() as u64, 1);
+        let counted = with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
+            Some(entry) => {
+                if entry.record_alloc(layout.size() as u64, 1) {
+                    Counted::AndDue
+                } else {
+                    Counted::Yes
+                }
+            }
+            None => Counted::No,
+        });
+        // The rare ends take the block along and answer with it: nothing has to be kept over a call.
+        match counted {
+            Counted::Yes => Ok(block),
+            Counted::AndDue => self.taken_and_due(block, scope),
+            Counted::No => self.taken_and_missed(block, layout, scope),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn taken_and_due(&self, block: NonNull<u8>, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.settle_own(scope);
         Ok(block)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn taken_and_missed(&self, block: NonNull<u8>, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.count_miss(scope, layout.size() as u64, 1, true);
+        Ok(block)
+    }
+
+    /// With the checks for closed and budgeted nodes: while the thread's lease lasts, no more than a few loads and stores.
+    #[inline(never)]
+    fn allocate_limited(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        // A layout's size is at most `isize::MAX`.
+        let bytes = (layout.size() as u64).cast_signed();
+        let leased = self.flags() & CLOSED == 0
+            && with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
+                Some(entry) if bytes <= entry.ceiling().wrapping_sub(entry.delta()) => {
+                    entry.set_ceiling(entry.ceiling().wrapping_sub(bytes));
+                    true
+                }
+                _ => false,
+            });
+        if !leased {
+            return self.allocate_checked(layout, scope, Link::allocate);
+        }
+        let taken = self.backing.allocate(layout, scope);
+        let hidden = self.slice().cast_signed().clamp(FOLD_MIN, FOLD_MAX);
+        let concluded = with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
+            Some(entry) if taken.is_ok() && entry.delta().wrapping_add(bytes) <= hidden => {
+                entry.set_ceiling(entry.ceiling().wrapping_add(bytes));
+                entry.record_alloc(bytes.cast_unsigned(), 1);
+                true
+            }
+            _ => false,
+        });
+        if !concluded {
+            self.conclude(scope, bytes.cast_unsigned(), 1, taken.is_ok());
+        }
+        taken
     }
 
     pub(crate) fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
@@ -69,15 +138,76 @@ impl Node {
             return;
         }
         if self.is_budgeted() {
-            // The room is given back after the block: the limit holds for what the backing has given as well.
-            // SAFETY: the caller's promise; blocks of this node come from its backing.
-            unsafe { self.backing.deallocate(block, layout, scope) };
-            self.count_given(scope, layout.size() as u64, 1);
-            return;
+            // SAFETY: forwarded.
+            return unsafe { self.deallocate_limited(block, layout, scope) };
         }
-        self.count_given(scope, layout.size() as u64, 1);
-        // SAFETY: as above.
+        let counted = with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
+            Some(entry) => {
+                let delta = entry.record_free(layout.size() as u64, 1);
+                if entry.ceiling().wrapping_add(delta) < 0 { Counted::AndDue } else { Counted::Yes }
+            }
+            None => Counted::No,
+        });
+        // As in `allocate`: the rare ends do the rest themselves.
+        match counted {
+            // SAFETY: the caller's promise; blocks of this node come from its backing.
+            Counted::Yes => unsafe { self.backing.deallocate(block, layout, scope) },
+            // SAFETY: forwarded.
+            Counted::AndDue => unsafe { self.given_and_due(block, layout, scope) },
+            // SAFETY: forwarded.
+            Counted::No => unsafe { self.given_and_missed(block, layout, scope) },
+        }
+    }
+
+    /// The room is given back after the block: the limit holds for what the backing has given as well.
+    ///
+    /// # Safety
+    /// As [`Node::deallocate`].
+    #[inline(never)]
+    unsafe fn deallocate_limited(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: the caller's promise; blocks of this node come from its backing.
         unsafe { self.backing.deallocate(block, layout, scope) };
+        self.count_given(scope, layout.size() as u64, 1);
+    }
+
+    /// # Safety
+    /// As [`Node::deallocate`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn given_and_due(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        self.settle_own(scope);
+        // SAFETY: the caller's promise; blocks of this node come from its backing.
+        unsafe { self.backing.deallocate(block, layout, scope) };
+    }
+
+    /// # Safety
+    /// As [`Node::deallocate`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn given_and_missed(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        self.count_miss(scope, layout.size() as u64, 1, false);
+        // SAFETY: the caller's promise; blocks of this node come from its backing.
+        unsafe { self.backing.deallocate(block, layout, scope) };
+    }
+
+    /// True when a free has left an entry with more than it may keep to itself. Unbudgeted: -delta > ceiling, the fold
+    /// threshold. Budgeted: what is unused is more than a slice.
+    #[inline]
+    fn is_due(&self, entry: &Entry, delta: i64) -> bool {
+        if self.is_budgeted() {
+            entry.ceiling().wrapping_sub(delta) > self.slice().cast_signed()
+        } else {
+            entry.ceiling().wrapping_add(delta) < 0
+        }
+    }
+
+    /// Folds this thread's entry, if it is (still) open.
+    fn settle_own(&self, scope: Scope) {
+        with_table(|table| {
+            if let Some(entry) = table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
+                self.settle(scope, entry);
+            }
+        });
     }
 
     /// Grows or shrinks. Counts the difference only: no block is counted twice, and the total rises by the growth.
@@ -140,7 +270,7 @@ impl Node {
     #[inline]
     pub(crate) fn count_taken(&self, scope: Scope, bytes: u64, blocks: u64) {
         let tag = self.tag(scope);
-        with_table(|table| match table.and_then(|table| table.find(tag)) {
+        with_table(|table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
             Some(entry) => {
                 if entry.record_alloc(bytes, blocks) {
                     self.settle(scope, entry);
@@ -153,23 +283,15 @@ impl Node {
     #[inline]
     pub(crate) fn count_given(&self, scope: Scope, bytes: u64, blocks: u64) {
         let tag = self.tag(scope);
-        with_table(|table| match table.and_then(|table| table.find(tag)) {
+        with_table(|table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
             Some(entry) => {
                 let delta = entry.record_free(bytes, blocks);
-                // Unbudgeted: -delta > ceiling, the fold threshold. Budgeted: what is unused is more than a slice.
-                if entry.ceiling().saturating_add(delta) < 0 || self.is_budgeted() {
-                    self.given(scope, entry, delta);
+                if self.is_due(entry, delta) {
+                    self.settle(scope, entry);
                 }
             }
             None => self.count_miss(scope, bytes, blocks, false),
         });
-    }
-
-    #[cold]
-    fn given(&self, scope: Scope, entry: &Entry, delta: i64) {
-        if !self.is_budgeted() || entry.ceiling().saturating_sub(delta) > self.slice().cast_signed() {
-            self.settle(scope, entry);
-        }
     }
 
     /// The thread has no open entry for this row.

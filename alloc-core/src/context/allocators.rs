@@ -48,6 +48,9 @@ macro_rules! host_allocator {
             fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
                 self.node().refusal(layout, scope)
             }
+            fn may_unwind(&self) -> bool {
+                self.node().backing.may_unwind()
+            }
             fn exact_alignment(&self) -> bool {
                 self.node().backing.exact_alignment()
             }

@@ -24,6 +24,7 @@ pub(crate) struct Functions {
     notify: unsafe fn(*const (), Notice),
     refusal: unsafe fn(*const (), Layout, Scope) -> HostError,
     exact_alignment: unsafe fn(*const ()) -> bool,
+    may_unwind: unsafe fn(*const ()) -> bool,
     /// The type has no size, so its address says nothing.
     sizeless: bool,
 }
@@ -48,6 +49,7 @@ impl Backing {
                 notify: Self::notify,
                 refusal: Self::refusal,
                 exact_alignment: Self::exact_alignment,
+                may_unwind: Self::may_unwind,
                 sizeless: size_of::<A>() == 0,
             };
 
@@ -104,6 +106,10 @@ impl Backing {
                 // SAFETY: forwarded.
                 unsafe { Self::at(data) }.refusal(layout, scope)
             }
+            unsafe fn may_unwind(data: *const ()) -> bool {
+                // SAFETY: forwarded.
+                unsafe { Self::at(data) }.may_unwind()
+            }
             unsafe fn exact_alignment(data: *const ()) -> bool {
                 // SAFETY: forwarded.
                 unsafe { Self::at(data) }.exact_alignment()
@@ -125,6 +131,7 @@ static ABANDONED: Functions = Functions {
     notify: |_, _| (),
     refusal: |_, layout, scope| HostError::OutOfHostMemory { bytes: layout.size(), scope },
     exact_alignment: |_| false,
+    may_unwind: |_| false,
     sizeless: true,
 };
 
@@ -234,6 +241,11 @@ impl Link {
     pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         // SAFETY: `data` as in `allocate`.
         unsafe { (self.rest().refusal)(self.data, layout, scope) }
+    }
+
+    pub(crate) fn may_unwind(&self) -> bool {
+        // SAFETY: `data` as in `allocate`.
+        unsafe { (self.rest().may_unwind)(self.data) }
     }
 
     pub(crate) fn exact_alignment(&self) -> bool {

@@ -35,7 +35,7 @@ impl Node {
     fn reserve_once(&self, scope: Scope, bytes: i64) -> Result<(), AllocError> {
         let tag = self.tag(scope);
         with_table(|table| {
-            let entry = table.and_then(|table| table.find(tag).or_else(|| table.open(self, scope)));
+            let entry = table.and_then(|table| table.find(self.slot(scope), tag).or_else(|| table.open(self, scope)));
             let Some(entry) = entry else {
                 return self.charge(bytes.cast_unsigned(), 0).map(|_| ());
             };
@@ -55,7 +55,7 @@ impl Node {
     pub(crate) fn conclude(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
         let tag = self.tag(scope);
         with_table(|table| {
-            let entry = table.and_then(|table| table.find(tag).or_else(|| table.open(self, scope)));
+            let entry = table.and_then(|table| table.find(self.slot(scope), tag).or_else(|| table.open(self, scope)));
             let Some(entry) = entry else {
                 if taken {
                     let counts = Counts { alloc_bytes: bytes, alloc_blocks: blocks, ..Counts::default() };

@@ -13,7 +13,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::backing::Link;
-use crate::account::{Counts, Row, ScopeUsage, read_row};
+use crate::account::{Counts, Row, ScopeUsage, read_row, slot};
 use crate::error::ContextId;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering};
@@ -115,6 +115,12 @@ impl Node {
     #[inline]
     pub(crate) fn tag(&self, scope: Scope) -> u64 {
         self.tag_base | scope as u64
+    }
+
+    /// Where the threads' tables keep the entry of `scope`.
+    #[inline]
+    pub(crate) fn slot(&self, scope: Scope) -> usize {
+        slot(self.tag_base >> 3, scope as u64)
     }
 
     pub(crate) fn id(&self) -> ContextId {

@@ -54,6 +54,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
         nothing(
             &[
                 "HostAllocator::exact_alignment",
+                "HostAllocator::may_unwind",
                 "HostAllocator::notify",
                 "HostAllocator::refusal",
                 "HostSource::refusal",
@@ -178,6 +179,8 @@ fn questions<S: Stage>(stage: &S, ground: &Ground) {
         assert_eq!(source.host().id(), context.id());
         assert_eq!(HostSource::refusal(&source, SMALL), HostAllocator::refusal(context, SMALL, SCOPE));
         assert!(!context.exact_alignment());
+        // The stages' allocators do not say that they never do.
+        assert!(context.may_unwind());
         context.notify(Notice { event: NoticeEvent::Allocated, kind: NoticeKind::Executable, bytes: 1, scope: SCOPE });
         // SAFETY: the allocator is not used; the system's is one without state.
         assert_eq!(size_of_val(unsafe { FromGlobalAlloc::new(System) }.get()), 0);

@@ -9,13 +9,17 @@ use crate::fence::fenced;
 use crate::raw::{INTERNAL_EXECUTABLE, RawCallbacks, RawInternalType, RawScope};
 use crate::thread;
 
-/// The callbacks of the state at `state`, valid while it stays there.
-pub(crate) fn callbacks_of<A: HostAllocator + Sync>(state: *const State<A>) -> RawCallbacks {
+/// The callbacks of the state at `state`, valid while it stays there. A backing that may unwind is fenced.
+pub(crate) fn callbacks_of<A: HostAllocator + Sync>(state: *const State<A>, may_unwind: bool) -> RawCallbacks {
+    if may_unwind { functions::<A, true>(state) } else { functions::<A, false>(state) }
+}
+
+fn functions<A: HostAllocator + Sync, const FENCED: bool>(state: *const State<A>) -> RawCallbacks {
     RawCallbacks {
         p_user_data: state.cast_mut().cast(),
-        pfn_allocation: Some(allocation::<A>),
-        pfn_reallocation: Some(reallocation::<A>),
-        pfn_free: Some(free::<A>),
+        pfn_allocation: Some(allocation::<A, FENCED>),
+        pfn_reallocation: Some(reallocation::<A, FENCED>),
+        pfn_free: Some(free::<A, FENCED>),
         pfn_internal_allocation: Some(internal_allocation::<A>),
         pfn_internal_free: Some(internal_free::<A>),
     }
@@ -23,7 +27,7 @@ pub(crate) fn callbacks_of<A: HostAllocator + Sync>(state: *const State<A>) -> R
 
 /// # Safety
 /// `ud` is the address of a live `State<A>`, as in all functions here: what [`callbacks_of`] put beside them.
-unsafe extern "system" fn allocation<A: HostAllocator + Sync>(
+unsafe extern "system" fn allocation<A: HostAllocator + Sync, const FENCED: bool>(
     ud: *mut c_void,
     size: usize,
     align: usize,
@@ -32,12 +36,12 @@ unsafe extern "system" fn allocation<A: HostAllocator + Sync>(
     // SAFETY: the caller's promise; the state is only ever shared.
     let state = unsafe { &*ud.cast::<State<A>>() };
     let _inside = thread::enter_callback();
-    state.allocate(size, align, scope).cast()
+    state.allocate::<FENCED>(size, align, scope).cast()
 }
 
 /// # Safety
 /// As [`allocation`]; `original` is NULL or came from these functions (or at least the 16 bytes before it can be read).
-unsafe extern "system" fn reallocation<A: HostAllocator + Sync>(
+unsafe extern "system" fn reallocation<A: HostAllocator + Sync, const FENCED: bool>(
     ud: *mut c_void,
     original: *mut c_void,
     size: usize,
@@ -48,17 +52,17 @@ unsafe extern "system" fn reallocation<A: HostAllocator + Sync>(
     let state = unsafe { &*ud.cast::<State<A>>() };
     let _inside = thread::enter_callback();
     // SAFETY: the caller's promise.
-    unsafe { state.reallocate(original.cast(), size, align, scope) }.cast()
+    unsafe { state.reallocate::<FENCED>(original.cast(), size, align, scope) }.cast()
 }
 
 /// # Safety
 /// As [`reallocation`], with `memory` for `original`.
-unsafe extern "system" fn free<A: HostAllocator + Sync>(ud: *mut c_void, memory: *mut c_void) {
+unsafe extern "system" fn free<A: HostAllocator + Sync, const FENCED: bool>(ud: *mut c_void, memory: *mut c_void) {
     // SAFETY: the caller's promise.
     let state = unsafe { &*ud.cast::<State<A>>() };
     let _inside = thread::enter_callback();
     // SAFETY: the caller's promise.
-    unsafe { state.free(memory.cast()) }
+    unsafe { state.free::<FENCED>(memory.cast()) }
 }
 
 /// # Safety

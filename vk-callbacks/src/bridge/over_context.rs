@@ -115,7 +115,7 @@ impl Bridge {
     /// As [`callbacks`](Self::callbacks), without the lifetime.
     #[must_use]
     pub fn raw(&self) -> RawCallbacks {
-        callbacks_of(self.state.as_ptr().cast_const())
+        callbacks_of(self.state.as_ptr().cast_const(), self.context.may_unwind())
     }
 
     /// What this bridge is called in [`Owners`](crate::Owners) and in the header of its blocks.

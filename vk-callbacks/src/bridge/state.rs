@@ -8,7 +8,7 @@ use alloc_core::{HostAllocator, Scope};
 
 use super::notes::NoteCells;
 use crate::command::note_null_answer;
-use crate::fence::{Panicked, fenced};
+use crate::fence::{Panicked, fence};
 use crate::header::{HEADER, Mark, Mode, Pad, Plan, Refusal, SMALL_ALIGN, Seal, Word0};
 use crate::raw::RawScope;
 use crate::realloc_rules::{Action, Block, Noted, Original, decide};
@@ -29,30 +29,30 @@ impl<A: HostAllocator + Sync> State<A> {
 
     /// `pfnAllocation`. NULL when refused.
     #[inline(always)]
-    pub(crate) fn allocate(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
+    pub(crate) fn allocate<const FENCED: bool>(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
         let Some(scope) = scope_from(scope) else { return self.refuse(Refusal::BadScope) };
         // A branch, and not a pad computed from the alignment: that would stand on the critical path of every request.
         if align > SMALL_ALIGN {
-            return self.allocate_aligned(size, align, scope);
+            return self.allocate_aligned::<FENCED>(size, align, scope);
         }
         match Plan::small(size, align) {
-            Ok(layout) => self.take(&Plan { layout, pad: Pad::Fixed(HEADER) }, Block { size, align, scope }),
+            Ok(layout) => self.take::<FENCED>(&Plan { layout, pad: Pad::Fixed(HEADER) }, Block { size, align, scope }),
             Err(refusal) => self.refuse(refusal),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn allocate_aligned(&self, size: usize, align: usize, scope: Scope) -> *mut u8 {
+    fn allocate_aligned<const FENCED: bool>(&self, size: usize, align: usize, scope: Scope) -> *mut u8 {
         match Plan::new(size, align, self.mode) {
-            Ok(plan) => self.take(&plan, Block { size, align, scope }),
+            Ok(plan) => self.take::<FENCED>(&plan, Block { size, align, scope }),
             Err(refusal) => self.refuse(refusal),
         }
     }
 
     #[inline(always)]
-    fn take(&self, plan: &Plan, block: Block) -> *mut u8 {
-        match fenced(|| self.backing.allocate(plan.layout, block.scope)) {
+    fn take<const FENCED: bool>(&self, plan: &Plan, block: Block) -> *mut u8 {
+        match fence::<FENCED, _>(|| self.backing.allocate(plan.layout, block.scope)) {
             Ok(Ok(base)) => {
                 let pad = plan.pad_at(base.addr().get());
                 // SAFETY: `base` was just given with `plan.layout`.
@@ -68,7 +68,13 @@ impl<A: HostAllocator + Sync> State<A> {
     /// # Safety
     /// `payload` is NULL, or the 16 bytes before it can be read; if it is a live block of this bridge, nobody else uses it.
     #[inline(never)]
-    pub(crate) unsafe fn reallocate(&self, payload: *mut u8, size: usize, align: usize, scope: RawScope) -> *mut u8 {
+    pub(crate) unsafe fn reallocate<const FENCED: bool>(
+        &self,
+        payload: *mut u8,
+        size: usize,
+        align: usize,
+        scope: RawScope,
+    ) -> *mut u8 {
         let original = match NonNull::new(payload) {
             None => Original::Null,
             // SAFETY: forwarded from this function's contract.
@@ -79,10 +85,10 @@ impl<A: HostAllocator + Sync> State<A> {
         };
         match decide(original, size, align, scope, self.mode) {
             Action::Nothing => ptr::null_mut(),
-            Action::Allocate => self.allocate(size, align, scope),
+            Action::Allocate => self.allocate::<FENCED>(size, align, scope),
             Action::Free => {
                 // SAFETY: forwarded; the header was just found to be that of a live block.
-                unsafe { self.free(payload) };
+                unsafe { self.free::<FENCED>(payload) };
                 ptr::null_mut()
             }
             Action::Refuse(refusal) => self.refuse(refusal),
@@ -91,7 +97,7 @@ impl<A: HostAllocator + Sync> State<A> {
             Action::Resize { old, new, size, noted } => {
                 self.note(noted);
                 // SAFETY: `payload` is a live block of this bridge whose header says `old`; see `Original::Ours`.
-                unsafe { self.resize(payload, &old, &new, size) }
+                unsafe { self.resize::<FENCED>(payload, &old, &new, size) }
             }
         }
     }
@@ -101,7 +107,7 @@ impl<A: HostAllocator + Sync> State<A> {
     /// # Safety
     /// As [`reallocate`](Self::reallocate).
     #[inline(always)]
-    pub(crate) unsafe fn free(&self, payload: *mut u8) {
+    pub(crate) unsafe fn free<const FENCED: bool>(&self, payload: *mut u8) {
         let Some(live) = NonNull::new(payload) else { return };
         // SAFETY: forwarded.
         let Some((word0, scope)) = (unsafe { self.read(live) }) else {
@@ -112,42 +118,42 @@ impl<A: HostAllocator + Sync> State<A> {
         let align = word0.align();
         if align > SMALL_ALIGN {
             // SAFETY: forwarded; the header is that of a live block.
-            return unsafe { self.give_back_aligned(live, word0, scope) };
+            return unsafe { self.give_back_aligned::<FENCED>(live, word0, scope) };
         }
         // The plan was good when the block was made; the header is intact, so it is now.
         let Ok(layout) = Plan::small(word0.size(), align) else { return };
         // SAFETY: as above; this is the block's plan.
-        unsafe { self.give_back(live, word0, scope, &Plan { layout, pad: Pad::Fixed(HEADER) }) }
+        unsafe { self.give_back::<FENCED>(live, word0, scope, &Plan { layout, pad: Pad::Fixed(HEADER) }) }
     }
 
     /// # Safety
     /// As [`give_back`](Self::give_back).
     #[cold]
     #[inline(never)]
-    unsafe fn give_back_aligned(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
+    unsafe fn give_back_aligned<const FENCED: bool>(&self, payload: NonNull<u8>, word0: Word0, scope: Scope) {
         // As in `free`.
         let Ok(plan) = Plan::new(word0.size(), word0.align(), self.mode) else { return };
         // SAFETY: forwarded.
-        unsafe { self.give_back(payload, word0, scope, &plan) }
+        unsafe { self.give_back::<FENCED>(payload, word0, scope, &plan) }
     }
 
     /// # Safety
     /// `payload` is a live block of this bridge, `word0` and `scope` its header, `plan` what it was made as.
     #[inline(always)]
-    unsafe fn give_back(&self, payload: NonNull<u8>, word0: Word0, scope: Scope, plan: &Plan) {
+    unsafe fn give_back<const FENCED: bool>(&self, payload: NonNull<u8>, word0: Word0, scope: Scope, plan: &Plan) {
         // SAFETY: the header of a live block is writable.
         unsafe { write_word1(payload, self.seal.freed(payload.addr().get(), word0)) };
         // SAFETY: `place` put the payload this far behind the block's start.
         let base = unsafe { payload.sub(word0.pad(plan)) };
         // SAFETY: `base` was given by this backing with this layout and scope and is live; it goes out of use here.
-        if fenced(|| unsafe { self.backing.deallocate(base, plan.layout, scope) }).is_err() {
+        if fence::<FENCED, _>(|| unsafe { self.backing.deallocate(base, plan.layout, scope) }).is_err() {
             self.notes.panics.one_more();
         }
     }
 
     /// # Safety
     /// `payload` is a live block of this bridge, made as `old`; `new` is the plan of `size` with the same alignment.
-    unsafe fn resize(&self, payload: *mut u8, old: &Plan, new: &Plan, size: usize) -> *mut u8 {
+    unsafe fn resize<const FENCED: bool>(&self, payload: *mut u8, old: &Plan, new: &Plan, size: usize) -> *mut u8 {
         // SAFETY: the caller's promise: a live block, so not NULL and with a header.
         let Some((payload, (word0, scope))) = NonNull::new(payload).and_then(|p| Some((p, unsafe { self.read(p) }?))) else {
             return ptr::null_mut();
@@ -162,7 +168,7 @@ impl<A: HostAllocator + Sync> State<A> {
         // If the block moves, what it leaves behind must not look live.
         // SAFETY: the header of a live block is writable.
         unsafe { write_word1(payload, self.seal.freed(address, word0)) };
-        let answer = fenced(|| {
+        let answer = fence::<FENCED, _>(|| {
             if new.layout.size() >= old.layout.size() {
                 // SAFETY: `base` is live in this backing with `old.layout` and `scope`; the new size is not smaller.
                 unsafe { self.backing.grow(base, old.layout, new.layout, scope) }

@@ -142,6 +142,11 @@ impl CallbackAllocator {
 
 // SAFETY: `from_raw` demands functions that give such blocks; what they answer is checked where it can be.
 unsafe impl HostAllocator for CallbackAllocator {
+    /// `extern "system"` functions cannot.
+    fn may_unwind(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {

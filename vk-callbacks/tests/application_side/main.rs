@@ -1,0 +1,10 @@
+//! The application's side: what a driver gets from a bridge, row by row.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod circumstances;
+mod freeing;
+mod reallocation;
+mod requests;
+mod support;
