@@ -9,3 +9,8 @@ pub mod replayed;
 pub mod report;
 pub mod units;
 pub mod workload;
+
+/// The README's examples, tested.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
