@@ -5,8 +5,8 @@ use super::fold::fold_threshold;
 use super::usage::ScopeUsage;
 use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering};
 
-/// One cache line. Everything but `lock` and `touched` is written under `lock` only.
-#[repr(C, align(64))]
+/// 64 bytes. Everything but `lock` and `touched` is written under `lock` only.
+#[repr(C)]
 pub(crate) struct Row {
     lock: Lock,
     /// The largest fold threshold ever handed out for this row: what one other thread may have hidden from the peak.
@@ -56,6 +56,9 @@ impl Row {
 
     /// The folded counts as an account, when nobody counts here any more.
     pub(crate) fn folded(&self) -> ScopeUsage {
+        if self.is_untouched() {
+            return ScopeUsage::default();
+        }
         let guard = self.lock();
         let counts = guard.counts();
         let (peak_bytes, peak_blocks) = guard.peaks();

@@ -21,7 +21,7 @@ pub(super) const BLOCK_ALIGN: usize = 8;
 /// the whole within a power of two.
 pub(super) const SLACK: usize = 32;
 /// The first chunk.
-pub(super) const FIRST: usize = 4096 - SLACK;
+pub(super) const FIRST: usize = 1024 - SLACK;
 /// Chunks double up to here and stay there: doubling for ever would waste up to a half of a budget.
 pub(super) const LARGEST: usize = 65536 - SLACK;
 /// Under pressure chunks are halved down to here before a block gets one of its own.

@@ -50,8 +50,11 @@ pub(super) fn unlink(node: &Node) {
         None => parent.tree.last_child.store(prev, Ordering::Relaxed),
     }
     for (scope, own) in Scope::ALL.into_iter().zip(usage) {
-        parent.closed_children.add(scope, &own);
-        parent.closed_children.add(scope, &node.closed_children.sum(scope));
+        for gone in [own, node.closed_children.sum(scope)] {
+            if gone != ScopeUsage::default() {
+                parent.closed_children.add(scope, &gone);
+            }
+        }
     }
 }
 
