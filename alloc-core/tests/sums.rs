@@ -137,7 +137,7 @@ fn run(seed: u64, steps: usize) -> u64 {
 
 #[test]
 fn the_sum_of_the_accounts_is_what_the_allocator_gave() {
-    let (programs, steps) = if cfg!(miri) { (1, 60) } else { (40, 300) };
+    let (programs, steps) = if cfg!(miri) { (1, 20) } else { (40, 300) };
     let moved: u64 = (0..programs).map(|seed| run(seed, steps)).sum();
     assert!(moved > 0 || cfg!(miri), "no arena was moved");
 }
@@ -149,7 +149,7 @@ fn the_sums_agree_at_every_pause_of_several_threads() {
     // SAFETY: closed below.
     let root = unsafe { Context::root(&witness, ContextOptions::new("root")) }.expect("a root");
     let shared = root.child("shared").expect("a child");
-    let (threads, rounds) = if cfg!(miri) { (2, 3) } else { (4, 40) };
+    let (threads, rounds) = if cfg!(miri) { (2, 2) } else { (4, 40) };
     let pause = std::sync::Barrier::new(threads + 1);
     std::thread::scope(|scope| {
         for thread in 0..threads {

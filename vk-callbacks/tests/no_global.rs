@@ -2,6 +2,8 @@
 //!
 //! The global allocator of this process refuses whatever a library call asks of it, and counts. What it cannot see is the small
 //! block that libc itself takes for a thread's first destructor of thread-local storage.
+//!
+//! Runs under miri.
 
 mod common;
 mod operations;
@@ -15,8 +17,10 @@ static GLOBAL: Refusing = Refusing;
 fn main() {
     GLOBAL.assert_it_would_notice();
     let operations: Vec<Operation<Once>> = table();
+    // Under miri some seconds for ten operations: a tap goes through the bridge, too.
+    let callbacks = if cfg!(miri) { &[Through::Tap][..] } else { &Through::ALL };
     for operation in &operations {
-        for through in Through::ALL {
+        for through in callbacks.iter().copied() {
             let before = STILL.requests();
             GLOBAL.inside(|| run(&Once, operation, through));
             let Operation { names, how, .. } = operation;
@@ -24,7 +28,7 @@ fn main() {
             assert!(STILL.requests() > before && STILL.live() == 0, "{names:?} {how} ({through:?})");
         }
     }
-    println!("{} operations through {} callbacks, none asked the global allocator", operations.len(), Through::ALL.len());
+    println!("{} operations through {} callbacks, none asked the global allocator", operations.len(), callbacks.len());
 
     // A thread whose first call into the library is made inside, and which ends there.
     let thread = std::thread::spawn(|| {
