@@ -37,7 +37,7 @@ fn m11_linear_blocks_lie_together_and_go_together() {
     assert_eq!(arena.try_alloc_fmt(format_args!("{}-{:03}", "x", 5)).unwrap(), "x-005");
     assert_eq!(arena.try_alloc_fmt(format_args!("")).unwrap(), "");
     assert_eq!((w.blocks(), w.bytes()), (1, arena.bytes_held()));
-    assert_eq!(w.bytes(), 4096 - 32, "the first chunk leaves room for the headers behind it");
+    assert_eq!(w.bytes(), 1024 - 32, "the first chunk leaves room for the headers behind it");
     drop(arena);
     w.assert_empty();
 }
@@ -140,7 +140,7 @@ fn an_arena_that_cannot_move_stays_whole() {
     let elsewhere = Witness::new();
     // SAFETY: the other root is dropped before its witness goes.
     let other = unsafe { Context::root(&elsewhere, ContextOptions::new("other root")) }.unwrap();
-    let short = root.child_with(ContextOptions::new("short").budget(Budget::exact(1000))).unwrap();
+    let short = root.child_with(ContextOptions::new("short").budget(Budget::exact(900))).unwrap();
     let scoped = root.child_with(ContextOptions::new("scoped").scope(Scope::Command)).unwrap();
     let from = root.child("from").unwrap();
     let mut arena = Arena::new_in(from.handle());
@@ -220,7 +220,7 @@ fn every_refused_chunk_leaves_the_arena_as_it_was() {
         let mut arena = Arena::new_in(w.source());
         match state {
             0 => {}
-            1 => drop(arena.try_alloc_layout(layout(4096 - 32 - 16, 8)).unwrap()),
+            1 => drop(arena.try_alloc_layout(layout(1024 - 32 - 16, 8)).unwrap()),
             _ => drop(arena.scope().try_alloc(0_u64).map(|n| *n)),
         }
         arena
@@ -305,7 +305,7 @@ fn scopes_end_what_came_within_and_keep_one_spare() {
         assert_eq!((scope.bytes_used(), scope.chunks_held()), middle);
     }
     assert_eq!((arena.bytes_used(), w.blocks()), (before.0, before.1 + 1), "all but one chunk went back");
-    assert_eq!(arena.bytes_held(), 4096 - 32 + 65536 - 32, "the largest shared one was kept");
+    assert_eq!(arena.bytes_held(), 1024 - 32 + 65536 - 32, "the largest shared one was kept");
     // The same again asks for one chunk less; a scope that fits the spare asks for nothing.
     let requests = w.requests();
     for _ in 0..10 {
@@ -352,7 +352,7 @@ fn a_large_block_leaves_the_current_chunk_in_use() {
     let arena = Arena::new_in(w.source());
     let first = std::ptr::from_mut(arena.try_alloc(1_u64).unwrap()).addr();
     arena.try_alloc_layout(layout(1 << 20, 8)).unwrap();
-    assert_eq!(w.bytes(), (4096 - 32) + (1 << 20) + 16, "exactly its size and a header");
+    assert_eq!(w.bytes(), (1024 - 32) + (1 << 20) + 16, "exactly its size and a header");
     let second = std::ptr::from_mut(arena.try_alloc(2_u64).unwrap()).addr();
     assert_eq!(first - second, 8);
     assert_eq!(arena.bytes_used(), 16 + (1 << 20));
@@ -383,16 +383,16 @@ fn a_collection_in_an_arena_grows_in_place_while_it_is_the_newest() {
     let w = Witness::new();
     let mut arena = Arena::new_in(w.source());
     let mut list = TryVec::new_in(&arena);
-    for n in 0..100_u64 {
+    for n in 0..50_u64 {
         list.try_push(n).unwrap();
     }
     assert_eq!(arena.bytes_used(), list.capacity() * 8, "growing left nothing behind");
     list.try_shrink_to_fit().unwrap();
-    assert_eq!(arena.bytes_used(), 800);
+    assert_eq!(arena.bytes_used(), 400);
     let mut text = TryString::new_in(&arena);
     text.try_push_str("hello").unwrap();
-    list.try_push(100).unwrap();
-    assert!(list.iter().copied().eq(0..101), "a block that is not the newest moves");
+    list.try_push(50).unwrap();
+    assert!(list.iter().copied().eq(0..51), "a block that is not the newest moves");
     assert_eq!(text, "hello");
     let before = arena.bytes_used();
     drop(list);

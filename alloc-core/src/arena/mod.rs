@@ -21,7 +21,7 @@ use crate::error::HostError;
 
 /// Linear memory over a context (or any [`HostSource`]): allocating moves a pointer, everything is given back at once.
 ///
-/// Blocks lie newest first, 8-aligned unless they ask for more, in chunks that double from 4 KiB to 64 KiB; a request of 16 KiB
+/// Blocks lie newest first, 8-aligned unless they ask for more, in chunks that double from 1 KiB to 64 KiB; a request of 16 KiB
 /// or more gets a chunk of its own. Where a chunk is refused, smaller ones are tried, down to the very size needed: a budget is
 /// used to its end. The base allocator sees chunks only, so it accounts per chunk; [`bytes_used`](Arena::bytes_used) says how
 /// much of them is taken.

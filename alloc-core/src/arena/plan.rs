@@ -25,7 +25,7 @@ pub(super) const FIRST: usize = 1024 - SLACK;
 /// Chunks double up to here and stay there: doubling for ever would waste up to a half of a budget.
 pub(super) const LARGEST: usize = 65536 - SLACK;
 /// Under pressure chunks are halved down to here before a block gets one of its own.
-pub(super) const SMALLEST: usize = 1024 - SLACK;
+pub(super) const SMALLEST: usize = 512 - SLACK;
 /// A request from here up gets a chunk of its own: the free part of the current one stays in use.
 pub(super) const OWN: usize = LARGEST / 4;
 
@@ -146,13 +146,13 @@ mod tests {
 
     #[test]
     fn chunks_double_to_64_kib_and_stay_there() {
-        let mut sizes = [0; 7];
+        let mut sizes = [0; 9];
         let mut current = 0;
         for size in &mut sizes {
             current = shared(current, 64).unwrap();
             *size = current + SLACK;
         }
-        assert_eq!(sizes, [4096, 8192, 16384, 32768, 65536, 65536, 65536]);
+        assert_eq!(sizes, [1024, 2048, 4096, 8192, 16384, 32768, 65536, 65536, 65536]);
         assert_eq!(shared(0, 5000), Some(8192 - SLACK));
         assert_eq!(shared(LARGEST, OWN), None);
         // After a tiny chunk taken under pressure growth starts again.
@@ -167,7 +167,7 @@ mod tests {
             assert!(half < size && half > 200);
             (size, steps) = (half, steps + 1);
         }
-        assert_eq!((size, steps), (SMALLEST, 6));
-        assert_eq!(halved(FIRST, 3000), None);
+        assert_eq!((size, steps), (SMALLEST, 7));
+        assert_eq!(halved(4096 - SLACK, 3000), None);
     }
 }
