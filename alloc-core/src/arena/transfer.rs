@@ -8,6 +8,8 @@ impl<A: ContextRef> Arena<A> {
     /// Makes the arena another context's: from now on its chunks are charged to `other` and given back through it. Nothing is
     /// copied and no block moves; what was allocated before stays in place. O(chunks).
     ///
+    /// Totals only ever grow: afterwards the chunks are in what this context took and in what `other` took.
+    ///
     /// # Errors
     /// The arena as it was, with [`Misuse::OtherBacking`](crate::Misuse::OtherBacking) when the contexts draw on different
     /// allocators, [`Misuse::OtherScope`](crate::Misuse::OtherScope) when they name different scopes, [`HostError::Closed`] when `other` is closed,
