@@ -104,7 +104,7 @@ mod tests {
                     for size in 0..170 {
                         let l = layout(size, align);
                         // The naive answer: the highest start that fits.
-                        let fits = |start: &usize| start % align.max(BLOCK_ALIGN) == 0 && start + size <= top;
+                        let fits = |start: &usize| start.is_multiple_of(align.max(BLOCK_ALIGN)) && start + size <= top;
                         let naive = (low..=top).rev().find(fits);
                         assert_eq!(place(top, low - HEADER, l), naive, "top {top} low {low} size {size} align {align}");
                         if let Some(start) = naive {
