@@ -42,11 +42,13 @@ unsafe impl Send for Block {}
 impl Drop for Mortal {
     fn drop(&mut self) {
         for Block(at, layout) in self.blocks.get_mut().expect("no panic inside").values() {
+            // SAFETY: a live block of this allocator, with its layout and scope.
             unsafe { SYSTEM.deallocate(*at, *layout, Scope::Object) };
         }
     }
 }
 
+// SAFETY: all blocks are the system's.
 unsafe impl HostAllocator for Mortal {
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, alloc_core::AllocError> {
         assert!(!self.dead.load(Ordering::SeqCst), "the dead backing was asked for memory");
@@ -64,6 +66,7 @@ unsafe impl HostAllocator for Mortal {
         self.live.fetch_sub(layout.size() as u64, Ordering::SeqCst);
         let taken = self.blocks.lock().expect("no panic inside").remove(&block.as_ptr().addr());
         assert_eq!(taken.map(|Block(_, layout)| layout), Some(layout));
+        // SAFETY: a live block of this allocator, with its layout and scope.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
     }
 }
@@ -71,6 +74,7 @@ unsafe impl HostAllocator for Mortal {
 #[test]
 fn a_child_inherits_the_parents_allocator_and_scope() {
     let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
     let root = unsafe { Context::root(&backing, ContextOptions::new("root").scope(Scope::Device)) }.expect("root");
     let child = root.child("child").expect("child");
     assert_eq!(child.scope(), Scope::Device);
@@ -92,6 +96,7 @@ fn m1_zero_size_allocation_is_dangling_and_uncounted() {
     let zero = Layout::from_size_align(0, 64).expect("layout");
     let p = root.try_allocate(zero, Scope::Object).expect("size 0 is never refused");
     assert_eq!(p.as_ptr().addr() % 64, 0);
+    // SAFETY: a live block of this allocator, with its layout and scope.
     unsafe { HostAllocator::deallocate(&root, p, zero, Scope::Object) };
     assert_eq!(root.usage(), before);
 }
@@ -115,9 +120,12 @@ fn m2_blocks_are_aligned_as_asked_and_refusal_is_an_error() {
         let l = Layout::from_size_align(40, align).expect("layout");
         let p = root.try_allocate(l, Scope::Object).expect("block");
         assert_eq!(p.as_ptr().addr() % align, 0);
+        // SAFETY: a live block of this allocator, with its layout and scope.
         unsafe { HostAllocator::deallocate(&root, p, l, Scope::Object) };
         let z = HostAllocator::allocate_zeroed(&root, l, Scope::Object).expect("block");
-        assert!((0..40).all(|i| unsafe { z.add(i).read() } == 0));
+        // SAFETY: 40 bytes of a live block, written with zeros.
+        assert!(unsafe { std::slice::from_raw_parts(z.as_ptr(), 40) }.iter().all(|byte| *byte == 0));
+        // SAFETY: a live block of this allocator, with its layout and scope.
         unsafe { HostAllocator::deallocate(&root, z, l, Scope::Object) };
     }
     if cfg!(miri) {
@@ -192,8 +200,10 @@ fn m23_limits_nest_and_every_level_is_checked() {
         Err(HostError::OverBudget { context, short_by: 8, leased_elsewhere: 0 }) => assert_eq!(context, outer.id()),
         other => panic!("{other:?}"),
     }
+    // SAFETY: a live block of this allocator, with its layout and scope.
     unsafe { HostAllocator::deallocate(&inner, p, l, Scope::Object) };
     let p = inner.try_allocate(l, Scope::Object).expect("a freed block is refunded to the byte");
+    // SAFETY: a live block of this allocator, with its layout and scope.
     unsafe { HostAllocator::deallocate(&inner, p, l, Scope::Object) };
     assert_eq!(outer.budget().expect("set").high, 10_000);
 }
@@ -215,6 +225,7 @@ fn m23_a_leased_budget_is_hard_and_refunds_are_exact() {
     // One thread: nothing is stranded.
     assert_eq!(blocks.len() as u64, limit / 1000);
     for p in blocks {
+        // SAFETY: a live block of this allocator, with its layout and scope.
         unsafe { HostAllocator::deallocate(&limited, p, layout(1000), Scope::Object) };
     }
     alloc_core::settle_thread();
@@ -224,6 +235,7 @@ fn m23_a_leased_budget_is_hard_and_refunds_are_exact() {
 #[test]
 fn a_vec_outlives_its_context() {
     let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
     let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
     let child = root.child("child").expect("child");
     let mut v: AVec<u64, Handle> = AVec::new_in(child.handle());
@@ -259,6 +271,7 @@ fn holder(context: &Context) -> TryBox<Holder, Handle> {
 #[test]
 fn a_value_that_holds_a_collection_of_its_own_context_is_freed() {
     let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
     let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
     let context = root.child("context").expect("child");
     let value = holder(&context);
@@ -273,6 +286,7 @@ fn a_value_that_holds_a_collection_of_its_own_context_is_freed() {
 #[test]
 fn a_value_that_holds_a_collection_of_its_own_context_is_freed_after_the_context_was_closed() {
     let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
     let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
     let context = root.child("context").expect("child");
     let value = holder(&context);
@@ -288,6 +302,7 @@ fn a_value_that_holds_a_collection_of_its_own_context_is_freed_after_the_context
 #[test]
 fn a_value_that_holds_a_collection_of_its_own_context_is_dropped_after_the_backing_died() {
     let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
     let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
     let context = root.child("context").expect("child");
     let value = holder(&context);
@@ -314,6 +329,7 @@ fn closing_a_parent_closes_what_is_below() {
 #[test]
 fn abandon_then_dropping_everything_never_calls_the_dead_backing() {
     let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
     let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
     let child = root.child_with(ContextOptions::new("child").label("labelled")).expect("child");
     let mut v: AVec<u64, Handle> = AVec::new_in(child.handle());
@@ -360,6 +376,7 @@ fn a_block_freed_on_another_thread_is_exact_after_it_exits() {
             for (chunk, blocks) in receive.into_iter().enumerate() {
                 for (i, p) in blocks.into_iter().enumerate() {
                     let p = NonNull::new(std::ptr::with_exposed_provenance_mut(p)).expect("not null");
+                    // SAFETY: a live block of this allocator, with its layout and scope.
                     unsafe { HostAllocator::deallocate(context, p, layout(8 + (chunk + i) % 512), Scope::Command) };
                 }
             }
@@ -381,6 +398,7 @@ fn a_concurrent_reading_is_never_negative() {
                 for i in 0..rounds {
                     let l = layout(1 + i % 5000);
                     let p = context.try_allocate(l, Scope::Object).expect("block");
+                    // SAFETY: a live block of this allocator, with its layout and scope.
                     unsafe { HostAllocator::deallocate(&context, p, l, Scope::Object) };
                 }
                 stop.store(true, Ordering::SeqCst);
@@ -399,7 +417,7 @@ fn more_contexts_than_entries_stay_exact() {
     let root = root();
     let rounds = if cfg!(miri) { 3 } else { 20u32 };
     let contexts: Vec<_> = (0..200).map(|_| root.child("many").expect("child")).collect();
-    let mut vecs: Vec<AVec<u32, &Context>> = contexts.iter().map(|c| AVec::new_in(c)).collect();
+    let mut vecs: Vec<AVec<u32, &Context>> = contexts.iter().map(AVec::new_in).collect();
     for round in 0..rounds {
         for v in &mut vecs {
             v.push(round);
@@ -420,6 +438,7 @@ fn the_peak_of_one_thread_is_exact() {
     let l = layout(100_000);
     let ps: Vec<_> = (0..5).map(|_| c.try_allocate(l, Scope::Object).expect("block")).collect();
     for p in ps {
+        // SAFETY: a live block of this allocator, with its layout and scope.
         unsafe { HostAllocator::deallocate(&c, p, l, Scope::Object) };
     }
     let u = c.usage().scope(Scope::Object);
@@ -431,12 +450,16 @@ fn grow_counts_the_growth_only() {
     let root = root();
     let c = root.child("c").expect("child");
     let p = Allocator::allocate(&&c, layout(64)).expect("block").cast();
+    // SAFETY: a live block of this context, with the layout it was last given with.
     let p = unsafe { Allocator::grow(&&c, p, layout(64), layout(4096)) }.expect("grown").cast();
+    // SAFETY: a live block of this context, with the layout it was last given with.
     let p = unsafe { Allocator::shrink(&&c, p, layout(4096), layout(16)) }.expect("shrunk").cast();
     let u = c.usage().total();
     assert_eq!((u.live_bytes, u.live_blocks, u.total_bytes, u.total_blocks), (16, 1, 4096, 1));
+    // SAFETY: a live block of this context, with the layout it was last given with.
     let p = unsafe { Allocator::shrink(&&c, p, layout(16), Layout::from_size_align(0, 8).expect("layout")) }.expect("shrunk");
     assert_eq!(c.usage().total().live_blocks, 0);
+    // SAFETY: a live block of this allocator, with its layout and scope.
     unsafe { Allocator::deallocate(&&c, p.cast(), Layout::from_size_align(0, 8).expect("layout")) };
 }
 
