@@ -149,6 +149,8 @@ pub fn command_depth() -> u32 {
 }
 
 /// True while this thread is inside a function of a bridge (V25: no Vulkan command may be called then).
+///
+/// Where a bridge's allocator calls another bridge, false again from the inner one's return on.
 #[must_use]
 pub fn in_callback() -> bool {
     thread::in_callback()

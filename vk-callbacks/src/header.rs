@@ -120,6 +120,12 @@ impl Plan {
 pub(crate) struct Word0(pub(crate) u64);
 
 impl Word0 {
+    /// The word of a block of [`Plan::small`]: as [`Word0::new`], known before the block is there.
+    #[inline]
+    pub(crate) fn small(size: usize, align: usize, scope: Scope) -> Self {
+        Self(size as u64 | u64::from(align.trailing_zeros()) << 48 | u64::from(scope.as_raw()) << 53)
+    }
+
     /// `size` below [`SIZE_LIMIT`], `align` a power of two up to [`MAX_ALIGN`], `pad` as [`Plan::pad_at`] answered.
     #[inline]
     pub(crate) fn new(size: usize, align: usize, scope: Scope, plan: &Plan, pad: usize) -> Self {
@@ -127,7 +133,7 @@ impl Word0 {
             Pad::Fixed(_) => 0,
             Pad::Stored(_) => (pad / HEADER).wrapping_sub(1) as u64,
         };
-        Self(size as u64 | u64::from(align.trailing_zeros()) << 48 | u64::from(scope.as_raw()) << 53 | stored << 56)
+        Self(Self::small(size, align, scope).0 | stored << 56)
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 //!
 //! No counter, no lock: the account behind (a context) counts, and the header in front of each block tells the rest.
 
+use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use alloc_core::{HostAllocator, Scope};
@@ -36,8 +37,19 @@ impl<A: HostAllocator + Sync> State<A> {
             return self.allocate_aligned::<FENCED>(size, align, scope);
         }
         match Plan::small(size, align) {
-            Ok(layout) => self.take::<FENCED>(&Plan { layout, pad: Pad::Fixed(HEADER) }, Block { size, align, scope }),
+            // The word is made before the call: one value to keep over it instead of three.
+            Ok(layout) => self.take_small::<FENCED>(layout, scope, Word0::small(size, align, scope)),
             Err(refusal) => self.refuse(refusal),
+        }
+    }
+
+    #[inline(always)]
+    fn take_small<const FENCED: bool>(&self, layout: Layout, scope: Scope, word0: Word0) -> *mut u8 {
+        match fence::<FENCED, _>(|| self.backing.allocate(layout, scope)) {
+            // SAFETY: `base` was just given with `layout`, and the pad of small plans is the header.
+            Ok(Ok(base)) => unsafe { self.head(base, HEADER, word0) },
+            Ok(Err(_)) => self.backing_refused(),
+            Err(Panicked) => self.panicked(),
         }
     }
 
@@ -206,6 +218,16 @@ impl<A: HostAllocator + Sync> State<A> {
     #[inline]
     unsafe fn place(&self, base: NonNull<u8>, pad: usize, block: Block, plan: &Plan) -> *mut u8 {
         let word0 = Word0::new(block.size, block.align, block.scope, plan, pad);
+        // SAFETY: forwarded.
+        unsafe { self.head(base, pad, word0) }
+    }
+
+    /// As [`place`](Self::place), with the word ready.
+    ///
+    /// # Safety
+    /// `base` is a live block, `pad` the one of its plan, `word0` says what it is.
+    #[inline(always)]
+    unsafe fn head(&self, base: NonNull<u8>, pad: usize, word0: Word0) -> *mut u8 {
         // SAFETY: `pad` is at most the layout's size.
         let payload = unsafe { base.add(pad) };
         // SAFETY: `pad >= 16`, so the header lies within the block.
