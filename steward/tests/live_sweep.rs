@@ -23,12 +23,17 @@ use std::time::Instant;
 use case::{CHILD, Case, Driver, Seen};
 use expectations::{Identity, Row, compare, is_good, parse};
 
-/// The driver that is swept, by the name that the program knows it by.
-const DRIVER: &str = "lavapipe";
+/// Names another driver to sweep than lavapipe.
+const DRIVER: &str = "STEWARD_SWEEP_DRIVER";
 /// Children at a time.
 const AT_A_TIME: usize = 2;
 /// Set to 1, has the expectations written.
 const WRITE: &str = "STEWARD_WRITE_EXPECTATIONS";
+
+/// The driver that is swept, by a name that the program knows it by.
+fn driver_name() -> String {
+    std::env::var(DRIVER).unwrap_or_else(|_| "lavapipe".to_owned())
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -46,8 +51,8 @@ fn main() -> ExitCode {
     let dry = match (Case { seed, ..Case::default() }).in_a_child(None) {
         Ok(dry) => dry,
         Err(reason) => {
-            testkit::skip(DRIVER, "live_sweep", &reason);
-            testkit::skip(DRIVER, "live_budget", &reason);
+            testkit::skip(&driver_name(), "live_sweep", &reason);
+            testkit::skip(&driver_name(), "live_budget", &reason);
             return ExitCode::SUCCESS;
         }
     };
@@ -77,7 +82,7 @@ fn sweep(driver: &Driver, dry: &Seen, seed: u32) -> bool {
                 "nothing is known of {name} {version} ({}: {error}); record it with {WRITE}=1 and review the file",
                 file.display()
             );
-            testkit::skip("lavapipe-expectations", "live_sweep", &reason);
+            testkit::skip(&format!("{}-expectations", driver_name()), "live_sweep", &reason);
             return true;
         }
     };
@@ -154,7 +159,7 @@ fn rows(cases: &[Seen]) -> Vec<Row> {
 /// `expectations/lavapipe-22.3.6.txt` for a driver that calls itself `Mesa 22.3.6 (LLVM 15.0.6)`.
 fn file_of(driver: &Driver) -> PathBuf {
     let version = driver.version.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
-    let name = format!("{DRIVER}-{}.txt", version.unwrap_or("unknown"));
+    let name = format!("{}-{}.txt", driver_name(), version.unwrap_or("unknown"));
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expectations").join(name)
 }
 

@@ -88,7 +88,7 @@ impl Case {
         let mut next = || numbers.next().flatten();
         let case = Self { seed: next().map_or(0, |seed| seed as u32), request: next(), limit: next() };
         // SAFETY: the process has one thread.
-        let selected = match unsafe { drivers::select(Some(super::DRIVER)) } {
+        let selected = match unsafe { drivers::select(Some(&super::driver_name())) } {
             Ok(selected) => selected,
             Err(error) => {
                 println!("none\t{error}");
