@@ -12,7 +12,7 @@ use crate::fault::{Fault, Request};
 /// A host allocator that refuses on purpose and forwards the rest to the allocator behind it.
 ///
 /// It keeps no memory of its own and adds no byte to a block. Size 0 passes: it is answered with
-/// [`dangling`](alloc_core::dangling), never counted and never refused. A block given before the plan changed may be freed
+/// [`dangling`], never counted and never refused. A block given before the plan changed may be freed
 /// after.
 ///
 /// # Threads
@@ -85,7 +85,7 @@ impl<A> FailingAllocator<A> {
         &self.inner
     }
 
-    /// Counts a request for `bytes` more and asks the plan. On `Ok` the bytes are charged; [`Self::uncharge`] undoes that.
+    /// Counts a request for `bytes` more and asks the plan. On `Ok` the bytes are charged; a refusal of the inner allocator undoes that.
     fn admit(&self, bytes: u64, scope: Scope) -> Result<(), AllocError> {
         let fault = self.plan.load();
         let request = Request {

@@ -2,7 +2,7 @@
 //!
 //! The loader decides for itself which drivers it opens, once an instance, from manifests (`*.json`) and from the environment.
 //! To know which manifest a device belongs to, and to be sure that a run touches that driver alone, the environment is narrowed
-//! to one manifest at a time before an instance is made: [`list`] does so for each in turn, [`select`] for the chosen one.
+//! to one manifest at a time before an instance is made: [`list`] does so for each in turn, [`select()`] for the chosen one.
 //! That is why both are unsafe, and why a program calls them first, before it has a second thread.
 //!
 //! The loader's library is opened at run time. Where there is none, that is an error with a remedy like any other.
