@@ -78,7 +78,7 @@ pub use command::{
 };
 pub use driver::{
     Block, CallbackAllocator, Chain, DeviceDomain, DynHost, FreeRefused, InstanceDomain, Level, Member, MultiAlloc, MultiBlock,
-    Object, ObjectRefused, Served, Stored,
+    Object, ObjectRef, ObjectRefused, Served, Stored,
 };
 pub use error::{CallbackError, Function, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN};
 pub use raw::{

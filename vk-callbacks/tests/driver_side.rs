@@ -469,10 +469,16 @@ fn m33_without_an_allocator_of_its_own_the_object_lies_in_the_devices() {
     unsafe { object.set_name(&chain, "") }.expect("removing takes nothing");
     assert_eq!((object.name(), device.heap.live()), (None, 1));
     object.get_mut().push(4);
+    // SAFETY: as above.
+    unsafe { object.set_name(&chain, "again") }.expect("memory");
     let handle = object.into_handle();
-    // SAFETY: the handle's object lives, and this is the only use.
-    let borrowed = unsafe { Object::<Vec<i32>>::borrow_handle(handle) }.expect("not null");
-    assert_eq!(borrowed.get(), &[1, 2, 3, 4]);
+    // Two commands at once, as two threads that only use an object may run them.
+    // SAFETY: the handle's object lives, and is only looked at.
+    let [first, second] = [(); 2].map(|()| unsafe { Object::<Vec<i32>>::borrow_handle(handle) }.expect("not null"));
+    assert!(ptr::eq(first.get(), second.get()));
+    assert_eq!((first.get().as_slice(), first.level(), second.name()), (&[1, 2, 3, 4][..], Level::Device, Some("again")));
+    // SAFETY: 0 is no object.
+    assert!(unsafe { Object::<Vec<i32>>::borrow_handle(0) }.is_none(), "VK_NULL_HANDLE");
     // SAFETY: the handle is used up here.
     let object = unsafe { Object::<Vec<i32>>::from_handle(handle) }.expect("not null");
     // SAFETY: the same chain.

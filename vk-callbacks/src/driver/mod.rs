@@ -12,4 +12,4 @@ pub use callbacks::CallbackAllocator;
 pub use chain::{Chain, DynHost, Level, Served};
 pub use domain::{DeviceDomain, InstanceDomain};
 pub use multi::{Member, MultiAlloc, MultiBlock};
-pub use object::{Object, ObjectRefused};
+pub use object::{Object, ObjectRef, ObjectRefused};

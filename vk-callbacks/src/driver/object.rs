@@ -8,7 +8,6 @@
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::{fmt, slice, str};
 
@@ -33,6 +32,14 @@ unsafe impl<T: Send> Send for Object<T> {}
 // SAFETY: a shared object gives out only shared references.
 unsafe impl<T: Sync> Sync for Object<T> {}
 
+/// An object that a handle leads to, to look at: many may do so at once. [`Object::borrow_handle`] gives it.
+///
+/// Who must change the object, `vkSetDebugUtilsObjectNameEXT` for one, has it to itself (Vulkan asks the application to
+/// synchronise that externally) and takes it from the handle and back: [`Object::from_handle`], [`Object::into_handle`].
+#[derive(Debug)]
+pub struct ObjectRef<'a, T>(&'a Placed<T>);
+
+#[derive(Debug)]
 struct Placed<T> {
     memory: Stored,
     name: Option<(Stored, usize)>,
@@ -85,10 +92,7 @@ impl<T> Object<T> {
     /// The debug name, if one was set.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        let (memory, len) = self.placed().name.as_ref()?;
-        // SAFETY: `set_name` wrote `len` bytes of a `str` there; they live until the name is replaced, which takes `&mut self`.
-        let bytes = unsafe { slice::from_raw_parts(memory.as_ptr().as_ptr(), *len) };
-        str::from_utf8(bytes).ok()
+        self.placed().name()
     }
 
     /// Copies `name` into memory of the device's allocator (whatever allocator the object itself has), and gives the old name back.
@@ -153,7 +157,8 @@ impl<T> Object<T> {
     /// The object behind a handle; `None` for `VK_NULL_HANDLE`, which every `vkDestroy*` ignores (V44).
     ///
     /// # Safety
-    /// `handle` is 0, or came from [`into_handle`](Self::into_handle) of an `Object<T>` and is used up here.
+    /// `handle` is 0, or came from [`into_handle`](Self::into_handle) of an `Object<T>` and is used up here: nothing that was
+    /// [borrowed](Self::borrow_handle) from it is left. `T` is `Send` if this is another thread.
     #[must_use]
     pub unsafe fn from_handle(handle: u64) -> Option<Self> {
         let address = usize::try_from(handle).ok()?;
@@ -161,14 +166,18 @@ impl<T> Object<T> {
         Some(Self { place, owns: PhantomData })
     }
 
-    /// The object behind a handle, for a command that only uses it.
+    /// The object behind a handle, for commands that only look at it; `None` for `VK_NULL_HANDLE`. Several may at once.
     ///
     /// # Safety
-    /// As [`from_handle`](Self::from_handle), but the handle stays good; what is borrowed must not outlive the object.
+    /// - `handle` is 0, or came from [`into_handle`](Self::into_handle) of an `Object<T>`.
+    /// - During `'a` nobody takes the object out of its handle ([`from_handle`](Self::from_handle)).
+    /// - `T` is `Sync` if several threads use the handle, and `Send` if one other than its maker's does.
     #[must_use]
-    pub unsafe fn borrow_handle(handle: u64) -> Option<ManuallyDrop<Self>> {
-        // SAFETY: forwarded; `ManuallyDrop` says that the handle keeps the object.
-        unsafe { Self::from_handle(handle) }.map(ManuallyDrop::new)
+    pub unsafe fn borrow_handle<'a>(handle: u64) -> Option<ObjectRef<'a, T>> {
+        // SAFETY: the handle is an object's or 0, and this `Object` is gone again with this line: nothing exclusive is made.
+        let place = unsafe { Self::from_handle(handle) }?.place;
+        // SAFETY: `create` wrote it; it lives, and is only looked at, during `'a`.
+        Some(ObjectRef(unsafe { place.as_ref() }))
     }
 
     fn placed(&self) -> &Placed<T> {
@@ -179,6 +188,43 @@ impl<T> Object<T> {
     fn placed_mut(&mut self) -> &mut Placed<T> {
         // SAFETY: as in `placed`; the borrow is exclusive.
         unsafe { self.place.as_mut() }
+    }
+}
+
+impl<'a, T> ObjectRef<'a, T> {
+    /// The value.
+    #[must_use]
+    pub const fn get(&self) -> &'a T {
+        &self.0.value
+    }
+
+    /// The debug name, if one was set.
+    #[must_use]
+    pub fn name(&self) -> Option<&'a str> {
+        self.0.name()
+    }
+
+    /// Which allocator the object lies in.
+    #[must_use]
+    pub const fn level(&self) -> Level {
+        self.0.memory.level()
+    }
+}
+
+impl<T> Clone for ObjectRef<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for ObjectRef<'_, T> {}
+
+impl<T> Placed<T> {
+    fn name(&self) -> Option<&str> {
+        let (memory, len) = self.name.as_ref()?;
+        // SAFETY: `set_name` wrote `len` bytes of a `str` there; they live until the name is replaced, which takes `&mut`.
+        let bytes = unsafe { slice::from_raw_parts(memory.as_ptr().as_ptr(), *len) };
+        str::from_utf8(bytes).ok()
     }
 }
 

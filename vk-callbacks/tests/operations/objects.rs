@@ -22,6 +22,9 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "Object::into_handle",
                 "Object::from_handle",
                 "Object::borrow_handle",
+                "ObjectRef::get",
+                "ObjectRef::name",
+                "ObjectRef::level",
             ],
             "they read, and write in place",
             questions::<S>,
@@ -87,9 +90,9 @@ fn questions<S: Stage>(stage: &S, ground: &Ground<'_>) {
         *object.get_mut() += 1;
         assert_eq!((*object.get(), object.level(), object.name()), (2, Level::Device, None));
         let handle = object.into_handle();
-        // SAFETY: the handle of a live object, not used otherwise meanwhile.
+        // SAFETY: the handle of a live object, only looked at meanwhile.
         let borrowed = unsafe { Object::<u8>::borrow_handle(handle) }.expect("not null");
-        assert_eq!(*borrowed.get(), 2);
+        assert_eq!((*borrowed.get(), borrowed.level(), borrowed.name()), (2, Level::Device, None));
         // SAFETY: as above.
         unsafe { Object::<u8>::from_handle(handle) }.expect("not null")
     });
