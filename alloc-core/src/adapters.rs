@@ -109,13 +109,28 @@ impl<G: GlobalAlloc> FromGlobalAlloc<G> {
 }
 
 /// Any [`Allocator`] as a host allocator. The scope is not passed on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FromAllocator<A>(
-    /// The allocator behind.
-    pub A,
-);
+#[derive(Clone, Copy, Debug)]
+pub struct FromAllocator<A>(A);
 
-// SAFETY: `Allocator` promises the same, moves and clones included; a larger block than asked for is used at the requested length.
+impl<A> FromAllocator<A> {
+    /// Wraps an allocator.
+    ///
+    /// # Safety
+    /// Blocks outlive the value: what `A` gave stays valid until it is given back, also when this value, or what it borrows, is
+    /// gone. (An `Allocator` by itself may take its blocks along when its last instance goes, as an arena does.)
+    #[must_use]
+    pub const unsafe fn new(allocator: A) -> Self {
+        Self(allocator)
+    }
+
+    /// The allocator behind.
+    pub const fn get(&self) -> &A {
+        &self.0
+    }
+}
+
+// SAFETY: `Allocator` promises the same, moves and clones included, but for blocks that outlive the allocator: that was promised to
+// `new`. A larger block than asked for is used at the requested length.
 unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
     #[inline]
     fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {

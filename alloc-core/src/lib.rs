@@ -79,7 +79,7 @@ pub use adapters::{FromAllocator, FromGlobalAlloc, HostSource, Scoped};
 pub use allocator_api2::alloc::{AllocError, Allocator};
 pub use arena::{Arena, ArenaScope};
 pub use budget::{Budget, BudgetUsage};
-pub use collections::{FoldHasher, FoldState, Refused, TryBox, TryMap, TryString, TryVec};
+pub use collections::{FoldHasher, FoldState, Refused, TryBox, TryMap, TryString, TryVec, TryVecIntoIter};
 pub use context::{Context, ContextOptions, ContextRef, Handle, Outstanding, RootRefused};
 pub use error::{ContextId, HostError, Misuse};
 pub use host::{HostAllocator, Notice, NoticeEvent, NoticeKind, dangling, move_block};

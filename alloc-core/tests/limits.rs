@@ -3,7 +3,9 @@
 //! Runs under miri.
 
 use std::alloc::{Layout, System};
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
@@ -24,6 +26,8 @@ fn root() -> Context {
 /// Counts what it has given, can be made to refuse, and can stand still inside a free.
 #[derive(Default)]
 struct Gate {
+    blocks: Mutex<BTreeMap<usize, Layout>>,
+    panics: AtomicBool,
     live: AtomicU64,
     peak: AtomicU64,
     refuse: AtomicBool,
@@ -38,9 +42,12 @@ unsafe impl HostAllocator for Gate {
         if self.refuse.load(SeqCst) {
             return Err(AllocError);
         }
+        assert!(!self.panics.load(SeqCst), "an allocator with a bug");
+        let block = SYSTEM.allocate(layout, scope)?;
         let live = self.live.fetch_add(layout.size() as u64, SeqCst) + layout.size() as u64;
         self.peak.fetch_max(live, SeqCst);
-        SYSTEM.allocate(layout, scope)
+        self.blocks.lock().expect("no panic inside").insert(block.as_ptr().expose_provenance(), layout);
+        Ok(block)
     }
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if self.stop_in_free.swap(false, SeqCst) {
@@ -50,8 +57,20 @@ unsafe impl HostAllocator for Gate {
             }
         }
         self.live.fetch_sub(layout.size() as u64, SeqCst);
+        self.blocks.lock().expect("no panic inside").remove(&block.as_ptr().addr());
         // SAFETY: forwarded.
         unsafe { SYSTEM.deallocate(block, layout, scope) }
+    }
+}
+
+/// What an abandoned tree left behind goes with its allocator.
+impl Drop for Gate {
+    fn drop(&mut self) {
+        for (address, layout) in std::mem::take(self.blocks.get_mut().expect("no panic inside")) {
+            let block = NonNull::new(std::ptr::with_exposed_provenance_mut(address)).expect("not null");
+            // SAFETY: given by the system and not given back.
+            unsafe { SYSTEM.deallocate(block, layout, Scope::Object) };
+        }
     }
 }
 
@@ -151,7 +170,9 @@ fn growing_with_zeros_is_one_growth() {
 
 #[test]
 fn an_abandoned_block_is_not_called_aligned_when_it_is_not() {
-    let root = root();
+    let gate = Gate::default();
+    // SAFETY: the gate outlives the tree, and frees what is left when it goes.
+    let root = unsafe { Context::root(&gate, ContextOptions::new("root")) }.expect("a root");
     let handle = root.handle();
     let (old, new) = (Layout::from_size_align(64, 1).expect("ok"), Layout::from_size_align(32, 4096).expect("ok"));
     let blocks: Vec<_> = (0..4).map(|_| handle.try_allocate(old, Scope::Object).expect("a block")).collect();
@@ -161,8 +182,8 @@ fn an_abandoned_block_is_not_called_aligned_when_it_is_not() {
         if let Ok(kept) = unsafe { HostAllocator::shrink(&handle, block, old, new, Scope::Object) } {
             assert_eq!(kept.addr().get() % 4096, 0);
         }
-        // SAFETY: the system's block; the context only counts by now.
-        unsafe { SYSTEM.deallocate(block, old, Scope::Object) };
+        // SAFETY: the live block with its layout; the context only counts by now.
+        unsafe { handle.free(block, old, Scope::Object) };
     }
 }
 
@@ -175,23 +196,69 @@ fn a_context_does_not_close_beside_a_handle_that_still_works() {
         let root = unsafe { Context::root(&gate, ContextOptions::new("root")) }.expect("a root");
         let handle = root.handle();
         let leaked = thread::scope(|s| {
-            let leaker =
-                s.spawn(move || handle.try_allocate(layout(8), Scope::Object).map(|block| block.as_ptr().expose_provenance()));
-            match root.close_root() {
-                Ok(()) => panic!("closed with a block live"),
-                Err(refused) => {
-                    let leaked = leaker.join().expect("no panic").expect("open until closed");
-                    assert!(refused.context.close_root().is_err_and(|refused| {
-                        let blocks = refused.outstanding.blocks;
-                        refused.context.abandon();
-                        blocks == 1
-                    }));
-                    leaked
-                }
-            }
+            let leaker = s.spawn(move || handle.try_allocate(layout(8), Scope::Object).is_ok());
+            let Err(refused) = root.close_root() else { panic!("closed with a block live") };
+            assert!(leaker.join().expect("no panic"), "open until closed");
+            let Err(refused) = refused.context.close_root() else { panic!("closed with a block lost") };
+            refused.context.abandon();
+            refused.outstanding.blocks
         });
-        let block = NonNull::new(std::ptr::with_exposed_provenance_mut(leaked)).expect("not null");
-        // SAFETY: the gate's live block.
-        unsafe { gate.deallocate(block, layout(8), Scope::Object) };
+        assert_eq!(leaked, 1);
     }
+}
+
+#[test]
+fn a_panic_of_the_allocator_leaves_the_charge_as_it_was() {
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let gate = Gate::default();
+    let root = root();
+    for budget in [Budget::exact(1 << 20), Budget::limit(1 << 20)] {
+        let options = ContextOptions::new("c").budget(budget);
+        // SAFETY: the gate outlives everything below.
+        let context = root.child_with(unsafe { options.allocator(&gate) }).expect("a child");
+        let block = context.try_allocate(layout(100), Scope::Object).expect("a block");
+        let before = context.budget().expect("set").charged;
+        gate.panics.store(true, SeqCst);
+        for bytes in [8, 200_000] {
+            let attempt = std::panic::AssertUnwindSafe(|| context.try_allocate(layout(bytes), Scope::Object).is_ok());
+            assert!(std::panic::catch_unwind(attempt).is_err());
+            let zeroed =
+                std::panic::AssertUnwindSafe(|| HostAllocator::allocate_zeroed(&context, layout(bytes), Scope::Object).is_ok());
+            assert!(std::panic::catch_unwind(zeroed).is_err());
+        }
+        gate.panics.store(false, SeqCst);
+        alloc_core::settle_thread();
+        assert!(context.budget().expect("set").charged <= before, "{before} before, {:?}", context.budget());
+        assert_eq!(context.budget().expect("set").charged, 100);
+        // SAFETY: the live block.
+        unsafe { context.free(block, layout(100), Scope::Object) };
+    }
+    std::panic::set_hook(quiet);
+}
+
+#[test]
+fn an_impossible_request_leaves_the_largest_budget_as_it_was() {
+    let root = root();
+    for budget in [Budget::limit(u64::MAX - 1), Budget::exact(u64::MAX - 1), Budget::limit(1 << 63)] {
+        let context = root.child_with(ContextOptions::new("c").budget(budget)).expect("a child");
+        for bytes in [isize::MAX as usize - 7, isize::MAX as usize / 2, isize::MAX as usize - 40_000] {
+            let refused = context.try_allocate(Layout::from_size_align(bytes, 1).expect("a layout"), Scope::Object);
+            assert!(matches!(refused, Err(HostError::OutOfHostMemory { .. })), "{bytes}: {refused:?}");
+        }
+        alloc_core::settle_thread();
+        assert_eq!(context.budget().expect("set").charged, 0);
+    }
+}
+
+#[test]
+fn lowering_a_limit_takes_this_threads_leases_back_first() {
+    let root = root();
+    let context = root.child_with(ContextOptions::new("c").budget(Budget::limit(64 << 20))).expect("a child");
+    let block = context.try_allocate(layout(1000), Scope::Object).expect("a block");
+    assert!(context.budget().expect("set").charged > 1000, "something is leased");
+    context.set_limit(1000).expect("what is live fits");
+    assert!(matches!(context.set_limit(999), Err(HostError::OverBudget { short_by: 1, leased_elsewhere: 0, .. })));
+    // SAFETY: the live block.
+    unsafe { context.free(block, layout(1000), Scope::Object) };
 }

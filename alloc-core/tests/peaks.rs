@@ -122,3 +122,26 @@ fn threads_that_are_gone_do_not_widen_the_slack() {
     let usage = context.usage().scope(Scope::Object);
     assert!(usage.peak_slack <= 65 * 512, "{usage:?}");
 }
+
+#[test]
+fn two_threads_behind_one_bit_are_not_called_one() {
+    // With more than 64 threads alive, some share a bit of what a context remembers of them.
+    let workers = if cfg!(miri) { 66 } else { 130 };
+    let (root, stop) = (root(), std::sync::Barrier::new(workers + 1));
+    thread::scope(|s| {
+        for _ in 0..workers {
+            s.spawn(|| {
+                alloc_core::attach_thread();
+                stop.wait();
+                stop.wait();
+            });
+        }
+        stop.wait();
+        let context = root.child("c").expect("a child");
+        let block = context.try_allocate(layout(100), Scope::Object).expect("a block");
+        // SAFETY: just taken.
+        unsafe { context.free(block, layout(100), Scope::Object) };
+        assert!(context.usage().scope(Scope::Object).peak_slack > 0, "nobody can know that it was one thread");
+        stop.wait();
+    });
+}

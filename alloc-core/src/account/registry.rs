@@ -22,6 +22,11 @@ static REGISTRY: Registry = Registry {
     laps: AtomicU32::new(1),
 };
 
+/// How many threads share a residue at most, or ever did.
+pub(super) fn laps() -> u64 {
+    u64::from(REGISTRY.laps.load(Ordering::Relaxed))
+}
+
 /// Adds a thread's table and gives it the residue that the fewest threads have.
 pub(super) fn list(table: &Table) {
     let _held = REGISTRY.lock.lock();
@@ -110,12 +115,11 @@ pub(crate) fn read_row(row: &Row, tag: u64) -> ScopeUsage {
     let seen = guard.live_bytes().saturating_add(high);
     guard.raise_peak(seen.max(live_bytes.cast_signed()), live_blocks.cast_signed());
     let (peak_bytes, peak_blocks) = guard.peaks();
-    let laps = u64::from(REGISTRY.laps.load(Ordering::Relaxed));
     ScopeUsage {
         live_bytes,
         live_blocks,
         peak_bytes,
-        peak_slack: guard.peak_slack(laps),
+        peak_slack: guard.peak_slack(),
         peak_blocks,
         total_bytes: sum.alloc_bytes,
         total_blocks: sum.alloc_blocks,

@@ -2,6 +2,7 @@
 
 use super::entry::Counts;
 use super::fold::fold_threshold;
+use super::registry::laps;
 use super::usage::ScopeUsage;
 use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering};
 
@@ -66,7 +67,7 @@ impl Row {
             live_bytes: counts.alloc_bytes.wrapping_sub(counts.free_bytes),
             live_blocks: counts.alloc_blocks.wrapping_sub(counts.free_blocks),
             peak_bytes,
-            peak_slack: guard.peak_slack(1),
+            peak_slack: guard.peak_slack(),
             peak_blocks,
             total_bytes: counts.alloc_bytes,
             total_blocks: counts.alloc_blocks,
@@ -81,9 +82,10 @@ impl Row {
         }
     }
 
-    /// True when more than one thread has counted here.
+    /// True when more than one thread may have counted here: more than one bit, or bits that stand for several.
     fn is_shared(&self) -> bool {
-        self.touched.load(Ordering::Relaxed).count_ones() > 1
+        let touched = self.touched.load(Ordering::Relaxed);
+        touched.count_ones() > 1 || touched != 0 && laps() > 1
     }
 
     /// True when nothing was ever counted here.
@@ -171,13 +173,12 @@ impl RowGuard<'_> {
     }
 
     /// How far the peak may be off: 0 as long as one thread counts here. Otherwise each thread may hide its threshold, in either
-    /// direction, and the high-water mark of one may belong to another moment than that of the next. `laps` = how many threads
-    /// share a residue at most.
-    pub(crate) fn peak_slack(&self, laps: u64) -> u64 {
+    /// direction, and the high-water mark of one may belong to another moment than that of the next.
+    pub(crate) fn peak_slack(&self) -> u64 {
         if !self.row.is_shared() {
             return 0;
         }
-        let threads = u64::from(self.row.touched.load(Ordering::Relaxed).count_ones()).saturating_mul(laps);
+        let threads = u64::from(self.row.touched.load(Ordering::Relaxed).count_ones()).saturating_mul(laps());
         threads.saturating_add(1).saturating_mul(u64::from(self.row.hidden_max.load(Ordering::Relaxed)))
     }
 }

@@ -5,6 +5,7 @@
 
 mod boxed;
 mod hasher;
+mod into_iter;
 mod map;
 mod string;
 mod vec;
@@ -16,6 +17,7 @@ use crate::error::HostError;
 
 pub use boxed::TryBox;
 pub use hasher::{FoldHasher, FoldState};
+pub use into_iter::TryVecIntoIter;
 pub use map::TryMap;
 pub use string::TryString;
 pub use vec::TryVec;

@@ -11,9 +11,9 @@ use core::ptr::{self, NonNull};
 use core::slice;
 
 use allocator_api2::collections::{TryReserveError, TryReserveErrorKind};
-use allocator_api2::vec::{IntoIter, Vec};
+use allocator_api2::vec::Vec;
 
-use super::{Refused, TryBox};
+use super::{Refused, TryBox, TryVecIntoIter};
 use crate::adapters::HostSource;
 use crate::error::{HostError, Misuse};
 
@@ -404,10 +404,10 @@ impl<T, A: HostSource> DerefMut for TryVec<T, A> {
 
 impl<T, A: HostSource> IntoIterator for TryVec<T, A> {
     type Item = T;
-    type IntoIter = IntoIter<T, A>;
+    type IntoIter = TryVecIntoIter<T, A>;
 
-    fn into_iter(self) -> IntoIter<T, A> {
-        self.inner.into_iter()
+    fn into_iter(self) -> TryVecIntoIter<T, A> {
+        TryVecIntoIter::new(self.inner.into_iter())
     }
 }
 

@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::AllocError;
 
 use super::backing::Link;
+use super::lease::Reservation;
 use super::node::{BUDGETED, CLOSED, Node};
 use crate::account::{Counts, Entry, FOLD_MAX, FOLD_MIN};
 use crate::error::HostError;
@@ -83,7 +84,9 @@ impl Node {
         if !leased {
             return self.allocate_checked(layout, scope, Link::allocate);
         }
+        let reserved = Reservation::of(self, scope, bytes.cast_unsigned());
         let taken = self.backing.allocate(layout, scope);
+        core::mem::forget(reserved);
         let hidden = self.slice().cast_signed().clamp(FOLD_MIN, FOLD_MAX);
         let concluded = with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
             Some(entry) if taken.is_ok() && entry.delta().wrapping_add(bytes) <= hidden => {
@@ -117,13 +120,10 @@ impl Node {
             return Err(AllocError);
         }
         let bytes = layout.size() as u64;
-        let budgeted = self.is_budgeted();
-        if budgeted {
-            self.reserve(scope, bytes)?;
-        }
+        let reserved = if self.is_budgeted() { Some(self.reserve(scope, bytes)?) } else { None };
         let taken = take(&self.backing, layout, scope);
-        if budgeted {
-            self.conclude(scope, bytes, 1, taken.is_ok());
+        if let Some(reserved) = reserved {
+            reserved.conclude(1, taken.is_ok());
         } else if taken.is_ok() {
             self.count_taken(scope, bytes, 1);
         }
@@ -241,14 +241,11 @@ impl Node {
         if self.flags() & CLOSED != 0 {
             return Err(AllocError);
         }
-        let budgeted = self.is_budgeted();
-        if budgeted {
-            self.reserve(scope, more)?;
-        }
+        let reserved = if self.is_budgeted() { Some(self.reserve(scope, more)?) } else { None };
         // SAFETY: the caller's promise.
         let grown = unsafe { self.backing.resize(block, old, new, scope) };
-        if budgeted {
-            self.conclude(scope, more, 0, grown.is_ok());
+        if let Some(reserved) = reserved {
+            reserved.conclude(0, grown.is_ok());
         } else if grown.is_ok() {
             self.count_taken(scope, more, 0);
         }

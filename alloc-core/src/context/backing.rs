@@ -27,6 +27,7 @@ pub(crate) struct Functions {
     may_unwind: unsafe fn(*const ()) -> bool,
     /// The type has no size, so its address says nothing.
     sizeless: bool,
+    type_name: fn() -> &'static str,
 }
 
 /// An allocator by address and functions.
@@ -51,6 +52,7 @@ impl Backing {
                 exact_alignment: Self::exact_alignment,
                 may_unwind: Self::may_unwind,
                 sizeless: size_of::<A>() == 0,
+                type_name: core::any::type_name::<A>,
             };
 
             /// # Safety
@@ -133,6 +135,7 @@ static ABANDONED: Functions = Functions {
     exact_alignment: |_| false,
     may_unwind: |_| false,
     sizeless: true,
+    type_name: || "abandoned",
 };
 
 /// A node's [`Backing`], which [`Link::abandon`] can cut off while other threads use it.
@@ -176,9 +179,20 @@ impl Link {
 
     /// True when both draw on the same allocator, so that a block of one can be given back through the other.
     ///
-    /// Two allocators of a type without size are one: nothing can tell them apart.
+    /// Two allocators of a type without size are one: nothing can tell them apart. Where two crates made the links, the answer may
+    /// be a false no.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         core::ptr::eq(self.made_with, other.made_with) && (self.made_with.sizeless || self.data == other.data)
+    }
+
+    /// True when the other's allocator dies with this one, as far as can be told: rather too often than too seldom. The functions'
+    /// address may differ from one crate to the next for the same type, so it is not asked.
+    pub(crate) fn dies_with(&self, other: &Self) -> bool {
+        match (self.made_with.sizeless, other.made_with.sizeless) {
+            (false, false) => self.data == other.data,
+            (true, true) => (self.made_with.type_name)() == (other.made_with.type_name)(),
+            _ => false,
+        }
     }
 
     /// From now on the allocator is not called through this link any more.

@@ -14,22 +14,51 @@ use crate::scope::Scope;
 use crate::sync::Ordering;
 use crate::threads::with_table;
 
+/// What a call has set aside. Dropped when the backing unwinds: then it goes back to the thread's lease.
+pub(crate) struct Reservation<'n> {
+    node: &'n Node,
+    scope: Scope,
+    bytes: u64,
+}
+
+impl<'n> Reservation<'n> {
+    /// Of what [`Node::reserve`] has set aside.
+    pub(crate) fn of(node: &'n Node, scope: Scope, bytes: u64) -> Self {
+        Self { node, scope, bytes }
+    }
+
+    /// The call has returned: what was set aside is counted as `blocks` blocks, or, if it was not taken, goes back.
+    pub(crate) fn conclude(self, blocks: u64, taken: bool) {
+        let Self { node, scope, bytes } = self;
+        core::mem::forget(self);
+        node.conclude(scope, bytes, blocks, taken);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.node.conclude(self.scope, self.bytes, 0, false);
+    }
+}
+
+/// No address space has as much; below it no sum of a request and what is live overflows.
+const IMPOSSIBLE: u64 = 1 << 62;
+
 impl Node {
     /// Sets `bytes` aside before the backing is called: out of this thread's lease, asking for more where it is short. What is
     /// set aside belongs to the call, not to the entry, which may be evicted meanwhile.
-    pub(crate) fn reserve(&self, scope: Scope, bytes: u64) -> Result<(), AllocError> {
-        let Ok(signed) = i64::try_from(bytes) else { return Err(AllocError) };
-        let reserved = self.reserve_once(scope, signed);
-        if reserved.is_ok() {
-            return Ok(());
+    pub(crate) fn reserve(&self, scope: Scope, bytes: u64) -> Result<Reservation<'_>, AllocError> {
+        let Some(signed) = i64::try_from(bytes).ok().filter(|_| bytes < IMPOSSIBLE) else { return Err(AllocError) };
+        if self.reserve_once(scope, signed).is_err() {
+            // The room may sit in this thread's own other entries.
+            with_table(|table| {
+                if let Some(table) = table {
+                    table.settle_tree(self.root());
+                }
+            });
+            self.reserve_once(scope, signed)?;
         }
-        // The room may sit in this thread's own other entries.
-        with_table(|table| {
-            if let Some(table) = table {
-                table.settle_tree(self.root());
-            }
-        });
-        self.reserve_once(scope, signed)
+        Ok(Reservation::of(self, scope, bytes))
     }
 
     fn reserve_once(&self, scope: Scope, bytes: i64) -> Result<(), AllocError> {
@@ -131,27 +160,48 @@ impl Node {
 
     pub(crate) fn set_limit(&self, bytes: u64) -> Result<(), HostError> {
         let bytes = bytes.min(u64::MAX - 1);
-        {
-            let _held = self.root().budget_lock.lock();
-            if !self.budget.is_set() {
-                return Err(HostError::Misuse(Misuse::NoBudget));
-            }
-            let charged = self.budget.charged.load(Ordering::Relaxed);
-            if charged > bytes {
+        if self.try_set_limit(bytes)?.is_some() {
+            // What is charged may be this thread's own leases.
+            with_table(|table| {
+                if let Some(table) = table {
+                    table.settle_tree(self.root());
+                }
+            });
+            if let Some(charged) = self.try_set_limit(bytes)? {
+                let live = super::tree::subtree_usage(self).total().live_bytes;
                 return Err(HostError::OverBudget {
                     context: self.id(),
                     short_by: charged.saturating_sub(bytes),
-                    leased_elsewhere: 0,
+                    leased_elsewhere: charged.saturating_sub(live),
                 });
             }
-            self.budget.limit.store(bytes, Ordering::Relaxed);
         }
-        // Slices follow the limit, from the top down.
+        // Slices follow the limit, from the top down; where they grew, threads may hide more from a peak from now on.
         super::tree::each(self, |node, _| {
             let above = node.parent().filter(|parent| parent.is_budgeted()).map_or(u64::MAX, Node::slice);
-            node.budget.slice.store(node.budget.own_slice().min(above), Ordering::Relaxed);
+            let slice = node.budget.own_slice().min(above);
+            for row in Scope::ALL.map(|scope| node.row(scope)) {
+                if !row.is_untouched() {
+                    row.lock().note_hidden(slice.cast_signed().max(FOLD_MIN));
+                }
+            }
+            node.budget.slice.store(slice, Ordering::Relaxed);
         });
         Ok(())
+    }
+
+    /// Sets the limit, unless more than that is charged: then answers how much.
+    fn try_set_limit(&self, bytes: u64) -> Result<Option<u64>, HostError> {
+        let _held = self.root().budget_lock.lock();
+        if !self.budget.is_set() {
+            return Err(HostError::Misuse(Misuse::NoBudget));
+        }
+        let charged = self.budget.charged.load(Ordering::Relaxed);
+        if charged > bytes {
+            return Ok(Some(charged));
+        }
+        self.budget.limit.store(bytes, Ordering::Relaxed);
+        Ok(None)
     }
 
     /// The first budget from here up that has no room for `bytes` more, as an error.

@@ -54,15 +54,15 @@ pub(crate) fn transfer(from: &Node, to: &Node, blocks: u64, bytes: u64) -> Resul
     if to.flags() & CLOSED != 0 {
         return Err(HostError::Closed { context: to.id() });
     }
-    let budgeted = to.is_budgeted();
-    if budgeted && to.reserve(to.scope, bytes).is_err() {
-        return Err(to.budget_shortage(bytes).unwrap_or(HostError::TooLarge));
-    }
-    from.count_given(from.scope, bytes, blocks);
-    if budgeted {
-        to.conclude(to.scope, bytes, blocks, true);
+    let reserved = if to.is_budgeted() {
+        Some(to.reserve(to.scope, bytes).map_err(|_| to.budget_shortage(bytes).unwrap_or(HostError::TooLarge))?)
     } else {
-        to.count_taken(to.scope, bytes, blocks);
+        None
+    };
+    from.count_given(from.scope, bytes, blocks);
+    match reserved {
+        Some(reserved) => reserved.conclude(blocks, true),
+        None => to.count_taken(to.scope, bytes, blocks),
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) fn link(above: NonNull<Node>, new: NonNull<Node>) {
     parent.tree.first_child.store(new.as_ptr(), Ordering::Relaxed);
     // A parent that was closed meanwhile closes its new child as well.
     child.set_flags(parent.flags() & (CLOSED | ABANDONED));
-    if child.flags() & ABANDONED != 0 && child.backing.same_as(&parent.backing) {
+    if child.flags() & ABANDONED != 0 && child.backing.dies_with(&parent.backing) {
         child.backing.abandon();
     }
 }
@@ -103,7 +103,7 @@ pub(super) fn close(top: &Node) {
 pub(super) fn abandon(top: &Node) {
     each(top, |node, _| {
         node.set_flags(CLOSED);
-        if node.backing.same_as(&top.backing) {
+        if node.backing.dies_with(&top.backing) {
             node.set_flags(ABANDONED);
             node.backing.abandon();
         }

@@ -62,6 +62,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "TryVec::spare_capacity_mut",
                 "TryVec::swap_remove",
                 "TryVec::truncate",
+                "TryVecIntoIter::as_slice",
             ],
             "they read, or make shorter within the block",
             within_the_block::<S>,
@@ -150,6 +151,10 @@ fn within_the_block<S: Stage>(stage: &S, ground: &Ground) {
         let (first, len, capacity, allocator) = std::mem::replace(&mut array, empty).into_raw_parts_with_allocator();
         // SAFETY: just taken apart.
         array = unsafe { TryVec::from_raw_parts_in(first, len, capacity, allocator) };
+        let empty = TryVec::new_in(ground.context().handle());
+        let mut values = std::mem::replace(&mut array, empty).into_iter();
+        let (first, last) = (values.next(), values.next_back());
+        assert_eq!((values.as_slice().len(), values.len(), first.is_some(), last), (3, 3, true, Some(5)));
         array.clear();
     });
 }

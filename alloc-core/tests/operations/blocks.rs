@@ -4,12 +4,12 @@ use std::alloc::{Layout, System};
 use std::ptr::NonNull;
 
 use alloc_core::{
-    Allocator, Context, FromAllocator, FromGlobalAlloc, HostAllocator, HostSource, Notice, NoticeEvent, NoticeKind, Scope,
-    Scoped, dangling, move_block,
+    Allocator, Context, FromGlobalAlloc, HostAllocator, HostSource, Notice, NoticeEvent, NoticeKind, Scope, Scoped, dangling,
+    move_block,
 };
 use testkit::Stage;
 
-use super::{Ground, Operation, nothing, takes};
+use super::{Ground, Operation, nothing, over, takes};
 
 const NONE: Layout = Layout::new::<()>();
 const SMALL: Layout = Layout::new::<[u64; 3]>();
@@ -22,7 +22,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
         takes(&["HostAllocator::allocate"], "through a context", |s, g| allocate(s, g, g.context())),
         takes(&["HostAllocator::allocate"], "through a handle", |s, g| allocate(s, g, &g.context().handle())),
         takes(&["HostAllocator::allocate"], "through adapters there and back", |s, g| {
-            allocate(s, g, &FromAllocator(Scoped::new(g.context(), SCOPE)));
+            allocate(s, g, &over(Scoped::new(g.context(), SCOPE)));
         }),
         takes(&["HostAllocator::allocate_zeroed"], "through a context", |s, g| zeroed(s, g, g.context())),
         takes(&["HostAllocator::allocate_zeroed"], "through a handle", |s, g| zeroed(s, g, &g.context().handle())),
@@ -33,7 +33,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             resize(s, g, g.context(), SMALL, Layout::from_size_align(999, 256).expect("a layout"));
         }),
         takes(&["HostAllocator::grow"], "through adapters there and back", |s, g| {
-            resize(s, g, &FromAllocator(Scoped::new(g.context(), SCOPE)), SMALL, LARGE);
+            resize(s, g, &over(Scoped::new(g.context(), SCOPE)), SMALL, LARGE);
         }),
         takes(&["HostAllocator::shrink"], "through a context", |s, g| resize(s, g, g.context(), LARGE, SMALL)),
         takes(&["HostAllocator::shrink"], "through a handle", |s, g| resize(s, g, &g.context().handle(), LARGE, SMALL)),
@@ -58,6 +58,8 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "HostAllocator::notify",
                 "HostAllocator::refusal",
                 "HostSource::refusal",
+                "FromAllocator::get",
+                "FromAllocator::new",
                 "FromGlobalAlloc::new",
                 "FromGlobalAlloc::get",
                 "Scoped::new",
@@ -184,6 +186,7 @@ fn questions<S: Stage>(stage: &S, ground: &Ground) {
         context.notify(Notice { event: NoticeEvent::Allocated, kind: NoticeKind::Executable, bytes: 1, scope: SCOPE });
         // SAFETY: the allocator is not used; the system's is one without state.
         assert_eq!(size_of_val(unsafe { FromGlobalAlloc::new(System) }.get()), 0);
+        assert_eq!(over(Scoped::new(context, SCOPE)).get().host().id(), context.id());
         assert_eq!(context.try_allocate(NONE, SCOPE), Ok(dangling(NONE)));
     });
 }

@@ -1,9 +1,9 @@
 //! Making and ending contexts.
 
-use alloc_core::{Budget, Context, ContextOptions, FromAllocator, Handle, Scope, Scoped, TryVec};
+use alloc_core::{Budget, Context, ContextOptions, Handle, Scope, Scoped, TryVec};
 use testkit::{Sink, Stage};
 
-use super::{Ground, Operation, nothing, takes};
+use super::{Ground, Operation, nothing, over, takes};
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
@@ -102,7 +102,7 @@ fn child_with_budget<S: Stage>(stage: &S, ground: &Ground) {
 }
 
 fn child_with_allocator<S: Stage>(stage: &S, ground: &Ground) {
-    let own = FromAllocator(Scoped::new(stage.host(), Scope::Command));
+    let own = over(Scoped::new(stage.host(), Scope::Command));
     // SAFETY: the child is dropped before `own`.
     let options = unsafe { ContextOptions::new("new").label("of its own").allocator(&own) };
     let child = stage.attempt(|| ground.picture(), || ground.context().child_with(options));
@@ -110,7 +110,7 @@ fn child_with_allocator<S: Stage>(stage: &S, ground: &Ground) {
 }
 
 fn options<S: Stage>(stage: &S, _: &Ground) {
-    let own = FromAllocator(Scoped::new(stage.host(), Scope::Command));
+    let own = over(Scoped::new(stage.host(), Scope::Command));
     stage.attempt_plainly(|| {
         let options = ContextOptions::new("name").label("label").scope(Scope::Cache).budget(Budget::limit(1));
         // SAFETY: no context is made of them.

@@ -62,7 +62,7 @@ impl Ground {
 
 /// Runs the operation on a tree of its own over the stage's allocator, and closes the tree: nothing may be left.
 pub(crate) fn run<S: Stage>(stage: &S, operation: &Operation<S>, place: Place) {
-    let own = FromAllocator(Scoped::new(stage.host(), Scope::Cache));
+    let own = over(Scoped::new(stage.host(), Scope::Cache));
     // SAFETY: closed below, before the stage goes.
     let root = unsafe { Context::root(stage.host(), ContextOptions::new("root").scope(Scope::Device)) }.expect("refused nothing");
     let options = ContextOptions::new("child");
@@ -107,4 +107,10 @@ fn takes<S: Stage>(name: &'static [&'static str], how: &'static str, body: fn(&S
 /// Those that ask for nothing.
 fn nothing<S: Stage>(names: &'static [&'static str], why: &'static str, body: fn(&S, &Ground)) -> Operation<S> {
     Operation { names, how: "", takes: Takes::Nothing(why), body }
+}
+
+/// A host allocator over an allocator of a context that outlives it.
+fn over<A: alloc_core::Allocator>(allocator: A) -> FromAllocator<A> {
+    // SAFETY: a context's blocks do not go with the value that they were asked through.
+    unsafe { FromAllocator::new(allocator) }
 }
