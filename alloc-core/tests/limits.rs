@@ -239,9 +239,12 @@ fn a_panic_of_the_allocator_leaves_the_charge_as_it_was() {
 
 #[test]
 fn an_impossible_request_leaves_the_largest_budget_as_it_was() {
+    let gate = Gate::default();
     let root = root();
     for budget in [Budget::limit(u64::MAX - 1), Budget::exact(u64::MAX - 1), Budget::limit(1 << 63)] {
-        let context = root.child_with(ContextOptions::new("c").budget(budget)).expect("a child");
+        // SAFETY: the gate outlives everything below.
+        let context = root.child_with(unsafe { ContextOptions::new("c").budget(budget).allocator(&gate) }).expect("a child");
+        gate.refuse.store(true, SeqCst);
         for bytes in [isize::MAX as usize - 7, isize::MAX as usize / 2, isize::MAX as usize - 40_000] {
             let refused = context.try_allocate(Layout::from_size_align(bytes, 1).expect("a layout"), Scope::Object);
             assert!(matches!(refused, Err(HostError::OutOfHostMemory { .. })), "{bytes}: {refused:?}");
