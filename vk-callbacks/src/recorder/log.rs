@@ -154,8 +154,9 @@ impl<'h> Log<'h> {
         match link.compare_exchange(ptr::null_mut(), fresh.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(fresh),
             Err(other) => {
+                // After a panic here, too, the chunk is gone or leaked, and the record goes into the other's.
                 // SAFETY: taken above with this layout and scope, and no other thread has seen it.
-                unsafe { self.memory.deallocate(fresh.cast(), Layout::new::<Chunk>(), SCOPE) };
+                let _ = fenced(|| unsafe { self.memory.deallocate(fresh.cast(), Layout::new::<Chunk>(), SCOPE) });
                 NonNull::new(other)
             }
         }

@@ -120,6 +120,54 @@ fn v8_a_panic_in_the_recorders_memory_does_not_reach_the_driver() {
     recorder.close().expect("nothing is live");
 }
 
+/// Two threads need the first chunk at once: one of them gives his back, and that panics.
+struct Race {
+    inner: Witness,
+    both: std::sync::Barrier,
+    chunks: AtomicU64,
+    panics: AtomicU64,
+}
+
+const FIRST_TWO: u64 = 2;
+
+// SAFETY: blocks are the witness's own and go back to it as they came.
+unsafe impl HostAllocator for Race {
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        let block = self.inner.allocate(layout, scope);
+        if layout.size() >= 4096 && self.chunks.fetch_add(1, SeqCst) < FIRST_TWO {
+            self.both.wait();
+        }
+        block
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { self.inner.deallocate(block, layout, scope) };
+        if layout.size() >= 4096 && self.panics.fetch_add(1, SeqCst) == 0 {
+            panic!("a chunk that was not needed");
+        }
+    }
+}
+
+#[test]
+fn v8_a_panic_while_a_chunk_is_given_back_does_not_reach_the_driver() {
+    let memory =
+        Race { inner: Witness::system(), both: std::sync::Barrier::new(2), chunks: AtomicU64::new(0), panics: AtomicU64::new(0) };
+    let malloc = Malloc::default();
+    let recorder = Recorder::new(&memory).expect("memory");
+    let driver = tap(&recorder, 1, malloc.callbacks()).expect("memory");
+    // A panic that passed the tap's functions would end the process.
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(move || driver.free(driver.allocate(8, 8, 1)));
+        }
+    });
+    assert_eq!((memory.chunks.load(SeqCst), memory.panics.load(SeqCst)), (2, 1), "there was no race");
+    let (_, written) = trace(&recorder);
+    assert_eq!((written.events, written.lost), (4, 0));
+    recorder.close().expect("nothing is live");
+    memory.inner.assert_empty("after close");
+}
+
 #[test]
 fn an_output_that_fails_is_an_error_and_the_log_stays() {
     struct Full(usize);
