@@ -28,7 +28,9 @@ pub struct Notes {
     pub alignment_changes: u64,
     /// Reallocations with another scope than the block was made with; the block's was kept.
     pub scope_changes: u64,
-    /// Panics of the backing that were stopped. A block that was being freed then is leaked.
+    /// Panics of the backing that were stopped. A block that was being freed or resized then is leaked, unless the backing had
+    /// freed it already: after such a NULL, and only then, the original of a reallocation is gone (V16), and a free of it
+    /// counts in `freed_pointers`.
     pub panics: u64,
     /// Internal notifications of an unknown type or scope (V20); not counted below and not passed on.
     pub bad_notifications: u64,

@@ -27,7 +27,10 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 ///
 /// What the bridge checks by itself: size, alignment and scope of each request; the header of each block that comes back. A
 /// free of a stray pointer, or a second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer can
-/// still be read*; it is [noted](Bridge::notes) and nothing is freed.
+/// still be read*, and *as long as the address was not given out again*; it is [noted](Bridge::notes) and nothing is freed.
+/// A second free of an address that was given out again frees the new block.
+///
+/// Panics of the allocator behind the context are stopped, noted and answered with NULL.
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};

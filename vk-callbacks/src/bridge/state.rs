@@ -163,6 +163,9 @@ impl<A: HostAllocator + Sync> State<A> {
         }
     }
 
+    /// A refusal of the backing leaves the block as it was. After a panic nobody knows whether the backing still has it, so
+    /// it is not touched again: it stays marked as freed, and is leaked if it was not.
+    ///
     /// # Safety
     /// `payload` is a live block of this bridge, made as `old`; `new` is the plan of `size` with the same alignment.
     unsafe fn resize<const FENCED: bool>(&self, payload: *mut u8, old: &Plan, new: &Plan, size: usize) -> *mut u8 {
@@ -189,26 +192,27 @@ impl<A: HostAllocator + Sync> State<A> {
                 unsafe { self.backing.shrink(base, old.layout, new.layout, scope) }
             }
         });
-        if let Ok(Ok(moved)) = answer {
-            let pad = new.pad_at(moved.addr().get());
-            let kept = word0.size().min(size);
-            if pad != old_pad {
-                // SAFETY: the payload was kept at `old_pad`: `old_pad + kept` is at most align + kept, which both layouts hold.
-                let from = unsafe { moved.add(old_pad) };
-                // SAFETY: `pad + size` fits `new.layout`, see `Plan`.
-                let to = unsafe { moved.add(pad) };
-                // SAFETY: both ranges lie within the block; they may overlap, so this is a memmove.
-                unsafe { ptr::copy(from.as_ptr(), to.as_ptr(), kept) };
+        let moved = match answer {
+            Ok(Ok(moved)) => moved,
+            Ok(Err(_)) => {
+                // SAFETY: a refused grow or shrink left the block as it was.
+                unsafe { write_word1(payload, self.seal.live(address, word0)) };
+                return self.backing_refused();
             }
-            // SAFETY: `moved` was just given with `new.layout`, and `pad` is the plan's for it.
-            return unsafe { self.place(moved, pad, Block { size, align: word0.align(), scope }, new) };
+            Err(Panicked) => return self.panicked(),
+        };
+        let pad = new.pad_at(moved.addr().get());
+        let kept = word0.size().min(size);
+        if pad != old_pad {
+            // SAFETY: the payload was kept at `old_pad`: `old_pad + kept` is at most align + kept, which both layouts hold.
+            let from = unsafe { moved.add(old_pad) };
+            // SAFETY: `pad + size` fits `new.layout`, see `Plan`.
+            let to = unsafe { moved.add(pad) };
+            // SAFETY: both ranges lie within the block; they may overlap, so this is a memmove.
+            unsafe { ptr::copy(from.as_ptr(), to.as_ptr(), kept) };
         }
-        // SAFETY: a refused grow or shrink left the block as it was.
-        unsafe { write_word1(payload, self.seal.live(address, word0)) };
-        match answer {
-            Ok(_) => self.backing_refused(),
-            Err(Panicked) => self.panicked(),
-        }
+        // SAFETY: `moved` was just given with `new.layout`, and `pad` is the plan's for it.
+        unsafe { self.place(moved, pad, Block { size, align: word0.align(), scope }, new) }
     }
 
     /// Writes the header and answers with the payload.

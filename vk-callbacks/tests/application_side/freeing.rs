@@ -1,9 +1,10 @@
 //! What comes back, and what does not belong: V18, V19, M40.
 
+use std::alloc::Layout;
 use std::pin::pin;
-use std::ptr::{self};
+use std::ptr::{self, NonNull};
 
-use alloc_core::Scope;
+use alloc_core::{AllocError, HostAllocator, Scope};
 use testkit::Witness;
 use vk_callbacks::BareBridge;
 
@@ -36,6 +37,37 @@ fn v19_a_double_free_is_noted_and_nothing_is_freed_twice() {
     driver.free(moved);
     driver.free(grown);
     assert_eq!((bridge.notes().freed_pointers, bridge.notes().faults()), (5, 5), "{:?}", bridge.notes());
+}
+
+/// What the bridge cannot know: that the pointer is from before. README, *Limits*.
+#[test]
+fn v19_a_second_free_after_reuse_is_a_limit() {
+    /// Gives the block that came back last, as allocators like to.
+    struct Reuses(Keeps);
+    // SAFETY: blocks are the witness's, and one that is given again was given back before.
+    unsafe impl HostAllocator for Reuses {
+        fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            match self.0.1.lock().expect("no panic inside").pop_if(|(_, was, _)| *was == layout) {
+                Some((at, ..)) => NonNull::new(ptr::with_exposed_provenance_mut(at)).ok_or(AllocError),
+                None => self.0.allocate(layout, scope),
+            }
+        }
+        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+            // SAFETY: forwarded.
+            unsafe { self.0.deallocate(block, layout, scope) }
+        }
+    }
+    let bridge = pin!(BareBridge::new(Reuses(Keeps(Witness::system(), std::sync::Mutex::default()))));
+    let driver = Driver(bridge.as_ref().raw());
+    let first = driver.alloc(64, 8, Scope::Object);
+    driver.free(first);
+    let second = driver.alloc(64, 8, Scope::Object);
+    assert_eq!(first, second, "the address was given out again");
+    driver.free(first);
+    assert_eq!((bridge.backing().0.kept(), bridge.notes().faults()), (1, 0), "the new block was freed, and nobody saw it");
+    // Its owner's own free is the one that is found.
+    driver.free(second);
+    assert_eq!((bridge.backing().0.kept(), bridge.notes().freed_pointers), (1, 1));
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! What a bridge is, and what it gives: V1 to V10.
 
+use std::alloc::Layout;
 use std::pin::pin;
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::SeqCst;
 
-use alloc_core::Scope;
+use alloc_core::{AllocError, HostAllocator, Scope};
 use testkit::Witness;
 use vk_callbacks::{BareBridge, Command, Coverage, Owners};
 
 use crate::common::{Driver, assert_filled, fill, raw};
-use crate::support::{Moody, bridged, faultless, moody, quietly};
+use crate::support::{Keeps, Moody, bridged, faultless, moody, quietly};
 
 #[test]
 fn v1_pfn_allocation_is_there() {
@@ -125,22 +127,71 @@ fn v8_a_refusal_is_null() {
 fn v8_a_panic_in_the_allocator_is_null_and_the_bridge_goes_on() {
     quietly(|| {
         moody(Moody::default(), |driver, backing, notes| {
-            let kept = driver.alloc(64, 8, Scope::Object);
-            let freed = driver.alloc(64, 8, Scope::Object);
+            let [kept, freed, grown, shrunk, aligned] = [8, 8, 8, 8, 256].map(|align| driver.alloc(64, align, Scope::Object));
             fill(kept, 64, 7);
             backing.panics.store(true, SeqCst);
             assert!(driver.alloc(64, 8, Scope::Object).is_null());
-            assert!(driver.realloc(kept, 128, 8, Scope::Object).is_null());
-            assert_filled(kept, 64, 7);
+            assert!(driver.alloc(64, 256, Scope::Object).is_null());
+            assert!(driver.realloc(grown, 128, 8, Scope::Object).is_null());
+            assert!(driver.realloc(shrunk, 32, 8, Scope::Object).is_null());
+            assert!(driver.realloc(aligned, 128, 256, Scope::Object).is_null());
             driver.free(freed);
             driver.internal(true, 64, 0, raw(Scope::Object));
-            assert_eq!((notes().panics, notes().faults()), (4, 4));
+            assert_eq!((notes().panics, notes().faults()), (7, 7));
+            assert_filled(kept, 64, 7);
             assert!(!vk_callbacks::in_callback());
             backing.panics.store(false, SeqCst);
             let grown = driver.realloc(kept, 128, 8, Scope::Object);
             assert_filled(grown, 64, 7);
             driver.free(grown);
         });
+    });
+}
+
+/// What the backing freed before it panicked may be somebody else's by then: not a byte of it may be written.
+#[test]
+fn v8_a_panic_while_a_block_is_resized_leaves_it_alone_and_freed() {
+    /// Takes the block away and panics.
+    struct Takes(Keeps);
+    // SAFETY: blocks are the witness's; a resize that panics keeps the block, as a deallocation does.
+    unsafe impl HostAllocator for Takes {
+        fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            self.0.allocate(layout, scope)
+        }
+        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+            // SAFETY: forwarded.
+            unsafe { self.0.deallocate(block, layout, scope) }
+        }
+        unsafe fn grow(&self, block: NonNull<u8>, old: Layout, _: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            // SAFETY: forwarded.
+            unsafe { self.0.deallocate(block, old, scope) };
+            // SAFETY: nobody else's now, and `old.size()` bytes.
+            unsafe { block.write_bytes(0xdd, old.size()) };
+            panic!("an allocator with a bug");
+        }
+        unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, _: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            // SAFETY: forwarded.
+            unsafe { self.0.deallocate(block, old, scope) };
+            panic!("an allocator with a bug");
+        }
+    }
+    quietly(|| {
+        let bridge = pin!(BareBridge::new(Takes(Keeps(Witness::system(), std::sync::Mutex::default()))));
+        let driver = Driver(bridge.as_ref().raw());
+        let grown = driver.alloc(64, 8, Scope::Object);
+        assert!(driver.realloc(grown, 640, 8, Scope::Object).is_null());
+        for i in 0..64 + 16 {
+            // SAFETY: the backing keeps the block, header and all.
+            assert_eq!(unsafe { grown.wrapping_sub(16).wrapping_add(i).read() }, 0xdd, "byte {i} was written");
+        }
+        // Here the mark can still be read: a free that follows is a second one, and nothing is freed twice.
+        let shrunk = driver.alloc(64, 8, Scope::Object);
+        assert!(driver.realloc(shrunk, 6, 8, Scope::Object).is_null());
+        driver.free(shrunk);
+        assert!(driver.realloc(shrunk, 6, 8, Scope::Object).is_null());
+        let notes = bridge.notes();
+        assert_eq!((notes.panics, notes.freed_pointers, notes.faults()), (2, 2, 4), "{notes:?}");
+        assert_eq!(bridge.backing().0.kept(), 2);
     });
 }
 

@@ -74,11 +74,20 @@ unsafe impl HostAllocator for Moody {
         let _ = self.mood();
     }
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        if self.panics.load(SeqCst) {
+            // As in `deallocate`; a backing that moves blocks may panic at any moment of it.
+            // SAFETY: forwarded; the bridge does not touch a block again whose resize panicked.
+            unsafe { self.inner.0.deallocate(block, old, scope) };
+        }
         self.mood()?;
         // SAFETY: forwarded.
         unsafe { self.inner.0.grow(block, old, new, scope) }
     }
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        if self.panics.load(SeqCst) {
+            // SAFETY: as in `grow`.
+            unsafe { self.inner.0.deallocate(block, old, scope) };
+        }
         self.mood()?;
         // SAFETY: forwarded.
         unsafe { self.inner.0.shrink(block, old, new, scope) }
