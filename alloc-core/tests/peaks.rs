@@ -70,6 +70,7 @@ fn hidden_frees_do_not_raise_the_peak_beyond_the_slack() {
     b.free(BLOCK);
     a.settle();
     within_slack(&context, (blocks + 2) * BLOCK as u64);
+    a.free_all();
 }
 
 #[test]

@@ -66,6 +66,12 @@ impl Worker {
         });
     }
 
+    /// Frees what is left on the common pile.
+    pub(crate) fn free_all(&self) {
+        let sizes: Vec<usize> = self.blocks.lock().expect("no panic").iter().map(|(_, bytes)| *bytes).collect();
+        sizes.into_iter().for_each(|bytes| self.free(bytes));
+    }
+
     pub(crate) fn settle(&self) {
         self.run(alloc_core::settle_thread);
     }
