@@ -3,8 +3,11 @@
 mod common;
 
 use std::alloc::{Layout, System};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Scope, TryVec};
+use alloc_core::{AllocError, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Scope, TryVec};
 use common::{Driver, assert_filled, fill};
 use testkit::Witness;
 use testkit::programs::{Stream, callback_stream};
@@ -125,6 +128,100 @@ fn v8_over_budget_is_null_and_gives_the_memory_back_later() {
     end(root, &witness);
 }
 
+/// Panics while set, before anything is done. Keeps what it was to resize or free then: the bridge leaks it.
+struct Panicky {
+    inner: Witness,
+    panics: AtomicBool,
+    leaked: Mutex<Vec<(usize, Layout, Scope)>>,
+}
+
+impl Panicky {
+    fn mood(&self) {
+        assert!(!self.panics.load(SeqCst), "an allocator with a bug");
+    }
+
+    fn leak(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        if self.panics.load(SeqCst) {
+            self.leaked.lock().expect("no panic under the lock").push((block.as_ptr().expose_provenance(), layout, scope));
+        }
+    }
+}
+
+// SAFETY: blocks are the witness's.
+unsafe impl HostAllocator for Panicky {
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.mood();
+        self.inner.allocate(layout, scope)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        self.leak(block, layout, scope);
+        self.mood();
+        // SAFETY: forwarded.
+        unsafe { self.inner.deallocate(block, layout, scope) }
+    }
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.leak(block, old, scope);
+        self.mood();
+        // SAFETY: forwarded.
+        unsafe { self.inner.grow(block, old, new, scope) }
+    }
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.leak(block, old, scope);
+        self.mood();
+        // SAFETY: forwarded.
+        unsafe { self.inner.shrink(block, old, new, scope) }
+    }
+}
+
+#[test]
+fn v8_a_panic_below_a_budget_is_null_and_charges_nothing() {
+    std::panic::set_hook(Box::new(|info| {
+        if !info.payload_as_str().is_some_and(|text| text.starts_with("an allocator with a bug")) {
+            eprintln!("{info}");
+        }
+    }));
+    for budget in [Budget::exact(1 << 20), Budget::limit(1 << 20)] {
+        let backing = Panicky { inner: Witness::system(), panics: AtomicBool::new(false), leaked: Mutex::default() };
+        // SAFETY: closed below.
+        let root = unsafe { Context::root(&backing, ContextOptions::new("application")) }.expect("memory");
+        let bridge = Bridge::new(root.child_with(ContextOptions::new("limited").budget(budget)).expect("memory")).expect("fits");
+        let driver = driver(&bridge);
+        let [grown, shrunk, aligned, freed] = [8, 8, 256, 8].map(|align| driver.alloc(1000, align, Scope::Object));
+        // What a thread leases ahead, it has leased by now.
+        driver.free(driver.alloc(4000, 256, Scope::Object));
+        let now = || (bridge.usage(), bridge.context().budget().expect("it has one").charged, backing.inner.total().live_bytes);
+        let before = now();
+
+        backing.panics.store(true, SeqCst);
+        for round in 1..=3 {
+            assert!(driver.alloc(500, 8, Scope::Object).is_null());
+            assert!(driver.alloc(500, 256, Scope::Object).is_null());
+            assert_eq!((now(), bridge.notes().panics), (before, 2 * round), "{budget:?}");
+        }
+        for (block, size, align) in [(grown, 2000, 8), (shrunk, 10, 8), (aligned, 2000, 256)] {
+            assert!(driver.realloc(block, size, align, Scope::Object).is_null());
+            assert_eq!(now(), before, "{budget:?}: {size} bytes at {align}");
+        }
+        assert_eq!(bridge.notes().panics, 9);
+        driver.free(freed);
+        assert_eq!((bridge.notes().panics, bridge.notes().faults()), (10, 10));
+        assert_eq!(now(), before, "{budget:?}: what is leaked stays charged");
+        backing.panics.store(false, SeqCst);
+
+        // The bridge goes on, and what it leaked is all that is left.
+        driver.free(driver.alloc(500, 8, Scope::Object));
+        let leaked = std::mem::take(&mut *backing.leaked.lock().expect("no panic under the lock"));
+        assert_eq!((leaked.len(), bridge.live().total().blocks), (4, 4), "{budget:?}");
+        for (at, layout, scope) in leaked {
+            let block = NonNull::new(std::ptr::with_exposed_provenance_mut(at)).expect("a block");
+            // SAFETY: live in this context: the panic came before anything was done, and the bridge does not touch it again.
+            unsafe { bridge.context().deallocate(block, layout, scope) };
+        }
+        drop(bridge.close().expect("nothing live"));
+        end(root, &backing.inner);
+    }
+}
+
 /// The one test here that leaks a bridge, so the process-wide count is its own. Miri would report the leak that it is about.
 #[test]
 #[cfg(not(miri))]
@@ -153,11 +250,11 @@ fn law_5_no_state_lock_is_held_when_the_backing_is_entered() {
     struct Strict(Witness);
     // SAFETY: blocks are the witness's.
     unsafe impl HostAllocator for Strict {
-        fn allocate(&self, layout: Layout, scope: Scope) -> Result<std::ptr::NonNull<u8>, alloc_core::AllocError> {
+        fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
             assert_eq!(alloc_core::held_state_locks(), 0);
             self.0.allocate(layout, scope)
         }
-        unsafe fn deallocate(&self, block: std::ptr::NonNull<u8>, layout: Layout, scope: Scope) {
+        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
             assert_eq!(alloc_core::held_state_locks(), 0);
             // SAFETY: forwarded.
             unsafe { self.0.deallocate(block, layout, scope) }

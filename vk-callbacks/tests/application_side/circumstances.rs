@@ -4,13 +4,14 @@ use std::alloc::Layout;
 use std::cell::Cell;
 use std::pin::pin;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, Notice, NoticeEvent, Scope};
 use testkit::Child;
-use vk_callbacks::{BareBridge, Command, Coverage, Owners};
+use vk_callbacks::{BareBridge, Command, Coverage, Owners, Recorder, TraceEvent, TraceReader};
 
 use crate::common::{Driver, assert_filled, fill, raw};
-use crate::support::{Moody, bridged, faultless, moody};
+use crate::support::{Moody, Witness2, bridged, faultless, moody};
 
 #[test]
 fn v20_only_executable_memory_is_notified() {
@@ -154,6 +155,93 @@ fn m41_a_guarding_backing_gets_payloads_that_end_where_the_block_ends() {
             }
         }
     });
+}
+
+/// A byte behind each block that nobody may touch, looked at when the block goes.
+///
+/// ```text
+/// | the bridge's header | payload | canary |
+///  ^ block                         ^ layout.size() behind it
+/// ```
+#[derive(Default)]
+struct Canary {
+    inner: Witness2,
+    blocks: AtomicUsize,
+    overruns: AtomicUsize,
+}
+
+impl Canary {
+    const BYTE: u8 = 0xc5;
+
+    fn with(layout: Layout) -> Layout {
+        Layout::from_size_align(layout.size() + 1, layout.align()).expect("small")
+    }
+}
+
+// SAFETY: blocks are the witness's, with a byte more.
+unsafe impl HostAllocator for Canary {
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        let block = self.inner.0.allocate(Self::with(layout), scope)?;
+        // SAFETY: the byte behind what was asked for.
+        unsafe { block.as_ptr().wrapping_add(layout.size()).write(Self::BYTE) };
+        self.blocks.fetch_add(1, SeqCst);
+        Ok(block)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: as in `allocate`.
+        let byte = unsafe { block.as_ptr().wrapping_add(layout.size()).read() };
+        self.overruns.fetch_add(usize::from(byte != Self::BYTE), SeqCst);
+        // SAFETY: forwarded.
+        unsafe { self.inner.0.deallocate(block, Self::with(layout), scope) }
+    }
+    fn exact_alignment(&self) -> bool {
+        true
+    }
+}
+
+/// Guard and record at once: `recorder -> bridge -> guard`, and a driver that writes one byte too many.
+#[test]
+fn m41_a_guard_below_the_bridge_sees_one_byte_too_many_and_a_recorder_above_the_same_calls() {
+    let (guard, log) = (Canary::default(), FromGlobalAlloc::SYSTEM);
+    let bridge = pin!(BareBridge::new(&guard));
+    let recorder = Recorder::new(&log).expect("memory");
+    // SAFETY: the bridge outlives the recorder, and nothing is called after it.
+    let driver = Driver(*unsafe { recorder.tap(1, bridge.as_ref().raw()) }.expect("memory").raw());
+    let mut rounds = 0;
+    for log in 0..=13 {
+        for size in [1, 33, 100] {
+            let align = 1_usize << log;
+            for too_many in [0, 1] {
+                let block = driver.alloc(size, align, Scope::Object);
+                fill(block, size + too_many, log);
+                let before = guard.overruns.load(SeqCst);
+                driver.free(block);
+                assert_eq!(guard.overruns.load(SeqCst) - before, too_many, "{size} bytes at {align}");
+                // A reallocation moves the block, so the old one is looked at, and the new one is as well guarded.
+                let block = driver.alloc(size, align, Scope::Object);
+                fill(block, size + too_many, log);
+                let block = driver.realloc(block, size + 50, align, Scope::Object);
+                assert_eq!(guard.overruns.load(SeqCst) - before, 2 * too_many, "{size} bytes at {align}, reallocated");
+                fill(block, size + 50 + too_many, log);
+                driver.free(block);
+                assert_eq!(guard.overruns.load(SeqCst) - before, 3 * too_many, "{size} + 50 bytes at {align}");
+                rounds += 1;
+            }
+        }
+    }
+    let mut text = String::new();
+    recorder.write("a model", &mut text).expect("memory");
+    let events: Vec<_> = TraceReader::new(&text).expect("own header").map(|line| line.expect("own line").1).collect();
+    let count = |is: fn(&TraceEvent<'_>) -> bool| events.iter().filter(|event| is(event)).count();
+    let calls = [
+        count(|event| matches!(event, TraceEvent::Allocate { .. })),
+        count(|event| matches!(event, TraceEvent::Reallocate { .. })),
+        count(|event| matches!(event, TraceEvent::Free { .. })),
+    ];
+    assert_eq!(calls, [2 * rounds, rounds, 2 * rounds]);
+    assert_eq!(guard.blocks.load(SeqCst), calls[0] + calls[1], "the guard gave a block for each");
+    recorder.close().expect("nothing is live");
+    guard.inner.0.assert_empty("at the end of the test");
 }
 
 #[test]
