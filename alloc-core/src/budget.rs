@@ -34,7 +34,7 @@ impl Budget {
         Self { limit: bytes, exact: false }
     }
 
-    /// At most `bytes` live, without slices: no refusal ever comes early. Every operation takes the budget's lock (some 10 ns).
+    /// At most `bytes` live, without slices: no refusal ever comes early. Every operation takes the budget's lock.
     #[must_use]
     pub const fn exact(bytes: u64) -> Self {
         Self { limit: bytes, exact: true }

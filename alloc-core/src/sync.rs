@@ -1,9 +1,6 @@
-//! The atomics and the lock that the accounts are made of; under `--cfg steward_loom` loom's, so that models can drive them.
+//! The atomics and the lock that the accounts are made of.
 
-#[cfg(not(steward_loom))]
 pub(crate) use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-#[cfg(steward_loom)]
-pub(crate) use loom::sync::atomic::{AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::threads;
 
@@ -16,12 +13,7 @@ pub(crate) struct Lock(AtomicU32);
 pub(crate) struct Held<'l>(&'l Lock);
 
 impl Lock {
-    #[cfg(not(steward_loom))]
     pub(crate) const fn new() -> Self {
-        Self(AtomicU32::new(0))
-    }
-    #[cfg(steward_loom)]
-    pub(crate) fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 

@@ -1,6 +1,6 @@
 //! Everything that needs to know which thread is running: the one module that names `std`.
 //!
-//! Without feature `std` there are no thread-locals: operations count on the shared rows directly (about +11 ns).
+//! Without feature `std` there are no thread-locals: operations count on the shared rows directly, under their locks.
 
 use crate::account::Table;
 

@@ -97,11 +97,9 @@ fn libraries_import_little() {
     let allowed = |directory: &str, allowed: &[&str], optional: &[&str]| {
         for dependency in &package(&metadata, directory).dependencies {
             let name = dependency.name.as_str();
-            let under_loom = dependency.target.as_ref().is_some_and(|target| target.to_string().contains("steward_loom"));
             let fine = dependency.kind != DependencyKind::Normal
                 || allowed.contains(&name)
-                || dependency.optional && optional.contains(&name)
-                || under_loom && name == "loom";
+                || dependency.optional && optional.contains(&name);
             assert!(fine, "{directory} may not import {name} (optional: {})", dependency.optional);
         }
     };

@@ -7,7 +7,7 @@
 /// A panic was stopped.
 pub(crate) struct Panicked;
 
-/// As [`fenced`], or without the fence where the callee cannot unwind: handing arguments through it costs some 2 ns.
+/// As [`fenced`], or without the fence where the callee cannot unwind: handing arguments through it costs more than the header.
 #[inline(always)]
 pub(crate) fn fence<const FENCED: bool, R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
     if FENCED { fenced(call) } else { Ok(call()) }

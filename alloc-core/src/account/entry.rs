@@ -47,7 +47,6 @@ impl Counts {
 }
 
 impl Entry {
-    #[cfg(not(steward_loom))]
     pub(crate) const fn new() -> Self {
         Self {
             tag: AtomicU64::new(0),

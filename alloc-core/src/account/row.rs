@@ -23,7 +23,6 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    #[cfg(not(steward_loom))]
     pub(crate) const fn new() -> Self {
         Self {
             lock: Lock::new(),

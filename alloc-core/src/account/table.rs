@@ -11,7 +11,7 @@ use crate::context::Node;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Lock, Ordering};
 
-/// Entries a thread has: with more (context, scope) pairs in use by one thread at once, each change-over costs a fold (~20 ns).
+/// Entries a thread has: with more (context, scope) pairs in use by one thread at once, each change-over costs a fold.
 pub(crate) const ENTRIES: usize = 64;
 
 /// A thread's entries and its place in the registry.
@@ -39,7 +39,6 @@ pub(crate) const fn slot(serial: u64, scope: u64) -> usize {
 }
 
 impl Table {
-    #[cfg(not(steward_loom))]
     pub(crate) const fn new() -> Self {
         Self {
             entries: [const { Entry::new() }; ENTRIES],

@@ -88,6 +88,10 @@ pub(crate) struct ClosedSums {
     pub(crate) lost_blocks: [AtomicU64; Scope::COUNT],
 }
 
+// What a context costs its parent; the documents say so.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Node>() == 672);
+
 static SERIALS: AtomicU64 = AtomicU64::new(1);
 
 impl Node {
