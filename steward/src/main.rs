@@ -10,7 +10,8 @@ use vk_steward::program;
 /// 0: it ran. 2: it could not, and a sentence on the error output says what to do.
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // SAFETY: the first thing `main` does, before there is a second thread.
+    // SAFETY: the first thing `main` does, before the program has a second thread. For threads that a driver keeps, whoever
+    // installed it must vouch: the program cannot (`drivers::list`).
     match unsafe { program::run(&cli, &mut io::stdout().lock()) } {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,

@@ -59,7 +59,7 @@ fn child() -> Command {
 }
 
 fn list_only() -> ExitCode {
-    // SAFETY: the process has one thread.
+    // SAFETY: one thread of our own, and there is no driver: the loader cannot be opened.
     match unsafe { drivers::list() } {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
@@ -102,7 +102,7 @@ fn is_required(what: &str) -> bool {
 
 /// Also asks for a driver that does not exist, which must name those that do.
 fn select(driver: &str) -> Result<Selected, DriverError> {
-    // SAFETY: the process has one thread.
+    // SAFETY: one thread of our own. The drivers that CI installs keep no thread after their instance that reads the environment.
     let nobody = unsafe { drivers::select(Some("no such driver")) };
     match nobody.map(|selected| selected.info().clone()) {
         Err(error @ DriverError::UnknownName { .. }) => {
@@ -149,7 +149,8 @@ struct Counting {
     phases: RefCell<Vec<&'static str>>,
 }
 
-impl Hooks for Counting {
+// SAFETY: it answers no callbacks.
+unsafe impl Hooks for Counting {
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         assert!(self.inside.get().is_none(), "asked for callbacks inside a bracket");
         assert!(kind.takes_callbacks(), "{kind} takes none");
@@ -261,7 +262,7 @@ fn v42_every_block_is_given_back_to_its_kinds_callbacks(driver: &Selected) -> Ou
 
 fn listing_leaves_the_environment_as_it_was(driver: &Selected) -> Outcome {
     let before: BTreeMap<_, _> = std::env::vars_os().collect();
-    // SAFETY: the process has one thread: the driver's own ended with its device.
+    // SAFETY: one thread of our own; as for `select`, the driver's that may be left do not read the environment.
     let listing = unsafe { drivers::list() }.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(std::env::vars_os().collect::<BTreeMap<_, _>>(), before);
     // The loader was narrowed to this driver when it was selected.

@@ -7,7 +7,10 @@ use super::Accounts;
 use super::owner::number;
 use crate::workload::{Hooks, ObjectKind};
 
-impl Hooks for Accounts<'_> {
+// SAFETY: the structs lie in the accounts, which nothing moves or changes while they are borrowed. Behind them are bridges, and
+// taps of the recorder, which live there as long and keep Vulkan's rules on any thread; their backing and log outlive the
+// driver's instance (`Accounts::new`). A kind has one bridge.
+unsafe impl Hooks for Accounts<'_> {
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         self.owners.get(kind.index())?.as_ref().map(|owner| owner.callbacks.as_ash())
     }

@@ -21,6 +21,10 @@ use super::probe;
 /// # Safety
 ///
 /// No other thread of the process reads or writes the environment meanwhile. Call it early, from the only thread.
+///
+/// Nor does a thread that a driver or a layer of the loader started. They are entered one after the other, and between two the
+/// environment is written: whatever threads they keep after their instance was destroyed must not read the environment there.
+/// Vulkan promises nothing of the kind, so the caller vouches for the drivers and layers that are installed.
 pub unsafe fn list() -> Result<Listing, DriverError> {
     let entry = open()?;
     let found = manifest::find_all();
@@ -30,7 +34,7 @@ pub unsafe fn list() -> Result<Listing, DriverError> {
         listing.add(&entry, None);
     }
     for manifest in &found {
-        // SAFETY: as the caller promises; threads that a driver started ended with the instance before.
+        // SAFETY: as the caller promises; so, too, for the threads that the drivers before this one may have left.
         unsafe { environment::narrow_to(Some(&manifest.path)) };
         listing.add(&entry, Some(manifest));
     }
@@ -48,7 +52,7 @@ pub unsafe fn list() -> Result<Listing, DriverError> {
 ///
 /// # Safety
 ///
-/// As for [`list`].
+/// As for [`list`]; the environment is written once more at the end.
 pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
     // SAFETY: as the caller promises.
     let listing = unsafe { list() }?;

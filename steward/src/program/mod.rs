@@ -69,7 +69,8 @@ impl ProgramError {
 /// [`ProgramError`].
 ///
 /// # Safety
-/// As for [`drivers::select`]: no other thread of the process reads or writes the environment. Call it from `main`.
+/// As for [`drivers::select`]: no other thread of the process reads or writes the environment, one of a driver's included. Call
+/// it from `main`.
 pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), ProgramError> {
     match &cli.command {
         // SAFETY: forwarded.

@@ -97,7 +97,9 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
     let reader = TraceReader::from_bytes(&trace.bytes).map_err(|error| malformed(error.into()))?;
     let (format, driver) = (reader.format(), reader.driver().to_owned());
 
-    // SAFETY: the backing outlives this function; whatever could not be closed is abandoned below.
+    // SAFETY: the backing is borrowed until this function returns. By then the tree is gone, also when a line is refused or
+    // something panics: every context, handle, block and snapshot lies in the locals below, which go before `root`, and the
+    // report holds numbers and names only.
     let root = unsafe { Context::root(backing, ContextOptions::new("steward").scope(Scope::Instance)) }?;
     let records = root.child("records of the replay")?;
     let replayed = root.child("trace")?;

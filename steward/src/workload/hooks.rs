@@ -1,7 +1,5 @@
 //! Where accounting plugs in: the callbacks each object is made with, and a bracket around every Vulkan command.
 
-#![forbid(unsafe_code)]
-
 use ash::vk;
 
 use super::kind::ObjectKind;
@@ -9,7 +7,18 @@ use super::kind::ObjectKind;
 /// What an observer of the workload is told, and what it may hand in.
 ///
 /// All calls come from the thread that runs the workload. The trait is object-safe; [`NoHooks`] does nothing.
-pub trait Hooks {
+///
+/// # Safety
+///
+/// A driver is given what [`callbacks`](Hooks::callbacks) answers. So for every struct that was answered:
+///
+/// - It stays where it is, unchanged, until the hooks die, or until [`run`](super::run) has returned: the instance is gone then.
+/// - For as long, any thread may call its functions with its user data by the rules of the specification (*Host Memory*), and
+///   they keep those: NULL or a block of the size and alignment asked for, no unwinding, all mandatory functions there.
+/// - Structs that were answered for one kind are compatible with each other (V42).
+///
+/// The other two functions cannot break anything.
+pub unsafe trait Hooks {
     /// Callbacks for objects of this kind; `None` passes NULL.
     ///
     /// Asked once for each object that is made; the object is destroyed with the same pointer (VUID pairs "allocator at
@@ -31,7 +40,8 @@ pub trait Hooks {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHooks;
 
-impl Hooks for NoHooks {
+// SAFETY: it answers no callbacks.
+unsafe impl Hooks for NoHooks {
     fn callbacks(&self, _: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         None
     }

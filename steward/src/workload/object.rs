@@ -106,7 +106,7 @@ impl<'d> Device<'d> {
         let out = &raw mut handle;
         self.caller().check(H::CREATE, H::KIND, || {
             // SAFETY: the device lives while `self` does, `info` is valid as the caller promises, the callbacks are NULL or
-            // live as long as the hooks (contract of `Hooks::callbacks`), and `out` points to a local that outlives the call.
+            // live as long as the hooks (contract of `Hooks`), and `out` points to a local that outlives the call.
             unsafe { create(device, info, allocator, out) }
         })?;
         self.caller().count(H::KIND, 1);

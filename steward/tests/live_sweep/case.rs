@@ -87,7 +87,7 @@ impl Case {
         let mut numbers = arguments.iter().map(|argument| argument.parse::<u64>().ok());
         let mut next = || numbers.next().flatten();
         let case = Self { seed: next().map_or(0, |seed| seed as u32), request: next(), limit: next() };
-        // SAFETY: the process has one thread.
+        // SAFETY: one thread of our own, which vouches for the drivers of this machine as a user of the program does.
         let selected = match unsafe { drivers::select(Some(&super::driver_name())) } {
             Ok(selected) => selected,
             Err(error) => {

@@ -44,7 +44,9 @@ impl PlainCallbacks {
     }
 }
 
-impl Hooks for PlainCallbacks {
+// SAFETY: the structs lie here unchanged, and the counts, which they point at, in a box that lives as long. The functions keep
+// Vulkan's rules over the system's allocator, which is one for all kinds.
+unsafe impl Hooks for PlainCallbacks {
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         self.callbacks.get(kind.index())
     }
