@@ -21,6 +21,7 @@ use std::process::{Command, ExitCode};
 use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use testkit::Witness;
+use vk_callbacks::{Pointer, TraceEvent, TraceReader};
 use vk_steward::accounts::{Accounted, Accounts};
 use vk_steward::drivers::{self, Selected};
 use vk_steward::replayed::{self, TraceFile};
@@ -65,7 +66,7 @@ fn main() -> ExitCode {
 }
 
 fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
-    // SAFETY: the process has one thread.
+    // SAFETY: one thread of our own. The drivers that CI installs keep no thread after their instance that reads the environment.
     let selected = unsafe { drivers::select(Some(driver)) };
     let wanted: Vec<_> = wanted.iter().filter(|argument| !argument.starts_with('-')).collect();
     for (name, test) in TESTS {
@@ -120,6 +121,7 @@ fn accounts_agree_with_both_witnesses_and_the_trace_with_them(driver: &Selected)
     let mut trace = String::new();
     let written = accounts.write_trace("the driver of this test", &mut trace).expect("a String takes all").expect("recorded");
     assert_eq!(written.lost, 0);
+    assert_eq!(Calls::of(&trace), Calls::seen(&watched.last), "what the recorder wrote down, and what the witness in front saw");
     let done = accounts.finish().expect("the system has memory");
     assert_eq!(done.phases.iter().map(|phase| phase.commands).sum::<u64>(), commands);
     assert_eq!(done.notes, [""; 0]);
@@ -147,6 +149,51 @@ fn accounts_agree_with_both_witnesses_and_the_trace_with_them(driver: &Selected)
     assert_eq!(live, leftovers, "what a replay finds live is what the run left");
 }
 
+/// Every call a driver made, by what came of it.
+#[derive(Debug, Default, PartialEq)]
+struct Calls {
+    blocks: u64,
+    frees: u64,
+    /// Reallocations of a block into a block, which contexts do not count.
+    resizes: u64,
+    null_answers: u64,
+    /// Of all these, on threads of the driver's own.
+    foreign: u64,
+}
+
+impl Calls {
+    fn of(trace: &str) -> Self {
+        let reader = TraceReader::new(trace).expect("the recorder's own header");
+        let events: Vec<_> = reader.map(|line| line.expect("the recorder's own line").1).collect();
+        let home = events.iter().find_map(|event| if let TraceEvent::Enter { by, .. } = event { Some(by.thread) } else { None });
+        let mut calls = Self::default();
+        for event in &events {
+            let (by, count) = match *event {
+                TraceEvent::Allocate { by, block: Pointer::Null, .. } => (by, &mut calls.null_answers),
+                TraceEvent::Allocate { by, .. } => (by, &mut calls.blocks),
+                TraceEvent::Reallocate { by, new: Pointer::Null, .. } => (by, &mut calls.null_answers),
+                TraceEvent::Reallocate { by, .. } => (by, &mut calls.resizes),
+                TraceEvent::Free { by, .. } => (by, &mut calls.frees),
+                _ => continue,
+            };
+            *count += 1;
+            calls.foreign += u64::from(Some(by.thread) != home);
+        }
+        calls
+    }
+
+    fn seen(record: &around::Record) -> Self {
+        let sum = record.sum(|_, _| true);
+        Self {
+            blocks: sum.blocks,
+            frees: sum.frees,
+            resizes: sum.resizes,
+            null_answers: record.null_answers,
+            foreign: record.foreign_calls,
+        }
+    }
+}
+
 /// Hooks that draw on the accounts themselves, as a driver would that forgets some blocks and asks for nonsense once.
 struct Planting<'a> {
     accounts: &'a Accounts<'static>,
@@ -162,7 +209,8 @@ impl Planting<'_> {
     }
 }
 
-impl Hooks for Planting<'_> {
+// SAFETY: the callbacks are those of the accounts, which outlive this.
+unsafe impl Hooks for Planting<'_> {
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         self.accounts.callbacks(kind)
     }

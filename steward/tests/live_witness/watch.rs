@@ -112,7 +112,9 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Hooks for Watch<'_> {
+// SAFETY: the structs lie in `around`, where nothing moves them, and lead to those of the accounts, whose contract is the same
+// and which outlive this.
+unsafe impl Hooks for Watch<'_> {
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         self.around.callbacks(kind)
     }
