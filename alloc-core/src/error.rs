@@ -60,7 +60,7 @@ pub enum HostError {
     },
     /// A limit set by the application would have been exceeded. Maps to `VK_ERROR_OUT_OF_HOST_MEMORY`.
     OverBudget {
-        /// The context whose budget it is.
+        /// The context whose budget it is; [`Snapshot::nodes`](crate::Snapshot::nodes) has its name.
         context: ContextId,
         /// Bytes that were missing.
         short_by: u64,

@@ -35,6 +35,8 @@ use crate::sync::Ordering;
 /// front of their blocks. Dropping (or [closing](Context::close)) the owner ends the node: nothing new can be allocated from it
 /// or from any context below it; blocks that collections still hold stay valid and charged until they go.
 ///
+/// To print a tree: [`Snapshot::take`](crate::Snapshot::take).
+///
 /// Thread rules: `Send + Sync`; every operation may be called from any thread. Not from a signal handler, nor in a forked child
 /// while another thread of the parent was counting (a lock may be held for ever there).
 pub struct Context {

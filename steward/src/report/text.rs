@@ -29,6 +29,8 @@ impl fmt::Display for Report {
             contexts(f, &self.contexts)?;
             if matches!(self.source, Source::Driver { .. }) {
                 writeln!(f, "  bytes as taken from the host: what was asked for, and {HEADER_BYTES} in front of each block")?;
+            } else {
+                writeln!(f, "  bytes as asked for; a live run counts {HEADER_BYTES} more in front of each block")?;
             }
             if self.contexts.iter().any(|row| row.peak_slack > 0) {
                 writeln!(f, "  ~ an upper bound: scopes, contexts or threads may have had their peaks at different moments")?;

@@ -25,6 +25,9 @@ use crate::raw::{AllocationCallbacks, RawCallbacks};
 ///
 /// Threads: callable from any, by several at once, without locks (V24). A block may be freed on another thread.
 ///
+/// A bridge may be moved while Vulkan uses its callbacks: its state lies in the context's memory. One that is dropped while blocks are
+/// live closes its context, leaves its state in place and is counted by [`leaked_bridges`].
+///
 /// What the bridge checks by itself: size, alignment and scope of each request; the header of each block that comes back. A
 /// free of a stray pointer, or a second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer can
 /// still be read*, and *as long as the address was not given out again*; it is [noted](Bridge::notes) and nothing is freed.
