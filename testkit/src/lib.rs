@@ -19,6 +19,7 @@
 //! ```
 
 mod child;
+mod complete;
 pub mod programs;
 mod public_api;
 mod require;
@@ -30,6 +31,7 @@ mod traces;
 mod witness;
 
 pub use child::{Child, Finished};
+pub use complete::{assert_bodies_call, assert_every_function_is_named};
 pub use public_api::public_api;
 pub use require::skip;
 pub use rng::Rng;
