@@ -26,7 +26,7 @@ use vk_steward::accounts::{Accounted, Accounts};
 use vk_steward::drivers::{self, Selected};
 use vk_steward::replayed::{self, TraceFile};
 use vk_steward::report::Report;
-use vk_steward::workload::{self, Hooks, ObjectKind, Options};
+use vk_steward::workload::{self, Hooks, Made, ObjectKind, Options};
 use watch::Watch;
 
 type Test = (&'static str, fn(&Selected));
@@ -217,6 +217,14 @@ unsafe impl Hooks for Planting<'_> {
 
     fn command(&self, command: &'static str, kind: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
         self.accounts.command(command, kind, call);
+    }
+
+    fn created(&self, object: &Made<'_>) {
+        self.accounts.created(object);
+    }
+
+    fn ends(&self, object: &Made<'_>) {
+        self.accounts.ends(object);
     }
 
     fn phase(&self, name: &'static str) {

@@ -15,17 +15,18 @@ use std::process::{Command, ExitCode};
 use ash::vk;
 use plain_callbacks::PlainCallbacks;
 use vk_steward::drivers::{self, DriverError, Selected};
-use vk_steward::workload::{self, Hooks, NoHooks, ObjectKind, Options, Validation, WorkloadError};
+use vk_steward::workload::{self, Hooks, Made, NoHooks, ObjectKind, Options, Validation, WorkloadError};
 
 /// `Err` is what is missing and the reason for a skip; a failure panics.
 type Outcome = Result<(), (&'static str, String)>;
 type Test = (&'static str, fn(&Selected) -> Outcome);
 
-const TESTS: [Test; 9] = [
+const TESTS: [Test; 10] = [
     ("every_result_is_right_in_every_round", every_result_is_right_in_every_round),
     ("brackets_balance_and_twenty_kinds_are_seen", brackets_balance_and_twenty_kinds_are_seen),
     ("phases_come_in_their_order", phases_come_in_their_order),
     ("what_was_made_is_destroyed", what_was_made_is_destroyed),
+    ("v44_each_handle_is_told_as_it_comes_and_as_it_goes", v44_each_handle_is_told_as_it_comes_and_as_it_goes),
     ("a_wrong_seed_is_a_mismatch_and_everything_is_destroyed", a_wrong_seed_is_a_mismatch_and_everything_is_destroyed),
     ("v43_the_allocator_is_asked_for_once_an_object", v43_the_allocator_is_asked_for_once_an_object),
     ("v42_every_block_is_given_back_to_its_kinds_callbacks", v42_every_block_is_given_back_to_its_kinds_callbacks),
@@ -144,6 +145,12 @@ fn every_result_is_right_in_every_round(driver: &Selected) -> Outcome {
     Ok(())
 }
 
+type Told = (ObjectKind, u64, u64, bool);
+
+fn told(object: &Made<'_>) -> Told {
+    (object.kind, object.handle, object.parent, !object.allocator.is_null())
+}
+
 /// Counts what it is told, and insists on order.
 #[derive(Default)]
 struct Counting {
@@ -152,6 +159,11 @@ struct Counting {
     kinds: RefCell<BTreeMap<ObjectKind, u32>>,
     asked: RefCell<BTreeMap<ObjectKind, u32>>,
     ended: RefCell<BTreeMap<ObjectKind, u32>>,
+    /// Handles as they were told: kind, handle, parent, whether there was an allocator.
+    came: RefCell<Vec<Told>>,
+    /// Those told to end, until the command that ends them.
+    going: RefCell<Vec<Told>>,
+    went: RefCell<Vec<Told>>,
     phases: RefCell<Vec<&'static str>>,
 }
 
@@ -178,6 +190,19 @@ unsafe impl Hooks for Counting {
             _ => u32::from(command.starts_with("vkDestroy") || command == "vkFreeMemory"),
         };
         *self.ended.borrow_mut().entry(kind).or_default() += objects;
+        let gone = self.going.take();
+        assert!(gone.len() == objects as usize && gone.iter().all(|told| told.0 == kind), "{command}: {gone:?}");
+        self.went.borrow_mut().extend(gone);
+    }
+
+    fn created(&self, object: &Made<'_>) {
+        assert!(self.inside.get().is_none() && object.handle != 0, "{object:?}");
+        self.came.borrow_mut().push(told(object));
+    }
+
+    fn ends(&self, object: &Made<'_>) {
+        assert!(self.inside.get().is_none(), "{object:?}");
+        self.going.borrow_mut().push(told(object));
     }
 
     fn phase(&self, name: &'static str) {
@@ -220,6 +245,31 @@ fn what_was_made_is_destroyed(driver: &Selected) -> Outcome {
     for kind in report.exercised().filter(|kind| !matches!(kind, ObjectKind::PhysicalDevice | ObjectKind::Queue)) {
         assert_eq!(ended.get(&kind), Some(&report.made(kind)), "{kind}");
     }
+    Ok(())
+}
+
+/// Both pipelines of one command, both sets and both command buffers of a pool, one by one; each goes with what it came with.
+fn v44_each_handle_is_told_as_it_comes_and_as_it_goes(driver: &Selected) -> Outcome {
+    let (hooks, report) = counted(driver, 2);
+    let (came, went) = (hooks.came.take(), hooks.went.take());
+    for kind in report.exercised().filter(|kind| !matches!(kind, ObjectKind::PhysicalDevice | ObjectKind::Queue)) {
+        let told = came.iter().filter(|told| told.0 == kind).count();
+        assert_eq!(told, report.made(kind) as usize, "{kind}");
+    }
+    let mut live: BTreeMap<(ObjectKind, u64), u64> = BTreeMap::new();
+    for (kind, handle, parent, _) in &came {
+        let above = kind.parent().map(|above| came.iter().any(|told| (told.0, told.1) == (above, *parent)));
+        assert!(above.unwrap_or(*parent == 0), "{kind} {handle:#x} of {parent:#x}");
+        *live.entry((*kind, *handle)).or_default() += 1;
+    }
+    // A driver may give a handle again once its object is gone, and the same one for equal objects.
+    went.iter().for_each(|told| *live.get_mut(&(told.0, told.1)).expect("came before it went") -= 1);
+    assert!(live.values().all(|live| *live == 0), "{live:?}");
+    let sorted = |mut all: Vec<Told>| {
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(sorted(came), sorted(went));
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use vk_callbacks::{Command, Coverage, Owners};
 
 use super::Accounts;
 use super::owner::number;
-use crate::workload::{Hooks, ObjectKind};
+use crate::workload::{Hooks, Made, ObjectKind};
 
 // SAFETY: the structs lie in the accounts, which nothing moves or changes while they are borrowed. Behind them are bridges, and
 // taps of the recorder, which live there as long and keep Vulkan's rules on any thread; their backing and log outlive the
@@ -26,6 +26,10 @@ unsafe impl Hooks for Accounts<'_> {
             recorder.leave(result.as_raw());
         }
     }
+
+    fn created(&self, _: &Made<'_>) {}
+
+    fn ends(&self, _: &Made<'_>) {}
 
     fn phase(&self, name: &'static str) {
         self.begin_phase(name);

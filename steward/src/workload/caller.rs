@@ -9,6 +9,7 @@ use ash::vk;
 use super::error::WorkloadError;
 use super::hooks::Hooks;
 use super::kind::ObjectKind;
+use super::made::Made;
 
 /// The hooks of a run and what was counted so far.
 pub(super) struct Caller<'h> {
@@ -54,12 +55,24 @@ impl<'h> Caller<'h> {
         }
     }
 
+    /// As [`Caller::call`] for a command that destroys `objects`.
+    pub(super) fn end<R: Answer>(&self, command: &'static str, objects: &[Made<'_>], call: impl FnOnce() -> R) -> R {
+        objects.iter().for_each(|object| self.hooks.ends(object));
+        self.call(command, objects.first().map_or(ObjectKind::Instance, |object| object.kind), call)
+    }
+
+    /// Counts an object that the last command made, and tells of it.
+    pub(super) fn created(&self, object: &Made<'_>) {
+        self.count(object.kind, 1);
+        self.hooks.created(object);
+    }
+
     /// The pointer that an object of this kind is to be made, and later destroyed, with.
     pub(super) fn callbacks(&self, kind: ObjectKind) -> *const vk::AllocationCallbacks<'h> {
         self.hooks.callbacks(kind).map_or(std::ptr::null(), std::ptr::from_ref)
     }
 
-    /// Counts objects that were made or found.
+    /// Counts objects that were found, or came with another.
     pub(super) fn count(&self, kind: ObjectKind, number: u32) {
         if let Some(made) = self.made.get(kind.index()) {
             made.set(made.get().saturating_add(number));

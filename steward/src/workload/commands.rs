@@ -9,6 +9,7 @@ use super::error::WorkloadError;
 use super::expect::SIDE;
 use super::graphics::{Graphics, area};
 use super::kind::ObjectKind;
+use super::made::Made;
 use super::object::Guard;
 use super::resources::COLOR;
 
@@ -51,8 +52,13 @@ impl<'d> Children<'d> {
             // SAFETY: the pool lives, and `out` has room for two handles.
             unsafe { (device.v1_0().allocate_command_buffers)(device.handle(), &raw const info, out) }
         })?;
-        device.caller().count(ObjectKind::CommandBuffer, 2);
-        Ok(Self { device, pool, handles })
+        let children = Self { device, pool, handles };
+        children.made().iter().for_each(|made| device.caller().created(made));
+        Ok(children)
+    }
+
+    fn made(&self) -> [Made<'d>; 2] {
+        self.handles.map(|buffer| Made::in_pool(ObjectKind::CommandBuffer, buffer, self.pool))
     }
 }
 
@@ -60,7 +66,7 @@ impl Drop for Children<'_> {
     fn drop(&mut self) {
         let (device, pool, handles) = (self.device, self.pool, &self.handles);
         device.caller().phase("teardown");
-        device.caller().call("vkFreeCommandBuffers", ObjectKind::CommandBuffer, || {
+        device.caller().end("vkFreeCommandBuffers", &self.made(), || {
             // SAFETY: both come from this pool and are not pending: `InFlight` was dropped before.
             unsafe { (device.v1_0().free_command_buffers)(device.handle(), pool, 2, handles.as_ptr()) }
         });

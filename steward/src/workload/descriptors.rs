@@ -7,6 +7,7 @@ use ash::vk;
 use super::device::Device;
 use super::error::WorkloadError;
 use super::kind::ObjectKind;
+use super::made::Made;
 use super::object::Guard;
 use super::resources::{Buffers, Images, Samplers};
 
@@ -169,8 +170,13 @@ impl<'d> Sets<'d> {
             // SAFETY: pool and layouts live, the pool has room for both sets, and `out` for both handles.
             unsafe { (device.v1_0().allocate_descriptor_sets)(device.handle(), &raw const info, out) }
         })?;
-        device.caller().count(ObjectKind::DescriptorSet, 2);
-        Ok(Self { device, pool, handles })
+        let sets = Self { device, pool, handles };
+        sets.made().iter().for_each(|made| device.caller().created(made));
+        Ok(sets)
+    }
+
+    fn made(&self) -> [Made<'d>; 2] {
+        self.handles.map(|set| Made::in_pool(ObjectKind::DescriptorSet, set, self.pool))
     }
 
     pub(super) fn hash(&self) -> vk::DescriptorSet {
@@ -187,7 +193,7 @@ impl Drop for Sets<'_> {
         let (device, pool, handles) = (self.device, self.pool, &self.handles);
         device.caller().phase("teardown");
         // Always SUCCESS, says the specification.
-        let _ = device.caller().call("vkFreeDescriptorSets", ObjectKind::DescriptorSet, || {
+        let _ = device.caller().end("vkFreeDescriptorSets", &self.made(), || {
             // SAFETY: both sets come from this pool, which allows freeing them, and no pending work uses them.
             unsafe { (device.v1_0().free_descriptor_sets)(device.handle(), pool, 2, handles.as_ptr()) }
         });

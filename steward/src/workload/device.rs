@@ -3,17 +3,19 @@
 use std::cell::Cell;
 use std::ffi::CStr;
 
-use ash::vk;
+use ash::vk::{self, Handle as _};
 
 use super::caller::Caller;
 use super::error::WorkloadError;
 use super::instance::{Instance, address};
 use super::kind::ObjectKind;
+use super::made::Made;
 use super::physical::Physical;
 
 /// Owns the `VkDevice`.
 pub(super) struct Device<'d> {
     caller: &'d Caller<'d>,
+    instance: &'d Instance<'d>,
     physical: &'d Physical,
     handle: vk::Device,
     allocator: *const vk::AllocationCallbacks<'d>,
@@ -37,7 +39,7 @@ impl<'d> Device<'d> {
             // is one that the device has; the callbacks are NULL or live as long as the hooks.
             unsafe { create(physical.handle, &raw const info, allocator, out) }
         })?;
-        caller.count(ObjectKind::Device, 1);
+        caller.created(&made(instance, handle, allocator));
 
         let get_proc = instance.v1_0().get_device_proc_addr;
         let missing = Cell::new(false);
@@ -54,7 +56,7 @@ impl<'d> Device<'d> {
             return Err(WorkloadError::MissingCommand { level: "device" });
         }
         let v1_1 = ash::DeviceFnV1_1::load(lookup);
-        let mut device = Self { caller, physical, handle, allocator, queue: vk::Queue::null(), v1_0, v1_1 };
+        let mut device = Self { caller, instance, physical, handle, allocator, queue: vk::Queue::null(), v1_0, v1_1 };
         if missing.get() {
             return Err(WorkloadError::MissingCommand { level: "device" });
         }
@@ -95,9 +97,13 @@ impl<'d> Device<'d> {
 impl Drop for Device<'_> {
     fn drop(&mut self) {
         self.caller.phase("teardown");
-        self.caller.call("vkDestroyDevice", ObjectKind::Device, || {
+        self.caller.end("vkDestroyDevice", &[made(self.instance, self.handle, self.allocator)], || {
             // SAFETY: everything made from the device borrows it and is gone; the callbacks are those it was made with.
             unsafe { (self.v1_0.destroy_device)(self.handle, self.allocator) }
         });
     }
+}
+
+fn made<'a>(instance: &Instance<'_>, handle: vk::Device, allocator: *const vk::AllocationCallbacks<'a>) -> Made<'a> {
+    Made { kind: ObjectKind::Device, handle: handle.as_raw(), parent: instance.handle().as_raw(), allocator }
 }

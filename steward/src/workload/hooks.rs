@@ -1,8 +1,10 @@
-//! Where accounting plugs in: the callbacks each object is made with, and a bracket around every Vulkan command.
+//! Where accounting plugs in: the callbacks each object is made with, a bracket around every Vulkan command, and each handle's
+//! beginning and end.
 
 use ash::vk;
 
 use super::kind::ObjectKind;
+use super::made::Made;
 
 /// What an observer of the workload is told, and what it may hand in.
 ///
@@ -17,7 +19,7 @@ use super::kind::ObjectKind;
 ///   they keep those: NULL or a block of the size and alignment asked for, no unwinding, all mandatory functions there.
 /// - Structs that were answered for one kind are compatible with each other (V42).
 ///
-/// The other two functions cannot break anything.
+/// The other functions cannot break anything.
 pub unsafe trait Hooks {
     /// Callbacks for objects of this kind; `None` passes NULL.
     ///
@@ -30,6 +32,13 @@ pub unsafe trait Hooks {
     /// `SUCCESS` for commands that return nothing. `kind` is the kind of the object that is made, destroyed or used: for a
     /// command that takes a pool's child, the child's.
     fn command(&self, command: &'static str, kind: ObjectKind, call: &mut dyn FnMut() -> vk::Result);
+
+    /// The command before has made this object. Of several objects that one command made (V44) each is told, also where the
+    /// command failed.
+    fn created(&self, object: &Made<'_>);
+
+    /// The next command destroys this object; of several, the next command destroys all that were told since the last command.
+    fn ends(&self, object: &Made<'_>);
 
     /// A new phase of the program begins: `instance`, `device`, then for each round `resources`, `pipelines`, `recording`,
     /// `submit`, `teardown`, and a last `teardown` of device and instance. Never the same name twice in a row.
@@ -49,5 +58,7 @@ unsafe impl Hooks for NoHooks {
         // What the command answers goes to the workload by itself.
         let _ = call();
     }
+    fn created(&self, _: &Made<'_>) {}
+    fn ends(&self, _: &Made<'_>) {}
     fn phase(&self, _: &'static str) {}
 }

@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
-use ash::vk;
+use ash::vk::{self, Handle as _};
 
 use super::caller::Caller;
 use super::error::WorkloadError;
 use super::kind::ObjectKind;
+use super::made::Made;
 use super::messenger;
 
 /// Core 1.2 for `VkPhysicalDeviceDriverProperties`; devices of 1.1 work as well.
@@ -51,7 +52,7 @@ impl<'h> Instance<'h> {
             // terminated; the callbacks are NULL or live as long as the hooks.
             unsafe { create(&raw const info, allocator, out) }
         })?;
-        caller.count(ObjectKind::Instance, 1);
+        caller.created(&Made { kind: ObjectKind::Instance, handle: handle.as_raw(), parent: 0, allocator });
 
         let get_proc = entry.static_fn().get_instance_proc_addr;
         let missing = Cell::new(false);
@@ -100,7 +101,8 @@ impl<'h> Instance<'h> {
 impl Drop for Instance<'_> {
     fn drop(&mut self) {
         self.caller.phase("teardown");
-        self.caller.call("vkDestroyInstance", ObjectKind::Instance, || {
+        let made = Made { kind: ObjectKind::Instance, handle: self.handle.as_raw(), parent: 0, allocator: self.allocator };
+        self.caller.end("vkDestroyInstance", &[made], || {
             // SAFETY: everything made from the instance borrows it and is gone; the callbacks are those it was made with.
             unsafe { (self.v1_0.destroy_instance)(self.handle, self.allocator) }
         });

@@ -5,11 +5,12 @@ use std::ffi::{CStr, c_void};
 use std::mem;
 use std::sync::{Mutex, PoisonError};
 
-use ash::vk;
+use ash::vk::{self, Handle as _};
 
 use super::error::WorkloadError;
 use super::instance::Instance;
 use super::kind::ObjectKind;
+use super::made::Made;
 
 /// What was said so far, oldest first. Layers may speak from any thread.
 #[derive(Debug, Default)]
@@ -86,15 +87,21 @@ impl<'i> Messenger<'i> {
             // SAFETY: the instance lives, `info` is a local, `messages` outlives the messenger by `'i`.
             unsafe { create(instance.handle(), &raw const info, allocator, out) }
         })?;
-        instance.caller().count(kind, 1);
-        Ok(Self { instance, handle, allocator, destroy })
+        let messenger = Self { instance, handle, allocator, destroy };
+        instance.caller().created(&messenger.made());
+        Ok(messenger)
+    }
+
+    fn made(&self) -> Made<'i> {
+        let (handle, parent) = (self.handle.as_raw(), self.instance.handle().as_raw());
+        Made { kind: ObjectKind::DebugUtilsMessengerEXT, handle, parent, allocator: self.allocator }
     }
 }
 
 impl Drop for Messenger<'_> {
     fn drop(&mut self) {
         self.instance.caller().phase("teardown");
-        self.instance.caller().call("vkDestroyDebugUtilsMessengerEXT", ObjectKind::DebugUtilsMessengerEXT, || {
+        self.instance.caller().end("vkDestroyDebugUtilsMessengerEXT", &[self.made()], || {
             // SAFETY: made by this instance with these callbacks, and destroyed only here.
             unsafe { (self.destroy)(self.instance.handle(), self.handle, self.allocator) }
         });

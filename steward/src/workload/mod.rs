@@ -5,7 +5,7 @@
 //! the processor computes from the same seed, and destroys everything in reverse order.
 //!
 //! An observer is a [`Hooks`]: it hands in `VkAllocationCallbacks` for each [`ObjectKind`] and is told of every command, in a
-//! bracket as tight as Rust allows. The workload keeps its promise when callbacks refuse: whichever command fails, what was
+//! bracket as tight as Rust allows, and of every handle that comes and goes. The workload keeps its promise when callbacks refuse: whichever command fails, what was
 //! made so far is destroyed, with the callbacks it was made with, and the failure is returned. There is no other path.
 //!
 //! Not bracketed: what the binding asks of the loader before there is an instance (four look-ups when the library is opened).
@@ -20,6 +20,7 @@ mod graphics;
 mod hooks;
 mod instance;
 mod kind;
+mod made;
 mod memory;
 mod messenger;
 mod object;
@@ -36,6 +37,7 @@ mod sync;
 pub use error::WorkloadError;
 pub use hooks::{Hooks, NoHooks};
 pub use kind::ObjectKind;
+pub use made::Made;
 pub use options::{Options, Validation};
 pub use report::Report;
 

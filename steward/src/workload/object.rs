@@ -5,11 +5,12 @@
 
 use std::ops::Deref;
 
-use ash::vk;
+use ash::vk::{self, Handle as _};
 
 use super::device::Device;
 use super::error::WorkloadError;
 use super::kind::ObjectKind;
+use super::made::Made;
 
 /// `vkCreate*` (and `vkAllocateMemory`) for handles of type `H`.
 pub(super) type Create<H> = for<'i, 'a> unsafe extern "system" fn(
@@ -109,13 +110,14 @@ impl<'d> Device<'d> {
             // live as long as the hooks (contract of `Hooks`), and `out` points to a local that outlives the call.
             unsafe { create(device, info, allocator, out) }
         })?;
-        self.caller().count(H::KIND, 1);
         // SAFETY: the object was made by this device a moment ago, with `allocator`, and nobody else destroys it.
         Ok(unsafe { Guard::new(self, handle, H::KIND, H::DESTROY, H::destroy(self), allocator) })
     }
 }
 
 impl<'d, H: vk::Handle + Copy> Guard<'d, H> {
+    /// Guards, counts and tells of what the last command made.
+    ///
     /// # Safety
     ///
     /// `handle` was made by `device` with `allocator`, `destroy` is the command that destroys it, and nothing else does.
@@ -127,7 +129,14 @@ impl<'d, H: vk::Handle + Copy> Guard<'d, H> {
         destroy: Destroy<H>,
         allocator: *const vk::AllocationCallbacks<'d>,
     ) -> Self {
-        Self { device, handle, kind, destroy_name, destroy, allocator }
+        let guard = Self { device, handle, kind, destroy_name, destroy, allocator };
+        device.caller().created(&guard.made());
+        guard
+    }
+
+    fn made(&self) -> Made<'d> {
+        let (handle, parent) = (self.handle.as_raw(), self.device.handle().as_raw());
+        Made { kind: self.kind, handle, parent, allocator: self.allocator }
     }
 }
 
@@ -142,7 +151,7 @@ impl<H: vk::Handle + Copy> Drop for Guard<'_, H> {
     fn drop(&mut self) {
         let (destroy, device, handle, allocator) = (self.destroy, self.device.handle(), self.handle, self.allocator);
         self.device.caller().phase("teardown");
-        self.device.caller().call(self.destroy_name, self.kind, || {
+        self.device.caller().end(self.destroy_name, &[self.made()], || {
             // SAFETY: `Guard::new` was promised that handle, command and callbacks belong together and that nobody else
             // destroys; work that uses the object has ended, because `InFlight` waits for it before guards made earlier drop.
             unsafe { destroy(device, handle, allocator) }

@@ -75,7 +75,7 @@ fn hash_pipelines<'d>(
     }
 }
 
-/// Counts and guards a pipeline; `None` for NULL.
+/// Guards a pipeline; `None` for NULL.
 ///
 /// # Safety
 ///
@@ -88,7 +88,6 @@ pub(super) unsafe fn guard<'d>(
     if handle == vk::Pipeline::null() {
         return None;
     }
-    device.caller().count(ObjectKind::Pipeline, 1);
     let destroy = device.v1_0().destroy_pipeline;
     // SAFETY: as the caller promises; the command is that of pipelines.
     Some(unsafe { Guard::new(device, handle, ObjectKind::Pipeline, "vkDestroyPipeline", destroy, allocator) })

@@ -7,7 +7,7 @@ use alloc_core::{Scope, Usage};
 use ash::vk;
 use testkit::{Rng, Tally, Witness};
 use vk_steward::accounts::Accounts;
-use vk_steward::workload::{Hooks, ObjectKind};
+use vk_steward::workload::{Hooks, Made, ObjectKind};
 
 use crate::around::{Around, Held, Record};
 
@@ -92,6 +92,12 @@ impl<'a> Watch<'a> {
         watched.live_points += u32::from(reading.record.sum(|_, _| true).live_blocks > 0);
     }
 
+    /// With the accounts' callbacks in the place of those around them.
+    fn as_the_accounts_know_it<'m>(&'m self, object: &Made<'m>) -> Made<'m> {
+        let own = self.accounts.callbacks(object.kind).filter(|_| !object.allocator.is_null());
+        Made { allocator: own.map_or(std::ptr::null(), std::ptr::from_ref), ..*object }
+    }
+
     fn end_phase(&self, held: &Held<'_>) {
         let Some(name) = self.phase.take() else { return };
         self.quiet_point(held);
@@ -125,6 +131,14 @@ unsafe impl Hooks for Watch<'_> {
         if self.rng.borrow_mut().below(3) == 0 {
             self.quiet_point(&self.around.hold());
         }
+    }
+
+    fn created(&self, object: &Made<'_>) {
+        self.accounts.created(&self.as_the_accounts_know_it(object));
+    }
+
+    fn ends(&self, object: &Made<'_>) {
+        self.accounts.ends(&self.as_the_accounts_know_it(object));
     }
 
     fn phase(&self, name: &'static str) {

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use ash::vk;
-use vk_steward::workload::{Hooks, ObjectKind};
+use vk_steward::workload::{Hooks, Made, ObjectKind};
 
 /// What one kind's callbacks did.
 #[derive(Default)]
@@ -53,6 +53,8 @@ unsafe impl Hooks for PlainCallbacks {
     fn command(&self, _: &'static str, _: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
         let _ = call();
     }
+    fn created(&self, _: &Made<'_>) {}
+    fn ends(&self, _: &Made<'_>) {}
     fn phase(&self, _: &'static str) {}
 }
 
