@@ -17,3 +17,6 @@ pub(crate) use registry::{evict, read_row};
 pub(crate) use row::Row;
 pub(crate) use table::{Table, slot};
 pub use usage::{ScopeUsage, Usage};
+
+/// Entries a thread has: with more (context, scope) pairs in use by one thread at once, each change-over costs a fold.
+pub(crate) const ENTRIES: usize = 64;

@@ -4,15 +4,13 @@
 
 #![cfg_attr(not(feature = "std"), expect(dead_code, reason = "threads come and go only where there is std"))]
 
+use super::ENTRIES;
 use super::entry::Entry;
 use super::fold::FOLD_MIN;
 use super::registry;
 use crate::context::Node;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Lock, Ordering};
-
-/// Entries a thread has: with more (context, scope) pairs in use by one thread at once, each change-over costs a fold.
-pub(crate) const ENTRIES: usize = 64;
 
 /// A thread's entries and its place in the registry.
 #[repr(C, align(64))]

@@ -1,0 +1,155 @@
+//! Atomics and the lock under alloc-core's names, made of loom's.
+//!
+//! alloc-core makes its cells in constants and statics. Here such a cell holds nothing but its first value, and takes an atomic of
+//! loom's from a store when it is first used in a run; the store is filled before the first thread starts, because loom
+//! counts making a cell as writing to it.
+
+use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
+
+pub(crate) use std::sync::atomic::Ordering;
+
+use crate::harness::{self, Mutant};
+
+/// Cells of each sort that a model may use.
+const STOCK: usize = 96;
+
+/// What a cell stands for in the current run.
+struct PerRun<T: 'static>(Mutex<Option<(u64, &'static T)>>);
+
+/// Cells made before the threads were.
+struct Stock<T: 'static>(Mutex<Vec<&'static T>>);
+
+impl<T> PerRun<T> {
+    const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    fn get(&self, stock: &Stock<T>) -> &'static T {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *slot {
+            Some((run, cell)) if run == harness::run() => cell,
+            _ => {
+                let cell = stock.0.lock().unwrap_or_else(PoisonError::into_inner).pop().expect("the stock is large enough");
+                *slot = Some((harness::run(), cell));
+                cell
+            }
+        }
+    }
+}
+
+impl<T> Stock<T> {
+    const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// Leaks what it makes: loom has forgotten its side of it at the end of the run.
+    fn fill(&self, many: usize, make: impl Fn() -> T) {
+        let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stock.clear();
+        stock.extend((0..many).map(|_| &*Box::leak(Box::new(make()))));
+    }
+}
+
+/// At the start of a run, before any thread.
+pub(crate) fn prepare() {
+    AtomicI64::ZEROS.fill(STOCK, || loom::sync::atomic::AtomicI64::new(0));
+    AtomicU8::ZEROS.fill(STOCK, || loom::sync::atomic::AtomicU8::new(0));
+    AtomicU32::ZEROS.fill(STOCK, || loom::sync::atomic::AtomicU32::new(0));
+    AtomicU32::ONES.fill(1, || loom::sync::atomic::AtomicU32::new(1));
+    AtomicU64::ZEROS.fill(STOCK, || loom::sync::atomic::AtomicU64::new(0));
+    POINTERS.fill(STOCK, || loom::sync::atomic::AtomicUsize::new(0));
+    LOCKS.fill(STOCK, || loom::sync::Mutex::new(()));
+}
+
+fn stored(ordering: Ordering) -> Ordering {
+    if harness::mutant() == Mutant::RelaxedStores { Ordering::Relaxed } else { ordering }
+}
+
+macro_rules! atomic {
+    ($name:ident, $value:ty, $zeros:ident, $ones:ident) => {
+        pub(crate) struct $name {
+            first: $value,
+            cell: PerRun<loom::sync::atomic::$name>,
+        }
+
+        static $zeros: Stock<loom::sync::atomic::$name> = Stock::new();
+        static $ones: Stock<loom::sync::atomic::$name> = Stock::new();
+
+        impl $name {
+            const ZEROS: &'static Stock<loom::sync::atomic::$name> = &$zeros;
+            const ONES: &'static Stock<loom::sync::atomic::$name> = &$ones;
+
+            pub(crate) const fn new(first: $value) -> Self {
+                assert!(first == 0 || first == 1);
+                Self { first, cell: PerRun::new() }
+            }
+            fn cell(&self) -> &'static loom::sync::atomic::$name {
+                self.cell.get(if self.first == 0 { Self::ZEROS } else { Self::ONES })
+            }
+            pub(crate) fn load(&self, ordering: Ordering) -> $value {
+                self.cell().load(ordering)
+            }
+            pub(crate) fn store(&self, value: $value, ordering: Ordering) {
+                self.cell().store(value, stored(ordering));
+            }
+            pub(crate) fn swap(&self, value: $value, ordering: Ordering) -> $value {
+                self.cell().swap(value, ordering)
+            }
+            pub(crate) fn fetch_or(&self, value: $value, ordering: Ordering) -> $value {
+                self.cell().fetch_or(value, ordering)
+            }
+            pub(crate) fn fetch_max(&self, value: $value, ordering: Ordering) -> $value {
+                self.cell().fetch_max(value, ordering)
+            }
+        }
+    };
+}
+
+atomic!(AtomicI64, i64, I64_ZEROS, I64_ONES);
+atomic!(AtomicU8, u8, U8_ZEROS, U8_ONES);
+atomic!(AtomicU32, u32, U32_ZEROS, U32_ONES);
+atomic!(AtomicU64, u64, U64_ZEROS, U64_ONES);
+
+static POINTERS: Stock<loom::sync::atomic::AtomicUsize> = Stock::new();
+
+/// Always made null, which is all that alloc-core does.
+pub(crate) struct AtomicPtr<T: 'static> {
+    cell: PerRun<loom::sync::atomic::AtomicUsize>,
+    to: PhantomData<fn() -> T>,
+}
+
+impl<T> AtomicPtr<T> {
+    pub(crate) const fn new(first: *mut T) -> Self {
+        assert!(first.is_null());
+        Self { cell: PerRun::new(), to: PhantomData }
+    }
+    pub(crate) fn load(&self, ordering: Ordering) -> *mut T {
+        std::ptr::with_exposed_provenance_mut(self.cell.get(&POINTERS).load(ordering))
+    }
+    pub(crate) fn store(&self, value: *mut T, ordering: Ordering) {
+        self.cell.get(&POINTERS).store(value.expose_provenance(), stored(ordering));
+    }
+}
+
+static LOCKS: Stock<loom::sync::Mutex<()>> = Stock::new();
+
+/// A lock, or none where the mutant says so. How alloc-core's own waits is not modelled.
+pub(crate) struct Lock(PerRun<loom::sync::Mutex<()>>);
+
+pub(crate) struct Held<'l> {
+    _guard: Option<loom::sync::MutexGuard<'l, ()>>,
+}
+
+impl Lock {
+    pub(crate) const fn new() -> Self {
+        Self(PerRun::new())
+    }
+
+    pub(crate) fn lock(&self) -> Held<'_> {
+        if harness::mutant() == Mutant::NoLocks {
+            return Held { _guard: None };
+        }
+        Held { _guard: self.0.get(&LOCKS).lock().ok() }
+    }
+}
