@@ -61,4 +61,7 @@ pub struct Output {
     /// Also write the report as JSON; of several drivers an array.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// List each finding, not only how many there are.
+    #[arg(long, global = true)]
+    pub findings: bool,
 }

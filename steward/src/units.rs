@@ -24,6 +24,13 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
+/// A share from 0 to 1 in percent, with one digit behind the point, two below 1 %: `0.41 %`, `99.9 %`.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent > 0.0 && percent < 1.0 { format!("{percent:.2} %") } else { format!("{percent:.1} %") }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -42,6 +49,14 @@ mod tests {
         ];
         for (bytes, text) in cases {
             assert_eq!(super::bytes(bytes), text);
+        }
+    }
+
+    #[test]
+    fn small_shares_have_more_digits() {
+        let cases = [(0.0, "0.0 %"), (0.004_12, "0.41 %"), (0.5, "50.0 %"), (1.0, "100.0 %")];
+        for (share, text) in cases {
+            assert_eq!(super::percent(share), text);
         }
     }
 }

@@ -206,7 +206,7 @@ fn a_report_that_cannot_be_written_is_printed_all_the_same() {
     steward(&["replay", "no such trace", "--json"]).args([&file]).run().assert_code(2);
     assert_eq!(fs::read_to_string(&file).expect("a file"), "old");
     steward(&["replay", BUNDLED, "--json"]).args([&file]).run().assert_code(0);
-    assert!(fs::read_to_string(&file).expect("a file").starts_with("{\n  \"format\": \"steward report 1\""));
+    assert!(fs::read_to_string(&file).expect("a file").starts_with("{\n  \"format\": \"steward report 2\""));
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     // Where the output itself is the file, both are there.
     let done = run(&["replay", BUNDLED, "--json", "/dev/stdout"]);

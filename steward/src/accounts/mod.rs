@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use alloc_core::{Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Scope, Snapshot, SnapshotNode, Usage};
 use vk_callbacks::{CallbackError, Notes, Recorder, Written};
 
-use crate::report::{ContextRow, Counts, Leftover, Phase, PhaseStart};
+use crate::report::{ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample};
 use crate::workload::ObjectKind;
 use owner::Owner;
 
@@ -71,7 +71,9 @@ pub struct Accounted {
     /// What was not given back.
     pub leftovers: Vec<Leftover>,
     /// What drivers did that the bridges noted: refused arguments, stray pointers, panics.
-    pub notes: Vec<String>,
+    pub findings: Vec<FindingRow>,
+    /// What was live in between.
+    pub timeline: Vec<Sample>,
 }
 
 impl<'b> Accounts<'b> {
@@ -185,7 +187,7 @@ impl<'b> Accounts<'b> {
         let mut done = Accounted { contexts, phases: self.phases.take(), ..Accounted::default() };
         done.fullest_phase = fullest.map(|fullest| fullest.phase).unwrap_or_default();
         for owner in self.owners.into_iter().flatten() {
-            done.notes.extend(owner.note());
+            done.findings.extend(owner.findings());
             done.leftovers.extend(owner.close());
         }
         drop(last);

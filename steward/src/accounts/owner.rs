@@ -4,7 +4,7 @@ use alloc_core::{Budget, Context, ContextId, ContextOptions, Scope, Usage};
 use vk_callbacks::{Bridge, Notes, OwnerId, RawCallbacks, Recorder};
 
 use super::AccountError;
-use crate::report::{ByScope, Leftover};
+use crate::report::{ByScope, FindingRow, Leftover};
 use crate::workload::ObjectKind;
 
 /// See the file's head.
@@ -66,25 +66,28 @@ impl Owner {
         self.bridge.notes()
     }
 
-    /// What the bridge noted that was wrong, if anything.
-    pub(super) fn note(&self) -> Option<String> {
-        let notes = self.notes();
+    /// What the bridge noted that was wrong, a row each.
+    pub(super) fn findings(&self) -> impl Iterator<Item = FindingRow> {
+        let (notes, owner) = (self.notes(), self.kind.name());
         let counts = [
-            (notes.bad_alignments, "request", "with an alignment that is no power of two"),
-            (notes.bad_scopes, "request", "with a scope that does not exist"),
-            (notes.too_large, "request", "of a size that no machine has"),
-            (notes.unknown_pointers, "pointer", "given back that was never taken here"),
-            (notes.freed_pointers, "block", "given back a second time"),
-            (notes.alignment_changes, "reallocation", "with another alignment than the block was made with"),
-            (notes.scope_changes, "reallocation", "with another scope than the block was made with"),
-            (notes.panics, "panic", "of the allocator behind"),
-            (notes.bad_notifications, "notification", "of internal memory with a type or scope that does not exist"),
+            ("V7", notes.bad_alignments, "request", "with an alignment that is no power of two"),
+            ("V35", notes.bad_scopes, "request", "with a scope that does not exist"),
+            ("", notes.too_large, "request", "of a size that no machine has"),
+            ("V19", notes.unknown_pointers, "pointer", "given back that was never taken here"),
+            ("V19", notes.freed_pointers, "block", "given back a second time"),
+            ("V15", notes.alignment_changes, "reallocation", "with another alignment than the block was made with"),
+            ("", notes.scope_changes, "reallocation", "with another scope than the block was made with"),
+            ("", notes.panics, "panic", "of the allocator behind"),
+            ("V20", notes.bad_notifications, "notification", "of internal memory with a type or scope that does not exist"),
         ];
-        let words = |(count, what, how): (u64, &str, &str)| {
-            (count > 0).then(|| format!("{count} {what}{} {how}", if count == 1 { "" } else { "s" }))
-        };
-        let told: Vec<_> = counts.into_iter().filter_map(words).collect();
-        (!told.is_empty()).then(|| format!("{}: {}", self.kind, told.join(", ")))
+        counts.into_iter().filter(|(_, count, ..)| *count > 0).map(move |(rule, count, what, how)| FindingRow {
+            rule: rule.to_owned(),
+            level: if rule.is_empty() { FindingRow::NOTE } else { FindingRow::VIOLATION }.to_owned(),
+            sentence: format!("{what}s {how}"),
+            owner: owner.to_owned(),
+            count,
+            ..FindingRow::default()
+        })
     }
 
     /// Closes the bridge; what is still live is left behind, named.

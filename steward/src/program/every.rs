@@ -31,7 +31,7 @@ pub(super) unsafe fn drive(options: &Drive, output: &Output, out: &mut dyn Write
     let mut failed = 0;
     for driver in &listing.drivers {
         let file = folder.path().join(format!("{}.json", driver.index));
-        let done = run(driver, options, &file)?;
+        let done = run(driver, options, output.findings, &file)?;
         text.extend_from_slice(&done.stdout);
         if done.status.success() {
             // It wrote the report and said so.
@@ -57,11 +57,14 @@ pub(super) unsafe fn drive(options: &Drive, output: &Output, out: &mut dyn Write
     }
 }
 
-fn run(driver: &DriverInfo, options: &Drive, json: &Path) -> Result<Finished, ProgramError> {
+fn run(driver: &DriverInfo, options: &Drive, findings: bool, json: &Path) -> Result<Finished, ProgramError> {
     let mut child = Command::new(env::current_exe()?);
     child.args(["drive", "--driver", &driver.index.to_string(), "--rounds", &options.rounds.to_string()]);
     if let Some(seed) = options.seed {
         child.args(["--seed", &seed.to_string()]);
+    }
+    if findings {
+        child.arg("--findings");
     }
     Ok(child.arg("--json").arg(json).output()?)
 }

@@ -126,7 +126,7 @@ unsafe fn main_job(output: &Output, out: &mut dyn Write) -> Result<(), ProgramEr
 
 /// Prints the report, also where its file cannot be written; and writes the file, also where nobody reads on.
 fn finish(report: &Report, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
-    let printed = write!(out, "{report}").and_then(|()| out.flush());
+    let printed = write!(out, "{}", report.text(output.findings)).and_then(|()| out.flush());
     let written = output.json.as_deref().map_or(Ok(()), |file| files::write_json(file, report));
     written.and(printed.map_err(ProgramError::from))
 }

@@ -7,7 +7,7 @@ use alloc_core::{Budget, Context, ContextOptions, HostError, Scope, Snapshot, Sn
 use vk_callbacks::{Finding, ReplayTarget, Totals};
 
 use super::sink::{Empty, Sink};
-use crate::report::{ByScope, ContextRow, Counts, Leftover, Phase, PhaseStart};
+use crate::report::{ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart};
 
 /// How many findings are listed in full; the rest is counted.
 const LISTED: usize = 100;
@@ -23,7 +23,7 @@ pub(super) struct OwnerContexts<'r> {
     phases: Vec<Phase>,
     running: Option<PhaseStart>,
     fullest: Option<(u64, String, Snapshot<&'r Context>)>,
-    findings: Vec<String>,
+    findings: Vec<FindingRow>,
     unlisted: u64,
     leftovers: BTreeMap<u64, Leftover>,
 }
@@ -78,12 +78,39 @@ impl<'r> OwnerContexts<'r> {
         self.leftovers.values().cloned().collect()
     }
 
-    pub(super) fn findings(&self) -> Vec<String> {
+    pub(super) fn findings(&self) -> Vec<FindingRow> {
         let mut all = self.findings.clone();
         if self.unlisted > 0 {
-            all.push(format!("and {} findings more", self.unlisted));
+            all.push(FindingRow { count: self.unlisted, ..note(format!("and {} findings more", self.unlisted)) });
         }
         all
+    }
+
+    /// A finding of the replay, by the rule that it touches.
+    fn row(&self, line: u64, finding: Finding) -> FindingRow {
+        let of = |rule: &str, level: &str| FindingRow { rule: rule.to_owned(), level: level.to_owned(), ..FindingRow::default() };
+        let mut row = match finding {
+            Finding::NullAnswer { .. } => of("V9", FindingRow::NOTE),
+            Finding::FreeUnknown { .. } | Finding::FreeTwice { .. } => of("V19", FindingRow::VIOLATION),
+            Finding::ReallocateUnknown { .. } | Finding::ReallocateFreed { .. } => of("V11", FindingRow::VIOLATION),
+            Finding::BadAlignment { .. } => of("V7", FindingRow::VIOLATION),
+            Finding::BadScope { .. } => of("V35", FindingRow::VIOLATION),
+            Finding::OtherAlignment { .. } => of("V15", FindingRow::VIOLATION),
+            Finding::ZeroAnswered { .. } => of("V14", FindingRow::VIOLATION),
+            Finding::UnknownNotice { .. } | Finding::UnbalancedNotice { .. } => of("V20", FindingRow::VIOLATION),
+            _ => of("", FindingRow::NOTE),
+        };
+        let asked = match finding {
+            Finding::NullAnswer { asked } => Some(asked),
+            Finding::StillLive { owner, asked, .. } => {
+                row.owner = self.account(owner).name().to_owned();
+                Some(asked)
+            }
+            _ => None,
+        };
+        row.bytes = asked.map_or(0, |asked| asked.size);
+        row.scope = asked.and_then(|asked| scope(asked.scope)).map(|scope| scope.name().to_owned()).unwrap_or_default();
+        FindingRow { sentence: format!("line {line}: {finding}"), count: 1, first_serial: line, ..row }
     }
 
     /// What all owners were given.
@@ -134,7 +161,8 @@ impl ReplayTarget for OwnerContexts<'_> {
     fn owner(&mut self, owner: u64, _: u64, kind: &str) {
         if let Some(first) = self.accounts.get(&owner) {
             let first = first.name();
-            self.findings.push(format!("owner {owner} was declared again, as {kind}: it stays with the account of {first}"));
+            let sentence = format!("owner {owner} was declared again, as {kind}: it stays with the account of {first}");
+            self.findings.push(note(sentence));
             return;
         }
         // Owners lie side by side: a context's own record would otherwise be counted with its parent's requests.
@@ -142,7 +170,7 @@ impl ReplayTarget for OwnerContexts<'_> {
             Ok(context) => {
                 self.accounts.insert(owner, Account::new(context));
             }
-            Err(error) => self.findings.push(format!("{kind} has no account of its own: {error}")),
+            Err(error) => self.findings.push(note(format!("{kind} has no account of its own: {error}"))),
         }
     }
 
@@ -167,13 +195,22 @@ impl ReplayTarget for OwnerContexts<'_> {
             let left = self.leftovers.entry(owner).or_insert_with(|| Leftover { context: name, ..Leftover::default() });
             left.blocks += 1;
             left.bytes = left.bytes.saturating_add(asked.size);
-            let asked_scope = u32::try_from(asked.scope).ok().and_then(Scope::from_raw);
+            let asked_scope = scope(asked.scope);
             left.by_scope.add(&ByScope::of(|scope| if Some(scope) == asked_scope { asked.size } else { 0 }));
         }
         if self.findings.len() < LISTED {
-            self.findings.push(format!("line {line}: {finding}"));
+            self.findings.push(self.row(line, finding));
         } else {
             self.unlisted += 1;
         }
     }
+}
+
+fn scope(raw: i32) -> Option<Scope> {
+    u32::try_from(raw).ok().and_then(Scope::from_raw)
+}
+
+/// What no rule is about.
+fn note(sentence: String) -> FindingRow {
+    FindingRow { level: FindingRow::NOTE.to_owned(), sentence, count: 1, ..FindingRow::default() }
 }

@@ -3,12 +3,12 @@
 #![forbid(unsafe_code)]
 
 use alloc_core::{Scope, Usage};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ByScope;
 
 /// One part of a run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     /// Its name.
     pub name: String,

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod findings;
+
 use std::fmt;
 
 use alloc_core::Scope;
@@ -16,9 +18,38 @@ const WIDTH: usize = 118;
 /// Names of contexts may take so much of a line before its numbers are pushed aside.
 const WIDEST_NAME: usize = 40;
 
+/// A report for a terminal; see [`Report::text`].
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'r> {
+    report: &'r Report,
+    all_findings: bool,
+}
+
+impl Report {
+    /// This for a terminal, in 120 columns: with each finding, or with their number only.
+    #[must_use]
+    pub const fn text(&self, all_findings: bool) -> Text<'_> {
+        Text { report: self, all_findings }
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.source.fmt(f)?;
+        self.text(false).fmt(f)
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.report.numbers(f)?;
+        findings::findings(f, &self.report.findings, self.all_findings)?;
+        self.report.honour.as_ref().map_or(Ok(()), |honour| findings::honour(f, honour))
+    }
+}
+
+impl Report {
+    fn numbers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.source, f)?;
         for limit in &self.limits {
             writeln!(f, "note: {}", one_line(limit))?;
         }
@@ -49,12 +80,6 @@ impl fmt::Display for Report {
                 let (name, plural) = (one_line(&left.context), if left.blocks == 1 { "" } else { "s" });
                 write!(f, "  {name}: {} block{plural}, {} bytes", left.blocks, left.bytes)?;
                 scopes_in_words(f, &left.by_scope)?;
-            }
-        }
-        if !self.findings.is_empty() {
-            writeln!(f, "findings:")?;
-            for finding in &self.findings {
-                writeln!(f, "  {}", one_line(finding))?;
             }
         }
         Ok(())
@@ -159,7 +184,10 @@ fn scopes_in_words(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Resul
     }
 }
 
-/// Names and reasons come from drivers, files and the system: none of them may break a line or steer the terminal.
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// Names and reasons come from drivers, files and the system: none of them may break a line, steer the terminal, or show what
+/// follows in another order.
+pub(super) fn one_line(text: &str) -> String {
+    let steers =
+        |c: char| c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
 }

@@ -1,0 +1,45 @@
+//! What was found to be wrong, or worth telling.
+
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+
+/// Observations of one kind: one rule, one owner, one command, one scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingRow {
+    /// The rule that it is about, such as `V22`; empty where none is.
+    pub rule: String,
+    /// [`VIOLATION`](Self::VIOLATION), [`SUSPECT`](Self::SUSPECT) or [`NOTE`](Self::NOTE).
+    pub level: String,
+    /// What was observed, in one sentence.
+    pub sentence: String,
+    /// Whose callbacks it was seen at: the name of a context; empty where that is not known.
+    pub owner: String,
+    /// The command that ran; empty where that is not known.
+    pub command: String,
+    /// The scope of the request; empty where that is not known.
+    pub scope: String,
+    /// How often.
+    pub count: u64,
+    /// Bytes of the blocks concerned, together; 0 where size plays no part.
+    pub bytes: u64,
+    /// The serial number of the command in which it was first seen, from 1; in a replay the line. 0 where that is not known.
+    pub first_serial: u64,
+}
+
+impl FindingRow {
+    /// A rule was broken.
+    pub const VIOLATION: &str = "violation";
+    /// A rule was broken, if all commands were seen.
+    pub const SUSPECT: &str = "suspect";
+    /// Legal, but telling.
+    pub const NOTE: &str = "note";
+    /// All levels, the worst first.
+    pub const LEVELS: [&str; 3] = [Self::VIOLATION, Self::SUSPECT, Self::NOTE];
+
+    /// The place of its level among [`LEVELS`](Self::LEVELS); behind them for one that is not known.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        Self::LEVELS.iter().position(|level| *level == self.level).unwrap_or(Self::LEVELS.len())
+    }
+}

@@ -1,0 +1,78 @@
+//! Findings and the honour ratio for a terminal.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use super::one_line;
+use crate::report::{FindingRow, Honour, HonourRun};
+use crate::units::{bytes, percent};
+
+/// How many there are at each level, and each of them where `all` are wanted.
+pub(super) fn findings(f: &mut fmt::Formatter<'_>, rows: &[FindingRow], all: bool) -> fmt::Result {
+    if rows.is_empty() {
+        return writeln!(f, "findings: none");
+    }
+    writeln!(f, "findings: {}{}", by_level(rows), if all { "" } else { " (--findings lists them)" })?;
+    if !all {
+        return Ok(());
+    }
+    let mut sorted: Vec<_> = rows.iter().collect();
+    sorted.sort_by_key(|row| row.rank());
+    let width = sorted.iter().map(|row| row.rule.chars().count()).max().unwrap_or(0);
+    for row in sorted {
+        let [level, rule, sentence] = [&row.level, &row.rule, &row.sentence].map(|text| one_line(text));
+        writeln!(f, "  {level:<9} {rule:<width$} {sentence}")?;
+        let place = place(row);
+        if !place.is_empty() {
+            writeln!(f, "  {:<9} {:<width$} {place}", "", "")?;
+        }
+    }
+    Ok(())
+}
+
+/// `2 violations, 1 note`.
+fn by_level(rows: &[FindingRow]) -> String {
+    let known = FindingRow::LEVELS.map(|level| (level.to_owned(), rows.iter().filter(|row| row.level == level).count()));
+    let other = ("other".to_owned(), rows.iter().filter(|row| row.rank() == FindingRow::LEVELS.len()).count());
+    let counted = known.into_iter().chain([other]).filter(|(_, count)| *count > 0);
+    let words = counted.map(|(level, count)| format!("{count} {level}{}", if count == 1 { "" } else { "s" }));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Where it was seen, and how often.
+fn place(row: &FindingRow) -> String {
+    let mut words = Vec::new();
+    for (before, text) in [("callbacks of ", &row.owner), ("", &row.command), ("scope ", &row.scope)] {
+        if !text.is_empty() {
+            words.push(format!("{before}{}", one_line(text)));
+        }
+    }
+    if row.count > 1 {
+        words.push(format!("{} times", row.count));
+    }
+    if row.bytes > 0 {
+        words.push(bytes(row.bytes));
+    }
+    words.join(", ")
+}
+
+/// Both measurements with both terms, or why there are none.
+pub(super) fn honour(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Result {
+    if let Some(reason) = &honour.absent {
+        writeln!(f, "honour ratio: not measured: {}", one_line(reason))?;
+    }
+    let runs = [("with the loader", &honour.with_loader), ("without the loader", &honour.without_loader)];
+    if runs.iter().all(|(_, run)| run.is_none()) {
+        return Ok(());
+    }
+    writeln!(f, "honour ratio, bytes through callbacks of all that the driver took:")?;
+    runs.into_iter().filter_map(|(name, run)| Some((name, run.as_ref()?))).try_for_each(|(name, run)| one_run(f, name, run))
+}
+
+fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &HonourRun) -> fmt::Result {
+    let ratio = run.ratio().map_or_else(|| "-".to_owned(), percent);
+    let past_calls = run.in_command_calls.saturating_add(run.never_issued_calls);
+    write!(f, "  {name:<18}{ratio:>9}  {} through callbacks in {} calls; ", bytes(run.callback_bytes), run.callback_calls)?;
+    writeln!(f, "{} past them in {past_calls}", bytes(run.past_bytes()))
+}
