@@ -60,6 +60,7 @@
 mod ash;
 mod bridge;
 mod command;
+mod commands;
 mod driver;
 mod error;
 mod fence;
@@ -76,6 +77,7 @@ pub use command::{
     Command, CommandInfo, Coverage, Frame, OwnerId, Owners, brackets_available, command_depth, current_command, current_thread,
     in_callback,
 };
+pub use commands::{AllocatorSource, CommandAction, CommandLevel, CommandRow, ScopeMask};
 pub use driver::{
     Block, CallbackAllocator, Chain, DeviceDomain, DynHost, FreeRefused, InstanceDomain, Level, Member, MultiAlloc, MultiBlock,
     Object, ObjectRef, ObjectRefused, Served, Stored,

@@ -5,6 +5,7 @@
 mod brackets;
 mod bridges;
 mod chains;
+mod commands;
 mod entries;
 mod objects;
 mod recorders;
@@ -108,6 +109,7 @@ pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
     all.extend(replays::operations());
     all.extend(traces::operations());
     all.extend(brackets::operations());
+    all.extend(commands::operations());
     all
 }
 
