@@ -92,6 +92,12 @@ fn with_a_driver_the_first_line_names_it() {
     assert!(kinds >= Some(20), "{kinds:?} kinds of object");
     let commands: u64 = report["phases"].as_array().into_iter().flatten().filter_map(|phase| phase["commands"].as_u64()).sum();
     assert_eq!(report["source"]["commands"], commands, "each command is in one phase");
+    let samples = report["timeline"].as_array().expect("a list");
+    assert!(samples.len() as u64 >= commands.min(200), "one after each command, or of many some");
+    for (index, phase) in report["phases"].as_array().expect("a list").iter().enumerate() {
+        let last = samples.iter().rfind(|sample| sample["phase"] == index).expect("a sample of each phase");
+        assert_eq!(last["live_by_scope"], phase["live_by_scope"], "at the end of {}", phase["name"]);
+    }
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn the_bundled_traces_add_up_as_a_plain_parser_says() {
         }
         let peak = expected.iter().map(|phase| phase.peak).max();
         assert_eq!(report["peak_bytes"].as_u64(), peak, "{}", trace.name);
+        timeline_agrees(&report, &expected);
         // The contexts: what all phases took, and nothing else; live as at the end of the fullest phase.
         let rows = report["contexts"].as_array().expect("a list");
         let sum =
@@ -125,6 +126,19 @@ fn the_bundled_traces_add_up_as_a_plain_parser_says() {
         assert_eq!(report["leftovers"].as_array().map(Vec::len), Some(0));
         assert_eq!(all(|p| p.taken), all(|p| p.freed), "the trace gives everything back");
         assert!(done.stdout.contains(&format!("({} bytes, exact)", peak.unwrap_or(0))), "{done}");
+    }
+}
+
+/// The highest sample is the peak, and each phase's last one is what was live at its end.
+fn timeline_agrees(report: &Value, expected: &[Plain]) {
+    let samples = report["timeline"].as_array().expect("a list");
+    assert!(samples.len() <= 400 + 3 * expected.len(), "{} samples", samples.len());
+    let live = |sample: &Value| five(&sample["live_by_scope"]);
+    let highest = samples.iter().map(|sample| live(sample).iter().sum::<u64>()).max();
+    assert_eq!(highest, expected.iter().map(|phase| phase.peak).max());
+    for (index, phase) in expected.iter().enumerate() {
+        let last = samples.iter().rfind(|sample| sample["phase"] == index).expect("a sample of each phase");
+        assert_eq!(live(last), phase.live, "{}", phase.name);
     }
 }
 

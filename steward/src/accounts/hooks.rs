@@ -25,6 +25,7 @@ unsafe impl Hooks for Accounts<'_> {
         if let Some(recorder) = &self.recorder {
             recorder.leave(result.as_raw());
         }
+        self.look();
     }
 
     fn created(&self, _: &Made<'_>) {}

@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use alloc_core::{Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Scope, Snapshot, SnapshotNode, Usage};
 use vk_callbacks::{CallbackError, Notes, Recorder, Written};
 
-use crate::report::{ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample};
+use crate::report::{ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler};
 use crate::workload::ObjectKind;
 use owner::Owner;
 
@@ -33,6 +33,7 @@ pub struct Accounts<'b> {
     phases: RefCell<Vec<Phase>>,
     running: RefCell<Option<PhaseStart>>,
     commands: Cell<u64>,
+    timeline: RefCell<Sampler>,
     fullest: RefCell<Option<Fullest>>,
     records: Context,
     device: Context,
@@ -127,6 +128,7 @@ impl<'b> Accounts<'b> {
             phases: RefCell::default(),
             running: RefCell::default(),
             commands: Cell::new(0),
+            timeline: RefCell::default(),
             fullest: RefCell::default(),
             records,
             device,
@@ -185,6 +187,7 @@ impl<'b> Accounts<'b> {
         let fullest = self.fullest.take();
         let contexts = self.rows(&last, fullest.as_ref().map(|fullest| &fullest.snapshot));
         let mut done = Accounted { contexts, phases: self.phases.take(), ..Accounted::default() };
+        done.timeline = self.timeline.borrow().samples();
         done.fullest_phase = fullest.map(|fullest| fullest.phase).unwrap_or_default();
         for owner in self.owners.into_iter().flatten() {
             done.findings.extend(owner.findings());
@@ -214,6 +217,7 @@ impl<'b> Accounts<'b> {
             recorder.phase(name);
         }
         let counts = Counts::from(&self.total());
+        self.timeline.borrow_mut().add(self.sample(counts.live_bytes));
         let start = PhaseStart { name: name.to_owned(), commands: self.commands.get(), counts };
         self.running.replace(Some(start));
     }
@@ -227,7 +231,9 @@ impl<'b> Accounts<'b> {
             Some(peak) => (peak.high.saturating_sub(self.own_bytes()), 0),
             None => (total.peak_bytes, total.peak_slack),
         };
-        let phase = start.end(self.commands.get(), &Counts::from(&usage), peak);
+        let counts = Counts::from(&usage);
+        self.timeline.borrow_mut().end_phase(self.sample(counts.live_bytes));
+        let phase = start.end(self.commands.get(), &counts, peak);
         let mut fullest = self.fullest.borrow_mut();
         if fullest.as_ref().is_none_or(|fullest| total.live_bytes > fullest.live_bytes)
             && let Ok(snapshot) = Snapshot::take(&self.vulkan, self.records.handle())
@@ -235,6 +241,18 @@ impl<'b> Accounts<'b> {
             *fullest = Some(Fullest { live_bytes: total.live_bytes, phase: phase.name.clone(), snapshot });
         }
         self.phases.borrow_mut().push(phase);
+    }
+
+    /// Looks at what is live, after a command; of very many commands not after each.
+    fn look(&self) {
+        let mut timeline = self.timeline.borrow_mut();
+        if timeline.wants(self.commands.get()) {
+            timeline.add(self.sample(Counts::from(&self.total()).live_bytes));
+        }
+    }
+
+    fn sample(&self, live_by_scope: ByScope) -> Sample {
+        Sample { at: self.commands.get(), phase: self.phases.borrow().len(), live_by_scope }
     }
 
     fn rows(&self, last: &Snapshot<Handle>, fullest: Option<&Snapshot<Handle>>) -> Vec<ContextRow> {

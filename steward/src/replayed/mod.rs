@@ -116,6 +116,9 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
             }
         }
         replay.step(line, event, &mut owners)?;
+        if phased {
+            owners.look(line, replay.totals());
+        }
     }
     let totals = replay.finish(&mut owners)?;
     drop(replay);
@@ -123,6 +126,7 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
     let source = Source::Trace { file: trace.name.clone(), driver, no_driver, lines: count_lines(&trace.bytes) };
     let mut report = Report::of_trace(source, owners.phases(), totals.all().peak_bytes);
     (report.contexts, report.fullest_phase) = owners.rows(&records, report.peak_bytes)?;
+    report.timeline = owners.timeline();
     report.leftovers = owners.leftovers();
     report.findings = owners.findings();
     report.limits = format.limits().iter().map(|limit| format!("{format}: {limit}")).collect();

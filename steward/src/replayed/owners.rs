@@ -7,7 +7,7 @@ use alloc_core::{Budget, Context, ContextOptions, HostError, Scope, Snapshot, Sn
 use vk_callbacks::{Finding, ReplayTarget, Totals};
 
 use super::sink::{Empty, Sink};
-use crate::report::{ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart};
+use crate::report::{ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler};
 
 /// How many findings are listed in full; the rest is counted.
 const LISTED: usize = 100;
@@ -22,6 +22,8 @@ pub(super) struct OwnerContexts<'r> {
     records: &'r Context,
     phases: Vec<Phase>,
     running: Option<PhaseStart>,
+    timeline: Sampler,
+    line: u64,
     fullest: Option<(u64, String, Snapshot<&'r Context>)>,
     findings: Vec<FindingRow>,
     unlisted: u64,
@@ -43,6 +45,8 @@ impl<'r> OwnerContexts<'r> {
             records,
             phases: Vec::new(),
             running: None,
+            timeline: Sampler::default(),
+            line: 0,
             fullest: None,
             findings: Vec::new(),
             unlisted: 0,
@@ -72,6 +76,21 @@ impl<'r> OwnerContexts<'r> {
 
     pub(super) fn phases(&self) -> Vec<Phase> {
         self.phases.clone()
+    }
+
+    /// Looks at what is live, after a line.
+    pub(super) fn look(&mut self, line: u64, totals: &Totals) {
+        self.line = line;
+        self.timeline.add(self.sample(totals));
+    }
+
+    pub(super) fn timeline(&self) -> Vec<Sample> {
+        self.timeline.samples()
+    }
+
+    fn sample(&self, totals: &Totals) -> Sample {
+        let live_by_scope = ByScope::of(|scope| totals.scope(scope).live_bytes);
+        Sample { at: self.line, phase: self.phases.len(), live_by_scope }
     }
 
     pub(super) fn leftovers(&self) -> Vec<Leftover> {
@@ -180,6 +199,7 @@ impl ReplayTarget for OwnerContexts<'_> {
 
     fn phase_end(&mut self, name: &str, totals: &Totals) {
         let Some(start) = self.running.take() else { return };
+        self.timeline.end_phase(self.sample(totals));
         self.phases.push(start.end(totals.commands, &self.counts(), (totals.phase_peak_bytes, 0)));
         let live = totals.all().live_bytes;
         if self.fullest.as_ref().is_none_or(|(most, ..)| live > *most)

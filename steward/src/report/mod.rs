@@ -21,6 +21,7 @@ pub use honour::{Honour, HonourRun};
 pub use phase::{Counts, Phase, PhaseStart};
 pub use rows::{ContextRow, Leftover};
 pub use sample::Sample;
+pub(crate) use sample::Sampler;
 pub use source::Source;
 
 /// The result of one run or one replay. `--json` writes it as it is.
