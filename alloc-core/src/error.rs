@@ -100,6 +100,8 @@ pub enum Misuse {
     IsARoot,
     /// A limit was to be changed on a context that was made without one.
     NoBudget,
+    /// More foreign memory was to be withdrawn than is declared.
+    NotDeclared,
 }
 
 impl HostError {
@@ -143,6 +145,7 @@ impl fmt::Display for Misuse {
             Self::SameContext => "source and destination are the same context: nothing to move",
             Self::NotARoot => "this context is not a root: use close()",
             Self::NoBudget => "this context was made without a budget: give it one in its options",
+            Self::NotDeclared => "less foreign memory of this kind is declared at the context: withdraw where and what was declared",
             Self::IsARoot => "this context is a root: use close_root() or abandon()",
         })
     }

@@ -16,6 +16,7 @@
 //! - [`HostAllocator`] is the trait everything meets in; [`FromGlobalAlloc`] and [`FromAllocator`] make one of what there is.
 //! - [`Context`] owns a node of the tree, [`Handle`] refers to it; both are allocators. [`Scope`] is the lifetime a request is for.
 //! - [`Usage`] is an account, [`Budget`] a limit, [`Snapshot`] a picture of a tree.
+//! - [`Foreign`] declares memory that no allocator of ours was asked for: a JIT's, a mapping, another heap. Counted apart.
 //! - [`TryVec`] and its siblings grow fallibly only; [`Arena`] is linear memory for what dies together.
 //!
 //! Freeing never allocates and never fails. Every allocation may be refused: then an error says whose fault it is, and everything is
@@ -68,6 +69,7 @@ mod budget;
 mod collections;
 mod context;
 mod error;
+mod foreign;
 mod host;
 mod scope;
 mod snapshot;
@@ -82,6 +84,9 @@ pub use budget::{Budget, BudgetUsage};
 pub use collections::{FoldHasher, FoldState, Refused, TryBox, TryMap, TryString, TryVec, TryVecIntoIter};
 pub use context::{Context, ContextOptions, ContextRef, Handle, Outstanding, RootRefused};
 pub use error::{ContextId, HostError, Misuse};
+#[cfg(feature = "bumpalo")]
+pub use foreign::ForeignBump;
+pub use foreign::{Foreign, ForeignKind, ForeignUsage};
 pub use host::{HostAllocator, Notice, NoticeEvent, NoticeKind, dangling, move_block};
 pub use scope::Scope;
 pub use snapshot::{Snapshot, SnapshotNode};

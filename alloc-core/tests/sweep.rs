@@ -60,9 +60,27 @@ fn names() -> impl Iterator<Item = &'static str> {
     table::<Staged<'_>>().into_iter().flat_map(|operation| operation.names).copied()
 }
 
+/// What takes its memory from the global allocator, because it cannot be told another: no net for routed memory holds it.
+/// `foreign_bump.rs` refuses and watches the global allocator itself.
+const NOT_ROUTED: &[&str] = &[
+    "ForeignBump::allocation_limit",
+    "ForeignBump::bytes_held",
+    "ForeignBump::context",
+    "ForeignBump::new_in",
+    "ForeignBump::reset",
+    "ForeignBump::set_allocation_limit",
+    "ForeignBump::try_alloc",
+    "ForeignBump::try_alloc_layout",
+    "ForeignBump::try_alloc_slice_copy",
+    "ForeignBump::try_alloc_slice_fill_with",
+    "ForeignBump::try_alloc_str",
+    "ForeignBump::try_with_capacity_in",
+];
+
 #[test]
 fn the_table_names_every_public_function() {
-    testkit::assert_every_function_is_named(Path::new(env!("CARGO_MANIFEST_DIR")), names());
+    let names = names().chain(NOT_ROUTED.iter().copied());
+    testkit::assert_every_function_is_named(Path::new(env!("CARGO_MANIFEST_DIR")), names);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Debug};
 
-use alloc_core::{Context, ContextId, FromGlobalAlloc, HostAllocator, Scope, Scoped, Snapshot, TryVec, Usage, settle_thread};
+use alloc_core::{
+    Context, ContextId, ForeignKind, FromGlobalAlloc, HostAllocator, Scope, Scoped, Snapshot, TryVec, Usage, settle_thread,
+};
 
 use crate::sweep::{Counted, Trial};
 
@@ -52,7 +54,8 @@ pub enum Takes {
     Nothing(&'static str),
 }
 
-/// What a refused operation must leave as it was below `root`: the tree, live bytes and blocks a scope, the charges of budgets.
+/// What a refused operation must leave as it was below `root`: the tree, live bytes and blocks a scope, what is
+/// declared as taken elsewhere, the charges of budgets.
 ///
 /// Takes its own memory from the system, past every allocator that is watched.
 ///
@@ -71,6 +74,7 @@ pub fn picture(root: &Context) -> impl PartialEq + Debug + use<> {
             closed: node.closed,
             live: live(&node.usage),
             lost: live(&node.gone),
+            foreign: ForeignKind::ALL.map(|kind| node.usage.foreign(kind).live_bytes + node.gone.foreign(kind).live_bytes),
             charged: node.budget.map(|budget| budget.charged),
         };
         picture.try_push(seen).expect("memory of the system");
@@ -85,6 +89,7 @@ struct Seen {
     closed: bool,
     live: [(u64, u64); Scope::COUNT],
     lost: [(u64, u64); Scope::COUNT],
+    foreign: [u64; ForeignKind::COUNT],
     charged: Option<u64>,
 }
 

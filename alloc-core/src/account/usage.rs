@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::foreign::{ForeignKind, ForeignUsage};
 use crate::scope::Scope;
 
 /// The account of one context, or of a subtree, scope by scope.
@@ -11,6 +12,7 @@ use crate::scope::Scope;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub(crate) scopes: [ScopeUsage; Scope::COUNT],
+    pub(crate) foreign: [ForeignUsage; ForeignKind::COUNT],
 }
 
 /// Bytes and blocks of one scope. Bytes are requested bytes: no header, no padding.
@@ -43,7 +45,19 @@ impl Usage {
         self.scopes.get(scope.index()).copied().unwrap_or_default()
     }
 
-    /// All scopes together.
+    /// What was declared of `kind`: memory taken elsewhere, in no scope and not in [`total`](Usage::total).
+    #[must_use]
+    pub fn foreign(&self, kind: ForeignKind) -> ForeignUsage {
+        self.foreign.get(kind.index()).copied().unwrap_or_default()
+    }
+
+    /// What was declared of all kinds together.
+    #[must_use]
+    pub fn foreign_total(&self) -> ForeignUsage {
+        self.foreign.iter().fold(ForeignUsage::default(), |sum, one| sum.plus(one))
+    }
+
+    /// All scopes together; nothing foreign.
     #[must_use]
     pub fn total(&self) -> ScopeUsage {
         self.scopes.iter().fold(ScopeUsage::default(), |sum, one| sum.plus(one))
@@ -57,6 +71,9 @@ impl Usage {
         for (a, b) in rest.scopes.iter_mut().zip(&constant.scopes) {
             *a = a.without(b);
         }
+        for (a, b) in rest.foreign.iter_mut().zip(&constant.foreign) {
+            *a = a.without(b);
+        }
         rest
     }
 
@@ -65,6 +82,9 @@ impl Usage {
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = *self;
         for (a, b) in sum.scopes.iter_mut().zip(&other.scopes) {
+            *a = a.plus(b);
+        }
+        for (a, b) in sum.foreign.iter_mut().zip(&other.foreign) {
             *a = a.plus(b);
         }
         sum

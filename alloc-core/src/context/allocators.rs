@@ -43,7 +43,7 @@ macro_rules! host_allocator {
                 unsafe { self.node().resize(block, old, new, scope) }
             }
             fn notify(&self, notice: Notice) {
-                self.node().backing.notify(notice);
+                self.node().hear(notice);
             }
             fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
                 self.node().refusal(layout, scope)

@@ -4,7 +4,8 @@
 //!   0  read by every operation: backing {data, allocate, deallocate, rest, made_with}, tag base, flags, scope, root
 //!  64  hardly ever written: name, label, tree links, budget {limit, charged, high, slice, exact}
 //! 176  references; sums of children that are gone
-//! 344  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree
+//! 344  memory taken elsewhere, by kind (see `foreign::cells`)
+//! 464  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree
 //! ```
 //! Aligned to 16 only: the system's allocators take a slower way above that, and what threads write all the time lies in their own
 //! tables, not here. What is written now and then keeps its distance from the first 64 bytes.
@@ -18,6 +19,7 @@ use core::ptr::NonNull;
 use super::backing::Link;
 use crate::account::{Counts, Row, ScopeUsage, read_row, slot};
 use crate::error::ContextId;
+use crate::foreign::ForeignCells;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering};
 
@@ -45,6 +47,8 @@ pub(crate) struct Node {
     pub(crate) budget: BudgetCell,
     pub(crate) references: AtomicUsize,
     pub(crate) closed_children: ClosedSums,
+    /// Memory that was taken elsewhere: of this node, and of children that are gone.
+    pub(crate) foreign: ForeignCells,
     rows: [Row; Scope::COUNT],
     /// Used by a root only: its tree's lock and its budgets' lock.
     pub(crate) tree_lock: Lock,
@@ -90,7 +94,7 @@ pub(crate) struct ClosedSums {
 
 // What a context costs its parent; the documents say so.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Node>() == 672);
+const _: () = assert!(size_of::<Node>() == 800);
 
 static SERIALS: AtomicU64 = AtomicU64::new(1);
 
@@ -112,6 +116,7 @@ impl Node {
             label: None,
             budget: BudgetCell::none(),
             closed_children: ClosedSums::zero(),
+            foreign: ForeignCells::new(),
             rows: [const { Row::new() }; Scope::COUNT],
             tree_lock: Lock::new(),
             budget_lock: Lock::new(),

@@ -3,7 +3,6 @@
 use core::fmt;
 
 use super::{Context, Node, ORPHANED, tree};
-use crate::account::ScopeUsage;
 use crate::error::HostError;
 use crate::sync::Ordering;
 
@@ -15,6 +14,8 @@ pub struct Outstanding {
     pub bytes: u64,
     /// Blocks that were not given back, without the contexts' own records.
     pub blocks: u64,
+    /// Bytes taken elsewhere that are still declared ([`Foreign`](crate::Foreign)), of all kinds; not in `bytes`.
+    pub foreign_bytes: u64,
     /// Contexts below that still exist.
     pub contexts: u64,
     /// Handles to this context and those below.
@@ -25,7 +26,7 @@ impl Outstanding {
     /// True when nothing is left.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.bytes == 0 && self.blocks == 0 && self.contexts == 0 && self.handles == 0
+        self.bytes == 0 && self.blocks == 0 && self.foreign_bytes == 0 && self.contexts == 0 && self.handles == 0
     }
 }
 
@@ -35,7 +36,11 @@ impl fmt::Display for Outstanding {
             f,
             "{} bytes in {} blocks, {} contexts, {} handles outstanding",
             self.bytes, self.blocks, self.contexts, self.handles
-        )
+        )?;
+        if self.foreign_bytes > 0 {
+            write!(f, ", and {} bytes taken elsewhere still declared", self.foreign_bytes)?;
+        }
+        Ok(())
     }
 }
 
@@ -71,12 +76,11 @@ pub(super) fn of(top: &Node) -> Outstanding {
         // References before accounts: a thread that leaves a block behind and gives its handle back is seen with the one or the
         // other.
         references = references.saturating_add(node.references.load(Ordering::Acquire) as u64);
-        let mut add = |own: ScopeUsage| {
-            left.bytes = left.bytes.saturating_add(own.live_bytes);
-            left.blocks = left.blocks.saturating_add(own.live_blocks);
-        };
-        add(tree::node_usage(node).total());
-        add(node.closed_children.usage().total());
+        let own = tree::node_usage(node).plus(&tree::gone_usage(node));
+        let routed = own.total();
+        left.bytes = left.bytes.saturating_add(routed.live_bytes);
+        left.blocks = left.blocks.saturating_add(routed.live_blocks);
+        left.foreign_bytes = left.foreign_bytes.saturating_add(own.foreign_total().live_bytes);
         others = others.saturating_add(u64::from(node.flags() & ORPHANED == 0));
         if depth > 0 {
             left.contexts = left.contexts.saturating_add(1);

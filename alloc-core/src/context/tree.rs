@@ -49,6 +49,7 @@ pub(super) fn unlink(node: &Node) {
         Some(next) => next.tree.prev.store(prev, Ordering::Relaxed),
         None => parent.tree.last_child.store(prev, Ordering::Relaxed),
     }
+    parent.foreign.inherit(&node.foreign);
     for (scope, own) in Scope::ALL.into_iter().zip(usage) {
         for gone in [own, node.closed_children.sum(scope)] {
             if gone != ScopeUsage::default() {
@@ -112,14 +113,19 @@ pub(super) fn abandon(top: &Node) {
 
 /// The account of one node by itself.
 pub(crate) fn node_usage(node: &Node) -> Usage {
-    Usage { scopes: Scope::ALL.map(|scope| node.usage(scope)) }
+    Usage { scopes: Scope::ALL.map(|scope| node.usage(scope)), foreign: node.foreign.usage() }
+}
+
+/// What children of the node that are gone took in all.
+pub(crate) fn gone_usage(node: &Node) -> Usage {
+    Usage { scopes: Scope::ALL.map(|scope| node.closed_children.sum(scope)), foreign: node.foreign.gone() }
 }
 
 /// The accounts of a node and all below it, gone ones included in the totals.
 pub(crate) fn subtree_usage(top: &Node) -> Usage {
     let mut sum = Usage::default();
     each(top, |node, _| {
-        sum = sum.plus(&node_usage(node)).plus(&node.closed_children.usage());
+        sum = sum.plus(&node_usage(node)).plus(&gone_usage(node));
     });
     sum
 }
@@ -150,10 +156,5 @@ impl super::node::ClosedSums {
             total_blocks: read(&self.total_blocks),
             ..ScopeUsage::default()
         }
-    }
-
-    /// All of it as an account.
-    pub(crate) fn usage(&self) -> Usage {
-        Usage { scopes: Scope::ALL.map(|scope| self.sum(scope)) }
     }
 }

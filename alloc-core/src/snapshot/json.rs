@@ -7,13 +7,14 @@ use core::fmt::{self, Write};
 use super::{Snapshot, SnapshotNode};
 use crate::account::{ScopeUsage, Usage};
 use crate::adapters::HostSource;
+use crate::foreign::{ForeignKind, ForeignUsage};
 use crate::scope::Scope;
 
 impl<A: HostSource> Snapshot<A> {
     /// Writes an array of contexts, parents before children, allocating nothing.
     ///
-    /// Each is `{"id", "parent", "depth", "name", "label", "scope", "closed", "usage": {scope: {..}}, "gone", "budget"}`; a
-    /// scope that nothing was ever taken for is left out. Byte and block counts are integers.
+    /// Each is `{"id", "parent", "depth", "name", "label", "scope", "closed", "usage": {scope: {..}}, "foreign": {kind: {..}},
+    /// "gone", "foreign_gone", "budget"}`; a scope or kind that nothing was ever taken for is left out. Byte and block counts are integers.
     ///
     /// # Errors
     /// Whatever the sink says.
@@ -43,8 +44,12 @@ impl<A: HostSource> Snapshot<A> {
         }
         write!(sink, ",\"scope\":\"{}\",\"closed\":{},\"usage\":", node.scope, node.closed)?;
         write_usage(sink, &node.usage)?;
+        sink.write_str(",\"foreign\":")?;
+        write_foreign(sink, &node.usage)?;
         sink.write_str(",\"gone\":")?;
         write_usage(sink, &node.gone)?;
+        sink.write_str(",\"foreign_gone\":")?;
+        write_foreign(sink, &node.gone)?;
         sink.write_str(",\"budget\":")?;
         match node.budget {
             Some(b) => {
@@ -71,6 +76,19 @@ fn write_usage(sink: &mut impl Write, usage: &Usage) -> fmt::Result {
             sink,
             "{comma}\"{scope}\":{{\"live_bytes\":{live_bytes},\"live_blocks\":{live_blocks},\"peak_bytes\":{peak_bytes},\
              \"peak_slack\":{peak_slack},\"peak_blocks\":{peak_blocks},\"total_bytes\":{total_bytes},\"total_blocks\":{total_blocks}}}"
+        )?;
+    }
+    sink.write_char('}')
+}
+
+fn write_foreign(sink: &mut impl Write, usage: &Usage) -> fmt::Result {
+    sink.write_char('{')?;
+    for (at, kind) in ForeignKind::ALL.into_iter().filter(|kind| !usage.foreign(*kind).is_empty()).enumerate() {
+        let ForeignUsage { live_bytes, peak_bytes, total_bytes } = usage.foreign(kind);
+        let comma = if at == 0 { "" } else { "," };
+        write!(
+            sink,
+            "{comma}\"{kind}\":{{\"live_bytes\":{live_bytes},\"peak_bytes\":{peak_bytes},\"total_bytes\":{total_bytes}}}"
         )?;
     }
     sink.write_char('}')

@@ -50,7 +50,7 @@ fn copy<A: HostSource>(node: &Node, depth: usize, nodes: &mut TryVec<SnapshotNod
         scope: node.scope,
         closed: node.flags() & CLOSED != 0,
         usage: tree::node_usage(node),
-        gone: node.closed_children.usage(),
+        gone: tree::gone_usage(node),
         budget: node.budget_usage(),
         label: (start, end),
     };

@@ -183,7 +183,9 @@ fn questions<S: Stage>(stage: &S, ground: &Ground) {
         assert!(!context.exact_alignment());
         // The stages' allocators do not say that they never do.
         assert!(context.may_unwind());
-        context.notify(Notice { event: NoticeEvent::Allocated, kind: NoticeKind::Executable, bytes: 1, scope: SCOPE });
+        for event in [NoticeEvent::Allocated, NoticeEvent::Freed] {
+            context.notify(Notice { event, kind: NoticeKind::Executable, bytes: 1, scope: SCOPE });
+        }
         // SAFETY: the allocator is not used; the system's is one without state.
         assert_eq!(size_of_val(unsafe { FromGlobalAlloc::new(System) }.get()), 0);
         assert_eq!(over(Scoped::new(context, SCOPE)).get().host().id(), context.id());

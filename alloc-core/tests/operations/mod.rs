@@ -7,6 +7,7 @@ mod arrays;
 mod blocks;
 mod boxes;
 mod contexts;
+mod foreign;
 mod maps;
 mod plain;
 mod snapshots;
@@ -94,6 +95,7 @@ pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
     all.extend(maps::operations());
     all.extend(texts::operations());
     all.extend(arenas::operations());
+    all.extend(foreign::operations());
     all.extend(snapshots::operations());
     all.extend(plain::operations());
     all

@@ -1,0 +1,93 @@
+//! The counts in a node: a few atomics by kind. Declarations are rare, so all threads share them and nothing needs folding.
+//!
+//! ```text
+//!         executable               heap                     mapping
+//!    0    live  peak  total   24   live  peak  total   48   live  peak  total      declared here
+//!   72    total  lost         88   total  lost        104   total  lost            children that are gone
+//! ```
+
+#![forbid(unsafe_code)]
+
+use super::{ForeignKind, ForeignUsage};
+use crate::sync::{AtomicU64, Ordering};
+
+/// See the file's head.
+pub(crate) struct ForeignCells {
+    own: [Own; ForeignKind::COUNT],
+    /// Written under the root's tree lock.
+    gone: [Gone; ForeignKind::COUNT],
+}
+
+struct Own {
+    live: AtomicU64,
+    peak: AtomicU64,
+    total: AtomicU64,
+}
+
+struct Gone {
+    total: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl ForeignCells {
+    pub(crate) const fn new() -> Self {
+        Self {
+            own: [const { Own { live: AtomicU64::new(0), peak: AtomicU64::new(0), total: AtomicU64::new(0) } };
+                ForeignKind::COUNT],
+            gone: [const { Gone { total: AtomicU64::new(0), lost: AtomicU64::new(0) } }; ForeignKind::COUNT],
+        }
+    }
+
+    fn own(&self, kind: ForeignKind) -> &Own {
+        let [executable, heap, mapping] = &self.own;
+        match kind {
+            ForeignKind::Executable => executable,
+            ForeignKind::Heap => heap,
+            ForeignKind::Mapping => mapping,
+        }
+    }
+
+    /// Counts bytes that were taken. False, and nothing counted, where they do not fit 2^64 with the others.
+    pub(super) fn declare(&self, kind: ForeignKind, bytes: u64) -> bool {
+        let own = self.own(kind);
+        let more = |live: u64| live.checked_add(bytes);
+        let Ok(before) = own.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else { return false };
+        own.peak.fetch_max(before.saturating_add(bytes), Ordering::Relaxed);
+        let _ = own.total.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |total| Some(total.saturating_add(bytes)));
+        true
+    }
+
+    /// Counts bytes that were given back. False, and nothing counted, where fewer are declared.
+    pub(super) fn withdraw(&self, kind: ForeignKind, bytes: u64) -> bool {
+        let less = |live: u64| live.checked_sub(bytes);
+        self.own(kind).live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    /// What is declared here. In the middle of another thread's declaration a peak or total lags behind: at least what is live.
+    pub(crate) fn usage(&self) -> [ForeignUsage; ForeignKind::COUNT] {
+        self.own.each_ref().map(|own| {
+            let live_bytes = own.live.load(Ordering::Relaxed);
+            let peak_bytes = own.peak.load(Ordering::Relaxed).max(live_bytes);
+            ForeignUsage { live_bytes, peak_bytes, total_bytes: own.total.load(Ordering::Relaxed).max(peak_bytes) }
+        })
+    }
+
+    /// What children that are gone declared; live is what nobody can withdraw any more.
+    pub(crate) fn gone(&self) -> [ForeignUsage; ForeignKind::COUNT] {
+        self.gone.each_ref().map(|gone| ForeignUsage {
+            live_bytes: gone.lost.load(Ordering::Relaxed),
+            peak_bytes: 0,
+            total_bytes: gone.total.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Takes over the sums of a child that is going. The caller holds the tree's lock.
+    pub(crate) fn inherit(&self, child: &Self) {
+        for ((gone, own), below) in self.gone.iter().zip(child.usage()).zip(child.gone()) {
+            let sum = own.plus(&below);
+            for (cell, by) in [(&gone.total, sum.total_bytes), (&gone.lost, sum.live_bytes)] {
+                cell.store(cell.load(Ordering::Relaxed).saturating_add(by), Ordering::Relaxed);
+            }
+        }
+    }
+}
