@@ -3,10 +3,11 @@
 //! Vulkan specification, *Host Memory*: callbacks come only during a command and on the thread that called it, so a bracket
 //! around the call says whose request a callback is (rows V22, V23, V28 to V34 are judged by it).
 
-use core::cell::Cell;
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
+use core::ptr;
 
+use crate::check::Bracket;
 use crate::thread;
 
 /// A Vulkan command about to be called: its name, whose callbacks it may reach, and how much of the program is bracketed.
@@ -41,43 +42,58 @@ impl Command {
     /// A closure and no guard: the frame lies on this function's stack, and a guard could be forgotten and leave the thread
     /// pointing at a frame that is gone. Without the feature `std` the body runs unbracketed ([`brackets_available`]).
     pub fn run<R>(self, body: impl FnOnce(&Frame) -> R) -> R {
+        self.run_for(ptr::null(), body)
+    }
+
+    /// As [`Command::run`], with the address of the checker that watches, or null.
+    #[inline]
+    pub(crate) fn run_for<R>(self, checker: *const (), body: impl FnOnce(&Frame) -> R) -> R {
         let above = thread::top();
         // SAFETY: a non-null top is the frame of a `run` further up this thread's stack, which ends after this one.
-        let depth = unsafe { above.as_ref() }.map_or(1, |frame| frame.info.depth.saturating_add(1));
+        let depth = unsafe { above.as_ref() }.map_or(1, |frame| frame.depth.saturating_add(1));
         let frame = Frame {
-            info: CommandInfo {
-                name: self.name,
-                serial: thread::next_serial(),
-                depth,
-                thread: thread::thread_number(),
-                owners: self.owners,
-                coverage: self.coverage,
-                entered_in_callback: thread::in_callback(),
-            },
-            null_answers: Cell::new(0),
+            bracket: Bracket::new(self.name, thread::next_serial(), self.owners, self.coverage),
+            depth,
+            thread: thread::thread_number(),
+            entered_in_callback: thread::in_callback(),
+            checker,
             this_thread: PhantomData,
         };
-        let _leave = Leave { above: thread::swap_top(&raw const frame) };
+        let _leave = Leave { above: thread::enter_command(&raw const frame) };
         body(&frame)
+    }
+
+    pub(crate) const fn coverage(&self) -> Coverage {
+        self.coverage
     }
 }
 
 /// Whose callbacks a command may reach, most specific first. What a bridge is called: [`Bridge::owner`](crate::Bridge::owner).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
-    /// The object's own, its pool's or its cache's.
+    /// The object's own, its pool's or, where the command is about a cache, the cache's.
     pub object: Option<OwnerId>,
+    /// That of a cache which a command about something else is given (`pipelineCache` of `vkCreateComputePipelines`).
+    pub cache: Option<OwnerId>,
+    /// The deferred operation's, while what was deferred runs or is joined (V26).
+    pub deferred: Option<OwnerId>,
     /// The device's.
     pub device: Option<OwnerId>,
     /// The instance's.
     pub instance: Option<OwnerId>,
 }
 
-/// Names a bridge for as long as the process lives (until 2^32 were made).
+/// Names a bridge, or any callbacks that are watched, for as long as the process lives (until 2^32 were made).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(pub(crate) NonZeroU32);
 
 impl OwnerId {
+    /// A name that nobody has: for callbacks that no bridge is behind.
+    #[must_use]
+    pub fn fresh() -> Self {
+        crate::bridge::fresh_owner()
+    }
+
     /// The number itself, never 0.
     #[must_use]
     pub const fn get(self) -> u32 {
@@ -116,8 +132,12 @@ pub struct CommandInfo {
 /// The command being run; lies on the stack of [`Command::run`] and cannot leave its thread.
 #[derive(Debug)]
 pub struct Frame {
-    info: CommandInfo,
-    null_answers: Cell<u32>,
+    bracket: Bracket<'static>,
+    depth: u32,
+    thread: u64,
+    entered_in_callback: bool,
+    /// The checker that watches this command, or null.
+    checker: *const (),
     this_thread: PhantomData<*const ()>,
 }
 
@@ -125,13 +145,34 @@ impl Frame {
     /// What is running.
     #[must_use]
     pub const fn info(&self) -> CommandInfo {
-        self.info
+        CommandInfo {
+            name: self.bracket.name,
+            serial: self.bracket.serial,
+            depth: self.depth,
+            thread: self.thread,
+            owners: self.bracket.owners,
+            coverage: self.bracket.coverage,
+            entered_in_callback: self.entered_in_callback,
+        }
     }
 
-    /// How often a bridge answered NULL to a request of this command so far (what V9 is judged by).
+    /// How often NULL was answered to a request of this command so far (what V9 is judged by).
     #[must_use]
     pub const fn null_answers(&self) -> u32 {
-        self.null_answers.get()
+        self.bracket.nulls.get()
+    }
+
+    /// The command returned this `VkResult`. Not to be called for commands that return nothing.
+    pub fn returned(&self, result: i32) {
+        self.bracket.result.set(result);
+    }
+
+    pub(crate) const fn bracket(&self) -> &Bracket<'static> {
+        &self.bracket
+    }
+
+    pub(crate) const fn checker(&self) -> *const () {
+        self.checker
     }
 }
 
@@ -173,7 +214,7 @@ pub const fn brackets_available() -> bool {
 pub(crate) fn note_null_answer() {
     // SAFETY: as in `current_command`; `null_answers` is a `Cell` that only this thread reaches.
     if let Some(frame) = unsafe { thread::top().as_ref() } {
-        frame.null_answers.set(frame.null_answers.get().saturating_add(1));
+        frame.bracket.null_answered();
     }
 }
 

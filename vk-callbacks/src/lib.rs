@@ -59,6 +59,7 @@
 #[cfg(feature = "ash")]
 mod ash;
 mod bridge;
+mod check;
 mod command;
 mod commands;
 mod driver;
@@ -73,6 +74,7 @@ mod thread;
 mod trace;
 
 pub use bridge::{BareBridge, Bridge, BridgeBusy, BridgeRefused, Internal, Live, LiveScope, Notes, leaked_bridges};
+pub use check::{CheckOptions, CheckedOwner, Duty, FindingKind, Found, Opened, Rule, RuleLevel, Sight};
 pub use command::{
     Command, CommandInfo, Coverage, Frame, OwnerId, Owners, brackets_available, command_depth, current_command, current_thread,
     in_callback,

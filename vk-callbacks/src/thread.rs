@@ -1,11 +1,14 @@
-//! The one module with thread-locals: which command this thread is in, whether it is inside a callback, its number.
+//! The one module with thread-locals: which command this thread is in, whether it is inside a callback, its number, whether it
+//! ever issued a command.
 //!
 //! All of them are constant-initialised and without destructors, so they can be used until the thread's very last
 //! instruction, take no memory, and cost one load. Without the feature `std` there are none and everything answers "not known".
 
 use crate::command::Frame;
 
-pub(crate) use imp::{enter_callback, in_callback, next_serial, swap_top, thread_number, top};
+pub(crate) use imp::{
+    early_callback, enter_callback, enter_command, has_issued, in_callback, next_serial, swap_top, take_early, thread_number, top,
+};
 
 /// Takes the "inside a callback" mark off when it goes.
 ///
@@ -28,6 +31,31 @@ mod imp {
         static TOP: Cell<*const Frame> = const { Cell::new(ptr::null()) };
         static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
         static NUMBER: Cell<u64> = const { Cell::new(0) };
+        static ISSUED: Cell<bool> = const { Cell::new(false) };
+        static EARLY: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Puts a frame on top; answers with the one below.
+    #[inline]
+    pub(crate) fn enter_command(frame: *const Frame) -> *const Frame {
+        ISSUED.set(true);
+        TOP.replace(frame)
+    }
+
+    /// This thread has run a command in a bracket.
+    pub(crate) fn has_issued() -> bool {
+        ISSUED.get()
+    }
+
+    /// A callback came before the thread's first command.
+    pub(crate) fn early_callback() {
+        EARLY.set(true);
+    }
+
+    /// Whether one did, since this was last asked.
+    #[inline]
+    pub(crate) fn take_early() -> bool {
+        EARLY.get() && EARLY.replace(false)
     }
 
     /// The innermost frame of this thread, or null.
@@ -84,6 +112,17 @@ mod imp {
     use core::ptr;
 
     use super::{Frame, InCallback};
+
+    pub(crate) const fn enter_command(_: *const Frame) -> *const Frame {
+        ptr::null()
+    }
+    pub(crate) const fn has_issued() -> bool {
+        false
+    }
+    pub(crate) const fn early_callback() {}
+    pub(crate) const fn take_early() -> bool {
+        false
+    }
 
     pub(crate) const fn top() -> *const Frame {
         ptr::null()

@@ -43,6 +43,11 @@ impl Accounts<'_> {
         let id = |kind: ObjectKind| self.owners.get(kind.index())?.as_ref().map(super::Owner::owner_id);
         let own = if kind.takes_callbacks() { Some(kind) } else { kind.parent() };
         let own = own.filter(|kind| !matches!(kind, ObjectKind::Instance | ObjectKind::Device));
-        Owners { object: own.and_then(id), device: id(ObjectKind::Device), instance: id(ObjectKind::Instance) }
+        Owners {
+            object: own.and_then(id),
+            device: id(ObjectKind::Device),
+            instance: id(ObjectKind::Instance),
+            ..Owners::default()
+        }
     }
 }

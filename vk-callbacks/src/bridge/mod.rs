@@ -9,6 +9,8 @@ mod seal;
 mod state;
 
 pub use bare::BareBridge;
+pub(crate) use seal::fresh_owner;
+
 pub use live::{Live, LiveScope};
 pub use notes::{Internal, Notes};
 pub use over_context::{Bridge, BridgeBusy, BridgeRefused, leaked_bridges};

@@ -10,13 +10,20 @@ use crate::header::Seal;
 ///
 /// The secret is against accidents (a header copied, a pointer of another bridge), not against an attacker.
 pub(crate) fn fresh(place: usize) -> Seal {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    let owner = match NEXT.fetch_add(1, Relaxed) {
-        0 => NEXT.fetch_add(1, Relaxed).max(1), // wrapped after 2^32 bridges
-        owner => owner,
-    };
+    let owner = fresh_owner().get();
     let code = (&raw const NEXT).addr() as u64;
     Seal { secret: mix(place as u64 ^ code.rotate_left(32) ^ u64::from(owner) << 17), owner }
+}
+
+static NEXT: AtomicU32 = AtomicU32::new(1);
+
+/// A number that no bridge has.
+pub(crate) fn fresh_owner() -> OwnerId {
+    let number = match NEXT.fetch_add(1, Relaxed) {
+        0 => NEXT.fetch_add(1, Relaxed), // wrapped after 2^32
+        number => number,
+    };
+    OwnerId(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
 }
 
 pub(crate) fn id_of(seal: Seal) -> OwnerId {

@@ -1,0 +1,64 @@
+//! A running command as the rules see it: the live checker's lies in a frame on the stack, the judge's in its own memory.
+
+#![forbid(unsafe_code)]
+
+use core::cell::Cell;
+
+use crate::command::{Coverage, Owners};
+use crate::commands::CommandRow;
+
+/// Not returned yet, or returns nothing.
+const NO_RESULT: i32 = 0;
+
+/// One command of one thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Bracket<'t> {
+    pub(crate) name: &'t str,
+    /// Never 0, never used twice.
+    pub(crate) serial: u64,
+    pub(crate) owners: Owners,
+    pub(crate) coverage: Coverage,
+    row: Cell<Option<&'static CommandRow>>,
+    /// Blocks of scope command that it took less those that it freed, on this thread. A hint: others may have freed some.
+    pub(crate) command_live: Cell<u32>,
+    /// Requests that were answered with NULL.
+    pub(crate) nulls: Cell<u32>,
+    /// The `VkResult`.
+    pub(crate) result: Cell<i32>,
+}
+
+impl<'t> Bracket<'t> {
+    #[inline]
+    pub(crate) const fn new(name: &'t str, serial: u64, owners: Owners, coverage: Coverage) -> Self {
+        Self {
+            name,
+            serial,
+            owners,
+            coverage,
+            row: Cell::new(None),
+            command_live: Cell::new(0),
+            nulls: Cell::new(0),
+            result: Cell::new(NO_RESULT),
+        }
+    }
+
+    /// What is known of the command; looked up once, and only for commands during which callbacks come.
+    #[inline]
+    pub(crate) fn row(&self) -> &'static CommandRow {
+        match self.row.get() {
+            Some(row) => row,
+            None => self.look_up(),
+        }
+    }
+
+    #[cold]
+    fn look_up(&self) -> &'static CommandRow {
+        let row = CommandRow::of(self.name);
+        self.row.set(Some(row));
+        row
+    }
+
+    pub(crate) fn null_answered(&self) {
+        self.nulls.set(self.nulls.get().saturating_add(1));
+    }
+}

@@ -1,0 +1,189 @@
+//! What can be found, a closed list: each kind is one observation.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use super::rules::{Rule, RuleLevel};
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident [$($rule:literal)+] $level:ident;)*) => {
+        /// One kind of observation, about one rule; what comes from a foreign thread is about two.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum FindingKind { $($(#[$doc])* $kind,)* }
+
+        impl FindingKind {
+            /// All kinds, by their rules.
+            pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
+
+            /// The kind's own name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => stringify!($kind),)* }
+            }
+
+            /// The numbers of the rules it is about.
+            #[must_use]
+            pub const fn rules(self) -> &'static [u8] {
+                match self { $(Self::$kind => &[$($rule),+],)* }
+            }
+
+            /// How much it weighs, when not every command is known to run in a bracket.
+            #[must_use]
+            pub const fn level(self) -> RuleLevel {
+                match self { $(Self::$kind => RuleLevel::$level,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Callbacks without `pfnAllocation`.
+    MissingAllocation [1] Violation;
+    /// Callbacks without `pfnReallocation`.
+    MissingReallocation [2] Violation;
+    /// Callbacks without `pfnFree`.
+    MissingFree [3] Violation;
+    /// One internal notification without the other.
+    HalfInternal [4] Violation;
+    /// A callback came with user data that was never handed out, or whose checker is gone.
+    UnknownUserData [5] Violation;
+    /// A request came through callbacks that this command was not given.
+    OutsideChain [5] Violation;
+    /// Functions of a struct were called from the struct itself, after the command that got it had returned.
+    OldStructUsed [6] Violation;
+    /// An alignment that is no power of two.
+    BadAlignment [7] Violation;
+    /// A request for 0 bytes.
+    SizeZero [7] Note;
+    /// The application answered with a pointer that is not aligned as was asked.
+    MisalignedAnswer [8] Violation;
+    /// The application answered with the address of a block that is live.
+    LiveBlockGivenAgain [8] Violation;
+    /// A command answered out of host memory, and no request of it was refused.
+    OutOfMemoryWithoutNull [9] Note;
+    /// A request was refused, and its command answered with another error.
+    OtherErrorAfterNull [9] Note;
+    /// A pointer was reallocated that no callback gave.
+    ReallocatedUnknown [11] Violation;
+    /// A block was reallocated that had gone.
+    ReallocatedFreed [11] Violation;
+    /// A block was reallocated through callbacks that are not compatible with those that gave it.
+    ReallocatedThroughOther [11] Violation;
+    /// A reallocation to size 0 was answered with a block.
+    ZeroAnswered [14] Violation;
+    /// A reallocation asked for another alignment.
+    OtherAlignment [15] Violation;
+    /// A reallocation failed, and the old block was given to somebody else.
+    OldBlockGivenAway [16] Violation;
+    /// A free of NULL.
+    NullFree [18] Note;
+    /// A pointer was freed that no callback gave.
+    FreedUnknown [19] Violation;
+    /// A block was freed that had gone.
+    FreedTwice [19] Violation;
+    /// A block was freed while a reallocation of it was running.
+    FreedInTransit [19] Violation;
+    /// A block was freed through callbacks that are not compatible with those that gave it.
+    FreedThroughOther [19] Violation;
+    /// An internal notification of a type other than executable.
+    InternalType [20] Violation;
+    /// More internal memory was given back than was taken.
+    InternalNegative [20] Violation;
+    /// Internal memory was not given back.
+    InternalLeft [20] Violation;
+    /// An internal notification on a thread that ran no command then.
+    NotifiedBetweenCommands [21] Suspect;
+    /// An internal notification on a thread that never issued a command.
+    NotifiedOnForeignThread [21] Suspect;
+    /// A request on a thread that ran no command then.
+    AskedBetweenCommands [22] Suspect;
+    /// A free on a thread that ran no command then.
+    FreedBetweenCommands [22] Suspect;
+    /// A request on a thread that never issued a command.
+    AskedOnForeignThread [22 23] Suspect;
+    /// A free on a thread that never issued a command.
+    FreedOnForeignThread [22 23] Suspect;
+    /// A command was called from inside a callback.
+    CommandInCallback [25] Violation;
+    /// Deferred work asked an allocator that is neither the deferred operation's nor the deferred command's.
+    OutsideDeferred [26] Violation;
+    /// A block of scope command outlived its command.
+    CommandBlockLeft [28] Violation;
+    /// Memory of scope command was asked of a less specific allocator.
+    CommandLessSpecific [28] Violation;
+    /// Memory of scope cache was asked of an allocator that is not the first in its order.
+    CacheElsewhere [29] Violation;
+    /// A cache's memory was asked for with scope object.
+    CacheAsObject [29] Violation;
+    /// An object's memory was asked of a less specific allocator.
+    ObjectLessSpecific [30] Violation;
+    /// A reallocation named another scope than the block was made with.
+    OtherScope [30] Note;
+    /// Memory of scope device was asked of the instance's allocator, though the device has its own.
+    DeviceLessSpecific [31] Violation;
+    /// Memory of scope device was asked of an object's allocator.
+    DeviceTooSpecific [31] Violation;
+    /// Memory of scope instance was asked of an allocator that is not the instance's.
+    InstanceElsewhere [32] Violation;
+    /// What is made from a pool did not draw on the pool's allocator.
+    PoolPassedOver [34] Violation;
+    /// A scope that does not exist.
+    BadScope [35] Violation;
+    /// An object's creation took memory of scope device.
+    DeviceScopeInCreate [36] Note;
+    /// Memory of scope cache in a command that has no cache.
+    CacheScopeElsewhere [37] Violation;
+    /// A descriptor pool's allocator was asked by a command that is not on it.
+    DescriptorPoolElsewhere [38] Violation;
+    /// A command pool's allocator was asked by a command that is not on it.
+    CommandPoolElsewhere [39] Violation;
+    /// An object's own allocator was asked by a command that does not make the object.
+    ObjectOutsideCreate [40] Violation;
+    /// A block of an allocator was live when the last object that was made with it had been destroyed.
+    LiveAfterDestroy [41] Violation;
+    /// A block was freed by a command that neither ends nor takes memory of that scope.
+    FreedInOtherCommand [41] Note;
+    /// A block was live at the end.
+    LiveAtEnd [41] Note;
+    /// An object was destroyed with an allocator that is not compatible with that it was created with.
+    OtherGroupAtDestroy [42] Violation;
+    /// An object was created with an allocator and destroyed without.
+    NoneAtDestroy [42] Violation;
+    /// An object was created without an allocator and destroyed with one.
+    OnlyAtDestroy [43] Violation;
+    /// An object was destroyed that nobody said was created, or that is gone.
+    UnknownHandle [44] Suspect;
+}
+
+impl FindingKind {
+    /// The first of its rules.
+    #[must_use]
+    pub const fn rule(self) -> &'static Rule {
+        let number = match self.rules() {
+            [number, ..] => *number,
+            [] => 0,
+        };
+        match Rule::of(number) {
+            Some(rule) => rule,
+            // A test shows that each kind has a rule of the table.
+            None => FIRST,
+        }
+    }
+}
+
+const FIRST: &Rule = match Rule::ALL {
+    [first, ..] => first,
+    [] => unreachable!(),
+};
+
+/// The rules, `V22/V23`.
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, number) in self.rules().iter().enumerate() {
+            write!(f, "{}V{number}", if index > 0 { "/" } else { "" })?;
+        }
+        Ok(())
+    }
+}
