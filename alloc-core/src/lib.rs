@@ -90,4 +90,5 @@ pub use foreign::{Foreign, ForeignKind, ForeignUsage};
 pub use host::{HostAllocator, Notice, NoticeEvent, NoticeKind, dangling, move_block};
 pub use scope::Scope;
 pub use snapshot::{Snapshot, SnapshotNode};
+pub use sync::{StateLock, StateLockHeld};
 pub use threads::{attach_thread, held_state_locks, settle_thread};

@@ -4,26 +4,46 @@ pub(crate) use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU8, AtomicU32, A
 
 use crate::threads;
 
-/// A short spin lock for state of ours; never held over a call to a backing allocator (law 5).
+/// A short spin lock for state of ours; never held over a call to a host allocator, a driver or a destructor (law 5).
 ///
-/// Order, outermost first: tree, registry, table, row, budget.
-pub(crate) struct Lock(AtomicU32);
+/// For the crates built on this one: that it is held shows in [`held_state_locks`](crate::held_state_locks). It guards nothing by
+/// itself, is not fair, and a thread that takes it twice waits for ever. Order here, outermost first: tree, registry, table, row,
+/// budget.
+///
+/// ```
+/// let lock = alloc_core::StateLock::new();
+/// let held = lock.lock();
+/// drop(held);
+/// assert_eq!(alloc_core::held_state_locks(), 0);
+/// ```
+#[derive(Debug, Default)]
+pub struct StateLock(AtomicU32);
 
-/// Holds a [`Lock`] until dropped.
-pub(crate) struct Held<'l>(&'l Lock);
+/// The name in this crate.
+pub(crate) use StateLock as Lock;
 
-impl Lock {
-    pub(crate) const fn new() -> Self {
+/// Holds a [`StateLock`] until dropped.
+#[derive(Debug)]
+#[must_use = "dropping it gives the lock back"]
+pub struct StateLockHeld<'l>(&'l StateLock);
+
+pub(crate) use StateLockHeld as Held;
+
+impl StateLock {
+    /// A lock that nobody holds.
+    #[must_use]
+    pub const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
+    /// Waits until nobody holds it, spinning, after a while yielding.
     #[inline]
-    pub(crate) fn lock(&self) -> Held<'_> {
+    pub fn lock(&self) -> StateLockHeld<'_> {
         if self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.wait();
         }
         threads::lock_taken();
-        Held(self)
+        StateLockHeld(self)
     }
 
     #[cold]
@@ -41,7 +61,7 @@ impl Lock {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for StateLockHeld<'_> {
     #[inline]
     fn drop(&mut self) {
         threads::lock_given_back();

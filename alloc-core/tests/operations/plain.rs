@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 
-use alloc_core::{ContextId, FoldState, HostError, Scope, Usage, attach_thread, held_state_locks, settle_thread};
+use alloc_core::{ContextId, FoldState, HostError, Scope, StateLock, Usage, attach_thread, held_state_locks, settle_thread};
 use testkit::{Sink, Stage};
 
 use super::{Ground, Operation, nothing};
@@ -28,7 +28,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             values::<S>,
         ),
         nothing(
-            &["attach_thread", "settle_thread", "held_state_locks"],
+            &["attach_thread", "settle_thread", "held_state_locks", "StateLock::new", "StateLock::lock"],
             "a thread's counters lie in its thread-local storage",
             threads::<S>,
         ),
@@ -58,6 +58,10 @@ fn threads<S: Stage>(stage: &S, _: &Ground) {
     stage.attempt_plainly(|| {
         attach_thread();
         settle_thread();
+        let lock = StateLock::new();
+        let held = lock.lock();
+        assert_eq!(held_state_locks(), usize::from(cfg!(any(debug_assertions, feature = "lock-audit"))));
+        drop(held);
         assert_eq!(held_state_locks(), 0);
     });
 }
