@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod bundled;
 pub mod cli;
 pub mod drivers;
+pub mod expectations;
 pub mod program;
 pub mod replayed;
 pub mod report;

@@ -4,11 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Observations of one kind: one rule, one owner, one command, one scope.
+/// Observations of one kind: one owner, one command, one scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingRow {
     /// The rule that it is about, such as `V22`; empty where none is.
     pub rule: String,
+    /// What kind of observation: `FreedOnForeignThread`; empty where no rule is concerned. A rule can be broken in several ways.
+    #[serde(default)]
+    pub kind: String,
     /// [`VIOLATION`](Self::VIOLATION), [`SUSPECT`](Self::SUSPECT) or [`NOTE`](Self::NOTE).
     pub level: String,
     /// What was observed, in one sentence.

@@ -1,0 +1,117 @@
+//! What a run showed against what is expected of it.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use super::file::{Expectations, Expected};
+use crate::report::FindingRow;
+
+/// Every finding of a run, as expected or not.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict<'a> {
+    /// What was seen as expected.
+    pub expected: Vec<(&'a FindingRow, &'a Expected)>,
+    /// Notes that nobody expects: they are legal.
+    pub notes: Vec<&'a FindingRow>,
+    /// What has to be looked at. The check passed when this is empty.
+    pub differences: Vec<Difference<'a>>,
+}
+
+/// One thing that is not as expected.
+#[derive(Clone, Copy, Debug)]
+pub enum Difference<'a> {
+    /// Seen, and not expected.
+    New(&'a FindingRow),
+    /// Expected, and not seen.
+    Gone(&'a Expected),
+    /// Seen, but not as often as expected.
+    Count {
+        /// What was seen.
+        seen: &'a FindingRow,
+        /// What was expected.
+        expected: &'a Expected,
+        /// How often.
+        times: u64,
+    },
+}
+
+/// Compares the findings of a run of so many rounds; of a trace, whose rounds are not known, only whether they are there.
+///
+/// Notes are legal: one that is not expected is no difference. One that is expected and gone is.
+#[must_use]
+pub fn compare<'a>(expectations: &'a Expectations, findings: &'a [FindingRow], rounds: Option<u32>) -> Verdict<'a> {
+    let mut verdict = Verdict::default();
+    for row in findings {
+        let Some(expected) = expectations.findings.iter().find(|expected| expected.is_about(row)) else {
+            if row.level == FindingRow::NOTE {
+                verdict.notes.push(row);
+            } else {
+                verdict.differences.push(Difference::New(row));
+            }
+            continue;
+        };
+        match rounds.and_then(|rounds| expected.count(rounds)) {
+            Some(times) if times != row.count => {
+                verdict.differences.push(Difference::Count { seen: row, expected, times });
+            }
+            _ => verdict.expected.push((row, expected)),
+        }
+    }
+    let gone = expectations.findings.iter().filter(|expected| {
+        let due = rounds.map_or(!expected.sometimes, |rounds| expected.is_due(rounds));
+        due && !findings.iter().any(|row| expected.is_about(row))
+    });
+    verdict.differences.extend(gone.map(Difference::Gone));
+    verdict
+}
+
+impl fmt::Display for Difference<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::New(row) => {
+                write!(f, "not expected: {}: {} ({} times)", Expected::of(row), row.sentence, row.count)
+            }
+            Self::Gone(expected) => write!(f, "expected, and gone: {expected} (known as: {})", expected.cause),
+            Self::Count { seen, expected, times } => {
+                write!(f, "expected {times} times, and seen {}: {expected}: {}", seen.count, seen.sentence)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(rule: &str, level: &str, count: u64) -> FindingRow {
+        FindingRow { rule: rule.into(), kind: "K".into(), level: level.into(), count, ..FindingRow::default() }
+    }
+
+    #[test]
+    fn every_kind_of_difference_is_found() {
+        let entries = ["V1", "V2", "V3", "V9"]
+            .map(|rule| format!("[[finding]]\nrule = \"{rule}\"\nkind = \"K\"\ncause = \"x\"\nper_round = 2\n"));
+        let known = Expectations::parse(&format!("driver = \"d\"\n{}", entries.concat())).expect("right");
+        let seen = [
+            row("V1", FindingRow::VIOLATION, 4),
+            row("V2", FindingRow::SUSPECT, 5),
+            row("V4", FindingRow::SUSPECT, 1),
+            row("V5", FindingRow::NOTE, 1),
+            row("V9", FindingRow::NOTE, 4),
+        ];
+        let verdict = compare(&known, &seen, Some(2));
+        let said: Vec<_> = verdict
+            .differences
+            .iter()
+            .map(|difference| difference.to_string().split(": ").take(2).collect::<Vec<_>>().join(": "))
+            .collect();
+        assert_eq!(said, ["expected 4 times, and seen 5: V2 K", "not expected: V4 K", "expected, and gone: V3 K (known as"]);
+        assert_eq!(verdict.expected.len(), 2);
+        assert_eq!(verdict.notes, [&seen[3]]);
+        // Of a trace only what is there counts.
+        let verdict = compare(&known, &seen, None);
+        assert_eq!(verdict.differences.len(), 2);
+        assert!(compare(&Expectations::default(), &seen[3..], Some(2)).differences.is_empty(), "notes");
+    }
+}

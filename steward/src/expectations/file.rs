@@ -1,0 +1,218 @@
+//! The file: read, written, and which driver it is about.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::FindingRow;
+
+/// What is known of one driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectations {
+    /// The driver's name and version; `*` stands for any text.
+    pub driver: String,
+    /// What it does wrong.
+    #[serde(default, rename = "finding", skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Expected>,
+}
+
+/// A finding that is expected: of one kind, owner, command and scope, as in [`FindingRow`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    /// The rule, such as `V29`.
+    pub rule: String,
+    /// In which way it is broken, such as `CacheAsObject`.
+    pub kind: String,
+    /// Whose callbacks it is seen at.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
+    /// The command that runs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
+    /// The scope of the request.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub scope: String,
+    /// Exactly so often in each round; not compared when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_round: Option<u64>,
+    /// Exactly so often in a run, however many rounds; not compared when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_run: Option<u64>,
+    /// The first round in which it happens. A run with fewer does not miss it.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub from_round: u32,
+    /// It depends on timing: a run without it does not miss it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sometimes: bool,
+    /// Why the driver does it: file and function, or what a trace shows.
+    pub cause: String,
+}
+
+/// Why a file cannot be used: the line, and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileFault {
+    /// From 1.
+    pub line: usize,
+    /// What was wrong.
+    pub what: String,
+}
+
+impl Expectations {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`FileFault`]: not TOML, a field that there is not, one that is missing, or an entry that stands there twice.
+    pub fn parse(text: &str) -> Result<Self, FileFault> {
+        let read: Self = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            FileFault { line: before.matches('\n').count() + 1, what: error.message().lines().collect::<Vec<_>>().join(" ") }
+        })?;
+        for (at, one) in read.findings.iter().enumerate() {
+            if read.findings.iter().take(at).any(|earlier| earlier.key() == one.key()) {
+                // The n-th entry's line: entries begin with their head.
+                let heads = text.lines().enumerate().filter(|(_, line)| line.trim() == "[[finding]]");
+                let line = heads.map(|(line, _)| line + 1).nth(at).unwrap_or(1);
+                return Err(FileFault { line, what: format!("{one} stands there a second time") });
+            }
+        }
+        Ok(read)
+    }
+
+    /// Whether this is about the driver of that name and version.
+    #[must_use]
+    pub fn is_about(&self, driver: &str) -> bool {
+        matches(&self.driver, driver)
+    }
+
+    /// What [`Expectations::parse`] reads.
+    ///
+    /// # Errors
+    /// A number that TOML has no place for.
+    pub fn to_text(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+}
+
+impl Expected {
+    /// What makes it the same finding as another.
+    pub(super) fn key(&self) -> [&str; 5] {
+        [&self.rule, &self.kind, &self.owner, &self.command, &self.scope]
+    }
+
+    /// Whether `row` is what is expected here, however often.
+    #[must_use]
+    pub fn is_about(&self, row: &FindingRow) -> bool {
+        self.key() == [row.rule.as_str(), &row.kind, &row.owner, &row.command, &row.scope]
+    }
+
+    /// How often it should be seen in so many rounds; `None` where any number will do.
+    #[must_use]
+    pub fn count(&self, rounds: u32) -> Option<u64> {
+        let in_rounds = u64::from((rounds + 1).saturating_sub(self.from_round));
+        let often = |each: u64| each.saturating_mul(in_rounds);
+        self.per_round.map(often).or(self.per_run.map(|count| if in_rounds == 0 { 0 } else { count }))
+    }
+
+    /// Whether a run of so many rounds has to show it.
+    #[must_use]
+    pub fn is_due(&self, rounds: u32) -> bool {
+        !self.sometimes && rounds >= self.from_round
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, kind, owner, command, scope, .. } = self;
+        let words = [(owner, ", callbacks of "), (command, ", in "), (scope, ", scope ")];
+        write!(f, "{rule} {kind}")?;
+        words.iter().filter(|(word, _)| !word.is_empty()).try_for_each(|(word, before)| write!(f, "{before}{word}"))
+    }
+}
+
+impl fmt::Display for FileFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+/// Whether `pattern`, in which `*` stands for any text, is `text`.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(head) else { return false };
+    let mut parts: Vec<_> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    // The leftmost place for each part leaves most for those behind it.
+    for part in parts {
+        let Some(at) = left.find(part) else { return false };
+        left = left.get(at + part.len()..).unwrap_or_default();
+    }
+    left.ends_with(last)
+}
+
+fn first() -> u32 {
+    1
+}
+
+fn is_first(round: &u32) -> bool {
+    *round == first()
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text) in [
+            ("llvmpipe Mesa 22.3.*", "llvmpipe Mesa 22.3.6 (LLVM 15.0.6)"),
+            ("*", ""),
+            ("a*b*c", "abc"),
+            ("a*b*c", "a b b c c"),
+            ("same", "same"),
+        ] {
+            assert!(matches(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in
+            [("llvmpipe Mesa 22.3.*", "llvmpipe Mesa 22.2.6"), ("a*a", "a"), ("a*b*b", "ab"), ("", "x"), ("x", "")]
+        {
+            assert!(!matches(pattern, text), "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_wrong_has_a_line() {
+        let text = "driver = \"d *\"\n\n[[finding]]\nrule = \"V22\"\nkind = \"K\"\nowner = \"VkDevice\"\nper_round = 2\nfrom_round = 2\ncause = 'a \"reason\"'\n";
+        let read = Expectations::parse(text).expect("right");
+        assert_eq!(read.findings.len(), 1);
+        assert_eq!(read.to_text().as_deref(), Ok(text));
+        let fault = |text: &str| Expectations::parse(text).expect_err("wrong").to_string();
+        assert!(fault("").contains("driver"), "{}", fault(""));
+        let unknown = text.replace("per_round", "per_moon");
+        assert!(fault(&unknown).starts_with("line 7: ") && fault(&unknown).contains("per_moon"), "{}", fault(&unknown));
+        let twice = format!("{text}\n{}", text.split_once("\n\n").expect("a gap").1);
+        assert_eq!(fault(&twice), "line 11: V22 K, callbacks of VkDevice stands there a second time");
+        assert!(fault("driver = \"d\"\n[[finding]\n").starts_with("line 2: "));
+        assert!(fault("driver = \"d\"\n[[finding]]\nrule = \"V1\"\nkind = \"K\"\n").contains("cause"));
+    }
+
+    #[test]
+    fn counts_follow_the_rounds() {
+        let one = |text: &str| -> Expected {
+            toml::from_str(&format!("rule = \"V1\"\nkind = \"K\"\ncause = \"\"\n{text}")).expect("right")
+        };
+        assert_eq!(one("per_round = 3").count(4), Some(12));
+        assert_eq!(one("per_round = 3\nfrom_round = 2").count(4), Some(9));
+        assert_eq!(one("per_round = 3\nfrom_round = 5").count(4), Some(0));
+        assert_eq!(one("per_run = 3").count(4), Some(3));
+        assert_eq!(one("").count(4), None);
+        assert!(one("from_round = 4").is_due(4) && !one("from_round = 5").is_due(4) && !one("sometimes = true").is_due(4));
+    }
+}

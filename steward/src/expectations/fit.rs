@@ -1,0 +1,108 @@
+//! A file from what was seen in several runs.
+
+#![forbid(unsafe_code)]
+
+use super::file::{Expectations, Expected};
+use crate::report::FindingRow;
+
+/// What to expect of `driver`, from runs of 1, 2, 3, .. rounds. Notes are left out: they are legal.
+///
+/// Counts that follow the rounds are written down; those that do not depend on timing, and so does what some runs did not show.
+/// Causes come from `known`, where the same is expected.
+#[must_use]
+pub fn fit(driver: &str, runs: &[Vec<FindingRow>], known: &Expectations) -> Expectations {
+    let mut findings: Vec<Expected> = Vec::new();
+    for row in runs.iter().flatten().filter(|row| row.level != FindingRow::NOTE) {
+        if findings.iter().any(|one| one.is_about(row)) {
+            continue;
+        }
+        let counts: Vec<u64> =
+            runs.iter().map(|run| run.iter().find(|seen| same(seen, row)).map_or(0, |seen| seen.count)).collect();
+        let cause = known.findings.iter().find(|known| known.is_about(row)).map(|known| known.cause.clone());
+        findings.push(Expected { cause: cause.unwrap_or_default(), ..expected(row, &counts) });
+    }
+    findings.sort_by_key(|one| {
+        let [rule, kind, owner, command, scope] = one.key().map(str::to_owned);
+        let number: String = rule.chars().filter(char::is_ascii_digit).take(2).collect();
+        (number.parse().unwrap_or(0u32), kind, command, owner, scope)
+    });
+    Expectations { driver: driver.to_owned(), findings }
+}
+
+fn same(one: &FindingRow, other: &FindingRow) -> bool {
+    Expected::of(one).is_about(other)
+}
+
+/// `counts` are those of 1, 2, 3, .. rounds.
+fn expected(row: &FindingRow, counts: &[u64]) -> Expected {
+    let Some(first) = counts.iter().position(|count| *count > 0) else { return Expected::of(row) };
+    let seen = counts.get(first..).unwrap_or_default();
+    let begins = u32::try_from(first + 1).unwrap_or(u32::MAX);
+    let one = Expected { from_round: begins, ..Expected::of(row) };
+    let each = seen.first().copied().unwrap_or_default();
+    if seen.contains(&0) {
+        return Expected { from_round: 1, sometimes: true, ..one };
+    }
+    // One reading fits anything.
+    if seen.len() < 2 {
+        return one;
+    }
+    if seen.iter().all(|count| *count == each) {
+        return Expected { per_run: Some(each), ..one };
+    }
+    if (1..).zip(seen).all(|(round, count)| *count == each.saturating_mul(round)) {
+        return Expected { per_round: Some(each), ..one };
+    }
+    one
+}
+
+impl Expected {
+    /// What `row` is about, however often.
+    pub(super) fn of(row: &FindingRow) -> Self {
+        let FindingRow { rule, kind, owner, command, scope, .. } = row.clone();
+        let (per_round, per_run, cause) = (None, None, String::new());
+        Self { rule, kind, owner, command, scope, per_round, per_run, from_round: 1, sometimes: false, cause }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_follow_the_rounds_are_written_and_others_are_not() {
+        let row = FindingRow { rule: "V22".into(), ..FindingRow::default() };
+        let all = |counts: &[u64]| {
+            let Expected { per_round, per_run, from_round, sometimes, .. } = expected(&row, counts);
+            (per_round, per_run, from_round, sometimes)
+        };
+        assert_eq!(all(&[3, 6, 9, 12]), (Some(3), None, 1, false));
+        assert_eq!(all(&[0, 2, 4, 6]), (Some(2), None, 2, false));
+        assert_eq!(all(&[5, 5, 5, 5]), (None, Some(5), 1, false));
+        assert_eq!(all(&[0, 5, 5, 5]), (None, Some(5), 2, false));
+        assert_eq!(all(&[3, 7, 9, 12]), (None, None, 1, false));
+        assert_eq!(all(&[0, 1, 0, 1]), (None, None, 1, true));
+        assert_eq!(all(&[0, 0, 0, 1]), (None, None, 4, false));
+    }
+
+    #[test]
+    fn a_fit_expects_what_it_came_from_and_keeps_the_causes() {
+        let row = |rule: &str, level: &str, count| FindingRow {
+            rule: rule.into(),
+            level: level.into(),
+            count,
+            ..FindingRow::default()
+        };
+        let run = |rounds: u64| vec![row("V30", "violation", 2 * rounds), row("V4", "suspect", 1), row("V7", "note", 1)];
+        let runs: Vec<_> = (1..=4).map(run).collect();
+        let known =
+            Expectations::parse("driver = \"d\"\n[[finding]]\nrule = \"V30\"\nkind = \"\"\ncause = \"seen\"\n").expect("right");
+        let fitted = fit("d 1", &runs, &known);
+        let told: Vec<_> = fitted.findings.iter().map(|one| (one.rule.as_str(), one.cause.as_str())).collect();
+        assert_eq!(told, [("V4", ""), ("V30", "seen")]);
+        for (rounds, run) in (1..).zip(&runs) {
+            assert!(super::super::compare(&fitted, run, Some(rounds)).differences.is_empty(), "{rounds}");
+        }
+        assert!(!super::super::compare(&fitted, &runs[2], Some(2)).differences.is_empty());
+    }
+}
