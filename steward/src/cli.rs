@@ -29,10 +29,16 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Lists the drivers that can be named.
     Drivers,
+    /// One measurement of the honour ratio, in a child of this program.
+    #[command(name = crate::honour::CHILD_COMMAND, hide = true)]
+    HonourChild {
+        /// What to do, as JSON.
+        job: String,
+    },
 }
 
 /// How to run the workload.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Drive {
     /// Driver id, driver name, manifest file, index or alias (lavapipe, swiftshader), in any case; `all` for each in turn. The first one when absent.
     #[arg(long, value_name = "NAME")]
@@ -46,6 +52,9 @@ pub struct Drive {
     /// Also record every call and write the trace (gzip-compressed where the name ends in .gz).
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+    /// Do not measure the honour ratio: how much of the host memory comes through the callbacks. It takes two more runs, in child processes.
+    #[arg(long)]
+    pub no_honour: bool,
 }
 
 /// What to replay.

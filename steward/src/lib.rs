@@ -5,6 +5,7 @@ pub mod bundled;
 pub mod cli;
 pub mod drivers;
 pub mod expectations;
+pub mod honour;
 pub mod program;
 pub mod replayed;
 pub mod report;

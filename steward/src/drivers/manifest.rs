@@ -68,7 +68,8 @@ fn same_file(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-fn read(path: &Path) -> Option<IcdManifest> {
+/// The manifest in this file, if it is one.
+pub(super) fn read(path: &Path) -> Option<IcdManifest> {
     #[derive(serde::Deserialize)]
     struct File {
         #[serde(rename = "ICD")]

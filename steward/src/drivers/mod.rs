@@ -14,6 +14,7 @@ mod info;
 mod manifest;
 mod names;
 mod probe;
+mod reopen;
 mod select;
 
 pub use environment::child_environment;
@@ -21,4 +22,5 @@ pub use error::{DriverError, Refusal};
 pub use info::{DriverInfo, DriverTable};
 pub use manifest::IcdManifest;
 pub use names::{find, is_called};
+pub use reopen::{ReopenError, directly, through_loader};
 pub use select::{LOADER_VARIABLE, Listing, Selected, list, select};

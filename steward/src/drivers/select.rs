@@ -69,7 +69,7 @@ pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
     };
     // SAFETY: as the caller promises.
     unsafe { environment::narrow_to(info.manifest.as_deref()) };
-    Ok(Selected { entry: open()?, info })
+    Ok(Selected::new(open()?, info))
 }
 
 /// What there is to choose from.
@@ -106,6 +106,10 @@ pub struct Selected {
 }
 
 impl Selected {
+    pub(super) fn new(entry: ash::Entry, info: DriverInfo) -> Self {
+        Self { entry, info }
+    }
+
     /// The loader's first functions; the library stays open while this, or a clone of it, lives.
     #[must_use]
     pub fn entry(&self) -> &ash::Entry {
@@ -134,7 +138,7 @@ impl std::fmt::Debug for Selected {
 /// Names another Vulkan loader library than the system's, or one that is not there.
 pub const LOADER_VARIABLE: &str = "STEWARD_LOADER";
 
-fn open() -> Result<ash::Entry, DriverError> {
+pub(super) fn open() -> Result<ash::Entry, DriverError> {
     let loaded = match std::env::var_os(LOADER_VARIABLE) {
         // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for; who names a library vouches for it.
         Some(path) => unsafe { ash::Entry::load_from(path) },

@@ -11,6 +11,7 @@ use super::{ProgramError, SYSTEM};
 use crate::accounts::{AccountError, Accounts};
 use crate::cli::Drive;
 use crate::drivers::Selected;
+use crate::honour;
 use crate::report::Report;
 use crate::workload::{self, Options, WorkloadError};
 
@@ -45,7 +46,9 @@ pub(super) fn drive(selected: &Selected, options: &Drive) -> Result<Report, Prog
     }
     let done = accounts.finish().map_err(DriveError::from)?;
     let ran = ran.map_err(|error| DriveError::Workload { driver: title(selected), error })?;
-    Ok(Report::of_run(ran, seed, done))
+    let mut report = Report::of_run(ran, seed, done);
+    report.honour = (!options.no_honour).then(|| honour::measure(selected, seed, options.rounds));
+    Ok(report)
 }
 
 fn title(selected: &Selected) -> String {

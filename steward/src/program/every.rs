@@ -66,6 +66,9 @@ fn run(driver: &DriverInfo, options: &Drive, findings: bool, json: &Path) -> Res
     if findings {
         child.arg("--findings");
     }
+    if options.no_honour {
+        child.arg("--no-honour");
+    }
     Ok(child.arg("--json").arg(json).output()?)
 }
 

@@ -12,6 +12,7 @@ use alloc_core::FromGlobalAlloc;
 use crate::bundled;
 use crate::cli::{Cli, Command, Drive, Output};
 use crate::drivers::{self, DriverError, DriverTable};
+use crate::honour;
 use crate::replayed::{self, ReplayError, TraceFile};
 use crate::report::Report;
 
@@ -104,6 +105,11 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), ProgramError> {
             };
             written.and(printed.map_err(ProgramError::from))
         }
+        Some(Command::HonourChild { job }) => {
+            // SAFETY: manifests are trusted here as the loader trusts them; `SYSTEM` lives for ever.
+            let answer = unsafe { honour::answer(job, &SYSTEM) };
+            writeln!(out, "{answer}").and_then(|()| out.flush()).map_err(ProgramError::from)
+        }
     }
 }
 
@@ -114,7 +120,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), ProgramError> {
 unsafe fn main_job(output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
     // SAFETY: forwarded.
     let report = match unsafe { drivers::select(None) } {
-        Ok(selected) => drive::drive(&selected, &Drive { driver: None, seed: None, rounds: 1, record: None })?,
+        Ok(selected) => drive::drive(&selected, &Drive { rounds: 1, ..Drive::default() })?,
         Err(error) => {
             let reason = error.to_string();
             let trace = TraceFile::bundled(&bundled::TRACES[0])?;

@@ -1,0 +1,151 @@
+//! A driver that another process chose, opened again: through the loader, or its library directly.
+//!
+//! Vulkan-Loader documentation, *Driver interface to the Vulkan Loader*, *Loader Version Negotiation*: a driver's library has
+//! `vk_icdNegotiateLoaderICDInterfaceVersion` and `vk_icdGetInstanceProcAddr`. Whoever calls these is the loader. What the real
+//! one adds is missing then: debug messengers, surfaces and layers. Handles are the driver's own.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use ash::vk;
+use libloading::Library;
+use serde::{Deserialize, Serialize};
+
+use super::info::DriverInfo;
+use super::manifest;
+use super::select::{self, Selected};
+
+/// Why a driver cannot be opened again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ReopenError {
+    /// The loader is gone.
+    #[error("{reason}")]
+    Loader {
+        /// Its sentence.
+        reason: String,
+    },
+    /// The loader found the driver in a way of its own, or its manifest has changed.
+    #[error("the driver has no manifest that names its library, so it can be measured with the loader alone")]
+    NoManifest,
+    /// The library that the manifest names cannot be opened.
+    #[error("the driver's library {library} cannot be opened ({reason}): install the driver again")]
+    Library {
+        /// As the manifest names it.
+        library: String,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The library has not the two functions that a loader needs.
+    #[error("the driver's library {library} lacks {function}, so it can be measured with the loader alone")]
+    NoFunction {
+        /// As the manifest names it.
+        library: String,
+        /// What is missing.
+        function: String,
+    },
+    /// The driver wants another loader.
+    #[error(
+        "the driver refuses version {VERSION} of the loader's interface ({result}), so it can be measured with the loader alone"
+    )]
+    Refused {
+        /// What it answered.
+        result: String,
+    },
+}
+
+/// The version of the interface that is offered: the first whose drivers accept instances of every version of Vulkan, and the
+/// last before devices are also found through other systems. A driver answers with it, or with its own where that is older.
+const VERSION: u32 = 5;
+
+/// The driver through the loader. The environment must say which driver the loader is to open, see
+/// [`child_environment`](super::child_environment).
+///
+/// # Errors
+/// [`ReopenError::Loader`].
+pub fn through_loader(info: DriverInfo) -> Result<Selected, ReopenError> {
+    let entry = select::open().map_err(|error| ReopenError::Loader { reason: error.to_string() })?;
+    Ok(Selected::new(entry, info))
+}
+
+/// The driver's library without the loader. It is never unloaded: threads of the driver may run in it.
+///
+/// # Errors
+/// Any other [`ReopenError`].
+///
+/// # Safety
+/// The library that the manifest names may be run, and is a driver that keeps the interface of drivers and loaders. The loader
+/// trusts manifests as much.
+pub unsafe fn directly(info: DriverInfo) -> Result<Selected, ReopenError> {
+    let path = info.manifest.as_deref().ok_or(ReopenError::NoManifest)?;
+    let library = manifest::read(path).ok_or(ReopenError::NoManifest)?.library_path;
+    // SAFETY: the caller vouches for its initialisers.
+    let opened = unsafe { Library::new(file_name(path, &library)) };
+    let opened = opened.map_err(|error| ReopenError::Library { library: library.clone(), reason: error.to_string() })?;
+    let driver: &'static Library = Box::leak(Box::new(opened));
+    let lacks = |function: &str| ReopenError::NoFunction { library: library.clone(), function: function.to_owned() };
+
+    type Negotiate = unsafe extern "system" fn(*mut u32) -> vk::Result;
+    let name = "vk_icdNegotiateLoaderICDInterfaceVersion";
+    // SAFETY: a function of this name has this type, by the interface.
+    let negotiate = unsafe { driver.get::<Negotiate>(name) }.map_err(|_| lacks(name))?;
+    let name = "vk_icdGetInstanceProcAddr";
+    // SAFETY: as above.
+    let get = unsafe { driver.get::<vk::PFN_vkGetInstanceProcAddr>(name) }.map_err(|_| lacks(name))?;
+
+    let mut version = VERSION;
+    // SAFETY: asked first of all, with a version that is kept below: the driver lowers it to its own.
+    match unsafe { negotiate(&raw mut version) } {
+        vk::Result::SUCCESS => {}
+        result => return Err(ReopenError::Refused { result: format!("{result:?}") }),
+    }
+    let functions = ash::StaticFn { get_instance_proc_addr: *get };
+    // SAFETY: the driver's own function, which finds the commands that need no instance as the loader's does; never unloaded.
+    let entry = unsafe { ash::Entry::from_static_fn(functions) };
+    Ok(Selected::new(entry, info))
+}
+
+/// Where to open the library that a manifest names: a bare name is left to the system, as the loader does; anything else is
+/// relative to the manifest.
+fn file_name(manifest: &Path, library: &str) -> OsString {
+    let bare = !library.contains('/');
+    match manifest.parent() {
+        Some(folder) if !bare => folder.join(library).into_os_string(),
+        _ => library.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_named_as_the_loader_reads_them() {
+        let manifest = Path::new("/usr/share/vulkan/icd.d/x.json");
+        assert_eq!(file_name(manifest, "libx.so"), "libx.so");
+        assert_eq!(file_name(manifest, "./libx.so"), "/usr/share/vulkan/icd.d/./libx.so");
+        assert_eq!(file_name(manifest, "/opt/libx.so"), "/opt/libx.so");
+    }
+
+    #[test]
+    fn what_is_no_driver_is_named_in_a_sentence() {
+        let open = |info: DriverInfo| {
+            // SAFETY: the libraries named below are not there, or are the C library.
+            unsafe { directly(info) }.map(|_| ()).expect_err("no driver")
+        };
+        assert_eq!(open(DriverInfo::default()), ReopenError::NoManifest);
+        let folder = tempfile::tempdir().expect("a folder");
+        let names = |library: &str| {
+            let manifest = folder.path().join("x.json");
+            let text = format!(r#"{{"file_format_version": "1.0.0", "ICD": {{"library_path": "{library}"}}}}"#);
+            std::fs::write(&manifest, text).expect("a file");
+            open(DriverInfo { manifest: Some(manifest), ..DriverInfo::default() })
+        };
+        let text = names("./nowhere.so").to_string();
+        assert!(text.starts_with("the driver's library ./nowhere.so cannot be opened"), "{text}");
+        if cfg!(all(target_os = "linux", target_env = "gnu")) {
+            let text = names("libc.so.6").to_string();
+            assert!(text.contains("libc.so.6 lacks vk_icdNegotiateLoaderICDInterfaceVersion"), "{text}");
+        }
+    }
+}

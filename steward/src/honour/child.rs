@@ -1,0 +1,118 @@
+//! What runs in the child: the workload once, under the meter.
+
+use serde::{Deserialize, Serialize};
+
+use alloc_core::HostAllocator;
+
+use super::HonourError;
+use super::callbacks::Asked;
+use super::hooks::Metered;
+use super::meter::{self, Doing};
+use crate::accounts::Accounts;
+use crate::drivers::{self, DriverInfo, ReopenError, Selected};
+use crate::report::HonourRun;
+use crate::workload::{self, Options};
+
+/// What a child is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// The driver, as the parent listed it.
+    pub driver: DriverInfo,
+    /// The seed of the workload.
+    pub seed: u32,
+    /// Its rounds.
+    pub rounds: u32,
+    /// How to get at the driver.
+    pub way: Way,
+}
+
+/// How to get at a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// Through the loader, with the environment that says which driver it is to open.
+    Loader,
+    /// The driver's own library, without a loader.
+    Direct,
+}
+
+/// What a child says in its last line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    Run(HonourRun),
+    NotLoaded,
+    Closed(ReopenError),
+    Failed(String),
+}
+
+/// Runs the job that is given as JSON, as [`run`] does; the answer is a line for the parent.
+///
+/// # Safety
+/// As for [`run`].
+#[must_use]
+pub unsafe fn answer(job: &str, backing: &(impl HostAllocator + Sync)) -> String {
+    let answer = match serde_json::from_str::<Job>(job) {
+        Err(error) => Answer::Failed(format!("the job cannot be read ({error})")),
+        // SAFETY: forwarded.
+        Ok(job) => match unsafe { run(&job, backing) } {
+            Ok(run) => Answer::Run(run),
+            Err(HonourError::NotLoaded) => Answer::NotLoaded,
+            Err(HonourError::Closed(error)) => Answer::Closed(error),
+            Err(other) => Answer::Failed(other.to_string()),
+        },
+    };
+    // A number or a sentence: there is nothing in it that JSON lacks.
+    serde_json::to_string(&answer).unwrap_or_default()
+}
+
+/// Runs the workload in this process, into which the meter was preloaded, on the calling thread; what callbacks give comes from
+/// `backing`.
+///
+/// # Errors
+/// [`HonourError`]: no meter, no such driver, or a workload that fails.
+///
+/// # Safety
+/// `backing` outlives the process's use of the driver. As for [`drivers::directly`], where the job says [`Way::Direct`].
+pub unsafe fn run(job: &Job, backing: &(impl HostAllocator + Sync)) -> Result<HonourRun, HonourError> {
+    if !meter::is_there() {
+        return Err(HonourError::NotLoaded);
+    }
+    meter::this_thread_is_application();
+    let driver = match job.way {
+        Way::Loader => drivers::through_loader(job.driver.clone())?,
+        // SAFETY: forwarded.
+        Way::Direct => unsafe { drivers::directly(job.driver.clone()) }?,
+    };
+    // SAFETY: forwarded.
+    let accounts = unsafe { Accounts::new(backing, None) }.map_err(failed)?;
+    let asked = Asked::default();
+    let ran = metered(&driver, &accounts, &asked, job);
+    accounts.finish().map_err(failed)?;
+    ran
+}
+
+fn metered(driver: &Selected, accounts: &Accounts<'_>, asked: &Asked, job: &Job) -> Result<HonourRun, HonourError> {
+    let hooks = Metered::new(accounts, asked);
+    let options = Options { seed: job.seed, rounds: job.rounds, ..Options::default() };
+    let before = meter::read().ok_or(HonourError::NotLoaded)?;
+    workload::run(driver, &hooks, &options).map_err(failed)?;
+    let cells = meter::read().ok_or(HonourError::NotLoaded)?.since(&before);
+
+    let cell = |doing| cells.of(doing);
+    let (in_command, never_issued) = (cell(Doing::InCommand), cell(Doing::NeverIssued));
+    let (callback_calls, callback_bytes) = asked.totals();
+    Ok(HonourRun {
+        callback_calls,
+        callback_bytes,
+        in_command_calls: in_command.calls,
+        in_command_bytes: in_command.bytes,
+        never_issued_calls: never_issued.calls,
+        never_issued_bytes: never_issued.bytes,
+        application_bytes: cell(Doing::Application).bytes,
+        in_callback_bytes: cell(Doing::InCallback).bytes,
+        mapped_bytes: in_command.mapped + never_issued.mapped,
+    })
+}
+
+fn failed(error: impl ToString) -> HonourError {
+    HonourError::Failed { reason: error.to_string() }
+}

@@ -1,0 +1,117 @@
+//! The honour ratio: how much of the host memory that a driver takes comes through the callbacks it was given.
+//!
+//! ```text
+//!   ratio = bytes asked of callbacks / (those + heap bytes taken inside of commands + heap bytes of threads that issue none)
+//! ```
+//!
+//! All gross: what was freed again counts as well. The first term is counted by a decorator around the callbacks, the others by
+//! the meter, a library of the malloc family that is preloaded into a child process and adds each request to the cell of what
+//! its thread is doing ([`meter`]). The child runs the workload as the program does, with the accounts' callbacks; once through
+//! the loader, whose memory cannot be told from the driver's there, and once with the driver's library opened directly.
+//!
+//! ```text
+//!   steward --+-- child, meter preloaded: loader -> driver     with_loader
+//!             +-- child, meter preloaded: driver               without_loader
+//! ```
+//!
+//! What the numbers leave out: what the driver's library takes while it is opened directly (its initialisers: no command runs),
+//! allocators of its own that do not go by the names of C, and mappings, which are told apart, since device memory is among
+//! them.
+
+mod callbacks;
+mod child;
+mod hooks;
+pub mod meter;
+mod preload;
+
+use std::env;
+use std::process::{Command, Output};
+
+pub use child::{Job, Way, answer, run};
+pub use preload::Preload;
+
+use crate::drivers::{self, Selected};
+use crate::report::{Honour, HonourRun};
+
+/// The hidden command that a child is started with; the job, as JSON, follows it.
+pub const CHILD_COMMAND: &str = "honour-child";
+
+/// Why the ratio could not be measured, in one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HonourError {
+    /// No meter was built for this platform.
+    #[error("the heap cannot be metered here: {reason}")]
+    NotBuilt {
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The library could not be put into a file.
+    #[error("the meter's library cannot be written ({reason}): point TMPDIR to a folder that can be written to")]
+    Unwritable {
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The dynamic linker did not load the library.
+    #[error("the meter was not loaded: point TMPDIR to a folder that programs may be loaded from (not mounted noexec)")]
+    NotLoaded,
+    /// The child did not come to its end.
+    #[error("the run under the meter failed: {reason}")]
+    Failed {
+        /// What it said, or how it ended.
+        reason: String,
+    },
+    /// The driver cannot be opened without the loader.
+    #[error(transparent)]
+    Closed(#[from] drivers::ReopenError),
+}
+
+/// Measures the driver in two child processes: the same workload, seed and rounds each. Takes the time of two runs.
+///
+/// The children see the environment as it is, so call it while the driver is selected.
+#[must_use]
+pub fn measure(driver: &Selected, seed: u32, rounds: u32) -> Honour {
+    let preload = match Preload::new() {
+        Ok(preload) => preload,
+        Err(error) => return Honour { absent: Some(error.to_string()), ..Honour::default() },
+    };
+    let run = |way| child(&preload, &Job { driver: driver.info().clone(), seed, rounds, way });
+    let with_loader = run(Way::Loader);
+    let without_loader = match &with_loader {
+        Ok(_) => run(Way::Direct),
+        // It would fail for the same reason.
+        Err(error) => Err(error.clone()),
+    };
+    let absent = without_loader.as_ref().err().map(ToString::to_string);
+    Honour { with_loader: with_loader.ok(), without_loader: without_loader.ok(), absent }
+}
+
+fn child(preload: &Preload, job: &Job) -> Result<HonourRun, HonourError> {
+    let failed = |reason: String| HonourError::Failed { reason };
+    let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let job = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
+    let mut child = Command::new(program);
+    let done = preload.into(&mut child).args([CHILD_COMMAND, &job]).output().map_err(|error| failed(error.to_string()))?;
+    read(&done).unwrap_or_else(|| Err(failed(why(&done))))
+}
+
+/// The child's last line; drivers may write to the output before it.
+fn read(done: &Output) -> Option<Result<HonourRun, HonourError>> {
+    let said = String::from_utf8_lossy(&done.stdout);
+    let answer = serde_json::from_str(said.lines().next_back()?).ok()?;
+    Some(match answer {
+        child::Answer::Run(run) => Ok(run),
+        child::Answer::NotLoaded => Err(HonourError::NotLoaded),
+        child::Answer::Closed(error) => Err(error.into()),
+        child::Answer::Failed(reason) => Err(HonourError::Failed { reason }),
+    })
+}
+
+/// The child's own words, or how it ended.
+fn why(done: &Output) -> String {
+    let said = String::from_utf8_lossy(&done.stderr);
+    match said.lines().next_back().map(str::trim) {
+        Some(line) if !line.is_empty() => format!("{line} ({})", done.status),
+        _ => format!("its process ended with {}", done.status),
+    }
+}
