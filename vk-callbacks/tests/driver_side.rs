@@ -213,13 +213,33 @@ fn v20_notifications_are_passed_on_where_they_are_wanted() {
     assert_eq!(app.calls().len(), 2);
 }
 
+/// A pipeline is created with allocators of its own, and with a cache that was created with others, or with none.
+#[test]
+fn v29_cache_memory_comes_from_the_cache_and_never_from_the_object() {
+    let apps = [App::default(), App::default(), App::default()];
+    let [cache, pipeline, device] = apps.each_ref().map(of);
+    let chain = Chain::new(&OWN).object(Some(&pipeline)).device(Some(&device));
+    assert_eq!(chain.cache(Some(&cache)).resolve(Scope::Cache).level, Level::Cache);
+    assert_eq!(chain.cache(None).resolve(Scope::Cache).level, Level::Device);
+    assert_eq!(chain.resolve(Scope::Cache).level, Level::Object, "the command creates the cache itself");
+    for scope in [Scope::Command, Scope::Object] {
+        assert_eq!(chain.cache(Some(&cache)).resolve(scope).level, Level::Object, "{scope}");
+    }
+    let creating = Chain::new(&OWN).object(Some(&cache)).device(Some(&device));
+    let made = Object::create_with_scope(&creating, Scope::Cache, 5_u32).expect("memory");
+    let asked = apps[0].calls();
+    assert!(matches!(asked[..], [Call::Alloc { scope, .. }] if scope == raw(Scope::Cache)), "{asked:?}");
+    // SAFETY: the chain it was created with.
+    assert_eq!(unsafe { made.destroy(&creating) }.expect("its level is there"), 5);
+}
+
 /// For each scope and each set of levels that are there, the first that the specification names.
 #[test]
 fn v28_the_most_specific_allocator_serves() {
     let apps = [App::default(), App::default(), App::default()];
     let hosts = apps.each_ref().map(of);
     for mask in 0..8_usize {
-        let there = |i: usize| (mask >> i & 1 == 1).then(|| &hosts[i] as &DynHost);
+        let there = |i: usize| (mask >> i & 1 == 1).then(|| &hosts[i] as &DynHost<'_>);
         let chain = Chain::new(&OWN).object(there(0)).device(there(1)).instance(there(2));
         for scope in Scope::ALL {
             let skipped = match scope {
@@ -229,7 +249,8 @@ fn v28_the_most_specific_allocator_serves() {
             };
             let expected = (skipped..3).find(|i| mask >> i & 1 == 1);
             let served = chain.resolve(scope);
-            assert_eq!(served.level, expected.map_or(Level::Default, |i| Level::ALL[i]), "mask {mask:03b}, scope {scope}");
+            let levels = [Level::Object, Level::Device, Level::Instance];
+            assert_eq!(served.level, expected.map_or(Level::Default, |i| levels[i]), "mask {mask:03b}, scope {scope}");
             let before: Vec<_> = apps.iter().map(|app| app.calls().len()).collect();
             drop(chain.allocate(layout(16, 8), scope).expect("memory"));
             for (i, app) in apps.iter().enumerate() {

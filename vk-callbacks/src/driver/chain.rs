@@ -5,7 +5,7 @@
 //! | scope | asked in this order | row |
 //! |---|---|---|
 //! | command, object | object, device, instance, the driver's own | V28, V30 |
-//! | cache | the cache object's, device, instance, the driver's own | V29 |
+//! | cache | the cache's (where the command has one beside its object) or the object's, device, instance, the driver's own | V29 |
 //! | device | device, instance, the driver's own | V31 |
 //! | instance | instance, the driver's own | V32 |
 
@@ -19,21 +19,26 @@ use alloc_core::{HostAllocator, HostError, Scope};
 use super::block::Block;
 use crate::error::CallbackError;
 
-/// Any allocator that threads may share.
-pub type DynHost = dyn HostAllocator + Sync;
+/// Any allocator that threads may share, for as long as `'h`.
+pub type DynHost<'h> = dyn HostAllocator + Sync + 'h;
 
 /// The allocators one command may use. Made for the command, on the stack; two words a level.
 #[derive(Clone, Copy)]
 pub struct Chain<'a> {
-    object: Option<&'a DynHost>,
-    device: Option<&'a DynHost>,
-    instance: Option<&'a DynHost>,
-    default: &'a DynHost,
+    /// Outer `None`: the command has no cache beside its object. Inner: the cache was created without an allocator.
+    cache: Option<Option<&'a DynHost<'a>>>,
+    object: Option<&'a DynHost<'a>>,
+    device: Option<&'a DynHost<'a>>,
+    instance: Option<&'a DynHost<'a>>,
+    default: &'a DynHost<'a>,
 }
 
 /// Where in the chain an allocator stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Level {
+    /// That of a pipeline or validation cache which the command was given beside its object: V29, V37.
+    Cache,
     /// The command's own `pAllocator`; for pool children the pool's (V34).
     Object,
     /// What `vkCreateDevice` got.
@@ -48,7 +53,7 @@ pub enum Level {
 #[derive(Clone, Copy)]
 pub struct Served<'a> {
     /// The allocator.
-    pub allocator: &'a DynHost,
+    pub allocator: &'a DynHost<'a>,
     /// Its place in the chain.
     pub level: Level,
 }
@@ -56,28 +61,39 @@ pub struct Served<'a> {
 impl<'a> Chain<'a> {
     /// A chain that has only the driver's own allocator yet.
     #[must_use]
-    pub const fn new(default: &'a DynHost) -> Self {
-        Self { object: None, device: None, instance: None, default }
+    pub const fn new(default: &'a DynHost<'a>) -> Self {
+        Self { cache: None, object: None, device: None, instance: None, default }
     }
 
     /// With what `vkCreateInstance` got.
     #[must_use]
-    pub const fn instance(mut self, allocator: Option<&'a DynHost>) -> Self {
+    pub const fn instance(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
         self.instance = allocator;
         self
     }
 
     /// With what `vkCreateDevice` got.
     #[must_use]
-    pub const fn device(mut self, allocator: Option<&'a DynHost>) -> Self {
+    pub const fn device(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
         self.device = allocator;
         self
     }
 
     /// With this command's `pAllocator`, or its pool's.
     #[must_use]
-    pub const fn object(mut self, allocator: Option<&'a DynHost>) -> Self {
+    pub const fn object(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
         self.object = allocator;
+        self
+    }
+
+    /// With what the pipeline cache of `vkCreate*Pipelines`, or the validation cache of `vkCreateShaderModule`, was created with;
+    /// `None` if that was nothing. Memory of scope cache comes from there or from the device, and never from the object's allocator:
+    /// the cache will outlive the object.
+    ///
+    /// A command that creates or destroys a cache has it as its [`object`](Self::object) and does not call this.
+    #[must_use]
+    pub const fn cache(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
+        self.cache = Some(allocator);
         self
     }
 
@@ -85,14 +101,13 @@ impl<'a> Chain<'a> {
     #[must_use]
     pub fn resolve(&self, scope: Scope) -> Served<'a> {
         let first = match scope {
+            Scope::Cache if self.cache.is_some() => Level::Cache,
             Scope::Command | Scope::Object | Scope::Cache => Level::Object,
             Scope::Device => Level::Device,
             Scope::Instance => Level::Instance,
         };
-        Level::ALL
-            .into_iter()
-            .filter(|level| *level >= first)
-            .find_map(|level| self.at(level))
+        self.at(first)
+            .or_else(|| Level::ALL.iter().filter(|level| **level > first.max(Level::Object)).find_map(|level| self.at(*level)))
             .unwrap_or(Served { allocator: self.default, level: Level::Default })
     }
 
@@ -100,6 +115,7 @@ impl<'a> Chain<'a> {
     #[must_use]
     pub fn at(&self, level: Level) -> Option<Served<'a>> {
         let allocator = match level {
+            Level::Cache => self.cache.flatten(),
             Level::Object => self.object,
             Level::Device => self.device,
             Level::Instance => self.instance,
@@ -127,12 +143,13 @@ impl<'a> Chain<'a> {
 
 impl Level {
     /// Most specific first.
-    pub const ALL: [Self; 4] = [Self::Object, Self::Device, Self::Instance, Self::Default];
+    pub const ALL: &'static [Self] = &[Self::Cache, Self::Object, Self::Device, Self::Instance, Self::Default];
 
-    /// `object`, `device`, `instance` or `default`.
+    /// `cache`, `object`, `device`, `instance` or `default`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Cache => "cache",
             Self::Object => "object",
             Self::Device => "device",
             Self::Instance => "instance",
@@ -149,7 +166,7 @@ impl fmt::Display for Level {
 
 impl fmt::Debug for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(Level::ALL.into_iter().filter(|level| self.at(*level).is_some())).finish()
+        f.debug_list().entries(Level::ALL.iter().filter(|level| self.at(**level).is_some())).finish()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::raw::RawCallbacks;
 /// ```
 pub struct InstanceDomain<'d> {
     own: Option<CallbackAllocator>,
-    default: &'d DynHost,
+    default: &'d DynHost<'d>,
 }
 
 /// What a driver's device keeps of `vkCreateDevice`'s `pAllocator`.
@@ -38,9 +38,15 @@ impl<'d> InstanceDomain<'d> {
     ///
     /// # Safety
     /// As [`CallbackAllocator::from_ptr`].
-    pub unsafe fn new(p_allocator: *const RawCallbacks, default: &'d DynHost) -> Result<Self, CallbackError> {
+    pub unsafe fn new(p_allocator: *const RawCallbacks, default: &'d DynHost<'d>) -> Result<Self, CallbackError> {
         // SAFETY: forwarded.
         Ok(Self { own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?, default })
+    }
+
+    /// The application's callbacks, if it gave any. A root context over them ends before this struct goes or moves.
+    #[must_use]
+    pub const fn own(&self) -> Option<&CallbackAllocator> {
+        self.own.as_ref()
     }
 
     /// What a command on the instance may use; `p_allocator` is that command's own, if it has one.
@@ -63,6 +69,12 @@ impl DeviceDomain {
         Ok(Self { own: unsafe { CallbackAllocator::from_ptr(p_allocator) }? })
     }
 
+    /// The application's callbacks, if it gave any: [`InstanceDomain::own`].
+    #[must_use]
+    pub const fn own(&self) -> Option<&CallbackAllocator> {
+        self.own.as_ref()
+    }
+
     /// What a command on the device may use; `p_allocator` is that command's own, or the pool's for a pool's child.
     #[must_use]
     pub fn chain<'a>(&'a self, instance: &'a InstanceDomain<'_>, p_allocator: Option<&'a CallbackAllocator>) -> Chain<'a> {
@@ -70,6 +82,6 @@ impl DeviceDomain {
     }
 }
 
-fn as_dyn(allocator: Option<&CallbackAllocator>) -> Option<&DynHost> {
-    allocator.map(|allocator| allocator as &DynHost)
+fn as_dyn(allocator: Option<&CallbackAllocator>) -> Option<&DynHost<'_>> {
+    allocator.map(|allocator| allocator as &DynHost<'_>)
 }

@@ -60,7 +60,15 @@ impl<T> Object<T> {
     /// # Errors
     /// No memory: the value comes back.
     pub fn create(chain: &Chain<'_>, value: T) -> Result<Self, ObjectRefused<T>> {
-        let block = match chain.allocate(Layout::new::<Placed<T>>(), Scope::Object) {
+        Self::create_with_scope(chain, Scope::Object, value)
+    }
+
+    /// As [`create`](Self::create), of another scope: cache for a `VkPipelineCache` (V29), device or instance for these (V31, V32).
+    ///
+    /// # Errors
+    /// No memory: the value comes back.
+    pub fn create_with_scope(chain: &Chain<'_>, scope: Scope, value: T) -> Result<Self, ObjectRefused<T>> {
+        let block = match chain.allocate(Layout::new::<Placed<T>>(), scope) {
             Ok(block) => block,
             Err(error) => return Err(ObjectRefused { given: value, error }),
         };

@@ -27,12 +27,15 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "CallbackAllocator::misaligned_answers",
                 "InstanceDomain::new",
                 "InstanceDomain::chain",
+                "InstanceDomain::own",
                 "DeviceDomain::new",
                 "DeviceDomain::chain",
+                "DeviceDomain::own",
                 "Chain::new",
                 "Chain::instance",
                 "Chain::device",
                 "Chain::object",
+                "Chain::cache",
                 "Chain::resolve",
                 "Chain::at",
                 "Level::name",
@@ -136,7 +139,9 @@ fn resolving<S: Stage>(stage: &S, ground: &Ground<'_>) {
         let instance = unsafe { InstanceDomain::new(&raw const ground.raw, &SYSTEM) }.expect("complete");
         // SAFETY: NULL is no callbacks.
         let device = unsafe { DeviceDomain::new(std::ptr::null()) }.expect("none");
+        assert!(instance.own().is_some() && device.own().is_none());
         let chain = device.chain(&instance, object.as_ref());
+        assert_eq!(chain.cache(None).resolve(Scope::Cache).level, Level::Instance);
         assert_eq!(chain.resolve(Scope::Command).level, Level::Object);
         assert_eq!(chain.resolve(Scope::Device).level, Level::Instance);
         assert_eq!(instance.chain(None).resolve(SCOPE).level.name(), "instance");

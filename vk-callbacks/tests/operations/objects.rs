@@ -2,14 +2,18 @@
 
 use std::cell::RefCell;
 
+use alloc_core::Scope;
 use testkit::{Sink, Stage};
-use vk_callbacks::{Chain, Level, Object};
+use vk_callbacks::{Chain, Level, Object, ObjectRefused};
 
 use super::{Ground, Operation, SYSTEM, nothing, takes};
 
 pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     vec![
-        takes(&["Object::create"], "", create::<S>),
+        takes(&["Object::create"], "", |s, g| created(s, g, |chain| Object::create(chain, [7; 4]))),
+        takes(&["Object::create_with_scope"], "a cache", |s, g| {
+            created(s, g, |chain| Object::create_with_scope(chain, Scope::Cache, [7; 4]));
+        }),
         takes(&["Object::set_name"], "the first", |s, g| named(s, g, "")),
         takes(&["Object::set_name"], "another", |s, g| named(s, g, "old")),
         nothing(&["Object::destroy"], "freeing takes nothing; a refusal gives back the same object", destroy::<S>),
@@ -32,11 +36,13 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
     ]
 }
 
-fn create<S: Stage>(stage: &S, ground: &Ground<'_>) {
+type Created = Result<Object<[u64; 4]>, ObjectRefused<[u64; 4]>>;
+
+fn created<S: Stage>(stage: &S, ground: &Ground<'_>, create: fn(&Chain<'_>) -> Created) {
     let object = stage.attempt(
         || ground.picture(),
         || {
-            Object::create(&ground.chain(), [7_u64; 4]).map_err(|refused| {
+            create(&ground.chain()).map_err(|refused| {
                 assert_eq!(refused.given, [7; 4], "the value comes back");
                 refused.error
             })
