@@ -27,6 +27,10 @@ pub enum Command {
     Drive(Drive),
     /// Replays a recorded trace and reports.
     Replay(ReplayArgs),
+    /// Judges every callback of a run, or of a trace, by Vulkan's rules, and compares with what is known of the driver.
+    ///
+    /// Exits with 0 when everything is as expected, with 1 when a finding is not expected, or an expected one is gone or comes more or less often, and with 2 when it could not run. Notes are legal: they are shown, and fail nothing.
+    Check(Check),
     /// Lists the drivers that can be named.
     Drivers,
     /// One measurement of the honour ratio, in a child of this program.
@@ -55,6 +59,29 @@ pub struct Drive {
     /// Do not measure the honour ratio: how much of the host memory comes through the callbacks. It takes two more runs, in child processes.
     #[arg(long)]
     pub no_honour: bool,
+}
+
+/// What to check, and against what.
+#[derive(Args, Clone, Debug)]
+pub struct Check {
+    /// As of `drive`; `all` for each in turn.
+    #[arg(long, value_name = "NAME")]
+    pub driver: Option<String>,
+    /// Judge this trace instead of a driver: a file, or the name of a bundled one. How often something happened is not compared then.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["driver", "rounds", "seed"])]
+    pub trace: Option<String>,
+    /// As of `drive`; drawn from the clock when absent.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u32>,
+    /// How often everything below the device is made, used and destroyed. What happens between two rounds shows from the second on.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub rounds: u32,
+    /// What is known of the driver: a file, or the name of a bundled one. The bundled one that is about the driver when absent.
+    #[arg(long, value_name = "FILE", conflicts_with = "write_expect")]
+    pub expect: Option<String>,
+    /// Write down what the driver does, from several runs, instead of comparing; causes that the file has already stay.
+    #[arg(long, value_name = "FILE")]
+    pub write_expect: Option<PathBuf>,
 }
 
 /// What to replay.

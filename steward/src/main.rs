@@ -5,15 +5,16 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use vk_steward::cli::Cli;
-use vk_steward::program;
+use vk_steward::program::{self, Outcome};
 
-/// 0: it ran. 2: it could not, and a sentence on the error output says what to do.
+/// 0: it ran. 1: a check found what is not as expected. 2: it could not run, and a sentence on the error output says what to do.
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // SAFETY: the first thing `main` does, before the program has a second thread. For threads that a driver keeps, whoever
     // installed it must vouch: the program cannot (`drivers::list`).
     match unsafe { program::run(&cli, &mut io::stdout().lock()) } {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Unexpected) => ExitCode::FAILURE,
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             // Where nobody listens the exit code says it.

@@ -19,11 +19,13 @@
 #![forbid(unsafe_code)]
 
 mod bundled;
+mod checked;
 mod compare;
 mod file;
 mod fit;
 
 pub use bundled::{BundledExpectations, EXPECTATIONS, named, of_driver};
+pub use checked::Checked;
 pub use compare::{Difference, Verdict, compare};
 pub use file::{Expectations, Expected, FileFault};
 pub use fit::fit;

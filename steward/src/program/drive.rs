@@ -51,7 +51,7 @@ pub(super) fn drive(selected: &Selected, options: &Drive) -> Result<Report, Prog
     Ok(report)
 }
 
-fn title(selected: &Selected) -> String {
+pub(super) fn title(selected: &Selected) -> String {
     format!("{} {}", selected.info().title(), selected.info().driver_info)
 }
 

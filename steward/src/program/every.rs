@@ -8,18 +8,48 @@ use std::process::{Command, Output as Finished};
 
 use serde_json::{Value, json};
 
-use super::ProgramError;
 use super::files::write_json;
-use crate::cli::{Drive, Output};
+use super::{Outcome, ProgramError};
+use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, DriverError, DriverInfo};
+use crate::expectations::Checked;
 use crate::report::Report;
 
-/// Runs every driver there is, prints the reports one after the other, and writes an array of them where JSON is wanted: a
-/// driver that could not be run has an object with `error` there.
+/// Runs the workload on every driver there is.
 ///
 /// # Safety
 /// As for [`drivers::list`].
 pub(super) unsafe fn drive(options: &Drive, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
+    let mut arguments = vec!["drive".to_owned()];
+    arguments.extend(settings(options.rounds, options.seed));
+    arguments.extend(output.findings.then(|| "--findings".to_owned()));
+    arguments.extend(options.no_honour.then(|| "--no-honour".to_owned()));
+    // SAFETY: forwarded.
+    unsafe { each(&arguments, Report::FORMAT, output, out) }.map(drop)
+}
+
+/// Checks every driver there is, each against the bundled file that is about it.
+///
+/// # Safety
+/// As for [`drivers::list`].
+pub(super) unsafe fn check(options: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    let mut arguments = vec!["check".to_owned()];
+    arguments.extend(settings(options.rounds, options.seed));
+    // SAFETY: forwarded.
+    unsafe { each(&arguments, Checked::FORMAT, output, out) }
+}
+
+fn settings(rounds: u32, seed: Option<u32>) -> Vec<String> {
+    let seed = seed.into_iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]);
+    ["--rounds".to_owned(), rounds.to_string()].into_iter().chain(seed).collect()
+}
+
+/// Calls the program for every driver there is, prints what it prints one after the other, and writes an array of its JSON where
+/// that is wanted: a driver that could not be run has an object with `error` there.
+///
+/// # Safety
+/// As for [`drivers::list`].
+unsafe fn each(arguments: &[String], format: &str, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     // SAFETY: forwarded.
     let listing = unsafe { drivers::list() }?;
     if listing.drivers.is_empty() {
@@ -28,19 +58,23 @@ pub(super) unsafe fn drive(options: &Drive, output: &Output, out: &mut dyn Write
     let folder = tempfile::tempdir()?;
     let mut reports = Vec::new();
     let mut text = Vec::new();
-    let mut failed = 0;
+    let (mut failed, mut outcome) = (0, Outcome::Done);
     for driver in &listing.drivers {
         let file = folder.path().join(format!("{}.json", driver.index));
-        let done = run(driver, options, output.findings, &file)?;
+        let done = run(driver, arguments, &file)?;
         text.extend_from_slice(&done.stdout);
-        if done.status.success() {
+        let unexpected = done.status.code() == Some(1);
+        if unexpected {
+            outcome = Outcome::Unexpected;
+        }
+        if done.status.success() || unexpected {
             // It wrote the report and said so.
             reports.extend(fs::read(&file).ok().and_then(|report| serde_json::from_slice::<Value>(&report).ok()));
         } else {
             failed += 1;
             let why = why(&done);
             writeln!(text, "driver: {} could not be run: {why}", driver.title())?;
-            reports.push(json!({ "format": Report::FORMAT, "driver": driver.title(), "error": why }));
+            reports.push(json!({ "format": format, "driver": driver.title(), "error": why }));
         }
         writeln!(text)?;
     }
@@ -52,23 +86,14 @@ pub(super) unsafe fn drive(options: &Drive, output: &Output, out: &mut dyn Write
     let printed = out.write_all(&text).and_then(|()| out.flush());
     output.json.as_deref().map_or(Ok(()), |file| write_json(file, &reports))?;
     match failed {
-        0 => Ok(printed?),
+        0 => printed.map(|()| outcome).map_err(ProgramError::from),
         failed => Err(ProgramError::SomeFailed { failed, drivers: listing.drivers.len() }),
     }
 }
 
-fn run(driver: &DriverInfo, options: &Drive, findings: bool, json: &Path) -> Result<Finished, ProgramError> {
+fn run(driver: &DriverInfo, arguments: &[String], json: &Path) -> Result<Finished, ProgramError> {
     let mut child = Command::new(env::current_exe()?);
-    child.args(["drive", "--driver", &driver.index.to_string(), "--rounds", &options.rounds.to_string()]);
-    if let Some(seed) = options.seed {
-        child.args(["--seed", &seed.to_string()]);
-    }
-    if findings {
-        child.arg("--findings");
-    }
-    if options.no_honour {
-        child.arg("--no-honour");
-    }
+    child.args(arguments).args(["--driver", &driver.index.to_string()]);
     Ok(child.arg("--json").arg(json).output()?)
 }
 

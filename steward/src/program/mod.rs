@@ -1,5 +1,6 @@
 //! What `main` does, with a sink for its output.
 
+mod check;
 mod drive;
 mod every;
 mod files;
@@ -12,12 +13,22 @@ use alloc_core::FromGlobalAlloc;
 use crate::bundled;
 use crate::cli::{Cli, Command, Drive, Output};
 use crate::drivers::{self, DriverError, DriverTable};
+use crate::expectations::{EXPECTATIONS, FileFault};
 use crate::honour;
 use crate::replayed::{self, ReplayError, TraceFile};
 use crate::report::Report;
 
 /// Where the program's accounted memory comes from in the end.
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+/// How the program ended when it could do what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done, and a check found everything as expected.
+    Done,
+    /// A check found what is not as expected, and named it.
+    Unexpected,
+}
 
 /// Why the program could not do what it was asked. One sentence that says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +57,38 @@ pub enum ProgramError {
     /// One file for the traces of several drivers.
     #[error("--record writes one trace: name one driver with --driver, `steward drivers` lists them")]
     RecordAll,
+    /// One file of expectations for several drivers.
+    #[error("--expect and --write-expect name the file of one driver: name it with --driver, `steward drivers` lists them")]
+    ExpectAll,
+    /// There is no such file of expectations.
+    #[error(
+        "{file} cannot be read ({reason}): name a file that --write-expect wrote, or one of the bundled ones: {}",
+        bundled_expectations()
+    )]
+    NoExpectations {
+        /// What was asked for.
+        file: String,
+        /// What the operating system said.
+        reason: io::Error,
+    },
+    /// The file is not as it should be.
+    #[error("{file}, {fault}: correct it, or write it anew with --write-expect")]
+    Expectations {
+        /// The file.
+        file: String,
+        /// The line, and what is wrong there.
+        fault: FileFault,
+    },
+    /// The file is about another driver.
+    #[error("{file} is about the driver \"{about}\", and this is \"{driver}\": name another file, or none")]
+    OtherDriver {
+        /// The file.
+        file: String,
+        /// What it is about.
+        about: String,
+        /// What was checked.
+        driver: String,
+    },
     /// Some drivers of `--driver all` could not be run.
     #[error("{failed} of {drivers} drivers could not be run: each said why above")]
     SomeFailed {
@@ -72,8 +115,10 @@ impl ProgramError {
 /// # Safety
 /// As for [`drivers::select`]: no other thread of the process reads or writes the environment, one of a driver's included. Call
 /// it from `main`.
-pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), ProgramError> {
-    match &cli.command {
+pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    let done = match &cli.command {
+        // SAFETY: forwarded.
+        Some(Command::Check(options)) => return unsafe { check::check(options, &cli.output, out) },
         // SAFETY: forwarded.
         None => unsafe { main_job(&cli.output, out) },
         Some(Command::Drive(options)) if options.driver.as_deref().is_some_and(is_all) => {
@@ -110,7 +155,8 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), ProgramError> {
             let answer = unsafe { honour::answer(job, &SYSTEM) };
             writeln!(out, "{answer}").and_then(|()| out.flush()).map_err(ProgramError::from)
         }
-    }
+    };
+    done.map(|()| Outcome::Done)
 }
 
 /// Without arguments: a driver if there is one, the bundled trace if not.
@@ -135,6 +181,10 @@ fn finish(report: &Report, output: &Output, out: &mut dyn Write) -> Result<(), P
     let printed = write!(out, "{}", report.text(output.findings)).and_then(|()| out.flush());
     let written = output.json.as_deref().map_or(Ok(()), |file| files::write_json(file, report));
     written.and(printed.map_err(ProgramError::from))
+}
+
+fn bundled_expectations() -> String {
+    EXPECTATIONS.map(|bundled| bundled.name).join(", ")
 }
 
 fn is_all(name: &str) -> bool {

@@ -23,6 +23,7 @@ pub use rows::{ContextRow, Leftover};
 pub use sample::Sample;
 pub(crate) use sample::Sampler;
 pub use source::Source;
+pub(crate) use text::one_line;
 
 /// The result of one run or one replay. `--json` writes it as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -186,7 +186,7 @@ fn scopes_in_words(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Resul
 
 /// Names and reasons come from drivers, files and the system: none of them may break a line, steer the terminal, or show what
 /// follows in another order.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let steers =
         |c: char| c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()

@@ -1,0 +1,101 @@
+//! The result of a check, for people and for programs.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::compare::{Difference, Verdict};
+use crate::report::{FindingRow, one_line};
+
+/// A run or a trace that was checked.
+#[derive(Clone, Debug)]
+pub struct Checked<'a> {
+    /// The driver's name and version.
+    pub driver: &'a str,
+    /// What was done: rounds and seed, or the trace.
+    pub how: &'a str,
+    /// What the findings were compared with.
+    pub expectations: Option<&'a str>,
+    /// What the source cannot tell, and so nobody judged.
+    pub limits: &'a [String],
+    /// What came of it.
+    pub verdict: Verdict<'a>,
+}
+
+impl Checked<'_> {
+    /// The form of [`Checked::to_json`].
+    pub const FORMAT: &'static str = "steward check 1";
+
+    /// As data.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let Verdict { expected, notes, differences } = &self.verdict;
+        let known: Vec<_> = expected.iter().map(|(row, expected)| json!({ "finding": row, "cause": expected.cause })).collect();
+        let other = |difference: &Difference<'_>| {
+            let (what, row) = match difference {
+                Difference::New(row) => ("new", Some(row)),
+                Difference::Count { seen, .. } => ("count", Some(seen)),
+                Difference::Gone(_) => ("gone", None),
+            };
+            json!({ "what": what, "sentence": difference.to_string(), "finding": row })
+        };
+        json!({
+            "format": Self::FORMAT,
+            "driver": self.driver,
+            "how": self.how,
+            "expectations": self.expectations,
+            "as_expected": differences.is_empty(),
+            "expected": known,
+            "notes": notes,
+            "differences": differences.iter().map(other).collect::<Vec<_>>(),
+            "limits": self.limits,
+        })
+    }
+}
+
+impl fmt::Display for Checked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Verdict { expected, notes, differences } = &self.verdict;
+        writeln!(f, "driver: {}", one_line(self.driver))?;
+        writeln!(f, "checked: {}", one_line(self.how))?;
+        self.limits.iter().try_for_each(|limit| writeln!(f, "note: {}", one_line(limit)))?;
+        match self.expectations {
+            Some(name) => writeln!(f, "expected: what {} lists", one_line(name))?,
+            None => writeln!(
+                f,
+                "expected: nothing, since nothing is known of this driver; --write-expect FILE writes down what it does"
+            )?,
+        }
+        let mut known: Vec<_> = expected.iter().map(|(row, expected)| (*row, expected.cause.as_str())).collect();
+        known.extend(notes.iter().map(|row| (*row, "")));
+        known.sort_by_key(|(row, _)| row.rank());
+        if !known.is_empty() {
+            writeln!(f, "\nfindings:")?;
+        }
+        for (row, cause) in known {
+            let FindingRow { level, rule, sentence, .. } = row;
+            writeln!(f, "  {level:<9} {}", headed(rule, sentence))?;
+            if !cause.is_empty() {
+                writeln!(f, "  {:<9} known: {}", "", one_line(cause))?;
+            }
+        }
+        if !differences.is_empty() {
+            writeln!(f, "\nnot as expected:")?;
+            differences.iter().try_for_each(|difference| writeln!(f, "  {}", one_line(&difference.to_string())))?;
+        }
+        let counts = [(expected.len(), "known finding"), (notes.len(), "note"), (differences.len(), "difference")];
+        let words =
+            |(count, what): (usize, &str)| (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
+        let words: Vec<_> = counts.into_iter().filter_map(words).collect();
+        let words = if words.is_empty() { "no findings".to_owned() } else { words.join(", ") };
+        writeln!(f, "\nresult: {}as expected: {words}", if differences.is_empty() { "" } else { "not " })
+    }
+}
+
+/// The sentence behind its rule, unless it begins with it.
+fn headed(rule: &str, sentence: &str) -> String {
+    let sentence = one_line(sentence);
+    if rule.is_empty() || sentence.starts_with(rule) { sentence } else { format!("{rule}: {sentence}") }
+}

@@ -1,0 +1,150 @@
+//! `steward check`: a run, or a trace, against what is known of the driver.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use super::drive::{self, title};
+use super::files::{write_json, write_whole};
+use super::{Outcome, ProgramError, SYSTEM, every, is_all};
+use crate::cli::{Check, Drive, Output};
+use crate::drivers::{self, Selected};
+use crate::expectations::{self, Checked, Expectations, compare, fit};
+use crate::replayed::{self, TraceFile};
+use crate::report::{FindingRow, Report, Source};
+
+/// A file is written from runs of 1 round, of 2, .. to so many: how often something happens shows only then.
+const FITTED_RUNS: u32 = 4;
+
+/// What was checked, and whether its rounds are known.
+struct Run {
+    driver: String,
+    how: String,
+    rounds: Option<u32>,
+    limits: Vec<String>,
+    findings: Vec<FindingRow>,
+}
+
+/// Checks what was asked for.
+///
+/// # Safety
+/// As for [`drivers::select`].
+pub(super) unsafe fn check(check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    if let Some(file) = &check.trace {
+        return trace(file, check, output, out);
+    }
+    if check.driver.as_deref().is_some_and(is_all) {
+        if check.expect.is_some() || check.write_expect.is_some() {
+            return Err(ProgramError::ExpectAll);
+        }
+        // SAFETY: forwarded.
+        return unsafe { every::check(check, output, out) };
+    }
+    // SAFETY: forwarded.
+    let selected = unsafe { drivers::select(check.driver.as_deref()) }?;
+    driver(&selected, check, output, out)
+}
+
+/// Checks one driver.
+fn driver(selected: &Selected, check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    let run = |rounds| {
+        let options = Drive { seed: check.seed, rounds, no_honour: true, ..Drive::default() };
+        drive::drive(selected, &options).map(|report| Run::of(report, title(selected)))
+    };
+    if let Some(file) = &check.write_expect {
+        let runs: Vec<_> = (1..=FITTED_RUNS).map(run).collect::<Result<_, _>>()?;
+        return write(&title(selected), &runs, file, out);
+    }
+    tell(&run(check.rounds)?, check, output, out)
+}
+
+/// Checks a trace.
+fn trace(file: &str, check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    let report = replayed::replay(&SYSTEM, &TraceFile::open(file)?, None)?;
+    let driver = match &report.source {
+        Source::Trace { driver, .. } | Source::Driver { name: driver, .. } => driver.clone(),
+    };
+    let run = Run::of(report, driver);
+    match &check.write_expect {
+        Some(file) => write(&run.driver.clone(), &[run], file, out),
+        None => tell(&run, check, output, out),
+    }
+}
+
+impl Run {
+    fn of(report: Report, driver: String) -> Self {
+        let (how, rounds) = match report.source {
+            Source::Driver { seed, rounds, commands, .. } => {
+                let s = if rounds == 1 { "" } else { "s" };
+                (format!("{rounds} round{s} with seed {seed}, {commands} commands"), Some(rounds))
+            }
+            Source::Trace { file, lines, .. } => (format!("the trace {file}, {lines} lines"), None),
+        };
+        Self { driver, how, rounds, limits: report.limits, findings: report.findings }
+    }
+}
+
+fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    let known = expected_of(&run.driver, check.expect.as_deref())?;
+    let (name, known) = known.map_or((None, Expectations::default()), |(name, known)| (Some(name), known));
+    let checked = Checked {
+        driver: &run.driver,
+        how: &run.how,
+        expectations: name.as_deref(),
+        limits: &run.limits,
+        verdict: compare(&known, &run.findings, run.rounds),
+    };
+    let printed = write!(out, "{checked}").and_then(|()| out.flush());
+    output.json.as_deref().map_or(Ok(()), |file| write_json(file, &checked.to_json()))?;
+    // A reader that has had enough does not change what was found.
+    printed.or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })?;
+    Ok(if checked.verdict.differences.is_empty() { Outcome::Done } else { Outcome::Unexpected })
+}
+
+fn write(driver: &str, runs: &[Run], file: &Path, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    // What somebody found out about causes stays.
+    let before = match std::fs::read_to_string(file) {
+        Ok(text) => parse(&file.display().to_string(), &text)?,
+        Err(_) => expected_of(driver, None)?.map(|(_, known)| known).unwrap_or_default(),
+    };
+    let findings: Vec<_> = runs.iter().map(|run| run.findings.clone()).collect();
+    let fitted = fit(driver, &findings, &before);
+    let text = fitted
+        .to_text()
+        .map_err(|error| ProgramError::Unwritable { file: file.display().to_string(), reason: std::io::Error::other(error) })?;
+    let head =
+        "# What this driver is known to do wrong, as `steward check --write-expect` saw it. A cause says why, for people.\n";
+    write_whole(file, format!("{head}{text}").as_bytes())?;
+    let unexplained = fitted.findings.iter().filter(|one| one.cause.is_empty()).count();
+    writeln!(out, "driver: {driver}")?;
+    writeln!(out, "wrote {}: {} findings, {unexplained} without a cause", file.display(), fitted.findings.len())?;
+    Ok(Outcome::Done)
+}
+
+/// What is expected of the driver, and where that stands: in the file or the bundled one that is named, or in the bundled one
+/// that is about it.
+fn expected_of(driver: &str, named: Option<&str>) -> Result<Option<(String, Expectations)>, ProgramError> {
+    let Some(name) = named else {
+        let bundled = expectations::of_driver(driver).map_err(|fault| wrong("the bundled expectations", &fault))?;
+        return Ok(bundled.map(|(bundled, known)| (format!("{} (bundled)", bundled.name), known)));
+    };
+    let (name, text) = match std::fs::read_to_string(name) {
+        Ok(text) => (name.to_owned(), text),
+        Err(reason) => match expectations::named(name) {
+            Some(bundled) => (format!("{name} (bundled)"), bundled.text.to_owned()),
+            None => return Err(ProgramError::NoExpectations { file: name.to_owned(), reason }),
+        },
+    };
+    let known = parse(&name, &text)?;
+    if !known.is_about(driver) {
+        return Err(ProgramError::OtherDriver { file: name, about: known.driver, driver: driver.to_owned() });
+    }
+    Ok(Some((name, known)))
+}
+
+fn parse(file: &str, text: &str) -> Result<Expectations, ProgramError> {
+    Expectations::parse(text).map_err(|fault| wrong(file, &fault))
+}
+
+fn wrong(file: &str, fault: &expectations::FileFault) -> ProgramError {
+    ProgramError::Expectations { file: file.to_owned(), fault: fault.clone() }
+}
