@@ -435,7 +435,7 @@ fn arenas_are_small_and_belong_to_one_thread_at_a_time() {
     let w = Witness::new();
     let arena = Arena::new_in(w.source());
     send(&arena);
-    assert_eq!(size_of::<Arena<&Context>>(), 40);
+    assert_eq!(size_of::<Arena<&Context>>(), 48);
     assert_eq!(format!("{arena:?}"), "Arena { bytes_held: 0, bytes_used: 0, chunks_held: 0, .. }");
     std::thread::scope(|threads| {
         threads.spawn(move || assert_eq!(*arena.try_alloc(1_u8).unwrap(), 1));

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod chunk;
+mod drops;
 mod plan;
 mod scope;
 mod transfer;
@@ -26,7 +27,8 @@ use crate::error::HostError;
 /// used to its end. The base allocator sees chunks only, so it accounts per chunk; [`bytes_used`](Arena::bytes_used) says how
 /// much of them is taken.
 ///
-/// Values are never dropped, so only types without a destructor are taken. `&Arena` is an [`Allocator`](crate::Allocator), so a
+/// [`try_alloc`](Arena::try_alloc) and its siblings never drop, so they take only types without a destructor;
+/// [`try_own`](Arena::try_own) takes the others, and drops them when the arena ends or goes back. `&Arena` is an [`Allocator`](crate::Allocator), so a
 /// [`TryVec`](crate::TryVec) can live in an arena. [`scope`](Arena::scope) marks a place to go back to.
 ///
 /// Thread rules: one thread at a time (`Send` where the base is, never `Sync`). Dropping gives every chunk back.
@@ -47,7 +49,7 @@ use crate::error::HostError;
 /// # Ok::<(), HostError>(())
 /// ```
 ///
-/// A value that needs a destructor does not compile:
+/// A value that needs a destructor does not compile with `try_alloc`:
 /// ```compile_fail
 /// # use alloc_core::{Arena, FromGlobalAlloc, Scope, Scoped, TryVec};
 /// # use std::alloc::System;
@@ -64,10 +66,13 @@ pub struct Arena<A: HostSource> {
     own: Cell<Chunk>,
     /// An empty chunk kept for later, or none.
     spare: Cell<Chunk>,
+    /// The newest value that is to be dropped, or null.
+    owned: Cell<*mut drops::Header>,
     base: A,
 }
 
-// SAFETY: the chunks belong to the arena alone, and nothing borrowed from it is left when it is moved.
+// SAFETY: the chunks belong to the arena alone, and nothing borrowed from it is left when it is moved; values that it drops are
+// `Send`.
 unsafe impl<A: HostSource + Send> Send for Arena<A> {}
 
 impl<A: HostSource> Arena<A> {
@@ -78,6 +83,7 @@ impl<A: HostSource> Arena<A> {
             chunk: Cell::new(Chunk::NONE),
             own: Cell::new(Chunk::NONE),
             spare: Cell::new(Chunk::NONE),
+            owned: Cell::new(ptr::null_mut()),
             base,
         }
     }
@@ -150,7 +156,7 @@ impl<A: HostSource> Arena<A> {
         self.top.set(chunk.end());
     }
 
-    /// Ends all blocks. The largest shared chunk stays for later, the others are given back.
+    /// Ends all blocks, and drops the values that it [owns](Arena::try_own), newest first. The largest shared chunk stays for later, the others are given back.
     pub fn reset(&mut self) {
         // SAFETY: `&mut` proves that nothing borrowed from the arena is left.
         unsafe { self.rewind(&Mark::START) };
@@ -160,11 +166,18 @@ impl<A: HostSource> Arena<A> {
         }
     }
 
-    /// Ends all blocks and gives every chunk back.
+    /// Ends all blocks, drops the values that it [owns](Arena::try_own), newest first, and gives every chunk back.
     pub fn release(&mut self) {
+        /// At the end, also when a destructor unwinds.
+        struct Spare<'a, A: HostSource>(&'a mut Arena<A>);
+        impl<A: HostSource> Drop for Spare<'_, A> {
+            fn drop(&mut self) {
+                self.0.release_spare();
+            }
+        }
+        let all = Spare(self);
         // SAFETY: `&mut` proves that nothing borrowed from the arena is left.
-        unsafe { self.rewind(&Mark::START) };
-        self.release_spare();
+        unsafe { all.0.rewind(&Mark::START) };
     }
 
     /// Gives back the empty chunk that a scope's end may have kept. The blocks in use stay.
@@ -174,14 +187,32 @@ impl<A: HostSource> Arena<A> {
     }
 
     fn mark(&self) -> Mark {
-        Mark { top: self.top.get(), chunk: self.chunk.get(), own: self.own.get() }
+        Mark { top: self.top.get(), chunk: self.chunk.get(), own: self.own.get(), owned: self.owned.get() }
     }
 
-    /// Ends the blocks that came after `mark`, gives their chunks back and keeps the largest shared one as the spare.
+    /// Drops the values that came after `mark`, ends the blocks that did, gives their chunks back and keeps the largest shared one
+    /// as the spare.
     ///
     /// # Safety
     /// `mark` was taken from this arena, which has not been rewound beyond it since; no block that came after it is in use.
     unsafe fn rewind(&mut self, mark: &Mark) {
+        /// Behind the destructors, also when one unwinds.
+        struct Blocks<'a, A: HostSource>(&'a mut Arena<A>, &'a Mark);
+        impl<A: HostSource> Drop for Blocks<'_, A> {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: as promised to `rewind`; the values in these blocks are gone.
+                unsafe { self.0.end_blocks(self.1) }
+            }
+        }
+        let blocks = Blocks(self, mark);
+        // SAFETY: the mark's value is one of this arena's, below what came since; nothing that came since is in use.
+        unsafe { drops::drop_down_to(mark.owned, &blocks.0.owned) };
+    }
+
+    /// # Safety
+    /// As [`Arena::rewind`]; and no value behind `mark` is still to be dropped.
+    unsafe fn end_blocks(&mut self, mark: &Mark) {
         while self.own.get() != mark.own {
             let chunk = self.own.get();
             self.own.set(chunk.prev());
@@ -240,9 +271,10 @@ impl<A: HostSource> Arena<A> {
     unsafe fn with_base<B: HostSource>(self, base: B) -> Arena<B> {
         let old = ManuallyDrop::new(self);
         let (top, chunk, own, spare) = (old.top.clone(), old.chunk.clone(), old.own.clone(), old.spare.clone());
+        let owned = old.owned.clone();
         // SAFETY: `old` is never used or dropped again; only the base still has to go.
         drop(unsafe { ptr::read(&raw const old.base) });
-        Arena { top, chunk, own, spare, base }
+        Arena { top, chunk, own, spare, owned, base }
     }
 }
 
@@ -251,11 +283,12 @@ struct Mark {
     top: *mut u8,
     chunk: Chunk,
     own: Chunk,
+    owned: *mut drops::Header,
 }
 
 impl Mark {
     /// Before the first block.
-    const START: Self = Self { top: ptr::null_mut(), chunk: Chunk::NONE, own: Chunk::NONE };
+    const START: Self = Self { top: ptr::null_mut(), chunk: Chunk::NONE, own: Chunk::NONE, owned: ptr::null_mut() };
 }
 
 impl<A: HostSource> Drop for Arena<A> {

@@ -6,7 +6,8 @@ use core::ops::Deref;
 use super::{Arena, Mark};
 use crate::adapters::HostSource;
 
-/// Allocates from an arena until it is dropped, which ends what was allocated through it and no more.
+/// Allocates from an arena until it is dropped, which ends what was allocated through it and no more; values that the arena
+/// [owns](Arena::try_own) since then are dropped, newest first.
 ///
 /// The chunks taken meanwhile go back to the base, but for the largest one of up to 64 KiB, kept as a spare: a scope entered
 /// again and again asks the base for nothing. Forgetting a scope instead of dropping it leaves its blocks to the arena's end.

@@ -6,7 +6,7 @@ use crate::error::HostError;
 
 impl<A: ContextRef> Arena<A> {
     /// Makes the arena another context's: from now on its chunks are charged to `other` and given back through it. Nothing is
-    /// copied and no block moves; what was allocated before stays in place. O(chunks).
+    /// copied and no block moves; what was allocated before stays in place, and what is to be dropped is dropped later. O(chunks).
     ///
     /// Totals only ever grow: afterwards the chunks are in what this context took and in what `other` took.
     ///

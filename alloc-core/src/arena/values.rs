@@ -15,7 +15,7 @@ use crate::error::HostError;
 struct Plain<T>(T);
 
 impl<T> Plain<T> {
-    const CHECK: () = assert!(!mem::needs_drop::<T>(), "an arena drops nothing: keep values with a destructor elsewhere");
+    const CHECK: () = assert!(!mem::needs_drop::<T>(), "only try_own and try_own_with keep values with a destructor");
 }
 
 impl<A: HostSource> Arena<A> {

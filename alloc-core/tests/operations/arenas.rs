@@ -36,6 +36,11 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
         smaller(&["Arena::new_in"], "below a collection", |s, g| {
             first(s, g, |arena| TryVec::try_from_slice_in(&[1_u64; 20], arena).map(drop));
         }),
+        smaller(&["Arena::try_own"], "of a value with a destructor", |s, g| {
+            first(s, g, |arena| Ok(arena.try_own(Noisy([7; 3])).map(drop)?));
+        }),
+        smaller(&["Arena::try_own"], "of one without", |s, g| used(s, g, |arena| Ok(arena.try_own([7_u64; 200]).map(drop)?))),
+        smaller(&["Arena::try_own_with"], "", |s, g| used(s, g, |arena| arena.try_own_with(|| Noisy([7; 300])).map(drop))),
         nothing(&["Arena::move_to"], "the charge moves, the chunks stay", moved::<S>),
         nothing(
             &[
@@ -57,6 +62,15 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
 
 fn smaller<S: Stage>(names: &'static [&'static str], how: &'static str, body: fn(&S, &Ground)) -> Operation<S> {
     Operation { names, how, takes: Takes::MemoryOrLess(SMALLER), body }
+}
+
+/// A value that an arena has to drop. Forgotten or dropped twice, it would not read the same.
+struct Noisy<const N: usize>([u64; N]);
+
+impl<const N: usize> Drop for Noisy<N> {
+    fn drop(&mut self) {
+        assert_eq!(std::mem::take(&mut self.0[0]), 7);
+    }
 }
 
 /// The arena's first block.
