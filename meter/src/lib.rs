@@ -36,23 +36,23 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 #[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // SAFETY: ends the process; asks for nothing.
-    unsafe { abort() }
+    abort()
 }
 
+// Safe to call are those that may be asked for anything.
 #[link(name = "c")]
 unsafe extern "C" {
-    fn __libc_malloc(size: usize) -> *mut c_void;
-    fn __libc_calloc(count: usize, size: usize) -> *mut c_void;
+    safe fn __libc_malloc(size: usize) -> *mut c_void;
+    safe fn __libc_calloc(count: usize, size: usize) -> *mut c_void;
     fn __libc_realloc(block: *mut c_void, size: usize) -> *mut c_void;
-    fn __libc_memalign(align: usize, size: usize) -> *mut c_void;
-    fn __libc_valloc(size: usize) -> *mut c_void;
-    fn __libc_pvalloc(size: usize) -> *mut c_void;
+    safe fn __libc_memalign(align: usize, size: usize) -> *mut c_void;
+    safe fn __libc_valloc(size: usize) -> *mut c_void;
+    safe fn __libc_pvalloc(size: usize) -> *mut c_void;
     fn __libc_free(block: *mut c_void);
-    fn __errno_location() -> *mut c_int;
+    safe fn __errno_location() -> *mut c_int;
     fn syscall(number: c_long, ...) -> c_long;
     #[cfg(panic = "abort")]
-    fn abort() -> !;
+    safe fn abort() -> !;
 }
 
 const EINVAL: c_int = 22;
@@ -311,15 +311,14 @@ unsafe extern "C" fn read(out: *mut Taken) {
 /// `malloc` of C.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
-    count(unsafe { __libc_malloc(size) }, size)
+    count(__libc_malloc(size), size)
 }
 
 /// `calloc` of C.
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(number: usize, size: usize) -> *mut c_void {
-    // SAFETY: any numbers may be asked for. A product that overflows is refused there, and so not counted.
-    count(unsafe { __libc_calloc(number, size) }, number.wrapping_mul(size))
+    // A product that overflows is refused there, and so not counted.
+    count(__libc_calloc(number, size), number.wrapping_mul(size))
 }
 
 /// `realloc` of C.
@@ -348,8 +347,7 @@ pub unsafe extern "C" fn reallocarray(block: *mut c_void, number: usize, size: u
 /// `memalign` of the GNU C library.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
-    // SAFETY: any numbers may be asked for.
-    count(unsafe { __libc_memalign(align, size) }, size)
+    count(__libc_memalign(align, size), size)
 }
 
 /// `aligned_alloc` of C; as lenient as the C library's own has been for most of its life.
@@ -379,15 +377,13 @@ pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, siz
 /// `valloc` of the GNU C library.
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
-    count(unsafe { __libc_valloc(size) }, size)
+    count(__libc_valloc(size), size)
 }
 
 /// `pvalloc` of the GNU C library, which rounds up to whole pages; counted as asked for.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
-    count(unsafe { __libc_pvalloc(size) }, size)
+    count(__libc_pvalloc(size), size)
 }
 
 /// `free` of C.
@@ -401,10 +397,8 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
 }
 
 fn refuse(reason: c_int) -> *mut c_void {
-    // SAFETY: asks for nothing; the address is the calling thread's own `errno`.
-    let errno = unsafe { __errno_location() };
-    // SAFETY: as above.
-    unsafe { errno.write(reason) };
+    // SAFETY: the calling thread's own `errno`.
+    unsafe { __errno_location().write(reason) };
     ptr::null_mut()
 }
 

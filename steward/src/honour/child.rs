@@ -11,7 +11,7 @@ use super::meter::{self, Doing};
 use crate::accounts::Accounts;
 use crate::drivers::{self, DriverInfo, ReopenError, Selected};
 use crate::report::HonourRun;
-use crate::workload::{self, Options};
+use crate::workload::{self, Hooks, Options};
 
 /// What a child is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,10 +44,11 @@ pub(super) enum Answer {
     Failed(String),
 }
 
-/// Runs the job that is given as JSON, as [`run`] does; the answer is a line for the parent.
+/// Runs the job that is given as JSON in this process, into which the meter was preloaded: the workload, with callbacks over
+/// `backing`. The answer is a line for the parent.
 ///
 /// # Safety
-/// As for [`run`].
+/// `backing` outlives the process's use of the driver. As for [`drivers::directly`], where the job says [`Way::Direct`].
 #[must_use]
 pub unsafe fn answer(job: &str, backing: &(impl HostAllocator + Sync)) -> String {
     let answer = match serde_json::from_str::<Job>(job) {
@@ -64,19 +65,12 @@ pub unsafe fn answer(job: &str, backing: &(impl HostAllocator + Sync)) -> String
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
-/// Runs the workload in this process, into which the meter was preloaded, on the calling thread; what callbacks give comes from
-/// `backing`.
-///
-/// # Errors
-/// [`HonourError`]: no meter, no such driver, or a workload that fails.
-///
 /// # Safety
-/// `backing` outlives the process's use of the driver. As for [`drivers::directly`], where the job says [`Way::Direct`].
-pub unsafe fn run(job: &Job, backing: &(impl HostAllocator + Sync)) -> Result<HonourRun, HonourError> {
+/// As for [`answer`].
+unsafe fn run(job: &Job, backing: &(impl HostAllocator + Sync)) -> Result<HonourRun, HonourError> {
     if !meter::is_there() {
         return Err(HonourError::NotLoaded);
     }
-    meter::this_thread_is_application();
     let driver = match job.way {
         Way::Loader => drivers::through_loader(job.driver.clone())?,
         // SAFETY: forwarded.
@@ -84,17 +78,22 @@ pub unsafe fn run(job: &Job, backing: &(impl HostAllocator + Sync)) -> Result<Ho
     };
     // SAFETY: forwarded.
     let accounts = unsafe { Accounts::new(backing, None) }.map_err(failed)?;
-    let asked = Asked::default();
-    let ran = metered(&driver, &accounts, &asked, job);
+    let options = Options { seed: job.seed, rounds: job.rounds, ..Options::default() };
+    let ran = under_the_meter(&driver, &accounts, &options);
     accounts.finish().map_err(failed)?;
     ran
 }
 
-fn metered(driver: &Selected, accounts: &Accounts<'_>, asked: &Asked, job: &Job) -> Result<HonourRun, HonourError> {
-    let hooks = Metered::new(accounts, asked);
-    let options = Options { seed: job.seed, rounds: job.rounds, ..Options::default() };
+/// Runs the workload once under the meter of this process, on the calling thread, with the callbacks of `hooks`.
+///
+/// # Errors
+/// [`HonourError`]: no meter, or a workload that fails.
+pub fn under_the_meter(driver: &Selected, hooks: &dyn Hooks, options: &Options) -> Result<HonourRun, HonourError> {
+    meter::this_thread_is_application();
+    let asked = Asked::default();
+    let hooks = Metered::new(hooks, &asked);
     let before = meter::read().ok_or(HonourError::NotLoaded)?;
-    workload::run(driver, &hooks, &options).map_err(failed)?;
+    workload::run(driver, &hooks, options).map_err(failed)?;
     let cells = meter::read().ok_or(HonourError::NotLoaded)?.since(&before);
 
     let cell = |doing| cells.of(doing);

@@ -27,7 +27,7 @@ mod preload;
 use std::env;
 use std::process::{Command, Output};
 
-pub use child::{Job, Way, answer, run};
+pub use child::{Job, Way, answer, under_the_meter};
 pub use preload::Preload;
 
 use crate::drivers::{self, Selected};
