@@ -4,7 +4,6 @@
 mod support;
 
 use std::alloc::Layout;
-use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
 use alloc_core::{Context, ContextOptions, HostAllocator, Scope, Scoped};
@@ -17,6 +16,7 @@ use support::heap::keep_pages;
 use support::report::Report;
 use support::rounds::{Case, amount, interleave};
 use support::subject::{LAYOUTS, write};
+use support::talloc::Talloc;
 
 const CONTEXTS: usize = 1000;
 const OBJECTS: usize = 1000;
@@ -26,7 +26,7 @@ fn main() {
     let mut report = Report::new("tree", &["case", "raw", "ours", "talloc"]);
     life(&mut report, "system", &SYSTEM);
     life(&mut report, "mimalloc", &MIMALLOC);
-    let talloc = Talloc::load().inspect_err(|why| println!("SKIPPED tree/talloc: {why}")).ok();
+    let talloc = Talloc::load("tree");
     build_and_free(&mut report, "system", &SYSTEM, talloc.as_ref());
     build_and_free(&mut report, "mimalloc", &MIMALLOC, None);
     report.print();
@@ -117,7 +117,7 @@ fn build_and_free<H: HostAllocator + Sync>(report: &mut Report, name: &str, back
         }),
     ];
     if let Some(talloc) = talloc {
-        blocks.push(Case::several("talloc", move || pinned(move || talloc.tree())));
+        blocks.push(Case::several("talloc", move || pinned(move || talloc_tree(talloc))));
     }
     let times = interleave(11, blocks);
     for (at, what) in ["build", "free"].into_iter().enumerate() {
@@ -190,52 +190,18 @@ fn blocks<H: HostAllocator>(owners: &[&H]) -> Vec<f64> {
     vec![build, free]
 }
 
-/// Samba's hierarchical allocator, if its library is there.
-struct Talloc {
-    named: unsafe extern "C" fn(*const c_void, usize, *const c_char) -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
-    _library: libloading::Library,
-}
-
-impl Talloc {
-    fn load() -> Result<Self, libloading::Error> {
-        // SAFETY: the C library's loader runs talloc's start-up code, which registers an exit handler.
-        let library = unsafe { libloading::Library::new("libtalloc.so.2") }?;
-        // SAFETY: the type is that of talloc's header.
-        let named = *unsafe { library.get(b"talloc_named_const") }?;
-        // SAFETY: as above.
-        let free = *unsafe { library.get(b"_talloc_free") }?;
-        Ok(Self { named, free, _library: library })
-    }
-
-    fn take(&self, parent: *const c_void, size: usize) -> *mut c_void {
-        const NAME: &CStr = c"bench";
-        // SAFETY: the parent is NULL or a live block of talloc's; the name lives for ever.
-        let block = unsafe { (self.named)(parent, size, NAME.as_ptr()) };
-        assert!(!block.is_null(), "memory");
-        block
-    }
-
-    fn tree(&self) -> Vec<f64> {
-        let (build, tops) = time(|| {
-            let mut tops = Vec::with_capacity(contexts());
-            for _ in 0..contexts() {
-                let top = self.take(std::ptr::null(), 0);
-                for layout in LAYOUTS.iter().cycle().take(OBJECTS) {
-                    let block = NonNull::new(self.take(top, layout.size())).expect("checked");
-                    write(block.cast());
-                }
-                tops.push(top);
+fn talloc_tree(talloc: &Talloc) -> Vec<f64> {
+    let (build, tops) = time(|| {
+        let mut tops = Vec::with_capacity(contexts());
+        for _ in 0..contexts() {
+            let top = talloc.take(None, 0);
+            for layout in LAYOUTS.iter().cycle().take(OBJECTS) {
+                write(talloc.take(Some(top), layout.size()).at());
             }
-            tops
-        });
-        let (free, ()) = time(|| {
-            for top in tops {
-                // SAFETY: a live block, whose children go with it.
-                let answer = unsafe { (self.free)(top, c"bench".as_ptr()) };
-                assert_eq!(answer, 0, "nothing vetoes");
-            }
-        });
-        vec![build, free]
-    }
+            tops.push(top);
+        }
+        tops
+    });
+    let (free, ()) = time(|| tops.into_iter().for_each(|top| talloc.free(top)));
+    vec![build, free]
 }

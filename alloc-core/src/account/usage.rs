@@ -81,13 +81,23 @@ impl Usage {
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = *self;
-        for (a, b) in sum.scopes.iter_mut().zip(&other.scopes) {
-            *a = a.plus(b);
-        }
-        for (a, b) in sum.foreign.iter_mut().zip(&other.foreign) {
-            *a = a.plus(b);
-        }
+        sum.add(&other.scopes, &other.foreign);
         sum
+    }
+
+    /// Adds the parts of another account in place. Most contexts use a scope or two and nothing foreign: zeros are not added.
+    #[inline]
+    pub(crate) fn add(&mut self, scopes: &[ScopeUsage; Scope::COUNT], foreign: &[ForeignUsage; ForeignKind::COUNT]) {
+        for (a, b) in self.scopes.iter_mut().zip(scopes) {
+            if *b != ScopeUsage::default() {
+                *a = a.plus(b);
+            }
+        }
+        for (a, b) in self.foreign.iter_mut().zip(foreign) {
+            if !b.is_empty() {
+                *a = a.plus(b);
+            }
+        }
     }
 }
 

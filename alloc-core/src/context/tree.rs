@@ -125,7 +125,9 @@ pub(crate) fn gone_usage(node: &Node) -> Usage {
 pub(crate) fn subtree_usage(top: &Node) -> Usage {
     let mut sum = Usage::default();
     each(top, |node, _| {
-        sum = sum.plus(&node_usage(node)).plus(&gone_usage(node));
+        for own in [node_usage(node), gone_usage(node)] {
+            sum.add(&own.scopes, &own.foreign);
+        }
     });
     sum
 }

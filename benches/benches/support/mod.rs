@@ -7,4 +7,5 @@ pub mod heap;
 pub mod report;
 pub mod rounds;
 pub mod subject;
+pub mod talloc;
 pub mod trace;
