@@ -94,9 +94,12 @@ pub struct ReplayArgs {
 /// Where the report goes besides the terminal.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Output {
-    /// Also write the report as JSON; of several drivers an array.
+    /// Also write the report as JSON; of several drivers an array. With `-` to the standard output, and then nothing else.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Also write the report as one page for a browser. With `-` to the standard output, and then nothing else.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// List each finding, not only how many there are.
     #[arg(long, global = true)]
     pub findings: bool,

@@ -197,14 +197,26 @@ fn all_drivers_are_run_and_reported_as_a_list() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_printed_all_the_same() {
+fn a_report_that_cannot_be_written_is_said_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
-    let nowhere = folder.path().join("no such folder").join("report.json");
-    for target in [nowhere.as_path(), folder.path(), Path::new("/dev/full")] {
-        let done = steward(&["replay", BUNDLED, "--json"]).args([target]).run();
-        assert_one_sentence(&done, &[&target.display().to_string(), "cannot be written", "name a file in a folder"]);
+    let nowhere = folder.path().join("no such folder").join("report");
+    for option in ["--json", "--html"] {
+        for target in [nowhere.as_path(), folder.path()] {
+            let done = steward(&["replay", BUNDLED, option]).args([target]).run();
+            assert_one_sentence(&done, &[&target.display().to_string(), "cannot be written", "name a file in a folder"]);
+            assert_eq!(done.stdout, "", "nothing ran");
+        }
+        // What only writing shows: the report is printed all the same.
+        let done = steward(&["replay", BUNDLED, option, "/dev/full"]).run();
+        assert_one_sentence(&done, &["/dev/full", "cannot be written"]);
         assert!(done.stdout.contains("\nleftovers: none"), "{done}");
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing half-written");
+    }
+    for file in ["-", "same.json"] {
+        assert_one_sentence(&run(&["replay", BUNDLED, "--json", file, "--html", file]), &["--json and --html both name", file]);
+    }
+    for args in [&["drivers", "--html", "x.html"][..], &["check", "--html", "x.html"]] {
+        assert_one_sentence(&run(args), &["--html draws a report"]);
     }
     // A file that is there stays as it is until the new one is whole, and is replaced then.
     let file = folder.path().join("report.json");
@@ -214,6 +226,13 @@ fn a_report_that_cannot_be_written_is_printed_all_the_same() {
     steward(&["replay", BUNDLED, "--json"]).args([&file]).run().assert_code(0);
     assert!(fs::read_to_string(&file).expect("a file").starts_with("{\n  \"format\": \"steward report 2\""));
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    // With `-` there is nothing but what was asked for.
+    let done = run(&["replay", BUNDLED, "--json", "-"]);
+    done.assert_code(0);
+    assert_eq!(done.stdout, fs::read_to_string(&file).expect("a file"));
+    let page = run(&["replay", BUNDLED, "--html", "-", "--json", file.to_str().expect("a plain path")]);
+    page.assert_code(0);
+    assert!(page.stdout.starts_with("<!doctype html>") && page.stdout.trim_end().ends_with("</html>"), "{page}");
     // Where the output itself is the file, both are there.
     let done = run(&["replay", BUNDLED, "--json", "/dev/stdout"]);
     done.assert_code(0);
@@ -255,7 +274,7 @@ fn an_output_that_nobody_reads_is_no_error() {
 fn help_version_and_wrong_arguments() {
     let done = run(&["--help"]);
     done.assert_code(0);
-    for part in ["drive", "replay", "drivers", "--json"] {
+    for part in ["drive", "replay", "drivers", "--json", "--html", "--findings"] {
         assert!(done.stdout.contains(part), "{part}\n{done}");
     }
     let done = run(&["--version"]);

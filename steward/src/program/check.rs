@@ -1,11 +1,11 @@
 //! `steward check`: a run, or a trace, against what is known of the driver.
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::Path;
 
 use super::drive::{self, title};
-use super::files::{write_json, write_whole};
-use super::{Outcome, ProgramError, SYSTEM, every, is_all};
+use super::files::write_whole;
+use super::{Outcome, ProgramError, SYSTEM, every, is_all, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, Selected};
 use crate::expectations::{self, Checked, Expectations, compare, fit};
@@ -93,10 +93,9 @@ fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Resul
         limits: &run.limits,
         verdict: compare(&known, &run.findings, run.rounds),
     };
-    let printed = write!(out, "{checked}").and_then(|()| out.flush());
-    output.json.as_deref().map_or(Ok(()), |file| write_json(file, &checked.to_json()))?;
+    let written = outputs::write(output, &checked, &checked.to_json(), &[], out);
     // A reader that has had enough does not change what was found.
-    printed.or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })?;
+    written.or_else(|error| if error.is_closed_pipe() { Ok(()) } else { Err(error) })?;
     Ok(if checked.verdict.differences.is_empty() { Outcome::Done } else { Outcome::Unexpected })
 }
 

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use alloc_core::HostAllocator;
 
 use super::files::{unwritable, write_whole};
-use super::{ProgramError, SYSTEM};
+use super::{ProgramError, SYSTEM, files};
 use crate::accounts::{AccountError, Accounts};
 use crate::cli::Drive;
 use crate::drivers::Selected;
@@ -35,6 +35,7 @@ pub enum DriveError {
 /// Runs the workload with accounts over the system's allocator, and records it where asked to.
 pub(super) fn drive(selected: &Selected, options: &Drive) -> Result<Report, ProgramError> {
     let recorded = options.record.as_deref();
+    recorded.map_or(Ok(()), files::check)?;
     // SAFETY: `SYSTEM` lives for ever.
     let accounts = unsafe { Accounts::new(&SYSTEM, recorded.map(|_| &SYSTEM as &(dyn HostAllocator + Sync))) };
     let accounts = accounts.map_err(DriveError::from)?;

@@ -8,12 +8,11 @@ use std::process::{Command, Output as Finished};
 
 use serde_json::{Value, json};
 
-use super::files::write_json;
-use super::{Outcome, ProgramError};
+use super::{Outcome, ProgramError, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, DriverError, DriverInfo};
 use crate::expectations::Checked;
-use crate::report::Report;
+use crate::report::{Entry, Report};
 
 /// Runs the workload on every driver there is.
 ///
@@ -83,11 +82,15 @@ unsafe fn each(arguments: &[String], format: &str, output: &Output, out: &mut dy
             refusal.manifest.as_deref().map_or_else(|| "the loader's own choice".into(), |path| path.display().to_string());
         writeln!(text, "driver: {name} shows no device: {}", refusal.reason)?;
     }
-    let printed = out.write_all(&text).and_then(|()| out.flush());
-    output.json.as_deref().map_or(Ok(()), |file| write_json(file, &reports))?;
+    let entries = if output.html.is_some() {
+        Entry::parse("the drivers' reports", &serde_json::to_vec(&reports).map_err(std::io::Error::from)?)?
+    } else {
+        Vec::new()
+    };
+    let written = outputs::write(output, &String::from_utf8_lossy(&text), &reports, &entries, out);
     match failed {
-        0 => printed.map(|()| outcome).map_err(ProgramError::from),
-        failed => Err(ProgramError::SomeFailed { failed, drivers: listing.drivers.len() }),
+        0 => written.map(|()| outcome),
+        failed => written.and(Err(ProgramError::SomeFailed { failed, drivers: listing.drivers.len() })),
     }
 }
 

@@ -4,23 +4,31 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use super::ProgramError;
 
-/// Writes `value` as JSON.
-pub(super) fn write_json(file: &Path, value: &impl Serialize) -> Result<(), ProgramError> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| unwritable(file, error.into()))?;
-    write_whole(file, (text + "\n").as_bytes())
+/// Finds out, before the work is done, whether [`write_whole`] can write `file`. Leaves nothing behind.
+pub(super) fn check(file: &Path) -> Result<(), ProgramError> {
+    if fs::metadata(file).is_ok_and(|there| there.is_dir()) {
+        return Err(unwritable(file, io::ErrorKind::IsADirectory.into()));
+    }
+    // A pipe would wait for its reader here.
+    if in_place(file) {
+        return Ok(());
+    }
+    let tried = beside(file).and_then(|(_, beside)| File::create_new(&beside).and_then(|_| fs::remove_file(&beside)));
+    tried.map_err(|reason| unwritable(file, reason))
 }
 
 /// Writes a file under another name first, so that a full disk leaves what was there before. What is no file, such as a pipe or
 /// the terminal, is added to as it is.
 pub(super) fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), ProgramError> {
-    // `/dev/stdout` may lead to a file that the report goes to.
-    let in_place = file.starts_with("/dev") || fs::metadata(file).is_ok_and(|there| !there.is_file());
-    let written = if in_place { add(file, bytes) } else { write_and_rename(file, bytes) };
+    let written = if in_place(file) { add(file, bytes) } else { write_and_rename(file, bytes) };
     written.map_err(|reason| unwritable(file, reason))
+}
+
+fn in_place(file: &Path) -> bool {
+    // `/dev/stdout` may lead to a file that the report goes to.
+    file.starts_with("/dev") || fs::metadata(file).is_ok_and(|there| !there.is_file())
 }
 
 fn add(file: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -28,10 +36,7 @@ fn add(file: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn write_and_rename(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    // What a link points at is replaced, not the link.
-    let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    let beside: PathBuf = file.with_file_name(format!(".{}.{}", name.display(), std::process::id()));
+    let (file, beside) = beside(file)?;
     let written = File::create_new(&beside)
         .and_then(|mut to| to.write_all(bytes).and_then(|()| to.sync_all()))
         .and_then(|()| fs::rename(&beside, &file));
@@ -40,6 +45,15 @@ fn write_and_rename(file: &Path, bytes: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&beside);
     }
     written
+}
+
+/// Where the file really is, and a name beside it that nobody else uses.
+fn beside(file: &Path) -> io::Result<(PathBuf, PathBuf)> {
+    // What a link points at is replaced, not the link.
+    let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let beside = file.with_file_name(format!(".{}.{}", name.display(), std::process::id()));
+    Ok((file, beside))
 }
 
 pub(super) fn unwritable(file: &Path, reason: io::Error) -> ProgramError {

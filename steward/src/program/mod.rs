@@ -4,6 +4,7 @@ mod check;
 mod drive;
 mod every;
 mod files;
+mod outputs;
 
 use std::alloc::System;
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ use crate::drivers::{self, DriverError, DriverTable};
 use crate::expectations::{EXPECTATIONS, FileFault};
 use crate::honour;
 use crate::replayed::{self, ReplayError, TraceFile};
-use crate::report::Report;
+use crate::report::{Entry, ReadError, Report};
 
 /// Where the program's accounted memory comes from in the end.
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -51,6 +52,18 @@ pub enum ProgramError {
         /// What the operating system said.
         reason: io::Error,
     },
+    /// Two results for one file.
+    #[error("--json and --html both name {file}: name two files")]
+    SameFile {
+        /// The file.
+        file: String,
+    },
+    /// There is nothing to draw.
+    #[error("--html draws a report, and this makes none: leave it out, or use it with `drive`, `replay` or `diff`")]
+    NoPage,
+    /// A report cannot be read back.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The terminal, or what the output was piped into, is gone.
     #[error("the output ended: {0}")]
     Output(#[from] io::Error),
@@ -116,6 +129,11 @@ impl ProgramError {
 /// As for [`drivers::select`]: no other thread of the process reads or writes the environment, one of a driver's included. Call
 /// it from `main`.
 pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    outputs::check(&cli.output)?;
+    let makes_page = !matches!(cli.command, Some(Command::Check(_) | Command::Drivers | Command::HonourChild { .. }));
+    if cli.output.html.is_some() && !makes_page {
+        return Err(ProgramError::NoPage);
+    }
     let done = match &cli.command {
         // SAFETY: forwarded.
         Some(Command::Check(options)) => return unsafe { check::check(options, &cli.output, out) },
@@ -131,11 +149,11 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         Some(Command::Drive(options)) => {
             // SAFETY: forwarded.
             let selected = unsafe { drivers::select(options.driver.as_deref()) }?;
-            finish(&drive::drive(&selected, options)?, &cli.output, out)
+            finish(drive::drive(&selected, options)?, &cli.output, out)
         }
         Some(Command::Replay(options)) => {
             let trace = TraceFile::open(&options.file)?;
-            finish(&replayed::replay(&SYSTEM, &trace, None)?, &cli.output, out)
+            finish(replayed::replay(&SYSTEM, &trace, None)?, &cli.output, out)
         }
         Some(Command::Drivers) => {
             // SAFETY: forwarded.
@@ -143,12 +161,8 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             if listing.drivers.is_empty() {
                 return Err(DriverError::NoDriver { refused: listing.refused }.into());
             }
-            let printed = writeln!(out, "{}", DriverTable(&listing.drivers)).and_then(|()| out.flush());
-            let written = match &cli.output.json {
-                Some(file) => files::write_json(file, &every::as_data(&listing.drivers)),
-                None => Ok(()),
-            };
-            written.and(printed.map_err(ProgramError::from))
+            let text = format!("{}\n", DriverTable(&listing.drivers));
+            outputs::write(&cli.output, &text, &every::as_data(&listing.drivers), &[], out)
         }
         Some(Command::HonourChild { job }) => {
             // SAFETY: manifests are trusted here as the loader trusts them; `SYSTEM` lives for ever.
@@ -173,14 +187,13 @@ unsafe fn main_job(output: &Output, out: &mut dyn Write) -> Result<(), ProgramEr
             replayed::replay(&SYSTEM, &trace, Some(reason))?
         }
     };
-    finish(&report, output, out)
+    finish(report, output, out)
 }
 
-/// Prints the report, also where its file cannot be written; and writes the file, also where nobody reads on.
-fn finish(report: &Report, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
-    let printed = write!(out, "{}", report.text(output.findings)).and_then(|()| out.flush());
-    let written = output.json.as_deref().map_or(Ok(()), |file| files::write_json(file, report));
-    written.and(printed.map_err(ProgramError::from))
+fn finish(report: Report, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
+    let text = report.text(output.findings).to_string();
+    let entry = Entry::Report(Box::new(report));
+    outputs::write(output, &text, &entry, std::slice::from_ref(&entry), out)
 }
 
 fn bundled_expectations() -> String {

@@ -5,7 +5,9 @@
 mod by_scope;
 mod finding;
 mod honour;
+mod page;
 mod phase;
+mod read;
 mod rows;
 mod sample;
 mod source;
@@ -18,7 +20,9 @@ use crate::workload::{self, ObjectKind};
 pub use by_scope::ByScope;
 pub use finding::FindingRow;
 pub use honour::{Honour, HonourRun};
+pub use page::html;
 pub use phase::{Counts, Phase, PhaseStart};
+pub use read::{Entry, Failed, ReadError};
 pub use rows::{ContextRow, Leftover};
 pub use sample::Sample;
 pub(crate) use sample::Sampler;
@@ -47,10 +51,12 @@ pub struct Report {
     /// What was not given back.
     pub leftovers: Vec<Leftover>,
     /// What was wrong, or worth telling.
+    #[serde(deserialize_with = "read::findings")]
     pub findings: Vec<FindingRow>,
     /// How much of what the driver took went through callbacks; none where nobody asked.
     pub honour: Option<Honour>,
     /// What was live in between, in the order of time.
+    #[serde(default)]
     pub timeline: Vec<Sample>,
     /// What the source cannot tell.
     pub limits: Vec<String>,
@@ -59,6 +65,9 @@ pub struct Report {
 impl Report {
     /// The name of this form of report, in its `format` field.
     pub const FORMAT: &str = "steward report 2";
+
+    /// The form before: findings were sentences.
+    pub const FORMAT_1: &str = "steward report 1";
 
     /// The report of a live run.
     #[must_use]

@@ -1,0 +1,52 @@
+//! Where results go: text, JSON, a page; to files, or one of them to the standard output instead of the text.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{ProgramError, files};
+use crate::cli::Output;
+use crate::report::{Entry, html};
+
+/// Finds out whether all that is wanted can be written, before the work is done.
+pub(super) fn check(output: &Output) -> Result<(), ProgramError> {
+    if output.json.is_some() && output.json == output.html {
+        return Err(ProgramError::SameFile { file: output.json.as_deref().unwrap_or(Path::new("-")).display().to_string() });
+    }
+    [&output.json, &output.html].into_iter().flatten().filter(|file| !is_standard(file)).try_for_each(|file| files::check(file))
+}
+
+/// Writes the results: prints also where a file cannot be written, and writes files also where nobody reads on.
+pub(super) fn write(
+    output: &Output,
+    text: &dyn Display,
+    json: &impl Serialize,
+    entries: &[Entry],
+    out: &mut dyn Write,
+) -> Result<(), ProgramError> {
+    let standard = [&output.json, &output.html].into_iter().flatten().any(|file| is_standard(file));
+    let printed = if standard { Ok(()) } else { write!(out, "{text}").and_then(|()| out.flush()) };
+    let mut written = Ok(());
+    if let Some(file) = &output.json {
+        let json = serde_json::to_string_pretty(json).map_err(|error| files::unwritable(file, error.into()))?;
+        written = put(file, json + "\n", out);
+    }
+    if let Some(file) = &output.html {
+        let page = html(entries).map_err(|error| files::unwritable(file, std::io::Error::other(error)))?;
+        written = written.and(put(file, page, out));
+    }
+    written.and(printed.map_err(ProgramError::from))
+}
+
+fn put(file: &Path, text: String, out: &mut dyn Write) -> Result<(), ProgramError> {
+    if is_standard(file) {
+        return Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?);
+    }
+    files::write_whole(file, text.as_bytes())
+}
+
+fn is_standard(file: &Path) -> bool {
+    file == Path::new("-")
+}

@@ -1,0 +1,114 @@
+//! The treemap as it is drawn: rectangles with names.
+
+#![forbid(unsafe_code)]
+
+use super::label::{fitted, grouped};
+use super::squarify::Rect;
+use super::treemap::{Part, Treemap, treemap};
+use crate::report::{ContextRow, Report, one_line};
+use crate::units::{bytes, percent};
+
+/// The drawing's width, in its own units.
+const WIDTH: f64 = 1000.0;
+/// A row with less than this share of all is drawn a second time, larger, if it has company.
+const SMALL: f64 = 0.015;
+/// A character of a label, at 13 units of height.
+const WIDE: f64 = 7.4;
+/// The same in bold.
+const BOLD: f64 = 8.4;
+
+/// One treemap.
+pub(super) struct Areas {
+    pub(super) width: f64,
+    pub(super) height: f64,
+    /// What it shows, for those who cannot see it.
+    pub(super) about: String,
+    pub(super) boxes: Vec<Area>,
+    /// Outlines of groups.
+    pub(super) groups: Vec<Area>,
+}
+
+/// A rectangle with its texts.
+pub(super) struct Area {
+    pub(super) x: String,
+    pub(super) y: String,
+    pub(super) w: String,
+    pub(super) h: String,
+    /// Too thin for a gap around it.
+    pub(super) thin: bool,
+    /// Names its colour.
+    pub(super) scope: &'static str,
+    /// What the pointer shows.
+    pub(super) title: String,
+    /// Lines of text inside, with their places.
+    pub(super) lines: Vec<Line>,
+}
+
+/// A line of text inside of a rectangle.
+pub(super) struct Line {
+    pub(super) x: String,
+    pub(super) y: String,
+    pub(super) text: String,
+    pub(super) strong: bool,
+}
+
+/// All of it, and the small ones once more where they would not be seen. Empty where nothing was live.
+pub(super) fn areas(report: &Report) -> Vec<Areas> {
+    let whole = draw(report, 430.0, |_| true);
+    let all = whole.bytes;
+    if all == 0 {
+        return Vec::new();
+    }
+    let is_small = |row: &ContextRow| (row.live_bytes as f64) < SMALL * all as f64;
+    let small = draw(report, 190.0, is_small);
+    let about = format!("{} in all contexts", bytes(all));
+    let mut drawn = vec![view(report, &whole, 430.0, about)];
+    let rows = report.contexts.iter().filter(|row| !row.group && row.live_bytes > 0 && is_small(row)).count();
+    if rows >= 3 && (small.bytes as f64) < 0.2 * all as f64 {
+        let share = percent(small.bytes as f64 / all as f64);
+        let about = format!("The {rows} smallest contexts, enlarged: {}, {share} of the above", bytes(small.bytes));
+        drawn.push(view(report, &small, 190.0, about));
+    }
+    drawn
+}
+
+fn draw(report: &Report, height: f64, wanted: impl Fn(&ContextRow) -> bool) -> Treemap {
+    treemap(&report.contexts, wanted, Rect { x: 0.0, y: 0.0, w: WIDTH, h: height })
+}
+
+fn view(report: &Report, map: &Treemap, height: f64, about: String) -> Areas {
+    let name = |row: usize| report.contexts.get(row).map(|row| one_line(&row.name)).unwrap_or_default();
+    let boxes = map.parts.iter().map(|part| area(part, &name(part.row), map.bytes)).collect();
+    let outline = |(row, rect): &(usize, Rect)| Area { scope: "group", title: name(*row), lines: Vec::new(), ..placed(rect) };
+    Areas { width: WIDTH, height, about, boxes, groups: map.groups.iter().map(outline).collect() }
+}
+
+fn area(part: &Part, name: &str, all: u64) -> Area {
+    let (rect, short) = (&part.rect, bytes(part.bytes));
+    let share = percent(part.bytes as f64 / all as f64);
+    let title = format!("{name}, scope {}: {short} ({} bytes), {share}", part.scope, grouped(part.bytes));
+    let mut lines = Vec::new();
+    let room = rect.w - 14.0;
+    let mut put = |y: f64, text: Option<String>, strong: bool| {
+        if let Some(text) = text.filter(|text| !text.is_empty() && rect.h >= y + 6.0) {
+            lines.push(Line { x: unit(rect.x + 8.0), y: unit(rect.y + y), text, strong });
+        }
+    };
+    put(19.0, fitted(name, room, BOLD), true);
+    // A number that is cut would be another number.
+    put(36.0, fitted(&short, room, WIDE).filter(|text| *text == short), false);
+    put(53.0, fitted(&share, room, WIDE).filter(|text| *text == share), false);
+    Area { scope: part.scope.name(), title, lines, ..placed(rect) }
+}
+
+fn placed(rect: &Rect) -> Area {
+    let [x, y, w, h] = [rect.x, rect.y, rect.w, rect.h].map(unit);
+    Area { x, y, w, h, thin: rect.w < 4.0 || rect.h < 4.0, scope: "", title: String::new(), lines: Vec::new() }
+}
+
+/// A place in the drawing, to a hundredth of a unit.
+pub(super) fn unit(number: f64) -> String {
+    let text = format!("{number:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}

@@ -1,0 +1,77 @@
+//! Numbers and names as a drawing shows them.
+
+#![forbid(unsafe_code)]
+
+/// Digits in groups of three, with narrow spaces that break no line: `2 742 759`.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// As [`grouped`]; a dash for nothing.
+pub(super) fn cell(number: u64) -> String {
+    if number == 0 { "\u{2013}".to_owned() } else { grouped(number) }
+}
+
+/// Bytes on an axis, as few digits as a power of two allows: `512 KiB`, `1.5 MiB`.
+pub(super) fn tick(bytes: u64) -> String {
+    if bytes == 0 {
+        return "0".to_owned();
+    }
+    let text = crate::units::bytes(bytes);
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
+/// `text` as far as it fits into `width` units with characters of `wide` units; none where not even three of them fit.
+pub(super) fn fitted(text: &str, width: f64, wide: f64) -> Option<String> {
+    let room = if width > 0.0 { (width / wide) as usize } else { 0 };
+    if text.chars().count() <= room {
+        return Some(text.to_owned());
+    }
+    (room >= 4).then(|| text.chars().take(room - 1).chain(['\u{2026}']).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cell, fitted, grouped, tick};
+
+    #[test]
+    fn digits_come_in_threes() {
+        let cases = [(0, "0"), (999, "999"), (1000, "1 000"), (2_742_759, "2 742 759"), (u64::MAX, "18 446 744 073 709 551 615")];
+        for (number, text) in cases {
+            assert_eq!(grouped(number).replace('\u{202f}', " "), text);
+        }
+        assert_eq!((cell(0), cell(10)), ("\u{2013}".into(), "10".into()));
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        let cases =
+            [(0, "0"), (512, "512 B"), (1 << 20, "1 MiB"), (3 << 19, "1.5 MiB"), (512 << 10, "512 KiB"), (10 << 20, "10 MiB")];
+        for (bytes, text) in cases {
+            assert_eq!(tick(bytes), text);
+        }
+    }
+
+    #[test]
+    fn names_are_cut_where_they_do_not_fit() {
+        assert_eq!(fitted("VkBuffer", 80.0, 10.0).as_deref(), Some("VkBuffer"));
+        assert_eq!(fitted("VkBuffer", 79.0, 10.0).as_deref(), Some("VkBuff\u{2026}"));
+        assert_eq!(fitted("VkBuffer", 39.0, 10.0), None);
+        assert_eq!(fitted("Vk", 20.0, 10.0).as_deref(), Some("Vk"));
+        assert_eq!(fitted("", -5.0, 10.0).as_deref(), Some(""));
+        assert_eq!(fitted("\u{1f980}\u{1f980}", -5.0, 10.0), None);
+    }
+}

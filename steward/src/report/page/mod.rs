@@ -1,0 +1,46 @@
+//! One self-contained page: a treemap of contexts, a timeline, findings, the honour ratio, leftovers.
+//!
+//! ```text
+//!  Report --treemap, timeline (geometry)--> view (strings) --templates/page.html--> text
+//! ```
+//!
+//! No script and no reference to anything outside: the page's own policy forbids both. Text from drivers and files is cleaned by
+//! `one_line` and escaped by the template.
+
+#![forbid(unsafe_code)]
+
+mod areas;
+mod course;
+mod label;
+mod section;
+mod squarify;
+mod tables;
+mod timeline;
+mod treemap;
+
+use askama::Template;
+
+use super::Entry;
+use section::Section;
+
+/// A page about one report or several.
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page {
+    title: String,
+    version: &'static str,
+    sections: Vec<Section>,
+}
+
+/// The page about `entries`, one part a driver, as a complete HTML document.
+///
+/// # Errors
+/// Never with the template as it is: it writes into memory.
+pub fn html(entries: &[Entry]) -> Result<String, askama::Error> {
+    let sections: Vec<_> = entries.iter().enumerate().map(|(index, entry)| Section::new(index, entry)).collect();
+    let title = match sections.as_slice() {
+        [one] => one.heading.clone(),
+        all => format!("{} drivers", all.len()),
+    };
+    Page { title, version: env!("CARGO_PKG_VERSION"), sections }.render()
+}

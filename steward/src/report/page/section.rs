@@ -1,0 +1,170 @@
+//! What the page says of one driver or trace.
+
+#![forbid(unsafe_code)]
+
+use super::areas::{Areas, areas};
+use super::course::{Course, course};
+use super::label::grouped;
+use super::tables::{self, Bar, Found, Row};
+use crate::report::{Entry, FindingRow, Report, Source, one_line};
+use crate::units::bytes;
+
+/// One driver's part of the page.
+#[derive(Default)]
+pub(super) struct Section {
+    /// Stands before the ids of its parts; empty for the first one.
+    pub(super) prefix: String,
+    pub(super) heading: String,
+    /// What ran.
+    pub(super) about: Vec<String>,
+    /// Why it could not be run.
+    pub(super) failed: Option<String>,
+    pub(super) limits: Vec<String>,
+    pub(super) figures: Vec<Figure>,
+    pub(super) fullest_phase: String,
+    pub(super) bytes_note: &'static str,
+    pub(super) areas: Vec<Areas>,
+    pub(super) contexts: Vec<Row>,
+    pub(super) unused: String,
+    pub(super) course: Option<Course>,
+    pub(super) steps: &'static str,
+    pub(super) phases: Vec<Row>,
+    pub(super) slack: bool,
+    pub(super) findings: Vec<Found>,
+    pub(super) honour_absent: String,
+    pub(super) bars: Vec<Bar>,
+    pub(super) leftovers: Vec<Row>,
+}
+
+/// A number above everything else.
+pub(super) struct Figure {
+    pub(super) name: &'static str,
+    pub(super) value: String,
+    pub(super) detail: String,
+    /// Something is wrong.
+    pub(super) bad: bool,
+}
+
+impl Section {
+    pub(super) fn new(index: usize, entry: &Entry) -> Self {
+        let prefix = if index == 0 { String::new() } else { format!("driver-{}-", index + 1) };
+        match entry {
+            Entry::Report(report) => Self { prefix, ..Self::of(report) },
+            Entry::Failed(failed) => {
+                Self { prefix, heading: one_line(&failed.driver), failed: Some(one_line(&failed.error)), ..Self::default() }
+            }
+        }
+    }
+
+    fn of(report: &Report) -> Self {
+        let (contexts, unused) = tables::contexts(report);
+        let honour = report.honour.clone().unwrap_or_default();
+        let live = matches!(report.source, Source::Driver { .. });
+        let runs = [("Without the loader", honour.without_loader), ("With the loader", honour.with_loader)];
+        let bars: Vec<_> = runs.iter().filter_map(|(name, run)| Some(tables::bar(name, run.as_ref()?))).collect();
+        let absent = match (&honour.absent, live) {
+            (Some(reason), _) => one_line(reason),
+            (None, _) if !bars.is_empty() => String::new(),
+            (None, true) => "It was not measured in this run.".to_owned(),
+            (None, false) => "A trace holds callbacks only: what went past them is not in it.".to_owned(),
+        };
+        Self {
+            heading: heading(&report.source),
+            about: about(&report.source),
+            limits: report.limits.iter().map(|limit| one_line(limit)).collect(),
+            figures: figures(report),
+            fullest_phase: one_line(&report.fullest_phase),
+            bytes_note: match live {
+                true => "Bytes as taken from the host: what was asked for, and 16 in front of each block.",
+                false => "Bytes as asked for; a live run counts 16 more in front of each block.",
+            },
+            areas: areas(report),
+            contexts,
+            unused,
+            course: course(report),
+            steps: if live { "commands" } else { "lines of the trace" },
+            phases: tables::phases(report),
+            slack: report.contexts.iter().any(|row| row.peak_slack > 0) || report.phases.iter().any(|row| row.peak_slack > 0),
+            findings: tables::findings(report),
+            honour_absent: absent,
+            bars,
+            leftovers: tables::leftovers(report),
+            ..Self::default()
+        }
+    }
+}
+
+fn heading(source: &Source) -> String {
+    match source {
+        Source::Driver { name, version, .. } => one_line(&format!("{name} {version}")),
+        Source::Trace { file, .. } => one_line(file),
+    }
+}
+
+fn about(source: &Source) -> Vec<String> {
+    match source {
+        Source::Driver { device, seed, rounds, commands, comparisons, objects, .. } => {
+            let made: u64 = objects.iter().map(|(_, number)| u64::from(*number)).sum();
+            let plural = if *rounds == 1 { "" } else { "s" };
+            vec![
+                format!("Device: {}", one_line(device)),
+                format!(
+                    "Workload: {rounds} round{plural} with seed {seed}, {made} objects of {} kinds, {} commands, {} results read back and right",
+                    objects.len(),
+                    grouped(*commands),
+                    grouped(*comparisons)
+                ),
+            ]
+        }
+        Source::Trace { driver, no_driver, lines, .. } => {
+            let driver = if driver.is_empty() { "a driver that the trace does not name".into() } else { one_line(driver) };
+            let mut about = vec![format!("Replay of {} lines, recorded on {driver}", grouped(*lines))];
+            about.extend(no_driver.as_ref().map(|reason| format!("No driver was run: {}", one_line(reason))));
+            about
+        }
+    }
+}
+
+fn figures(report: &Report) -> Vec<Figure> {
+    let sum = |of: fn(&crate::report::Phase) -> u64| report.phases.iter().map(of).fold(0_u64, u64::saturating_add);
+    let (taken, blocks) = (sum(|phase| phase.bytes), sum(|phase| phase.blocks));
+    let left = report
+        .leftovers
+        .iter()
+        .fold((0_u64, 0_u64), |sum, left| (sum.0.saturating_add(left.blocks), sum.1.saturating_add(left.bytes)));
+    let about = if report.peak_slack == 0 { "exact".to_owned() } else { format!("\u{b1} {} bytes", grouped(report.peak_slack)) };
+    let worst = FindingRow::LEVELS.iter().find_map(|level| {
+        let count = report.findings.iter().filter(|row| row.level == *level).count();
+        (count > 0).then(|| format!("{count} {level}{}", if count == 1 { "" } else { "s" }))
+    });
+    let mut figures = vec![
+        Figure {
+            name: "Peak",
+            value: bytes(report.peak_bytes),
+            detail: format!("{} bytes, {about}", grouped(report.peak_bytes)),
+            bad: false,
+        },
+        Figure { name: "Taken in all", value: bytes(taken), detail: format!("{} blocks", grouped(blocks)), bad: false },
+        Figure {
+            name: "Findings",
+            value: report.findings.len().to_string(),
+            detail: worst.unwrap_or_else(|| "none".to_owned()),
+            bad: report.findings.iter().any(|row| row.rank() == 0),
+        },
+        Figure {
+            name: "Left behind",
+            value: if left.0 == 0 { "nothing".to_owned() } else { bytes(left.1) },
+            detail: if left.0 == 0 { "every block was given back".to_owned() } else { format!("{} blocks", grouped(left.0)) },
+            bad: left.0 > 0,
+        },
+    ];
+    let (without, with) = report.honour.as_ref().map_or((None, None), |honour| (honour.without_loader, honour.with_loader));
+    if let Some(ratio) = without.or(with).and_then(|run| run.ratio()) {
+        let detail = if without.is_some() { "through callbacks, without the loader" } else { "through callbacks" };
+        figures.insert(
+            2,
+            Figure { name: "Honour ratio", value: crate::units::percent(ratio), detail: detail.to_owned(), bad: false },
+        );
+    }
+    figures
+}

@@ -1,0 +1,164 @@
+//! Exact numbers beside the drawings.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Scope;
+
+use super::areas::unit;
+use super::label::{cell, grouped};
+use crate::report::{ByScope, FindingRow, HonourRun, Report, one_line};
+use crate::units::{bytes, percent};
+
+/// A row of numbers behind a name.
+pub(super) struct Row {
+    pub(super) name: String,
+    /// How far it is set in, in steps.
+    pub(super) depth: usize,
+    pub(super) strong: bool,
+    pub(super) cells: Vec<String>,
+}
+
+fn scopes(by_scope: &ByScope) -> impl Iterator<Item = String> {
+    Scope::ALL.into_iter().map(|scope| cell(by_scope.get(scope)))
+}
+
+fn peak(bytes: u64, slack: u64) -> String {
+    format!("{}{}", if slack == 0 { "" } else { "\u{2248}\u{202f}" }, cell(bytes))
+}
+
+/// Contexts that were asked for anything, and the names of the others.
+pub(super) fn contexts(report: &Report) -> (Vec<Row>, String) {
+    let (used, unused): (Vec<_>, Vec<_>) = report.contexts.iter().partition(|row| row.group || row.total_blocks > 0);
+    let row = |row: &crate::report::ContextRow| Row {
+        name: one_line(&row.name),
+        depth: row.depth.min(8),
+        strong: row.group,
+        cells: scopes(&row.live_by_scope)
+            .chain([cell(row.live_bytes), peak(row.peak_bytes, row.peak_slack), cell(row.total_blocks), cell(row.total_bytes)])
+            .collect(),
+    };
+    let names: Vec<_> = unused.iter().map(|row| one_line(&row.name)).collect();
+    (used.into_iter().map(row).collect(), names.join(", "))
+}
+
+/// Phases, numbered as the drawing numbers them.
+pub(super) fn phases(report: &Report) -> Vec<Row> {
+    let row = |phase: &crate::report::Phase| Row {
+        name: one_line(&phase.name),
+        depth: 0,
+        strong: false,
+        cells: [phase.commands, phase.blocks, phase.freed, phase.bytes]
+            .map(cell)
+            .into_iter()
+            .chain(scopes(&phase.live_by_scope))
+            .chain([cell(phase.live_bytes), peak(phase.peak_bytes, phase.peak_slack)])
+            .collect(),
+    };
+    report.phases.iter().map(row).collect()
+}
+
+/// What was not given back.
+pub(super) fn leftovers(report: &Report) -> Vec<Row> {
+    let row = |left: &crate::report::Leftover| Row {
+        name: one_line(&left.context),
+        depth: 0,
+        strong: false,
+        cells: scopes(&left.by_scope).chain([left.blocks, left.bytes].map(cell)).collect(),
+    };
+    report.leftovers.iter().map(row).collect()
+}
+
+/// A finding.
+pub(super) struct Found {
+    /// Names its colour: one of the levels that are known, or `other`.
+    pub(super) class: &'static str,
+    pub(super) level: String,
+    pub(super) rule: String,
+    pub(super) sentence: String,
+    pub(super) owner: String,
+    pub(super) command: String,
+    pub(super) scope: String,
+    pub(super) count: String,
+    pub(super) bytes: String,
+}
+
+/// Findings, the worst first, within a level by rule.
+pub(super) fn findings(report: &Report) -> Vec<Found> {
+    let mut rows: Vec<&FindingRow> = report.findings.iter().collect();
+    rows.sort_by_key(|row| row.rank());
+    let found = |row: &&FindingRow| Found {
+        class: FindingRow::LEVELS.get(row.rank()).copied().unwrap_or("other"),
+        level: one_line(&row.level),
+        rule: one_line(&row.rule),
+        sentence: one_line(&row.sentence),
+        owner: one_line(&row.owner),
+        command: one_line(&row.command),
+        scope: one_line(&row.scope),
+        count: cell(row.count),
+        bytes: cell(row.bytes),
+    };
+    rows.iter().map(found).collect()
+}
+
+/// One measurement of the honour ratio, as a bar and a row.
+pub(super) struct Bar {
+    pub(super) name: &'static str,
+    pub(super) ratio: String,
+    pub(super) callback: String,
+    pub(super) past: String,
+    pub(super) terms: Vec<Term>,
+    /// What is in no ratio.
+    pub(super) beside: String,
+}
+
+/// A part of a bar, of 1000 units.
+pub(super) struct Term {
+    pub(super) class: &'static str,
+    pub(super) name: &'static str,
+    pub(super) left: String,
+    pub(super) width: String,
+    pub(super) calls: String,
+    pub(super) bytes: String,
+    pub(super) short: String,
+    pub(super) share: String,
+}
+
+/// A measurement with both terms of its ratio.
+pub(super) fn bar(name: &'static str, run: &HonourRun) -> Bar {
+    let parts = [
+        ("callback", "through callbacks", run.callback_calls, run.callback_bytes),
+        ("in-command", "past them, inside of commands", run.in_command_calls, run.in_command_bytes),
+        ("never-issued", "past them, on the driver\u{2019}s own threads", run.never_issued_calls, run.never_issued_bytes),
+    ];
+    let all: f64 = parts.iter().map(|part| part.3 as f64).sum();
+    let mut left = 0.0;
+    let terms = parts.map(|(class, name, calls, taken)| {
+        let share = if all > 0.0 { taken as f64 / all } else { 0.0 };
+        let at = left;
+        left += share * 1000.0;
+        Term {
+            class,
+            name,
+            left: unit(at),
+            width: unit(share * 1000.0),
+            calls: grouped(calls),
+            bytes: grouped(taken),
+            short: bytes(taken),
+            share: percent(share),
+        }
+    });
+    let beside = [
+        ("the application between commands", run.application_bytes),
+        ("the allocator behind the callbacks", run.in_callback_bytes),
+        ("mappings", run.mapped_bytes),
+    ];
+    let beside = beside.into_iter().filter(|(_, taken)| *taken > 0).map(|(name, taken)| format!("{name} {}", bytes(taken)));
+    Bar {
+        name,
+        ratio: run.ratio().map_or_else(|| "no bytes at all".to_owned(), percent),
+        callback: bytes(run.callback_bytes),
+        past: bytes(run.past_bytes()),
+        terms: terms.into(),
+        beside: beside.collect::<Vec<_>>().join(", "),
+    }
+}

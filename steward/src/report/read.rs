@@ -1,0 +1,214 @@
+//! Reports read back from what `--json` wrote.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::io;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{FindingRow, Report};
+
+/// One driver's part of a file: `--driver all` writes a list of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Entry {
+    /// It ran.
+    Report(Box<Report>),
+    /// It could not be run.
+    Failed(Failed),
+}
+
+/// A driver that could not be run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// [`Report::FORMAT`].
+    pub format: String,
+    /// The driver's name.
+    pub driver: String,
+    /// Why, in one sentence.
+    pub error: String,
+}
+
+/// Why a file is no report that can be read. One sentence that names the place.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It is not there, or may not be read.
+    #[error("{file} cannot be read ({reason}): name a file that `--json` wrote")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the operating system said.
+        reason: io::Error,
+    },
+    /// It is no JSON, not whole, or not what a report holds at that place.
+    #[error("{file}, line {line}, column {column}{}: {reason}: name a whole file that `--json` wrote", Field(path))]
+    Malformed {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1 where there is one.
+        column: usize,
+        /// The way to the field, such as `phases[3].live_bytes`; empty where the text is no JSON.
+        path: String,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// It is JSON of some other kind.
+    #[error(
+        "{file}{} is {found}, and `{}` or `{}` is what can be read: write it again with `--json` of this program",
+        Field(path),
+        Report::FORMAT,
+        Report::FORMAT_1
+    )]
+    OtherFormat {
+        /// The file.
+        file: String,
+        /// The entry of a list, such as `[2]`.
+        path: String,
+        /// What it says that it is.
+        found: String,
+    },
+}
+
+/// A path behind the place, where there is one.
+struct Field<'p>(&'p str);
+
+impl fmt::Display for Field<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, ", {}", self.0) }
+    }
+}
+
+impl Entry {
+    /// Reads a file: one report, or a list of them.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn read(file: &str) -> Result<Vec<Self>, ReadError> {
+        let bytes = std::fs::read(file).map_err(|reason| ReadError::Unreadable { file: file.to_owned(), reason })?;
+        Self::parse(file, &bytes)
+    }
+
+    /// As [`Entry::read`], from the bytes of `file`.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Vec<Self>, ReadError> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let (before, _) = bytes.split_at(error.valid_up_to());
+            let (line, column) = place(before);
+            ReadError::Malformed { file: file.to_owned(), line, column, path: String::new(), reason: "this is no UTF-8".into() }
+        })?;
+        let no_json = |error| malformed(file, (1, 1), "", error);
+        if text.trim_start().starts_with('[') {
+            let parts: Vec<&RawValue> = serde_json::from_str(text).map_err(no_json)?;
+            return parts.iter().enumerate().map(|(at, part)| one(file, text, part, &format!("[{at}]"))).collect();
+        }
+        let part: &RawValue = serde_json::from_str(text).map_err(no_json)?;
+        Ok(vec![one(file, text, part, "")?])
+    }
+}
+
+/// What an entry says of itself.
+#[derive(Deserialize)]
+struct Probe {
+    format: Option<String>,
+    error: Option<String>,
+}
+
+/// Reads one entry, a part of `text`.
+fn one(file: &str, text: &str, part: &RawValue, path: &str) -> Result<Entry, ReadError> {
+    let part = part.get();
+    let begin = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+    let at = place(text.as_bytes().get(..begin).unwrap_or_default());
+    let other = |found: &str| ReadError::OtherFormat { file: file.to_owned(), path: path.to_owned(), found: found.to_owned() };
+    if !part.starts_with('{') {
+        return Err(other("no object"));
+    }
+    let probe: Probe = typed(file, part, at, path)?;
+    match probe.format.as_deref() {
+        Some(Report::FORMAT) if probe.error.is_some() => Ok(Entry::Failed(typed(file, part, at, path)?)),
+        Some(Report::FORMAT) => Ok(Entry::Report(typed(file, part, at, path)?)),
+        Some(Report::FORMAT_1) => {
+            let mut report: Box<Report> = typed(file, part, at, path)?;
+            report.limits.push(format!("{}: findings have no level, and there is no timeline", Report::FORMAT_1));
+            Ok(Entry::Report(report))
+        }
+        Some(format) => Err(other(&format!("{format:?}"))),
+        None => Err(other("without a `format`")),
+    }
+}
+
+fn typed<'t, T: Deserialize<'t>>(file: &str, part: &'t str, at: (usize, usize), path: &str) -> Result<T, ReadError> {
+    let mut json = serde_json::Deserializer::from_str(part);
+    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let inner = error.path().to_string();
+        let path = match (path, inner.as_str()) {
+            (_, ".") => path.to_owned(),
+            ("", _) => inner,
+            _ => format!("{path}.{inner}"),
+        };
+        malformed(file, at, &path, error.into_inner())
+    })
+}
+
+/// The place of an error in the whole file, from its place in a part that begins at `(line, column)`.
+fn malformed(file: &str, (line, column): (usize, usize), path: &str, error: serde_json::Error) -> ReadError {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let reason = text.strip_suffix(&place).unwrap_or(&text).to_owned();
+    let column = if error.line() <= 1 { (column + error.column()).saturating_sub(1) } else { error.column() };
+    ReadError::Malformed {
+        file: file.to_owned(),
+        line: line + error.line().saturating_sub(1),
+        column,
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+/// Line and column, from 1, of what stands behind `before`.
+fn place(before: &[u8]) -> (usize, usize) {
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+    (line, column)
+}
+
+/// Findings; in reports of format 1 they are sentences.
+pub(super) fn findings<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<FindingRow>, D::Error> {
+    let rows = Vec::<RowOrSentence>::deserialize(from)?;
+    Ok(rows.into_iter().map(|RowOrSentence(row)| row).collect())
+}
+
+struct RowOrSentence(FindingRow);
+
+impl<'d> Deserialize<'d> for RowOrSentence {
+    fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(RowVisitor)
+    }
+}
+
+struct RowVisitor;
+
+impl<'d> Visitor<'d> for RowVisitor {
+    type Value = RowOrSentence;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a finding")
+    }
+
+    fn visit_str<E>(self, sentence: &str) -> Result<RowOrSentence, E> {
+        let level = FindingRow::NOTE.to_owned();
+        Ok(RowOrSentence(FindingRow { level, sentence: sentence.to_owned(), count: 1, ..FindingRow::default() }))
+    }
+
+    fn visit_map<M: MapAccess<'d>>(self, map: M) -> Result<RowOrSentence, M::Error> {
+        FindingRow::deserialize(MapAccessDeserializer::new(map)).map(RowOrSentence)
+    }
+}
