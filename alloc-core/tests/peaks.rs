@@ -6,13 +6,16 @@
 mod two_threads;
 
 use std::alloc::{Layout, System};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, Scope};
 use two_threads::two;
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+/// Held by tests that are about how many threads there are in the process.
+static THREADS: Mutex<()> = Mutex::new(());
 
 fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 8).expect("a layout")
@@ -108,6 +111,7 @@ fn blocks_that_pass_from_thread_to_thread_are_not_added_up() {
 
 #[test]
 fn threads_that_are_gone_do_not_widen_the_slack() {
+    let _alone = THREADS.lock();
     let root = root();
     let context = root.child("c").expect("a child");
     for _ in 0..if cfg!(miri) { 5 } else { 640 } {
@@ -126,6 +130,7 @@ fn threads_that_are_gone_do_not_widen_the_slack() {
 
 #[test]
 fn two_threads_behind_one_bit_are_not_called_one() {
+    let _alone = THREADS.lock();
     // With more than 64 threads alive, some share a bit of what a context remembers of them.
     let workers = if cfg!(miri) { 66 } else { 130 };
     let (root, stop) = (root(), std::sync::Barrier::new(workers + 1));
