@@ -42,7 +42,7 @@ pub struct Expected {
     /// Exactly so often in a run, however many rounds; not compared when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_run: Option<u64>,
-    /// The first round in which it happens. A run with fewer does not miss it.
+    /// The first round in which it happens; a run with fewer does not miss it. 0: also in a run without any.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub from_round: u32,
     /// It depends on timing: a run without it does not miss it.
@@ -112,9 +112,9 @@ impl Expected {
     /// How often it should be seen in so many rounds; `None` where any number will do.
     #[must_use]
     pub fn count(&self, rounds: u32) -> Option<u64> {
-        let in_rounds = u64::from((rounds + 1).saturating_sub(self.from_round));
-        let often = |each: u64| each.saturating_mul(in_rounds);
-        self.per_round.map(often).or(self.per_run.map(|count| if in_rounds == 0 { 0 } else { count }))
+        let in_rounds = rounds.saturating_add(1).saturating_sub(self.from_round.max(1));
+        let often = |each: u64| each.saturating_mul(in_rounds.into());
+        self.per_round.map(often).or(self.per_run.map(|count| if rounds < self.from_round { 0 } else { count }))
     }
 
     /// Whether a run of so many rounds has to show it.
@@ -212,6 +212,7 @@ mod tests {
         assert_eq!(one("per_round = 3\nfrom_round = 2").count(4), Some(9));
         assert_eq!(one("per_round = 3\nfrom_round = 5").count(4), Some(0));
         assert_eq!(one("per_run = 3").count(4), Some(3));
+        assert_eq!((one("per_run = 3").count(0), one("per_run = 3\nfrom_round = 0").count(0)), (Some(0), Some(3)));
         assert_eq!(one("").count(4), None);
         assert!(one("from_round = 4").is_due(4) && !one("from_round = 5").is_due(4) && !one("sometimes = true").is_due(4));
     }

@@ -5,7 +5,7 @@
 use super::file::{Expectations, Expected};
 use crate::report::FindingRow;
 
-/// What to expect of `driver`, from runs of 1, 2, 3, .. rounds. Notes are left out: they are legal.
+/// What to expect of `driver`, from runs of 0, 1, 2, .. rounds. Notes are left out: they are legal.
 ///
 /// Counts that follow the rounds are written down; those that do not depend on timing, and so does what some runs did not show.
 /// Causes come from `known`, where the same is expected.
@@ -33,15 +33,14 @@ fn same(one: &FindingRow, other: &FindingRow) -> bool {
     Expected::of(one).is_about(other)
 }
 
-/// `counts` are those of 1, 2, 3, .. rounds.
+/// `counts` are those of 0, 1, 2, .. rounds.
 fn expected(row: &FindingRow, counts: &[u64]) -> Expected {
     let Some(first) = counts.iter().position(|count| *count > 0) else { return Expected::of(row) };
     let seen = counts.get(first..).unwrap_or_default();
-    let begins = u32::try_from(first + 1).unwrap_or(u32::MAX);
-    let one = Expected { from_round: begins, ..Expected::of(row) };
+    let one = Expected { from_round: u32::try_from(first).unwrap_or(u32::MAX), ..Expected::of(row) };
     let each = seen.first().copied().unwrap_or_default();
     if seen.contains(&0) {
-        return Expected { from_round: 1, sometimes: true, ..one };
+        return Expected { sometimes: true, ..Expected::of(row) };
     }
     // One reading fits anything.
     if seen.len() < 2 {
@@ -76,13 +75,13 @@ mod tests {
             let Expected { per_round, per_run, from_round, sometimes, .. } = expected(&row, counts);
             (per_round, per_run, from_round, sometimes)
         };
-        assert_eq!(all(&[3, 6, 9, 12]), (Some(3), None, 1, false));
-        assert_eq!(all(&[0, 2, 4, 6]), (Some(2), None, 2, false));
-        assert_eq!(all(&[5, 5, 5, 5]), (None, Some(5), 1, false));
-        assert_eq!(all(&[0, 5, 5, 5]), (None, Some(5), 2, false));
-        assert_eq!(all(&[3, 7, 9, 12]), (None, None, 1, false));
+        assert_eq!(all(&[0, 3, 6, 9, 12]), (Some(3), None, 1, false));
+        assert_eq!(all(&[0, 0, 2, 4, 6]), (Some(2), None, 2, false));
+        assert_eq!(all(&[5, 5, 5, 5]), (None, Some(5), 0, false));
+        assert_eq!(all(&[0, 5, 5, 5]), (None, Some(5), 1, false));
+        assert_eq!(all(&[0, 3, 7, 9, 12]), (None, None, 1, false));
         assert_eq!(all(&[0, 1, 0, 1]), (None, None, 1, true));
-        assert_eq!(all(&[0, 0, 0, 1]), (None, None, 4, false));
+        assert_eq!(all(&[0, 0, 0, 1]), (None, None, 3, false));
     }
 
     #[test]
@@ -93,16 +92,19 @@ mod tests {
             count,
             ..FindingRow::default()
         };
-        let run = |rounds: u64| vec![row("V30", "violation", 2 * rounds), row("V4", "suspect", 1), row("V7", "note", 1)];
-        let runs: Vec<_> = (1..=4).map(run).collect();
+        let run = |rounds: u64| {
+            let all = [row("V30", "violation", 2 * rounds), row("V4", "suspect", 1), row("V7", "note", 1)];
+            all.into_iter().filter(|row| row.count > 0).collect()
+        };
+        let runs: Vec<_> = (0..=4).map(run).collect();
         let known =
             Expectations::parse("driver = \"d\"\n[[finding]]\nrule = \"V30\"\nkind = \"\"\ncause = \"seen\"\n").expect("right");
         let fitted = fit("d 1", &runs, &known);
         let told: Vec<_> = fitted.findings.iter().map(|one| (one.rule.as_str(), one.cause.as_str())).collect();
         assert_eq!(told, [("V4", ""), ("V30", "seen")]);
-        for (rounds, run) in (1..).zip(&runs) {
+        for (rounds, run) in (0..).zip(&runs) {
             assert!(super::super::compare(&fitted, run, Some(rounds)).differences.is_empty(), "{rounds}");
         }
-        assert!(!super::super::compare(&fitted, &runs[2], Some(2)).differences.is_empty());
+        assert!(!super::super::compare(&fitted, &runs[2], Some(3)).differences.is_empty());
     }
 }

@@ -12,8 +12,8 @@ use crate::expectations::{self, Checked, Expectations, compare, fit};
 use crate::replayed::{self, TraceFile};
 use crate::report::{FindingRow, Report, Source};
 
-/// A file is written from runs of 1 round, of 2, .. to so many: how often something happens shows only then.
-const FITTED_RUNS: u32 = 4;
+/// A file is written from runs of no round, of 1, .. to so many: how often something happens shows only then.
+const FITTED_ROUNDS: u32 = 4;
 
 /// What was checked, and whether its rounds are known.
 struct Run {
@@ -51,7 +51,7 @@ fn driver(selected: &Selected, check: &Check, output: &Output, out: &mut dyn Wri
         drive::drive(selected, &options).map(|report| Run::of(report, title(selected)))
     };
     if let Some(file) = &check.write_expect {
-        let runs: Vec<_> = (1..=FITTED_RUNS).map(run).collect::<Result<_, _>>()?;
+        let runs: Vec<_> = (0..=FITTED_ROUNDS).map(run).collect::<Result<_, _>>()?;
         return write(&title(selected), &runs, file, out);
     }
     tell(&run(check.rounds)?, check, output, out)
