@@ -9,7 +9,7 @@ use syn::{Attribute, File, ImplItem, Item, Meta, TraitItem, Type, UseTree, Visib
 ///
 /// `name` for a free function, `Type::name` for one of an inherent impl, `Trait::name` for one that a trait has; of items that
 /// `lib.rs` re-exports (`pub use`) or that stand in a public module. Implementations of traits are not listed, nor are items
-/// under `#[cfg(test)]`, nor what macros make.
+/// under `#[cfg(test)]` or `#[cfg(feature = "testing")]`, nor what macros make.
 ///
 /// # Panics
 /// When a file cannot be read or parsed.
@@ -127,12 +127,14 @@ fn type_name(ty: &Type) -> Option<String> {
     }
 }
 
-/// True under `#[cfg(test)]` or `#[cfg(all(test, ..))]`. `cfg(any(test, feature = ".."))` is an offer.
+/// True under `#[cfg(test)]`, `#[cfg(all(test, ..))]` and `#[cfg(feature = "testing")]`, which serves tests alone.
+/// `cfg(any(test, feature = ".."))` is an offer.
 fn only_in_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {
             let condition = list.tokens.to_string();
-            condition == "test" || condition.starts_with("all") && condition.contains("test")
+            let of_tests = condition == "test" || condition == "feature = \"testing\"";
+            of_tests || condition.starts_with("all") && condition.contains("test")
         }
         _ => false,
     })

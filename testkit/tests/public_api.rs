@@ -15,8 +15,8 @@ fn lists_what_is_offered_and_nothing_else() {
     };
     write(
         "lib.rs",
-        "mod a; mod glob; pub mod open; #[cfg(test)] mod tests;
-         pub use a::{Thing, free, deep::Face}; pub use glob::*;",
+        "mod a; mod glob; pub mod open; #[cfg(test)] mod tests; #[cfg(feature = \"testing\")] pub mod fake;
+         #[cfg(feature = \"other\")] mod offer; #[cfg(feature = \"other\")] pub use offer::*; pub use a::{Thing, free, deep::Face}; pub use glob::*;",
     );
     write(
         "a.rs",
@@ -30,9 +30,11 @@ fn lists_what_is_offered_and_nothing_else() {
     write("glob/mod.rs", "pub fn eleven() {} fn twelve() {}");
     write("open.rs", "pub fn thirteen() {}");
     write("tests.rs", "pub fn fourteen() {}");
+    write("fake.rs", "pub fn fifteen() {}");
+    write("offer.rs", "pub fn sixteen() {}");
     assert_eq!(
         public_api(dir.path()),
-        ["Face::eight", "Face::nine", "Thing::one", "Thing::six", "Thing::two", "eleven", "free", "thirteen"]
+        ["Face::eight", "Face::nine", "Thing::one", "Thing::six", "Thing::two", "eleven", "free", "sixteen", "thirteen"]
     );
 }
 

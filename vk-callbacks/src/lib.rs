@@ -70,6 +70,8 @@ mod raw;
 mod realloc_rules;
 mod recorder;
 mod replay;
+#[cfg(feature = "testing")]
+mod testing;
 mod thread;
 mod trace;
 
@@ -91,6 +93,8 @@ pub use raw::{
 };
 pub use recorder::{Recorder, RecorderInUse, Tap, Written};
 pub use replay::{Finding, OneSink, Replay, ReplayTarget, ScopeTotals, Totals};
+#[cfg(feature = "testing")]
+pub use testing::{Call, Defect, Dispatch, FakeKind, FakeProgram, FaultyAllocator, Given, Interruption};
 pub use trace::{
     Caller, Capabilities, Pointer, Request, TraceError, TraceEvent, TraceFault, TraceFormat, TraceReader, TraceWriter,
 };

@@ -186,8 +186,8 @@ fn v26_deferred_operations_and_who_may_join_in() {
 #[test]
 fn v31_v32_levels() {
     let by_level = BTreeMap::from([
-        ("vkCreateInstance", CommandLevel::Global),
-        ("vkEnumerateInstanceVersion", CommandLevel::Global),
+        ("vkCreateInstance", CommandLevel::BeforeInstance),
+        ("vkEnumerateInstanceVersion", CommandLevel::BeforeInstance),
         ("vkDestroyInstance", CommandLevel::Instance),
         ("vkCreateDevice", CommandLevel::Instance),
         ("vkCreateXlibSurfaceKHR", CommandLevel::Instance),

@@ -92,7 +92,7 @@ pub enum AllocatorSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommandLevel {
     /// Nothing: there is no instance yet.
-    Global,
+    BeforeInstance,
     /// An instance or a physical device.
     Instance,
     /// A device, a queue or a command buffer.
@@ -290,7 +290,7 @@ impl CommandRow {
     }
 
     pub(super) const fn without_instance(self) -> Self {
-        Self { level: CommandLevel::Global, ..self }
+        Self { level: CommandLevel::BeforeInstance, ..self }
     }
 
     /// It makes or ends the device or the instance itself, which have no memory of scope object (V30).

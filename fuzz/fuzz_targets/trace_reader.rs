@@ -1,0 +1,8 @@
+//! Any bytes as a host trace, see `vk-callbacks/tests/trace_reader/program.rs`.
+#![no_main]
+#[path = "../../vk-callbacks/tests/trace_reader/program.rs"]
+mod program;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    program::trace_reader(data);
+});

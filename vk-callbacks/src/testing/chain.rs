@@ -1,0 +1,93 @@
+//! The most specific allocator of a command, and blocks that know at which level they were taken.
+
+use core::ptr::NonNull;
+
+use alloc_core::Scope;
+
+use super::host::{Host, raw};
+
+/// The allocators that one command of the fake driver may use.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Chain {
+    pub(super) object: Option<Host>,
+    pub(super) device: Option<Host>,
+    pub(super) instance: Option<Host>,
+}
+
+/// Where in a chain callbacks stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    Object,
+    Device,
+    Instance,
+}
+
+/// A request was answered NULL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OutOfMemory;
+
+/// Host memory of the fake driver.
+#[derive(Clone, Copy)]
+pub(super) struct Block {
+    pub(super) at: NonNull<u8>,
+    pub(super) size: usize,
+    pub(super) align: usize,
+    pub(super) scope: Scope,
+    pub(super) level: Level,
+}
+
+// SAFETY: a block is plain memory that any thread may use and give back.
+unsafe impl Send for Block {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Block {}
+
+impl Chain {
+    /// The callbacks at `level`.
+    pub(super) const fn at(&self, level: Level) -> Option<Host> {
+        match level {
+            Level::Object => self.object,
+            Level::Device => self.device,
+            Level::Instance => self.instance,
+        }
+    }
+
+    /// The most specific callbacks for `scope` (V28 to V32).
+    pub(super) fn most_specific(&self, scope: Scope) -> Option<(Level, Host)> {
+        let first = match scope {
+            Scope::Command | Scope::Object | Scope::Cache => Level::Object,
+            Scope::Device => Level::Device,
+            Scope::Instance => Level::Instance,
+        };
+        let levels = [Level::Object, Level::Device, Level::Instance].into_iter().filter(|level| *level >= first);
+        levels.filter_map(|level| Some((level, self.at(level)?))).next()
+    }
+
+    /// A block from the most specific callbacks.
+    pub(super) fn take(&self, size: usize, align: usize, scope: Scope) -> Result<Block, OutOfMemory> {
+        let (level, _) = self.most_specific(scope).ok_or(OutOfMemory)?;
+        self.take_at(level, size, align, scope)
+    }
+
+    /// A block from the callbacks at `level`, most specific or not.
+    pub(super) fn take_at(&self, level: Level, size: usize, align: usize, scope: Scope) -> Result<Block, OutOfMemory> {
+        let host = self.at(level).ok_or(OutOfMemory)?;
+        let at = NonNull::new(host.allocate(size, align, raw(scope))).ok_or(OutOfMemory)?;
+        Ok(Block { at, size, align, scope, level })
+    }
+
+    /// Makes the block `size` bytes long. On failure it is as it was (V16).
+    pub(super) fn resize(&self, block: &mut Block, size: usize) -> Result<(), OutOfMemory> {
+        let host = self.at(block.level).ok_or(OutOfMemory)?;
+        let moved = host.reallocate(block.at.as_ptr(), size, block.align, raw(block.scope));
+        block.at = NonNull::new(moved).ok_or(OutOfMemory)?;
+        block.size = size;
+        Ok(())
+    }
+
+    /// Gives a block back to the level it was taken from.
+    pub(super) fn give_back(&self, block: Block) {
+        if let Some(host) = self.at(block.level) {
+            host.free(block.at.as_ptr());
+        }
+    }
+}

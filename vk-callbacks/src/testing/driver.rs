@@ -1,0 +1,154 @@
+//! The fake driver's commands, each in the bracket that an application's dispatch puts around it.
+
+use alloc_core::Scope;
+
+use super::chain::{Chain, OutOfMemory};
+use super::defect::Defect;
+use super::dispatch::{Call, Dispatch};
+use super::host::{Given, Host};
+use super::kept::Kept;
+use super::kind::FakeKind;
+use super::thing::Handle;
+use crate::command::Owners;
+use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
+
+pub(super) const VK_SUCCESS: i32 = 0;
+
+/// The driver, with what it knows of its instance and its device: copies of their callbacks.
+#[derive(Clone, Copy)]
+pub(super) struct FakeDriver<'d> {
+    pub(super) dispatch: &'d dyn Dispatch,
+    pub(super) kept: &'d Kept,
+    pub(super) defect: Option<Defect>,
+    /// It asks for 0 bytes and frees NULL, both of which are legal.
+    pub(super) habits: bool,
+    pub(super) instance: Option<Host>,
+    pub(super) device: Option<Host>,
+}
+
+/// Whose callbacks a command may reach.
+#[derive(Clone, Copy, Default)]
+pub(super) struct About {
+    pub(super) chain: Chain,
+    pub(super) cache: Option<Host>,
+    pub(super) deferred: Option<Host>,
+}
+
+/// What a command answered: `VK_SUCCESS`, or an error.
+pub(super) type Answer<T> = Result<T, i32>;
+
+impl From<OutOfMemory> for i32 {
+    fn from(_: OutOfMemory) -> Self {
+        VK_ERROR_OUT_OF_HOST_MEMORY
+    }
+}
+
+impl From<Chain> for About {
+    fn from(chain: Chain) -> Self {
+        Self { chain, cache: None, deferred: None }
+    }
+}
+
+impl FakeDriver<'_> {
+    pub(super) fn planted(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
+    }
+
+    /// The allocators of a command about an object of this kind that has `own` callbacks. Those of an instance and of a device
+    /// stand in their own places.
+    pub(super) const fn chain(&self, kind: FakeKind, own: Option<Host>) -> Chain {
+        match kind {
+            FakeKind::Instance => Chain { object: None, device: None, instance: own },
+            FakeKind::Device => Chain { object: None, device: own, instance: self.instance },
+            _ => Chain { object: own, device: self.device, instance: self.instance },
+        }
+    }
+
+    /// One command: the bracket, what was planted in it, and its body. All of them come through here.
+    pub(super) fn command<T>(
+        &self,
+        name: &'static str,
+        about: impl Into<About>,
+        body: impl FnOnce(&Chain) -> Answer<T>,
+    ) -> Answer<T> {
+        let About { chain, cache, deferred } = about.into();
+        let id = |host: Option<Host>| host.and_then(|host| host.id);
+        let owners = Owners {
+            object: id(chain.object),
+            cache: id(cache),
+            deferred: id(deferred),
+            device: id(chain.device),
+            instance: id(chain.instance),
+        };
+        let (mut body, mut answer) = (Some(body), Err(VK_ERROR_OUT_OF_HOST_MEMORY));
+        self.dispatch.command(&Call { name, owners }, &mut || {
+            self.use_to(&chain);
+            let planted = self.misbehave(name, &chain);
+            if let Some(body) = body.take() {
+                answer = planted.map_or_else(|| body(&chain), Err);
+            }
+            answer.as_ref().err().copied().unwrap_or(VK_SUCCESS)
+        });
+        answer
+    }
+
+    /// Legal, and unusual enough to be tried: a block of 0 bytes, a free of NULL.
+    fn use_to(&self, chain: &Chain) {
+        if !self.habits {
+            return;
+        }
+        if let Some((_, host)) = chain.most_specific(Scope::Command) {
+            host.free(core::ptr::null_mut());
+        }
+        if let Ok(nothing) = chain.take(0, 8, Scope::Command) {
+            chain.give_back(nothing);
+        }
+    }
+
+    /// Any `vkCreate*` of one object.
+    pub(super) fn create(&self, kind: FakeKind, given: Given) -> Answer<Handle> {
+        let handle = self.command(kind.create(), self.chain(kind, given.copy()), |chain| build(chain, kind, given))?;
+        self.dispatch.created(kind, handle.number(), given.id());
+        Ok(handle)
+    }
+
+    /// Any `vkDestroy*`. The memory goes back through the copy of the callbacks that came at creation: the application owes
+    /// compatible ones here (V42), and these are.
+    pub(super) fn destroy(&self, mut handle: Handle, given: Given) {
+        let (kind, own, number) = (handle.get().kind, handle.get().own, handle.number());
+        let _ = self.command(kind.destroy(), self.chain(kind, own), |chain| {
+            if kind == FakeKind::Template && self.planted(Defect::LiveAfterDestroy) {
+                handle.forget_a_part();
+            }
+            while let Some(child) = handle.release_child() {
+                child.unmake(chain);
+            }
+            handle.unmake(chain);
+            Ok(())
+        });
+        self.dispatch.destroyed(kind, number, given.id(), kind.destroy());
+    }
+
+    /// A command that looks at an object and takes scratch memory.
+    pub(super) fn look(&self, name: &'static str, kind: FakeKind, own: Option<Host>) -> Answer<()> {
+        self.command(name, self.chain(kind, own), |chain| {
+            let scratch = chain.take(100, 4, Scope::Command)?;
+            chain.give_back(scratch);
+            Ok(())
+        })
+    }
+}
+
+/// The memory of an object: scratch of scope command, its state and parts, a list that grows and shrinks.
+pub(super) fn build(chain: &Chain, kind: FakeKind, given: Given) -> Answer<Handle> {
+    let mut scratch = chain.take(256, 8, Scope::Command)?;
+    let grown = chain.resize(&mut scratch, 1024);
+    let made = grown.and_then(|()| Handle::make(chain, kind, given));
+    chain.give_back(scratch);
+    let mut handle = made?;
+    if let Err(refused) = handle.resize_a_part(chain) {
+        handle.unmake(chain);
+        return Err(refused.into());
+    }
+    Ok(handle)
+}

@@ -1,0 +1,181 @@
+//! The application's allocator, and what can be wrong with it.
+//!
+//! It passes every call on to the callbacks behind it, but for requests that only a planted defect makes, which it knows by their
+//! size or alignment.
+
+use core::ffi::c_void;
+use core::marker::PhantomPinned;
+use core::pin::Pin;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+
+use super::defect::Defect;
+use crate::raw::{RawCallbacks, RawInternalType, RawScope};
+
+/// An alignment that the allocator ignores.
+pub(super) const MISALIGNED: usize = 256;
+/// A size that it refuses.
+pub(super) const REFUSED: usize = 3_000_001;
+/// A size of which it gives the same block twice.
+pub(super) const GIVEN_AGAIN: usize = 2001;
+/// The size of a block that it keeps when it is reallocated to 0.
+pub(super) const KEPT_AT_ZERO: usize = 2002;
+/// A size for which it gives away the block whose reallocation it refused.
+pub(super) const GIVEN_AWAY: usize = 33;
+/// A size at which it calls a command.
+pub(super) const CALLS_BACK: usize = 2003;
+/// A size at which it waits until another thread has freed the block.
+pub(super) const IN_TRANSIT: usize = 2004;
+
+/// What the allocator does in the midst of a reallocation.
+pub trait Interruption: Sync {
+    /// Calls a Vulkan command, which no callback may (V25).
+    fn call_a_command(&self);
+
+    /// Lets another thread go on, and waits until it has freed the block.
+    fn let_the_other_free(&self);
+}
+
+/// Callbacks with the defects of an application's allocator, around callbacks without. Stays where it is while they are used.
+pub struct FaultyAllocator<'a> {
+    inner: RawCallbacks,
+    defect: Option<Defect>,
+    interruption: &'a dyn Interruption,
+    /// The block that will be given again, or was asked for too large.
+    remembered: AtomicPtr<c_void>,
+    _pinned: PhantomPinned,
+}
+
+impl<'a> FaultyAllocator<'a> {
+    /// Around `inner`, with the defect if it is one of these; else it only passes calls on.
+    ///
+    /// # Safety
+    /// The functions of `inner` may be called from any thread for as long as those of [`raw`](Self::raw) are.
+    #[must_use]
+    pub const unsafe fn new(inner: RawCallbacks, defect: Option<Defect>, interruption: &'a dyn Interruption) -> Self {
+        Self { inner, defect, interruption, remembered: AtomicPtr::new(ptr::null_mut()), _pinned: PhantomPinned }
+    }
+
+    /// The C struct. Without the function that a defect leaves out.
+    #[must_use]
+    pub fn raw(self: Pin<&Self>) -> RawCallbacks {
+        let whole = RawCallbacks {
+            p_user_data: ptr::from_ref(self.get_ref()).cast_mut().cast(),
+            pfn_allocation: Some(allocation),
+            pfn_reallocation: Some(reallocation),
+            pfn_free: Some(free),
+            pfn_internal_allocation: Some(internal_allocation),
+            pfn_internal_free: Some(internal_free),
+        };
+        match self.defect {
+            Some(Defect::MissingAllocation) => RawCallbacks { pfn_allocation: None, ..whole },
+            Some(Defect::MissingReallocation) => RawCallbacks { pfn_reallocation: None, ..whole },
+            Some(Defect::MissingFree) => RawCallbacks { pfn_free: None, ..whole },
+            Some(Defect::HalfInternal) => RawCallbacks { pfn_internal_free: None, ..whole },
+            _ => whole,
+        }
+    }
+
+    fn allocate(&self, size: usize, align: usize, scope: RawScope) -> *mut c_void {
+        match (self.defect, size, align) {
+            (Some(Defect::MisalignedAnswer), _, MISALIGNED) => {
+                let block = self.pass_on(size + 2 * MISALIGNED, align, scope);
+                self.remembered.store(block, SeqCst);
+                if block.is_null() { block } else { block.wrapping_byte_add(MISALIGNED / 2) }
+            }
+            (Some(Defect::LiveBlockGivenAgain), GIVEN_AGAIN, _) => {
+                let before = self.remembered.swap(ptr::null_mut(), SeqCst);
+                if !before.is_null() {
+                    return before;
+                }
+                let block = self.pass_on(size, align, scope);
+                self.remembered.store(block, SeqCst);
+                block
+            }
+            (Some(Defect::OldBlockGivenAway), GIVEN_AWAY, _) => self.remembered.swap(ptr::null_mut(), SeqCst),
+            (Some(Defect::OtherErrorAfterNull), REFUSED, _) => ptr::null_mut(),
+            _ => self.pass_on(size, align, scope),
+        }
+    }
+
+    fn pass_on(&self, size: usize, align: usize, scope: RawScope) -> *mut c_void {
+        let Some(inner) = self.inner.pfn_allocation else { return ptr::null_mut() };
+        // SAFETY: `new` demands functions that may be called; the arguments are the caller's.
+        unsafe { inner(self.inner.p_user_data, size, align, scope) }
+    }
+
+    fn reallocate(&self, old: *mut c_void, size: usize, align: usize, scope: RawScope) -> *mut c_void {
+        match (self.defect, size) {
+            (Some(Defect::OldBlockGivenAway), REFUSED) => {
+                self.remembered.store(old, SeqCst);
+                return ptr::null_mut();
+            }
+            (Some(Defect::ZeroAnswered), 0) => return old,
+            (Some(Defect::CommandInCallback), CALLS_BACK) => self.interruption.call_a_command(),
+            (Some(Defect::FreedInTransit), IN_TRANSIT) => self.interruption.let_the_other_free(),
+            _ => {}
+        }
+        let Some(inner) = self.inner.pfn_reallocation else { return ptr::null_mut() };
+        // SAFETY: as in `pass_on`.
+        unsafe { inner(self.inner.p_user_data, old, size, align, scope) }
+    }
+
+    fn give_back(&self, mut block: *mut c_void) {
+        if self.defect == Some(Defect::MisalignedAnswer) {
+            let whole = self.remembered.load(SeqCst);
+            if !whole.is_null() && block == whole.wrapping_byte_add(MISALIGNED / 2) {
+                self.remembered.store(ptr::null_mut(), SeqCst);
+                block = whole;
+            }
+        }
+        let Some(inner) = self.inner.pfn_free else { return };
+        // SAFETY: as in `pass_on`.
+        unsafe { inner(self.inner.p_user_data, block) }
+    }
+}
+
+/// # Safety
+/// `user_data` is the address of a pinned [`FaultyAllocator`], as in all functions here.
+unsafe fn state<'a>(user_data: *mut c_void) -> &'a FaultyAllocator<'a> {
+    // SAFETY: the caller's promise; it is only ever shared.
+    unsafe { &*user_data.cast::<FaultyAllocator<'a>>() }
+}
+
+unsafe extern "system" fn allocation(user_data: *mut c_void, size: usize, align: usize, scope: RawScope) -> *mut c_void {
+    // SAFETY: the user data that stands beside this function.
+    unsafe { state(user_data) }.allocate(size, align, scope)
+}
+
+unsafe extern "system" fn reallocation(
+    user_data: *mut c_void,
+    old: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+) -> *mut c_void {
+    // SAFETY: as above.
+    unsafe { state(user_data) }.reallocate(old, size, align, scope)
+}
+
+unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
+    // SAFETY: as above.
+    unsafe { state(user_data) }.give_back(block);
+}
+
+unsafe extern "system" fn internal_allocation(user_data: *mut c_void, size: usize, kind: RawInternalType, scope: RawScope) {
+    // SAFETY: as above.
+    let inner = &unsafe { state(user_data) }.inner;
+    if let Some(call) = inner.pfn_internal_allocation {
+        // SAFETY: `FaultyAllocator::new` demands functions that may be called.
+        unsafe { call(inner.p_user_data, size, kind, scope) }
+    }
+}
+
+unsafe extern "system" fn internal_free(user_data: *mut c_void, size: usize, kind: RawInternalType, scope: RawScope) {
+    // SAFETY: as above.
+    let inner = &unsafe { state(user_data) }.inner;
+    if let Some(call) = inner.pfn_internal_free {
+        // SAFETY: as above.
+        unsafe { call(inner.p_user_data, size, kind, scope) }
+    }
+}

@@ -1,0 +1,126 @@
+//! Work that goes on after its command returned: pipelines made at once or later, submissions that another thread waits for.
+
+use core::cell::Cell;
+
+use alloc_core::Scope;
+
+use super::chain::{Block, Chain};
+use super::defect::Defect;
+use super::driver::{About, Answer, FakeDriver, VK_SUCCESS, build};
+use super::host::{Given, Host};
+use super::kind::FakeKind;
+use super::thing::Handle;
+
+/// Pipelines made by one command (V44).
+pub(super) const PIPELINES: usize = 3;
+
+/// Deferred work: what it was asked with, and what became of it.
+pub(super) struct Deferred {
+    pub(super) operation: Handle,
+    given: Given,
+    notes: Option<Block>,
+}
+
+impl FakeDriver<'_> {
+    /// `vkCreateComputePipelines`: several at once, and an entry of the cache. All of them or none.
+    pub(super) fn create_pipelines(&self, cache: &Handle, given: Given) -> Answer<[Option<Handle>; PIPELINES]> {
+        let chain = self.chain(FakeKind::Pipeline, given.copy());
+        let about = About { cache: cache.get().own, ..chain.into() };
+        let made = self.command(FakeKind::Pipeline.create(), about, |chain| {
+            // What belongs to the cache comes from the cache's callbacks (V29, V37).
+            let of_cache = Chain { object: about.cache, ..*chain };
+            let mut made = [None; PIPELINES];
+            for place in &mut made {
+                let looked_up = of_cache.take(72, 8, Scope::Cache);
+                let built = looked_up.map_err(i32::from).and_then(|entry| {
+                    let built = build(chain, FakeKind::Pipeline, given);
+                    of_cache.give_back(entry);
+                    built
+                });
+                match built {
+                    Ok(handle) => *place = Some(handle),
+                    Err(error) => {
+                        made.into_iter().flatten().for_each(|handle| handle.unmake(chain));
+                        return Err(error);
+                    }
+                }
+            }
+            Ok(made)
+        })?;
+        for handle in made.iter().flatten() {
+            self.dispatch.created(FakeKind::Pipeline, handle.number(), given.id());
+        }
+        Ok(made)
+    }
+
+    /// `vkCreateRayTracingPipelinesKHR` with a deferred operation: only notes are taken, in the operation's memory (V26).
+    pub(super) fn defer(&self, operation: Handle, given: Given) -> Answer<Deferred> {
+        let own = operation.get().own;
+        let about = self.about_deferred(given.copy(), own);
+        self.command("vkCreateRayTracingPipelinesKHR", about, |chain| {
+            let notes = Chain { object: own, ..*chain }.take(200, 8, Scope::Object)?;
+            Ok(Deferred { operation, given, notes: Some(notes) })
+        })
+    }
+
+    /// `vkDeferredOperationJoinKHR`, by two threads: one does the work, the other lends a hand. Each draws on the callbacks that
+    /// the deferred command was given.
+    pub(super) fn join(&self, deferred: &mut Deferred) -> Answer<Handle> {
+        let (given, own) = (deferred.given, deferred.operation.get().own);
+        let about = self.about_deferred(given.copy(), own);
+        let made = Cell::new(Err(VK_SUCCESS));
+        let join = "vkDeferredOperationJoinKHR";
+        self.dispatch.alongside(
+            &mut || made.set(self.command(join, about, |chain| build(chain, FakeKind::Pipeline, given))),
+            &|| {
+                let _ = self.command(join, about, |chain| {
+                    if let Ok(scratch) = chain.take(128, 8, Scope::Command) {
+                        chain.give_back(scratch);
+                    }
+                    Ok(())
+                });
+            },
+        );
+        let made = made.into_inner();
+        if let Ok(handle) = &made {
+            self.dispatch.created(FakeKind::Pipeline, handle.number(), given.id());
+        }
+        made
+    }
+
+    /// The last join is over: the notes go.
+    pub(super) fn conclude(&self, deferred: &mut Deferred) {
+        let own = deferred.operation.get().own;
+        let about = self.about_deferred(deferred.given.copy(), own);
+        let _ = self.command("vkDeferredOperationJoinKHR", about, |chain| {
+            let of_operation = Chain { object: own, ..*chain };
+            deferred.notes.take().into_iter().for_each(|notes| of_operation.give_back(notes));
+            Ok(())
+        });
+    }
+
+    fn about_deferred(&self, own: Option<Host>, operation: Option<Host>) -> About {
+        About { deferred: operation, ..self.chain(FakeKind::Pipeline, own).into() }
+    }
+
+    /// `vkQueueSubmit`: the submission lies in the device's memory until somebody waited for it.
+    pub(super) fn submit(&self) -> Answer<Block> {
+        let chain = self.chain(FakeKind::Device, self.device);
+        self.command("vkQueueSubmit", chain, |chain| Ok(chain.take(168, 8, Scope::Device)?))
+    }
+
+    /// `vkWaitForFences`, on another thread than the one that submitted: legal, since it is in a command.
+    pub(super) fn wait_elsewhere(&self, submission: Block) {
+        let chain = self.chain(FakeKind::Device, self.device);
+        let foreign = self.planted(Defect::FreedOnForeignThread);
+        self.dispatch.alongside(&mut || (), &|| {
+            if foreign {
+                return chain.give_back(submission);
+            }
+            let _ = self.command("vkWaitForFences", chain, |chain| {
+                chain.give_back(submission);
+                Ok(())
+            });
+        });
+    }
+}

@@ -1,0 +1,217 @@
+//! The planted defects that are one wrong call in the midst of a command, and those between commands.
+
+use core::ptr;
+
+use alloc_core::{NoticeEvent, Scope};
+
+use super::chain::{Block, Chain, Level};
+use super::defect::Defect;
+use super::driver::FakeDriver;
+use super::faulty;
+use super::host::{Host, raw};
+use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
+use crate::raw::INTERNAL_EXECUTABLE;
+
+/// The command in which most things go wrong: about device memory, which has callbacks of its own, as device and instance have.
+pub(super) const SCENE: &str = "vkMapMemory";
+
+const VK_ERROR_INITIALIZATION_FAILED: i32 = -3;
+/// `VK_INTERNAL_ALLOCATION_TYPE_*` has no such value.
+const NO_SUCH_TYPE: i32 = 1;
+/// `VK_SYSTEM_ALLOCATION_SCOPE_*` has no such value.
+const NO_SUCH_SCOPE: i32 = 7;
+
+impl FakeDriver<'_> {
+    /// What was planted for this command, if anything. An error is what the command then answers.
+    pub(super) fn misbehave(&self, command: &'static str, chain: &Chain) -> Option<i32> {
+        let defect = self.defect?;
+        let (own, device) = (chain.object, chain.device);
+        match (command, defect) {
+            // Whose callbacks.
+            (SCENE, Defect::CommandLessSpecific) => borrow(chain, Level::Device, Scope::Command),
+            (SCENE, Defect::DeviceLessSpecific) => borrow(chain, Level::Instance, Scope::Device),
+            (SCENE, Defect::DeviceTooSpecific) => borrow(chain, Level::Object, Scope::Device),
+            (SCENE, Defect::InstanceElsewhere) => borrow(chain, Level::Device, Scope::Instance),
+            (SCENE, Defect::ObjectOutsideCreate) => borrow(chain, Level::Object, Scope::Object),
+            (SCENE, Defect::CacheScopeElsewhere) => borrow(chain, Level::Device, Scope::Cache),
+            ("vkMergePipelineCaches", Defect::CacheElsewhere) => borrow(chain, Level::Device, Scope::Cache),
+            ("vkMergePipelineCaches", Defect::CacheAsObject) => borrow(chain, Level::Object, Scope::Object),
+            ("vkCreateBuffer", Defect::ObjectLessSpecific) => borrow(chain, Level::Device, Scope::Object),
+            ("vkCreateBuffer", Defect::DeviceScopeInCreate) => borrow(chain, Level::Device, Scope::Device),
+            ("vkAllocateDescriptorSets", Defect::PoolPassedOver) => borrow(chain, Level::Device, Scope::Object),
+            ("vkUpdateDescriptorSets", Defect::DescriptorPoolElsewhere) => borrow(chain, Level::Object, Scope::Object),
+            ("vkEndCommandBuffer", Defect::CommandPoolElsewhere) => borrow(chain, Level::Object, Scope::Object),
+            ("vkCreateImage", Defect::OutsideChain) => self.stranger(Scope::Object),
+            ("vkDeferredOperationJoinKHR", Defect::OutsideDeferred) => self.stranger(Scope::Object),
+            (SCENE, Defect::UnknownUserData) => own.into_iter().for_each(|own| {
+                let at = own.with_user_data(ptr::without_provenance_mut(0x5a5a)).allocate(64, 8, raw(Scope::Command));
+                own.free(at);
+            }),
+            // Arguments.
+            (SCENE, Defect::BadAlignment) => own.into_iter().for_each(|own| own.free(own.allocate(64, 24, raw(Scope::Command)))),
+            (SCENE, Defect::SizeZero) => own.into_iter().for_each(|own| own.free(own.allocate(0, 8, raw(Scope::Command)))),
+            (SCENE, Defect::BadScope) => own.into_iter().for_each(|own| own.free(own.allocate(64, 8, NO_SUCH_SCOPE))),
+            (SCENE, Defect::NullFree) => own.into_iter().for_each(|own| own.free(ptr::null_mut())),
+            ("vkQueueWaitIdle" | "vkDeviceWaitIdle", _) => self.before_and_after_idle(command, chain),
+            _ => return self.misuse(command, defect, chain, own, device),
+        }
+        None
+    }
+
+    /// Those that need a block of the command.
+    fn misuse(&self, command: &str, defect: Defect, chain: &Chain, own: Option<Host>, device: Option<Host>) -> Option<i32> {
+        let (own, device) = (own?, device?);
+        let take = |scope| chain.take(64, 8, scope).ok();
+        match (command, defect) {
+            (SCENE, Defect::ReallocatedUnknown) => {
+                let block = take(Scope::Command)?;
+                own.reallocate(inside(block), 128, 8, raw(Scope::Command));
+                chain.give_back(block);
+            }
+            (SCENE, Defect::ReallocatedFreed) => {
+                let block = take(Scope::Command)?;
+                chain.give_back(block);
+                own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Command));
+            }
+            (SCENE, Defect::ReallocatedThroughOther) => {
+                let block = take(Scope::Device)?;
+                let moved = own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Device));
+                // Where nothing came of it the block is where it was.
+                if moved.is_null() { chain.give_back(block) } else { own.free(moved) }
+            }
+            (SCENE, Defect::OtherAlignment) => {
+                let block = take(Scope::Command)?;
+                own.free(own.reallocate(block.at.as_ptr(), 128, 16, raw(Scope::Command)));
+            }
+            ("vkCreateBuffer", Defect::OtherScope) => {
+                let block = take(Scope::Command)?;
+                own.free(own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Object)));
+            }
+            (SCENE, Defect::FreedUnknown) => {
+                let block = take(Scope::Command)?;
+                own.free(inside(block));
+                chain.give_back(block);
+            }
+            (SCENE, Defect::FreedTwice) => {
+                let block = take(Scope::Command)?;
+                chain.give_back(block);
+                chain.give_back(block);
+            }
+            (SCENE, Defect::FreedThroughOther) => own.free(take(Scope::Device)?.at.as_ptr()),
+            (SCENE, Defect::FreedInTransit) => self.free_in_transit(chain),
+            // Blocks that stay.
+            (SCENE, Defect::CommandBlockLeft) => self.kept.put(take(Scope::Command)?),
+            ("vkUnmapMemory", Defect::CommandBlockLeft) => own.free(self.kept.take()?.as_ptr()),
+            ("vkCreateBuffer", Defect::FreedInOtherCommand) => self.kept.put(take(Scope::Object)?),
+            ("vkBindBufferMemory", Defect::FreedInOtherCommand) => own.free(self.kept.take()?.as_ptr()),
+            // Notifications.
+            (SCENE, Defect::InternalType) => own.notify(NoticeEvent::Allocated, 64, NO_SUCH_TYPE, Scope::Command),
+            (SCENE, Defect::InternalNegative) => own.notify(NoticeEvent::Freed, 64, INTERNAL_EXECUTABLE, Scope::Command),
+            (SCENE, Defect::InternalLeft) => own.notify(NoticeEvent::Allocated, 64, INTERNAL_EXECUTABLE, Scope::Command),
+            (SCENE, Defect::NotifiedOnForeignThread) => self.dispatch.alongside(&mut || (), &|| notify_both(&device)),
+            (SCENE, Defect::AskedOnForeignThread) => {
+                self.dispatch.alongside(&mut || (), &|| take(Scope::Device).into_iter().for_each(|block| self.kept.put(block)));
+                device.free(self.kept.take()?.as_ptr());
+            }
+            // What the command answers.
+            (SCENE, Defect::OutOfMemoryWithoutNull) => return Some(VK_ERROR_OUT_OF_HOST_MEMORY),
+            (SCENE, Defect::OtherErrorAfterNull) => {
+                let refused = own.allocate(faulty::REFUSED, 8, raw(Scope::Command)).is_null();
+                return refused.then_some(VK_ERROR_INITIALIZATION_FAILED);
+            }
+            // Requests that the application's allocator answers wrongly.
+            (SCENE, Defect::MisalignedAnswer) => {
+                own.free(own.allocate(64, faulty::MISALIGNED, raw(Scope::Command)));
+            }
+            (SCENE, Defect::LiveBlockGivenAgain) => {
+                let blocks = [(); 2].map(|()| own.allocate(faulty::GIVEN_AGAIN, 8, raw(Scope::Command)));
+                let [first, second] = blocks;
+                own.free(first);
+                if first != second {
+                    own.free(second);
+                }
+            }
+            (SCENE, Defect::ZeroAnswered) => {
+                let block = own.allocate(faulty::KEPT_AT_ZERO, 8, raw(Scope::Command));
+                own.free(own.reallocate(block, 0, 8, raw(Scope::Command)));
+            }
+            (SCENE, Defect::OldBlockGivenAway) => {
+                let block = own.allocate(64, 8, raw(Scope::Command));
+                if own.reallocate(block, faulty::REFUSED, 8, raw(Scope::Command)).is_null() {
+                    own.allocate(faulty::GIVEN_AWAY, 8, raw(Scope::Command));
+                }
+                own.free(block);
+            }
+            (SCENE, Defect::CommandInCallback) => {
+                let block = take(Scope::Command)?;
+                own.free(own.reallocate(block.at.as_ptr(), faulty::CALLS_BACK, 8, raw(Scope::Command)));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// One thread reallocates, and while the application's allocator is at it, another one frees.
+    fn free_in_transit(&self, chain: &Chain) {
+        let (Ok(block), Some(own)) = (&chain.take(64, 8, Scope::Command), chain.object) else { return };
+        self.dispatch.alongside(
+            &mut || own.free(own.reallocate(block.at.as_ptr(), faulty::IN_TRANSIT, 8, raw(Scope::Command))),
+            &|| {
+                let _ = self.command("vkFlushMappedMemoryRanges", *chain, |_| {
+                    self.dispatch.meet();
+                    own.free(block.at.as_ptr());
+                    self.dispatch.part();
+                    Ok(())
+                });
+            },
+        );
+    }
+
+    /// Asks the buffer's callbacks, which this command knows nothing of.
+    fn stranger(&self, scope: Scope) {
+        let Some(buffers) = self.dispatch.allocator(super::FakeKind::Buffer).copy() else { return };
+        buffers.free(buffers.allocate(64, 8, raw(scope)));
+    }
+
+    /// What a driver does of its own accord, when no command runs.
+    pub(super) fn idle(&self) {
+        let Some(device) = self.device else { return };
+        let chain = Chain { object: None, device: self.device, instance: self.instance };
+        match self.defect {
+            Some(Defect::NotifiedBetweenCommands) => notify_both(&device),
+            Some(Defect::AskedBetweenCommands) => chain.take(64, 8, Scope::Device).into_iter().for_each(|b| self.kept.put(b)),
+            Some(Defect::FreedBetweenCommands) => self.kept.take().into_iter().for_each(|at| device.free(at.as_ptr())),
+            _ => {}
+        }
+    }
+
+    /// The other halves of those in [`idle`](Self::idle), in a command about the device.
+    fn before_and_after_idle(&self, command: &str, chain: &Chain) {
+        match (command, self.defect) {
+            ("vkQueueWaitIdle", Some(Defect::FreedBetweenCommands)) => {
+                chain.take(64, 8, Scope::Device).into_iter().for_each(|block| self.kept.put(block));
+            }
+            ("vkDeviceWaitIdle", Some(Defect::AskedBetweenCommands)) => {
+                let device = chain.device.zip(self.kept.take());
+                device.into_iter().for_each(|(device, at)| device.free(at.as_ptr()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A block of that level and scope, taken and given back.
+fn borrow(chain: &Chain, level: Level, scope: Scope) {
+    chain.take_at(level, 64, 8, scope).into_iter().for_each(|block| chain.give_back(block));
+}
+
+fn notify_both(host: &Host) {
+    for event in [NoticeEvent::Allocated, NoticeEvent::Freed] {
+        host.notify(event, 64, INTERNAL_EXECUTABLE, Scope::Device);
+    }
+}
+
+/// A pointer that no allocator gave: into a block of 64 bytes, so that what lies before it can be read.
+fn inside(block: Block) -> *mut u8 {
+    block.at.as_ptr().wrapping_add(32)
+}

@@ -1,0 +1,68 @@
+//! Pools and what is made from them: it has no `pAllocator` and lies in the pool's (V34).
+
+use alloc_core::Scope;
+
+use super::driver::{Answer, FakeDriver};
+use super::host::Given;
+use super::kind::FakeKind;
+use super::thing::Handle;
+
+/// Bytes of one recorded command.
+const RECORD: usize = 48;
+
+impl FakeDriver<'_> {
+    /// `vkAllocateDescriptorSets`, `vkAllocateCommandBuffers`: all of them or none.
+    pub(super) fn allocate(&self, pool: &mut Handle, kind: FakeKind, count: usize) -> Answer<()> {
+        self.command(kind.create(), self.chain(kind, pool.get().own), |chain| {
+            for made in 0..count {
+                match Handle::make(chain, kind, Given::NONE) {
+                    Ok(child) => pool.adopt(child),
+                    Err(refused) => {
+                        let undone = (0..made).map_while(|_| pool.release_child());
+                        undone.for_each(|child| child.unmake(chain));
+                        return Err(refused.into());
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// `vkFreeDescriptorSets`, `vkFreeCommandBuffers`: the youngest.
+    pub(super) fn free(&self, pool: &mut Handle, kind: FakeKind) {
+        let _ = self.command(kind.destroy(), self.chain(kind, pool.get().own), |chain| {
+            pool.release_child().into_iter().for_each(|child| child.unmake(chain));
+            Ok(())
+        });
+    }
+
+    /// `vkResetDescriptorPool`: all of its sets.
+    pub(super) fn reset_sets(&self, pool: &mut Handle) {
+        let _ = self.command("vkResetDescriptorPool", self.chain(FakeKind::Set, pool.get().own), |chain| {
+            while let Some(child) = pool.release_child() {
+                child.unmake(chain);
+            }
+            Ok(())
+        });
+    }
+
+    /// `vkCmd*`: one more record in the pool's memory, in a list that grows.
+    pub(super) fn record(&self, command: &'static str, buffer: &mut Handle) -> Answer<()> {
+        self.command(command, self.chain(FakeKind::CommandBuffer, buffer.get().own), |chain| {
+            let recorded = &mut buffer.get_mut().recorded;
+            match recorded {
+                Some(list) => chain.resize(list, list.size + RECORD)?,
+                None => *recorded = Some(chain.take(RECORD, 8, Scope::Object)?),
+            }
+            Ok(())
+        })
+    }
+
+    /// `vkResetCommandBuffer`, `vkBeginCommandBuffer`: what was recorded goes.
+    pub(super) fn forget_recorded(&self, command: &'static str, buffer: &mut Handle) {
+        let _ = self.command(command, self.chain(FakeKind::CommandBuffer, buffer.get().own), |chain| {
+            buffer.get_mut().recorded.take().into_iter().for_each(|list| chain.give_back(list));
+            Ok(())
+        });
+    }
+}

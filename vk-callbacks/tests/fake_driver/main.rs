@@ -1,0 +1,5 @@
+//! The fake driver: correct unless something is planted in it, and then seen for exactly that.
+
+mod correct;
+mod heap;
+mod stage;
