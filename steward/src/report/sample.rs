@@ -17,72 +17,100 @@ pub struct Sample {
     pub live_by_scope: ByScope,
 }
 
-/// Keeps a bounded number of samples: of each stretch of time the one with the most live, and all that end a phase. When there
-/// are too many the stretches become twice as long.
+/// Keeps a bounded number of samples: of each stretch of time the one with the most live, and the last one of each phase. When
+/// there are too many, the phase with the most has its stretches made twice as long: a short phase stays as fine as it was.
 ///
 /// ```text
-///  at     0   1   2   3 | 4   5   6   7 | 8 ..         stride 4
-///  live   1   9   3   3 | 2   2   6   1 | 1
-///  kept       9         |         6   1 | 1            the 1 at 7 ended a phase
+///  at     0   1   2   3 | 4   5   6   7 ends    stride 4
+///  live   1   9   3   3 | 2   2   6   1
+///  kept       9         |         6   1
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sampler {
-    kept: Vec<Kept>,
-    ends: usize,
+    phases: Vec<Stretches>,
+    kept: usize,
+}
+
+/// The samples of one phase.
+#[derive(Clone, Debug)]
+struct Stretches {
+    phase: usize,
     stride: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Kept {
-    sample: Sample,
-    ends_phase: bool,
-}
-
-impl Default for Sampler {
-    fn default() -> Self {
-        Self { kept: Vec::new(), ends: 0, stride: 1 }
-    }
+    highest: Vec<Sample>,
+    end: Option<Sample>,
 }
 
 impl Sampler {
-    /// Samples that are kept besides one or two a phase.
+    /// Samples that are kept, besides [`A_PHASE`](Self::A_PHASE) for each phase.
     pub(crate) const MOST: usize = 400;
+    /// See [`MOST`](Self::MOST).
+    pub(crate) const A_PHASE: usize = 4;
 
     /// False where a sample would share its stretch with others: a caller to whom samples are dear leaves it out.
-    pub(crate) const fn wants(&self, at: u64) -> bool {
-        at.is_multiple_of(self.stride)
+    pub(crate) fn wants(&self, at: u64) -> bool {
+        self.phases.last().is_none_or(|last| last.end.is_some() || at.is_multiple_of(last.stride))
     }
 
-    /// Adds a sample; `at` never goes back.
+    /// Adds a sample; `at` and `phase` never go back.
     pub(crate) fn add(&mut self, sample: Sample) {
-        self.put(Kept { sample, ends_phase: false });
-        while self.kept.len() - self.ends > Self::MOST + self.ends && self.stride <= u64::MAX / 2 {
-            self.stride *= 2;
-            self.ends = 0;
-            std::mem::take(&mut self.kept).into_iter().for_each(|kept| self.put(kept));
+        self.kept += usize::from(self.running(sample.phase).put(sample));
+        while self.kept > Self::MOST + Self::A_PHASE * self.phases.len() {
+            // More than four a phase: the one with the most has some to spare.
+            let Some(largest) = self.phases.iter_mut().max_by_key(|phase| phase.highest.len()) else { return };
+            let before = largest.highest.len();
+            largest.coarsen();
+            self.kept -= before - largest.highest.len();
         }
     }
 
-    /// Adds the last sample of a phase.
+    /// Adds the last sample of its phase.
     pub(crate) fn end_phase(&mut self, sample: Sample) {
-        self.put(Kept { sample, ends_phase: true });
+        self.running(sample.phase).end = Some(sample);
     }
 
     /// What was kept, in the order of time.
     pub(crate) fn samples(&self) -> Vec<Sample> {
-        self.kept.iter().map(|kept| kept.sample).collect()
+        let of_phase = |phase: &Stretches| {
+            let end = phase.end.filter(|end| phase.highest.last() != Some(end));
+            phase.highest.iter().copied().chain(end).collect::<Vec<_>>()
+        };
+        self.phases.iter().flat_map(of_phase).collect()
     }
 
-    fn put(&mut self, new: Kept) {
-        self.ends += usize::from(new.ends_phase);
-        let stretch = |kept: &Kept| kept.sample.at / self.stride;
-        match self.kept.last_mut() {
-            Some(last) if !last.ends_phase && !new.ends_phase && stretch(last) == stretch(&new) => {
-                if new.sample.live_by_scope.sum() > last.sample.live_by_scope.sum() {
+    fn running(&mut self, phase: usize) -> &mut Stretches {
+        if self.phases.last().is_none_or(|last| last.phase != phase) {
+            self.phases.push(Stretches { phase, stride: 1, highest: Vec::new(), end: None });
+        }
+        let at = self.phases.len() - 1;
+        &mut self.phases[at]
+    }
+}
+
+impl Stretches {
+    /// True when there is one more than before.
+    fn put(&mut self, new: Sample) -> bool {
+        match self.highest.last_mut() {
+            Some(last) if last.at / self.stride == new.at / self.stride => {
+                if new.live_by_scope.sum() > last.live_by_scope.sum() {
                     *last = new;
                 }
+                false
             }
-            _ => self.kept.push(new),
+            _ => {
+                self.highest.push(new);
+                true
+            }
+        }
+    }
+
+    /// Makes the stretches longer until fewer are left.
+    fn coarsen(&mut self) {
+        let before = self.highest.len();
+        while self.highest.len() == before && before > 1 && self.stride <= u64::MAX / 2 {
+            self.stride *= 2;
+            for sample in std::mem::take(&mut self.highest) {
+                self.put(sample);
+            }
         }
     }
 }
@@ -118,7 +146,8 @@ mod tests {
                 }
             }
             let kept = sampler.samples();
-            assert!(kept.len() <= Sampler::MOST + 30 && kept.len() >= Sampler::MOST / 2, "{} of {count}", kept.len());
+            let bound = Sampler::MOST + (Sampler::A_PHASE + 1) * 10;
+            assert!(kept.len() <= bound && kept.len() >= Sampler::MOST / 2, "{} of {count}", kept.len());
             assert!(kept.windows(2).all(|pair| pair[0].at <= pair[1].at && pair[0].phase <= pair[1].phase));
             assert_eq!(ends.len(), 10);
             assert!(ends.iter().all(|end| kept.contains(end)));
@@ -128,12 +157,25 @@ mod tests {
     }
 
     #[test]
-    fn many_phases_end_no_loop() {
+    fn a_short_phase_beside_a_long_one_stays_fine() {
+        let mut sampler = Sampler::default();
+        (0..50).for_each(|at| sampler.add(sample(at, 0, at)));
+        (50..100_000).for_each(|at| sampler.add(sample(at, 1, 1)));
+        (100_000..100_050).for_each(|at| sampler.add(sample(at, 2, at)));
+        let of = |phase: usize| sampler.samples().iter().filter(|one| one.phase == phase).count();
+        assert_eq!((of(0), of(2)), (50, 50));
+        assert!(of(1) > 100, "{}", of(1));
+    }
+
+    #[test]
+    fn many_phases_are_bounded_by_their_number() {
         let mut sampler = Sampler::default();
         for phase in 0..5_000 {
-            sampler.add(sample(phase as u64 * 3, phase, 1));
-            sampler.end_phase(sample(phase as u64 * 3 + 2, phase, 0));
+            (0..10).for_each(|step| sampler.add(sample(phase as u64 * 10 + step, phase, step)));
+            sampler.end_phase(sample(phase as u64 * 10 + 9, phase, 0));
         }
-        assert!(sampler.samples().len() <= 10_000 && sampler.samples().len() >= 5_000);
+        let kept = sampler.samples();
+        assert!(kept.len() <= Sampler::MOST + 5_000 * (Sampler::A_PHASE + 1), "{}", kept.len());
+        assert_eq!(kept.iter().map(|one| one.phase).collect::<std::collections::BTreeSet<_>>().len(), 5_000);
     }
 }
