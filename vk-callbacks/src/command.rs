@@ -62,10 +62,6 @@ impl Command {
         let _leave = Leave { above: thread::enter_command(&raw const frame) };
         body(&frame)
     }
-
-    pub(crate) const fn coverage(&self) -> Coverage {
-        self.coverage
-    }
 }
 
 /// Whose callbacks a command may reach, most specific first. What a bridge is called: [`Bridge::owner`](crate::Bridge::owner).
@@ -169,6 +165,10 @@ impl Frame {
 
     pub(crate) const fn bracket(&self) -> &Bracket<'static> {
         &self.bracket
+    }
+
+    pub(crate) const fn thread(&self) -> u64 {
+        self.thread
     }
 
     pub(crate) const fn checker(&self) -> *const () {

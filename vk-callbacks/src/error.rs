@@ -25,6 +25,8 @@ pub enum CallbackError {
     LevelMissing(crate::driver::Level),
     /// The context given to a bridge already holds something, so "nothing live" could not be told later.
     ContextInUse,
+    /// As many callbacks are watched as one process can: 4096.
+    TooManyOwners,
     /// A host trace cannot be read on.
     Trace(TraceError),
     /// What a trace was written to answered with an error.
@@ -108,6 +110,7 @@ impl fmt::Display for CallbackError {
             Self::ContextInUse => {
                 f.write_str("the context already holds memory or children: give the bridge a fresh child context")
             }
+            Self::TooManyOwners => f.write_str("4096 callbacks are watched already: let objects share some, or close a checker"),
             Self::Trace(error) => error.fmt(f),
             Self::Output => f.write_str("the trace could not be written: look at what it was written to"),
         }

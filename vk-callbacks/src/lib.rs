@@ -66,6 +66,7 @@ mod driver;
 mod error;
 mod fence;
 mod header;
+mod placed;
 mod raw;
 mod realloc_rules;
 mod recorder;
@@ -76,7 +77,10 @@ mod thread;
 mod trace;
 
 pub use bridge::{BareBridge, Bridge, BridgeBusy, BridgeRefused, Internal, Live, LiveScope, Notes, leaked_bridges};
-pub use check::{CheckOptions, CheckedOwner, Duty, FindingKind, Found, Opened, Rule, RuleLevel, Sight};
+pub use check::{
+    CheckOptions, Checked, CheckedOwner, Checker, CheckerInUse, Duty, FindingKind, Found, HandedOut, Opened, Rule, RuleLevel, Sight,
+    stray_callbacks,
+};
 pub use command::{
     Command, CommandInfo, Coverage, Frame, OwnerId, Owners, brackets_available, command_depth, current_command, current_thread,
     in_callback,

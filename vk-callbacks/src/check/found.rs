@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use core::fmt;
-
 use alloc_core::Scope;
 
 use super::kind::FindingKind;

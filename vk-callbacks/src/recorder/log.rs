@@ -17,16 +17,9 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use alloc_core::{HostAllocator, Scope};
-
 use super::record::{Record, What};
 use crate::fence::fenced;
-
-/// Where the recorder's own memory comes from.
-pub(super) type Memory<'h> = &'h (dyn HostAllocator + Sync);
-
-/// The scope of all that a recorder takes.
-pub(super) const SCOPE: Scope = Scope::Object;
+use crate::placed::{Memory, SCOPE};
 
 pub(super) struct Log<'h> {
     memory: Memory<'h>,

@@ -11,18 +11,18 @@ mod names;
 mod record;
 mod tap;
 
-use core::alloc::Layout;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
 
-use alloc_core::{HostAllocator, HostError, Scoped};
+use alloc_core::{HostAllocator, Scoped};
 
 use crate::error::CallbackError;
+use crate::placed::{SCOPE, place, take_back};
 use crate::raw::RawCallbacks;
 use crate::trace::{TraceEvent, TraceWriter};
-use log::{Log, Memory, SCOPE};
+use log::Log;
 use names::Names;
 use record::What;
 pub use tap::Tap;
@@ -263,27 +263,6 @@ impl Written {
 
 const fn output(_: fmt::Error) -> CallbackError {
     CallbackError::Output
-}
-
-/// Moves a value into memory of its own.
-fn place<T>(memory: Memory<'_>, value: T) -> Result<NonNull<T>, HostError> {
-    let layout = Layout::new::<T>();
-    let place = memory.allocate(layout, SCOPE).map_err(|_| memory.refusal(layout, SCOPE))?.cast::<T>();
-    // SAFETY: fresh memory of the layout of a `T`.
-    unsafe { place.write(value) };
-    Ok(place)
-}
-
-/// Moves a value back out, and frees its memory.
-///
-/// # Safety
-/// `place` was answered by [`place`] for this memory, and is used no more.
-unsafe fn take_back<T>(memory: Memory<'_>, place: NonNull<T>) -> T {
-    // SAFETY: the caller's promise: a `T` lies there, and is read once.
-    let value = unsafe { place.read() };
-    // SAFETY: the caller's promise: taken with this layout and scope.
-    unsafe { memory.deallocate(place.cast(), Layout::new::<T>(), SCOPE) };
-    value
 }
 
 impl fmt::Debug for Recorder<'_> {

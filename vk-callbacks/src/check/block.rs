@@ -1,0 +1,194 @@
+//! The record of a block: 48 bytes beside it, none in it.
+
+#![forbid(unsafe_code)]
+
+use core::num::NonZeroU64;
+
+use alloc_core::Scope;
+
+use super::table::Entry;
+
+/// A block that callbacks gave, live or gone.
+///
+/// ```text
+///   0         8        16       24              40      44       48
+///   | address | packed | serial | command (&str) | owner | thread |      packed: size 48, alignment 6, scope 3, state 2, told 2, flag 1
+/// ```
+#[derive(Clone, Copy)]
+pub(crate) struct Block<'t> {
+    address: NonZeroU64,
+    packed: u64,
+    /// Of the command that took it; 0 outside of any.
+    pub(crate) serial: u64,
+    /// That command; empty outside of any.
+    pub(crate) command: &'t str,
+    /// Through whose callbacks it came; 0 where that is not known.
+    pub(crate) owner: u32,
+    /// The thread that took it; while it is in transit, the thread that moves it. The low half of the number.
+    pub(crate) thread: u32,
+}
+
+const _: () = assert!(size_of::<Option<Block<'_>>>() == 48 || usize::BITS != 64);
+
+/// Where a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Live = 0,
+    /// A reallocation of it is running.
+    Moving = 1,
+    Gone = 2,
+}
+
+/// What was said about a block that should have been given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Nothing = 0,
+    /// It outlived its command.
+    Command = 1,
+    /// It outlived the object.
+    Destroy = 2,
+    /// It was there at the end.
+    End = 3,
+}
+
+const SIZE: Field = Field { shift: 0, bits: 48 };
+const ALIGN: Field = Field { shift: 48, bits: 6 };
+const SCOPE: Field = Field { shift: 54, bits: 3 };
+const STATE: Field = Field { shift: 57, bits: 2 };
+const TOLD: Field = Field { shift: 59, bits: 2 };
+/// A reallocation of it failed, so it has to stay.
+const STAYS: Field = Field { shift: 61, bits: 1 };
+/// An alignment that is no power of two.
+const ODD: u64 = 63;
+
+/// How a request was made, as far as a record keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+    pub(crate) scope: i32,
+}
+
+impl Asked {
+    pub(crate) fn scope(self) -> Option<Scope> {
+        u32::try_from(self.scope).ok().and_then(Scope::from_raw)
+    }
+}
+
+impl<'t> Block<'t> {
+    #[inline]
+    pub(crate) fn new(address: NonZeroU64, asked: Asked, serial: u64, command: &'t str, owner: u32, thread: u64) -> Self {
+        let mut packed = SIZE.put(0, asked.size.min((1 << 48) - 1));
+        packed = ALIGN.put(packed, align_word(asked.align));
+        packed = SCOPE.put(packed, u64::try_from(asked.scope).map_or(7, |scope| scope.min(7)));
+        Self { address, packed, serial, command, owner, thread: thread as u32 }
+    }
+
+    /// For looking one up.
+    #[inline]
+    pub(crate) const fn at(address: NonZeroU64) -> Self {
+        Self { address, packed: 0, serial: 0, command: "", owner: 0, thread: 0 }
+    }
+
+    pub(crate) const fn size(&self) -> u64 {
+        SIZE.get(self.packed)
+    }
+
+    pub(crate) fn set_size(&mut self, size: u64) {
+        self.packed = SIZE.put(self.packed, size.min((1 << 48) - 1));
+    }
+
+    pub(crate) fn scope(&self) -> Option<Scope> {
+        Scope::from_raw(SCOPE.get(self.packed) as u32)
+    }
+
+    /// Whether it was made with this scope, as far as the scope exists.
+    pub(crate) fn has_scope(&self, asked: Asked) -> bool {
+        self.scope() == asked.scope()
+    }
+
+    pub(crate) const fn has_align(&self, align: u64) -> bool {
+        ALIGN.get(self.packed) == align_word(align)
+    }
+
+    #[inline]
+    pub(crate) const fn state(&self) -> State {
+        match STATE.get(self.packed) {
+            0 => State::Live,
+            1 => State::Moving,
+            _ => State::Gone,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn set_state(&mut self, state: State) {
+        self.packed = STATE.put(self.packed, state as u64);
+    }
+
+    pub(crate) const fn told(&self) -> Told {
+        match TOLD.get(self.packed) {
+            0 => Told::Nothing,
+            1 => Told::Command,
+            2 => Told::Destroy,
+            _ => Told::End,
+        }
+    }
+
+    pub(crate) const fn set_told(&mut self, told: Told) {
+        self.packed = TOLD.put(self.packed, told as u64);
+    }
+
+    pub(crate) const fn stays(&self) -> bool {
+        STAYS.get(self.packed) != 0
+    }
+
+    pub(crate) const fn set_stays(&mut self) {
+        self.packed = STAYS.put(self.packed, 1);
+    }
+
+    /// The same block at another place.
+    pub(crate) const fn moved_to(self, address: NonZeroU64) -> Self {
+        Self { address, ..self }
+    }
+}
+
+impl Entry for Block<'_> {
+    #[inline]
+    fn key(&self) -> u64 {
+        self.address.get()
+    }
+
+    #[inline]
+    fn same(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+
+    #[inline]
+    fn gone(&self) -> bool {
+        self.state() == State::Gone
+    }
+}
+
+#[inline]
+const fn align_word(align: u64) -> u64 {
+    if align.is_power_of_two() { align.trailing_zeros() as u64 & 63 } else { ODD }
+}
+
+/// Some bits of a word.
+struct Field {
+    shift: u32,
+    bits: u32,
+}
+
+impl Field {
+    #[inline]
+    const fn get(&self, word: u64) -> u64 {
+        word >> self.shift & ((1 << self.bits) - 1)
+    }
+
+    #[inline]
+    const fn put(&self, word: u64, value: u64) -> u64 {
+        let mask = ((1 << self.bits) - 1) << self.shift;
+        word & !mask | value << self.shift & mask
+    }
+}

@@ -1,0 +1,245 @@
+//! What checker and judge share: everything that is known, and how an observation is added to it.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use alloc_core::{HostError, HostSource, Scope, TryVec};
+
+use super::block::{Block, Told};
+use super::bracket::Bracket;
+use super::found::Found;
+use super::kind::FindingKind;
+use super::options::CheckOptions;
+use super::owner::Owner;
+use super::row::Row;
+use super::table::{Cursor, Table};
+use super::thing::Thing;
+use crate::command::{Coverage, OwnerId};
+use crate::placed::{Memory, place, take_back};
+
+/// Rows of findings a shard, at most.
+const MOST_ROWS: usize = 1024;
+
+pub(crate) struct Engine<'h, 't> {
+    memory: Memory<'h>,
+    options: CheckOptions,
+    /// No bracket has said that it may not be the only one.
+    complete: AtomicBool,
+    pub(crate) blocks: Table<'h, Block<'t>>,
+    pub(crate) things: Table<'h, Thing<'t>>,
+    rows: Table<'h, Row<'t>>,
+    owners: AtomicPtr<Node<'t>>,
+    /// Observations for which there was no room, or which lost events made doubtful.
+    lost: AtomicU64,
+    /// Events are missing: a pointer that is not known proves nothing.
+    lossy: AtomicBool,
+}
+
+/// An owner in the list; pinned.
+struct Node<'t> {
+    owner: Owner<'t>,
+    next: *mut Node<'t>,
+}
+
+// SAFETY: the list's nodes are shared only, never changed but through atomics, and go with the engine; all else is `Send`, `Sync`.
+unsafe impl Send for Engine<'_, '_> {}
+// SAFETY: as above.
+unsafe impl Sync for Engine<'_, '_> {}
+
+/// Who did something: the running command, the thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Who<'a, 't> {
+    pub(crate) bracket: Option<&'a Bracket<'t>>,
+    pub(crate) thread: u64,
+    /// The thread has issued a command before.
+    pub(crate) issued: bool,
+    /// Commands are seen at all; if not, that none runs proves nothing.
+    pub(crate) known: bool,
+    /// What a finding's `first_serial` is to say.
+    pub(crate) at: u64,
+}
+
+impl<'t> Who<'_, 't> {
+    pub(crate) fn command(&self) -> &'t str {
+        self.bracket.map_or("", |bracket| bracket.name)
+    }
+
+    pub(crate) fn serial(&self) -> u64 {
+        self.bracket.map_or(0, |bracket| bracket.serial)
+    }
+}
+
+impl<'h, 't> Engine<'h, 't> {
+    /// `numbered`: blocks are named by numbers that are never used again, so that gone ones can be kept for ever.
+    pub(crate) fn new(memory: Memory<'h>, options: CheckOptions, numbered: bool) -> Self {
+        Self {
+            memory,
+            options,
+            complete: AtomicBool::new(options.coverage == Coverage::Complete),
+            blocks: Table::new(memory, numbered, usize::MAX),
+            things: Table::new(memory, false, usize::MAX),
+            rows: Table::new(memory, false, MOST_ROWS),
+            owners: AtomicPtr::new(ptr::null_mut()),
+            lost: AtomicU64::new(0),
+            lossy: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) const fn memory(&self) -> Memory<'h> {
+        self.memory
+    }
+
+    /// Adds an owner to the list.
+    pub(crate) fn add_owner(&self, owner: Owner<'t>) -> Result<&Owner<'t>, HostError> {
+        let mut next = self.owners.load(Ordering::Acquire);
+        let node = place(self.memory, Node { owner, next })?.as_ptr();
+        while let Err(other) = self.owners.compare_exchange_weak(next, node, Ordering::AcqRel, Ordering::Acquire) {
+            next = other;
+            // SAFETY: nobody else knows the node yet.
+            unsafe { (*node).next = next };
+        }
+        // SAFETY: a node of the list, which stays until the engine goes.
+        Ok(&unsafe { &*node }.owner)
+    }
+
+    pub(crate) fn owners(&self) -> impl Iterator<Item = &Owner<'t>> {
+        let mut next = self.owners.load(Ordering::Acquire);
+        core::iter::from_fn(move || {
+            // SAFETY: null or a node of the list, which stays until the engine goes.
+            let node = unsafe { next.as_ref() }?;
+            next = node.next;
+            Some(&node.owner)
+        })
+    }
+
+    pub(crate) fn owner(&self, id: OwnerId) -> Option<&Owner<'t>> {
+        self.owners().find(|owner| owner.id == Some(id))
+    }
+
+    /// The owner of this number, as records keep it.
+    pub(crate) fn numbered(&self, number: u32) -> Option<&Owner<'t>> {
+        self.owners().find(|owner| owner.number() == number)
+    }
+
+    pub(crate) fn kind_of(&self, id: Option<OwnerId>) -> &'t str {
+        id.and_then(|id| self.owner(id)).map_or("", |owner| owner.kind)
+    }
+
+    /// Adds an observation.
+    #[cold]
+    pub(crate) fn report(&self, row: Row<'t>) {
+        if self.lossy.load(Ordering::Relaxed) && doubtful_after_loss(row.kind)
+            || self.rows.put(row, |there| there.add(&row)).is_err()
+        {
+            self.lost.fetch_add(row.count, Ordering::Relaxed);
+        }
+    }
+
+    /// A row about what is happening at an owner's callbacks.
+    pub(crate) fn row(&self, kind: FindingKind, who: &Who<'_, 't>, owner: &Owner<'t>, scope: Option<Scope>) -> Row<'t> {
+        let (command, first_serial) = (who.command(), who.at);
+        Row { owner: owner.id, owner_kind: owner.kind, command, scope, first_serial, ..Row::one(kind) }
+    }
+
+    /// Changes the rows of a kind for which `want` says so, until it has said so once.
+    pub(crate) fn change(&self, mut want: impl FnMut(&mut Row<'t>) -> bool) -> Option<Row<'t>> {
+        self.rows.next(&mut Cursor::default(), |row| row.count > 0 && want(row))
+    }
+
+    pub(crate) fn partial(&self) {
+        if self.complete.load(Ordering::Relaxed) {
+            self.complete.store(false, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn lose_events(&self, events: u64) {
+        self.lossy.store(true, Ordering::Relaxed);
+        self.lost.fetch_add(events, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lose_one(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn coverage(&self) -> Coverage {
+        if self.complete.load(Ordering::Relaxed) { Coverage::Complete } else { Coverage::Partial }
+    }
+
+    /// Everything that is live is what was left.
+    pub(crate) fn finish(&self) {
+        let who = Who { bracket: None, thread: 0, issued: false, known: false, at: 0 };
+        for owner in self.owners() {
+            self.internal_left(&who, owner);
+        }
+        self.leave_behind(FindingKind::LiveAtEnd, Told::End, "", |_| true);
+    }
+
+    /// What was found, by rule and time, rows that differ in their thread alone added up.
+    pub(crate) fn findings<A: HostSource>(&self, memory: A) -> Result<TryVec<Found<'t>, A>, HostError> {
+        let mut all = TryVec::<Found<'t>, A>::new_in(memory);
+        let mut cursor = Cursor::default();
+        while let Some(row) = self.rows.next(&mut cursor, |row| row.count > 0) {
+            match all.iter_mut().find(|there| row.is_told_by(there)) {
+                Some(there) => row.add_to(there),
+                None => all.try_push(self.found(&row)).map_err(|refused| refused.error)?,
+            }
+        }
+        all.sort_unstable_by(|a, b| {
+            let order = |found: &Found<'t>| (found.kind, found.first_serial, found.owner);
+            order(a).cmp(&order(b)).then_with(|| (a.command, a.against).cmp(&(b.command, b.against)))
+        });
+        Ok(all)
+    }
+
+    fn found(&self, row: &Row<'t>) -> Found<'t> {
+        Found {
+            kind: row.kind,
+            owner: row.owner,
+            owner_kind: row.owner_kind,
+            command: row.command,
+            against: row.against,
+            scope: row.scope,
+            count: row.count,
+            bytes: row.bytes,
+            size: row.size,
+            first_serial: row.first_serial,
+            freed_later: row.freed_later,
+            freed_in: row.freed_in,
+            opened: self.options.opened,
+            coverage: self.coverage(),
+        }
+    }
+}
+
+/// A pointer nobody knows, or a block that is left, may be the doing of an event that is missing.
+const fn doubtful_after_loss(kind: FindingKind) -> bool {
+    use FindingKind::{
+        FreedTwice, FreedUnknown, LiveAfterDestroy, LiveAtEnd, LiveBlockGivenAgain, ReallocatedFreed, ReallocatedUnknown,
+        UnknownHandle,
+    };
+    matches!(
+        kind,
+        FreedTwice
+            | FreedUnknown
+            | LiveAfterDestroy
+            | LiveAtEnd
+            | LiveBlockGivenAgain
+            | ReallocatedFreed
+            | ReallocatedUnknown
+            | UnknownHandle
+    )
+}
+
+impl Drop for Engine<'_, '_> {
+    fn drop(&mut self) {
+        let mut next = NonNull::new(*self.owners.get_mut());
+        while let Some(node) = next {
+            // SAFETY: placed by `add_owner` in this memory; the list is ours alone now.
+            next = NonNull::new(unsafe { take_back(self.memory, node) }.next);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The rules about commands that end, objects that come and go, and blocks that are left.
+
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::Ordering;
+
+use alloc_core::Scope;
+
+use super::block::{Block, State, Told};
+use super::bracket::Bracket;
+use super::engine::{Engine, Who};
+use super::kind::FindingKind;
+use super::owner::Owner;
+use super::row::Row;
+use super::table::Cursor;
+use super::thing::Thing;
+use crate::command::{Coverage, OwnerId};
+use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
+use crate::raw::RawCallbacks;
+
+impl<'t> Engine<'_, 't> {
+    /// Callbacks were handed over: V1 to V4.
+    pub(crate) fn registered(&self, owner: &Owner<'t>, raw: &RawCallbacks) {
+        let functions = [
+            (raw.pfn_allocation.is_none(), FindingKind::MissingAllocation),
+            (raw.pfn_reallocation.is_none(), FindingKind::MissingReallocation),
+            (raw.pfn_free.is_none(), FindingKind::MissingFree),
+            (raw.pfn_internal_allocation.is_some() != raw.pfn_internal_free.is_some(), FindingKind::HalfInternal),
+        ];
+        for (_, kind) in functions.into_iter().filter(|(wrong, _)| *wrong) {
+            self.report(Row { owner: owner.id, owner_kind: owner.kind, ..Row::one(kind) });
+        }
+    }
+
+    /// A command begins on a thread that is inside a callback, or not (V25).
+    pub(crate) fn entered(&self, bracket: &Bracket<'t>, at: u64, in_callback: bool) {
+        if bracket.coverage == Coverage::Partial {
+            self.partial();
+        }
+        if in_callback {
+            self.report(Row { command: bracket.name, first_serial: at, ..Row::one(FindingKind::CommandInCallback) });
+        }
+    }
+
+    /// The thread that some calls came from issues a command: it is no foreign thread, they came before its first command.
+    #[cold]
+    pub(crate) fn thread_issues(&self, thread: u64) {
+        let own = |kind| match kind {
+            FindingKind::AskedOnForeignThread => Some(FindingKind::AskedBetweenCommands),
+            FindingKind::FreedOnForeignThread => Some(FindingKind::FreedBetweenCommands),
+            FindingKind::NotifiedOnForeignThread => Some(FindingKind::NotifiedBetweenCommands),
+            _ => None,
+        };
+        loop {
+            let mut taken = None;
+            let _ = self.change(|row| {
+                let Some(kind) = own(row.kind).filter(|_| row.thread == thread) else { return false };
+                taken = Some(Row { kind, thread: 0, ..*row });
+                row.count = 0;
+                true
+            });
+            match taken {
+                Some(row) => self.report(row),
+                None => return,
+            }
+        }
+    }
+
+    /// A command has returned: V9, V28.
+    #[inline]
+    pub(crate) fn left(&self, bracket: &Bracket<'t>, at: u64) {
+        if bracket.command_live.get() > 0 {
+            let serial = bracket.serial;
+            let of_it = |block: &Block<'t>| block.serial == serial && block.scope() == Some(Scope::Command);
+            self.leave_behind(FindingKind::CommandBlockLeft, Told::Command, "", of_it);
+        }
+        let (result, nulls) = (bracket.result.get(), bracket.nulls.get());
+        if result < 0 {
+            let kind = match (result == VK_ERROR_OUT_OF_HOST_MEMORY, nulls) {
+                (true, 0) => FindingKind::OutOfMemoryWithoutNull,
+                (false, 1..) => FindingKind::OtherErrorAfterNull,
+                _ => return,
+            };
+            self.report(Row { command: bracket.name, first_serial: at, ..Row::one(kind) });
+        }
+    }
+
+    /// Blocks that should have been given back: each is told once.
+    pub(crate) fn leave_behind(&self, kind: FindingKind, told: Told, against: &'t str, of: impl Fn(&Block<'t>) -> bool) {
+        let mut cursor = Cursor::default();
+        while let Some(block) = self.blocks.next(&mut cursor, |block| {
+            let left = block.state() == State::Live && block.told() == Told::Nothing && of(block);
+            if left {
+                block.set_told(told);
+            }
+            left
+        }) {
+            let owner = self.numbered(block.owner);
+            let row = Row {
+                owner: owner.and_then(|owner| owner.id),
+                owner_kind: owner.map_or("", |owner| owner.kind),
+                command: block.command,
+                against,
+                scope: block.scope(),
+                first_serial: block.serial,
+                ..Row::one(kind)
+            };
+            self.report(row.of_size(block.size()));
+        }
+    }
+
+    /// A block that was told as left came back after all.
+    #[cold]
+    pub(crate) fn came_back(&self, who: &Who<'_, 't>, block: &Block<'t>) {
+        let kind = match block.told() {
+            Told::Command => FindingKind::CommandBlockLeft,
+            Told::Destroy => FindingKind::LiveAfterDestroy,
+            Told::End => FindingKind::LiveAtEnd,
+            Told::Nothing => return,
+        };
+        let _ = self.change(|row| {
+            let of_it = row.kind == kind
+                && row.owner.map_or(0, OwnerId::get) == block.owner
+                && (row.command, row.scope) == (block.command, block.scope())
+                && row.freed_later < row.count;
+            if of_it {
+                row.freed_later = row.freed_later.saturating_add(1);
+                row.freed_in = who.command();
+            }
+            of_it
+        });
+    }
+
+    /// An object was made (V42 to V44). Several may share a handle.
+    pub(crate) fn created(&self, kind: &'t str, handle: u64, owner: Option<&Owner<'t>>) {
+        if handle == 0 {
+            return;
+        }
+        let thing = Thing { handle, kind, owner: owner.map_or(0, Owner::number), times: 1 };
+        let put = self.things.put(thing, |there| {
+            let times = there.times.saturating_add(1);
+            *there = Thing { times, ..thing };
+        });
+        if put.is_err() {
+            // Its end will look like that of a stranger.
+            return self.lose_events(1);
+        }
+        if let Some(owner) = owner {
+            owner.objects.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// An object was ended by `command`, which has returned: V41 to V44.
+    pub(crate) fn destroyed(&self, who: &Who<'_, 't>, kind: &'t str, handle: u64, owner: Option<&Owner<'t>>, command: &'t str) {
+        if handle == 0 {
+            return;
+        }
+        let thing = self.things.with(&Thing { handle, kind, owner: 0, times: 0 }, |thing| {
+            let before = *thing;
+            thing.times = thing.times.saturating_sub(1);
+            before
+        });
+        let row = |kind_of_finding| Row {
+            owner: owner.and_then(|owner| owner.id),
+            owner_kind: kind,
+            command,
+            first_serial: who.at,
+            ..Row::one(kind_of_finding)
+        };
+        let Some(thing) = thing.filter(|thing| thing.times > 0) else {
+            return self.report(row(FindingKind::UnknownHandle));
+        };
+        let made_with = if thing.owner == 0 { None } else { self.numbered(thing.owner) };
+        match (made_with, owner) {
+            (None, Some(_)) => self.report(row(FindingKind::OnlyAtDestroy)),
+            (Some(made_with), None) => {
+                self.report(Row { owner: made_with.id, ..row(FindingKind::NoneAtDestroy) });
+            }
+            (Some(made_with), Some(owner)) if made_with.group != owner.group => {
+                self.report(row(FindingKind::OtherGroupAtDestroy));
+            }
+            _ => {}
+        }
+        if let Some(made_with) = made_with
+            && made_with.objects.fetch_sub(1, Ordering::Relaxed) == 1
+        {
+            let number = made_with.number();
+            self.leave_behind(FindingKind::LiveAfterDestroy, Told::Destroy, command, |block| block.owner == number);
+            self.internal_left(who, made_with);
+        }
+    }
+
+    /// Internal memory that nobody said was given back (V20).
+    pub(crate) fn internal_left(&self, who: &Who<'_, 't>, owner: &Owner<'t>) {
+        for scope in Scope::ALL {
+            let left = owner.internal_left(scope);
+            if left > 0 {
+                self.report(self.row(FindingKind::InternalLeft, who, owner, Some(scope)).of_size(left));
+            }
+        }
+    }
+}

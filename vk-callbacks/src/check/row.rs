@@ -1,0 +1,114 @@
+//! Findings while they are being added up: one row for what is the same but for its size and its place in time.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Scope;
+
+use super::found::Found;
+use super::kind::FindingKind;
+use super::table::Entry;
+use crate::command::OwnerId;
+
+/// An observation, or many that were alike.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'t> {
+    pub(crate) kind: FindingKind,
+    pub(crate) owner: Option<OwnerId>,
+    pub(crate) owner_kind: &'t str,
+    pub(crate) command: &'t str,
+    pub(crate) against: &'t str,
+    pub(crate) scope: Option<Scope>,
+    /// The thread, where it matters whether it will issue a command later; else 0.
+    pub(crate) thread: u64,
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+    /// The size of each, while all are the same.
+    pub(crate) size: Option<u64>,
+    pub(crate) first_serial: u64,
+    pub(crate) freed_later: u64,
+    pub(crate) freed_in: &'t str,
+}
+
+impl<'t> Row<'t> {
+    /// One observation.
+    pub(crate) const fn one(kind: FindingKind) -> Self {
+        Self {
+            kind,
+            owner: None,
+            owner_kind: "",
+            command: "",
+            against: "",
+            scope: None,
+            thread: 0,
+            count: 1,
+            bytes: 0,
+            size: Some(0),
+            first_serial: 0,
+            freed_later: 0,
+            freed_in: "",
+        }
+    }
+
+    pub(crate) const fn of_size(self, size: u64) -> Self {
+        Self { bytes: size, size: Some(size), ..self }
+    }
+
+    /// Those of `more`, too.
+    pub(crate) fn add(&mut self, more: &Row<'t>) {
+        if self.count == 0 {
+            *self = *more;
+            return;
+        }
+        self.size = self.size.filter(|size| more.size == Some(*size));
+        self.first_serial = self.first_serial.min(more.first_serial);
+        self.count = self.count.saturating_add(more.count);
+        self.bytes = self.bytes.saturating_add(more.bytes);
+    }
+
+    /// Alike for the reader, to whom a thread is like another.
+    pub(crate) fn is_told_by(&self, told: &Found<'t>) -> bool {
+        (self.kind, self.owner, self.owner_kind, self.scope) == (told.kind, told.owner, told.owner_kind, told.scope)
+            && (self.command, self.against) == (told.command, told.against)
+    }
+
+    /// As [`Row::add`], for the reader.
+    pub(crate) fn add_to(&self, told: &mut Found<'t>) {
+        told.size = told.size.filter(|size| self.size == Some(*size));
+        told.first_serial = told.first_serial.min(self.first_serial);
+        told.count = told.count.saturating_add(self.count);
+        told.bytes = told.bytes.saturating_add(self.bytes);
+    }
+}
+
+impl Entry for Row<'_> {
+    fn key(&self) -> u64 {
+        let mut key = Fnv(0xcbf2_9ce4_8422_2325);
+        key.bytes(&[self.kind as u8, self.scope.map_or(7, |scope| scope as u8)]);
+        key.bytes(&self.owner.map_or(0, OwnerId::get).to_le_bytes());
+        key.bytes(&self.thread.to_le_bytes());
+        for text in [self.owner_kind, self.command, self.against] {
+            key.bytes(text.as_bytes());
+        }
+        key.0
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        (self.kind, self.owner, self.scope, self.thread) == (other.kind, other.owner, other.scope, other.thread)
+            && (self.owner_kind, self.command, self.against) == (other.owner_kind, other.command, other.against)
+    }
+
+    fn gone(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// FNV-1a, 64 bits.
+struct Fnv(u64);
+
+impl Fnv {
+    fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+extern crate std;
+
+use std::alloc::System;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, Scope, held_state_locks};
+
+use super::*;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Number {
+    key: u64,
+    value: u64,
+    gone: bool,
+}
+
+impl Entry for Number {
+    fn key(&self) -> u64 {
+        self.key
+    }
+    fn same(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+    fn gone(&self) -> bool {
+        self.gone
+    }
+}
+
+const fn number(key: u64, value: u64) -> Number {
+    Number { key, value, gone: false }
+}
+
+/// Memory that can be refused, and that nobody may ask with a lock held.
+struct Counting {
+    refuses: AtomicBool,
+    live: AtomicUsize,
+}
+
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+// SAFETY: every block is the system's.
+unsafe impl HostAllocator for Counting {
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        assert_eq!(held_state_locks(), 0);
+        if self.refuses.load(SeqCst) {
+            return Err(AllocError);
+        }
+        self.live.fetch_add(1, SeqCst);
+        SYSTEM.allocate(layout, scope)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        assert_eq!(held_state_locks(), 0);
+        self.live.fetch_sub(1, SeqCst);
+        // SAFETY: forwarded.
+        unsafe { SYSTEM.deallocate(block, layout, scope) }
+    }
+}
+
+fn counting() -> Counting {
+    Counting { refuses: AtomicBool::new(false), live: AtomicUsize::new(0) }
+}
+
+#[test]
+fn agrees_with_a_map_over_many_changes() {
+    let memory = counting();
+    for keeps_gone in [false, true] {
+        let table = Table::new(&memory, keeps_gone, usize::MAX);
+        let mut map = BTreeMap::new();
+        let mut seed = 1_u64;
+        for step in 0..20_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let key = (seed >> 33) % 500 * 16;
+            if seed >> 63 == 0 {
+                table.put(number(key, step), |there| *there = number(key, step)).expect("there is memory");
+                map.insert(key, step);
+            } else {
+                let taken = table.with(&number(key, 0), |there| {
+                    let before = *there;
+                    there.gone = true;
+                    before
+                });
+                let taken = taken.filter(|before| !before.gone).map(|before| before.value);
+                assert_eq!(taken, map.remove(&key), "step {step}");
+            }
+        }
+        assert_eq!(table.count(), map.len());
+        let mut cursor = Cursor::default();
+        let mut all = BTreeMap::new();
+        while let Some(next) = table.next(&mut cursor, |entry| !entry.gone) {
+            all.insert(next.key, next.value);
+        }
+        assert_eq!(all, map);
+    }
+    assert_eq!(memory.live.load(SeqCst), 0);
+}
+
+#[test]
+fn gone_entries_are_kept_or_forgotten_as_it_was_told() {
+    for keeps_gone in [false, true] {
+        let table = Table::new(&SYSTEM, keeps_gone, usize::MAX);
+        for key in 1..=1000 {
+            table.put(Number { gone: true, ..number(key, key) }, |_| {}).expect("there is memory");
+        }
+        let known = (1..=1000).filter(|key| table.with(&number(*key, 0), |_| ()).is_some()).count();
+        assert_eq!(known == 1000, keeps_gone, "{known}");
+    }
+}
+
+#[test]
+fn what_was_promised_has_room_when_memory_is_refused() {
+    let memory = counting();
+    let table = Table::new(&memory, false, usize::MAX);
+    memory.refuses.store(true, SeqCst);
+    assert!(table.promise().is_err() && table.put(number(1, 1), |_| {}).is_err());
+    memory.refuses.store(false, SeqCst);
+    let room = table.promise().expect("there is memory");
+    memory.refuses.store(true, SeqCst);
+    let mut put = 0;
+    while table.put(number(put + 1, 0), |_| {}).is_ok() {
+        put += 1;
+    }
+    // One shard is full, but for what was promised.
+    assert!(put > 0);
+    room.put(number(put + 1, 7), |_| {}).expect("there is room: it was promised");
+    assert_eq!(table.with(&number(put + 1, 0), |there| there.value), Some(7));
+    drop(room);
+    // What is there is found still, and a key that is there is put over itself.
+    table.put(number(1, 9), |there| there.value = 9).expect("no memory is needed");
+    assert_eq!(table.with(&number(1, 0), |there| there.value), Some(9));
+}
+
+#[test]
+fn no_more_slots_than_it_was_told() {
+    let table = Table::new(&SYSTEM, false, 64);
+    let put = (1..10_000).filter(|key| table.put(number(*key, 0), |_| {}).is_ok()).count();
+    assert!((16 * 32..=16 * 64).contains(&put), "{put}");
+    assert_eq!(table.count(), put);
+}
+
+#[test]
+fn threads_find_what_they_put() {
+    let table = Table::new(&SYSTEM, false, usize::MAX);
+    thread::scope(|scope| {
+        for worker in 0..4_u64 {
+            let table = &table;
+            scope.spawn(move || {
+                for round in 0..2000_u64 {
+                    let key = (round << 3 | worker) << 4;
+                    table.put(number(key, round), |_| panic!("keys are a thread's own")).expect("there is memory");
+                    let found = table.with(&number(key, 0), |there| {
+                        there.gone = round % 2 == 0;
+                        there.value
+                    });
+                    assert_eq!(found, Some(round));
+                }
+            });
+        }
+    });
+    assert_eq!(table.count(), 4 * 1000);
+}
