@@ -56,6 +56,9 @@ pub struct Drive {
     /// Also record every call and write the trace (gzip-compressed where the name ends in .gz).
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+    /// Do not judge the callbacks by Vulkan's rules: the driver then calls the accounts themselves.
+    #[arg(long)]
+    pub no_check: bool,
     /// Do not measure the honour ratio: how much of the host memory comes through the callbacks. It takes two more runs, in child processes.
     #[arg(long)]
     pub no_honour: bool,

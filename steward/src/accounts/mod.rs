@@ -3,32 +3,41 @@
 //! ```text
 //!  backing
 //!     |
-//!  steward ---+--- vulkan ---+--- VkInstance          bridge [tap]
+//!  steward ---+--- vulkan ---+--- VkInstance          bridge [tap] [check]
 //!             |              +--- VkDebugUtilsMessengerEXT ..
 //!             |              +--- objects of the device
-//!             |                       +--- VkDevice   bridge [tap]
-//!             |                       +--- VkBuffer   bridge [tap] ..
-//!             +--- records of the run (snapshots, the recorder's log)
+//!             |                       +--- VkDevice   bridge [tap] [check]
+//!             |                       +--- VkBuffer   bridge [tap] [check] ..
+//!             +--- records of the run (snapshots)
 //! ```
+//!
+//! A tap writes down what passes, a check judges it; the driver is given the outermost. Both have their memory elsewhere
+//! ([`Watching`]).
 
 mod hooks;
+mod judged;
 mod owner;
+mod watching;
 
 use std::cell::{Cell, RefCell};
 
 use alloc_core::{Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Scope, Snapshot, SnapshotNode, Usage};
-use vk_callbacks::{CallbackError, Notes, Recorder, Written};
+use vk_callbacks::{CallbackError, CheckOptions, Checker, Coverage, Notes, OwnerId, Recorder, Written};
 
 use crate::report::{ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler};
 use crate::workload::ObjectKind;
 use owner::Owner;
+pub use watching::Watching;
 
 /// Contexts, bridges and phases of one run on one driver. Implements [`Hooks`](crate::workload::Hooks).
 ///
 /// One thread runs the workload; the driver may call back on any.
 pub struct Accounts<'b> {
-    // Dropped in this order: bridges before the recorder that their taps belong to, children before parents.
+    // Dropped in this order: bridges before the checker and the recorder that watch them, children before parents.
     owners: [Option<Owner>; ObjectKind::COUNT],
+    checker: Option<Checker<'b>>,
+    /// What the next command destroys, with the callbacks that it is given.
+    ending: RefCell<Vec<Ending>>,
     recorder: Option<Recorder<'b>>,
     phases: RefCell<Vec<Phase>>,
     running: RefCell<Option<PhaseStart>>,
@@ -39,6 +48,13 @@ pub struct Accounts<'b> {
     device: Context,
     vulkan: Context,
     root: Context,
+}
+
+/// An object that is about to go.
+struct Ending {
+    kind: ObjectKind,
+    handle: u64,
+    owner: Option<OwnerId>,
 }
 
 /// The tree when it held most, as far as it was looked at between commands.
@@ -78,20 +94,18 @@ pub struct Accounted {
 }
 
 impl<'b> Accounts<'b> {
-    /// Accounts over `backing`; with a `log`, every call is recorded into its memory.
+    /// Accounts over `backing`, watched as `watching` says.
     ///
     /// # Errors
     /// The backing's refusal; nothing is left behind.
     ///
     /// # Safety
-    /// `backing` and `log` live until the driver that was given the callbacks has ended its instance and the accounts are gone.
-    pub unsafe fn new<A: HostAllocator + Sync>(
-        backing: &A,
-        log: Option<&'b (dyn HostAllocator + Sync)>,
-    ) -> Result<Self, AccountError> {
+    /// `backing` and the memory of `watching` live until the driver that was given the callbacks has ended its instance and the
+    /// accounts are gone; the accounts are finished or dropped after that end.
+    pub unsafe fn new<A: HostAllocator + Sync>(backing: &A, watching: Watching<'b>) -> Result<Self, AccountError> {
         // An exact budget without a practical limit: its high-water mark is the exact peak of everything below.
         // SAFETY: forwarded.
-        unsafe { Self::with_budget(backing, log, Budget::exact(u64::MAX - 1)) }
+        unsafe { Self::with_budget(backing, watching, Budget::exact(u64::MAX - 1)) }
     }
 
     /// As [`Accounts::new`], with a limit on everything the driver takes and on the accounts' own state beside it. Peaks are
@@ -104,26 +118,31 @@ impl<'b> Accounts<'b> {
     /// As [`Accounts::new`].
     pub unsafe fn with_budget<A: HostAllocator + Sync>(
         backing: &A,
-        log: Option<&'b (dyn HostAllocator + Sync)>,
+        watching: Watching<'b>,
         budget: Budget,
     ) -> Result<Self, AccountError> {
         // SAFETY: forwarded from this function's contract.
         let root = unsafe { Context::root(backing, ContextOptions::new("steward").scope(Scope::Instance)) }?;
         let vulkan = root.child_with(ContextOptions::new("vulkan").budget(budget))?;
         let records = root.child("records of the run")?;
-        let recorder = log.map(Recorder::new).transpose()?;
+        let recorder = watching.log.map(Recorder::new).transpose()?;
+        // The workload has one thread, and every command of it runs in a bracket.
+        let options = CheckOptions { coverage: Coverage::Complete, opened: watching.opened };
+        let checker = watching.check.map(|memory| Checker::new(memory, options)).transpose()?;
         let mut owners = [const { None }; ObjectKind::COUNT];
         let (of_device, of_instance): (Vec<_>, Vec<_>) = ObjectKind::ALL.into_iter().partition(|kind| is_of_device(*kind));
         for kind in of_instance.into_iter().filter(|kind| kind.takes_callbacks()) {
-            owners[kind.index()] = Some(Owner::new(kind, &vulkan, recorder.as_ref())?);
+            owners[kind.index()] = Some(Owner::new(kind, &vulkan, recorder.as_ref(), checker.as_ref())?);
         }
         let device = vulkan
             .child_with(ContextOptions::new("objects of the device").scope(Scope::Device).budget(Budget::exact(u64::MAX - 1)))?;
         for kind in of_device.into_iter().filter(|kind| kind.takes_callbacks()) {
-            owners[kind.index()] = Some(Owner::new(kind, &device, recorder.as_ref())?);
+            owners[kind.index()] = Some(Owner::new(kind, &device, recorder.as_ref(), checker.as_ref())?);
         }
         let accounts = Self {
             owners,
+            checker,
+            ending: RefCell::default(),
             recorder,
             phases: RefCell::default(),
             running: RefCell::default(),
@@ -189,8 +208,12 @@ impl<'b> Accounts<'b> {
         let mut done = Accounted { contexts, phases: self.phases.take(), ..Accounted::default() };
         done.timeline = self.timeline.borrow().samples();
         done.fullest_phase = fullest.map(|fullest| fullest.phase).unwrap_or_default();
+        let judged = self.checker.as_ref().map(|checker| judged::rows(checker, &self.records)).transpose()?;
+        let checked = judged.is_some();
+        done.findings.extend(judged.into_iter().flatten());
         for owner in self.owners.into_iter().flatten() {
-            done.findings.extend(owner.findings());
+            // What a rule is about the checker has seen as well.
+            done.findings.extend(owner.findings().filter(|row| !checked || row.rule.is_empty()));
             done.leftovers.extend(owner.close());
         }
         drop(last);

@@ -1,7 +1,7 @@
 //! One kind of object: its context, its bridge, and the callbacks that the driver is given.
 
 use alloc_core::{Budget, Context, ContextId, ContextOptions, Scope, Usage};
-use vk_callbacks::{Bridge, Notes, OwnerId, RawCallbacks, Recorder};
+use vk_callbacks::{Bridge, CheckedOwner, Checker, Notes, OwnerId, RawCallbacks, Recorder};
 
 use super::AccountError;
 use crate::report::{ByScope, FindingRow, Leftover};
@@ -12,14 +12,19 @@ pub(super) struct Owner {
     kind: ObjectKind,
     bridge: Bridge,
     id: ContextId,
-    /// What is handed out: the bridge's callbacks, or a tap's around them.
+    /// What is handed out: the bridge's callbacks, a tap's around them, a check's around those.
     pub(super) callbacks: RawCallbacks,
     /// What the context held before the driver was there: the bridge's own state.
     pub(super) own: Usage,
 }
 
 impl Owner {
-    pub(super) fn new(kind: ObjectKind, above: &Context, recorder: Option<&Recorder<'_>>) -> Result<Self, AccountError> {
+    pub(super) fn new(
+        kind: ObjectKind,
+        above: &Context,
+        recorder: Option<&Recorder<'_>>,
+        checker: Option<&Checker<'_>>,
+    ) -> Result<Self, AccountError> {
         // No practical limit: the budget's high-water mark is the exact peak of all scopes together.
         let options = ContextOptions::new(kind.name()).scope(default_scope(kind)).budget(Budget::exact(u64::MAX - 1));
         let context = above.child_with(options)?;
@@ -35,6 +40,11 @@ impl Owner {
                 // only then; a bridge with live blocks stays valid for ever.
                 *unsafe { recorder.tap(number(kind), bridge.raw()) }?.raw()
             }
+        };
+        let callbacks = match checker {
+            None => callbacks,
+            // SAFETY: as for the tap, which is valid for as long as the bridge.
+            Some(checker) => *unsafe { checker.wrap(callbacks, CheckedOwner::new(bridge.owner(), kind.name())) }?.raw(),
         };
         Ok(Self { kind, bridge, id, callbacks, own })
     }

@@ -8,7 +8,7 @@ use super::HonourError;
 use super::callbacks::Asked;
 use super::hooks::Metered;
 use super::meter::{self, Doing};
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Watching};
 use crate::drivers::{self, DriverInfo, ReopenError, Selected};
 use crate::report::HonourRun;
 use crate::workload::{self, Hooks, Options};
@@ -77,7 +77,7 @@ unsafe fn run(job: &Job, backing: &(impl HostAllocator + Sync)) -> Result<Honour
         Way::Direct => unsafe { drivers::directly(job.driver.clone()) }?,
     };
     // SAFETY: forwarded.
-    let accounts = unsafe { Accounts::new(backing, None) }.map_err(failed)?;
+    let accounts = unsafe { Accounts::new(backing, Watching::default()) }.map_err(failed)?;
     let options = Options { seed: job.seed, rounds: job.rounds, ..Options::default() };
     let ran = under_the_meter(&driver, &accounts, &options);
     accounts.finish().map_err(failed)?;

@@ -8,7 +8,7 @@ use alloc_core::HostAllocator;
 
 use super::files::{unwritable, write_whole};
 use super::{ProgramError, SYSTEM, files};
-use crate::accounts::{AccountError, Accounts};
+use crate::accounts::{AccountError, Accounts, Watching};
 use crate::cli::Drive;
 use crate::drivers::Selected;
 use crate::honour;
@@ -36,8 +36,10 @@ pub enum DriveError {
 pub(super) fn drive(selected: &Selected, options: &Drive) -> Result<Report, ProgramError> {
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
-    // SAFETY: `SYSTEM` lives for ever.
-    let accounts = unsafe { Accounts::new(&SYSTEM, recorded.map(|_| &SYSTEM as &(dyn HostAllocator + Sync))) };
+    let own: &(dyn HostAllocator + Sync) = &SYSTEM;
+    let watching = Watching { log: recorded.map(|_| own), check: (!options.no_check).then_some(own), ..Watching::default() };
+    // SAFETY: `SYSTEM` lives for ever, and the instance ends with `workload::run`.
+    let accounts = unsafe { Accounts::new(&SYSTEM, watching) };
     let accounts = accounts.map_err(DriveError::from)?;
     let seed = options.seed.unwrap_or_else(seed_of_the_clock);
     let settings = Options { seed, rounds: options.rounds, ..Options::default() };

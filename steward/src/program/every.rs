@@ -22,6 +22,7 @@ pub(super) unsafe fn drive(options: &Drive, output: &Output, out: &mut dyn Write
     let mut arguments = vec!["drive".to_owned()];
     arguments.extend(settings(options.rounds, options.seed));
     arguments.extend(output.findings.then(|| "--findings".to_owned()));
+    arguments.extend(options.no_check.then(|| "--no-check".to_owned()));
     arguments.extend(options.no_honour.then(|| "--no-honour".to_owned()));
     // SAFETY: forwarded.
     unsafe { each(&arguments, Report::FORMAT, output, out) }.map(drop)

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
+use vk_callbacks::Found;
 
 /// Observations of one kind: one owner, one command, one scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,25 @@ pub struct FindingRow {
     pub bytes: u64,
     /// The serial number of the command in which it was first seen, from 1; in a replay the line. 0 where that is not known.
     pub first_serial: u64,
+}
+
+impl From<&Found<'_>> for FindingRow {
+    fn from(found: &Found<'_>) -> Self {
+        let rule = found.kind.to_string();
+        let said = found.to_string();
+        Self {
+            sentence: said.strip_prefix(&rule).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&said).to_owned(),
+            rule,
+            kind: found.kind.name().to_owned(),
+            level: found.level().name().to_owned(),
+            owner: found.owner_kind.to_owned(),
+            command: found.command.to_owned(),
+            scope: found.scope.map(|scope| scope.name().to_owned()).unwrap_or_default(),
+            count: found.count,
+            bytes: found.bytes,
+            first_serial: found.first_serial,
+        }
+    }
 }
 
 impl FindingRow {

@@ -12,7 +12,7 @@ use alloc_core::Budget;
 use debug_guard::Fault;
 use testkit::{Child, Finished};
 use vk_callbacks::Notes;
-use vk_steward::accounts::Accounts;
+use vk_steward::accounts::{Accounts, Watching};
 use vk_steward::drivers::{self, DriverInfo, child_environment};
 use vk_steward::workload::{self, ObjectKind, Options, Report, WorkloadError};
 
@@ -135,12 +135,13 @@ impl Case {
     /// With a limit, what the accounts themselves take beside the driver comes on top of it.
     fn accounts<'b>(self, backing: &'b Refusing) -> Accounts<'b> {
         // SAFETY: here and below: `backing` is never dropped, and outlives the accounts.
-        let open = unsafe { Accounts::new(backing, None) }.expect("the accounts' own memory is never refused");
+        let open = unsafe { Accounts::new(backing, Watching::default()) }.expect("the accounts' own memory is never refused");
         let Some(limit) = self.limit else { return open };
         let budget = Budget::exact(open.vulkan().subtree_usage().total().live_bytes + limit);
         drop(open);
         // SAFETY: as above.
-        unsafe { Accounts::with_budget(backing, None, budget) }.expect("the budget has room for the accounts' own state")
+        unsafe { Accounts::with_budget(backing, Watching::default(), budget) }
+            .expect("the budget has room for the accounts' own state")
     }
 }
 
