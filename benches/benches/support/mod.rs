@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "shared by several benches, each of which uses a part")]
 
 pub mod backing;
+pub mod callbacks;
 pub mod clock;
 pub mod heap;
 pub mod report;

@@ -87,6 +87,13 @@ impl Host {
         unsafe { call(self.raw.p_user_data, block.cast()) }
     }
 
+    /// `pfnFree` of what a request was answered with, if it was a block.
+    pub(super) fn free_if_any(&self, block: *mut u8) {
+        if !block.is_null() {
+            self.free(block);
+        }
+    }
+
     /// `pfnInternalAllocation` or `pfnInternalFree`, where the application wants to know.
     pub(super) fn notify(&self, event: NoticeEvent, size: usize, kind: i32, scope: Scope) {
         let call = match event {

@@ -45,12 +45,14 @@ impl FakeDriver<'_> {
             ("vkDeferredOperationJoinKHR", Defect::OutsideDeferred) => self.stranger(Scope::Object),
             (SCENE, Defect::UnknownUserData) => own.into_iter().for_each(|own| {
                 let at = own.with_user_data(ptr::without_provenance_mut(0x5a5a)).allocate(64, 8, raw(Scope::Command));
-                own.free(at);
+                own.free_if_any(at);
             }),
             // Arguments.
-            (SCENE, Defect::BadAlignment) => own.into_iter().for_each(|own| own.free(own.allocate(64, 24, raw(Scope::Command)))),
-            (SCENE, Defect::SizeZero) => own.into_iter().for_each(|own| own.free(own.allocate(0, 8, raw(Scope::Command)))),
-            (SCENE, Defect::BadScope) => own.into_iter().for_each(|own| own.free(own.allocate(64, 8, NO_SUCH_SCOPE))),
+            (SCENE, Defect::BadAlignment) => {
+                own.into_iter().for_each(|own| own.free_if_any(own.allocate(64, 24, raw(Scope::Command))))
+            }
+            (SCENE, Defect::SizeZero) => own.into_iter().for_each(|own| own.free_if_any(own.allocate(0, 8, raw(Scope::Command)))),
+            (SCENE, Defect::BadScope) => own.into_iter().for_each(|own| own.free_if_any(own.allocate(64, 8, NO_SUCH_SCOPE))),
             (SCENE, Defect::NullFree) => own.into_iter().for_each(|own| own.free(ptr::null_mut())),
             ("vkQueueWaitIdle" | "vkDeviceWaitIdle", _) => self.before_and_after_idle(command, chain),
             _ => return self.misuse(command, defect, chain, own, device),
@@ -81,11 +83,11 @@ impl FakeDriver<'_> {
             }
             (SCENE, Defect::OtherAlignment) => {
                 let block = take(Scope::Command)?;
-                own.free(own.reallocate(block.at.as_ptr(), 128, 16, raw(Scope::Command)));
+                own.free_if_any(own.reallocate(block.at.as_ptr(), 128, 16, raw(Scope::Command)));
             }
             ("vkCreateBuffer", Defect::OtherScope) => {
                 let block = take(Scope::Command)?;
-                own.free(own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Object)));
+                own.free_if_any(own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Object)));
             }
             (SCENE, Defect::FreedUnknown) => {
                 let block = take(Scope::Command)?;
@@ -97,7 +99,12 @@ impl FakeDriver<'_> {
                 chain.give_back(block);
                 chain.give_back(block);
             }
-            (SCENE, Defect::FreedThroughOther) => own.free(take(Scope::Device)?.at.as_ptr()),
+            (SCENE, Defect::FreedThroughOther) => {
+                let block = take(Scope::Device)?;
+                own.free(block.at.as_ptr());
+                // Whoever watches has not passed that on; else the block would be seen as left, too.
+                chain.give_back(block);
+            }
             (SCENE, Defect::FreedInTransit) => self.free_in_transit(chain),
             // Blocks that stay.
             (SCENE, Defect::CommandBlockLeft) => self.kept.put(take(Scope::Command)?),
@@ -121,7 +128,7 @@ impl FakeDriver<'_> {
             }
             // Requests that the application's allocator answers wrongly.
             (SCENE, Defect::MisalignedAnswer) => {
-                own.free(own.allocate(64, faulty::MISALIGNED, raw(Scope::Command)));
+                own.free_if_any(own.allocate(64, faulty::MISALIGNED, raw(Scope::Command)));
             }
             (SCENE, Defect::LiveBlockGivenAgain) => {
                 let blocks = [(); 2].map(|()| own.allocate(faulty::GIVEN_AGAIN, 8, raw(Scope::Command)));
@@ -133,7 +140,7 @@ impl FakeDriver<'_> {
             }
             (SCENE, Defect::ZeroAnswered) => {
                 let block = own.allocate(faulty::KEPT_AT_ZERO, 8, raw(Scope::Command));
-                own.free(own.reallocate(block, 0, 8, raw(Scope::Command)));
+                own.free_if_any(own.reallocate(block, 0, 8, raw(Scope::Command)));
             }
             (SCENE, Defect::OldBlockGivenAway) => {
                 let block = own.allocate(64, 8, raw(Scope::Command));
@@ -144,7 +151,7 @@ impl FakeDriver<'_> {
             }
             (SCENE, Defect::CommandInCallback) => {
                 let block = take(Scope::Command)?;
-                own.free(own.reallocate(block.at.as_ptr(), faulty::CALLS_BACK, 8, raw(Scope::Command)));
+                own.free_if_any(own.reallocate(block.at.as_ptr(), faulty::CALLS_BACK, 8, raw(Scope::Command)));
             }
             _ => {}
         }
@@ -155,7 +162,7 @@ impl FakeDriver<'_> {
     fn free_in_transit(&self, chain: &Chain) {
         let (Ok(block), Some(own)) = (&chain.take(64, 8, Scope::Command), chain.object) else { return };
         self.dispatch.alongside(
-            &mut || own.free(own.reallocate(block.at.as_ptr(), faulty::IN_TRANSIT, 8, raw(Scope::Command))),
+            &mut || own.free_if_any(own.reallocate(block.at.as_ptr(), faulty::IN_TRANSIT, 8, raw(Scope::Command))),
             &|| {
                 let _ = self.command("vkFlushMappedMemoryRanges", *chain, |_| {
                     self.dispatch.meet();
@@ -170,7 +177,7 @@ impl FakeDriver<'_> {
     /// Asks the buffer's callbacks, which this command knows nothing of.
     fn stranger(&self, scope: Scope) {
         let Some(buffers) = self.dispatch.allocator(super::FakeKind::Buffer).copy() else { return };
-        buffers.free(buffers.allocate(64, 8, raw(scope)));
+        buffers.free_if_any(buffers.allocate(64, 8, raw(scope)));
     }
 
     /// What a driver does of its own accord, when no command runs.

@@ -6,7 +6,9 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vk_callbacks::{RawCallbacks, RawScope};
+use alloc_core::Scope;
+use vk_callbacks::AllocatorSource::Pool;
+use vk_callbacks::{CommandRow, RawCallbacks, RawScope, current_command, current_thread};
 
 /// Room before each block, so that what lies there can be read.
 const BEFORE: usize = 64;
@@ -18,11 +20,33 @@ pub(crate) struct Heap {
 
 #[derive(Default)]
 struct Table {
-    /// Size and alignment by address.
-    live: BTreeMap<usize, (usize, usize)>,
+    live: BTreeMap<usize, Live>,
     /// All memory, live or not.
     memory: Vec<(*mut u8, Layout)>,
-    calls: u64,
+    seen: Seen,
+}
+
+#[derive(Clone, Copy)]
+struct Live {
+    size: usize,
+    align: usize,
+    thread: u64,
+}
+
+/// What was asked of the heap.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) calls: u64,
+    /// By scope.
+    pub(crate) requests: [u64; 5],
+    /// By commands on pools and what is made from them.
+    pub(crate) from_pools: u64,
+    pub(crate) reallocations: u64,
+    pub(crate) of_nothing: u64,
+    pub(crate) null_frees: u64,
+    pub(crate) notices: u64,
+    /// Frees on another thread than the block was taken on.
+    pub(crate) other_thread_frees: u64,
 }
 
 // SAFETY: the pointers are used under the lock, or when nobody else can.
@@ -45,8 +69,8 @@ impl Heap {
         self.table().live.len()
     }
 
-    pub(crate) fn calls(&self) -> u64 {
-        self.table().calls
+    pub(crate) fn seen(&self) -> Seen {
+        self.table().seen
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -64,8 +88,17 @@ impl Table {
         }
         self.memory.push((whole, layout));
         let block = whole.wrapping_add(BEFORE.max(align));
-        self.live.insert(block.addr(), (size, align));
+        self.live.insert(block.addr(), Live { size, align, thread: current_thread() });
         block
+    }
+
+    fn asked(&mut self, size: usize, scope: RawScope) {
+        if let Some(requests) = usize::try_from(scope).ok().and_then(|scope| self.seen.requests.get_mut(scope)) {
+            *requests += 1;
+        }
+        self.seen.of_nothing += u64::from(size == 0);
+        let pooled = current_command().is_some_and(|command| CommandRow::of(command.name).source(Scope::Object) == Pool);
+        self.seen.from_pools += u64::from(pooled);
     }
 }
 
@@ -82,13 +115,15 @@ unsafe fn heap<'a>(user_data: *mut c_void) -> MutexGuard<'a, Table> {
     // SAFETY: the user data that stands beside these functions.
     let heap = unsafe { &*user_data.cast::<Heap>() };
     let mut table = heap.table();
-    table.calls += 1;
+    table.seen.calls += 1;
     table
 }
 
-unsafe extern "system" fn allocation(user_data: *mut c_void, size: usize, align: usize, _: RawScope) -> *mut c_void {
+unsafe extern "system" fn allocation(user_data: *mut c_void, size: usize, align: usize, scope: RawScope) -> *mut c_void {
     // SAFETY: as above.
-    unsafe { heap(user_data) }.give(size, align).cast()
+    let mut table = unsafe { heap(user_data) };
+    table.asked(size, scope);
+    table.give(size, align).cast()
 }
 
 unsafe extern "system" fn reallocation(
@@ -96,33 +131,38 @@ unsafe extern "system" fn reallocation(
     old: *mut c_void,
     size: usize,
     align: usize,
-    _: RawScope,
+    scope: RawScope,
 ) -> *mut c_void {
     // SAFETY: as above.
     let mut table = unsafe { heap(user_data) };
+    table.asked(size, scope);
+    table.seen.reallocations += 1;
     if old.is_null() {
         return table.give(size, align).cast();
     }
-    let Some((had, made_with)) = table.live.get(&old.addr()).copied() else { return ptr::null_mut() };
+    let Some(had) = table.live.get(&old.addr()).copied() else { return ptr::null_mut() };
     if size == 0 {
         table.live.remove(&old.addr());
         return ptr::null_mut();
     }
-    let new = table.give(size, made_with.max(align));
+    let new = table.give(size, had.align.max(align));
     if !new.is_null() {
         table.live.remove(&old.addr());
         // SAFETY: both blocks are there and hold that many bytes.
-        unsafe { new.copy_from_nonoverlapping(old.cast(), had.min(size)) };
+        unsafe { new.copy_from_nonoverlapping(old.cast(), had.size.min(size)) };
     }
     new.cast()
 }
 
 unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
     // SAFETY: as above.
-    unsafe { heap(user_data) }.live.remove(&block.addr());
+    let mut table = unsafe { heap(user_data) };
+    table.seen.null_frees += u64::from(block.is_null());
+    let elsewhere = table.live.remove(&block.addr()).is_some_and(|block| block.thread != current_thread());
+    table.seen.other_thread_frees += u64::from(elsewhere);
 }
 
 unsafe extern "system" fn notice(user_data: *mut c_void, _: usize, _: i32, _: RawScope) {
     // SAFETY: as above.
-    drop(unsafe { heap(user_data) });
+    unsafe { heap(user_data) }.seen.notices += 1;
 }

@@ -1,5 +1,7 @@
 //! The fake driver: correct unless something is planted in it, and then seen for exactly that.
 
+mod checking;
 mod correct;
 mod heap;
+mod refusals;
 mod stage;
