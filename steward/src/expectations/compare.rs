@@ -70,7 +70,7 @@ impl fmt::Display for Difference<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::New(row) => {
-                write!(f, "not expected: {}: {} ({} times)", Expected::of(row), row.sentence, row.count)
+                write!(f, "not expected: {}: {}", Expected::of(row), row.sentence)
             }
             Self::Gone(expected) => write!(f, "expected, and gone: {expected} (known as: {})", expected.cause),
             Self::Count { seen, expected, times } => {

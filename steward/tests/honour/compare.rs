@@ -3,7 +3,7 @@
 use std::alloc::System;
 
 use alloc_core::FromGlobalAlloc;
-use vk_steward::accounts::Accounts;
+use vk_steward::accounts::{Accounts, Watching};
 use vk_steward::drivers;
 use vk_steward::honour::meter::{self, Doing};
 use vk_steward::honour::{Way, under_the_meter};
@@ -26,7 +26,7 @@ pub(super) fn on(driver: &str, way: Way) {
     }
     let options = Options { seed: 7, rounds: 3, ..Options::default() };
     // SAFETY: the backing lives for ever.
-    let accounts = unsafe { Accounts::new(&SYSTEM, None) }.expect("the system has memory");
+    let accounts = unsafe { Accounts::new(&SYSTEM, Watching::default()) }.expect("the system has memory");
     let before = by_address::read();
     let run = under_the_meter(&driver, &accounts, &options).expect("it runs");
     let seen = by_address::read().since(before);
@@ -52,7 +52,7 @@ pub(super) fn on(driver: &str, way: Way) {
 
     // Without brackets the flags say nothing of commands, and the addresses say the same as before: they would have told.
     // SAFETY: as above.
-    let accounts = unsafe { Accounts::new(&SYSTEM, None) }.expect("the system has memory");
+    let accounts = unsafe { Accounts::new(&SYSTEM, Watching::default()) }.expect("the system has memory");
     let (flags, addresses) = (meter::read().expect("preloaded"), by_address::read());
     workload::run(&driver, &accounts, &options).expect("it runs");
     let (flags, addresses) = (meter::read().expect("preloaded").since(&flags), by_address::read().since(addresses));
