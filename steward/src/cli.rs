@@ -31,6 +31,8 @@ pub enum Command {
     ///
     /// Exits with 0 when everything is as expected, with 1 when a finding is not expected, or an expected one is gone or comes more or less often, and with 2 when it could not run. Notes are legal: they are shown, and fail nothing.
     Check(Check),
+    /// Compares two reports that `--json` wrote, the largest change first.
+    Diff(DiffArgs),
     /// Lists the drivers that can be named.
     Drivers,
     /// One measurement of the honour ratio, in a child of this program.
@@ -92,6 +94,18 @@ pub struct Check {
 pub struct ReplayArgs {
     /// A trace file, gzip-compressed or not, or the name of a bundled trace.
     pub file: String,
+}
+
+/// What to compare.
+#[derive(Args, Clone, Debug)]
+pub struct DiffArgs {
+    /// The report before.
+    pub before: String,
+    /// The report after.
+    pub after: String,
+    /// Exit with 1 where they differ.
+    #[arg(long)]
+    pub exit_code: bool,
 }
 
 /// Where the report goes besides the terminal.

@@ -93,7 +93,7 @@ fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Resul
         limits: &run.limits,
         verdict: compare(&known, &run.findings, run.rounds),
     };
-    let written = outputs::write(output, &checked, &checked.to_json(), &[], out);
+    let written = outputs::write(output, &checked, &checked.to_json(), outputs::no_page, out);
     // A reader that has had enough does not change what was found.
     written.or_else(|error| if error.is_closed_pipe() { Ok(()) } else { Err(error) })?;
     Ok(if checked.verdict.differences.is_empty() { Outcome::Done } else { Outcome::Unexpected })

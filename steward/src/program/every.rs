@@ -12,7 +12,7 @@ use super::{Outcome, ProgramError, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, DriverError, DriverInfo};
 use crate::expectations::Checked;
-use crate::report::{Entry, Report};
+use crate::report::{Entry, Report, html};
 
 /// Runs the workload on every driver there is.
 ///
@@ -83,12 +83,11 @@ unsafe fn each(arguments: &[String], format: &str, output: &Output, out: &mut dy
             refusal.manifest.as_deref().map_or_else(|| "the loader's own choice".into(), |path| path.display().to_string());
         writeln!(text, "driver: {name} shows no device: {}", refusal.reason)?;
     }
-    let entries = if output.html.is_some() {
-        Entry::parse("the drivers' reports", &serde_json::to_vec(&reports).map_err(std::io::Error::from)?)?
-    } else {
-        Vec::new()
+    let page = || {
+        let reports = serde_json::to_vec(&reports).map_err(std::io::Error::from)?;
+        Ok(html(&Entry::parse("the drivers' reports", &reports)?)?)
     };
-    let written = outputs::write(output, &String::from_utf8_lossy(&text), &reports, &entries, out);
+    let written = outputs::write(output, &String::from_utf8_lossy(&text), &reports, page, out);
     match failed {
         0 => written.map(|()| outcome),
         failed => written.and(Err(ProgramError::SomeFailed { failed, drivers: listing.drivers.len() })),

@@ -12,12 +12,13 @@ use std::io::{self, Write};
 use alloc_core::FromGlobalAlloc;
 
 use crate::bundled;
-use crate::cli::{Cli, Command, Drive, Output};
+use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
+use crate::diff::{self, Diff};
 use crate::drivers::{self, DriverError, DriverTable};
 use crate::expectations::{EXPECTATIONS, FileFault};
 use crate::honour;
 use crate::replayed::{self, ReplayError, TraceFile};
-use crate::report::{Entry, ReadError, Report};
+use crate::report::{Entry, ReadError, Report, html};
 
 /// Where the program's accounted memory comes from in the end.
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -27,7 +28,7 @@ static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 pub enum Outcome {
     /// It was done, and a check found everything as expected.
     Done,
-    /// A check found what is not as expected, and named it.
+    /// A check found what is not as expected, or a comparison that was asked for an exit code a difference; both named it.
     Unexpected,
 }
 
@@ -61,6 +62,9 @@ pub enum ProgramError {
     /// There is nothing to draw.
     #[error("--html draws a report, and this makes none: leave it out, or use it with `drive`, `replay` or `diff`")]
     NoPage,
+    /// The page could not be made.
+    #[error("the page could not be made: {0}")]
+    Page(#[from] askama::Error),
     /// A report cannot be read back.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -155,6 +159,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             let trace = TraceFile::open(&options.file)?;
             finish(replayed::replay(&SYSTEM, &trace, None)?, &cli.output, out)
         }
+        Some(Command::Diff(options)) => return diff(options, &cli.output, out),
         Some(Command::Drivers) => {
             // SAFETY: forwarded.
             let listing = unsafe { drivers::list() }?;
@@ -162,7 +167,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
                 return Err(DriverError::NoDriver { refused: listing.refused }.into());
             }
             let text = format!("{}\n", DriverTable(&listing.drivers));
-            outputs::write(&cli.output, &text, &every::as_data(&listing.drivers), &[], out)
+            outputs::write(&cli.output, &text, &every::as_data(&listing.drivers), outputs::no_page, out)
         }
         Some(Command::HonourChild { job }) => {
             // SAFETY: manifests are trusted here as the loader trusts them; `SYSTEM` lives for ever.
@@ -193,7 +198,21 @@ unsafe fn main_job(output: &Output, out: &mut dyn Write) -> Result<(), ProgramEr
 fn finish(report: Report, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
     let text = report.text(output.findings).to_string();
     let entry = Entry::Report(Box::new(report));
-    outputs::write(output, &text, &entry, std::slice::from_ref(&entry), out)
+    outputs::write(output, &text, &entry, || Ok(html(std::slice::from_ref(&entry))?), out)
+}
+
+/// Compares two files.
+fn diff(options: &DiffArgs, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    let [before, after] = [&options.before, &options.after].map(|file| Entry::read(file));
+    let diffs = Diff::all(&before?, &after?);
+    let text: Vec<_> = diffs.iter().map(ToString::to_string).collect();
+    let page = || Ok(diff::html(&diffs)?);
+    match diffs.as_slice() {
+        [one] => outputs::write(output, &text.concat(), one, page, out),
+        all => outputs::write(output, &text.join("\n"), &all, page, out),
+    }?;
+    let differ = !diffs.iter().all(Diff::is_empty);
+    Ok(if options.exit_code && differ { Outcome::Unexpected } else { Outcome::Done })
 }
 
 fn bundled_expectations() -> String {

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::{ProgramError, files};
 use crate::cli::Output;
-use crate::report::{Entry, html};
 
 /// Finds out whether all that is wanted can be written, before the work is done.
 pub(super) fn check(output: &Output) -> Result<(), ProgramError> {
@@ -23,7 +22,7 @@ pub(super) fn write(
     output: &Output,
     text: &dyn Display,
     json: &impl Serialize,
-    entries: &[Entry],
+    page: impl FnOnce() -> Result<String, ProgramError>,
     out: &mut dyn Write,
 ) -> Result<(), ProgramError> {
     let standard = [&output.json, &output.html].into_iter().flatten().any(|file| is_standard(file));
@@ -34,10 +33,14 @@ pub(super) fn write(
         written = put(file, json + "\n", out);
     }
     if let Some(file) = &output.html {
-        let page = html(entries).map_err(|error| files::unwritable(file, std::io::Error::other(error)))?;
-        written = written.and(put(file, page, out));
+        written = written.and(page().and_then(|page| put(file, page, out)));
     }
     written.and(printed.map_err(ProgramError::from))
+}
+
+/// Where there is nothing to draw.
+pub(super) fn no_page() -> Result<String, ProgramError> {
+    Err(ProgramError::NoPage)
 }
 
 fn put(file: &Path, text: String, out: &mut dyn Write) -> Result<(), ProgramError> {

@@ -20,6 +20,7 @@ use crate::workload::{self, ObjectKind};
 pub use by_scope::ByScope;
 pub use finding::FindingRow;
 pub use honour::{Honour, HonourRun};
+pub(crate) use page::grouped;
 pub use page::html;
 pub use phase::{Counts, Phase, PhaseStart};
 pub use read::{Entry, Failed, ReadError};

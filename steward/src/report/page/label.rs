@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 /// Digits in groups of three, with narrow spaces that break no line: `2 742 759`.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -19,6 +19,7 @@ mod timeline;
 mod treemap;
 
 use askama::Template;
+pub(crate) use label::grouped;
 
 use super::Entry;
 use section::Section;

@@ -14,6 +14,8 @@ pub(super) struct Row {
     pub(super) name: String,
     /// How far it is set in, in steps.
     pub(super) depth: usize,
+    /// Its number in the drawing, from 1; 0 where that has none.
+    pub(super) number: usize,
     pub(super) strong: bool,
     pub(super) cells: Vec<String>,
 }
@@ -32,6 +34,7 @@ pub(super) fn contexts(report: &Report) -> (Vec<Row>, String) {
     let row = |row: &crate::report::ContextRow| Row {
         name: one_line(&row.name),
         depth: row.depth.min(8),
+        number: 0,
         strong: row.group,
         cells: scopes(&row.live_by_scope)
             .chain([cell(row.live_bytes), peak(row.peak_bytes, row.peak_slack), cell(row.total_blocks), cell(row.total_bytes)])
@@ -43,9 +46,10 @@ pub(super) fn contexts(report: &Report) -> (Vec<Row>, String) {
 
 /// Phases, numbered as the drawing numbers them.
 pub(super) fn phases(report: &Report) -> Vec<Row> {
-    let row = |phase: &crate::report::Phase| Row {
+    let row = |(index, phase): (usize, &crate::report::Phase)| Row {
         name: one_line(&phase.name),
         depth: 0,
+        number: index + 1,
         strong: false,
         cells: [phase.commands, phase.blocks, phase.freed, phase.bytes]
             .map(cell)
@@ -54,7 +58,7 @@ pub(super) fn phases(report: &Report) -> Vec<Row> {
             .chain([cell(phase.live_bytes), peak(phase.peak_bytes, phase.peak_slack)])
             .collect(),
     };
-    report.phases.iter().map(row).collect()
+    report.phases.iter().enumerate().map(row).collect()
 }
 
 /// What was not given back.
@@ -62,6 +66,7 @@ pub(super) fn leftovers(report: &Report) -> Vec<Row> {
     let row = |left: &crate::report::Leftover| Row {
         name: one_line(&left.context),
         depth: 0,
+        number: 0,
         strong: false,
         cells: scopes(&left.by_scope).chain([left.blocks, left.bytes].map(cell)).collect(),
     };

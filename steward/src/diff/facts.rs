@@ -1,0 +1,129 @@
+//! A report as numbers with names.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use alloc_core::Scope;
+
+use super::{Part, Unit};
+use crate::report::{ByScope, FindingRow, HonourRun, Report};
+
+/// What a number is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) part: Part,
+    pub(super) name: String,
+    pub(super) unit: Unit,
+    pub(super) measure: Measure,
+}
+
+/// What was measured; of one scope or of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Measure {
+    what: &'static str,
+    scope: Option<&'static str>,
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.what)?;
+        self.scope.map_or(Ok(()), |scope| write!(f, ", {scope}"))
+    }
+}
+
+/// Numbers by what they are. What has the same name is added up.
+#[derive(Default)]
+struct Facts(BTreeMap<Key, u64>);
+
+pub(super) fn facts(report: &Report) -> BTreeMap<Key, u64> {
+    let mut facts = Facts::default();
+    let sum = |of: fn(&crate::report::Phase) -> u64| report.phases.iter().map(of).fold(0_u64, u64::saturating_add);
+    facts.bytes(Part::Totals, "all contexts", "peak", report.peak_bytes);
+    facts.bytes(Part::Totals, "all contexts", "taken", sum(|phase| phase.bytes));
+    facts.count(Part::Totals, "all contexts", "blocks", sum(|phase| phase.blocks));
+    facts.count(Part::Totals, "all contexts", "commands", sum(|phase| phase.commands));
+    // Groups are sums. Where a context hangs is left out: a replay has it elsewhere than the run that was recorded.
+    let contexts = report.contexts.iter().filter(|row| !row.group);
+    for (name, row) in numbered(contexts.map(|row| (row.name.clone(), row))) {
+        facts.scopes(Part::Contexts, &name, "live", &row.live_by_scope);
+        facts.bytes(Part::Contexts, &name, "peak", row.peak_bytes);
+        facts.bytes(Part::Contexts, &name, "taken", row.total_bytes);
+        facts.count(Part::Contexts, &name, "blocks", row.total_blocks);
+    }
+    for (name, phase) in numbered(report.phases.iter().map(|phase| (phase.name.clone(), phase))) {
+        facts.scopes(Part::Phases, &name, "live", &phase.live_by_scope);
+        facts.bytes(Part::Phases, &name, "peak", phase.peak_bytes);
+        facts.bytes(Part::Phases, &name, "taken", phase.bytes);
+        facts.count(Part::Phases, &name, "blocks", phase.blocks);
+        facts.count(Part::Phases, &name, "freed", phase.freed);
+        facts.count(Part::Phases, &name, "commands", phase.commands);
+    }
+    for row in &report.findings {
+        facts.count(Part::Findings, &finding(row), "times", row.count);
+        facts.bytes(Part::Findings, &finding(row), "bytes", row.bytes);
+    }
+    let (without, with) = report.honour.as_ref().map_or((None, None), |honour| (honour.without_loader, honour.with_loader));
+    for (name, run) in [("without the loader", without), ("with the loader", with)] {
+        run.into_iter().for_each(|run| facts.honour(name, &run));
+    }
+    for left in &report.leftovers {
+        facts.scopes(Part::Leftovers, &left.context, "left", &left.by_scope);
+        facts.count(Part::Leftovers, &left.context, "blocks", left.blocks);
+    }
+    facts.0
+}
+
+impl Facts {
+    fn put(&mut self, part: Part, name: &str, unit: Unit, measure: Measure, number: u64) {
+        let sum = self.0.entry(Key { part, name: name.to_owned(), unit, measure }).or_default();
+        *sum = sum.saturating_add(number);
+    }
+
+    fn bytes(&mut self, part: Part, name: &str, what: &'static str, bytes: u64) {
+        self.put(part, name, Unit::Bytes, Measure { what, scope: None }, bytes);
+    }
+
+    fn count(&mut self, part: Part, name: &str, what: &'static str, count: u64) {
+        self.put(part, name, Unit::Count, Measure { what, scope: None }, count);
+    }
+
+    fn scopes(&mut self, part: Part, name: &str, what: &'static str, by_scope: &ByScope) {
+        for scope in Scope::ALL {
+            self.put(part, name, Unit::Bytes, Measure { what, scope: Some(scope.name()) }, by_scope.get(scope));
+        }
+    }
+
+    fn honour(&mut self, name: &str, run: &HonourRun) {
+        for (what, calls, bytes) in [
+            ("callbacks", run.callback_calls, run.callback_bytes),
+            ("in commands", run.in_command_calls, run.in_command_bytes),
+            ("own threads", run.never_issued_calls, run.never_issued_bytes),
+        ] {
+            self.bytes(Part::Honour, name, what, bytes);
+            self.count(Part::Honour, name, what, calls);
+        }
+    }
+}
+
+/// With a number behind each name that was there before: `frames`, `frames #2`.
+fn numbered<T>(named: impl Iterator<Item = (String, T)>) -> impl Iterator<Item = (String, T)> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    named.map(move |(name, one)| {
+        let nth = seen.entry(name.clone()).or_default();
+        *nth += 1;
+        (if *nth == 1 { name } else { format!("{name} #{nth}") }, one)
+    })
+}
+
+/// What makes two findings the same: not the sentence, which may name a block or a line. A finding without a rule has only that.
+fn finding(row: &FindingRow) -> String {
+    let what = [&row.level, &row.rule, &row.kind].into_iter().filter(|word| !word.is_empty()).cloned();
+    let mut words = vec![what.collect::<Vec<_>>().join(" ")];
+    words.extend((!row.command.is_empty()).then(|| row.command.clone()));
+    words.extend((!row.owner.is_empty()).then(|| format!("callbacks of {}", row.owner)));
+    words.extend((!row.scope.is_empty()).then(|| format!("scope {}", row.scope)));
+    words.extend((row.rule.is_empty() && row.first_serial == 0).then(|| row.sentence.clone()));
+    words.join(", ")
+}

@@ -1,0 +1,199 @@
+//! What two reports say differently: bytes and counts, by context, phase, finding and scope.
+//!
+//! ```text
+//!  report --facts--> (part, name, measure) -> number   \
+//!                                                        those that differ, the largest change first
+//!  report --facts--> (part, name, measure) -> number   /
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod facts;
+mod page;
+mod text;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::report::{Entry, Source};
+use facts::facts;
+pub use page::html;
+
+/// What one driver's reports say differently.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diff {
+    /// [`Diff::FORMAT`].
+    pub format: &'static str,
+    /// What the first report is about; none where only the second file has it.
+    pub before: Option<String>,
+    /// What the second report is about; none where only the first file has it.
+    pub after: Option<String>,
+    /// False where one of the two is missing, or is of a driver that could not be run: no numbers were compared.
+    pub compared: bool,
+    /// Numbers that differ: by part, then bytes before counts, then the largest change first.
+    pub changes: Vec<Change>,
+}
+
+/// A number that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Where it stands.
+    pub part: Part,
+    /// What it is of: the name of a context or a phase, a rule with its place.
+    pub name: String,
+    /// What was measured.
+    pub measure: String,
+    /// In what.
+    pub unit: Unit,
+    /// In the first report; none where that has no such thing.
+    pub before: Option<u64>,
+    /// In the second report; none where that has no such thing.
+    pub after: Option<u64>,
+}
+
+/// A part of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// The run as a whole.
+    Totals,
+    /// A context.
+    Contexts,
+    /// A phase.
+    Phases,
+    /// Observations of one rule at one place.
+    Findings,
+    /// The honour ratio's terms.
+    Honour,
+    /// What was not given back.
+    Leftovers,
+}
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Blocks, calls, commands, observations.
+    Count,
+}
+
+impl Part {
+    /// All, in the order of a report.
+    pub const ALL: [Self; 6] = [Self::Totals, Self::Contexts, Self::Phases, Self::Findings, Self::Honour, Self::Leftovers];
+
+    /// Its heading.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Totals => "totals",
+            Self::Contexts => "contexts",
+            Self::Phases => "phases",
+            Self::Findings => "findings",
+            Self::Honour => "honour ratio",
+            Self::Leftovers => "leftovers",
+        }
+    }
+}
+
+impl Change {
+    /// By how much the number went up, or down.
+    #[must_use]
+    pub const fn by(&self) -> i128 {
+        number(self.after) as i128 - number(self.before) as i128
+    }
+
+    /// The change as a share of what was before; none where that was nothing.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        let before = number(self.before);
+        (before > 0).then(|| self.by() as f64 / before as f64)
+    }
+}
+
+const fn number(one: Option<u64>) -> u64 {
+    match one {
+        Some(number) => number,
+        None => 0,
+    }
+}
+
+impl Diff {
+    /// The name of this form of data.
+    pub const FORMAT: &str = "steward diff 1";
+
+    /// Compares what two files say. One report each is compared whatever it is about; of several, those of the same driver.
+    #[must_use]
+    pub fn all(before: &[Entry], after: &[Entry]) -> Vec<Self> {
+        if let ([before], [after]) = (before, after) {
+            return vec![Self::of(Some(before), Some(after))];
+        }
+        let keys = |entries: &[Entry]| -> Vec<(String, usize)> {
+            let names: Vec<_> = entries.iter().map(driver).collect();
+            let nth = |at: usize| names[..at].iter().filter(|name| **name == names[at]).count();
+            (0..names.len()).map(|at| (names[at].clone(), nth(at))).collect()
+        };
+        let (first, second) = (keys(before), keys(after));
+        let find = |keys: &[(String, usize)], key: &(String, usize)| keys.iter().position(|one| one == key);
+        let both =
+            first.iter().enumerate().map(|(at, key)| Self::of(before.get(at), find(&second, key).and_then(|at| after.get(at))));
+        let new = second.iter().enumerate().filter(|(_, key)| find(&first, key).is_none());
+        both.chain(new.map(|(at, _)| Self::of(None, after.get(at)))).collect()
+    }
+
+    /// Compares two reports. Where one is not there, or is of a driver that could not be run, no numbers are compared.
+    #[must_use]
+    pub fn of(before: Option<&Entry>, after: Option<&Entry>) -> Self {
+        let compared = matches!((before, after), (Some(Entry::Report(_)), Some(Entry::Report(_))));
+        let changes = match (before, after) {
+            (Some(Entry::Report(before)), Some(Entry::Report(after))) => {
+                let (before, after) = (facts(before), facts(after));
+                let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+                let change = |key: &facts::Key| Change {
+                    part: key.part,
+                    unit: key.unit,
+                    name: key.name.clone(),
+                    measure: key.measure.to_string(),
+                    before: before.get(key).copied(),
+                    after: after.get(key).copied(),
+                };
+                let mut changes: Vec<_> = keys.into_iter().map(change).filter(|change| change.by() != 0).collect();
+                changes.sort_by_key(|change| (change.part, change.unit, std::cmp::Reverse(change.by().unsigned_abs())));
+                changes
+            }
+            _ => Vec::new(),
+        };
+        Self { format: Self::FORMAT, before: before.map(title), after: after.map(title), compared, changes }
+    }
+
+    /// True when both were compared and say the same.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.compared
+    }
+}
+
+/// What reports are paired by.
+fn driver(entry: &Entry) -> String {
+    match entry {
+        Entry::Report(report) => match &report.source {
+            Source::Driver { name, .. } => name.clone(),
+            Source::Trace { file, .. } => file.clone(),
+        },
+        Entry::Failed(failed) => failed.driver.clone(),
+    }
+}
+
+fn title(entry: &Entry) -> String {
+    match entry {
+        Entry::Report(report) => match &report.source {
+            Source::Driver { name, version, seed, rounds, .. } => {
+                format!("{name} {version}, {rounds} round{} with seed {seed}", if *rounds == 1 { "" } else { "s" })
+            }
+            Source::Trace { file, driver, lines, .. } => format!("{file}, {lines} lines recorded on {driver}"),
+        },
+        Entry::Failed(failed) => format!("{}, which could not be run: {}", failed.driver, failed.error),
+    }
+}

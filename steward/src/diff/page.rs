@@ -1,0 +1,84 @@
+//! Differences as one page.
+
+#![forbid(unsafe_code)]
+
+use askama::Template;
+
+use super::text::{remark, shown, signed};
+use super::{Change, Diff, Part};
+use crate::report::{grouped, one_line};
+
+#[derive(Template)]
+#[template(path = "diff.html")]
+struct Page {
+    version: &'static str,
+    diffs: Vec<View>,
+}
+
+struct View {
+    before: String,
+    after: String,
+    compared: bool,
+    parts: Vec<(&'static str, Vec<Row>)>,
+}
+
+struct Row {
+    name: String,
+    measure: String,
+    before: String,
+    after: String,
+    exact: String,
+    change: String,
+    remark: String,
+    /// A bar to the left or to the right of the middle, of 100 units.
+    left: String,
+    width: String,
+    down: bool,
+}
+
+/// The page about `diffs`, as a complete HTML document.
+///
+/// # Errors
+/// Never with the template as it is: it writes into memory.
+pub fn html(diffs: &[Diff]) -> Result<String, askama::Error> {
+    Page { version: env!("CARGO_PKG_VERSION"), diffs: diffs.iter().map(view).collect() }.render()
+}
+
+fn view(diff: &Diff) -> View {
+    let side = |side: &Option<String>| side.as_deref().map_or_else(|| "not in this file".to_owned(), one_line);
+    let part = |part: Part| {
+        let changes: Vec<&Change> = diff.changes.iter().filter(|change| change.part == part).collect();
+        let rows = changes.iter().map(|change| row(change, largest(&changes, change))).collect::<Vec<_>>();
+        (!rows.is_empty()).then(|| (part.name(), rows))
+    };
+    View {
+        before: side(&diff.before),
+        after: side(&diff.after),
+        compared: diff.compared,
+        parts: Part::ALL.into_iter().filter_map(part).collect(),
+    }
+}
+
+/// The largest change of the same unit: bars of one part can be compared with each other.
+fn largest(changes: &[&Change], of: &Change) -> u128 {
+    changes.iter().filter(|change| change.unit == of.unit).map(|change| change.by().unsigned_abs()).max().unwrap_or(1).max(1)
+}
+
+fn row(change: &Change, largest: u128) -> Row {
+    let down = change.by() < 0;
+    let width = 50.0 * change.by().unsigned_abs() as f64 / largest as f64;
+    let side = |side: Option<u64>| side.map_or_else(|| "\u{2013}".to_owned(), |number| shown(number, change.unit));
+    let exact = |side: Option<u64>| side.map_or_else(|| "not there".to_owned(), grouped);
+    Row {
+        name: one_line(&change.name),
+        measure: change.measure.clone(),
+        before: side(change.before),
+        after: side(change.after),
+        exact: format!("{} \u{2192} {}", exact(change.before), exact(change.after)),
+        change: signed(change).replacen('-', "\u{2212}", 1),
+        remark: remark(change).replacen('-', "\u{2212}", 1),
+        left: format!("{:.1}", if down { 50.0 - width } else { 50.0 }),
+        width: format!("{width:.1}"),
+        down,
+    }
+}

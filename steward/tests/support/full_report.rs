@@ -1,0 +1,74 @@
+//! A report in which nothing is empty, and one in which everything is.
+
+use alloc_core::FromGlobalAlloc;
+use vk_steward::bundled::BundledTrace;
+use vk_steward::replayed::{self, TraceFile};
+use vk_steward::report::{ByScope, Entry, FindingRow, Honour, HonourRun, Leftover, Report, Source};
+
+static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+
+/// The report of a replay.
+pub(crate) fn of_trace(trace: &BundledTrace) -> Report {
+    let file = TraceFile::bundled(trace).expect("a whole trace");
+    replayed::replay(&SYSTEM, &file, None).expect("a whole trace")
+}
+
+/// The report of a trace without a request.
+pub(crate) fn empty() -> Report {
+    let file = TraceFile { name: "empty".into(), bytes: b"# steward host trace 2\n# driver: nobody\nz,2\n".to_vec() };
+    replayed::replay(&SYSTEM, &file, None).expect("a whole trace")
+}
+
+/// As of a driver, with findings of all levels, the honour ratio and leftovers.
+pub(crate) fn full(trace: &BundledTrace) -> Report {
+    let mut report = of_trace(trace);
+    report.source = Source::Driver {
+        name: "a driver".into(),
+        version: "1.2".into(),
+        device: "a device".into(),
+        seed: 7,
+        rounds: 1,
+        commands: 303,
+        comparisons: 12,
+        objects: vec![("VkBuffer".into(), 4), ("VkImage".into(), 2)],
+    };
+    let finding = |rule: &str, level: &str, count: u64| FindingRow {
+        rule: rule.into(),
+        kind: "FreedOnForeignThread".into(),
+        level: level.into(),
+        sentence: format!("what {rule} is about"),
+        owner: "VkFence".into(),
+        command: "vkQueueSubmit".into(),
+        scope: "object".into(),
+        count,
+        bytes: count * 100,
+        first_serial: 3,
+    };
+    report.findings = vec![
+        finding("V30", FindingRow::NOTE, 2),
+        finding("V22", FindingRow::VIOLATION, 12_345),
+        finding("V29", FindingRow::SUSPECT, 1),
+    ];
+    let run = HonourRun {
+        callback_calls: 100,
+        callback_bytes: 4_000,
+        in_command_calls: 200,
+        in_command_bytes: 12_000,
+        never_issued_calls: 50,
+        never_issued_bytes: 4_000,
+        application_bytes: 77,
+        in_callback_bytes: 88,
+        mapped_bytes: 1 << 20,
+    };
+    let with_loader = HonourRun { in_command_bytes: 32_000, ..run };
+    report.honour = Some(Honour { with_loader: Some(with_loader), without_loader: Some(run), absent: None });
+    let by_scope = ByScope { object: 224, ..ByScope::default() };
+    report.leftovers = vec![Leftover { context: "VkBuffer".into(), blocks: 2, bytes: 224, by_scope }];
+    report.limits = vec!["what cannot be told".into()];
+    report
+}
+
+/// What `--json` would write.
+pub(crate) fn json(report: &Report) -> String {
+    serde_json::to_string_pretty(&Entry::Report(Box::new(report.clone()))).expect("JSON")
+}
