@@ -5,6 +5,7 @@ use ash::vk;
 use vk_callbacks::{Command, CommandLevel, CommandRow, Coverage, OwnerId, Owners};
 
 use super::owner::{Owner, number};
+use super::pools::Pools;
 use super::{Accounts, Ending};
 use crate::workload::{Hooks, Made, ObjectKind};
 
@@ -21,6 +22,7 @@ unsafe impl Hooks for Accounts<'_> {
         if let Some(recorder) = &self.recorder {
             recorder.enter_for(number(kind), command);
         }
+        let asked = Pools::want(kind).then(|| self.total().total().total_blocks);
         // The workload has one thread, and every command of it comes through here.
         let bracket = Command::new(command, self.chain(command, kind), Coverage::Complete);
         let result = match &self.checker {
@@ -33,6 +35,9 @@ unsafe impl Hooks for Accounts<'_> {
         };
         if let Some(recorder) = &self.recorder {
             recorder.leave(result.as_raw());
+        }
+        if let Some(before) = asked {
+            self.pools.ran(command, kind, self.total().total().total_blocks.saturating_sub(before));
         }
         for Ending { kind, handle, owner } in self.ending.take() {
             if let Some(checker) = &self.checker {
