@@ -55,6 +55,12 @@ fn main() -> ExitCode {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn child(task: &str) -> ExitCode {
+    // Threads wait for each other: none may fail by itself.
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        say(panic);
+        std::process::exit(101);
+    }));
     match task {
         "pattern" => planted::pattern(),
         "many" => planted::many_threads(),

@@ -81,6 +81,10 @@ fn every_function(blocks: &mut Blocks, n: usize) {
 
     let refused = [malloc(too_much()), calloc(too_much(), n), memalign(64, too_much()), aligned_alloc(3, n)];
     assert_eq!(refused, [ptr::null_mut(); 4]);
+    // SAFETY: answers with an address of this thread's own.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above; so that none of the refusals before is taken for this one.
+    unsafe { errno.write(0) };
     // SAFETY: NULL is as good as a block.
     let array = unsafe { reallocarray(ptr::null_mut(), too_much(), n) };
     let errno = std::io::Error::last_os_error().raw_os_error();
@@ -102,9 +106,9 @@ fn map(blocks: &mut Blocks, pages: usize) {
     unsafe { at.cast::<u8>().write_bytes(7, length) };
     // SAFETY: just mapped, and used by nobody.
     assert_eq!(unsafe { libc::munmap(at, length) }, 0);
-    // SAFETY: a length of 0 is refused.
-    let refused = unsafe { libc::mmap(ptr::null_mut(), 0, protection, flags, -1, 0) };
-    assert_eq!((refused, std::io::Error::last_os_error().raw_os_error()), (libc::MAP_FAILED, Some(libc::EINVAL)));
+    // SAFETY: more than there are addresses is refused.
+    let refused = unsafe { libc::mmap(ptr::null_mut(), 1 << 60, protection, flags, -1, 0) };
+    assert_eq!((refused, std::io::Error::last_os_error().raw_os_error()), (libc::MAP_FAILED, Some(libc::ENOMEM)));
     blocks.taken.mapped += length as u64;
 }
 
@@ -223,35 +227,61 @@ pub(super) fn pattern() {
     println!("{THREADS} threads: {after:?}\nas planted");
 }
 
-/// As many threads as have places of their own, and more.
+/// As many threads as have places of their own, and more. Bare threads: nothing but what is planted is asked for on them, so
+/// that a thread's first request is seen as well.
 pub(super) fn many_threads() {
     assert!(meter::is_there(), "the meter is not in this process");
     const MORE_THAN_PLACES: u64 = 4096 + 500;
     let in_callback = || meter::read().expect("it is there").of(Doing::InCallback);
-    let take = |times: u64, bytes: usize| {
-        move || {
-            during(Doing::InCallback, || {
-                for _ in 0..times {
-                    let block = black_box(malloc(bytes));
-                    // SAFETY: taken above.
-                    unsafe { free(block) };
-                }
-            });
-        }
-    };
     let before = in_callback();
     for _ in 0..MORE_THAN_PLACES {
-        thread::spawn(take(1, 48)).join().expect("it does not panic");
+        join(start(&Task { times: 1, size: 48, together: None }));
     }
     let now = in_callback();
     assert_eq!((now.calls - before.calls, now.bytes - before.bytes), (MORE_THAN_PLACES, 48 * MORE_THAN_PLACES));
 
-    // All of these share a place.
-    let sharing: Vec<_> = (0..4).map(|_| thread::spawn(take(50_000, 24))).collect();
-    for thread in sharing {
-        thread.join().expect("it does not panic");
+    // All of these share a place, and hurry.
+    const TIMES: u64 = 500_000;
+    let together = Barrier::new(4);
+    let task = Task { times: TIMES, size: 24, together: Some(&together) };
+    for thread in [(); 4].map(|()| start(&task)) {
+        join(thread);
     }
     let last = in_callback();
-    assert_eq!((last.calls - now.calls, last.bytes - now.bytes), (200_000, 24 * 200_000));
+    assert_eq!((last.calls - now.calls, last.bytes - now.bytes), (4 * TIMES, 24 * 4 * TIMES));
     println!("{MORE_THAN_PLACES} threads, and 4 at once\nas planted");
+}
+
+/// Blocks to be taken and freed in a callback.
+struct Task<'a> {
+    times: u64,
+    size: usize,
+    together: Option<&'a Barrier>,
+}
+
+/// Starts a thread without Rust's runtime on it; it must be [joined](join) while the task is there.
+fn start(task: &Task<'_>) -> libc::pthread_t {
+    extern "C" fn run(task: *mut c_void) -> *mut c_void {
+        // SAFETY: the task that `start` was given, which is there until the thread was joined.
+        let task = unsafe { &*task.cast_const().cast::<Task<'_>>() };
+        task.together.map(Barrier::wait);
+        during(Doing::InCallback, || {
+            for _ in 0..task.times {
+                let block = black_box(malloc(task.size));
+                // SAFETY: taken above.
+                unsafe { free(block) };
+            }
+        });
+        ptr::null_mut()
+    }
+    let mut thread = 0;
+    // SAFETY: a local to write to, no attributes, and a function that does not unwind with what it takes.
+    let started = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, ptr::from_ref(task).cast_mut().cast()) };
+    assert_eq!(started, 0);
+    thread
+}
+
+fn join(thread: libc::pthread_t) {
+    // SAFETY: started, and joined only here.
+    assert_eq!(unsafe { libc::pthread_join(thread, ptr::null_mut()) }, 0);
 }
