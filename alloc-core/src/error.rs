@@ -84,6 +84,18 @@ pub enum HostError {
 pub enum Misuse {
     /// Alignment 0 or not a power of two.
     BadAlignment,
+    /// The id is one of another context.
+    OtherContext,
+    /// The value that the id names is not there any more: destroyed, taken, or moved to another context.
+    NotOwned,
+    /// Somebody holds the value.
+    Held,
+    /// The two contexts have different roots.
+    OtherTree,
+    /// A context below a new budget could be used by another thread at this moment.
+    InUse,
+    /// The context has an owner already.
+    HasOwner,
     /// Memory was to move between contexts whose allocators are not the same.
     OtherBacking,
     /// Memory was to move between contexts of different scopes; a block goes back in the scope it was taken for.
@@ -138,6 +150,15 @@ impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BadAlignment => "the alignment is not a power of two: pass 1, 2, 4, ...",
+            Self::OtherContext => "the id is one of another context: ask the context that Owned::context names",
+            Self::NotOwned => "the value was destroyed, taken or moved away: use the id that the move answered, or own it again",
+            Self::Held => "somebody holds the value: drop the hold first",
+            Self::OtherTree => "the two contexts have different roots: move within one tree",
+            Self::InUse => {
+                "a context that is to come below a budget may be in use elsewhere: drop its handles, and leave contexts below it to \
+                 their parents"
+            }
+            Self::HasOwner => "the context has an owner: only what was left to its parent can be claimed",
             Self::OtherBacking => "the two contexts draw on different allocators: copy the content instead of moving the block",
             Self::OtherScope => "the two contexts have different default scopes: move to a context made with the same scope",
             Self::OutOfRange => "the index lies past the end: pass one up to the length",

@@ -98,12 +98,14 @@ impl Handle {
     /// The context above, `None` for a root. O(1).
     #[must_use]
     pub fn parent(&self) -> Option<Handle> {
+        let _held = self.node().root().tree_lock.lock();
         self.node().parent_ptr().map(|parent| Self { node: lifecycle::retain(parent) })
     }
 
     /// The id of the context above, `None` for a root. O(1).
     #[must_use]
     pub fn parent_id(&self) -> Option<ContextId> {
+        let _held = self.node().root().tree_lock.lock();
         self.node().parent().map(Node::id)
     }
 
@@ -148,8 +150,12 @@ impl Handle {
     }
 
     /// Takes over a reference that was counted already.
-    pub(super) fn adopt(node: NonNull<Node>) -> Self {
+    pub(super) fn from_counted(node: NonNull<Node>) -> Self {
         Self { node }
+    }
+
+    pub(super) const fn node_ptr(&self) -> NonNull<Node> {
+        self.node
     }
 
     #[inline]

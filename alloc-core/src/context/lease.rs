@@ -1,6 +1,6 @@
 //! Budgets at work: leasing, refunding and explaining a refusal.
 //!
-//! For every budgeted node: charged = the sum over its subtree of (folded live + the ceiling of every open entry + what calls
+//! For every budgeted node, with a limit of its own or only below one: charged = the sum over its subtree of (folded live + the ceiling of every open entry + what calls
 //! in flight have set aside). Live bytes never exceed what is charged and charged never exceeds the limit, so the limit holds
 //! at every instant. Walks go up the tree under the root's budget lock, all or nothing; they happen once per slice.
 
@@ -11,7 +11,7 @@ use crate::account::{Counts, FOLD_MAX, FOLD_MIN};
 use crate::budget::{Budget, BudgetUsage, lease_extra};
 use crate::error::{HostError, Misuse};
 use crate::scope::Scope;
-use crate::sync::Ordering;
+use crate::sync::{Held, Ordering};
 use crate::threads::with_table;
 
 /// What a call has set aside. Dropped when the backing unwinds: then it goes back to the thread's lease.
@@ -51,11 +51,7 @@ impl Node {
         let Some(signed) = i64::try_from(bytes).ok().filter(|_| bytes < IMPOSSIBLE) else { return Err(AllocError) };
         if self.reserve_once(scope, signed).is_err() {
             // The room may sit in this thread's own other entries.
-            with_table(|table| {
-                if let Some(table) = table {
-                    table.settle_tree(self.root());
-                }
-            });
+            self.settle_tree();
             self.reserve_once(scope, signed)?;
         }
         Ok(Reservation::of(self, scope, bytes))
@@ -110,35 +106,27 @@ impl Node {
     fn charge(&self, need: u64, slice: u64) -> Result<u64, AllocError> {
         let _held = self.root().budget_lock.lock();
         let mut grant = need.saturating_add(slice / 2);
-        for node in self.budgets() {
+        for node in self.charged() {
             let room = node.budget.room();
             if room < need {
                 return Err(AllocError);
             }
             grant = grant.min(need.saturating_add(lease_extra(slice, room, need)));
         }
-        for node in self.budgets() {
-            let charged = node.budget.charged.load(Ordering::Relaxed).saturating_add(grant);
-            node.budget.charged.store(charged, Ordering::Relaxed);
-            if charged > node.budget.high.load(Ordering::Relaxed) {
-                node.budget.high.store(charged, Ordering::Relaxed);
-            }
-        }
+        self.charged().for_each(|node| node.budget.add(grant));
         Ok(grant)
     }
 
     /// Gives charged bytes back to every budget from here up.
     pub(crate) fn refund(&self, bytes: u64) {
         let _held = self.root().budget_lock.lock();
-        for node in self.budgets() {
-            let charged = node.budget.charged.load(Ordering::Relaxed);
-            node.budget.charged.store(charged.saturating_sub(bytes), Ordering::Relaxed);
-        }
+        self.charged().for_each(|node| node.budget.subtract(bytes));
     }
 
-    /// This node and those above it that have a limit of their own. The budget lock is held, or the chain cannot change.
-    fn budgets(&self) -> impl Iterator<Item = &Node> {
-        core::iter::successors(Some(self), |node| node.parent()).filter(|node| node.budget.is_set())
+    /// This node and those above it, up to the topmost budget: what is charged for what this node takes. Where a node has no limit of
+    /// its own the charge is kept for the day when the node moves. The budget lock is held.
+    pub(super) fn charged(&self) -> impl Iterator<Item = &Node> {
+        core::iter::successors(Some(self), |node| node.parent()).take_while(|node| node.is_budgeted())
     }
 
     /// The smallest slice of the budgets from here up; 0 where one of them is exact.
@@ -162,11 +150,7 @@ impl Node {
         let bytes = bytes.min(u64::MAX - 1);
         if self.try_set_limit(bytes)?.is_some() {
             // What is charged may be this thread's own leases.
-            with_table(|table| {
-                if let Some(table) = table {
-                    table.settle_tree(self.root());
-                }
-            });
+            self.settle_tree();
             if let Some(charged) = self.try_set_limit(bytes)? {
                 let live = super::tree::subtree_usage(self).total().live_bytes;
                 return Err(HostError::OverBudget {
@@ -177,17 +161,25 @@ impl Node {
             }
         }
         // Slices follow the limit, from the top down; where they grew, threads may hide more from a peak from now on.
-        super::tree::each(self, |node, _| {
-            let above = node.parent().filter(|parent| parent.is_budgeted()).map_or(u64::MAX, Node::slice);
-            let slice = node.budget.own_slice().min(above);
-            for row in Scope::ALL.map(|scope| node.row(scope)) {
-                if !row.is_untouched() {
-                    row.lock().note_hidden(slice.cast_signed().max(FOLD_MIN));
-                }
-            }
-            node.budget.slice.store(slice, Ordering::Relaxed);
-        });
+        super::tree::each(self, |node, _| node.follow_slice());
         Ok(())
+    }
+
+    /// What the slice is to be, now that limits here or above are others. The tree lock is held.
+    pub(super) fn due_slice(&self) -> u64 {
+        let above = self.parent().filter(|parent| parent.is_budgeted()).map_or(FOLD_MAX.cast_unsigned(), Node::slice);
+        self.budget.own_slice().min(above)
+    }
+
+    /// See [`due_slice`](Node::due_slice). Those above have followed already.
+    pub(super) fn follow_slice(&self) {
+        let slice = self.due_slice();
+        for row in Scope::ALL.map(|scope| self.row(scope)) {
+            if !row.is_untouched() {
+                row.lock().note_hidden(slice.cast_signed().max(FOLD_MIN));
+            }
+        }
+        self.budget.slice.store(slice, Ordering::Relaxed);
     }
 
     /// Sets the limit, unless more than that is charged: then answers how much.
@@ -209,15 +201,27 @@ impl Node {
         if !self.is_budgeted() {
             return None;
         }
-        let (node, room, charged) = {
-            let _held = self.root().budget_lock.lock();
-            let node = self.budgets().find(|node| node.budget.room() < bytes)?;
-            (node, node.budget.room(), node.budget.charged.load(Ordering::Relaxed))
-        };
-        let live = super::tree::subtree_usage(node).total().live_bytes;
-        let leased = charged.saturating_sub(live);
-        Some(HostError::OverBudget { context: node.id(), short_by: bytes.saturating_sub(room), leased_elsewhere: leased })
+        // Nobody moves a context meanwhile, so that those above stay there.
+        let tree = self.root().tree_lock.lock();
+        shortage(&tree, self, bytes, |node| node.charged())
     }
+}
+
+/// The first of `of`'s nodes, `top` or above it, that has no room for `bytes` more, as an error.
+pub(super) fn shortage<'n, I: Iterator<Item = &'n Node>>(
+    tree: &Held<'_>,
+    top: &'n Node,
+    bytes: u64,
+    of: impl FnOnce(&'n Node) -> I,
+) -> Option<HostError> {
+    let (node, room, charged) = {
+        let _held = top.root().budget_lock.lock();
+        let node = of(top).find(|node| node.budget.room() < bytes)?;
+        (node, node.budget.room(), node.budget.charged.load(Ordering::Relaxed))
+    };
+    let live = super::tree::subtree_usage_under(tree, node).total().live_bytes;
+    let leased = charged.saturating_sub(live);
+    Some(HostError::OverBudget { context: node.id(), short_by: bytes.saturating_sub(room), leased_elsewhere: leased })
 }
 
 impl super::node::BudgetCell {
@@ -240,7 +244,20 @@ impl super::node::BudgetCell {
         if limit == u64::MAX { u64::MAX } else { Budget { limit, exact: self.exact.load(Ordering::Relaxed) != 0 }.slice() }
     }
 
-    fn room(&self) -> u64 {
+    /// Charges what there is room for.
+    pub(super) fn add(&self, bytes: u64) {
+        let charged = self.charged.load(Ordering::Relaxed).saturating_add(bytes);
+        self.charged.store(charged, Ordering::Relaxed);
+        if charged > self.high.load(Ordering::Relaxed) {
+            self.high.store(charged, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn subtract(&self, bytes: u64) {
+        self.charged.store(self.charged.load(Ordering::Relaxed).saturating_sub(bytes), Ordering::Relaxed);
+    }
+
+    pub(super) fn room(&self) -> u64 {
         self.limit.load(Ordering::Relaxed).saturating_sub(self.charged.load(Ordering::Relaxed))
     }
 }

@@ -31,7 +31,7 @@ pub(super) unsafe fn make_root(backing: Backing, options: &ContextOptions<'_>) -
     // SAFETY: forwarded from this function's contract.
     let link = unsafe { Link::new(backing) };
     let block = link.allocate(Node::LAYOUT, scope).map_err(|_| link.refusal(Node::LAYOUT, scope))?;
-    let mut node = Node::new(link, scope, options.name, None);
+    let mut node = Node::new(link, scope, scope, options.name, None);
     node.label = match copy_label(options.label, |layout| node.backing.allocate(layout, scope)) {
         Ok(label) => label,
         Err(layout) => {
@@ -79,7 +79,8 @@ pub(super) unsafe fn make_child(above: NonNull<Node>, options: &ContextOptions<'
         Some(backing) => unsafe { Link::new(backing) },
         None => parent.backing.inherit(),
     };
-    let mut node = Node::new(backing, options.scope.unwrap_or(home), options.name, Some(parent.root_ptr().unwrap_or(above)));
+    let mut node =
+        Node::new(backing, options.scope.unwrap_or(home), home, options.name, Some(parent.root_ptr().unwrap_or(above)));
     node.label = label;
     if parent.is_budgeted() {
         node.set_flags(BUDGETED);
@@ -139,36 +140,84 @@ pub(super) fn retain(node: NonNull<Node>) -> NonNull<Node> {
     node
 }
 
-/// Gives a reference back. The last one ends the node, and that may end its parent, and so on: a loop, not recursion.
+/// Takes one more reference of a linked node, unless its last one has gone already and it is about to end. The tree lock is held.
+pub(super) fn retain_living(node: &Node) -> bool {
+    let mut references = node.references.load(Ordering::Relaxed);
+    while references != 0 {
+        let more = if references >= STUCK { STUCK } else { references.saturating_add(1) };
+        match node.references.compare_exchange_weak(references, more, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(now) => references = now,
+        }
+    }
+    false
+}
+
+/// Gives a reference back. The last one ends the node.
 ///
 /// # Safety
 /// The caller owns one reference, and does not use the node after this.
+#[inline]
 pub(super) unsafe fn release(node: NonNull<Node>) {
-    let mut next = Some(node);
-    while let Some(node) = next {
-        // SAFETY: the reference that is being given back keeps the node alive up to here.
-        let references = unsafe { &node.as_ref().references };
-        if references.load(Ordering::Relaxed) >= STUCK || references.fetch_sub(1, Ordering::Release) != 1 {
-            return;
+    // SAFETY: forwarded.
+    if unsafe { is_last(node) } {
+        let mut cascade = Cascade { ending: Some(node) };
+        cascade.run();
+    }
+}
+
+/// Gives a reference back; true when nobody refers to the node any more, so that it is the caller's to end.
+///
+/// # Safety
+/// As [`release`].
+unsafe fn is_last(node: NonNull<Node>) -> bool {
+    // SAFETY: the reference that is being given back keeps the node alive up to here.
+    let references = unsafe { &node.as_ref().references };
+    if references.load(Ordering::Relaxed) >= STUCK || references.fetch_sub(1, Ordering::Release) != 1 {
+        return false;
+    }
+    fence(Ordering::Acquire);
+    true
+}
+
+/// A node without references, and after it perhaps its parent, and so on: a loop, not recursion.
+struct Cascade {
+    ending: Option<NonNull<Node>>,
+}
+
+impl Cascade {
+    #[cold]
+    fn run(&mut self) {
+        while let Some(node) = self.ending {
+            // SAFETY: not yet freed.
+            crate::owned::destroy_leftovers(unsafe { node.as_ref() });
+            self.ending = None;
+            // SAFETY: nobody refers to the node any more.
+            let parent = unsafe { end(node) };
+            // SAFETY: the ended node's reference on its parent.
+            self.ending = parent.filter(|parent| unsafe { is_last(*parent) });
         }
-        fence(Ordering::Acquire);
-        // SAFETY: this was the last reference.
-        next = unsafe { end(node) };
+    }
+}
+
+impl Drop for Cascade {
+    /// After a destructor's panic: the rest ends all the same.
+    fn drop(&mut self) {
+        self.run();
     }
 }
 
 /// Ends a node without references. Answers the parent, whose reference the caller must give back.
 ///
 /// # Safety
-/// Nobody refers to the node any more.
+/// Nobody refers to the node any more, and it owns no value.
 unsafe fn end(node: NonNull<Node>) -> Option<NonNull<Node>> {
     // SAFETY: not yet freed.
     let this = unsafe { node.as_ref() };
+    crate::owned::free_table(this);
     evict(Scope::ALL.map(|scope| (this.row(scope), this.tag(scope))));
-    tree::unlink(this);
     let label = this.label;
-    let parent = NonNull::new(this.tree.parent.load(Ordering::Relaxed));
-    let Some(parent) = parent else {
+    let Some(parent) = tree::unlink(this) else {
         let (backing, scope) = (this.backing.inherit(), this.scope);
         free_parts(node, label, |block, layout| {
             // SAFETY: node and label of a root were taken from the backing with these layouts and this scope.
@@ -176,11 +225,13 @@ unsafe fn end(node: NonNull<Node>) -> Option<NonNull<Node>> {
         });
         return None;
     };
+    let scope = this.home;
     // SAFETY: the ended node's reference on its parent is still held; the caller gives it back.
     let home = unsafe { parent.as_ref() };
     free_parts(node, label, |block, layout| {
-        // SAFETY: node and label of a child were taken from its parent with these layouts and the parent's scope.
-        unsafe { home.deallocate(block, layout, home.scope) };
+        // SAFETY: node and label of a child were taken with these layouts and this scope, from the parent or from one that draws
+        // on the same allocator and has handed the charge on.
+        unsafe { home.deallocate(block, layout, scope) };
     });
     Some(parent)
 }

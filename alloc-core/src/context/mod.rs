@@ -3,12 +3,14 @@
 mod allocate;
 mod allocators;
 mod backing;
+mod ending;
 mod handle;
 mod lease;
 mod lifecycle;
 mod node;
 mod options;
 mod outstanding;
+mod reparent;
 mod transfer;
 pub(crate) mod tree;
 
@@ -18,11 +20,12 @@ use core::ptr::NonNull;
 
 use backing::Backing;
 pub use handle::Handle;
-pub(crate) use node::{CLOSED, Node, ORPHANED};
+pub(crate) use node::{CLOSED, DRAINED, LEFT, Node, ORPHANED};
 pub use options::ContextOptions;
 pub use outstanding::{Outstanding, RootRefused};
+pub(crate) use reparent::Going;
 pub use transfer::ContextRef;
-pub(crate) use transfer::transfer;
+pub(crate) use transfer::{check_room, check_transfer, transfer};
 
 use crate::error::{HostError, Misuse};
 use crate::host::HostAllocator;
@@ -88,7 +91,7 @@ impl Context {
     ///
     /// Blocks that collections hold through handles stay valid and charged; they are given back when those go.
     pub fn close(self) -> Outstanding {
-        tree::close(self.node());
+        ending::end_subtree(&self.handle);
         outstanding::of(self.node())
     }
 
@@ -98,10 +101,8 @@ impl Context {
     /// [`RootRefused`] gives the context back, still open, with what is outstanding. Bytes that a context below lost for good
     /// count as well, also where they came from an allocator of its own.
     pub fn try_close(self) -> Result<(), RootRefused> {
-        // References first: with a single one there is nobody who could leave a block behind while the accounts are read.
-        let alone = self.node().references.load(Ordering::Acquire) == 1;
         let outstanding = outstanding::of(self.node());
-        if !alone || !outstanding.is_empty() {
+        if !outstanding.is_empty() {
             return Err(RootRefused { context: self, outstanding, error: None });
         }
         drop(self);
@@ -132,7 +133,7 @@ impl Context {
 
     /// The owner of a new node, whose first reference it takes over.
     fn owning(node: NonNull<Node>) -> Self {
-        Self { handle: Handle::adopt(node) }
+        Self { handle: Handle::from_counted(node) }
     }
 
     #[inline]
@@ -153,11 +154,13 @@ impl Deref for Context {
 impl Drop for Context {
     fn drop(&mut self) {
         let node = self.node();
-        // With a single reference there is nobody left below or beside who could still allocate.
-        if node.references.load(Ordering::Acquire) != 1 {
-            tree::close(node);
-        }
         node.set_flags(ORPHANED);
+        // With a single reference there is nobody left below or beside, and perhaps nothing to end but the node.
+        if node.flags() & DRAINED == 0
+            && (node.references.load(Ordering::Acquire) != 1 || !node.owned.load(Ordering::Relaxed).is_null())
+        {
+            ending::end_subtree(&self.handle);
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! What a context is in memory.
 //!
 //! ```text
-//!   0  read by every operation: backing {data, allocate, deallocate, rest, made_with}, tag base, flags, scope, root
+//!   0  read by every operation: backing {data, allocate, deallocate, rest, made_with}, tag base, flags, scopes, root
 //!  64  hardly ever written: name, label, tree links, budget {limit, charged, high, slice, exact}
 //! 176  references; sums of children that are gone
 //! 344  memory taken elsewhere, by kind (see `foreign::cells`)
-//! 464  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree
+//! 464  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree; owned values
 //! ```
 //! Aligned to 16 only: the system's allocators take a slower way above that, and what threads write all the time lies in their own
 //! tables, not here. What is written now and then keeps its distance from the first 64 bytes.
@@ -20,6 +20,7 @@ use super::backing::Link;
 use crate::account::{Counts, Row, ScopeUsage, read_row, slot};
 use crate::error::ContextId;
 use crate::foreign::ForeignCells;
+use crate::owned::Table;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering};
 
@@ -31,6 +32,10 @@ pub(crate) const BUDGETED: u8 = 2;
 pub(crate) const ABANDONED: u8 = 4;
 /// The owner is gone; handles or children keep the record.
 pub(crate) const ORPHANED: u8 = 8;
+/// The owner is the parent: the node ends with it. Written under the root's tree lock.
+pub(crate) const LEFT: u8 = 16;
+/// Closed, and all that it and those below it owned was taken out to be destroyed.
+pub(crate) const DRAINED: u8 = 32;
 
 /// See the file's head. Made by `lifecycle`, ended there.
 #[repr(C, align(16))]
@@ -39,6 +44,8 @@ pub(crate) struct Node {
     tag_base: u64,
     flags: AtomicU8,
     pub(crate) scope: Scope,
+    /// The scope that the record itself was taken in: the default one of the parent that it was made below.
+    pub(crate) home: Scope,
     /// `None` = this is the root.
     root: Option<NonNull<Node>>,
     pub(crate) name: &'static str,
@@ -53,6 +60,8 @@ pub(crate) struct Node {
     /// Used by a root only: its tree's lock and its budgets' lock.
     pub(crate) tree_lock: Lock,
     pub(crate) budget_lock: Lock,
+    /// The values that it owns; null until it owns the first. Has its own lock, see `owned::table`.
+    pub(crate) owned: AtomicPtr<Table>,
 }
 
 // SAFETY: all mutation goes through atomics; tree links are written under the root's tree lock; the backing is `Sync`.
@@ -102,13 +111,14 @@ impl Node {
     pub(crate) const LAYOUT: Layout = Layout::new::<Self>();
 
     /// A node not yet linked anywhere. Without `root` it is its own.
-    pub(crate) fn new(backing: Link, scope: Scope, name: &'static str, root: Option<NonNull<Self>>) -> Self {
+    pub(crate) fn new(backing: Link, scope: Scope, home: Scope, name: &'static str, root: Option<NonNull<Self>>) -> Self {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         Self {
             backing,
             tag_base: serial << 3,
             flags: AtomicU8::new(0),
             scope,
+            home,
             root,
             references: AtomicUsize::new(1),
             tree: TreeLinks::new(),
@@ -120,6 +130,7 @@ impl Node {
             rows: [const { Row::new() }; Scope::COUNT],
             tree_lock: Lock::new(),
             budget_lock: Lock::new(),
+            owned: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
 
@@ -161,6 +172,10 @@ impl Node {
         self.flags.fetch_or(flags, Ordering::Relaxed);
     }
 
+    pub(crate) fn clear_flags(&self, flags: u8) {
+        self.flags.fetch_and(!flags, Ordering::Relaxed);
+    }
+
     #[inline]
     pub(crate) fn is_budgeted(&self) -> bool {
         self.flags() & BUDGETED != 0
@@ -186,10 +201,13 @@ impl Node {
         self.root.map_or(self, |root| unsafe { root.as_ref() })
     }
 
+    /// As [`parent`](Node::parent).
     pub(crate) fn parent_ptr(&self) -> Option<NonNull<Node>> {
         NonNull::new(self.tree.parent.load(Ordering::Relaxed))
     }
 
+    /// The node above. It changes (see `reparent`) under the root's tree lock and budget lock only: one of them is held by whoever
+    /// asks, or nobody else refers to the node.
     pub(crate) fn parent(&self) -> Option<&Node> {
         // SAFETY: a node holds a reference on its parent for as long as it is linked to it.
         unsafe { self.tree.parent.load(Ordering::Relaxed).as_ref() }
@@ -200,6 +218,12 @@ impl Node {
         // SAFETY: the label's block lives as long as the node and is not written after the node was made.
         let bytes = unsafe { bytes.as_ref() };
         core::str::from_utf8(bytes).ok()
+    }
+
+    /// Bytes and blocks of the node's record and label, which lie in the parent's memory.
+    pub(crate) fn record(&self) -> (u64, u64) {
+        let label = self.label.map_or(0, |label| label.len() as u64);
+        ((Self::LAYOUT.size() as u64).saturating_add(label), 1 + u64::from(label > 0))
     }
 
     /// The account of one scope of this node.

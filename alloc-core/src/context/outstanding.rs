@@ -2,21 +2,22 @@
 
 use core::fmt;
 
-use super::{Context, Node, ORPHANED, tree};
+use super::{Context, LEFT, Node, ORPHANED, tree};
 use crate::error::HostError;
+use crate::owned::goes_with;
 use crate::sync::Ordering;
 
 /// What is left of a context and those below it. Numbers only; walk a [`Snapshot`](crate::Snapshot) for names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outstanding {
-    /// Bytes in blocks that were not given back, without the contexts' own records.
+    /// Bytes in blocks that were not given back, without what goes with its context: records, owned values and their tables.
     pub bytes: u64,
-    /// Blocks that were not given back, without the contexts' own records.
+    /// As many blocks.
     pub blocks: u64,
     /// Bytes taken elsewhere that are still declared ([`Foreign`](crate::Foreign)), of all kinds; not in `bytes`.
     pub foreign_bytes: u64,
-    /// Contexts below that still exist.
+    /// Contexts below that still exist, without those [left](Context::leave) to their parents.
     pub contexts: u64,
     /// Handles to this context and those below.
     pub handles: u64,
@@ -71,7 +72,12 @@ pub(super) fn of(top: &Node) -> Outstanding {
     let mut left = Outstanding::default();
     // References that are not handles: owners, and each context's hold on its parent.
     let (mut references, mut others) = (0u64, 0u64);
-    let (mut record_bytes, mut record_blocks) = (0u64, 0u64);
+    // Blocks that go with their contexts: records, owned values and their tables.
+    let (mut bytes, mut blocks) = (0u64, 0u64);
+    let mut subtract = |gone: (u64, u64)| {
+        bytes = bytes.saturating_add(gone.0);
+        blocks = blocks.saturating_add(gone.1);
+    };
     tree::each(top, |node, depth| {
         // References before accounts: a thread that leaves a block behind and gives its handle back is seen with the one or the
         // other.
@@ -83,18 +89,18 @@ pub(super) fn of(top: &Node) -> Outstanding {
         left.foreign_bytes = left.foreign_bytes.saturating_add(own.foreign_total().live_bytes);
         others = others.saturating_add(u64::from(node.flags() & ORPHANED == 0));
         if depth > 0 {
-            left.contexts = left.contexts.saturating_add(1);
+            // One that is left to its parent goes with it.
+            left.contexts = left.contexts.saturating_add(u64::from(node.flags() & LEFT == 0));
             others = others.saturating_add(1);
         }
+        subtract(goes_with(node));
         // Records of the contexts below are counted in this subtree; the top's own only where it is a root.
         if depth > 0 || node.is_root() {
-            let label = node.label().map_or(0, str::len) as u64;
-            record_bytes = record_bytes.saturating_add(Node::LAYOUT.size() as u64).saturating_add(label);
-            record_blocks = record_blocks.saturating_add(1).saturating_add(u64::from(label > 0));
+            subtract(node.record());
         }
     });
-    left.bytes = left.bytes.saturating_sub(record_bytes);
-    left.blocks = left.blocks.saturating_sub(record_blocks);
+    left.bytes = left.bytes.saturating_sub(bytes);
+    left.blocks = left.blocks.saturating_sub(blocks);
     left.handles = references.saturating_sub(others);
     left
 }

@@ -2,10 +2,10 @@
 
 use core::ptr::NonNull;
 
-use super::node::{ABANDONED, CLOSED, Node};
+use super::node::{ABANDONED, CLOSED, DRAINED, LEFT, Node, ORPHANED};
 use crate::account::{ScopeUsage, Usage};
 use crate::scope::Scope;
-use crate::sync::{AtomicU64, Held, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, Held, Ordering, fence};
 
 /// Links a new node below `above`, as its newest child. Takes over the caller's reference on `above`.
 pub(super) fn link(above: NonNull<Node>, new: NonNull<Node>) {
@@ -14,16 +14,9 @@ pub(super) fn link(above: NonNull<Node>, new: NonNull<Node>) {
     // SAFETY: new, and nobody else's yet.
     let child = unsafe { new.as_ref() };
     let _held = parent.root().tree_lock.lock();
-    let first = parent.tree.first_child.load(Ordering::Relaxed);
     // Pointers to the whole node, not ones made from a reference: whoever ends it frees it through one of these.
     child.tree.parent.store(above.as_ptr(), Ordering::Relaxed);
-    child.tree.next.store(first, Ordering::Relaxed);
-    // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it goes.
-    match unsafe { first.as_ref() } {
-        Some(first) => first.tree.prev.store(new.as_ptr(), Ordering::Relaxed),
-        None => parent.tree.last_child.store(new.as_ptr(), Ordering::Relaxed),
-    }
-    parent.tree.first_child.store(new.as_ptr(), Ordering::Relaxed);
+    put_first(parent, new, new);
     // A parent that was closed meanwhile closes its new child as well.
     child.set_flags(parent.flags() & (CLOSED | ABANDONED));
     if child.flags() & ABANDONED != 0 && child.backing.dies_with(&parent.backing) {
@@ -31,24 +24,20 @@ pub(super) fn link(above: NonNull<Node>, new: NonNull<Node>) {
     }
 }
 
-/// Takes a node that is ending out from under its parent and leaves its sums there.
-pub(super) fn unlink(node: &Node) {
-    let Some(parent) = node.parent() else { return };
+/// Takes a node that is ending out from under its parent and leaves its sums there. Answers the parent, whose reference is still
+/// to be given back.
+pub(super) fn unlink(node: &Node) -> Option<NonNull<Node>> {
+    if node.is_root() {
+        return None;
+    }
     // Nobody counts for the node any more: the rows hold everything.
     let usage = Scope::ALL.map(|scope| node.row(scope).folded());
-    let _held = parent.root().tree_lock.lock();
-    let next = node.tree.next.load(Ordering::Relaxed);
-    let prev = node.tree.prev.load(Ordering::Relaxed);
-    // SAFETY: linked nodes are alive, see `link`.
-    match unsafe { prev.as_ref() } {
-        Some(prev) => prev.tree.next.store(next, Ordering::Relaxed),
-        None => parent.tree.first_child.store(next, Ordering::Relaxed),
-    }
-    // SAFETY: as above.
-    match unsafe { next.as_ref() } {
-        Some(next) => next.tree.prev.store(prev, Ordering::Relaxed),
-        None => parent.tree.last_child.store(prev, Ordering::Relaxed),
-    }
+    let _held = node.root().tree_lock.lock();
+    // Asked under the lock: the children of a context may be adopted by another one, those that are ending as well.
+    let above = node.parent_ptr()?;
+    // SAFETY: the node's own reference on its parent.
+    let parent = unsafe { above.as_ref() };
+    take_out(parent, node, node);
     parent.foreign.inherit(&node.foreign);
     for (scope, own) in Scope::ALL.into_iter().zip(usage) {
         for gone in [own, node.closed_children.sum(scope)] {
@@ -56,6 +45,37 @@ pub(super) fn unlink(node: &Node) {
                 parent.closed_children.add(scope, &gone);
             }
         }
+    }
+    Some(above)
+}
+
+/// Puts a chain of siblings, from its newest to its oldest, before all other children of `parent`. The tree lock is held.
+pub(super) fn put_first(parent: &Node, newest: NonNull<Node>, oldest: NonNull<Node>) {
+    let first = parent.tree.first_child.load(Ordering::Relaxed);
+    // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it goes.
+    match unsafe { first.as_ref() } {
+        Some(first) => first.tree.prev.store(oldest.as_ptr(), Ordering::Relaxed),
+        None => parent.tree.last_child.store(oldest.as_ptr(), Ordering::Relaxed),
+    }
+    // SAFETY: the chain's nodes are about to be linked, hence alive.
+    unsafe { oldest.as_ref() }.tree.next.store(first, Ordering::Relaxed);
+    // SAFETY: as above.
+    unsafe { newest.as_ref() }.tree.prev.store(core::ptr::null_mut(), Ordering::Relaxed);
+    parent.tree.first_child.store(newest.as_ptr(), Ordering::Relaxed);
+}
+
+/// Takes a chain of siblings out of the children of `parent`. The tree lock is held.
+pub(super) fn take_out(parent: &Node, newest: &Node, oldest: &Node) {
+    let (newer, older) = (newest.tree.prev.load(Ordering::Relaxed), oldest.tree.next.load(Ordering::Relaxed));
+    // SAFETY: linked nodes are alive, see `put_first`.
+    match unsafe { newer.as_ref() } {
+        Some(newer) => newer.tree.next.store(older, Ordering::Relaxed),
+        None => parent.tree.first_child.store(older, Ordering::Relaxed),
+    }
+    // SAFETY: as above.
+    match unsafe { older.as_ref() } {
+        Some(older) => older.tree.prev.store(newer, Ordering::Relaxed),
+        None => parent.tree.last_child.store(newer, Ordering::Relaxed),
     }
 }
 
@@ -67,11 +87,11 @@ pub(crate) fn each(top: &Node, visit: impl FnMut(&Node, usize)) {
 }
 
 /// As [`each`], with the tree's lock taken already.
-fn each_under(_: &Held<'_>, top: &Node, mut visit: impl FnMut(&Node, usize)) {
+pub(super) fn each_under(_: &Held<'_>, top: &Node, mut visit: impl FnMut(&Node, usize)) {
     let (mut at, mut depth) = (top, 0usize);
     loop {
         visit(at, depth);
-        // SAFETY: linked nodes are alive, see `link`.
+        // SAFETY: linked nodes are alive, see `put_first`.
         if let Some(child) = unsafe { at.tree.last_child.load(Ordering::Relaxed).as_ref() } {
             (at, depth) = (child, depth.saturating_add(1));
             continue;
@@ -80,7 +100,7 @@ fn each_under(_: &Held<'_>, top: &Node, mut visit: impl FnMut(&Node, usize)) {
             if core::ptr::eq(at, top) {
                 return;
             }
-            // SAFETY: linked nodes are alive, see `link`.
+            // SAFETY: linked nodes are alive, see `put_first`.
             if let Some(sibling) = unsafe { at.tree.prev.load(Ordering::Relaxed).as_ref() } {
                 at = sibling;
                 break;
@@ -91,6 +111,38 @@ fn each_under(_: &Held<'_>, top: &Node, mut visit: impl FnMut(&Node, usize)) {
     }
 }
 
+/// Calls `visit` with the nodes of the subtree, children before parents, going only below those that `enter` says. `visit` must
+/// not call out.
+pub(super) fn post_order(_: &Held<'_>, top: &Node, enter: impl Fn(&Node) -> bool, mut visit: impl FnMut(&Node)) {
+    fn down<'n>(mut at: &'n Node, enter: &impl Fn(&Node) -> bool) -> &'n Node {
+        while let Some(child) = children(at).next().filter(|_| enter(at)) {
+            at = child;
+        }
+        at
+    }
+    let mut at = down(top, &enter);
+    loop {
+        // SAFETY: linked nodes are alive, see `put_first`. Asked before the visit, which may change what `enter` says.
+        let (next, parent) = (unsafe { at.tree.next.load(Ordering::Relaxed).as_ref() }, at.parent());
+        visit(at);
+        if core::ptr::eq(at, top) {
+            return;
+        }
+        at = match (next, parent) {
+            (Some(sibling), _) => down(sibling, &enter),
+            (None, Some(parent)) => parent,
+            (None, None) => return,
+        };
+    }
+}
+
+/// The node's children, newest first. The tree lock is held.
+pub(super) fn children(node: &Node) -> impl Iterator<Item = &Node> {
+    // SAFETY: linked nodes are alive, see `put_first`.
+    let at = |link: &AtomicPtr<Node>| unsafe { link.load(Ordering::Relaxed).as_ref() };
+    core::iter::successors(at(&node.tree.first_child), move |child| at(&child.tree.next))
+}
+
 /// Closes the node and everything below it: no new allocation. Below a closed node everything is closed already (new children
 /// take it over, see [`link`]), so closing a deep tree from the top down does not walk it again and again.
 pub(super) fn close(top: &Node) {
@@ -98,6 +150,78 @@ pub(super) fn close(top: &Node) {
     if top.flags() & CLOSED == 0 {
         each_under(&held, top, |node, _| node.set_flags(CLOSED));
     }
+}
+
+/// The first node, children before parents and newer ones before older, that has something to be destroyed or is left to its
+/// parent; at the latest `top` itself. It has been retained for the caller. Those passed over are marked: there is nothing to be
+/// destroyed in them or below.
+///
+/// All are closed. `after` = the node where the last walk stopped, retained by the caller since; `None` = begin.
+pub(super) fn next_to_drain(top: NonNull<Node>, after: Option<NonNull<Node>>) -> NonNull<Node> {
+    // SAFETY: the caller refers to it.
+    let root = unsafe { top.as_ref() }.root();
+    let _held = root.tree_lock.lock();
+    let mut at = match after {
+        Some(done) => past(done).unwrap_or(top),
+        None => {
+            // Pairs with the one in `owned::table`: whoever closes a context and whoever gives it its first value, one sees the
+            // other.
+            fence(Ordering::SeqCst);
+            lowest(top)
+        }
+    };
+    loop {
+        // SAFETY: linked nodes are alive, see `put_first`.
+        let node = unsafe { at.as_ref() };
+        let busy = node.flags() & LEFT != 0 || !node.owned.load(Ordering::Relaxed).is_null();
+        if (at == top || busy) && super::lifecycle::retain_living(node) {
+            return at;
+        }
+        node.set_flags(DRAINED);
+        at = past(at).unwrap_or(top);
+    }
+}
+
+/// Down to the newest child, its newest child, and so on.
+fn lowest(mut at: NonNull<Node>) -> NonNull<Node> {
+    loop {
+        // SAFETY: linked nodes are alive, see `put_first`.
+        match undrained(unsafe { at.as_ref() }.tree.first_child.load(Ordering::Relaxed)) {
+            Some(child) => at = child,
+            None => return at,
+        }
+    }
+}
+
+/// The node that comes after `done` when children go before their parents.
+fn past(done: NonNull<Node>) -> Option<NonNull<Node>> {
+    // SAFETY: linked nodes are alive, see `put_first`.
+    let done = unsafe { done.as_ref() };
+    match undrained(done.tree.next.load(Ordering::Relaxed)) {
+        Some(older) => Some(lowest(older)),
+        None => done.parent_ptr(),
+    }
+}
+
+/// This sibling or the next older one that is still to be drained.
+fn undrained(mut at: *mut Node) -> Option<NonNull<Node>> {
+    // SAFETY: linked nodes are alive, see `put_first`.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if node.flags() & DRAINED == 0 {
+            return NonNull::new(at);
+        }
+        at = node.tree.next.load(Ordering::Relaxed);
+    }
+    None
+}
+
+/// The node is drained: marks it, and tells whether its parent was its owner, who is gone now.
+pub(super) fn end_of_drain(node: &Node) -> bool {
+    let _held = node.root().tree_lock.lock();
+    let left = node.flags() & LEFT != 0;
+    node.clear_flags(LEFT);
+    node.set_flags(if left { DRAINED | ORPHANED } else { DRAINED });
+    left
 }
 
 /// Closes the subtree and cuts off the backing of every node in it that has the same one as `top`.
@@ -123,8 +247,13 @@ pub(crate) fn gone_usage(node: &Node) -> Usage {
 
 /// The accounts of a node and all below it, gone ones included in the totals.
 pub(crate) fn subtree_usage(top: &Node) -> Usage {
+    subtree_usage_under(&top.root().tree_lock.lock(), top)
+}
+
+/// As [`subtree_usage`], with the tree's lock taken already.
+pub(super) fn subtree_usage_under(held: &Held<'_>, top: &Node) -> Usage {
     let mut sum = Usage::default();
-    each(top, |node, _| {
+    each_under(held, top, |node, _| {
         for own in [node_usage(node), gone_usage(node)] {
             sum.add(&own.scopes, &own.foreign);
         }

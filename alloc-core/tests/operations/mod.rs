@@ -9,6 +9,7 @@ mod boxes;
 mod contexts;
 mod foreign;
 mod maps;
+mod owned;
 mod plain;
 mod snapshots;
 mod texts;
@@ -96,6 +97,7 @@ pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
     all.extend(texts::operations());
     all.extend(arenas::operations());
     all.extend(foreign::operations());
+    all.extend(owned::operations());
     all.extend(snapshots::operations());
     all.extend(plain::operations());
     all

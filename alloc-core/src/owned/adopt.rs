@@ -1,0 +1,102 @@
+//! Moving values from one context to another: one of them, or all that a context owns.
+
+use super::table::{self, Locked};
+use super::{Owned, find, locked_for};
+use crate::context::{CLOSED, Context, Going, Handle, Node, check_room, check_transfer, transfer};
+use crate::error::{HostError, Misuse};
+
+impl Handle {
+    /// Makes a value of `from` one of this context's, its newest: its block stays where it is and is charged to this context.
+    /// O(1). The old id is void; the new one is answered.
+    ///
+    /// Budgets above both contexts are not asked for the value; the table of this context may have to grow.
+    ///
+    /// # Errors
+    /// Nothing was changed: as [`take`](Handle::take), for `from`; [`Misuse::SameContext`]; [`Misuse::OtherBacking`] when the
+    /// contexts draw on different allocators, [`Misuse::OtherScope`] when they name different scopes; [`HostError::Closed`] when
+    /// this one is closed; [`HostError::OverBudget`] when its budget cannot hold the value.
+    pub fn steal<T: Send + 'static>(&self, from: &Handle, id: Owned<T>) -> Result<Owned<T>, HostError> {
+        let (source, node) = (from.node(), self.node());
+        check_transfer(source, node)?;
+        drop(locked_for(source, id)?);
+        loop {
+            if let (Some(theirs), Some(ours)) = table::lock_both(source, node)
+                && ours.room() > 0
+            {
+                let (slot, kind) = find(source, &theirs, id)?;
+                if node.flags() & CLOSED != 0 {
+                    return Err(HostError::Closed { context: node.id() });
+                }
+                let bytes = kind.layout.size() as u64;
+                transfer(source, node, u64::from(bytes > 0), bytes)?;
+                let taken = theirs.take(slot, kind);
+                if let Some(put) = ours.put(taken.value, kind) {
+                    return Ok(Owned::new(node.id(), &put));
+                }
+            }
+            let bytes = find(source, &locked_for(source, id)?, id)?.1.layout.size() as u64;
+            check_room(source, node, bytes.saturating_add(table::growth(node, 1)))?;
+            table::grow_by(node, 1)?;
+        }
+    }
+
+    /// Makes all that `from` owns this context's: its values, and all contexts below it, whoever owns those. Their order stays;
+    /// they are newer than what this context has. All of it, or nothing. `from` stays, and owns nothing any more.
+    ///
+    /// The ids of the values are void; a value that is to be reached later is to be [stolen](Handle::steal) instead. Contexts move
+    /// as with [`Context::reparent`].
+    ///
+    /// O(values + contexts directly below). Budgets above both contexts are not asked.
+    ///
+    /// # Errors
+    /// Nothing was changed. [`Misuse::SameContext`]; [`Misuse::Cycle`] when this context is below `from`; [`Misuse::Held`] while
+    /// somebody holds one of the values; as [`steal`](Handle::steal) and [`Context::reparent`] otherwise.
+    pub fn adopt(&self, from: &Context) -> Result<(), HostError> {
+        let (source, node) = (from.node(), self.node());
+        check_transfer(source, node)?;
+        loop {
+            let (theirs, ours) = table::lock_both(source, node);
+            if theirs.as_ref().is_some_and(|table| table.is_held()) {
+                return Err(HostError::Misuse(Misuse::Held));
+            }
+            let wanted = theirs.as_ref().map_or(0, |table| table.live_len.get());
+            let room = ours.as_ref().map_or(0, |table| table.room());
+            let values = theirs.as_ref().map_or((0, 0), |table| table.values());
+            let missing = wanted.saturating_sub(room);
+            if missing == 0 {
+                return adopt_all(from, self, values, theirs.as_ref().zip(ours.as_ref()));
+            }
+            drop((theirs, ours));
+            Going::all_of(from, self, values, |going, held, above| going.check(held, above))?;
+            check_room(source, node, values.0.saturating_add(table::growth(node, missing)))?;
+            table::grow_by(node, missing)?;
+        }
+    }
+}
+
+/// With room for all values in the destination's table.
+fn adopt_all(
+    from: &Context,
+    to: &Handle,
+    values: (u64, u64),
+    tables: Option<(&Locked<'_>, &Locked<'_>)>,
+) -> Result<(), HostError> {
+    let (source, node): (&Node, &Node) = (from.node(), to.node());
+    if node.flags() & CLOSED != 0 {
+        return Err(HostError::Closed { context: node.id() });
+    }
+    if !Going::all_of(from, to, values, |going, held, above| going.to(held, above))? {
+        // Values alone.
+        transfer(source, node, values.1, values.0)?;
+    }
+    let Some((theirs, ours)) = tables else { return Ok(()) };
+    let mut at = theirs.live.oldest();
+    while let Some(slot) = at {
+        at = slot.newer();
+        if let Some(kind) = slot.kind.get() {
+            let taken = theirs.take(slot, kind);
+            ours.put(taken.value, kind);
+        }
+    }
+    Ok(())
+}

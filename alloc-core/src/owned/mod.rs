@@ -1,0 +1,124 @@
+//! Values that a context owns: reached by id, destroyed with the context.
+
+mod adopt;
+mod destroy;
+mod hold;
+mod id;
+mod slot;
+mod table;
+
+pub(crate) use destroy::{destroy_leftovers, destroy_values};
+pub use hold::{Hold, HoldMut};
+pub use id::Owned;
+use slot::{DOOMED, Kind, Slot};
+use table::{Locked, Taken};
+pub(crate) use table::{Table, free_table, goes_with};
+
+use core::alloc::Layout;
+
+use crate::collections::Refused;
+use crate::context::{CLOSED, Handle, Node};
+use crate::error::{HostError, Misuse};
+
+/// Owned values. A context takes them over and destroys them when it ends, or when it is told to; meanwhile they are reached by id.
+///
+/// When a context ends (see [`Context`](crate::Context)), what the contexts below it own goes first, newest context first, then
+/// its own values, newest first; each is taken out under the context's lock and destroyed outside of any. A destructor may use the
+/// library as it likes: it may free its siblings, drop handles and close contexts; it gets
+/// [`Closed`](HostError::Closed) where it wants to allocate from the ending context or give it a value. When one panics, the rest
+/// is destroyed all the same and the panic goes on. Several threads may end parts of a tree at the same time: each value is
+/// destroyed once, by one of them.
+///
+/// A value has a block of its own, of exactly its size, and 40 bytes in the context's table; the table is memory of the context,
+/// made with the first value. A value without size takes no block.
+impl Handle {
+    /// Moves `value` into a block of this context, which owns it from now on.
+    ///
+    /// A value may hold handles, of this very context as well: handles keep no values alive, so nothing is in a circle. It may be
+    /// destroyed on any thread.
+    ///
+    /// # Errors
+    /// The value, with [`HostError::Closed`], [`HostError::OverBudget`] or [`HostError::OutOfHostMemory`].
+    #[inline]
+    pub fn own<T: Send + 'static>(&self, value: T) -> Result<Owned<T>, Refused<T>> {
+        let node = self.node();
+        let layout = Layout::new::<T>();
+        let Ok(block) = node.allocate(layout, node.scope) else {
+            return Err(Refused { value, error: node.refusal(layout, node.scope) });
+        };
+        // SAFETY: the new block is as large and as aligned as a `T`.
+        unsafe { block.cast::<T>().write(value) };
+        match table::put(node, block, Kind::of::<T>()) {
+            Ok(put) => Ok(Owned::new(node.id(), &put)),
+            Err(error) => {
+                // SAFETY: written above.
+                let value = unsafe { Taken { value: block, kind: Kind::of::<T>() }.into_value(node) };
+                Err(Refused { value, error })
+            }
+        }
+    }
+
+    /// Takes a value back.
+    ///
+    /// # Errors
+    /// [`Misuse::OtherContext`] when this context never had the value; [`Misuse::NotOwned`] when it does not have it any more
+    /// ([`HostError::Closed`] when the context has ended); [`Misuse::Held`] while somebody holds it.
+    #[inline]
+    pub fn take<T: Send + 'static>(&self, id: Owned<T>) -> Result<T, HostError> {
+        let taken = take_out(self.node(), id)?;
+        // SAFETY: an id's value is of its type: generations tell apart what else was in the slot.
+        Ok(unsafe { taken.into_value(self.node()) })
+    }
+
+    /// Destroys a value now. Takes no memory.
+    ///
+    /// # Errors
+    /// As [`take`](Handle::take).
+    #[inline]
+    pub fn destroy<T: Send + 'static>(&self, id: Owned<T>) -> Result<(), HostError> {
+        take_out(self.node(), id)?.destroy(self.node());
+        Ok(())
+    }
+
+    /// How many values this context owns. O(1).
+    #[must_use]
+    pub fn owned_values(&self) -> usize {
+        table::lock(self.node()).map_or(0, |table| table.live_len.get())
+    }
+}
+
+/// Takes a value that nobody holds out of its slot.
+#[inline]
+fn take_out<T>(node: &Node, id: Owned<T>) -> Result<Taken, HostError> {
+    let table = locked_for(node, id)?;
+    let (slot, kind) = find(node, &table, id)?;
+    Ok(table.take(slot, kind))
+}
+
+/// The table of the id's context, if `node` is it.
+#[inline]
+fn locked_for<T>(node: &Node, id: Owned<T>) -> Result<Locked<'_>, HostError> {
+    if id.context() != node.id() {
+        return Err(HostError::Misuse(Misuse::OtherContext));
+    }
+    table::lock(node).ok_or(HostError::Misuse(Misuse::NotOwned))
+}
+
+/// The slot of a value that is there and that nobody holds.
+#[inline]
+fn find<'t, T>(node: &Node, table: &'t Locked<'_>, id: Owned<T>) -> Result<(&'t Slot, &'static Kind), HostError> {
+    let (slot, kind) = look_up(node, table, id)?;
+    if slot.is_free_to_go() { Ok((slot, kind)) } else { Err(HostError::Misuse(Misuse::Held)) }
+}
+
+/// The slot of a value that is there. The id is one of this node's.
+#[inline]
+fn look_up<'t, T>(node: &Node, _: &'t Locked<'_>, id: Owned<T>) -> Result<(&'t Slot, &'static Kind), HostError> {
+    // SAFETY: ids are made by this module only, and this one says that the slot is in the node's table, whose slots stay.
+    let slot: &'t Slot = unsafe { id.slot().as_ref() };
+    match slot.kind.get() {
+        Some(kind) if slot.generation.get() == id.generation() && slot.holds.get() & DOOMED == 0 => Ok((slot, kind)),
+        _ if node.flags() & CLOSED != 0 => Err(HostError::Closed { context: node.id() }),
+        _ => Err(HostError::Misuse(Misuse::NotOwned)),
+    }
+}

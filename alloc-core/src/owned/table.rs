@@ -1,0 +1,335 @@
+//! The slots of one context: made when it owns its first value, enlarged by segments, nothing of it ever moves.
+//!
+//! ```text
+//!   node.owned -> | lock, lists, counts | 8 slots |   -> | older | 16 slots |   -> .. 256 slots, 256 slots, ..
+//! ```
+//! All of it is memory of the context itself, in its default scope. Slots that were never used lie at the end of the newest
+//! segment; those given back are in a list. Freeing takes no memory.
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+
+use super::slot::{DOOMED, Kind, LAST_GENERATION, List, Slot};
+use crate::context::{CLOSED, Node};
+use crate::error::HostError;
+use crate::sync::{AtomicU64, Held, Lock, Ordering, fence};
+
+/// Slots of the first segment, which lies behind the table itself.
+const FIRST: u32 = 8;
+/// Slots of the largest segment.
+const LARGEST: u32 = 256;
+
+/// See the file's head. All but the atomics is used under the lock.
+pub(crate) struct Table {
+    lock: Lock,
+    /// Slots that were never used, at `fresh`.
+    fresh_left: Cell<u32>,
+    fresh: Cell<*mut Slot>,
+    free: List,
+    /// Slots in `free`.
+    free_len: Cell<usize>,
+    pub(super) live: List,
+    pub(super) live_len: Cell<usize>,
+    /// Values of an ended context that somebody still holds.
+    pub(super) doomed: List,
+    segments: Cell<*mut Segment>,
+    next_size: Cell<u32>,
+    /// Blocks of the values that go with the context.
+    bytes: AtomicU64,
+    blocks: AtomicU64,
+    /// Blocks of the table itself.
+    own_bytes: AtomicU64,
+    own_blocks: AtomicU64,
+}
+
+/// Followed by its slots.
+struct Segment {
+    older: *mut Segment,
+    slots: u32,
+}
+
+/// A table and its first slots, in one block.
+#[repr(C)]
+struct First {
+    table: Table,
+    slots: [MaybeUninit<Slot>; FIRST as usize],
+}
+
+/// A value that was taken out of its slot, and the block that it lies in.
+pub(super) struct Taken {
+    pub(super) value: NonNull<u8>,
+    pub(super) kind: &'static Kind,
+}
+
+/// A slot that got a value.
+pub(super) struct Put {
+    pub(super) slot: NonNull<Slot>,
+    pub(super) generation: u32,
+}
+
+/// The table of a node, locked.
+pub(super) struct Locked<'n> {
+    table: &'n Table,
+    _held: Held<'n>,
+}
+
+impl core::ops::Deref for Locked<'_> {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        self.table
+    }
+}
+
+/// The table of the node, if it ever owned anything.
+pub(super) fn of(node: &Node) -> Option<&Table> {
+    // SAFETY: a node's table is freed with the node.
+    unsafe { node.owned.load(Ordering::Acquire).as_ref() }
+}
+
+/// The same, locked.
+#[inline]
+pub(super) fn lock(node: &Node) -> Option<Locked<'_>> {
+    of(node).map(|table| Locked { table, _held: table.lock.lock() })
+}
+
+/// The tables of two contexts, locked in the order of the contexts' numbers.
+pub(super) fn lock_both<'n>(one: &'n Node, other: &'n Node) -> (Option<Locked<'n>>, Option<Locked<'n>>) {
+    if one.id() < other.id() {
+        let first = lock(one);
+        (first, lock(other))
+    } else {
+        let first = lock(other);
+        (lock(one), first)
+    }
+}
+
+/// Bytes and blocks that go with the node: its values' blocks and the table's own. May be asked under the tree's lock.
+pub(crate) fn goes_with(node: &Node) -> (u64, u64) {
+    of(node).map_or((0, 0), |table| {
+        let read = |one: &AtomicU64, other: &AtomicU64| one.load(Ordering::Relaxed).saturating_add(other.load(Ordering::Relaxed));
+        (read(&table.bytes, &table.own_bytes), read(&table.blocks, &table.own_blocks))
+    })
+}
+
+/// Gives a value its slot, making room where there is none.
+#[inline]
+pub(super) fn put(node: &Node, value: NonNull<u8>, kind: &'static Kind) -> Result<Put, HostError> {
+    loop {
+        if let Some(table) = lock(node) {
+            if node.flags() & CLOSED != 0 {
+                return Err(HostError::Closed { context: node.id() });
+            }
+            if let Some(put) = table.put(value, kind) {
+                return Ok(put);
+            }
+        }
+        grow(node)?;
+    }
+}
+
+impl Table {
+    /// `None`: there is no slot left.
+    #[inline]
+    pub(super) fn put(&self, value: NonNull<u8>, kind: &'static Kind) -> Option<Put> {
+        let slot = match self.free.pop_free() {
+            Some(slot) => {
+                self.free_len.set(self.free_len.get().wrapping_sub(1));
+                slot
+            }
+            None => self.fresh()?,
+        };
+        slot.value.set(value);
+        slot.kind.set(Some(kind));
+        slot.holds.set(0);
+        self.live.push(slot);
+        self.live_len.set(self.live_len.get().wrapping_add(1));
+        self.count(kind, u64::wrapping_add);
+        Some(Put { slot: NonNull::from(slot), generation: slot.generation.get() })
+    }
+
+    /// How many values there is room for without growing.
+    pub(super) fn room(&self) -> usize {
+        self.free_len.get().saturating_add(self.fresh_left.get() as usize)
+    }
+
+    fn fresh(&self) -> Option<&Slot> {
+        let left = self.fresh_left.get().checked_sub(1)?;
+        let slot = self.fresh.get();
+        self.fresh_left.set(left);
+        self.fresh.set(slot.wrapping_add(1));
+        // SAFETY: one of the newest segment's slots, which nobody has used yet.
+        unsafe { slot.write(Slot::new()) };
+        // SAFETY: as above, and written.
+        unsafe { slot.as_ref() }
+    }
+
+    /// Takes the value out of a slot that has one, and gives the slot back.
+    #[inline]
+    pub(super) fn take(&self, slot: &Slot, kind: &'static Kind) -> Taken {
+        if slot.holds.get() & DOOMED == 0 {
+            self.live.take_out(slot);
+            self.live_len.set(self.live_len.get().wrapping_sub(1));
+            self.count(kind, u64::wrapping_sub);
+        } else {
+            self.doomed.take_out(slot);
+        }
+        slot.kind.set(None);
+        let generation = slot.generation.get().saturating_add(1);
+        slot.generation.set(generation);
+        if generation != LAST_GENERATION {
+            self.free.push_free(slot);
+            self.free_len.set(self.free_len.get().wrapping_add(1));
+        }
+        Taken { value: slot.value.get(), kind }
+    }
+
+    /// The context has ended, and somebody holds the value: it goes with the last hold.
+    pub(super) fn doom(&self, slot: &Slot, kind: &'static Kind) {
+        self.live.take_out(slot);
+        self.live_len.set(self.live_len.get().wrapping_sub(1));
+        self.count(kind, u64::wrapping_sub);
+        slot.holds.set(slot.holds.get() | DOOMED);
+        self.doomed.push(slot);
+    }
+
+    /// True when somebody holds one of the values.
+    pub(super) fn is_held(&self) -> bool {
+        core::iter::successors(self.live.newest(), |slot| slot.older()).any(|slot| !slot.is_free_to_go())
+    }
+
+    /// Bytes of all values that go with the context, and blocks.
+    pub(super) fn values(&self) -> (u64, u64) {
+        (self.bytes.load(Ordering::Relaxed), self.blocks.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, kind: &'static Kind, change: fn(u64, u64) -> u64) {
+        let size = kind.layout.size() as u64;
+        self.bytes.store(change(self.bytes.load(Ordering::Relaxed), size), Ordering::Relaxed);
+        self.blocks.store(change(self.blocks.load(Ordering::Relaxed), u64::from(size > 0)), Ordering::Relaxed);
+    }
+}
+
+/// Makes a table, or a segment more.
+#[cold]
+fn grow(node: &Node) -> Result<(), HostError> {
+    grow_by(node, 1)
+}
+
+/// Makes room for `missing` values more: all of it, or nothing.
+pub(super) fn grow_by(node: &Node, missing: usize) -> Result<(), HostError> {
+    let Some(size) = segment_size(node, missing)? else { return begin(node) };
+    let (layout, slots) = segment(size).ok_or(HostError::TooLarge)?;
+    let block = node.allocate(layout, node.scope).map_err(|_| node.refusal(layout, node.scope))?.cast::<Segment>();
+    if of(node).is_none()
+        && let Err(error) = begin(node)
+    {
+        // SAFETY: just taken, with this layout, and not used.
+        unsafe { node.deallocate(block.cast(), layout, node.scope) };
+        return Err(error);
+    }
+    // SAFETY: the slots lie behind the segment's head in the new block.
+    let first = unsafe { block.byte_add(slots) }.cast::<Slot>();
+    if let Some(table) = lock(node) {
+        // What is left of the last segment is not lost.
+        while let Some(slot) = table.fresh() {
+            table.free.push_free(slot);
+            table.free_len.set(table.free_len.get().wrapping_add(1));
+        }
+        // SAFETY: new, and nobody else's yet.
+        unsafe { block.write(Segment { older: table.segments.get(), slots: size }) };
+        table.segments.set(block.as_ptr());
+        table.fresh.set(first.as_ptr());
+        table.fresh_left.set(size);
+        table.next_size.set(size.saturating_mul(2).min(LARGEST));
+        table.own(layout);
+    }
+    Ok(())
+}
+
+/// Bytes that [`grow_by`] will ask for.
+pub(super) fn growth(node: &Node, missing: usize) -> u64 {
+    let table = if of(node).is_none() { size_of::<First>() } else { 0 };
+    let segment = segment_size(node, missing).ok().flatten().and_then(segment).map_or(0, |(layout, _)| layout.size());
+    (table as u64).saturating_add(segment as u64)
+}
+
+/// How large the next segment is to be; `None` when the table's own first slots will do.
+fn segment_size(node: &Node, missing: usize) -> Result<Option<u32>, HostError> {
+    let wanted = u32::try_from(missing).map_err(|_| HostError::TooLarge)?;
+    Ok(match lock(node) {
+        None if wanted <= FIRST => None,
+        None => Some(wanted),
+        Some(table) => Some(table.next_size.get().max(wanted)),
+    })
+}
+
+impl Table {
+    fn own(&self, layout: Layout) {
+        self.own_bytes.store(self.own_bytes.load(Ordering::Relaxed).wrapping_add(layout.size() as u64), Ordering::Relaxed);
+        self.own_blocks.store(self.own_blocks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+}
+
+/// The first value of a context.
+fn begin(node: &Node) -> Result<(), HostError> {
+    let layout = Layout::new::<First>();
+    let block = node.allocate(layout, node.scope).map_err(|_| node.refusal(layout, node.scope))?.cast::<First>();
+    // SAFETY: within the new block.
+    let slots = unsafe { &raw mut (*block.as_ptr()).slots }.cast::<Slot>();
+    let table = Table {
+        lock: Lock::new(),
+        fresh_left: Cell::new(FIRST),
+        fresh: Cell::new(slots),
+        free: List::new(),
+        free_len: Cell::new(0),
+        live: List::new(),
+        live_len: Cell::new(0),
+        doomed: List::new(),
+        segments: Cell::new(ptr::null_mut()),
+        next_size: Cell::new(FIRST * 2),
+        bytes: AtomicU64::new(0),
+        blocks: AtomicU64::new(0),
+        own_bytes: AtomicU64::new(0),
+        own_blocks: AtomicU64::new(0),
+    };
+    table.own(layout);
+    // SAFETY: within the new block.
+    let at = unsafe { &raw mut (*block.as_ptr()).table };
+    // SAFETY: new, and nobody else's yet.
+    unsafe { at.write(table) };
+    if node.owned.compare_exchange(ptr::null_mut(), at, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // SAFETY: another thread was first; this block was never shown to anybody.
+        unsafe { node.deallocate(block.cast(), layout, node.scope) };
+    }
+    // Pairs with the one in `context::tree`: either that one's owner sees this table, or `put` sees that the context is closed.
+    fence(Ordering::SeqCst);
+    Ok(())
+}
+
+/// Layout of a segment of `size` slots, and where they begin.
+fn segment(size: u32) -> Option<(Layout, usize)> {
+    let slots = Layout::array::<Slot>(size as usize).ok()?;
+    let (layout, at) = Layout::new::<Segment>().extend(slots).ok()?;
+    Some((layout.pad_to_align(), at))
+}
+
+/// Gives the table's memory back. Nobody refers to the node any more, and it owns nothing.
+pub(crate) fn free_table(node: &Node) {
+    let Some(first) = NonNull::new(node.owned.swap(ptr::null_mut(), Ordering::Relaxed)) else { return };
+    // SAFETY: the node's own table.
+    let mut next = unsafe { first.as_ref() }.segments.get();
+    while let Some(block) = NonNull::new(next) {
+        // SAFETY: segments are live until freed here.
+        let Segment { older, slots: size } = unsafe { block.read() };
+        next = older;
+        if let Some((layout, _)) = segment(size) {
+            // SAFETY: taken from this node with this layout, and not used any more.
+            unsafe { node.deallocate(block.cast(), layout, node.scope) };
+        }
+    }
+    // SAFETY: as above; the table stands at the block's beginning.
+    unsafe { node.deallocate(first.cast(), Layout::new::<First>(), node.scope) };
+}
