@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::compare::{Difference, Verdict};
 use crate::report::{FindingRow, one_line};
 
+/// Where sentences break.
+const WIDTH: usize = 118;
+
 /// A run or a trace that was checked.
 #[derive(Clone, Debug)]
 pub struct Checked<'a> {
@@ -63,10 +66,7 @@ impl fmt::Display for Checked<'_> {
         self.limits.iter().try_for_each(|limit| writeln!(f, "note: {}", one_line(limit)))?;
         match self.expectations {
             Some(name) => writeln!(f, "expected: what {} lists", one_line(name))?,
-            None => writeln!(
-                f,
-                "expected: nothing, since nothing is known of this driver; --write-expect FILE writes down what it does"
-            )?,
+            None => writeln!(f, "expected: nothing is known of this driver; --write-expect FILE writes down what it does")?,
         }
         let mut known: Vec<_> = expected.iter().map(|(row, expected)| (*row, expected.cause.as_str())).collect();
         known.extend(notes.iter().map(|row| (*row, "")));
@@ -76,14 +76,14 @@ impl fmt::Display for Checked<'_> {
         }
         for (row, cause) in known {
             let FindingRow { level, rule, sentence, .. } = row;
-            writeln!(f, "  {level:<9} {}", headed(rule, sentence))?;
+            paragraph(f, &format!("  {level:<9} "), &headed(rule, sentence))?;
             if !cause.is_empty() {
-                writeln!(f, "  {:<9} known: {}", "", one_line(cause))?;
+                paragraph(f, &format!("  {:<9} known: ", ""), &one_line(cause))?;
             }
         }
         if !differences.is_empty() {
             writeln!(f, "\nnot as expected:")?;
-            differences.iter().try_for_each(|difference| writeln!(f, "  {}", one_line(&difference.to_string())))?;
+            differences.iter().try_for_each(|difference| paragraph(f, "  ", &one_line(&difference.to_string())))?;
         }
         let counts = [(expected.len(), "known finding"), (notes.len(), "note"), (differences.len(), "difference")];
         let words =
@@ -94,8 +94,45 @@ impl fmt::Display for Checked<'_> {
     }
 }
 
+/// `head` and `text`, broken between words; what follows the first line stands under the text's beginning.
+fn paragraph(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result {
+    let indent = head.chars().count();
+    let (mut line, mut begun) = (head.to_owned(), false);
+    for word in text.split(' ') {
+        if begun && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(f, "{line}")?;
+            (line, begun) = (" ".repeat(indent), false);
+        }
+        line = line + if begun { " " } else { "" } + word;
+        begun = true;
+    }
+    writeln!(f, "{line}")
+}
+
 /// The sentence behind its rule, unless it begins with it.
 fn headed(rule: &str, sentence: &str) -> String {
     let sentence = one_line(sentence);
     if rule.is_empty() || sentence.starts_with(rule) { sentence } else { format!("{rule}: {sentence}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_break_between_words_and_lose_none() {
+        struct Told(String);
+        impl fmt::Display for Told {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                paragraph(f, "  note  ", &self.0)
+            }
+        }
+        let text = (0..80).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
+        let told = Told(text.clone()).to_string();
+        assert!(told.lines().count() > 3 && told.lines().all(|line| line.chars().count() <= WIDTH), "{told}");
+        assert!(told.lines().skip(1).all(|line| line.starts_with("        word")), "{told}");
+        assert_eq!(told.split_whitespace().skip(1).collect::<Vec<_>>().join(" "), text);
+        let long = "x".repeat(300);
+        assert_eq!(Told(long.clone()).to_string(), format!("  note  {long}\n"));
+    }
 }
