@@ -160,7 +160,7 @@ fn libraries_take_no_memory_of_their_own() {
 #[test]
 fn what_serves_ourselves_is_not_published() {
     let metadata = metadata();
-    for directory in ["testkit", "fuzz", "benches"] {
+    for directory in ["testkit", "fuzz", "benches", "meter"] {
         assert_eq!(package(&metadata, directory).publish, Some(Vec::new()), "{directory}");
     }
 }
