@@ -90,6 +90,14 @@ impl OwnerId {
         crate::bridge::fresh_owner()
     }
 
+    /// For logs, which number owners as they like.
+    pub(crate) const fn from_number(number: u32) -> Option<Self> {
+        match NonZeroU32::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
     /// The number itself, never 0.
     #[must_use]
     pub const fn get(self) -> u32 {

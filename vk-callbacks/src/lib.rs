@@ -78,7 +78,7 @@ mod trace;
 
 pub use bridge::{BareBridge, Bridge, BridgeBusy, BridgeRefused, Internal, Live, LiveScope, Notes, leaked_bridges};
 pub use check::{
-    CheckOptions, Checked, CheckedOwner, Checker, CheckerInUse, Duty, FindingKind, Found, HandedOut, Opened, Rule, RuleLevel, Sight,
+    CheckOptions, Checked, CheckedOwner, Checker, CheckerInUse, Duty, FindingKind, Found, HandedOut, Judge, Opened, Rule, RuleLevel, Sight,
     stray_callbacks,
 };
 pub use command::{
@@ -100,5 +100,5 @@ pub use replay::{Finding, OneSink, Replay, ReplayTarget, ScopeTotals, Totals};
 #[cfg(feature = "testing")]
 pub use testing::{Call, Defect, Dispatch, FakeKind, FakeProgram, FaultyAllocator, Given, Interruption};
 pub use trace::{
-    Caller, Capabilities, Pointer, Request, TraceError, TraceEvent, TraceFault, TraceFormat, TraceReader, TraceWriter,
+    Caller, Capabilities, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault, TraceFormat, TraceReader, TraceWriter,
 };

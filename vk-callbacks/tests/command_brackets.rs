@@ -65,7 +65,7 @@ fn owners_are_named_by_their_bridges() {
     let system = FromGlobalAlloc::SYSTEM;
     let device = pin!(BareBridge::new(system));
     let instance = pin!(BareBridge::new(system));
-    let owners = Owners { object: None, device: Some(device.owner()), instance: Some(instance.owner()) };
+    let owners = Owners { device: Some(device.owner()), instance: Some(instance.owner()), ..Owners::default() };
     assert_ne!(owners.device, owners.instance);
     Command::new("vkCreateBuffer", owners, Coverage::Partial).run(|frame| {
         assert_eq!((frame.info().owners, frame.info().coverage), (owners, Coverage::Partial));

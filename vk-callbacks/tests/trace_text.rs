@@ -4,7 +4,9 @@ use std::io::Read as _;
 
 use alloc_core::NoticeEvent;
 use proptest::prelude::*;
-use vk_callbacks::{Caller, Pointer, Request, TraceError, TraceEvent, TraceFault, TraceFormat, TraceReader, TraceWriter};
+use vk_callbacks::{
+    Caller, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault, TraceFormat, TraceReader, TraceWriter,
+};
 
 /// An event that owns its text.
 #[derive(Clone, Debug)]
@@ -17,6 +19,12 @@ impl Owned {
     fn event(&self) -> TraceEvent<'_> {
         match self {
             Self::Named(0, owner, parent, kind) => TraceEvent::Owner { owner: *owner, parent: *parent, kind },
+            Self::Named(2, owner, handle, kind) => {
+                TraceEvent::Created { by: Caller { thread: *handle, owner: *owner }, handle: *handle, kind }
+            }
+            Self::Named(3, owner, handle, kind) => {
+                TraceEvent::Destroyed { by: Caller { thread: *handle, owner: *owner }, handle: *handle, kind }
+            }
             Self::Named(1, _, _, name) => TraceEvent::Phase { name },
             Self::Named(_, thread, owner, command) => {
                 TraceEvent::Enter { by: Caller { thread: *thread, owner: *owner }, command }
@@ -35,7 +43,7 @@ fn event() -> impl Strategy<Value = Owned> {
     let asked = || (any::<u64>(), any::<u64>(), any::<i32>()).prop_map(|(size, align, scope)| Request { size, align, scope });
     let side = prop_oneof![Just(NoticeEvent::Allocated), Just(NoticeEvent::Freed)];
     prop_oneof![
-        (0..3_u8, any::<u64>(), any::<u64>(), "[^\\p{Cc}]{0,12}").prop_map(|(what, a, b, name)| Owned::Named(what, a, b, name)),
+        (0..5_u8, any::<u64>(), any::<u64>(), "[^\\p{Cc}]{0,12}").prop_map(|(what, a, b, name)| Owned::Named(what, a, b, name)),
         (any::<u64>(), any::<i32>())
             .prop_map(|(thread, result)| Owned::Plain(TraceEvent::Leave { by: Caller { thread, owner: 0 }, result })),
         (by(), pointer(), asked()).prop_map(|(by, block, asked)| Owned::Plain(TraceEvent::Allocate { by, block, asked })),
@@ -50,6 +58,8 @@ fn event() -> impl Strategy<Value = Owned> {
         (by(), side, any::<u64>(), any::<i32>(), any::<i32>())
             .prop_map(|(by, event, size, kind, scope)| Owned::Plain(TraceEvent::Notice { by, event, size, kind, scope })),
         any::<u64>().prop_map(|events| Owned::Plain(TraceEvent::Lost { events })),
+        (by(), pointer(), prop::sample::select(Sighting::ALL.to_vec()))
+            .prop_map(|(by, block, what)| Owned::Plain(TraceEvent::Seen { by, block, what })),
     ]
 }
 

@@ -117,17 +117,19 @@ impl<'h> Checker<'h> {
     ///   blocks are live is leaked: then until the checker's memory is gone.)
     pub unsafe fn wrap(&self, inner: RawCallbacks, owner: CheckedOwner) -> Result<Checked, CallbackError> {
         let shared = self.shared();
-        let owner = shared.engine.add_owner(Owner::new(owner))?;
-        shared.engine.registered(owner, &inner);
+        let owner = Owner::new(owner);
+        shared.engine.registered(&owner, &inner);
         complete(&inner)?;
-        let watched = place(shared.engine.memory(), Watched::new(self.shared, owner, inner))?;
-        let Some(user_data) = slots::claim(watched.as_ptr().cast()) else {
-            // SAFETY: placed above, and nobody knows it.
-            drop(unsafe { take_back(shared.engine.memory(), watched) });
-            return Err(CallbackError::TooManyOwners);
-        };
-        // SAFETY: placed above; until it is in the list only this thread changes it, and calls do not read what is changed.
-        Ok(unsafe { Watched::enlist(watched, &shared.watched, user_data) })
+        let watched = place(shared.engine.memory(), Watched::new(self.shared, inner))?;
+        let enlisted = slots::claim(watched.as_ptr().cast()).ok_or(CallbackError::TooManyOwners).and_then(|user_data| {
+            // SAFETY: placed above; until it is in the list only this thread knows it.
+            unsafe { Watched::enlist(watched, &shared.watched, user_data, owner) }
+        });
+        if enlisted.is_err() {
+            // SAFETY: placed above, and in no list.
+            let _ = unsafe { take_back(shared.engine.memory(), watched) };
+        }
+        enlisted
     }
 
     /// Runs `body` as this command, as [`Command::run`] does, and judges it when it has returned (V9, V25, V28).

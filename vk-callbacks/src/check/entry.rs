@@ -18,9 +18,11 @@ use super::owner::Owner;
 use super::row::Row;
 use super::slots;
 use super::stream::Pass;
+use crate::error::CallbackError;
 use crate::placed::{Memory, take_back};
 use crate::raw::{RawCallbacks, RawInternalType, RawScope};
 use crate::thread;
+use crate::trace::Sighting;
 
 /// Callbacks to hand on instead of the ones they were made from, [`Checker::wrap`](crate::Checker::wrap).
 ///
@@ -47,7 +49,7 @@ impl Checked {
 /// What the user data stands for; lies in the checker's memory until the checker goes.
 pub(super) struct Watched<'h> {
     shared: NonNull<Shared<'h>>,
-    /// Of the checker's list.
+    /// Of the engine's list; set before the first call.
     owner: NonNull<Owner<'static>>,
     inner: RawCallbacks,
     user_data: *mut c_void,
@@ -55,17 +57,33 @@ pub(super) struct Watched<'h> {
 }
 
 impl<'h> Watched<'h> {
-    pub(super) fn new(shared: NonNull<Shared<'h>>, owner: &Owner<'static>, inner: RawCallbacks) -> Self {
-        Self { shared, owner: NonNull::from(owner), inner, user_data: ptr::null_mut(), next: ptr::null_mut() }
+    pub(super) fn new(shared: NonNull<Shared<'h>>, inner: RawCallbacks) -> Self {
+        Self { shared, owner: NonNull::dangling(), inner, user_data: ptr::null_mut(), next: ptr::null_mut() }
     }
 
-    /// Puts it into the checker's list; answers with the callbacks that lead to it.
+    /// Puts it and its owner into the checker's lists; answers with the callbacks that lead to it. Where the owner's memory is
+    /// refused it is in no list, and nobody has the user data.
     ///
     /// # Safety
     /// `this` was placed in the checker's memory and is in no list; `user_data` leads to it.
-    pub(super) unsafe fn enlist(this: NonNull<Self>, list: &AtomicPtr<Self>, user_data: *mut c_void) -> Checked {
+    pub(super) unsafe fn enlist(
+        this: NonNull<Self>,
+        list: &AtomicPtr<Self>,
+        user_data: *mut c_void,
+        owner: Owner<'static>,
+    ) -> Result<Checked, CallbackError> {
         let at = this.as_ptr();
+        // SAFETY: the caller's promise: placed, and shared only.
+        let owner = match unsafe { this.as_ref() }.engine().add_owner(owner) {
+            Ok(owner) => NonNull::from(owner),
+            Err(error) => {
+                slots::release(user_data);
+                return Err(error.into());
+            }
+        };
         // SAFETY: the caller's promise; no call has come yet.
+        unsafe { (*at).owner = owner };
+        // SAFETY: as above.
         unsafe { (*at).user_data = user_data };
         let mut next = list.load(Ordering::Acquire);
         loop {
@@ -78,7 +96,7 @@ impl<'h> Watched<'h> {
         }
         // SAFETY: as above; `inner` never changes.
         let inner = unsafe { &(*at).inner };
-        Checked {
+        Ok(Checked {
             raw: RawCallbacks {
                 p_user_data: user_data,
                 pfn_allocation: Some(allocation),
@@ -87,7 +105,7 @@ impl<'h> Watched<'h> {
                 pfn_internal_allocation: inner.pfn_internal_allocation.map(|_| internal_allocation as _),
                 pfn_internal_free: inner.pfn_internal_free.map(|_| internal_free as _),
             },
-        }
+        })
     }
 
     /// # Safety
@@ -356,7 +374,7 @@ pub(super) fn traps(raw: &RawCallbacks) -> RawCallbacks {
 fn trapped(user_data: *mut c_void) {
     if let Some(watched) = watched(user_data) {
         let who = who_calls();
-        watched.engine().report(watched.engine().row(FindingKind::OldStructUsed, &who, watched.owner(), None));
+        watched.engine().seen(&who, watched.owner(), Sighting::OldStruct);
     }
 }
 

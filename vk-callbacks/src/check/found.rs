@@ -59,7 +59,8 @@ impl Found<'_> {
     #[must_use]
     pub const fn culprit(&self) -> &'static str {
         match (self.kind.rule().duty, self.opened) {
-            (Duty::Application, _) => "the application",
+            // Who frees NULL is allowed to: the duty is to put up with it.
+            (Duty::Application, _) if !matches!(self.kind, FindingKind::NullFree) => "the application",
             (_, Opened::Directly) => "the driver",
             (_, Opened::ThroughLoader) => "the implementation",
         }

@@ -44,7 +44,8 @@ impl HandedOut<'_> {
         // SAFETY: placed, and only shared.
         let cell = unsafe { &(*self.at.as_ptr()).raw };
         // SAFETY: the caller's promise: nobody reads it now.
-        unsafe { *cell.get() = traps(&*cell.get()) };
+        let raw = unsafe { &mut *cell.get() };
+        *raw = traps(raw);
     }
 }
 

@@ -17,19 +17,29 @@ use super::thing::Thing;
 use crate::command::{Coverage, OwnerId};
 use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
 use crate::raw::RawCallbacks;
+use crate::trace::Sighting;
 
 impl<'t> Engine<'_, 't> {
     /// Callbacks were handed over: V1 to V4.
     pub(crate) fn registered(&self, owner: &Owner<'t>, raw: &RawCallbacks) {
-        let functions = [
-            (raw.pfn_allocation.is_none(), FindingKind::MissingAllocation),
-            (raw.pfn_reallocation.is_none(), FindingKind::MissingReallocation),
-            (raw.pfn_free.is_none(), FindingKind::MissingFree),
-            (raw.pfn_internal_allocation.is_some() != raw.pfn_internal_free.is_some(), FindingKind::HalfInternal),
-        ];
-        for (_, kind) in functions.into_iter().filter(|(wrong, _)| *wrong) {
-            self.report(Row { owner: owner.id, owner_kind: owner.kind, ..Row::one(kind) });
+        for what in Sighting::lacking(raw) {
+            self.seen(&Who::NOBODY, owner, what);
         }
+    }
+
+    /// What only those can see who have the struct or the address before them.
+    #[cold]
+    pub(crate) fn seen(&self, who: &Who<'_, 't>, owner: &Owner<'t>, what: Sighting) {
+        let kind = match what {
+            Sighting::NoAllocation => FindingKind::MissingAllocation,
+            Sighting::NoReallocation => FindingKind::MissingReallocation,
+            Sighting::NoFree => FindingKind::MissingFree,
+            Sighting::HalfInternal => FindingKind::HalfInternal,
+            Sighting::UnknownUserData => FindingKind::UnknownUserData,
+            Sighting::OldStruct => FindingKind::OldStructUsed,
+            Sighting::Misaligned => FindingKind::MisalignedAnswer,
+        };
+        self.report(self.row(kind, who, owner, None));
     }
 
     /// A command begins on a thread that is inside a callback, or not (V25).

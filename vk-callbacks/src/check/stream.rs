@@ -110,6 +110,12 @@ impl<'t> Engine<'_, 't> {
         self.report(self.row(FindingKind::MisalignedAnswer, who, owner, asked.scope()).of_size(asked.size));
     }
 
+    /// What a block that is on record was asked for; the alignment is not told.
+    pub(crate) fn asked_for(&self, address: Option<NonZeroU64>) -> Option<Asked> {
+        let block = self.blocks.with(&Block::at(address?), |block| *block)?;
+        Some(Asked { size: block.size(), align: 1, scope: block.scope().map_or(-1, |scope| scope as i32) })
+    }
+
     /// A free, or a reallocation to size 0. Before it is passed on; afterwards the address may be somebody else's.
     #[inline]
     pub(crate) fn released(&self, who: &Who<'_, 't>, owner: &Owner<'t>, address: NonZeroU64) -> Pass {

@@ -23,7 +23,7 @@ impl fmt::Display for Found<'_> {
 
 impl Found<'_> {
     fn predicate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = (Whose(self.owner_kind), Bytes(self), During(self.command));
+        let (whose, bytes, during) = (Whose(self.owner_kind), Bytes(self), Aside(self.command));
         match self.kind {
             Kind::MissingAllocation => write!(f, "handed over {whose} allocator without pfnAllocation"),
             Kind::MissingReallocation => write!(f, "handed over {whose} allocator without pfnReallocation"),
@@ -52,10 +52,13 @@ impl Found<'_> {
                 write!(f, "answered a reallocation to size 0, through {whose} allocator, with a block and not with NULL{during}")
             }
             Kind::OutOfMemoryWithoutNull => {
-                write!(f, "answered VK_ERROR_OUT_OF_HOST_MEMORY{during}, of which no request had been refused")
+                write!(f, "answered VK_ERROR_OUT_OF_HOST_MEMORY{during}, though no request of it had been refused")
             }
             Kind::OtherErrorAfterNull => {
-                write!(f, "answered an error other than VK_ERROR_OUT_OF_HOST_MEMORY{during}, of which a request had been refused")
+                write!(
+                    f,
+                    "answered an error other than VK_ERROR_OUT_OF_HOST_MEMORY{during}, after a request of it had been refused"
+                )
             }
             Kind::CommandInCallback => write!(f, "called {} from inside a callback", self.command),
             Kind::InternalType
@@ -113,7 +116,7 @@ impl Found<'_> {
     }
 
     fn reallocated(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = (Whose(self.owner_kind), Bytes(self), During(self.command));
+        let (whose, bytes, during) = (Whose(self.owner_kind), Bytes(self), Aside(self.command));
         match self.kind {
             Kind::ReallocatedUnknown => {
                 write!(f, "reallocated a pointer through {whose} allocator that no callback gave, or that went long ago{during}")
@@ -134,7 +137,7 @@ impl Found<'_> {
     }
 
     fn freed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = (Whose(self.owner_kind), Bytes(self), During(self.command));
+        let (whose, bytes, during) = (Whose(self.owner_kind), Bytes(self), Aside(self.command));
         match self.kind {
             Kind::NullFree => write!(f, "freed NULL through {whose} allocator{during}"),
             Kind::FreedUnknown => {
@@ -174,7 +177,7 @@ impl Found<'_> {
     }
 
     fn internal(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whose, bytes, during) = (Whose(self.owner_kind), Bytes(self), During(self.command));
+        let (whose, bytes, during) = (Whose(self.owner_kind), Bytes(self), Aside(self.command));
         match self.kind {
             Kind::InternalType => write!(f, "told {whose} allocator of {bytes} internal memory that is not executable{during}"),
             Kind::InternalNegative => {
@@ -268,6 +271,15 @@ struct During<'a>(&'a str);
 impl fmt::Display for During<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, " in {}", self.0) }
+    }
+}
+
+/// `, in vkCreateBuffer`, or nothing.
+struct Aside<'a>(&'a str);
+
+impl fmt::Display for Aside<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, ", in {}", self.0) }
     }
 }
 

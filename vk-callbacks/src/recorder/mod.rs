@@ -21,7 +21,7 @@ use alloc_core::{HostAllocator, Scoped};
 use crate::error::CallbackError;
 use crate::placed::{SCOPE, place, take_back};
 use crate::raw::RawCallbacks;
-use crate::trace::{TraceEvent, TraceWriter};
+use crate::trace::{Sighting, TraceEvent, TraceWriter};
 use log::Log;
 use names::Names;
 use record::What;
@@ -120,6 +120,7 @@ impl<'h> Recorder<'h> {
         let state = TapState { shared, inner, owner, live: AtomicIsize::new(0), next: ptr::null_mut() };
         let state = place(shared.log.memory(), state)?.as_ptr();
         let tap = TapState::tap(state);
+        Sighting::lacking(&inner).for_each(|what| self.seen(owner, what));
         let mut next = shared.taps.load(Ordering::Acquire);
         loop {
             // SAFETY: the state was just placed, and nobody else knows it yet.
@@ -134,6 +135,21 @@ impl<'h> Recorder<'h> {
     /// Tells the trace that `owner` is a `kind` (`VkBuffer`) below `parent`, 0 for none.
     pub fn owner(&self, owner: u64, parent: u64, kind: &'static str) {
         self.shared().log.append(What::Owner { owner, parent, kind });
+    }
+
+    /// A command has made an object with callbacks of the owner, or with none: 0.
+    pub fn created(&self, owner: u64, handle: u64, kind: &'static str) {
+        self.shared().log.append(What::Created { owner, handle, kind });
+    }
+
+    /// A command, the last one that this thread entered, has ended an object with callbacks of the owner, or with none: 0.
+    pub fn destroyed(&self, owner: u64, handle: u64, kind: &'static str) {
+        self.shared().log.append(What::Destroyed { owner, handle, kind });
+    }
+
+    /// Something was seen at the owner's callbacks that no call shows. What taps can see they write down by themselves.
+    pub fn seen(&self, owner: u64, what: Sighting) {
+        self.shared().log.append(What::Seen { owner, at: 0, what });
     }
 
     /// A phase of the program begins.

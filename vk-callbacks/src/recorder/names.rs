@@ -30,6 +30,9 @@ impl<A: HostSource + Clone> Names<A> {
         Ok(match record.what {
             What::Owner { owner, parent, kind } => TraceEvent::Owner { owner, parent, kind },
             What::Phase { name } => TraceEvent::Phase { name },
+            What::Created { owner, handle, kind } => TraceEvent::Created { by: by(owner), handle, kind },
+            What::Destroyed { owner, handle, kind } => TraceEvent::Destroyed { by: by(owner), handle, kind },
+            What::Seen { owner, at, what } => TraceEvent::Seen { by: by(owner), block: self.known(at)?, what },
             What::Enter { owner, command } => TraceEvent::Enter { by: by(owner), command },
             What::Leave { result } => TraceEvent::Leave { by: by(0), result },
             What::Allocate { owner, at, asked } => {

@@ -4,6 +4,8 @@
 
 use alloc_core::NoticeEvent;
 
+use crate::trace::Sighting;
+
 /// One thing that happened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
@@ -31,6 +33,21 @@ pub(super) enum What {
     },
     Leave {
         result: i32,
+    },
+    Created {
+        owner: u64,
+        handle: u64,
+        kind: &'static str,
+    },
+    Destroyed {
+        owner: u64,
+        handle: u64,
+        kind: &'static str,
+    },
+    Seen {
+        owner: u64,
+        at: usize,
+        what: Sighting,
     },
     Allocate {
         owner: u64,

@@ -13,6 +13,7 @@ use alloc_core::NoticeEvent;
 use super::Shared;
 use super::record::{Asked, What};
 use crate::raw::{RawCallbacks, RawInternalType, RawScope};
+use crate::trace::Sighting;
 
 /// Callbacks to hand on instead of the ones they were made from, [`Recorder::tap`](crate::Recorder::tap).
 ///
@@ -77,6 +78,12 @@ impl<'h> TapState<'h> {
         self.live.fetch_add(blocks, Ordering::Relaxed);
     }
 
+    /// What was answered, and that it is not aligned as was asked (V8).
+    #[cold]
+    fn misaligned(&self, at: usize) {
+        self.record(What::Seen { owner: self.owner, at, what: Sighting::Misaligned });
+    }
+
     fn notice(&self, event: NoticeEvent, size: usize, kind: RawInternalType, scope: RawScope) {
         self.record(What::Notice { owner: self.owner, event, size, kind, scope });
     }
@@ -99,6 +106,9 @@ unsafe extern "system" fn allocation(user_data: *mut c_void, size: usize, align:
         tap.gave(1);
     }
     tap.record(What::Allocate { owner: tap.owner, at: block.addr(), asked: Asked { size, align, scope } });
+    if align.is_power_of_two() && !block.addr().is_multiple_of(align) {
+        tap.misaligned(block.addr());
+    }
     block
 }
 
@@ -122,6 +132,10 @@ unsafe extern "system" fn reallocation(
     let went = isize::from(old != 0 && (size == 0 || !block.is_null()));
     tap.gave(came.saturating_sub(went));
     tap.record(What::Reallocate { owner, ticket, old, new: block.addr(), asked: Asked { size, align, scope } });
+    // Where something was reallocated, the alignment may not be the one that it was made with (V15).
+    if old == 0 && align.is_power_of_two() && !block.addr().is_multiple_of(align) {
+        tap.misaligned(block.addr());
+    }
     block
 }
 

@@ -108,6 +108,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
             TraceEvent::Notice { by, event, size, kind, scope } => {
                 self.notice(line, by, event, (size, kind, scope), target);
             }
+            TraceEvent::Created { .. } | TraceEvent::Destroyed { .. } | TraceEvent::Seen { .. } => {}
             TraceEvent::Lost { events } => {
                 self.totals.lost = self.totals.lost.saturating_add(events);
                 self.found(line, Finding::Lost { events }, target);

@@ -29,6 +29,8 @@ pub enum TraceFault {
     MissingField(&'static str),
     /// This field is not a number in its range.
     BadNumber(&'static str),
+    /// This field is not one of the words that it may be.
+    BadWord(&'static str),
     /// The line goes on after its last field.
     ExtraField,
     /// The text ends in the middle of the line: no line feed follows.
@@ -56,6 +58,9 @@ impl fmt::Display for TraceError {
             TraceFault::UnknownOperation => f.write_str("expected one of the format's operation letters: the file is damaged"),
             TraceFault::MissingField(field) => write!(f, "expected the field `{field}`, and the line ends: the file is damaged"),
             TraceFault::BadNumber(field) => write!(f, "expected a number in range for the field `{field}`: the file is damaged"),
+            TraceFault::BadWord(field) => {
+                write!(f, "expected a known word for the field `{field}`: the file is damaged, or newer")
+            }
             TraceFault::ExtraField => f.write_str("expected the end of the line, and more fields follow: the file is damaged"),
             TraceFault::CutOff => f.write_str("expected a line feed, and the text ends: the trace was cut off, record it again"),
             TraceFault::NoEnd => {

@@ -6,6 +6,8 @@ use core::fmt;
 
 use alloc_core::NoticeEvent;
 
+use crate::raw::RawCallbacks;
+
 /// One thing that happened, in the order of the trace. Text is borrowed from the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -86,11 +88,96 @@ pub enum TraceEvent<'t> {
         /// `VkSystemAllocationScope` as it was passed.
         scope: i32,
     },
+    /// A command made an object.
+    Created {
+        /// Who called; its owner is whose callbacks the object was made with, 0 for none.
+        by: Caller,
+        /// The object's handle, 0 for none.
+        handle: u64,
+        /// What kind of object, `VkBuffer`.
+        kind: &'t str,
+    },
+    /// A command ended an object: the thread's innermost command, or the one that it left last.
+    Destroyed {
+        /// Who called; its owner is whose callbacks the object was ended with, 0 for none.
+        by: Caller,
+        /// The object's handle, 0 for none.
+        handle: u64,
+        /// What kind of object.
+        kind: &'t str,
+    },
+    /// Something that the other lines do not show.
+    Seen {
+        /// On which thread, at whose callbacks.
+        by: Caller,
+        /// The block it is about; NULL for none.
+        block: Pointer,
+        /// What.
+        what: Sighting,
+    },
     /// The recorder had no memory for so many events at this place: what follows may name blocks that no line gave.
     Lost {
         /// How many, at least 1.
         events: u64,
     },
+}
+
+/// What only those can see who have the struct or the address before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sighting {
+    /// The callbacks have no `pfnAllocation` (V1).
+    NoAllocation,
+    /// The callbacks have no `pfnReallocation` (V2).
+    NoReallocation,
+    /// The callbacks have no `pfnFree` (V3).
+    NoFree,
+    /// The callbacks have one internal notification without the other (V4).
+    HalfInternal,
+    /// A call came with user data that was never handed out (V5).
+    UnknownUserData,
+    /// A call came through a struct after the command that got it had returned (V6).
+    OldStruct,
+    /// The block is not aligned as was asked (V8).
+    Misaligned,
+}
+
+impl Sighting {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::NoAllocation,
+        Self::NoReallocation,
+        Self::NoFree,
+        Self::HalfInternal,
+        Self::UnknownUserData,
+        Self::OldStruct,
+        Self::Misaligned,
+    ];
+
+    /// The word for it in a trace.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NoAllocation => "no-pfnAllocation",
+            Self::NoReallocation => "no-pfnReallocation",
+            Self::NoFree => "no-pfnFree",
+            Self::HalfInternal => "half-internal",
+            Self::UnknownUserData => "unknown-user-data",
+            Self::OldStruct => "old-struct",
+            Self::Misaligned => "misaligned",
+        }
+    }
+
+    /// What the callbacks lack.
+    pub(crate) fn lacking(raw: &RawCallbacks) -> impl Iterator<Item = Self> {
+        [
+            (raw.pfn_allocation.is_none(), Self::NoAllocation),
+            (raw.pfn_reallocation.is_none(), Self::NoReallocation),
+            (raw.pfn_free.is_none(), Self::NoFree),
+            (raw.pfn_internal_allocation.is_some() != raw.pfn_internal_free.is_some(), Self::HalfInternal),
+        ]
+        .into_iter()
+        .filter_map(|(lacks, what)| lacks.then_some(what))
+    }
 }
 
 /// Who called, and through whose callbacks.

@@ -5,7 +5,7 @@
 use alloc_core::NoticeEvent;
 
 use super::error::{TraceError, TraceFault};
-use super::event::{Caller, TraceEvent};
+use super::event::{Caller, Sighting, TraceEvent};
 use super::fields::{Fields, Line};
 
 /// How the first line of a trace begins; the version follows.
@@ -39,6 +39,13 @@ pub(super) fn parse(line: Line<'_>) -> Result<Parsed<'_>, TraceError> {
         "l" => TraceEvent::Leave { by: Caller { thread: fields.number("thread")?, owner: 0 }, result: fields.signed("result")? },
         "o" => TraceEvent::Owner { owner: fields.number("owner")?, parent: fields.number("parent")?, kind: fields.name("kind")? },
         "p" => TraceEvent::Phase { name: fields.name("phase")? },
+        "c" => TraceEvent::Created { by: fields.caller()?, handle: fields.number("handle")?, kind: fields.name("kind")? },
+        "d" => TraceEvent::Destroyed { by: fields.caller()?, handle: fields.number("handle")?, kind: fields.name("kind")? },
+        "s" => {
+            let (by, block, word) = (fields.caller()?, fields.pointer("block")?, fields.word("what")?);
+            let what = Sighting::ALL.into_iter().find(|what| what.word() == word);
+            TraceEvent::Seen { by, block, what: what.ok_or(fields.error(TraceFault::BadWord("what")))? }
+        }
         "x" => TraceEvent::Lost { events: fields.number("events")? },
         "z" => {
             let lines = fields.number("lines")?;

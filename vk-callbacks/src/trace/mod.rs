@@ -21,6 +21,8 @@
 //! | `e` | thread, owner, command | a command was entered |
 //! | `l` | thread, result | the thread's innermost command returned |
 //! | `o` | owner, parent, kind | an owner was declared |
+//! | `c`, `d` | thread, owner, handle, kind | an object was made, was ended |
+//! | `s` | thread, owner, block, what | something that other lines do not show |
 //! | `p` | phase | a phase began |
 //! | `x` | events | so many events were lost here |
 //! | `z` | lines | the end; so many lines stand before it |
@@ -39,7 +41,7 @@ mod reader;
 mod writer;
 
 pub use error::{TraceError, TraceFault};
-pub use event::{Caller, Pointer, Request, TraceEvent};
+pub use event::{Caller, Pointer, Request, Sighting, TraceEvent};
 pub use format::{Capabilities, TraceFormat};
 pub use reader::TraceReader;
 pub use writer::TraceWriter;

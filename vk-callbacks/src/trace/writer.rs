@@ -51,6 +51,9 @@ impl<'w, W: Write + ?Sized> TraceWriter<'w, W> {
                 };
                 writeln!(out, "{op},{},{size},{kind},{scope}", By(by))
             }
+            TraceEvent::Created { by, handle, kind } => writeln!(out, "c,{},{handle},{}", By(by), OneLine(kind)),
+            TraceEvent::Destroyed { by, handle, kind } => writeln!(out, "d,{},{handle},{}", By(by), OneLine(kind)),
+            TraceEvent::Seen { by, block, what } => writeln!(out, "s,{},{block},{}", By(by), what.word()),
             TraceEvent::Lost { events } => writeln!(out, "x,{events}"),
         }?;
         self.lines = self.lines.saturating_add(1);

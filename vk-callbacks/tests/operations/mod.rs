@@ -5,8 +5,10 @@
 mod brackets;
 mod bridges;
 mod chains;
+mod checkers;
 mod commands;
 mod entries;
+mod judges;
 mod objects;
 mod recorders;
 mod replays;
@@ -104,6 +106,8 @@ pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
     all.extend(bridges::operations());
     all.extend(entries::operations());
     all.extend(chains::operations());
+    all.extend(checkers::operations());
+    all.extend(judges::operations());
     all.extend(objects::operations());
     all.extend(recorders::operations());
     all.extend(replays::operations());

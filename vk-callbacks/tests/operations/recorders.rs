@@ -2,7 +2,7 @@
 
 use alloc_core::{Context, Scope};
 use testkit::{Sink, Stage};
-use vk_callbacks::Recorder;
+use vk_callbacks::{Recorder, Sighting};
 
 use super::{Ground, Operation, nothing, spares, takes};
 use crate::common::Driver;
@@ -24,6 +24,9 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
         takes(&["Recorder::write"], "", write::<S>),
         spares(&["Recorder::owner"], "", LOST, |s, g| lost(s, g, |recorder| recorder.owner(1, 0, "VkBuffer"))),
         spares(&["Recorder::phase"], "", LOST, |s, g| lost(s, g, |recorder| recorder.phase("first"))),
+        spares(&["Recorder::created"], "", LOST, |s, g| lost(s, g, |recorder| recorder.created(1, 7, "VkBuffer"))),
+        spares(&["Recorder::destroyed"], "", LOST, |s, g| lost(s, g, |recorder| recorder.destroyed(1, 7, "VkBuffer"))),
+        spares(&["Recorder::seen"], "", LOST, |s, g| lost(s, g, |recorder| recorder.seen(1, Sighting::OldStruct))),
         spares(&["Recorder::enter"], "", LOST, |s, g| lost(s, g, |recorder| recorder.enter("vkCreateBuffer"))),
         spares(&["Recorder::enter_for"], "", LOST, |s, g| lost(s, g, |recorder| recorder.enter_for(1, "vkDestroyBuffer"))),
         spares(&["Recorder::leave"], "", LOST, |s, g| lost(s, g, |recorder| recorder.leave(0))),

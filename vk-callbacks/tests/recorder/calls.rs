@@ -46,7 +46,11 @@ fn v1_v4_missing_functions_stay_missing_and_notices_are_heard_anyway() {
     let raw = driver.0.raw();
     assert!(raw.pfn_allocation.is_none() && raw.pfn_reallocation.is_none() && raw.pfn_free.is_none());
     driver.notice(64, 0, 1);
-    assert_eq!(lines(&recorder), [format!("i,{},1,64,0,1", current_thread()), "z,3".to_owned()]);
+    let me = current_thread();
+    let seen = |what| format!("s,{me},1,0,{what}");
+    let lacks = [seen("no-pfnAllocation"), seen("no-pfnReallocation"), seen("no-pfnFree")];
+    let [first, second, third] = lacks;
+    assert_eq!(lines(&recorder), [first, second, third, format!("i,{me},1,64,0,1"), "z,6".to_owned()]);
 }
 
 #[test]
