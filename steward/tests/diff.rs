@@ -5,7 +5,7 @@ mod full_report;
 
 use std::fs;
 
-use full_report::{empty, full, json, of_trace};
+use full_report::{empty, full, of_trace};
 use serde_json::{Value, json};
 use testkit::{Child, Finished};
 use vk_steward::bundled::TRACES;
@@ -133,7 +133,7 @@ fn malformed(text: &[u8]) -> (usize, usize, String, String) {
 
 #[test]
 fn cut_files_name_the_place_where_they_end() {
-    let text = json(&full(&TRACES[0]));
+    let text = serde_json::to_string_pretty(&full(&TRACES[0])).expect("JSON");
     assert!(Entry::parse("whole", text.as_bytes()).is_ok());
     for end in (0..text.len()).step_by(997).chain([1, text.len() - 1]) {
         let cut = &text[..end];

@@ -3,7 +3,7 @@
 use alloc_core::FromGlobalAlloc;
 use vk_steward::bundled::BundledTrace;
 use vk_steward::replayed::{self, TraceFile};
-use vk_steward::report::{ByScope, Entry, FindingRow, Honour, HonourRun, Leftover, Report, Source};
+use vk_steward::report::{ByScope, FindingRow, Honour, HonourRun, Leftover, Report, Source};
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
@@ -66,9 +66,4 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
     report.leftovers = vec![Leftover { context: "VkBuffer".into(), blocks: 2, bytes: 224, by_scope }];
     report.limits = vec!["what cannot be told".into()];
     report
-}
-
-/// What `--json` would write.
-pub(crate) fn json(report: &Report) -> String {
-    serde_json::to_string_pretty(&Entry::Report(Box::new(report.clone()))).expect("JSON")
 }

@@ -154,7 +154,11 @@ fn figures(report: &Report) -> Vec<Figure> {
         Figure {
             name: "Left behind",
             value: if left.0 == 0 { "nothing".to_owned() } else { bytes(left.1) },
-            detail: if left.0 == 0 { "every block was given back".to_owned() } else { format!("{} blocks", grouped(left.0)) },
+            detail: if left.0 == 0 {
+                "every block was given back".to_owned()
+            } else {
+                format!("{} block{}", grouped(left.0), if left.0 == 1 { "" } else { "s" })
+            },
             bad: left.0 > 0,
         },
     ];

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::one_line;
+use super::{WIDTH, one_line};
 use crate::report::{FindingRow, Honour, HonourRun};
 use crate::units::{bytes, percent};
 
@@ -20,15 +20,32 @@ pub(super) fn findings(f: &mut fmt::Formatter<'_>, rows: &[FindingRow], all: boo
     let mut sorted: Vec<_> = rows.iter().collect();
     sorted.sort_by_key(|row| row.rank());
     let width = sorted.iter().map(|row| row.rule.chars().count()).max().unwrap_or(0);
+    let indent = "  ".len() + 9 + " ".len() + width + " ".len();
     for row in sorted {
         let [level, rule, sentence] = [&row.level, &row.rule, &row.sentence].map(|text| one_line(text));
-        writeln!(f, "  {level:<9} {rule:<width$} {sentence}")?;
-        let place = place(row);
-        if !place.is_empty() {
-            writeln!(f, "  {:<9} {:<width$} {place}", "", "")?;
+        write!(f, "  {level:<9} {rule:<width$} ")?;
+        // A sentence of the checker says where and how often.
+        let place = if row.kind.is_empty() { place(row) } else { String::new() };
+        for (nth, line) in [sentence, place].iter().flat_map(|text| wrapped(text, WIDTH.saturating_sub(indent))).enumerate() {
+            writeln!(f, "{:indent$}{line}", "", indent = if nth == 0 { 0 } else { indent })?;
         }
     }
     Ok(())
+}
+
+/// `text` in lines of at most `width` characters, broken at spaces; a longer word has a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// `2 violations, 1 note`.
@@ -59,15 +76,16 @@ fn place(row: &FindingRow) -> String {
 
 /// Both measurements with both terms, or why there are none.
 pub(super) fn honour(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Result {
-    if let Some(reason) = &honour.absent {
-        writeln!(f, "honour ratio: not measured: {}", one_line(reason))?;
-    }
+    let reason = honour.absent.as_deref().map(one_line).unwrap_or_default();
     let runs = [("with the loader", &honour.with_loader), ("without the loader", &honour.without_loader)];
     if runs.iter().all(|(_, run)| run.is_none()) {
-        return Ok(());
+        return writeln!(f, "honour ratio: not measured: {reason}");
     }
     writeln!(f, "honour ratio, bytes through callbacks of all that the driver took:")?;
-    runs.into_iter().filter_map(|(name, run)| Some((name, run.as_ref()?))).try_for_each(|(name, run)| one_run(f, name, run))
+    runs.into_iter().try_for_each(|(name, run)| match run {
+        Some(run) => one_run(f, name, run),
+        None => writeln!(f, "  {name:<18}        -  {reason}"),
+    })
 }
 
 fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &HonourRun) -> fmt::Result {
@@ -75,4 +93,17 @@ fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &HonourRun) -> fmt::Resu
     let past_calls = run.in_command_calls.saturating_add(run.never_issued_calls);
     write!(f, "  {name:<18}{ratio:>9}  {} through callbacks in {} calls; ", bytes(run.callback_bytes), run.callback_calls)?;
     writeln!(f, "{} past them in {past_calls}", bytes(run.past_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn lines_break_at_spaces() {
+        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("one two", 6), ["one", "two"]);
+        assert_eq!(wrapped("immeasurable", 3), ["immeasurable"]);
+        assert!(wrapped(" ", 3).is_empty());
+    }
 }
