@@ -4,6 +4,9 @@
 #![cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(unused, reason = "the meter is for Linux with glibc"))]
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[path = "meter/cost.rs"]
+mod cost;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[path = "meter/heap.rs"]
 mod heap;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -23,12 +26,13 @@ const POSSIBLE: bool = cfg!(all(target_os = "linux", target_env = "gnu", any(tar
 
 type Test = (&'static str, fn(&Preload));
 
-const TESTS: [Test; 5] = [
+const TESTS: [Test; 6] = [
     ("a_planted_pattern_is_counted_exactly_in_each_cell", |preload| said(preload, "pattern")),
     ("threads_beyond_the_last_place_are_counted_exactly", |preload| said(preload, "many")),
     ("without_the_preload_there_is_no_meter", without_the_preload_there_is_no_meter),
     ("the_library_knows_no_other_functions_than_it_says", the_library_knows_no_other_functions_than_it_says),
     ("the_heap_holds_the_same_with_and_without_the_meter", the_heap_holds_the_same_with_and_without_the_meter),
+    ("the_meter_costs_nanoseconds", the_meter_costs_nanoseconds),
 ];
 
 fn main() -> ExitCode {
@@ -64,6 +68,7 @@ fn child(task: &str) -> ExitCode {
     match task {
         "pattern" => planted::pattern(),
         "many" => planted::many_threads(),
+        "cost" => cost::print(),
         "heap" => heap::print(false),
         "heap-with-a-leak" => heap::print(true),
         _ => panic!("no task {task}"),
@@ -114,15 +119,30 @@ fn the_library_knows_no_other_functions_than_it_says(preload: &Preload) {
     }
 }
 
+/// The one number that a child prints.
+fn number(done: &Finished) -> u64 {
+    done.assert_code(0);
+    done.stdout.trim().parse().unwrap_or_else(|error| panic!("{error}: {done}"))
+}
+
 /// Live bytes of the C library's heap after threads came, allocated for the first time, and went.
 fn the_heap_holds_the_same_with_and_without_the_meter(preload: &Preload) {
-    let live = |done: Finished| -> u64 {
-        done.assert_code(0);
-        done.stdout.trim().parse().unwrap_or_else(|error| panic!("{error}: {done}"))
-    };
-    let with = live(under_the_meter(preload, "heap"));
-    let without = live(this_program("heap").env_remove("LD_PRELOAD").run());
+    let with = number(&under_the_meter(preload, "heap"));
+    let without = number(&this_program("heap").env_remove("LD_PRELOAD").run());
     assert_eq!(with, without, "bytes that the meter took");
-    let leaking = live(under_the_meter(preload, "heap-with-a-leak"));
+    let leaking = number(&under_the_meter(preload, "heap-with-a-leak"));
     assert!(leaking > with, "a block that was not given back is not seen: {leaking} against {with}");
+}
+
+/// Printed for the reader; the limit only tells counting from looking up, locking or sharing.
+fn the_meter_costs_nanoseconds(preload: &Preload) {
+    let (mut with, mut without) = (u64::MAX, u64::MAX);
+    for _ in 0..3 {
+        without = without.min(number(&this_program("cost").env_remove("LD_PRELOAD").run()));
+        with = with.min(number(&under_the_meter(preload, "cost")));
+    }
+    let nanoseconds = |picoseconds: u64| picoseconds as f64 / 1000.0;
+    let more = nanoseconds(with.saturating_sub(without));
+    println!("  a block of 64 bytes, taken and given back: {:.1} ns, and {more:.1} more under the meter", nanoseconds(without));
+    assert!(more < 20.0, "{more} ns more");
 }

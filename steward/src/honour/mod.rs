@@ -91,7 +91,7 @@ fn child(preload: &Preload, job: &Job) -> Result<HonourRun, HonourError> {
     let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
     let job = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
     let mut child = Command::new(program);
-    let done = preload.into(&mut child).args([CHILD_COMMAND, &job]).output().map_err(|error| failed(error.to_string()))?;
+    let done = preload.load_into(&mut child).args([CHILD_COMMAND, &job]).output().map_err(|error| failed(error.to_string()))?;
     read(&done).unwrap_or_else(|| Err(failed(why(&done))))
 }
 

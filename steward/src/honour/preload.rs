@@ -45,7 +45,7 @@ impl Preload {
 
     /// Makes the child load the meter, and nothing else first: another allocator that is preloaded would be given blocks to free
     /// that are not its own.
-    pub fn into<'c>(&self, child: &'c mut Command) -> &'c mut Command {
+    pub fn load_into<'c>(&self, child: &'c mut Command) -> &'c mut Command {
         child.env(VARIABLE, OsString::from(self.path()))
     }
 }
