@@ -1,8 +1,13 @@
 //! Any bytes as a trace: read, written again, read again, judged. The fuzz target `trace_reader` runs this too.
 
+use std::alloc::System;
+
+use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::host_trace;
 use testkit::programs::Ran;
-use vk_callbacks::{TraceEvent, TraceFormat, TraceReader, TraceWriter};
+use vk_callbacks::{CallbackError, CheckOptions, Coverage, Judge, TraceEvent, TraceFormat, TraceReader, TraceWriter};
+
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// Bytes that begin with `#` are the trace; any others are a recipe for one that is well formed.
 ///
@@ -32,11 +37,25 @@ fn read(bytes: &[u8]) -> Ran {
     assert!(events.is_sorted_by_key(|(line, _)| *line));
     assert!(broken.is_none_or(|error| (1..=lines + 2).contains(&error.line)), "{broken:?}");
     ran.succeeded = events.len() as u64 + u64::from(broken.is_none());
+    assert_eq!(judged(bytes), judged(bytes), "a judge says the same each time");
+    assert_eq!(judged(bytes).1, broken.map(CallbackError::Trace), "and stops where the reader does");
     if broken.is_none() {
         written_again(&driver, format, &events);
         ran.compared = 1 + events.len() as u64;
     }
     ran
+}
+
+/// What a judge says, and why it stopped.
+fn judged(bytes: &[u8]) -> (Vec<String>, Option<CallbackError>) {
+    let reader = TraceReader::from_bytes(bytes).expect("it began well before");
+    let mut judge = Judge::new(&SYSTEM, CheckOptions { coverage: Coverage::Complete, ..CheckOptions::default() });
+    let error = judge.run(reader).err();
+    let findings = judge.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("memory");
+    let mut said: Vec<String> = findings.iter().map(|found| format!("{found} {found:?}")).collect();
+    said.extend(judge.limits().map(str::to_owned));
+    said.push(format!("{} lost", judge.lost()));
+    (said, error)
 }
 
 /// What was read, written and read again, is the same, but for control characters in names, which become spaces.
@@ -72,6 +91,8 @@ fn shown(event: &TraceEvent<'_>) -> String {
         TraceEvent::Owner { owner, parent, kind } => format!("owner {owner} {parent} {}", one_line(kind)),
         TraceEvent::Phase { name } => format!("phase {}", one_line(name)),
         TraceEvent::Enter { by, command } => format!("enter {by:?} {}", one_line(command)),
+        TraceEvent::Created { by, handle, kind } => format!("created {by:?} {handle} {}", one_line(kind)),
+        TraceEvent::Destroyed { by, handle, kind } => format!("destroyed {by:?} {handle} {}", one_line(kind)),
         other => format!("{other:?}"),
     }
 }
