@@ -13,6 +13,8 @@
 //! | `vkBeginCommandBuffer`, `vkResetCommandBuffer` | the pool's | | object |
 //! | deferred ones, joining | the command's and the deferred operation's | object, cache | object, cache |
 //! | all others | that of the object they work on, if it has one | | |
+//!
+//! `vkCreateDevice` and `vkCreateInstance` make objects besides, queues and physical devices, and so may take memory of scope object.
 
 #![forbid(unsafe_code)]
 

@@ -292,11 +292,6 @@ impl CommandRow {
     pub(super) const fn without_instance(self) -> Self {
         Self { level: CommandLevel::BeforeInstance, ..self }
     }
-
-    /// It makes or ends the device or the instance itself, which have no memory of scope object (V30).
-    pub(super) const fn no_object(self) -> Self {
-        self.may(ScopeMask::ANY_COMMAND, self.may_free)
-    }
 }
 
 impl fmt::Debug for CommandRow {
