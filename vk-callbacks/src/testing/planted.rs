@@ -67,13 +67,13 @@ impl FakeDriver<'_> {
         match (command, defect) {
             (SCENE, Defect::ReallocatedUnknown) => {
                 let block = take(Scope::Command)?;
-                own.reallocate(inside(block), 128, 8, raw(Scope::Command));
+                own.free_if_any(own.reallocate(inside(block), 128, 8, raw(Scope::Command)));
                 chain.give_back(block);
             }
             (SCENE, Defect::ReallocatedFreed) => {
                 let block = take(Scope::Command)?;
                 chain.give_back(block);
-                own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Command));
+                own.free_if_any(own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Command)));
             }
             (SCENE, Defect::ReallocatedThroughOther) => {
                 let block = take(Scope::Device)?;
