@@ -12,10 +12,10 @@ use crate::units::{bytes, percent};
 const WIDTH: f64 = 1000.0;
 /// A row with less than this share of all is drawn a second time, larger, if it has company.
 const SMALL: f64 = 0.015;
-/// A character of a label, at 13 units of height.
-const WIDE: f64 = 7.4;
+/// A character of a label: 15 units high on a narrow screen, with the widest of the usual fonts.
+const WIDE: f64 = 8.4;
 /// The same in bold.
-const BOLD: f64 = 8.4;
+const BOLD: f64 = 9.7;
 
 /// One treemap.
 pub(super) struct Areas {
@@ -88,16 +88,20 @@ fn area(part: &Part, name: &str, all: u64) -> Area {
     let share = percent(part.bytes as f64 / all as f64);
     let title = format!("{name}, scope {}: {short} ({} bytes), {share}", part.scope, grouped(part.bytes));
     let mut lines = Vec::new();
-    let room = rect.w - 14.0;
+    let room = rect.w - 10.0;
     let mut put = |y: f64, text: Option<String>, strong: bool| {
         if let Some(text) = text.filter(|text| !text.is_empty() && rect.h >= y + 6.0) {
-            lines.push(Line { x: unit(rect.x + 8.0), y: unit(rect.y + y), text, strong });
+            lines.push(Line { x: unit(rect.x + 7.0), y: unit(rect.y + y), text, strong });
         }
     };
-    put(19.0, fitted(name, room, BOLD), true);
+    // All of Vulkan's names begin alike: where one does not fit, what tells it from others comes first.
+    let told_apart = fitted(name, room, BOLD)
+        .filter(|text| text == name)
+        .or_else(|| fitted(name.strip_prefix("Vk").unwrap_or(name), room, BOLD));
+    put(20.0, told_apart, true);
     // A number that is cut would be another number.
-    put(36.0, fitted(&short, room, WIDE).filter(|text| *text == short), false);
-    put(53.0, fitted(&share, room, WIDE).filter(|text| *text == share), false);
+    put(38.0, fitted(&short, room, WIDE).filter(|text| *text == short), false);
+    put(56.0, fitted(&share, room, WIDE).filter(|text| *text == share), false);
     Area { scope: part.scope.name(), title, lines, ..placed(rect) }
 }
 

@@ -13,8 +13,8 @@ use crate::units::bytes;
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 372.0;
 const PLOT: Rect = Rect { x: 68.0, y: 22.0, w: 924.0, h: 300.0 };
-/// A character of a label, at 13 units of height.
-const WIDE: f64 = 7.2;
+/// A character of a label: 15 units high on a narrow screen, with the widest of the usual fonts.
+const WIDE: f64 = 8.4;
 
 /// One timeline.
 pub(super) struct Course {

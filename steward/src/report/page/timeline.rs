@@ -19,7 +19,7 @@ use crate::report::{Phase, Sample};
 /// The scopes from the bottom of the stack to its top: what lives longest first.
 pub(super) const STACK: [Scope; 5] = [Scope::Instance, Scope::Device, Scope::Cache, Scope::Object, Scope::Command];
 /// The room that a phase has at least.
-const NARROWEST: f64 = 56.0;
+const NARROWEST: f64 = 72.0;
 /// The fewest lines of the grid that the highest value needs.
 const LINES: u64 = 6;
 
@@ -205,7 +205,7 @@ mod tests {
         check(&drawn, 3);
         assert_eq!(drawn.bands.iter().map(|band| band.0).collect::<Vec<_>>(), [Scope::Instance, Scope::Object]);
         let wide = |index: usize| drawn.phases[index].right - drawn.phases[index].left;
-        assert!(wide(2) > 5.0 * wide(0) && wide(0) > wide(1) && wide(1) > 56.0, "{drawn:?}");
+        assert!(wide(2) > 4.0 * wide(0) && wide(0) > wide(1) && wide(1) > 72.0, "{drawn:?}");
         // 180 is the highest, with 8 % of air above.
         let peak = drawn.phases[1].peak;
         assert!((peak - (INTO.y + INTO.h * (1.0 - 180.0 / (180.0 * 1.08)))).abs() < 1e-6, "{peak}");
