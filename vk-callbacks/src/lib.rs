@@ -15,6 +15,8 @@
 //!   object, device, instance and the driver's own, and what comes through it goes back the same way.
 //! - **Both.** A [`Command`] brackets a call, so that each callback can be said to belong to a command. A host trace records all
 //!   callbacks of a program ([`Recorder`]), is read back ([`TraceReader`]) and driven into any allocator ([`Replay`]).
+//! - **Neither.** A [`Checker`] between the two, or a [`Judge`] over a trace, says which rules were broken and by whom; what each
+//!   command may do with host memory is a table ([`CommandRow`]). With the feature `testing` there is a fake driver to try that on.
 //!
 //! Follows the Vulkan specification, chapter *Memory Allocation*, section *Host Memory*. Never takes memory but from the allocators it
 //! is given, and never panics.
