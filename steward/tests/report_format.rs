@@ -1,0 +1,60 @@
+//! REPORT-FORMAT.md lists the fields that reports have, and no others.
+
+#[path = "support/full_report.rs"]
+mod full_report;
+
+use std::collections::BTreeSet;
+
+use full_report::{empty, full, of_trace};
+use serde_json::Value;
+use vk_steward::bundled::TRACES;
+use vk_steward::report::Report;
+
+const TEXT: &str = include_str!("../REPORT-FORMAT.md");
+
+/// The fields of a value, with the way to them. A number by scope is one field.
+fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) if !object.contains_key("instance") => {
+            for (name, value) in object {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                fields(value, &path, found);
+            }
+        }
+        Value::Array(list) if list.iter().any(Value::is_object) => {
+            list.iter().for_each(|one| fields(one, &format!("{path}[]"), found))
+        }
+        Value::Array(list) if list.is_empty() => {}
+        _ => drop(found.insert(path.to_owned())),
+    }
+}
+
+fn documented() -> BTreeSet<String> {
+    let (_, behind) = TEXT.split_once("<!-- fields:begin -->").expect("the mark");
+    let (table, _) = behind.split_once("<!-- fields:end -->").expect("the mark");
+    let name = |line: &str| line.strip_prefix("| `")?.split_once("` |").map(|(name, _)| name.to_owned());
+    table.lines().filter_map(name).collect()
+}
+
+#[test]
+fn every_field_is_documented_and_nothing_else_is() {
+    let mut found = BTreeSet::new();
+    for report in [full(&TRACES[0]), of_trace(&TRACES[0])] {
+        fields(&serde_json::to_value(report).expect("JSON"), "", &mut found);
+    }
+    // The same fields twice are written down once.
+    assert!(found.iter().any(|path| path.starts_with("honour.with_loader.")));
+    found.retain(|path| !path.starts_with("honour.with_loader."));
+    found.extend(["honour.with_loader", "honour.without_loader"].map(str::to_owned));
+    let documented = documented();
+    assert!(found.len() > 60, "{found:?}");
+    assert_eq!(found.difference(&documented).collect::<Vec<_>>(), [""; 0], "not documented");
+    assert_eq!(documented.difference(&found).collect::<Vec<_>>(), [""; 0], "documented, and not there");
+}
+
+#[test]
+fn names_of_formats_are_those_of_the_program() {
+    assert!(TEXT.contains(&format!("`{}`", Report::FORMAT)) && TEXT.contains(&format!("`{}`", Report::FORMAT_1)));
+    assert!(TEXT.contains(&format!("`{}`", vk_steward::diff::Diff::FORMAT)));
+    assert_eq!(serde_json::to_value(empty()).expect("JSON")["format"], Report::FORMAT);
+}
