@@ -167,3 +167,8 @@ fn callback_stream_finds_what_is_not() {
 fn context_tree_equals_its_model() {
     replay("context_tree", 1000, testkit::programs::context_tree);
 }
+
+#[test]
+fn owned_values_equal_their_model() {
+    replay("owned_values", 1000, testkit::programs::owned_values);
+}

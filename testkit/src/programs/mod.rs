@@ -5,11 +5,13 @@
 mod bytes;
 mod callback_stream;
 mod context_tree;
+mod owned_values;
 mod replay;
 
 pub use bytes::Bytes;
 pub use callback_stream::{Callbacks, Stream, callback_stream};
 pub use context_tree::context_tree;
+pub use owned_values::owned_values;
 pub use replay::replay;
 
 /// How much of a program took effect. A program whose operations mostly fail tests refusals alone.

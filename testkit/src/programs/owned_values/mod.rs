@@ -1,0 +1,179 @@
+//! Contexts and arenas that own values, under random use, with a model beside it that keeps lists.
+
+mod arenas;
+mod contexts;
+mod declared;
+mod ending;
+mod model;
+mod moves;
+mod things;
+mod values;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use alloc_core::{Budget, Context, ContextOptions, HostError, Misuse, Scope};
+use model::{Model, Node};
+use things::Log;
+
+use crate::programs::{Bytes, Ran};
+use crate::witness::Witness;
+
+/// Most contexts, values of a context, arenas and declarations at a time.
+const MOST_CONTEXTS: usize = 16;
+const MOST_VALUES: usize = 60;
+const MOST_ARENAS: usize = 6;
+const MOST_GUARDS: usize = 8;
+/// A value's block and a segment of its context's table.
+const MOST_FOR_A_VALUE: u64 = 256 + 64 * 64;
+
+/// Runs the program in `bytes` over a root of its own.
+///
+/// Operations: children (with scope, budget), left to their parents and claimed again; values of three types given to contexts,
+/// taken, destroyed, read, written, held while others want them, held beyond their context's end; stolen, adopted, contexts
+/// reparented; ids that are void; contexts ended in any order, also by values that own them; destructors that own, destroy
+/// siblings, allocate, declare and hold handles; arenas that own values, with scopes, resets and moves; foreign memory, with guards
+/// and without. Checks after each operation that it succeeded exactly when it must (where a budget has a say: that it says so), and
+/// that each destructor ran at its time and in its order; every few operations and at the end all accounts and the witness.
+///
+/// # Panics
+/// When the contexts and the model disagree.
+pub fn owned_values(bytes: &[u8]) -> Ran {
+    let witness = Witness::system();
+    let mut bytes = Bytes::new(bytes);
+    let mut ran = Ran::default();
+    let limit = (bytes.next().unwrap_or(0) % 4 == 3).then_some(100_000);
+    let options = ContextOptions::new("root").scope(Scope::Object).budget(limit.map_or(Budget::limit(u64::MAX), Budget::exact));
+    // SAFETY: the witness outlives the root, which `finish` ends.
+    let root = unsafe { Context::root(&witness, options) }.expect("the system has memory for a root");
+    let mut model = Model {
+        record: root.usage().total().live_bytes,
+        nodes: BTreeMap::from([(0, Node::new(root, None, Scope::Object, limit))]),
+        made: 1,
+        numbers: 0,
+        deeds: BTreeMap::new(),
+        arenas: Vec::new(),
+        guards: Vec::new(),
+        log: Log::default(),
+        events: VecDeque::new(),
+        grown: Vec::new(),
+        holding: None,
+        void: Vec::new(),
+        witness,
+    };
+    while let Some(succeeded) = model.step(&mut bytes) {
+        model.explained();
+        ran.count(succeeded);
+        if ran.operations.is_multiple_of(4) {
+            model.compare();
+            ran.compared += 1;
+        }
+    }
+    model.finish();
+    ran.compared += 1;
+    ran
+}
+
+impl Model {
+    /// One operation; `None` at the end of the bytes, else whether it did what it says.
+    fn step(&mut self, bytes: &mut Bytes<'_>) -> Option<bool> {
+        let operation = bytes.next()?;
+        let at = self.pick(bytes)?;
+        Some(match operation % 32 {
+            0..=2 => self.child(at, bytes)?,
+            3..=7 => self.own(at, bytes)?,
+            8 => self.take(at, bytes)?,
+            9 => self.destroy(at, bytes)?,
+            10 => self.get(at, bytes)?,
+            11 => self.hold(at, bytes)?,
+            12 | 13 => {
+                let from = self.pick(bytes)?;
+                self.steal(at, from, bytes)?
+            }
+            14 => {
+                let from = self.pick(bytes)?;
+                self.adopt(at, from)
+            }
+            15 => {
+                let to = self.pick(bytes)?;
+                self.reparent(at, to)
+            }
+            16 => self.end(at, bytes.next()?),
+            17 => self.end_while_held(at, bytes)?,
+            18 => self.leave(at),
+            19 => self.claim(at),
+            20 => self.add_handle(at),
+            21 => self.drop_handle(at),
+            22 => self.use_void(at, bytes)?,
+            23 => self.declare(at, bytes)?,
+            24 => self.change(bytes)?,
+            25 => self.plain(at, bytes)?,
+            26 => self.arena(at),
+            27 | 28 => self.arena_owns(bytes)?,
+            29 => self.arena_scope(bytes)?,
+            30 => {
+                let to = self.pick(bytes)?;
+                self.arena_ends(to, bytes)?
+            }
+            _ => self.clear(at),
+        })
+    }
+
+    /// A context that the program can use, mostly an open one.
+    fn pick(&self, bytes: &mut Bytes<'_>) -> Option<usize> {
+        let which = usize::from(bytes.next()?);
+        let open = |node: &Node| node.can_be_used() && (which >= 224 || !node.closed);
+        let count = self.nodes.values().filter(|node| open(node)).count();
+        self.nodes.iter().filter(|(_, node)| open(node)).nth(which.checked_rem(count)?).map(|(at, _)| *at)
+    }
+
+    /// Everything goes, the root last.
+    fn finish(mut self) {
+        self.compare();
+        while let Some((at, arena, things)) = self.arenas.pop() {
+            drop(arena);
+            self.listen();
+            self.node(at).held -= 1;
+            things.into_iter().rev().for_each(|thing| self.thing_goes(thing));
+            self.explained();
+        }
+        for (at, guard) in std::mem::take(&mut self.guards) {
+            drop(guard);
+            self.node(at).held -= 1;
+        }
+        for at in self.nodes.keys().copied().rev().filter(|at| *at != 0).collect::<Vec<_>>() {
+            if self.nodes.contains_key(&at) {
+                self.end(at, 1);
+                self.explained();
+            }
+        }
+        for node in self.nodes.values_mut().filter(|node| node.closed || node.owner.is_some()) {
+            node.handles.clear();
+        }
+        self.bury();
+        self.compare();
+        // What is left to its parent, or owned by values, ends with the root.
+        let root = self.node(0).owner.take().expect("the root is closed last");
+        for node in self.nodes.values_mut() {
+            node.handles.clear();
+        }
+        let left = root.close();
+        self.listen();
+        self.ends(0);
+        self.explained();
+        assert_eq!(self.nodes.len(), 1, "contexts that nothing refers to");
+        assert_eq!((left.bytes, left.blocks, left.contexts, left.handles), (0, 0, 0, 0), "{left}");
+        assert_eq!(left.foreign_bytes, self.outstanding(0).foreign_bytes);
+        self.witness.assert_empty("after the root was closed");
+        assert_eq!(self.witness.zero_sized(), 0, "size 0 is never forwarded");
+        assert!(self.deeds.is_empty(), "things that never went: {:?}", self.deeds);
+    }
+}
+
+/// What an id that is void must be answered with.
+fn is_void(error: HostError, closed: bool) -> bool {
+    match error {
+        HostError::Misuse(Misuse::NotOwned | Misuse::OtherContext) => true,
+        HostError::Closed { .. } => closed,
+        _ => false,
+    }
+}
