@@ -26,18 +26,21 @@ pub(crate) fn misplaced(row: &CommandRow, owners: &Owners, asked: OwnerId, asked
         return None;
     }
     if !given.has(asked) {
-        return Some(Misplaced { kind: outside(&given, asked_kind), instead_of: None });
+        return Some(Misplaced { kind: outside(row, &given, asked_kind), instead_of: None });
     }
     let found = |kind, instead_of| Some(Misplaced { kind, instead_of });
     match scope {
-        Scope::Object if !row.may_allocate.contains(Scope::Object) => found(no_object(row), None),
+        Scope::Object if !row.may_allocate.contains(Scope::Object) => found(no_object(row, asked_kind), None),
         Scope::Command | Scope::Object => {
-            let first = given.most_specific(row);
+            let first = given.most_specific(row, scope);
             if given.deferred.is_some() && (given.deferred == Some(asked) || given.object == Some(asked)) {
                 return None;
             }
             match first {
-                Some(first) if first != asked => found(less_specific(row, &given, scope), Some(first)),
+                // An object's own is never too specific.
+                Some(first) if first != asked && given.object != Some(asked) => {
+                    found(less_specific(row, &given, scope), Some(first))
+                }
                 _ => None,
             }
         }
@@ -98,20 +101,24 @@ impl Given {
     }
 
     /// The first that is there of object, device, instance.
-    fn most_specific(&self, row: &CommandRow) -> Option<OwnerId> {
+    ///
+    /// A command that neither makes, ends nor fills an object has no allocator of one before it: it may work on several, and a driver
+    /// need not have kept what each was made with. What it takes for itself may come from the device's.
+    fn most_specific(&self, row: &CommandRow, scope: Scope) -> Option<OwnerId> {
+        let bystander = scope == Scope::Command && matches!(row.action, CommandAction::Other);
         let own = match row.source(Scope::Object) {
             AllocatorSource::Device | AllocatorSource::Instance => None,
             AllocatorSource::DeferredOperation => self.object.or(self.deferred),
             AllocatorSource::Object | AllocatorSource::Pool | AllocatorSource::Cache => self.object,
         };
-        own.or(self.device).or(self.instance)
+        own.filter(|_| !bystander).or(self.device).or(self.instance)
     }
 }
 
 /// The asked callbacks are none of those that the command was given: by what they belong to.
-fn outside(given: &Given, asked_kind: &str) -> FindingKind {
+fn outside(row: &CommandRow, given: &Given, asked_kind: &str) -> FindingKind {
     match asked_kind {
-        _ if given.deferred.is_some() => FindingKind::OutsideDeferred,
+        _ if given.deferred.is_some() || matches!(row.action, CommandAction::Join) => FindingKind::OutsideDeferred,
         "VkDescriptorPool" => FindingKind::DescriptorPoolElsewhere,
         "VkCommandPool" => FindingKind::CommandPoolElsewhere,
         "VkPipelineCache" | "VkValidationCacheEXT" => FindingKind::CacheScopeElsewhere,
@@ -120,13 +127,11 @@ fn outside(given: &Given, asked_kind: &str) -> FindingKind {
 }
 
 /// Memory of scope object in a command that may take none.
-fn no_object(row: &CommandRow) -> FindingKind {
-    match row.source(Scope::Object) {
-        AllocatorSource::Cache => FindingKind::CacheAsObject,
-        AllocatorSource::Pool if matches!(row.object, "VkDescriptorPool" | "VkDescriptorSet") => {
-            FindingKind::DescriptorPoolElsewhere
-        }
-        AllocatorSource::Pool => FindingKind::CommandPoolElsewhere,
+fn no_object(row: &CommandRow, asked_kind: &str) -> FindingKind {
+    match (row.source(Scope::Object), asked_kind) {
+        (AllocatorSource::Cache, _) => FindingKind::CacheAsObject,
+        (_, "VkDescriptorPool") => FindingKind::DescriptorPoolElsewhere,
+        (_, "VkCommandPool") => FindingKind::CommandPoolElsewhere,
         _ => FindingKind::ObjectOutsideCreate,
     }
 }

@@ -183,6 +183,7 @@ impl<'h, 't> Engine<'h, 't> {
     pub(crate) fn finish(&self) {
         for owner in self.owners() {
             self.internal_left(&Who::NOBODY, owner);
+            self.never_drawn(owner);
         }
         self.leave_behind(FindingKind::LiveAtEnd, Told::End, "", |_| true);
     }

@@ -22,6 +22,11 @@ pub struct HandedOut<'c> {
     checker: PhantomData<&'c ()>,
 }
 
+// SAFETY: the struct is plain data that only `poison` changes, whose caller promises that nobody reads it.
+unsafe impl Send for HandedOut<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for HandedOut<'_> {}
+
 /// Lies in the checker's memory until the checker goes.
 pub(super) struct Handed {
     raw: UnsafeCell<RawCallbacks>,

@@ -23,6 +23,7 @@ use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
 /// Judges a trace by the [rules](crate::Rule), with the same code as the live [`Checker`](crate::Checker).
 ///
 /// Whose callbacks a command was given is read from the owners that the trace declares: the command's owner, and those above it.
+/// Which cache or deferred operation it was given beside is not in a trace: the one that is asked is taken for it.
 /// Whether every command was written down is for the caller to say, in [`CheckOptions::coverage`].
 ///
 /// ```
@@ -101,6 +102,7 @@ impl<'h, 't> Judge<'h, 't> {
             TraceEvent::Enter { by, command } => self.enter(line, by, command)?,
             TraceEvent::Leave { by, result } => self.leave(line, by, result),
             TraceEvent::Allocate { by, block, asked } => {
+                self.suppose(by);
                 let (who, owner) = self.who(line, by)?;
                 let asked = whole(asked);
                 match address(block) {
@@ -208,6 +210,7 @@ impl<'h, 't> Judge<'h, 't> {
 
     /// The rule table of `pfnReallocation` (V11 to V17), seen from what was answered.
     fn reallocate(&mut self, line: u64, by: Caller, (old, new): (Pointer, Pointer), asked: Asked) -> Result<(), HostError> {
+        self.suppose(by);
         let engine = &self.engine;
         let (who, owner) = self.who(line, by)?;
         // Its beginning stands before; where it was lost, or the format has none, it begins here.
@@ -248,7 +251,10 @@ impl<'h, 't> Judge<'h, 't> {
                 engine.refused(&who);
             }
             // Told when it began. What came of it is a block all the same.
-            (None, Some(new)) => engine.answered(&who, owner, asked, new).map_err(|_| self.refusal())?,
+            (None, Some(new)) => {
+                engine.moved_all_the_same(old);
+                engine.answered(&who, owner, asked, new).map_err(|_| self.refusal())?;
+            }
             (None, None) => engine.refused(&who),
         }
         drop(room);
@@ -280,6 +286,22 @@ impl<'h, 't> Judge<'h, 't> {
             number = owner.parent;
         }
         owners
+    }
+
+    /// A trace names one owner for a command. Where the command may be given a cache or a deferred operation beside, the first one
+    /// that is asked is taken for the one that it was given.
+    fn suppose(&mut self, by: Caller) {
+        let Some(owner) = id(by.owner).and_then(|id| self.engine.owner(id)) else { return };
+        let thread = self.threads.iter_mut().find(|thread| thread.number == by.thread);
+        let Some(bracket) = thread.and_then(|thread| thread.brackets.last_mut()) else { return };
+        let (row, owners) = (bracket.row(), &mut bracket.owners);
+        match owner.kind {
+            "VkPipelineCache" | "VkValidationCacheEXT" if row.may_allocate.contains(Scope::Cache) && !row.is_of_cache() => {
+                owners.cache = owners.cache.or(owner.id);
+            }
+            "VkDeferredOperationKHR" if row.deferrable => owners.deferred = owners.deferred.or(owner.id),
+            _ => {}
+        }
     }
 
     /// Who did what the line says, at whose callbacks. Declares an owner that the trace did not.

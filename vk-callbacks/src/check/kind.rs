@@ -129,6 +129,8 @@ kinds! {
     InstanceElsewhere [32] Violation;
     /// What is made from a pool did not draw on the pool's allocator.
     PoolPassedOver [34] Violation;
+    /// Objects were made from a pool, and what works on the pool asked nobody for memory of theirs.
+    PoolNeverAsked [34] Note;
     /// A scope that does not exist.
     BadScope [35] Violation;
     /// An object's creation took memory of scope device.

@@ -15,6 +15,7 @@ use super::row::Row;
 use super::table::Cursor;
 use super::thing::Thing;
 use crate::command::{Coverage, OwnerId};
+use crate::commands::CommandAction;
 use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
 use crate::raw::RawCallbacks;
 use crate::trace::Sighting;
@@ -85,6 +86,9 @@ impl<'t> Engine<'_, 't> {
             self.leave_behind(FindingKind::CommandBlockLeft, Told::Command, "", of_it);
         }
         let (result, nulls) = (bracket.result.get(), bracket.nulls.get());
+        if result >= 0 && bracket.row().action == CommandAction::Allocate {
+            self.filled(bracket);
+        }
         if result < 0 {
             let kind = match (result == VK_ERROR_OUT_OF_HOST_MEMORY, nulls) {
                 (true, 0) => FindingKind::OutOfMemoryWithoutNull,
@@ -92,6 +96,22 @@ impl<'t> Engine<'_, 't> {
                 _ => return,
             };
             self.report(Row { command: bracket.name, first_serial: at, ..Row::one(kind) });
+        }
+    }
+
+    /// A command has made objects from a pool.
+    fn filled(&self, bracket: &Bracket<'t>) {
+        if let Some(pool) = bracket.owners.object.and_then(|id| self.owner(id)) {
+            pool.filled.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The end, for a pool: what was made from it asked for nothing, of nobody (V34).
+    pub(crate) fn never_drawn(&self, owner: &Owner<'t>) {
+        let filled = owner.filled.swap(0, Ordering::Relaxed);
+        if filled > 0 && !owner.drawn.load(Ordering::Relaxed) {
+            let kind = FindingKind::PoolNeverAsked;
+            self.report(Row { owner: owner.id, owner_kind: owner.kind, count: filled, ..Row::one(kind) });
         }
     }
 

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use alloc_core::Scope;
 
@@ -20,6 +20,10 @@ pub(crate) struct Owner<'t> {
     pub(crate) parent: u64,
     /// Objects made with them less objects ended.
     pub(crate) objects: AtomicI64,
+    /// Of a pool: successful commands that made objects from it.
+    pub(crate) filled: AtomicU64,
+    /// Of a pool: a command on it asked for memory of scope object, of anybody.
+    pub(crate) drawn: AtomicBool,
     /// Internal memory that was notified, in bytes, by scope.
     internal: [AtomicU64; Scope::COUNT],
 }
@@ -35,7 +39,16 @@ impl<'t> Owner<'t> {
     }
 
     fn with(id: Option<OwnerId>, kind: &'t str, group: u64, parent: u64) -> Self {
-        Self { id, kind, group, parent, objects: AtomicI64::new(0), internal: [const { AtomicU64::new(0) }; Scope::COUNT] }
+        Self {
+            id,
+            kind,
+            group,
+            parent,
+            objects: AtomicI64::new(0),
+            filled: AtomicU64::new(0),
+            drawn: AtomicBool::new(false),
+            internal: [const { AtomicU64::new(0) }; Scope::COUNT],
+        }
     }
 
     /// The number of its id, 0 for none.

@@ -4,16 +4,19 @@
 #![forbid(unsafe_code)]
 
 use core::num::NonZeroU64;
+use core::sync::atomic::Ordering;
 
 use alloc_core::{NoticeEvent, Scope};
 
 use super::block::{Asked, Block, State, Told};
+use super::bracket::Bracket;
 use super::chain::{freed_elsewhere, misplaced};
 use super::engine::{Engine, Who};
 use super::kind::FindingKind;
 use super::owner::Owner;
 use super::row::Row;
 use super::table::{NoRoom, Promised};
+use crate::commands::AllocatorSource;
 use crate::raw::{INTERNAL_EXECUTABLE, RawInternalType, RawScope};
 
 /// Whether a call is passed on to the callbacks behind.
@@ -51,11 +54,23 @@ impl<'t> Engine<'_, 't> {
             let kinds = (FindingKind::AskedBetweenCommands, FindingKind::AskedOnForeignThread);
             return self.off_command(who, self.row(kinds.0, who, owner, Some(scope)).of_size(asked.size), kinds.1);
         };
+        if scope == Scope::Object && bracket.row().source(scope) == AllocatorSource::Pool {
+            self.drawn(bracket, owner);
+        }
         let Some(id) = owner.id else { return };
         if let Some(found) = misplaced(bracket.row(), &bracket.owners, id, owner.kind, scope) {
             let mut row = self.row(found.kind, who, owner, Some(scope)).of_size(asked.size);
             row.against = self.kind_of(found.instead_of);
             self.report(row);
+        }
+    }
+
+    /// A command on a pool asks for memory.
+    fn drawn(&self, bracket: &Bracket<'t>, asked: &Owner<'t>) {
+        let Some(id) = bracket.owners.object else { return };
+        let pool = if asked.id == Some(id) { Some(asked) } else { self.owner(id) };
+        if let Some(pool) = pool.filter(|pool| !pool.drawn.load(Ordering::Relaxed)) {
+            pool.drawn.store(true, Ordering::Relaxed);
         }
     }
 
@@ -110,6 +125,11 @@ impl<'t> Engine<'_, 't> {
         self.report(self.row(FindingKind::MisalignedAnswer, who, owner, asked.scope()).of_size(asked.size));
     }
 
+    /// A reallocation that was not to be has made another block of it: what was there is gone.
+    pub(crate) fn moved_all_the_same(&self, old: NonZeroU64) {
+        let _ = self.blocks.with(&Block::at(old), |block| block.set_state(State::Gone));
+    }
+
     /// What a block that is on record was asked for; the alignment is not told.
     pub(crate) fn asked_for(&self, address: Option<NonZeroU64>) -> Option<Asked> {
         let block = self.blocks.with(&Block::at(address?), |block| *block)?;
@@ -139,7 +159,10 @@ impl<'t> Engine<'_, 't> {
             self.came_back(who, &block);
         }
         match (who.bracket, block.scope()) {
-            (Some(bracket), Some(scope @ (Scope::Object | Scope::Cache))) if freed_elsewhere(bracket.row(), scope) => {
+            // Where it was taken in the same command it is one mistake and not two.
+            (Some(bracket), Some(scope @ (Scope::Object | Scope::Cache)))
+                if block.serial != bracket.serial && freed_elsewhere(bracket.row(), scope) =>
+            {
                 let mut row = self.of_block(FindingKind::FreedInOtherCommand, who, owner, &block);
                 (row.command, row.against) = (bracket.name, block.command);
                 self.report(row);

@@ -60,6 +60,11 @@ impl Found<'_> {
                     "answered an error other than VK_ERROR_OUT_OF_HOST_MEMORY{during}, after a request of it had been refused"
                 )
             }
+            Kind::PoolNeverAsked => write!(
+                f,
+                "asked nobody for memory of what was made from {}: it was taken with the pool, or past the callbacks",
+                Named(self.owner_kind)
+            ),
             Kind::CommandInCallback => write!(f, "called {} from inside a callback", self.command),
             Kind::InternalType
             | Kind::InternalNegative

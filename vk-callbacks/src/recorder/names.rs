@@ -2,7 +2,8 @@
 //!
 //! An address may stand for many blocks, one after the other. Walking the log in order, the map always holds the block that an
 //! address was last given as. It is never taken out: a free of an address that names a block already gone is a second free,
-//! and says so by naming that block again.
+//! and says so by naming that block again. An address that is given while its block is live is that block given again, and has
+//! the same number (V8); where events were lost, its free may have been among them, and it counts as a new block.
 
 #![forbid(unsafe_code)]
 
@@ -12,76 +13,116 @@ use super::record::{Asked, Record, What};
 use crate::trace::{Caller, Pointer, Request, TraceEvent};
 
 pub(super) struct Names<A: HostSource> {
-    at: TryMap<usize, Pointer, A>,
+    at: TryMap<usize, Name, A>,
     /// What was reallocated, by ticket: when the call answers, the address may be somebody else's.
-    in_transit: TryMap<usize, Pointer, A>,
+    in_transit: TryMap<usize, Name, A>,
     blocks: u64,
     unknown: u64,
+    /// Records behind which events were lost.
+    losses: u64,
+}
+
+/// What an address stands for.
+#[derive(Clone, Copy)]
+struct Name {
+    pointer: Pointer,
+    /// Neither freed nor reallocated since it was given, if no event was lost since: the losses until then.
+    live: Option<u64>,
 }
 
 impl<A: HostSource + Clone> Names<A> {
     pub(super) fn new(memory: A) -> Self {
-        Self { at: TryMap::new_in(memory.clone()), in_transit: TryMap::new_in(memory), blocks: 0, unknown: 0 }
+        Self { at: TryMap::new_in(memory.clone()), in_transit: TryMap::new_in(memory), blocks: 0, unknown: 0, losses: 0 }
     }
 
     /// The record as a trace says it. Records come in the order of the log.
     pub(super) fn event(&mut self, record: &Record) -> Result<TraceEvent<'static>, HostError> {
         let by = |owner| Caller { thread: record.thread, owner };
+        self.losses = self.losses.saturating_add(u64::from(record.lost_before > 0));
         Ok(match record.what {
             What::Owner { owner, parent, kind } => TraceEvent::Owner { owner, parent, kind },
             What::Phase { name } => TraceEvent::Phase { name },
             What::Created { owner, handle, kind } => TraceEvent::Created { by: by(owner), handle, kind },
             What::Destroyed { owner, handle, kind } => TraceEvent::Destroyed { by: by(owner), handle, kind },
-            What::Seen { owner, at, what } => TraceEvent::Seen { by: by(owner), block: self.known(at)?, what },
+            What::Seen { owner, at, what } => {
+                TraceEvent::Seen { by: by(owner), block: self.known(at, Seen::Named)?.pointer, what }
+            }
             What::Enter { owner, command } => TraceEvent::Enter { by: by(owner), command },
             What::Leave { result } => TraceEvent::Leave { by: by(0), result },
             What::Allocate { owner, at, asked } => {
                 TraceEvent::Allocate { by: by(owner), block: self.given(at)?, asked: request(asked) }
             }
             What::ReallocateBegin { owner, ticket, old } => {
-                let old = self.known(old)?;
-                self.in_transit.try_insert(ticket, old).map_err(|refused| refused.error)?;
-                TraceEvent::ReallocateBegin { by: by(owner), old }
+                let name = self.known(old, Seen::Goes)?;
+                self.in_transit.try_insert(ticket, name).map_err(|refused| refused.error)?;
+                TraceEvent::ReallocateBegin { by: by(owner), old: name.pointer }
             }
-            What::Reallocate { owner, ticket, old, new, asked } => {
+            What::Reallocate { owner, ticket, old: at, new, asked } => {
                 let old = match self.in_transit.remove(&ticket) {
                     Some(old) => old,
                     // Its beginning was lost.
-                    None => self.known(old)?,
+                    None => self.known(at, Seen::Goes)?,
                 };
-                TraceEvent::Reallocate { by: by(owner), old, new: self.given(new)?, asked: request(asked) }
+                if new == 0 && asked.size > 0 {
+                    self.stays(at, old);
+                }
+                TraceEvent::Reallocate { by: by(owner), old: old.pointer, new: self.given(new)?, asked: request(asked) }
             }
-            What::Free { owner, at } => TraceEvent::Free { by: by(owner), block: self.known(at)? },
+            What::Free { owner, at } => TraceEvent::Free { by: by(owner), block: self.known(at, Seen::Goes)?.pointer },
             What::Notice { owner, event, size, kind, scope } => {
                 TraceEvent::Notice { by: by(owner), event, size: size as u64, kind, scope }
             }
         })
     }
 
-    /// A block was given at this address.
+    /// A block was given at this address: a new one, unless the one that was there is live.
     fn given(&mut self, at: usize) -> Result<Pointer, HostError> {
         if at == 0 {
             return Ok(Pointer::Null);
         }
+        if let Some(name) = self.at.get(&at).filter(|name| name.live == Some(self.losses)) {
+            return Ok(name.pointer);
+        }
         let number = self.blocks.saturating_add(1);
-        self.at.try_insert(at, Pointer::Block(number)).map_err(|refused| refused.error)?;
+        let name = Name { pointer: Pointer::Block(number), live: Some(self.losses) };
+        self.at.try_insert(at, name).map_err(|refused| refused.error)?;
         self.blocks = number;
-        Ok(Pointer::Block(number))
+        Ok(name.pointer)
     }
 
-    /// What was last given at this address.
-    fn known(&mut self, at: usize) -> Result<Pointer, HostError> {
+    /// What was last given at this address, as it was until now.
+    fn known(&mut self, at: usize, seen: Seen) -> Result<Name, HostError> {
         if at == 0 {
-            return Ok(Pointer::Null);
+            return Ok(Name { pointer: Pointer::Null, live: None });
         }
         let number = self.unknown.saturating_add(1);
-        let unknown = |_: &usize| Pointer::Unknown(number);
-        let pointer = *self.at.try_get_or_insert_with(at, unknown).map_err(|refused| refused.error)?;
-        if pointer == Pointer::Unknown(number) {
+        let unknown = |_: &usize| Name { pointer: Pointer::Unknown(number), live: None };
+        let name = self.at.try_get_or_insert_with(at, unknown).map_err(|refused| refused.error)?;
+        let before = *name;
+        if matches!(seen, Seen::Goes) {
+            name.live = None;
+        }
+        if before.pointer == Pointer::Unknown(number) {
             self.unknown = number;
         }
-        Ok(pointer)
+        Ok(before)
     }
+
+    /// A reallocation failed: the block is what it was, unless its address was given to another meanwhile.
+    fn stays(&mut self, at: usize, before: Name) {
+        if let Some(name) = self.at.get_mut(&at).filter(|name| name.pointer == before.pointer) {
+            name.live = before.live;
+        }
+    }
+}
+
+/// Why an address is looked up.
+#[derive(Clone, Copy)]
+enum Seen {
+    /// It is spoken of.
+    Named,
+    /// It is freed, or a reallocation of it begins.
+    Goes,
 }
 
 const fn request(asked: Asked) -> Request {

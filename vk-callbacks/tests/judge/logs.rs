@@ -64,6 +64,7 @@ pub(crate) fn log(kind: FindingKind) -> &'static str {
         Kind::DeviceTooSpecific => "e,1,3,vkCreateBuffer a,1,3,1,64,8,3 f,1,3,1 l,1,0",
         Kind::InstanceElsewhere => "e,1,2,vkDeviceWaitIdle a,1,2,1,64,8,4 f,1,2,1 l,1,0",
         Kind::PoolPassedOver => "e,1,6,vkAllocateDescriptorSets a,1,2,1,120,8,1 l,1,0 e,1,6,vkFreeDescriptorSets f,1,2,1 l,1,0",
+        Kind::PoolNeverAsked => "e,1,6,vkAllocateDescriptorSets l,1,0",
         Kind::BadScope => "e,1,3,vkCreateBuffer a,1,3,1,64,8,9 f,1,3,1 l,1,0",
         Kind::DeviceScopeInCreate => "e,1,3,vkCreateBuffer a,1,2,1,376,8,3 f,1,2,1 l,1,0",
         Kind::CacheScopeElsewhere => "e,1,3,vkCreateBuffer a,1,2,1,64,8,2 l,1,0 e,1,5,vkDestroyPipelineCache f,1,2,1 l,1,0",
