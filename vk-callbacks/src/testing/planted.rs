@@ -28,7 +28,7 @@ impl FakeDriver<'_> {
         let (own, device) = (chain.object, chain.device);
         match (command, defect) {
             // Whose callbacks.
-            (SCENE, Defect::CommandLessSpecific) => borrow(chain, Level::Device, Scope::Command),
+            ("vkCreateBuffer", Defect::CommandLessSpecific) => borrow(chain, Level::Device, Scope::Command),
             (SCENE, Defect::DeviceLessSpecific) => borrow(chain, Level::Instance, Scope::Device),
             (SCENE, Defect::DeviceTooSpecific) => borrow(chain, Level::Object, Scope::Device),
             (SCENE, Defect::InstanceElsewhere) => borrow(chain, Level::Device, Scope::Instance),

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use vk_callbacks::{
-    Call, CheckOptions, CheckedOwner, Checker, Coverage, Defect, FakeKind, FakeProgram, FindingKind, Given, HandedOut, Opened,
-    OwnerId, RawCallbacks,
+    Call, CheckOptions, CheckedOwner, Checker, Coverage, Defect, FakeKind, FakeProgram, FindingKind, Found, Given, HandedOut,
+    Opened, OwnerId, RawCallbacks,
 };
 
 use crate::heap::{Heap, Seen};
@@ -91,10 +91,13 @@ pub(crate) fn checked(program: FakeProgram) -> (FoundKinds, Seen) {
 
 /// What the checker says, by kind.
 pub(crate) fn found_by(checker: &Checker<'_>) -> FoundKinds {
-    let findings = checker.findings(Scoped::new(SYSTEM, Scope::Object)).expect("memory of the system");
     assert_eq!(checker.lost(), 0);
+    by_kind(&checker.findings(Scoped::new(SYSTEM, Scope::Object)).expect("memory of the system"))
+}
+
+pub(crate) fn by_kind(findings: &[Found<'_>]) -> FoundKinds {
     let mut kinds = FoundKinds::new();
-    for found in findings.iter() {
+    for found in findings {
         assert_eq!(found.coverage, Coverage::Complete);
         let (count, words) = kinds.entry(found.kind).or_default();
         *count += found.count;

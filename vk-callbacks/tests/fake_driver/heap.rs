@@ -21,6 +21,8 @@ pub(crate) struct Heap {
 #[derive(Default)]
 struct Table {
     live: BTreeMap<usize, Live>,
+    /// Blocks that were freed; their memory is still there.
+    gone: BTreeMap<usize, Live>,
     /// All memory, live or not.
     memory: Vec<(*mut u8, Layout)>,
     seen: Seen,
@@ -92,6 +94,12 @@ impl Table {
         block
     }
 
+    fn take_back(&mut self, at: usize) -> Option<Live> {
+        let block = self.live.remove(&at)?;
+        self.gone.insert(at, block);
+        Some(block)
+    }
+
     fn asked(&mut self, size: usize, scope: RawScope) {
         if let Some(requests) = usize::try_from(scope).ok().and_then(|scope| self.seen.requests.get_mut(scope)) {
             *requests += 1;
@@ -140,14 +148,16 @@ unsafe extern "system" fn reallocation(
     if old.is_null() {
         return table.give(size, align).cast();
     }
-    let Some(had) = table.live.get(&old.addr()).copied() else { return ptr::null_mut() };
+    // What was freed can be had again: a careless allocator would not notice.
+    let had = table.live.get(&old.addr()).or(table.gone.get(&old.addr()));
+    let Some(had) = had.copied() else { return ptr::null_mut() };
     if size == 0 {
-        table.live.remove(&old.addr());
+        table.take_back(old.addr());
         return ptr::null_mut();
     }
     let new = table.give(size, had.align.max(align));
     if !new.is_null() {
-        table.live.remove(&old.addr());
+        table.take_back(old.addr());
         // SAFETY: both blocks are there and hold that many bytes.
         unsafe { new.copy_from_nonoverlapping(old.cast(), had.size.min(size)) };
     }
@@ -158,7 +168,7 @@ unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
     // SAFETY: as above.
     let mut table = unsafe { heap(user_data) };
     table.seen.null_frees += u64::from(block.is_null());
-    let elsewhere = table.live.remove(&block.addr()).is_some_and(|block| block.thread != current_thread());
+    let elsewhere = table.take_back(block.addr()).is_some_and(|block| block.thread != current_thread());
     table.seen.other_thread_frees += u64::from(elsewhere);
 }
 

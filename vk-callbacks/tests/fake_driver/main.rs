@@ -3,5 +3,7 @@
 mod checking;
 mod correct;
 mod heap;
+mod matrix;
+mod recording;
 mod refusals;
 mod stage;
