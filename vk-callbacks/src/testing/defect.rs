@@ -120,6 +120,8 @@ defects! {
     InstanceElsewhere,
     /// The driver asks the device's callbacks for the memory of a descriptor set, though its pool has its own.
     PoolPassedOver,
+    /// The driver keeps descriptor sets in memory that no callbacks gave.
+    PoolNeverAsked,
     /// The driver asks for a scope that there is not.
     BadScope,
     /// The driver takes the device's memory while it makes an object, which is legal.

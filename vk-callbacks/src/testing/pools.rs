@@ -2,6 +2,7 @@
 
 use alloc_core::Scope;
 
+use super::defect::Defect;
 use super::driver::{Answer, FakeDriver};
 use super::host::Given;
 use super::kind::FakeKind;
@@ -13,6 +14,8 @@ const RECORD: usize = 48;
 impl FakeDriver<'_> {
     /// `vkAllocateDescriptorSets`, `vkAllocateCommandBuffers`: all of them or none.
     pub(super) fn allocate(&self, pool: &mut Handle, kind: FakeKind, count: usize) -> Answer<()> {
+        // Of which the pool's callbacks never hear.
+        let count = if kind == FakeKind::Set && self.planted(Defect::PoolNeverAsked) { 0 } else { count };
         self.command(kind.create(), self.chain(kind, pool.get().own), |chain| {
             for made in 0..count {
                 match Handle::make(chain, kind, Given::NONE) {
