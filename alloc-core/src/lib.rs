@@ -17,6 +17,8 @@
 //! - [`Context`] owns a node of the tree, [`Handle`] refers to it; both are allocators. [`Scope`] is the lifetime a request is for.
 //! - [`Usage`] is an account, [`Budget`] a limit, [`Snapshot`] a picture of a tree.
 //! - [`Foreign`] declares memory that no allocator of ours was asked for: a JIT's, a mapping, another heap. Counted apart.
+//! - [`Handle::own`] gives a context a value, reached by its [`Owned`] id and destroyed with the context, children first, newest first;
+//!   values can be [stolen](Handle::steal), contexts [moved](Context::reparent) and [left](Context::leave) to their parents.
 //! - [`TryVec`] and its siblings grow fallibly only; [`Arena`] is linear memory for what dies together.
 //!
 //! Freeing never allocates and never fails. Every allocation may be refused: then an error says whose fault it is, and everything is

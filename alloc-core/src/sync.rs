@@ -7,8 +7,8 @@ use crate::threads;
 /// A short spin lock for state of ours; never held over a call to a host allocator, a driver or a destructor (law 5).
 ///
 /// For the crates built on this one: that it is held shows in [`held_state_locks`](crate::held_state_locks). It guards nothing by
-/// itself, is not fair, and a thread that takes it twice waits for ever. Order here, outermost first: tree, registry, table, row,
-/// budget.
+/// itself, is not fair, and a thread that takes it twice waits for ever. Order here, outermost first: owned
+/// values (of two contexts, the older one's first), tree, registry, table, row, budget.
 ///
 /// ```
 /// let lock = alloc_core::StateLock::new();

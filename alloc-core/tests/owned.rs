@@ -4,10 +4,13 @@
 
 mod witness;
 
+use std::alloc::Layout;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use alloc_core::{Budget, Context, ContextOptions, Handle, HostError, Misuse, Owned, Scope, TryVec};
+use alloc_core::{AllocError, Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Misuse, Owned, Scope, TryVec};
 use witness::Witness;
 
 /// Counts how many of it were destroyed.
@@ -276,4 +279,52 @@ fn many_values_come_and_go_and_the_table_is_used_again() {
     assert_eq!(root.owned_values(), many);
     drop(root);
     witness.assert_empty();
+}
+
+/// Panics at the request with this number, counted from 1.
+struct Unwinding(Witness, AtomicUsize);
+
+// SAFETY: the witness's blocks.
+unsafe impl HostAllocator for Unwinding {
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        assert_ne!(self.1.fetch_sub(1, Relaxed), 1, "on purpose");
+        self.0.allocate(layout, scope)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { self.0.deallocate(block, layout, scope) }
+    }
+}
+
+#[test]
+fn an_allocator_that_unwinds_leaves_nothing_behind() {
+    let host = Unwinding(Witness::new(), AtomicUsize::new(usize::MAX));
+    let dropped = Arc::new(AtomicUsize::new(0));
+    {
+        // SAFETY: dropped before the host.
+        let root = unsafe { Context::root(&host, ContextOptions::new("root").budget(Budget::exact(100_000))) }.unwrap();
+        let from = root.child("from").unwrap();
+        for n in 0..20_u32 {
+            from.own(n).unwrap();
+        }
+        let before = (root.budget(), host.0.blocks());
+        for (nth, destroyed) in [(1, 1), (2, 2), (usize::MAX, 2)] {
+            host.1.store(nth, Relaxed);
+            let owned = catch_unwind(AssertUnwindSafe(|| root.own(Counted(dropped.clone(), 1)).map(drop)));
+            assert_eq!((owned.is_err(), dropped.load(Relaxed)), (nth != usize::MAX, destroyed));
+            if owned.is_err() {
+                assert_eq!((root.budget().map(|b| b.charged), host.0.blocks()), (before.0.map(|b| b.charged), before.1));
+            }
+        }
+        let to = root.child("to").unwrap();
+        let before = (root.budget().map(|b| b.charged), host.0.blocks());
+        for nth in [1, 2] {
+            host.1.store(nth, Relaxed);
+            assert!(catch_unwind(AssertUnwindSafe(|| to.adopt(&from))).is_err());
+            assert_eq!((root.budget().map(|b| b.charged), host.0.blocks(), from.owned_values()), (before.0, before.1, 20));
+        }
+        to.adopt(&from).unwrap();
+    }
+    assert_eq!(dropped.load(Relaxed), 3);
+    host.0.assert_empty();
 }

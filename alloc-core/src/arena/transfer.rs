@@ -13,8 +13,7 @@ impl<A: ContextRef> Arena<A> {
     /// # Errors
     /// The arena as it was, with [`Misuse::OtherBacking`](crate::Misuse::OtherBacking) when the contexts draw on different
     /// allocators, [`Misuse::OtherScope`](crate::Misuse::OtherScope) when they name different scopes, [`HostError::Closed`] when `other` is closed,
-    /// [`HostError::OverBudget`] when its budget cannot hold the arena: budgets above both contexts need the room twice for a
-    /// moment.
+    /// [`HostError::OverBudget`] when a budget above it that is not above this context as well cannot hold the arena.
     pub fn move_to<B: ContextRef>(self, other: B) -> Result<Arena<B>, (Self, HostError)> {
         let (from, to) = (self.base.sealed_node().0, other.sealed_node().0);
         let (mut blocks, mut bytes) = (0_u64, 0_u64);

@@ -14,7 +14,7 @@ use crate::scope::Scope;
 
 /// Refers to a context without owning it: what a collection, a thread or a job stores that outlives a borrow.
 ///
-/// 8 bytes, with a niche. Never keeps a context's values alive, and cannot end it; keeps its record, so a block can always be
+/// 8 bytes, with a niche. Never keeps a context's [values](Handle::own) alive, and cannot end it; keeps its record, so a block can always be
 /// given back. Equal when they refer to the same context. Cloning and dropping cost a shared atomic each, which threads
 /// contend for: hot code inside one owner takes `&Context`.
 pub struct Handle {

@@ -35,8 +35,11 @@ use crate::sync::Ordering;
 ///
 /// One owner, move-only; [`Handle`] is its counted companion, and a context can be used as one: what both can do is listed
 /// there. `&Context` and `Handle` are [`Allocator`](crate::Allocator)s, so collections account to the context with no byte in
-/// front of their blocks. Dropping (or [closing](Context::close)) the owner ends the node: nothing new can be allocated from it
-/// or from any context below it; blocks that collections still hold stay valid and charged until they go.
+/// front of their blocks.
+///
+/// Dropping (or [closing](Context::close)) the owner ends the node: nothing new can be allocated from it or from any context below
+/// it; what those own is destroyed, children before their parents, the newest first (see [`Handle::own`]); contexts
+/// [left](Context::leave) to their parents end with them; blocks that collections still hold stay valid and charged until they go.
 ///
 /// To print a tree: [`Snapshot::take`](crate::Snapshot::take).
 ///
@@ -89,13 +92,20 @@ impl Context {
 
     /// Ends the node and says what is still held below it. The same as dropping it.
     ///
-    /// Blocks that collections hold through handles stay valid and charged; they are given back when those go.
+    /// Blocks that collections hold through handles stay valid and charged; they are given back when those go. So do values that
+    /// somebody [holds](Handle::get).
+    ///
+    /// # Panics
+    /// Where a destructor of an owned value panics: when all the rest has been destroyed.
     pub fn close(self) -> Outstanding {
         ending::end_subtree(&self.handle);
         outstanding::of(self.node())
     }
 
     /// Ends the node if nothing is left of it or below it, so that an allocator of its own may go.
+    ///
+    /// Owned values and contexts left to their parents go with it. What the values themselves hold of the tree, handles, blocks or
+    /// contexts, counts as outstanding, because only their destructors know it: [`clear`](Context::clear) first.
     ///
     /// # Errors
     /// [`RootRefused`] gives the context back, still open, with what is outstanding. Bytes that a context below lost for good

@@ -261,8 +261,9 @@ impl Going {
         let mut here = 0u64;
         let mut hand_on = |scope, bytes, blocks| {
             here = here.saturating_add(bytes);
-            new.count_arriving(scope, bytes, blocks);
+            // In this order nothing is counted twice at any moment.
             old.count_leaving(scope, bytes, blocks);
+            new.count_arriving(scope, bytes, blocks);
         };
         for child in self.siblings() {
             let (bytes, blocks) = child.record();

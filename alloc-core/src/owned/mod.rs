@@ -15,6 +15,7 @@ use table::{Locked, Taken};
 pub(crate) use table::{Table, free_table, goes_with};
 
 use core::alloc::Layout;
+use core::ptr::NonNull;
 
 use crate::collections::Refused;
 use crate::context::{CLOSED, Handle, Node};
@@ -37,6 +38,24 @@ impl Handle {
     /// A value may hold handles, of this very context as well: handles keep no values alive, so nothing is in a circle. It may be
     /// destroyed on any thread.
     ///
+    /// ```
+    /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse};
+    /// # static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+    /// let root = Context::root_static(&SYSTEM, ContextOptions::new("compiler"))?;
+    /// let (module, function) = (root.child("module")?, root.child("function")?);
+    ///
+    /// let name = function.own(String::from("main"))?;
+    /// assert_eq!(*function.get(name)?, "main");
+    /// let name = module.steal(&function, name)?; // its block stays where it is
+    /// module.get_mut(name)?.push_str("_0");
+    ///
+    /// let temporary = function.own([0_u8; 256])?;
+    /// drop(function); // and with it what it owns
+    /// assert_eq!(module.take(name)?, "main_0");
+    /// assert_eq!(module.get(temporary).err(), Some(HostError::Misuse(Misuse::OtherContext)));
+    /// # Ok::<(), HostError>(())
+    /// ```
+    ///
     /// # Errors
     /// The value, with [`HostError::Closed`], [`HostError::OverBudget`] or [`HostError::OutOfHostMemory`].
     #[inline]
@@ -48,7 +67,11 @@ impl Handle {
         };
         // SAFETY: the new block is as large and as aligned as a `T`.
         unsafe { block.cast::<T>().write(value) };
-        match table::put(node, block, Kind::of::<T>()) {
+        // Where the allocator unwinds, the value is destroyed and its block given back.
+        let homeless = Homeless { node, value: block, kind: Kind::of::<T>() };
+        let put = table::put(node, block, homeless.kind);
+        core::mem::forget(homeless);
+        match put {
             Ok(put) => Ok(Owned::new(node.id(), &put)),
             Err(error) => {
                 // SAFETY: written above.
@@ -84,6 +107,19 @@ impl Handle {
     #[must_use]
     pub fn owned_values(&self) -> usize {
         table::lock(self.node()).map_or(0, |table| table.live_len.get())
+    }
+}
+
+/// A value in its block that has no slot yet.
+struct Homeless<'n> {
+    node: &'n Node,
+    value: NonNull<u8>,
+    kind: &'static Kind,
+}
+
+impl Drop for Homeless<'_> {
+    fn drop(&mut self) {
+        Taken { value: self.value, kind: self.kind }.destroy(self.node);
     }
 }
 

@@ -223,13 +223,11 @@ pub(super) fn grow_by(node: &Node, missing: usize) -> Result<(), HostError> {
     let Some(size) = segment_size(node, missing)? else { return begin(node) };
     let (layout, slots) = segment(size).ok_or(HostError::TooLarge)?;
     let block = node.allocate(layout, node.scope).map_err(|_| node.refusal(layout, node.scope))?.cast::<Segment>();
-    if of(node).is_none()
-        && let Err(error) = begin(node)
-    {
-        // SAFETY: just taken, with this layout, and not used.
-        unsafe { node.deallocate(block.cast(), layout, node.scope) };
-        return Err(error);
+    let unused = Unused { node, block: block.cast(), layout };
+    if of(node).is_none() {
+        begin(node)?;
     }
+    core::mem::forget(unused);
     // SAFETY: the slots lie behind the segment's head in the new block.
     let first = unsafe { block.byte_add(slots) }.cast::<Slot>();
     if let Some(table) = lock(node) {
@@ -247,6 +245,20 @@ pub(super) fn grow_by(node: &Node, missing: usize) -> Result<(), HostError> {
         table.own(layout);
     }
     Ok(())
+}
+
+/// A block that goes back where nothing comes of it.
+struct Unused<'n> {
+    node: &'n Node,
+    block: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Drop for Unused<'_> {
+    fn drop(&mut self) {
+        // SAFETY: just taken from the node, with this layout.
+        unsafe { self.node.deallocate(self.block, self.layout, self.node.scope) };
+    }
 }
 
 /// Bytes that [`grow_by`] will ask for.
@@ -332,4 +344,60 @@ pub(crate) fn free_table(node: &Node) {
     }
     // SAFETY: as above; the table stands at the block's beginning.
     unsafe { node.deallocate(first.cast(), Layout::new::<First>(), node.scope) };
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::alloc::System;
+
+    use super::super::slot::LAST_GENERATION;
+    use super::*;
+    use crate::{Context, ContextOptions, FromGlobalAlloc, Misuse};
+
+    static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+    /// Four thousand million values in one slot are too many for a test; the last ones are not.
+    #[test]
+    fn a_slot_that_has_had_all_its_values_is_retired() {
+        let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).unwrap();
+        let first = root.own(1).unwrap();
+        root.destroy(first).unwrap();
+        let table = lock(root.node()).unwrap();
+        let room = table.room();
+        table.free.newest().unwrap().generation.set(LAST_GENERATION - 2);
+        drop(table);
+        let next_to_last = root.own(2).unwrap();
+        assert_eq!(next_to_last.slot(), first.slot());
+        root.destroy(next_to_last).unwrap();
+        let last = root.own(3).unwrap();
+        assert_eq!((last.slot(), last.generation()), (first.slot(), LAST_GENERATION - 1));
+        root.destroy(last).unwrap();
+        assert_eq!(lock(root.node()).unwrap().room(), room - 1);
+        for n in 0..100 {
+            assert_ne!(root.own(n).unwrap().slot(), first.slot());
+        }
+        for id in [first, next_to_last, last] {
+            assert_eq!(root.take(id), Err(HostError::Misuse(Misuse::NotOwned)));
+        }
+    }
+
+    #[test]
+    fn segments_double_up_to_the_largest() {
+        let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).unwrap();
+        let mut sizes = std::vec::Vec::new();
+        for n in 0..1000_u32 {
+            let before = lock(root.node()).map_or(0, |table| table.live_len.get() + table.room());
+            root.own(n).unwrap();
+            let after = lock(root.node()).map_or(0, |table| table.live_len.get() + table.room());
+            if after != before {
+                sizes.push(after - before);
+            }
+        }
+        assert_eq!(sizes, [8, 16, 32, 64, 128, 256, 256, 256]);
+        let (bytes, blocks) = goes_with(root.node());
+        let own = root.usage().total();
+        assert_eq!((own.live_bytes - bytes, own.live_blocks - blocks), (Node::LAYOUT.size() as u64, 1));
+    }
 }
