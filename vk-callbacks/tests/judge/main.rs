@@ -1,6 +1,7 @@
 //! The judge: a minimal log for each kind of finding, what is told of it, and what is not.
 
 mod logs;
+mod rows;
 mod told;
 
 use std::alloc::System;
