@@ -81,8 +81,6 @@ struct Table {
     read: unsafe extern "C" fn(*mut Taken),
 }
 
-const VERSION: u32 = 1;
-
 /// The meter of this process, looked up once.
 fn table() -> Option<&'static Table> {
     static FOUND: OnceLock<Option<&'static Table>> = OnceLock::new();
@@ -91,6 +89,7 @@ fn table() -> Option<&'static Table> {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn look_up() -> Option<&'static Table> {
+    const VERSION: u32 = 1;
     let process = libloading::os::unix::Library::this();
     // SAFETY: nobody else has this name. Its version is looked at before anything else of it.
     let table = unsafe { process.get::<*const Table>(c"steward_meter") }.ok()?;

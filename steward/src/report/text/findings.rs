@@ -97,7 +97,30 @@ fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &HonourRun) -> fmt::Resu
 
 #[cfg(test)]
 mod tests {
-    use super::wrapped;
+    use std::fmt;
+
+    use super::{Honour, HonourRun, wrapped};
+
+    struct Shown(Honour);
+
+    impl fmt::Display for Shown {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            super::honour(f, &self.0)
+        }
+    }
+
+    #[test]
+    fn the_honour_ratio_is_shown_with_its_terms_or_the_reason_why_not() {
+        let run = HonourRun { callback_calls: 2, callback_bytes: 1024, in_command_bytes: 2048, ..HonourRun::default() };
+        let run = HonourRun { never_issued_bytes: 1024, in_command_calls: 3, never_issued_calls: 4, ..run };
+        let why = "it has\nno manifest";
+        let honour = Honour { with_loader: Some(run), without_loader: None, absent: Some(why.into()) };
+        let text = Shown(honour).to_string();
+        assert!(text.contains("25.0 %  1.00 KiB through callbacks in 2 calls; 3.00 KiB past them in 7\n"), "{text}");
+        assert!(text.ends_with("\n  without the loader        -  it has no manifest\n"), "{text}");
+        let text = Shown(Honour { absent: Some(why.into()), ..Honour::default() }).to_string();
+        assert_eq!(text, "honour ratio: not measured: it has no manifest\n");
+    }
 
     #[test]
     fn lines_break_at_spaces() {
