@@ -51,7 +51,7 @@ fn compile(library: &Path) -> Result<(), String> {
         Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
         Err(error) => error.to_string(),
     };
-    let line = said.lines().find(|line| line.starts_with("error")).or(said.lines().next()).unwrap_or_default();
+    let line = said.lines().find(|line| line.starts_with("error")).or(said.lines().next()).unwrap_or("without a word");
     println!("cargo::warning=the meter of the honour ratio could not be compiled, so it will not be measured: {line}");
     Err(format!("the meter could not be compiled when the program was built ({line})"))
 }
