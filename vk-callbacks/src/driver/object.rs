@@ -105,7 +105,8 @@ impl<T> Object<T> {
 
     /// Copies `name` into memory of the device's allocator (whatever allocator the object itself has), and gives the old name back.
     ///
-    /// `vkSetDebugUtilsObjectNameEXT` has no `pAllocator`, so the chain's object level is not asked. An empty name removes it.
+    /// `vkSetDebugUtilsObjectNameEXT` has no `pAllocator`, so the chain's object level is not asked; and it makes no object, so the
+    /// scope is device, not object (V40). An empty name removes it.
     ///
     /// # Errors
     /// No memory, or (from the old name) [`CallbackError::LevelMissing`]: the old name stays.
@@ -116,7 +117,7 @@ impl<T> Object<T> {
         let new = if name.is_empty() {
             None
         } else {
-            let block = Block::take(chain.resolve(Scope::Device), Layout::for_value(name), Scope::Object, false)?;
+            let block = Block::take(chain.resolve(Scope::Device), Layout::for_value(name), Scope::Device, false)?;
             // SAFETY: the block holds `name.len()` bytes and was just made.
             unsafe { block.as_ptr().copy_from_nonoverlapping(NonNull::from(name).cast(), name.len()) };
             Some((block, name.len()))
