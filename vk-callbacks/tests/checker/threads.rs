@@ -1,0 +1,124 @@
+//! Several threads at once, and threads that are not the application's.
+
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use vk_callbacks::BareBridge;
+
+use super::*;
+
+/// A block on its way to another thread.
+struct Sent(*mut u8);
+
+// SAFETY: blocks may be freed on another thread than the one that took them (V24).
+unsafe impl Send for Sent {}
+
+fn said(checker: &Checker<'_>) -> Vec<String> {
+    let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("there is memory");
+    found.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn v22_v23_a_free_on_a_foreign_thread_is_found_and_relabelled_when_the_thread_issues_a_command() {
+    let bench = Bench::new(&SYSTEM);
+    let block = Sent(bench.run("vkCreateBuffer", || bench.driver.alloc(168, 8, Scope::Object)));
+    thread::scope(|scope| {
+        let (bench, driver) = (&bench, bench.driver);
+        scope.spawn(move || {
+            let block = block;
+            driver.free(block.0);
+            let told = said(&bench.checker);
+            assert!(told.len() == 1 && told[0].starts_with("V22/V23: the implementation freed 168 B"), "{told:?}");
+            assert!(told[0].ends_with("on a thread that has never issued a command"), "{told:?}");
+            bench.run("vkGetFenceStatus", || ());
+            let told = said(&bench.checker);
+            assert!(told.len() == 1 && told[0].starts_with("V22: ") && told[0].ends_with("between commands"), "{told:?}");
+        });
+    });
+}
+
+#[test]
+fn v22_one_partial_bracket_makes_all_suspect() {
+    let bench = Bench::new(&SYSTEM);
+    let block = bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object));
+    bench.driver.free(block);
+    let levels = || {
+        let found = bench.checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("there is memory");
+        found.iter().map(|found| (found.level().name(), found.kind)).collect::<Vec<_>>()
+    };
+    assert_eq!(levels(), [("violation", FindingKind::FreedBetweenCommands)]);
+    bench.checker.run(Command::new("vkGetFenceStatus", Owners::default(), Coverage::Partial), |_| ());
+    assert_eq!(levels(), [("suspect", FindingKind::FreedBetweenCommands)]);
+}
+
+#[test]
+fn v24_threads_that_take_move_and_free_each_others_blocks_are_let_be() {
+    let app = App::default();
+    let checker = checker(&SYSTEM);
+    let owner = OwnerId::fresh();
+    let driver = Driver(*wrap(&checker, app.callbacks(), owner, "VkBuffer", 0).raw());
+    let (send, receive) = channel::<Sent>();
+    let receive = Mutex::new(receive);
+    thread::scope(|scope| {
+        for worker in 0..3_usize {
+            let (send, checker, receive) = (send.clone(), &checker, &receive);
+            scope.spawn(move || {
+                for round in 0..500_usize {
+                    checker.run(command("vkCreateBuffer", owner), |_| {
+                        let block = driver.alloc(round % 200 + 1, 8, Scope::Object);
+                        let own = driver.alloc(16, 8, Scope::Command);
+                        let block = driver.realloc(block, round % 300 + worker + 1, 8, Scope::Object);
+                        driver.free(own);
+                        send.send(Sent(block)).expect("somebody receives");
+                    });
+                    checker.run(command("vkDestroyBuffer", owner), |_| {
+                        let other = receive.lock().expect("no panic").recv().expect("one was sent before");
+                        driver.free(other.0);
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!((kinds(&checker), checker.live_blocks(), app.heap.live()), (vec![], 0, 0));
+    // The same program with one block kept says so.
+    checker.run(command("vkCreateBuffer", owner), |_| driver.alloc(16, 8, Scope::Command));
+    assert_eq!(kinds(&checker), [FindingKind::CommandBlockLeft]);
+}
+
+#[test]
+fn v26_a_deferred_operation_is_joined_by_several_threads() {
+    let checker = checker(&SYSTEM);
+    let bridge = std::pin::pin!(BareBridge::new(&SYSTEM));
+    let (operation, pipeline, device) = (OwnerId::fresh(), OwnerId::fresh(), OwnerId::fresh());
+    let wrapped = |id, kind| Driver(*wrap(&checker, bridge.as_ref().raw(), id, kind, 1).raw());
+    let of_operation = wrapped(operation, "VkDeferredOperationKHR");
+    let of_pipeline = wrapped(pipeline, "VkPipeline");
+    let of_device = wrapped(device, "VkDevice");
+    let owners = Owners { object: Some(pipeline), deferred: Some(operation), device: Some(device), ..Owners::default() };
+    let join = Command::new("vkDeferredOperationJoinKHR", owners, Coverage::Complete);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                checker.run(join, |_| {
+                    for driver in [of_operation, of_pipeline] {
+                        let block = driver.alloc(64, 8, Scope::Object);
+                        driver.free(block);
+                    }
+                });
+            });
+        }
+    });
+    assert_eq!(kinds(&checker), []);
+    checker.run(join, |_| of_device.free(of_device.alloc(64, 8, Scope::Object)));
+    assert_eq!(kinds(&checker), [FindingKind::OutsideDeferred]);
+}
+
+#[test]
+fn two_checkers_know_nothing_of_each_other() {
+    let (first, second) = (Bench::new(&SYSTEM), Bench::new(&SYSTEM));
+    first.run("vkCreateBuffer", || {
+        second.run("vkCreateBuffer", || first.driver.free(std::ptr::null_mut()));
+    });
+    assert_eq!((kinds(&first.checker), kinds(&second.checker)), (vec![FindingKind::NullFree], vec![]));
+}
