@@ -15,8 +15,7 @@ fn row(broken: &[FindingKind], legal: &[&str]) {
 #[test]
 fn v22_v23_callbacks_come_in_a_command_of_their_thread() {
     use FindingKind as Kind;
-    let broken =
-        [Kind::AskedBetweenCommands, Kind::FreedBetweenCommands, Kind::AskedOnForeignThread, Kind::FreedOnForeignThread];
+    let broken = [Kind::AskedBetweenCommands, Kind::FreedBetweenCommands, Kind::AskedOnForeignThread, Kind::FreedOnForeignThread];
     // Taken on one thread and freed on another, both in a command: legal.
     row(&broken, &["e,1,3,vkCreateBuffer a,1,3,1,64,8,1 l,1,0 e,2,3,vkDestroyBuffer f,2,3,1 l,2,0"]);
 }
@@ -43,10 +42,13 @@ fn v26_deferred_work_draws_on_the_operations_allocators() {
 fn v28_command_memory_goes_with_its_command() {
     let broken = [FindingKind::CommandBlockLeft, FindingKind::CommandLessSpecific];
     // From the outer command's point of view the inner one is a command of its own. A waiting command knows no single fence.
-    row(&broken, &[
-        "e,1,3,vkCreateBuffer a,1,3,1,64,8,0 e,1,3,vkCreateBuffer a,1,3,2,64,8,0 f,1,3,2 l,1,0 f,1,3,1 l,1,0",
-        "o,9,2,VkFence e,1,9,vkWaitForFences a,1,2,1,16,8,0 f,1,2,1 l,1,0",
-    ]);
+    row(
+        &broken,
+        &[
+            "e,1,3,vkCreateBuffer a,1,3,1,64,8,0 e,1,3,vkCreateBuffer a,1,3,2,64,8,0 f,1,3,2 l,1,0 f,1,3,1 l,1,0",
+            "o,9,2,VkFence e,1,9,vkWaitForFences a,1,2,1,16,8,0 f,1,2,1 l,1,0",
+        ],
+    );
 }
 
 #[test]
@@ -57,21 +59,27 @@ fn v29_a_cache_has_scope_cache_and_its_own_allocator() {
 
 #[test]
 fn v30_object_device_instance_the_first_that_was_given() {
-    row(&[FindingKind::ObjectLessSpecific, FindingKind::OtherScope], &[
-        "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 l,1,0 e,1,3,vkDestroyBuffer f,1,3,1 l,1,0",
-        // The image was given none: the device's is the first. So is the instance's, for an object of the instance.
-        "e,1,2,vkCreateImage a,1,2,1,64,8,1 l,1,0 e,1,2,vkDestroyImage f,1,2,1 l,1,0",
-        "e,1,1,vkCreateHeadlessSurfaceEXT a,1,1,1,64,8,1 l,1,0 e,1,1,vkDestroySurfaceKHR f,1,1,1 l,1,0",
-    ]);
+    row(
+        &[FindingKind::ObjectLessSpecific, FindingKind::OtherScope],
+        &[
+            "e,1,3,vkCreateBuffer a,1,3,1,64,8,1 l,1,0 e,1,3,vkDestroyBuffer f,1,3,1 l,1,0",
+            // The image was given none: the device's is the first. So is the instance's, for an object of the instance.
+            "e,1,2,vkCreateImage a,1,2,1,64,8,1 l,1,0 e,1,2,vkDestroyImage f,1,2,1 l,1,0",
+            "e,1,1,vkCreateHeadlessSurfaceEXT a,1,1,1,64,8,1 l,1,0 e,1,1,vkDestroySurfaceKHR f,1,1,1 l,1,0",
+        ],
+    );
 }
 
 #[test]
 fn v31_device_memory_comes_from_the_devices_allocator() {
-    row(&[FindingKind::DeviceLessSpecific, FindingKind::DeviceTooSpecific], &[
-        "e,1,2,vkQueueSubmit a,1,2,1,64,8,3 l,1,0 e,1,2,vkDeviceWaitIdle f,1,2,1 l,1,0",
-        // Before there is a device.
-        "e,1,1,vkCreateInstance a,1,1,1,64,8,3 l,1,0 e,1,1,vkDestroyInstance f,1,1,1 l,1,0",
-    ]);
+    row(
+        &[FindingKind::DeviceLessSpecific, FindingKind::DeviceTooSpecific],
+        &[
+            "e,1,2,vkQueueSubmit a,1,2,1,64,8,3 l,1,0 e,1,2,vkDeviceWaitIdle f,1,2,1 l,1,0",
+            // Before there is a device.
+            "e,1,1,vkCreateInstance a,1,1,1,64,8,3 l,1,0 e,1,1,vkDestroyInstance f,1,1,1 l,1,0",
+        ],
+    );
 }
 
 #[test]
@@ -81,12 +89,15 @@ fn v32_instance_memory_comes_from_the_instances_allocator() {
 
 #[test]
 fn v34_what_is_made_from_a_pool_draws_on_the_pools_allocator() {
-    row(&[FindingKind::PoolPassedOver, FindingKind::PoolNeverAsked], &[
-        "e,1,6,vkAllocateDescriptorSets a,1,6,1,64,8,1 l,1,0 e,1,6,vkResetDescriptorPool f,1,6,1 l,1,0",
-        // One that drew when it was recorded into has drawn.
-        "e,1,7,vkAllocateCommandBuffers l,1,0 e,1,7,vkCmdDraw a,1,7,1,64,8,1 l,1,0 e,1,7,vkResetCommandPool f,1,7,1 l,1,0",
-        "e,1,6,vkAllocateDescriptorSets l,1,-1000069000",
-    ]);
+    row(
+        &[FindingKind::PoolPassedOver, FindingKind::PoolNeverAsked],
+        &[
+            "e,1,6,vkAllocateDescriptorSets a,1,6,1,64,8,1 l,1,0 e,1,6,vkResetDescriptorPool f,1,6,1 l,1,0",
+            // One that drew when it was recorded into has drawn.
+            "e,1,7,vkAllocateCommandBuffers l,1,0 e,1,7,vkCmdDraw a,1,7,1,64,8,1 l,1,0 e,1,7,vkResetCommandPool f,1,7,1 l,1,0",
+            "e,1,6,vkAllocateDescriptorSets l,1,-1000069000",
+        ],
+    );
 }
 
 #[test]
@@ -106,10 +117,13 @@ fn v36_device_memory_in_a_creation_is_legal_and_noted() {
 
 #[test]
 fn v37_commands_with_a_cache_take_for_it() {
-    row(&[FindingKind::CacheScopeElsewhere], &[
-        "e,1,5,vkMergePipelineCaches a,1,5,1,64,8,2 f,1,5,1 l,1,0",
-        "e,1,4,vkCreateComputePipelines a,1,5,1,64,8,2 f,1,5,1 l,1,0",
-    ]);
+    row(
+        &[FindingKind::CacheScopeElsewhere],
+        &[
+            "e,1,5,vkMergePipelineCaches a,1,5,1,64,8,2 f,1,5,1 l,1,0",
+            "e,1,4,vkCreateComputePipelines a,1,5,1,64,8,2 f,1,5,1 l,1,0",
+        ],
+    );
 }
 
 #[test]
@@ -129,9 +143,12 @@ fn v40_other_objects_take_when_they_are_made() {
 
 #[test]
 fn v41_what_an_object_took_is_back_when_it_is_gone() {
-    row(&[FindingKind::LiveAfterDestroy, FindingKind::LiveAtEnd, FindingKind::FreedInOtherCommand], &[
-        // A layout that is shared goes when the last object that uses it does: freed by another's end, on the device's allocator.
-        "e,1,2,vkCreateDescriptorSetLayout a,1,2,1,64,8,1 l,1,0 c,1,0,7,VkDescriptorSetLayout \
+    row(
+        &[FindingKind::LiveAfterDestroy, FindingKind::LiveAtEnd, FindingKind::FreedInOtherCommand],
+        &[
+            // A layout that is shared goes when the last object that uses it does: freed by another's end, on the device's allocator.
+            "e,1,2,vkCreateDescriptorSetLayout a,1,2,1,64,8,1 l,1,0 c,1,0,7,VkDescriptorSetLayout \
          e,1,2,vkDestroyDescriptorSetLayout l,1,0 d,1,0,7,VkDescriptorSetLayout e,1,2,vkDestroyPipelineLayout f,1,2,1 l,1,0",
-    ]);
+        ],
+    );
 }
