@@ -153,6 +153,20 @@ fn several_drivers_have_a_section_each() {
     assert!(text_of(&html(&[]).expect("a page")).contains("No driver was run"));
 }
 
+#[test]
+fn many_phases_and_contexts_keep_the_page_small_and_what_is_left_out_is_said() {
+    let mut report = full(&TRACES[0]);
+    let context = report.contexts.iter().find(|row| !row.group && row.live_bytes > 0).expect("one that holds something").clone();
+    let phase = report.phases[1].clone();
+    report.phases = vec![phase; 5_000];
+    report.contexts = vec![context; 2_000];
+    report.timeline = (0..10_000).map(|at| Sample { at, phase: at as usize / 2, ..report.timeline[1] }).collect();
+    let page = page(&report);
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
+    assert!(text_of(part(&page, "timeline")).contains("4700 more are left out here"));
+    assert!(text_of(part(&page, "treemap")).contains("1700 more are left out here"));
+}
+
 /// Reports may be made up: phases without samples, samples without phases, contexts at any depth, numbers at their limits.
 #[test]
 fn odd_reports_are_drawn_all_the_same() {

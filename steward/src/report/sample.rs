@@ -41,21 +41,21 @@ struct Stretches {
 }
 
 impl Sampler {
-    /// Samples that are kept, besides [`A_PHASE`](Self::A_PHASE) for each phase.
+    /// Samples that are kept, besides one or two for each phase.
     pub(crate) const MOST: usize = 400;
-    /// See [`MOST`](Self::MOST).
-    pub(crate) const A_PHASE: usize = 4;
 
-    /// False where a sample would share its stretch with others: a caller to whom samples are dear leaves it out.
+    /// False where a sample would be one too many: of a stretch that has one, or of yet another phase of very many. A caller to
+    /// whom samples are dear leaves it out.
     pub(crate) fn wants(&self, at: u64) -> bool {
-        self.phases.last().is_none_or(|last| last.end.is_some() || at.is_multiple_of(last.stride))
+        let crowded = (self.phases.len() / 64 + 1).next_power_of_two() as u64;
+        self.phases.last().is_none_or(|last| at.is_multiple_of(last.stride.max(crowded)))
     }
 
     /// Adds a sample; `at` and `phase` never go back.
     pub(crate) fn add(&mut self, sample: Sample) {
         self.kept += usize::from(self.running(sample.phase).put(sample));
-        while self.kept > Self::MOST + Self::A_PHASE * self.phases.len() {
-            // More than four a phase: the one with the most has some to spare.
+        while self.kept > Self::MOST + self.phases.len() {
+            // More than one a phase: the one with the most has some to spare.
             let Some(largest) = self.phases.iter_mut().max_by_key(|phase| phase.highest.len()) else { return };
             let before = largest.highest.len();
             largest.coarsen();
@@ -146,7 +146,7 @@ mod tests {
                 }
             }
             let kept = sampler.samples();
-            let bound = Sampler::MOST + (Sampler::A_PHASE + 1) * 10;
+            let bound = Sampler::MOST + 2 * 10;
             assert!(kept.len() <= bound && kept.len() >= Sampler::MOST / 2, "{} of {count}", kept.len());
             assert!(kept.windows(2).all(|pair| pair[0].at <= pair[1].at && pair[0].phase <= pair[1].phase));
             assert_eq!(ends.len(), 10);
@@ -175,7 +175,24 @@ mod tests {
             sampler.end_phase(sample(phase as u64 * 10 + 9, phase, 0));
         }
         let kept = sampler.samples();
-        assert!(kept.len() <= Sampler::MOST + 5_000 * (Sampler::A_PHASE + 1), "{}", kept.len());
+        assert!(kept.len() <= Sampler::MOST + 5_000 * 2, "{}", kept.len());
         assert_eq!(kept.iter().map(|one| one.phase).collect::<std::collections::BTreeSet<_>>().len(), 5_000);
+    }
+
+    /// What a live run of many short phases looks at.
+    #[test]
+    fn those_who_ask_are_asked_less_and_less() {
+        let (mut sampler, mut looked) = (Sampler::default(), 0);
+        for phase in 0..6_000 {
+            for step in 0..20 {
+                let at = phase as u64 * 20 + step;
+                if sampler.wants(at) {
+                    sampler.add(sample(at, phase, step));
+                    looked += 1;
+                }
+            }
+            sampler.end_phase(sample(phase as u64 * 20 + 19, phase, 0));
+        }
+        assert!((1_000..12_000).contains(&looked), "{looked} of 120000");
     }
 }

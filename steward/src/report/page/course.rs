@@ -55,6 +55,8 @@ pub(super) struct Span {
     pub(super) peak: String,
     pub(super) shaded: bool,
     pub(super) number: usize,
+    /// Wide enough to be told from its neighbours.
+    pub(super) wide: bool,
     /// There is room for its number.
     pub(super) numbered: bool,
     /// Its name, as far as there is room.
@@ -87,8 +89,9 @@ pub(super) fn course(report: &Report) -> Option<Course> {
         width: unit(span.right - span.left),
         middle: unit((span.left + span.right) / 2.0),
         peak: unit(span.peak),
-        shaded: index % 2 == 1,
+        shaded: index % 2 == 1 && span.right - span.left >= 3.0,
         number: index + 1,
+        wide: span.right - span.left >= 3.0,
         numbered: span.right - span.left >= 24.0,
         name: fitted(&one_line(&phase.name), span.right - span.left - 6.0, WIDE).unwrap_or_default(),
         title: title(phase),

@@ -5,7 +5,7 @@
 use super::areas::{Areas, areas};
 use super::course::{Course, course};
 use super::label::grouped;
-use super::tables::{self, Bar, Found, Row};
+use super::tables::{self, Bar, Found, Table};
 use crate::report::{Entry, FindingRow, Report, Source, one_line};
 use crate::units::bytes;
 
@@ -24,16 +24,16 @@ pub(super) struct Section {
     pub(super) fullest_phase: String,
     pub(super) bytes_note: &'static str,
     pub(super) areas: Vec<Areas>,
-    pub(super) contexts: Vec<Row>,
+    pub(super) contexts: Table,
     pub(super) unused: String,
     pub(super) course: Option<Course>,
     pub(super) steps: &'static str,
-    pub(super) phases: Vec<Row>,
+    pub(super) phases: Table,
     pub(super) slack: bool,
     pub(super) findings: Vec<Found>,
     pub(super) honour_absent: String,
     pub(super) bars: Vec<Bar>,
-    pub(super) leftovers: Vec<Row>,
+    pub(super) leftovers: Table,
 }
 
 /// A number above everything else.

@@ -9,6 +9,23 @@ use super::label::{cell, grouped};
 use crate::report::{ByScope, FindingRow, HonourRun, Report, one_line};
 use crate::units::{bytes, percent};
 
+/// A table has so many rows at most; data has all.
+const ROWS: usize = 300;
+
+/// A table that may have been cut.
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) rows: Vec<Row>,
+    /// Rows that were left out.
+    pub(super) more: usize,
+}
+
+impl Table {
+    fn of(rows: impl ExactSizeIterator<Item = Row>) -> Self {
+        Self { more: rows.len().saturating_sub(ROWS), rows: rows.take(ROWS).collect() }
+    }
+}
+
 /// A row of numbers behind a name.
 pub(super) struct Row {
     pub(super) name: String,
@@ -29,7 +46,7 @@ fn peak(bytes: u64, slack: u64) -> String {
 }
 
 /// Contexts that were asked for anything, and the names of the others.
-pub(super) fn contexts(report: &Report) -> (Vec<Row>, String) {
+pub(super) fn contexts(report: &Report) -> (Table, String) {
     let (used, unused): (Vec<_>, Vec<_>) = report.contexts.iter().partition(|row| row.group || row.total_blocks > 0);
     let row = |row: &crate::report::ContextRow| Row {
         name: one_line(&row.name),
@@ -40,12 +57,13 @@ pub(super) fn contexts(report: &Report) -> (Vec<Row>, String) {
             .chain([cell(row.live_bytes), peak(row.peak_bytes, row.peak_slack), cell(row.total_blocks), cell(row.total_bytes)])
             .collect(),
     };
-    let names: Vec<_> = unused.iter().map(|row| one_line(&row.name)).collect();
-    (used.into_iter().map(row).collect(), names.join(", "))
+    let mut names: Vec<_> = unused.iter().take(ROWS).map(|row| one_line(&row.name)).collect();
+    names.extend((unused.len() > ROWS).then(|| format!("and {} more", unused.len() - ROWS)));
+    (Table::of(used.into_iter().map(row)), names.join(", "))
 }
 
 /// Phases, numbered as the drawing numbers them.
-pub(super) fn phases(report: &Report) -> Vec<Row> {
+pub(super) fn phases(report: &Report) -> Table {
     let row = |(index, phase): (usize, &crate::report::Phase)| Row {
         name: one_line(&phase.name),
         depth: 0,
@@ -58,11 +76,11 @@ pub(super) fn phases(report: &Report) -> Vec<Row> {
             .chain([cell(phase.live_bytes), peak(phase.peak_bytes, phase.peak_slack)])
             .collect(),
     };
-    report.phases.iter().enumerate().map(row).collect()
+    Table::of(report.phases.iter().enumerate().map(row))
 }
 
 /// What was not given back.
-pub(super) fn leftovers(report: &Report) -> Vec<Row> {
+pub(super) fn leftovers(report: &Report) -> Table {
     let row = |left: &crate::report::Leftover| Row {
         name: one_line(&left.context),
         depth: 0,
@@ -70,7 +88,7 @@ pub(super) fn leftovers(report: &Report) -> Vec<Row> {
         strong: false,
         cells: scopes(&left.by_scope).chain([left.blocks, left.bytes].map(cell)).collect(),
     };
-    report.leftovers.iter().map(row).collect()
+    Table::of(report.leftovers.iter().map(row))
 }
 
 /// A finding.
