@@ -144,7 +144,7 @@ fn owned<V: Value + Sync>(root: &Context) -> Vec<f64> {
     let (built, all) = time(|| build(root, |_: Owned<V>| ()));
     let (ended, ()) = time(|| drop(all));
     let mut ids = Vec::with_capacity(owners() * VALUES);
-    let all = build(root, |id| ids.push(id));
+    let all = build(root, |id: Owned<V>| ids.push(id));
     let (used, _) = time(|| {
         let mut sum = 0;
         for (context, ids) in all.iter().zip(ids.chunks(VALUES)) {
