@@ -72,7 +72,7 @@ pub struct Check {
     /// As of `drive`; `all` for each in turn.
     #[arg(long, value_name = "NAME")]
     pub driver: Option<String>,
-    /// Judge this trace instead of a driver: a file, or the name of a bundled one. How often something happened is not compared then.
+    /// Judge this trace instead of a driver: a file, or the name of a bundled one. Only what is not expected fails then: what else happens, and how often, depends on the program.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["driver", "rounds", "seed"])]
     pub trace: Option<String>,
     /// As of `drive`; drawn from the clock when absent.

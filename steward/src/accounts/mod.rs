@@ -17,18 +17,16 @@
 mod hooks;
 mod judged;
 mod owner;
-mod pools;
 mod watching;
 
 use std::cell::{Cell, RefCell};
 
 use alloc_core::{Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Scope, Snapshot, SnapshotNode, Usage};
-use vk_callbacks::{CallbackError, CheckOptions, Checker, Coverage, Notes, OwnerId, Recorder, Written};
+use vk_callbacks::{CallbackError, CheckOptions, Checker, Coverage, Notes, Recorder, Written};
 
 use crate::report::{ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler};
 use crate::workload::ObjectKind;
 use owner::Owner;
-use pools::Pools;
 pub use watching::Watching;
 
 /// Contexts, bridges and phases of one run on one driver. Implements [`Hooks`](crate::workload::Hooks).
@@ -38,7 +36,6 @@ pub struct Accounts<'b> {
     // Dropped in this order: bridges before the checker and the recorder that watch them, children before parents.
     owners: [Option<Owner>; ObjectKind::COUNT],
     checker: Option<Checker<'b>>,
-    pools: Pools,
     /// What the next command destroys, with the callbacks that it is given.
     ending: RefCell<Vec<Ending>>,
     recorder: Option<Recorder<'b>>,
@@ -57,7 +54,7 @@ pub struct Accounts<'b> {
 struct Ending {
     kind: ObjectKind,
     handle: u64,
-    owner: Option<OwnerId>,
+    given: Option<ObjectKind>,
 }
 
 /// The tree when it held most, as far as it was looked at between commands.
@@ -145,7 +142,6 @@ impl<'b> Accounts<'b> {
         let accounts = Self {
             owners,
             checker,
-            pools: Pools::default(),
             ending: RefCell::default(),
             recorder,
             phases: RefCell::default(),
@@ -215,9 +211,6 @@ impl<'b> Accounts<'b> {
         let judged = self.checker.as_ref().map(|checker| judged::rows(checker, &self.records)).transpose()?;
         let checked = judged.is_some();
         done.findings.extend(judged.into_iter().flatten());
-        if checked {
-            done.findings.extend(self.pools.findings(|pool| self.usage(pool).total().total_bytes));
-        }
         for owner in self.owners.into_iter().flatten() {
             // What a rule is about the checker has seen as well.
             done.findings.extend(owner.findings().filter(|row| !checked || row.rule.is_empty()));

@@ -14,9 +14,10 @@ pub struct BundledExpectations {
 }
 
 /// All of them.
-pub const EXPECTATIONS: [BundledExpectations; 2] = [
+pub const EXPECTATIONS: [BundledExpectations; 3] = [
     BundledExpectations { name: "lavapipe-22.3", text: include_str!("../../expectations/lavapipe-22.3.toml") },
     BundledExpectations { name: "swiftshader-5.0", text: include_str!("../../expectations/swiftshader-5.0.toml") },
+    BundledExpectations { name: "nvidia-580", text: include_str!("../../expectations/nvidia-580.toml") },
 ];
 
 /// Those of that name.
@@ -54,6 +55,7 @@ mod tests {
         let name = |driver: &str| of_driver(driver).expect("right").map(|(bundled, _)| bundled.name);
         assert_eq!(name("llvmpipe Mesa 22.3.6 (LLVM 15.0.6)"), Some("lavapipe-22.3"));
         assert_eq!(name("SwiftShader driver 5.0.0"), Some("swiftshader-5.0"));
+        assert_eq!(name("NVIDIA 580.159.04"), Some("nvidia-580"));
         assert_eq!(name("llvmpipe Mesa 25.0.1 (LLVM 19.1.0)"), None);
     }
 }

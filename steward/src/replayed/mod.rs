@@ -7,10 +7,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 use alloc_core::{Context, ContextOptions, HostAllocator, HostError, Scope};
-use vk_callbacks::{CallbackError, Replay, TraceEvent, TraceReader};
+use vk_callbacks::{CallbackError, CheckOptions, Found, Judge, Replay, TraceEvent, TraceReader};
 
 use crate::bundled::{self, BundledTrace};
-use crate::report::{Report, Source};
+use crate::report::{FindingRow, Report, Source};
 use owners::OwnerContexts;
 
 /// What requests before the first phase of a trace are counted in.
@@ -105,6 +105,8 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
     let replayed = root.child("trace")?;
     let mut owners = OwnerContexts::new(replayed, &records)?;
     let mut replay = Replay::new(&records);
+    // A trace does not say whether all commands were written down.
+    let mut judge = Judge::new(&records, CheckOptions::default());
     let mut phased = false;
     for item in reader {
         let (line, event) = item.map_err(|error| malformed(error.into()))?;
@@ -115,6 +117,7 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
                 replay.step(line, TraceEvent::Phase { name: UNNAMED_PHASE }, &mut owners)?;
             }
         }
+        judge.step(line, event)?;
         replay.step(line, event, &mut owners)?;
         if phased {
             owners.look(line, replay.totals());
@@ -122,15 +125,26 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
     }
     let totals = replay.finish(&mut owners)?;
     drop(replay);
+    judge.finish();
 
     let source = Source::Trace { file: trace.name.clone(), driver, no_driver, lines: count_lines(&trace.bytes) };
     let mut report = Report::of_trace(source, owners.phases(), totals.all().peak_bytes);
     (report.contexts, report.fullest_phase) = owners.rows(&records, report.peak_bytes)?;
     report.timeline = owners.timeline();
     report.leftovers = owners.leftovers();
-    report.findings = owners.findings();
-    report.limits = format.limits().iter().map(|limit| format!("{format}: {limit}")).collect();
+    report.findings = judge.findings(&records)?.iter().map(judged).collect();
+    report.findings.extend(owners.findings());
+    let limits = format.limits().iter().copied().chain(judge.limits());
+    report.limits = limits.map(|limit| format!("{format}: {limit}")).collect();
     Ok(report)
+}
+
+/// What the judge found, with the line of the trace.
+fn judged(found: &Found<'_>) -> FindingRow {
+    let row = FindingRow::from(found);
+    let first = if row.count > 1 { "first in line" } else { "line" };
+    let sentence = format!("{}; {first} {}", row.sentence, row.first_serial);
+    if row.first_serial == 0 { row } else { FindingRow { sentence, ..row } }
 }
 
 /// As it is, or decompressed as far as that goes.

@@ -105,31 +105,18 @@ impl<'r> OwnerContexts<'r> {
         all
     }
 
-    /// A finding of the replay, by the rule that it touches.
-    fn row(&self, line: u64, finding: Finding) -> FindingRow {
-        let of = |rule: &str, level: &str| FindingRow { rule: rule.to_owned(), level: level.to_owned(), ..FindingRow::default() };
-        let mut row = match finding {
-            Finding::NullAnswer { .. } => of("V9", FindingRow::NOTE),
-            Finding::FreeUnknown { .. } | Finding::FreeTwice { .. } => of("V19", FindingRow::VIOLATION),
-            Finding::ReallocateUnknown { .. } | Finding::ReallocateFreed { .. } => of("V11", FindingRow::VIOLATION),
-            Finding::BadAlignment { .. } => of("V7", FindingRow::VIOLATION),
-            Finding::BadScope { .. } => of("V35", FindingRow::VIOLATION),
-            Finding::OtherAlignment { .. } => of("V15", FindingRow::VIOLATION),
-            Finding::ZeroAnswered { .. } => of("V14", FindingRow::VIOLATION),
-            Finding::UnknownNotice { .. } | Finding::UnbalancedNotice { .. } => of("V20", FindingRow::VIOLATION),
-            _ => of("", FindingRow::NOTE),
-        };
-        let asked = match finding {
-            Finding::NullAnswer { asked } => Some(asked),
-            Finding::StillLive { owner, asked, .. } => {
-                row.owner = self.account(owner).name().to_owned();
-                Some(asked)
+    /// What the replay alone can tell; the rest the judge has said.
+    fn row(line: u64, finding: Finding) -> Option<FindingRow> {
+        let row = note(format!("line {line}: {finding}"));
+        let row = FindingRow { first_serial: line, ..row };
+        match finding {
+            Finding::NullAnswer { asked } => {
+                let scope = scope(asked.scope).map(|scope| scope.name().to_owned()).unwrap_or_default();
+                Some(FindingRow { rule: "V9".to_owned(), kind: "NullAnswer".to_owned(), bytes: asked.size, scope, ..row })
             }
+            Finding::ImpossibleSize { .. } | Finding::SinkRefused { .. } | Finding::Lost { .. } => Some(row),
             _ => None,
-        };
-        row.bytes = asked.map_or(0, |asked| asked.size);
-        row.scope = asked.and_then(|asked| scope(asked.scope)).map(|scope| scope.name().to_owned()).unwrap_or_default();
-        FindingRow { sentence: format!("line {line}: {finding}"), count: 1, first_serial: line, ..row }
+        }
     }
 
     /// What all owners were given.
@@ -218,10 +205,10 @@ impl ReplayTarget for OwnerContexts<'_> {
             let asked_scope = scope(asked.scope);
             left.by_scope.add(&ByScope::of(|scope| if Some(scope) == asked_scope { asked.size } else { 0 }));
         }
-        if self.findings.len() < LISTED {
-            self.findings.push(self.row(line, finding));
-        } else {
-            self.unlisted += 1;
+        match Self::row(line, finding) {
+            Some(row) if self.findings.len() < LISTED => self.findings.push(row),
+            Some(_) => self.unlisted += 1,
+            None => {}
         }
     }
 }
