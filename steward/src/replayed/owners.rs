@@ -107,16 +107,8 @@ impl<'r> OwnerContexts<'r> {
 
     /// What the replay alone can tell; the rest the judge has said.
     fn row(line: u64, finding: Finding) -> Option<FindingRow> {
-        let row = note(format!("line {line}: {finding}"));
-        let row = FindingRow { first_serial: line, ..row };
-        match finding {
-            Finding::NullAnswer { asked } => {
-                let scope = scope(asked.scope).map(|scope| scope.name().to_owned()).unwrap_or_default();
-                Some(FindingRow { rule: "V9".to_owned(), kind: "NullAnswer".to_owned(), bytes: asked.size, scope, ..row })
-            }
-            Finding::ImpossibleSize { .. } | Finding::SinkRefused { .. } | Finding::Lost { .. } => Some(row),
-            _ => None,
-        }
+        let own = matches!(finding, Finding::ImpossibleSize { .. } | Finding::SinkRefused { .. } | Finding::Lost { .. });
+        own.then(|| FindingRow { first_serial: line, ..note(format!("line {line}: {finding}")) })
     }
 
     /// What all owners were given.
