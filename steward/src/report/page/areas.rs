@@ -100,8 +100,9 @@ fn area(part: &Part, name: &str, all: u64) -> Area {
         .or_else(|| fitted(name.strip_prefix("Vk").unwrap_or(name), room, BOLD));
     put(20.0, told_apart, true);
     // A number that is cut would be another number.
-    put(38.0, fitted(&short, room, WIDE).filter(|text| *text == short), false);
-    put(56.0, fitted(&share, room, WIDE).filter(|text| *text == share), false);
+    let whole = |text: &str| fitted(text, room, WIDE).filter(|shown| shown == text);
+    put(38.0, whole(&short), false);
+    put(56.0, whole(&share).filter(|_| whole(&short).is_some()), false);
     Area { scope: part.scope.name(), title, lines, ..placed(rect) }
 }
 

@@ -5,16 +5,23 @@
 use super::areas::unit;
 use super::label::{fitted, grouped, tick};
 use super::squarify::Rect;
-use super::timeline::timeline;
+use super::timeline::{PhaseSpan, timeline};
 use crate::report::{Phase, Report, one_line};
 use crate::units::bytes;
 
 /// The drawing, in its own units: the axis' labels on the left, names of phases below.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 372.0;
+/// With slanted names.
+const HIGHER: f64 = 412.0;
+/// Characters of a slanted name.
+const SLANTED: usize = 13;
 const PLOT: Rect = Rect { x: 68.0, y: 22.0, w: 924.0, h: 300.0 };
 /// A character of a label: 15 units high on a narrow screen, with the widest of the usual fonts.
 const WIDE: f64 = 8.4;
+
+/// What stays free beside a name.
+const GAP: f64 = 6.0;
 
 /// One timeline.
 pub(super) struct Course {
@@ -25,6 +32,8 @@ pub(super) struct Course {
     pub(super) floor: String,
     pub(super) ceiling: String,
     pub(super) about: String,
+    /// Names of phases are slanted, with their numbers in front: they do not fit side by side.
+    pub(super) slanted: bool,
     pub(super) bands: Vec<Band>,
     pub(super) grid: Vec<Tick>,
     pub(super) phases: Vec<Span>,
@@ -82,6 +91,11 @@ pub(super) fn course(report: &Report) -> Option<Course> {
         |points: &[(f64, f64)]| -> Vec<String> { points.iter().map(|(x, y)| format!("{},{}", unit(*x), unit(*y))).collect() };
     let bands = drawn.bands.iter().map(|(scope, outline)| Band { scope: scope.name(), points: points(outline).join(" ") });
     let grid = drawn.grid.iter().map(|(y, bytes)| Tick { y: unit(*y), foot: unit(y + 4.5), text: tick(*bytes) });
+    let fits = |(phase, span): (&Phase, &PhaseSpan)| {
+        let name = one_line(&phase.name);
+        fitted(&name, span.right - span.left - GAP, WIDE).is_some_and(|shown| shown == name)
+    };
+    let slanted = !report.phases.iter().zip(&drawn.phases).all(fits);
     let spans = report.phases.iter().zip(&drawn.phases).enumerate();
     let phases = spans.map(|(index, (phase, span))| Span {
         left: unit(span.left),
@@ -92,8 +106,8 @@ pub(super) fn course(report: &Report) -> Option<Course> {
         shaded: index % 2 == 1 && span.right - span.left >= 3.0,
         number: index + 1,
         wide: span.right - span.left >= 3.0,
-        numbered: span.right - span.left >= 24.0,
-        name: fitted(&one_line(&phase.name), span.right - span.left - 6.0, WIDE).unwrap_or_default(),
+        numbered: !slanted,
+        name: name(phase, index, span.right - span.left, slanted),
         title: title(phase),
     });
     let highest = report.phases.iter().zip(&drawn.phases).find(|(phase, _)| phase.name == report.peak_phase);
@@ -104,17 +118,28 @@ pub(super) fn course(report: &Report) -> Option<Course> {
     });
     Some(Course {
         width: WIDTH,
-        height: HEIGHT,
+        height: if slanted { HIGHER } else { HEIGHT },
         left: unit(PLOT.x),
         right: unit(PLOT.x + PLOT.w),
         floor: unit(PLOT.y + PLOT.h),
         ceiling: unit(PLOT.y),
         about: format!("Live bytes over {} phases, at most {}", report.phases.len(), bytes(report.peak_bytes)),
+        slanted,
         bands: bands.collect(),
         grid: grid.collect(),
         phases: phases.collect(),
         peak,
     })
+}
+
+/// As much of a name as there is room for; none in a phase too narrow for a line.
+fn name(phase: &Phase, index: usize, width: f64, slanted: bool) -> String {
+    let name = one_line(&phase.name);
+    match slanted {
+        true if width < 17.0 => String::new(),
+        true => fitted(&format!("{} {name}", index + 1), SLANTED as f64, 1.0).unwrap_or_default(),
+        false => name,
+    }
 }
 
 fn title(phase: &Phase) -> String {
