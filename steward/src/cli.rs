@@ -81,6 +81,9 @@ pub struct Check {
     /// How often everything below the device is made, used and destroyed. What happens between two rounds shows from the second on.
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub rounds: u32,
+    /// Open the driver's library without the loader: what is found is then its own.
+    #[arg(long, conflicts_with = "trace")]
+    pub direct: bool,
     /// What is known of the driver: a file, or the name of a bundled one. The bundled one that is about the driver when absent.
     #[arg(long, value_name = "FILE", conflicts_with = "write_expect")]
     pub expect: Option<String>,

@@ -172,6 +172,27 @@ fn v34_swiftshader_never_asks_the_pools_of_its_command_buffers() {
     }
 }
 
+/// With nobody between, each finding is the driver's own; what the loader did is gone.
+#[test]
+fn without_the_loader_the_findings_are_the_drivers() {
+    const TEST: &str = "without_the_loader_the_findings_are_the_drivers";
+    for driver in ["lavapipe", "swiftshader"] {
+        let Some((done, loader)) = checked(TEST, driver, &["--rounds", "3"]) else { continue };
+        assert!(flat(&done).contains(": the implementation ") && !flat(&done).contains(": the driver "), "{done}");
+        let Some((done, direct)) = checked(TEST, driver, &["--rounds", "3", "--direct"]) else { continue };
+        done.assert_code(0);
+        assert!(flat(&done).contains(": the driver ") && !flat(&done).contains(": the implementation "), "{done}");
+        let kinds = |data: &Value| -> Vec<String> {
+            // Which of the layouts go on which thread is a matter of time.
+            let steady = findings(data).into_iter().filter(|row| row["kind"] != "FreedOnForeignThread");
+            steady.map(|row| format!("{} {}", row["kind"], row["command"])).collect()
+        };
+        let mut with = kinds(&loader);
+        with.retain(|kind| kind != "\"CommandLessSpecific\" \"vkCreateDevice\"");
+        assert_eq!(with, kinds(&direct), "{done}");
+    }
+}
+
 /// Each way of differing from a file, and what is wrong with files.
 #[test]
 fn what_differs_from_the_file_is_named_and_fails() {

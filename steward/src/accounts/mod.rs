@@ -217,6 +217,10 @@ impl<'b> Accounts<'b> {
             done.leftovers.extend(owner.close());
         }
         drop(last);
+        if let Some(checker) = self.checker {
+            // SAFETY: the driver's instance is gone (`Accounts::new`), and with it whoever could be calling.
+            unsafe { checker.close_anyway() };
+        }
         // A context with leftovers stays charged to the root: what the program itself took is given back here.
         drop((self.recorder, self.records, self.device, self.vulkan, self.root));
         Ok(done)

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
+use vk_callbacks::Opened;
+
 use super::drive::{self, title};
 use super::files::write_whole;
 use super::{Outcome, ProgramError, SYSTEM, every, is_all, outputs};
@@ -40,7 +42,11 @@ pub(super) unsafe fn check(check: &Check, output: &Output, out: &mut dyn Write) 
         return unsafe { every::check(check, output, out) };
     }
     // SAFETY: forwarded.
-    let selected = unsafe { drivers::select(check.driver.as_deref()) }?;
+    let mut selected = unsafe { drivers::select(check.driver.as_deref()) }?;
+    if check.direct {
+        // SAFETY: the loader has just run the library that this manifest names.
+        selected = unsafe { drivers::directly(selected.info().clone()) }?;
+    }
     driver(&selected, check, output, out)
 }
 
@@ -48,7 +54,8 @@ pub(super) unsafe fn check(check: &Check, output: &Output, out: &mut dyn Write) 
 fn driver(selected: &Selected, check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let run = |rounds| {
         let options = Drive { seed: check.seed, rounds, no_honour: true, ..Drive::default() };
-        drive::drive(selected, &options).map(|report| Run::of(report, title(selected)))
+        let opened = if check.direct { Opened::Directly } else { Opened::ThroughLoader };
+        drive::drive(selected, &options, opened).map(|report| Run::of(report, title(selected)))
     };
     if let Some(file) = &check.write_expect {
         let runs: Vec<_> = (0..=FITTED_ROUNDS).map(run).collect::<Result<_, _>>()?;

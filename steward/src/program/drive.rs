@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use alloc_core::HostAllocator;
+use vk_callbacks::Opened;
 
 use super::files::{unwritable, write_whole};
 use super::{ProgramError, SYSTEM, files};
@@ -33,11 +34,11 @@ pub enum DriveError {
 }
 
 /// Runs the workload with accounts over the system's allocator, and records it where asked to.
-pub(super) fn drive(selected: &Selected, options: &Drive) -> Result<Report, ProgramError> {
+pub(super) fn drive(selected: &Selected, options: &Drive, opened: Opened) -> Result<Report, ProgramError> {
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
     let own: &(dyn HostAllocator + Sync) = &SYSTEM;
-    let watching = Watching { log: recorded.map(|_| own), check: (!options.no_check).then_some(own), ..Watching::default() };
+    let watching = Watching { log: recorded.map(|_| own), check: (!options.no_check).then_some(own), opened };
     // SAFETY: `SYSTEM` lives for ever, and the instance ends with `workload::run`.
     let accounts = unsafe { Accounts::new(&SYSTEM, watching) };
     let accounts = accounts.map_err(DriveError::from)?;

@@ -35,6 +35,7 @@ pub(super) unsafe fn drive(options: &Drive, output: &Output, out: &mut dyn Write
 pub(super) unsafe fn check(options: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let mut arguments = vec!["check".to_owned()];
     arguments.extend(settings(options.rounds, options.seed));
+    arguments.extend(options.direct.then(|| "--direct".to_owned()));
     // SAFETY: forwarded.
     unsafe { each(&arguments, Checked::FORMAT, output, out) }
 }

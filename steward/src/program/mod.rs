@@ -10,6 +10,7 @@ use std::alloc::System;
 use std::io::{self, Write};
 
 use alloc_core::FromGlobalAlloc;
+use vk_callbacks::Opened;
 
 use crate::bundled;
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
@@ -42,6 +43,9 @@ pub enum ProgramError {
     /// The run failed.
     #[error(transparent)]
     Drive(#[from] drive::DriveError),
+    /// The driver cannot be opened without the loader.
+    #[error(transparent)]
+    Reopen(#[from] drivers::ReopenError),
     /// The trace cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -153,7 +157,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         Some(Command::Drive(options)) => {
             // SAFETY: forwarded.
             let selected = unsafe { drivers::select(options.driver.as_deref()) }?;
-            finish(drive::drive(&selected, options)?, &cli.output, out)
+            finish(drive::drive(&selected, options, Opened::ThroughLoader)?, &cli.output, out)
         }
         Some(Command::Replay(options)) => {
             let trace = TraceFile::open(&options.file)?;
@@ -185,7 +189,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
 unsafe fn main_job(output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
     // SAFETY: forwarded.
     let report = match unsafe { drivers::select(None) } {
-        Ok(selected) => drive::drive(&selected, &Drive { rounds: 1, ..Drive::default() })?,
+        Ok(selected) => drive::drive(&selected, &Drive { rounds: 1, ..Drive::default() }, Opened::ThroughLoader)?,
         Err(error) => {
             let reason = error.to_string();
             let trace = TraceFile::bundled(&bundled::TRACES[0])?;
