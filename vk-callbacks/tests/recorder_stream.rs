@@ -4,9 +4,9 @@
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use testkit::Witness;
 use testkit::programs::{Ran, Stream, callback_stream, replay};
-use vk_callbacks::{BareBridge, Finding, Recorder, Replay, ReplayTarget, TraceReader};
+use vk_callbacks::{BareBridge, CheckOptions, Finding, FindingKind, Judge, Recorder, Replay, ReplayTarget, TraceReader};
 
-/// Blocks come from a witness. Of what a wild driver does, only these can be found in a trace.
+/// Blocks come from a witness, and there is nothing that cannot be replayed.
 struct Ears(Witness);
 
 impl ReplayTarget for Ears {
@@ -15,18 +15,32 @@ impl ReplayTarget for Ears {
         self.0.clone()
     }
     fn finding(&mut self, line: u64, finding: Finding) {
-        assert!(
-            matches!(
-                finding,
-                Finding::NullAnswer { .. }
-                    | Finding::OtherAlignment { .. }
-                    | Finding::OtherScope { .. }
-                    | Finding::BadScope { .. }
-                    | Finding::UnknownNotice { .. }
-                    | Finding::UnbalancedNotice { .. }
-            ),
-            "line {line}: {finding}"
-        );
+        panic!("line {line}: {finding}");
+    }
+}
+
+/// Of what a wild driver does, only these can be found in a trace: it is wild with its arguments, and tidy with its blocks.
+fn judged(text: &str) {
+    use FindingKind::{
+        BadAlignment, BadScope, InternalLeft, InternalNegative, InternalType, NullFree, OtherAlignment, OtherScope, SizeZero,
+    };
+    let system = FromGlobalAlloc::SYSTEM;
+    let mut judge = Judge::new(&system, CheckOptions::default());
+    judge.run(TraceReader::new(text).expect("own header")).expect("own lines");
+    let found = judge.findings(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object)).expect("memory");
+    for found in found.iter() {
+        let wild = [
+            BadAlignment,
+            BadScope,
+            InternalLeft,
+            InternalNegative,
+            InternalType,
+            NullFree,
+            OtherAlignment,
+            OtherScope,
+            SizeZero,
+        ];
+        assert!(wild.contains(&found.kind), "{found}");
     }
 }
 
@@ -47,6 +61,7 @@ fn run(bytes: &[u8]) -> Ran {
     let mut text = String::new();
     let written = recorder.write("callback stream", &mut text).expect("memory");
     assert_eq!(written.lost, 0);
+    judged(&text);
     let mut ears = Ears(Witness::system());
     let totals = Replay::new(Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object))
         .run(TraceReader::new(&text).expect("own header"), &mut ears)

@@ -90,6 +90,10 @@ impl<'t> Block<'t> {
         Self { address, packed: 0, serial: 0, command: "", owner: 0, thread: 0 }
     }
 
+    pub(crate) const fn address(&self) -> NonZeroU64 {
+        self.address
+    }
+
     pub(crate) const fn size(&self) -> u64 {
         SIZE.get(self.packed)
     }

@@ -215,7 +215,12 @@ impl<'h, 't> Judge<'h, 't> {
         let (who, owner) = self.who(line, by)?;
         // Its beginning stands before; where it was lost, or the format has none, it begins here.
         let begun = self.threads.iter().find(|thread| thread.number == by.thread);
-        let begun = begun.and_then(|thread| thread.moving.last().copied());
+        let mut begun = begun.and_then(|thread| thread.moving.last().copied());
+        // The beginning of another one: that one's end was lost.
+        if let Some(Some(other)) = begun.filter(|begun| begun.is_some_and(|block| Some(block.address()) != address(old))) {
+            engine.not_moved(&who, owner, other.address(), &other, false);
+            begun = None;
+        }
         let room = engine.blocks.promise().map_err(|NoRoom| self.refusal())?;
         let (old, new) = (address(old), address(new));
         let Some(old) = old else {

@@ -119,7 +119,9 @@ impl<'t> Engine<'_, 't> {
     pub(crate) fn leave_behind(&self, kind: FindingKind, told: Told, against: &'t str, of: impl Fn(&Block<'t>) -> bool) {
         let mut cursor = Cursor::default();
         while let Some(block) = self.blocks.next(&mut cursor, |block| {
-            let left = block.state() == State::Live && block.told() == Told::Nothing && of(block);
+            // At the end a reallocation that never ended has left its block, too.
+            let there = block.state() == State::Live || block.state() == State::Moving && told == Told::End;
+            let left = there && block.told() == Told::Nothing && of(block);
             if left {
                 block.set_told(told);
             }

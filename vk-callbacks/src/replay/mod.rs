@@ -6,7 +6,7 @@
 //!                           +--findings, phases, owners--> ReplayTarget
 //! ```
 //!
-//! What is wrong with the trace's sense (a second free, an alignment of 3) is data, a [`Finding`], and the replay goes on.
+//! What is wrong with the trace's sense (a second free, an alignment of 3) does not stop it; to say so is the judge's business.
 
 mod block;
 mod finding;

@@ -32,16 +32,10 @@ use crate::trace::{Caller, Pointer, Request, TraceEvent, TraceReader};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Replay<'t, T: ReplayTarget, A: HostSource + Clone> {
-    blocks: TryMap<Pointer, Slot<T>, A>,
+    blocks: TryMap<Pointer, Block<T::Sink>, A>,
     memory: A,
     totals: Totals,
     phase: Option<&'t str>,
-}
-
-/// What is known of a number of the trace.
-enum Slot<T: ReplayTarget> {
-    Live(Block<T::Sink>),
-    Gone,
 }
 
 impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
@@ -103,10 +97,10 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
             }
             TraceEvent::Free { by, block } => {
                 count(&mut self.totals.frees);
-                self.free(line, by, block, target);
+                self.free(by, block);
             }
             TraceEvent::Notice { by, event, size, kind, scope } => {
-                self.notice(line, by, event, (size, kind, scope), target);
+                self.notice(by, event, (size, kind, scope), target);
             }
             TraceEvent::Created { .. } | TraceEvent::Destroyed { .. } | TraceEvent::Seen { .. } => {}
             TraceEvent::Lost { events } => {
@@ -125,10 +119,8 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     /// No memory to list the live blocks in order; nothing was done.
     pub fn finish(&mut self, target: &mut T) -> Result<Totals, HostError> {
         let mut live = TryVec::new_in(self.memory.clone());
-        for (pointer, slot) in self.blocks.iter() {
-            if let Slot::Live(block) = slot {
-                live.try_push((block.line, *pointer, block.by.owner, block.asked)).map_err(|refused| refused.error)?;
-            }
+        for (pointer, block) in self.blocks.iter() {
+            live.try_push((block.line, *pointer, block.by.owner, block.asked)).map_err(|refused| refused.error)?;
         }
         live.sort_unstable_by_key(|(line, pointer, ..)| (*line, *pointer));
         self.end_phase(target);
@@ -161,10 +153,9 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     fn take(&mut self, line: u64, by: Caller, block: Pointer, asked: Request, target: &mut T) -> Result<(), HostError> {
         if block == Pointer::Null {
             count(&mut self.totals.null_answers);
-            self.found(line, Finding::NullAnswer { asked }, target);
             return Ok(());
         }
-        let counted = self.judge(line, block, asked, target);
+        let counted = self.countable(line, block, asked, target);
         let held = match (layout(asked), scope(asked)) {
             (Some(layout), Some(scope)) => {
                 let held = Held::take(target.sink(by.owner), layout, scope);
@@ -175,17 +166,11 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
             }
             _ => None,
         };
-        self.put(line, block, Block { line, by, asked, counted, held }, target)
+        self.put(block, Block { line, by, asked, counted, held })
     }
 
-    /// Looks at what was asked for. Answers with the bytes to count.
-    fn judge(&mut self, line: u64, block: Pointer, asked: Request, target: &mut T) -> u64 {
-        if !asked.align.is_power_of_two() {
-            self.found(line, Finding::BadAlignment { block, align: asked.align }, target);
-        }
-        if scope(asked).is_none() {
-            self.found(line, Finding::BadScope { block, scope: asked.scope }, target);
-        }
+    /// The bytes to count of what was asked for.
+    fn countable(&mut self, line: u64, block: Pointer, asked: Request, target: &mut T) -> u64 {
         // With alignment 1 the size alone decides.
         if layout(Request { align: 1, ..asked }).is_none() || !self.totals.holds(asked.size) {
             self.found(line, Finding::ImpossibleSize { block, size: asked.size }, target);
@@ -195,37 +180,33 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     }
 
     /// Puts a block into the map, which has room, and counts it.
-    fn put(&mut self, line: u64, pointer: Pointer, block: Block<T::Sink>, target: &mut T) -> Result<(), HostError> {
+    fn put(&mut self, pointer: Pointer, block: Block<T::Sink>) -> Result<(), HostError> {
         let (scope, counted) = (block.scope(), block.counted);
-        let before = self.blocks.try_insert(pointer, Slot::Live(block)).map_err(|refused| refused.error)?;
-        if let Some(Slot::Live(before)) = before {
+        let before = self.blocks.try_insert(pointer, block).map_err(|refused| refused.error)?;
+        // One that is given while it is live was freed, and the trace does not say where.
+        if let Some(before) = before {
             self.totals.remove(before.scope(), before.counted);
-            self.found(line, Finding::GivenTwice { block: pointer }, target);
         }
         self.totals.add(scope, counted);
         Ok(())
     }
 
-    /// Takes a live block out of the map, which remembers that it is gone. `Err` says whether it was ever there.
-    fn out(&mut self, pointer: Pointer) -> Result<Block<T::Sink>, Missing> {
-        let slot = self.blocks.get_mut(&pointer).ok_or(Missing::Never)?;
-        match core::mem::replace(slot, Slot::Gone) {
-            Slot::Live(block) => {
-                self.totals.remove(block.scope(), block.counted);
-                Ok(block)
-            }
-            Slot::Gone => Err(Missing::Gone),
-        }
+    /// Takes a live block out of the map. What is not live is counted.
+    fn out(&mut self, pointer: Pointer) -> Option<Block<T::Sink>> {
+        let Some(block) = self.blocks.remove(&pointer) else {
+            count(&mut self.totals.not_live);
+            return None;
+        };
+        self.totals.remove(block.scope(), block.counted);
+        Some(block)
     }
 
-    fn free(&mut self, line: u64, by: Caller, block: Pointer, target: &mut T) {
+    fn free(&mut self, by: Caller, block: Pointer) {
         if block == Pointer::Null {
             return count(&mut self.totals.null_frees);
         }
-        match self.out(block) {
-            Ok(gone) => self.note_other(by, gone.by),
-            Err(Missing::Never) => self.found(line, Finding::FreeUnknown { pointer: block }, target),
-            Err(Missing::Gone) => self.found(line, Finding::FreeTwice { block }, target),
+        if let Some(gone) = self.out(block) {
+            self.note_other(by, gone.by);
         }
     }
 
@@ -250,57 +231,36 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         if asked.size == 0 {
             // Frees; NULL and size 0 do nothing.
             if old != Pointer::Null {
-                self.free(line, by, old, target);
+                self.free(by, old);
             }
             if new == Pointer::Null {
                 return Ok(());
             }
-            self.found(line, Finding::ZeroAnswered { block: new }, target);
             return self.take(line, by, new, asked, target);
         }
         if old == Pointer::Null || new == Pointer::Null {
             // A request like any other; or one that failed, and the old block stays.
-            if old != Pointer::Null {
-                self.check_old(line, old, target);
+            if old != Pointer::Null && !self.blocks.contains_key(&old) {
+                count(&mut self.totals.not_live);
             }
             return self.take(line, by, new, asked, target);
         }
         match self.out(old) {
-            Ok(block) => self.resize(line, (old, new), block, asked, target),
-            Err(missing) => {
-                self.found(line, missing.reallocated(old), target);
-                self.take(line, by, new, asked, target)
-            }
+            Some(block) => self.resize(line, new, block, asked, target),
+            None => self.take(line, by, new, asked, target),
         }
-    }
-
-    fn check_old(&mut self, line: u64, old: Pointer, target: &mut T) {
-        let missing = match self.blocks.get(&old) {
-            Some(Slot::Live(_)) => return,
-            Some(Slot::Gone) => Missing::Gone,
-            None => Missing::Never,
-        };
-        self.found(line, missing.reallocated(old), target);
     }
 
     /// The old block becomes the new one, with the alignment and scope it was made with.
     fn resize(
         &mut self,
         line: u64,
-        (old, new): (Pointer, Pointer),
+        new: Pointer,
         mut block: Block<T::Sink>,
         asked: Request,
         target: &mut T,
     ) -> Result<(), HostError> {
-        let made = block.asked;
-        if asked.align != made.align {
-            self.found(line, Finding::OtherAlignment { block: old, made_with: made.align, asked: asked.align }, target);
-        }
-        if asked.scope != made.scope {
-            self.found(line, Finding::OtherScope { block: old, made_with: made.scope, asked: asked.scope }, target);
-        }
         block.asked.size = asked.size;
-        // Alignment and scope were judged when the block was made.
         block.counted = if layout(Request { align: 1, ..asked }).is_some() && self.totals.holds(asked.size) {
             asked.size
         } else {
@@ -313,46 +273,24 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
                 self.found(line, Finding::SinkRefused { block: new, size: asked.size }, target);
             }
         }
-        self.put(line, new, block, target)
+        self.put(new, block)
     }
 
-    fn notice(&mut self, line: u64, by: Caller, event: NoticeEvent, (size, kind, raw): (u64, i32, i32), target: &mut T) {
+    fn notice(&mut self, by: Caller, event: NoticeEvent, (size, kind, raw): (u64, i32, i32), target: &mut T) {
         count(match event {
             NoticeEvent::Allocated => &mut self.totals.internal_allocations,
             NoticeEvent::Freed => &mut self.totals.internal_frees,
         });
-        if kind != crate::raw::INTERNAL_EXECUTABLE {
-            return self.found(line, Finding::UnknownNotice { kind }, target);
-        }
-        let Some(scope) = scope(Request { scope: raw, ..Request::default() }) else {
-            return self.found(line, Finding::BadScope { block: Pointer::Null, scope: raw }, target);
-        };
+        // What is of no known type or scope is nobody's memory.
+        let scope = scope(Request { scope: raw, ..Request::default() });
+        let Some(scope) = scope.filter(|_| kind == crate::raw::INTERNAL_EXECUTABLE) else { return };
         match event {
             NoticeEvent::Allocated => self.totals.internal_take(scope, size),
-            NoticeEvent::Freed => {
-                if !self.totals.internal_give(scope, size) {
-                    return self.found(line, Finding::UnbalancedNotice { scope: raw, size }, target);
-                }
-            }
+            NoticeEvent::Freed if self.totals.internal_give(scope, size) => {}
+            NoticeEvent::Freed => return,
         }
         if let Ok(bytes) = usize::try_from(size) {
             target.sink(by.owner).notify(Notice { event, kind: NoticeKind::Executable, bytes, scope });
-        }
-    }
-}
-
-/// Why a block is not live.
-#[derive(Clone, Copy)]
-enum Missing {
-    Never,
-    Gone,
-}
-
-impl Missing {
-    const fn reallocated(self, pointer: Pointer) -> Finding {
-        match self {
-            Self::Never => Finding::ReallocateUnknown { pointer },
-            Self::Gone => Finding::ReallocateFreed { block: pointer },
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Totals {
     pub allocate_bytes: u64,
     /// The sum of the new sizes asked of `pfnReallocation`.
     pub reallocate_bytes: u64,
+    /// Pointers freed or reallocated that were not live: never given, or gone.
+    pub not_live: u64,
     /// Blocks freed on another thread than the one that took them.
     pub other_thread_frees: u64,
     /// Blocks freed through another owner's callbacks.

@@ -46,6 +46,7 @@ fn op() -> impl Strategy<Value = Op> {
 #[derive(Default)]
 struct Expected {
     events: Vec<TraceEvent<'static>>,
+    live: std::collections::BTreeSet<usize>,
     at: BTreeMap<usize, Pointer>,
     given: u64,
     unknown: u64,
@@ -57,15 +58,21 @@ impl Expected {
         if at == 0 {
             return Pointer::Null;
         }
+        // An address that is given while its block is live is that block given again.
+        if !self.live.insert(at) {
+            return self.at[&at];
+        }
         self.given += 1;
         self.at.insert(at, Pointer::Block(self.given));
         self.seen.push(at);
         Pointer::Block(self.given)
     }
+    /// What goes now: it is freed, or a reallocation of it begins.
     fn known(&mut self, at: usize) -> Pointer {
         if at == 0 {
             return Pointer::Null;
         }
+        self.live.remove(&at);
         *self.at.entry(at).or_insert_with(|| {
             self.unknown += 1;
             Pointer::Unknown(self.unknown)
@@ -97,6 +104,7 @@ fn run(ops: &[Op]) {
             }
             Op::Reallocate { tap, pick, size, taken_meanwhile } => {
                 let at = expected.pick(pick);
+                let was_live = expected.live.contains(&at);
                 let old = expected.known(at);
                 expected.events.push(TraceEvent::ReallocateBegin { by: by(tap, me), old });
                 let (send, receive) = std::sync::mpsc::channel();
@@ -112,6 +120,9 @@ fn run(ops: &[Op]) {
                     let block = expected.given(theirs);
                     let asked = Request { size: 1, align: 8, scope: 0 };
                     expected.events.push(TraceEvent::Allocate { by: by(1 - tap, me), block, asked });
+                }
+                if new == 0 && size > 0 && was_live && expected.at[&at] == old {
+                    expected.live.insert(at);
                 }
                 let new = expected.given(new);
                 let asked = Request { size: size as u64, align: 8, scope: 1 };
