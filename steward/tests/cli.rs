@@ -375,8 +375,8 @@ fn two_drivers_are_listed_and_both_run() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let json = folder.path().join("all.json");
-    let child = steward(&["drive", "--driver", "all", "--json"]).args([&json]);
+    let [json, html] = ["all.json", "all.html"].map(|name| folder.path().join(name));
+    let child = steward(&["drive", "--driver", "all", "--json"]).args([json.as_path(), Path::new("--html"), &html]);
     let done = child.env("VK_ADD_DRIVER_FILES", &manifest).run();
     done.assert_code(0);
     let reports: Vec<Value> = serde_json::from_slice(&fs::read(&json).expect("a report")).expect("JSON");
@@ -384,4 +384,11 @@ fn two_drivers_are_listed_and_both_run() {
         assert!(reports.iter().any(|report| report["source"]["name"] == name), "{name}\n{done}");
         assert!(done.stdout.contains(&format!("driver: {name} ")), "{name}\n{done}");
     }
+    let page = fs::read_to_string(&html).expect("a page");
+    for part in ["treemap", "timeline", "findings", "honour", "leftovers"] {
+        for id in [part.to_owned(), format!("driver-2-{part}")] {
+            assert!(page.contains(&format!("<section id=\"{id}\">")), "{id}");
+        }
+    }
+    assert!(page.contains("<h1>llvmpipe ") && page.contains("<h1>SwiftShader driver "), "a heading each");
 }
