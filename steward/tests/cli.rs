@@ -101,6 +101,20 @@ fn with_a_driver_the_first_line_names_it() {
 }
 
 #[test]
+fn a_run_that_was_not_judged_says_so() {
+    if drivers("a_run_that_was_not_judged_says_so", "lavapipe").is_none() {
+        return;
+    }
+    for (options, judged) in [(&["drive", "--no-honour"][..], true), (&["drive", "--no-honour", "--no-check"], false)] {
+        let done = run(options);
+        done.assert_code(0);
+        assert_eq!(done.stdout.contains("\nnote: --no-check: callbacks were not judged"), !judged, "{done}");
+        assert_eq!(done.stdout.contains("\nfindings: none\n"), !judged, "{done}");
+        assert!(!done.stdout.contains("honour ratio"), "{done}");
+    }
+}
+
+#[test]
 fn without_a_driver_or_a_loader_the_bundled_trace_is_replayed() {
     let loader = without_loader(steward(&[])).run();
     let driver = without_driver(steward(&[])).run();
