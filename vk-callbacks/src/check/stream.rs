@@ -58,6 +58,11 @@ impl<'t> Engine<'_, 't> {
             self.drawn(bracket, owner);
         }
         let Some(id) = owner.id else { return };
+        // The common case, which `misplaced` would have nothing to say about either: an object's own allocator.
+        let own = bracket.owners.object == Some(id) && matches!(scope, Scope::Object | Scope::Command);
+        if own && bracket.row().may_allocate.contains(scope) {
+            return;
+        }
         if let Some(found) = misplaced(bracket.row(), &bracket.owners, id, owner.kind, scope) {
             let mut row = self.row(found.kind, who, owner, Some(scope)).of_size(asked.size);
             row.against = self.kind_of(found.instead_of);
