@@ -82,6 +82,11 @@ mod local {
     }
 }
 
+/// A number that only the calling thread has at this moment; 0 where threads cannot be told apart.
+pub(crate) fn id() -> usize {
+    with_table(|table| table.map_or(0, |table| core::ptr::from_ref(table).addr()))
+}
+
 pub(crate) use local::{lock_given_back, lock_taken, on_exit, relax, with_table};
 
 #[cfg(feature = "std")]

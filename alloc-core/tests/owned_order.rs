@@ -276,3 +276,46 @@ fn a_panic_in_a_destructor_stops_nothing() {
     assert!(root.close_root().is_ok());
     witness.assert_empty();
 }
+
+#[test]
+fn a_hold_that_a_destructor_takes_may_outlive_it() {
+    let (witness, log) = (Witness::new(), Log::default());
+    let root = root(&witness);
+    let child = root.child("child").unwrap();
+    let oldest = child.own(Named(log.clone(), "oldest")).unwrap();
+    child.own(Named(log.clone(), "middle")).unwrap();
+    let handle = child.handle();
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        // The hold's lifetime is that of a handle outside; the destructor knows it by a pointer that is good for as long.
+        struct Address(*const Handle);
+        // SAFETY: the address of something `Sync`.
+        unsafe impl Send for Address {}
+        impl Address {
+            fn get(&self) -> &'static Handle {
+                // SAFETY: the handle outlives the scope, and all holds are dropped within it.
+                unsafe { &*self.0 }
+            }
+        }
+        let (address, notes) = (Address(&raw const handle), log.clone());
+        child
+            .own(Last(move || {
+                send.send(address.get().get(oldest).unwrap()).unwrap();
+                notes.note("holder");
+            }))
+            .unwrap();
+        let other = scope.spawn(move || {
+            let hold = receive.recv().unwrap();
+            std::thread::yield_now();
+            let name = hold.1;
+            drop(hold);
+            name
+        });
+        drop(child);
+        assert_eq!(other.join().unwrap(), "oldest");
+    });
+    let order = log.take();
+    assert_eq!((order.len(), order[0]), (3, "holder"), "{order:?}");
+    drop((handle, root));
+    witness.assert_empty();
+}

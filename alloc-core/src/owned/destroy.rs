@@ -3,6 +3,7 @@
 use super::slot::{Kind, List, Slot};
 use super::table::{self, Taken};
 use crate::context::Node;
+use crate::threads;
 
 /// Gives a block back when its value is gone, be it by a panic of its destructor.
 struct Block<'n> {
@@ -43,6 +44,18 @@ impl Taken {
 /// Destroys the values that the node owns, newest first. What somebody holds stays, or, where the node is ending, goes with the
 /// last hold.
 pub(crate) fn destroy_values(node: &Node, ending: bool) {
+    if ending && let Some(table) = table::of(node) {
+        let thread = threads::id();
+        if thread != 0 {
+            if !table.begin_ending(thread) {
+                // Another thread is at it.
+                return;
+            }
+            while let Some(taken) = table.take_newest_alone() {
+                taken.destroy(node);
+            }
+        }
+    }
     while let Some(taken) = next(node, ending) {
         taken.destroy(node);
     }

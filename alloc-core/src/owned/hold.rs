@@ -51,6 +51,7 @@ impl<'c> Place<'c> {
         let before = slot.holds.get();
         let holds = more(before).ok_or(HostError::Misuse(Misuse::Held))?;
         slot.holds.set(holds);
+        table.note_hold();
         Ok(Self { node, slot: id.slot(), value: slot.value.get(), share: holds.wrapping_sub(before) })
     }
 }
@@ -64,6 +65,7 @@ impl Drop for Place<'_> {
             let slot = unsafe { self.slot.as_ref() };
             let holds = slot.holds.get().wrapping_sub(self.share);
             slot.holds.set(holds);
+            table.holds.set(table.holds.get().wrapping_sub(1));
             if holds != DOOMED {
                 return;
             }

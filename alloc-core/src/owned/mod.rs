@@ -11,7 +11,7 @@ pub(crate) use destroy::{destroy_leftovers, destroy_values};
 pub use hold::{Hold, HoldMut};
 pub use id::Owned;
 use slot::{DOOMED, Kind, Slot};
-use table::{Locked, Taken};
+use table::{Locked, Put, Taken};
 pub(crate) use table::{Table, free_table, goes_with};
 
 use core::alloc::Layout;
@@ -65,20 +65,30 @@ impl Handle {
         let Ok(block) = node.allocate(layout, node.scope) else {
             return Err(Refused { value, error: node.refusal(layout, node.scope) });
         };
+        // The id is made of what both ways answer, here, so that it can stay in registers.
+        let put = match table::put_here(node, block, value) {
+            Ok(put) => put,
+            Err(value) => self.own_slowly(block, value)?,
+        };
+        Ok(Owned::new(node.id(), &put))
+    }
+
+    /// With a larger table, or a refusal.
+    #[cold]
+    #[inline(never)]
+    fn own_slowly<T: Send + 'static>(&self, block: NonNull<u8>, value: T) -> Result<Put, Refused<T>> {
+        let node = self.node();
         // SAFETY: the new block is as large and as aligned as a `T`.
         unsafe { block.cast::<T>().write(value) };
         // Where the allocator unwinds, the value is destroyed and its block given back.
         let homeless = Homeless { node, value: block, kind: Kind::of::<T>() };
         let put = table::put(node, block, homeless.kind);
         core::mem::forget(homeless);
-        match put {
-            Ok(put) => Ok(Owned::new(node.id(), &put)),
-            Err(error) => {
-                // SAFETY: written above.
-                let value = unsafe { Taken { value: block, kind: Kind::of::<T>() }.into_value(node) };
-                Err(Refused { value, error })
-            }
-        }
+        put.map_err(|error| {
+            // SAFETY: written above.
+            let value = unsafe { Taken { value: block, kind: Kind::of::<T>() }.into_value(node) };
+            Refused { value, error }
+        })
     }
 
     /// Takes a value back.
@@ -106,7 +116,7 @@ impl Handle {
     /// How many values this context owns. O(1).
     #[must_use]
     pub fn owned_values(&self) -> usize {
-        table::lock(self.node()).map_or(0, |table| table.live_len.get())
+        table::lock(self.node()).filter(|table| !table.is_ended_elsewhere()).map_or(0, |table| table.live_len.get())
     }
 }
 
@@ -149,7 +159,10 @@ fn find<'t, T>(node: &Node, table: &'t Locked<'_>, id: Owned<T>) -> Result<(&'t 
 
 /// The slot of a value that is there. The id is one of this node's.
 #[inline]
-fn look_up<'t, T>(node: &Node, _: &'t Locked<'_>, id: Owned<T>) -> Result<(&'t Slot, &'static Kind), HostError> {
+fn look_up<'t, T>(node: &Node, table: &'t Locked<'_>, id: Owned<T>) -> Result<(&'t Slot, &'static Kind), HostError> {
+    if table.is_ended_elsewhere() {
+        return Err(HostError::Closed { context: node.id() });
+    }
     // SAFETY: ids are made by this module only, and this one says that the slot is in the node's table, whose slots stay.
     let slot: &'t Slot = unsafe { id.slot().as_ref() };
     match slot.kind.get() {

@@ -3,6 +3,11 @@
 //! ```text
 //!   node.owned -> | lock, lists, counts | 8 slots |   -> | older | 16 slots |   -> .. 256 slots, 256 slots, ..
 //! ```
+//! While the context ends, one thread has the list of live values for itself (`ender`): it takes them out without the lock, one by one;
+//! others are answered that the context is closed, and what they still hold was put on a list of its own before. The destructors
+//! that this thread runs may use the values that are left: in turns with it. Should they take holds, which could reach other threads,
+//! the lock is taken again for each value.
+//!
 //! All of it is memory of the context itself, in its default scope. Slots that were never used lie at the end of the newest
 //! segment; those given back are in a list. Freeing takes no memory.
 
@@ -14,7 +19,8 @@ use core::ptr::{self, NonNull};
 use super::slot::{DOOMED, Kind, LAST_GENERATION, List, Slot};
 use crate::context::{CLOSED, Node};
 use crate::error::HostError;
-use crate::sync::{AtomicU64, Held, Lock, Ordering, fence};
+use crate::sync::{AtomicU64, AtomicUsize, Held, Lock, Ordering, fence};
+use crate::threads;
 
 /// Slots of the first segment, which lies behind the table itself.
 const FIRST: u32 = 8;
@@ -34,6 +40,12 @@ pub(crate) struct Table {
     pub(super) live_len: Cell<usize>,
     /// Values of an ended context that somebody still holds.
     pub(super) doomed: List,
+    /// Holds that are out.
+    pub(super) holds: Cell<usize>,
+    /// The thread that destroys the values, once the context has ended; 0 = none. Written under the lock, once.
+    ender: AtomicUsize,
+    /// Read and written by that thread alone: a destructor has taken a hold.
+    held_at_end: Cell<bool>,
     segments: Cell<*mut Segment>,
     next_size: Cell<u32>,
     /// Blocks of the values that go with the context.
@@ -114,8 +126,25 @@ pub(crate) fn goes_with(node: &Node) -> (u64, u64) {
     })
 }
 
-/// Gives a value its slot, making room where there is none.
+/// Moves a value into its block and gives it a slot, where there is one; else gives the value back.
+///
+/// The value is written with the lock held: taking the lock waits for all writes before it, and those into a new block are the slow
+/// ones. A large value would keep others waiting, so it is left to [`put`].
 #[inline]
+pub(super) fn put_here<T>(node: &Node, block: NonNull<u8>, value: T) -> Result<Put, T> {
+    if size_of::<T>() <= 256
+        && let Some(table) = lock(node)
+        && node.flags() & CLOSED == 0
+        && let Some(slot) = table.empty_slot()
+    {
+        // SAFETY: the caller's new block, as large and as aligned as a `T`.
+        unsafe { block.cast::<T>().write(value) };
+        return Ok(table.fill(slot, block, Kind::of::<T>()));
+    }
+    Err(value)
+}
+
+/// Gives a value its slot, making room where there is none.
 pub(super) fn put(node: &Node, value: NonNull<u8>, kind: &'static Kind) -> Result<Put, HostError> {
     loop {
         if let Some(table) = lock(node) {
@@ -134,20 +163,80 @@ impl Table {
     /// `None`: there is no slot left.
     #[inline]
     pub(super) fn put(&self, value: NonNull<u8>, kind: &'static Kind) -> Option<Put> {
-        let slot = match self.free.pop_free() {
+        self.empty_slot().map(|slot| self.fill(slot, value, kind))
+    }
+
+    /// A slot, which is to be filled under the same lock.
+    #[inline]
+    fn empty_slot(&self) -> Option<&Slot> {
+        match self.free.pop_free() {
             Some(slot) => {
                 self.free_len.set(self.free_len.get().wrapping_sub(1));
-                slot
+                Some(slot)
             }
-            None => self.fresh()?,
-        };
+            None => self.fresh(),
+        }
+    }
+
+    #[inline]
+    fn fill(&self, slot: &Slot, value: NonNull<u8>, kind: &'static Kind) -> Put {
         slot.value.set(value);
         slot.kind.set(Some(kind));
         slot.holds.set(0);
         self.live.push(slot);
         self.live_len.set(self.live_len.get().wrapping_add(1));
-        self.count(kind, u64::wrapping_add);
-        Some(Put { slot: NonNull::from(slot), generation: slot.generation.get() })
+        self.count(kind);
+        Put { slot: NonNull::from(slot), generation: slot.generation.get() }
+    }
+
+    /// The context ends, and this thread is to destroy its values. False: another one does.
+    pub(super) fn begin_ending(&self, thread: usize) -> bool {
+        let _held = self.lock.lock();
+        let ender = self.ender.load(Ordering::Relaxed);
+        if ender == 0 {
+            self.ender.store(thread, Ordering::Relaxed);
+            // From now on they are not what goes with the context, but what is going.
+            self.bytes.store(0, Ordering::Relaxed);
+            self.blocks.store(0, Ordering::Relaxed);
+            let mut at = if self.holds.get() > 0 { self.live.newest() } else { None };
+            while let Some(slot) = at {
+                at = slot.older();
+                if let Some(kind) = slot.kind.get().filter(|_| !slot.is_free_to_go()) {
+                    self.doom(slot, kind);
+                }
+            }
+        }
+        ender == 0 || ender == thread
+    }
+
+    /// By the ending thread, without the lock: the newest value. `None`: there is none, or the lock is needed for it.
+    pub(super) fn take_newest_alone(&self) -> Option<Taken> {
+        if self.held_at_end.get() {
+            return None;
+        }
+        let slot = self.live.newest()?;
+        let kind = slot.kind.get()?;
+        self.live.take_out(slot);
+        self.live_len.set(self.live_len.get().wrapping_sub(1));
+        slot.kind.set(None);
+        // The slot is not used again, so this is enough for its old ids.
+        Some(Taken { value: slot.value.get(), kind })
+    }
+
+    /// True when the values are another thread's to destroy, and not to be touched any more.
+    #[inline]
+    pub(super) fn is_ended_elsewhere(&self) -> bool {
+        let ender = self.ender.load(Ordering::Relaxed);
+        ender != 0 && ender != threads::id()
+    }
+
+    /// A hold is taken: the lock is held.
+    #[inline]
+    pub(super) fn note_hold(&self) {
+        self.holds.set(self.holds.get().wrapping_add(1));
+        if self.ender.load(Ordering::Relaxed) != 0 {
+            self.held_at_end.set(true);
+        }
     }
 
     /// How many values there is room for without growing.
@@ -172,7 +261,7 @@ impl Table {
         if slot.holds.get() & DOOMED == 0 {
             self.live.take_out(slot);
             self.live_len.set(self.live_len.get().wrapping_sub(1));
-            self.count(kind, u64::wrapping_sub);
+            self.uncount(kind);
         } else {
             self.doomed.take_out(slot);
         }
@@ -190,7 +279,7 @@ impl Table {
     pub(super) fn doom(&self, slot: &Slot, kind: &'static Kind) {
         self.live.take_out(slot);
         self.live_len.set(self.live_len.get().wrapping_sub(1));
-        self.count(kind, u64::wrapping_sub);
+        self.uncount(kind);
         slot.holds.set(slot.holds.get() | DOOMED);
         self.doomed.push(slot);
     }
@@ -205,10 +294,19 @@ impl Table {
         (self.bytes.load(Ordering::Relaxed), self.blocks.load(Ordering::Relaxed))
     }
 
-    fn count(&self, kind: &'static Kind, change: fn(u64, u64) -> u64) {
+    #[inline]
+    fn count(&self, kind: &'static Kind) {
         let size = kind.layout.size() as u64;
-        self.bytes.store(change(self.bytes.load(Ordering::Relaxed), size), Ordering::Relaxed);
-        self.blocks.store(change(self.blocks.load(Ordering::Relaxed), u64::from(size > 0)), Ordering::Relaxed);
+        self.bytes.store(self.bytes.load(Ordering::Relaxed).wrapping_add(size), Ordering::Relaxed);
+        self.blocks.store(self.blocks.load(Ordering::Relaxed).wrapping_add(u64::from(size > 0)), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn uncount(&self, kind: &'static Kind) {
+        let size = kind.layout.size() as u64;
+        // Nothing is counted any more when the context is ending.
+        self.bytes.store(self.bytes.load(Ordering::Relaxed).saturating_sub(size), Ordering::Relaxed);
+        self.blocks.store(self.blocks.load(Ordering::Relaxed).saturating_sub(u64::from(size > 0)), Ordering::Relaxed);
     }
 }
 
@@ -300,6 +398,9 @@ fn begin(node: &Node) -> Result<(), HostError> {
         live: List::new(),
         live_len: Cell::new(0),
         doomed: List::new(),
+        holds: Cell::new(0),
+        ender: AtomicUsize::new(0),
+        held_at_end: Cell::new(false),
         segments: Cell::new(ptr::null_mut()),
         next_size: Cell::new(FIRST * 2),
         bytes: AtomicU64::new(0),
