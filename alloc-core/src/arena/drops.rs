@@ -139,23 +139,35 @@ impl<A: HostSource> Arena<A> {
 ///
 /// # Safety
 /// `newest` is null or the newest header of an arena, and `oldest` one of those below it, or null. No value above it is in use.
+#[inline]
 pub(super) unsafe fn drop_down_to(oldest: *mut Header, newest: &Cell<*mut Header>) {
-    /// Goes on when a destructor unwinds.
-    struct Others<'a>(*mut Header, &'a Cell<*mut Header>);
-    impl Drop for Others<'_> {
-        fn drop(&mut self) {
-            // SAFETY: as promised for the first of them.
-            unsafe { drop_down_to(self.0, self.1) }
+    if newest.get() != oldest {
+        // What a panic leaves goes when this guard does.
+        Above { oldest, newest }.drop_all();
+    }
+}
+
+/// The values above `oldest`, as `drop_down_to` was promised.
+struct Above<'a> {
+    oldest: *mut Header,
+    newest: &'a Cell<*mut Header>,
+}
+
+impl Above<'_> {
+    fn drop_all(&self) {
+        while self.newest.get() != self.oldest {
+            let header = self.newest.get();
+            // SAFETY: not null, since it is not the oldest yet; headers stay in place until their chunks go, which is later.
+            let Header { previous, drop } = unsafe { header.read() };
+            self.newest.set(previous);
+            // SAFETY: forgotten by the arena just now, so this is the only call; nobody uses the value.
+            unsafe { drop(header) };
         }
     }
-    while newest.get() != oldest {
-        let header = newest.get();
-        // SAFETY: not null, since it is not the oldest yet; headers stay in place until their chunks go, which is later.
-        let Header { previous, drop } = unsafe { header.read() };
-        newest.set(previous);
-        let others = Others(oldest, newest);
-        // SAFETY: forgotten by the arena just now, so this is the only call; nobody uses the value.
-        unsafe { drop(header) };
-        mem::forget(others);
+}
+
+impl Drop for Above<'_> {
+    fn drop(&mut self) {
+        self.drop_all();
     }
 }
