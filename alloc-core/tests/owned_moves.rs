@@ -4,6 +4,7 @@
 
 mod witness;
 
+use std::alloc::Layout;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -220,7 +221,7 @@ fn m23_a_dropped_arena_gives_its_limit_back() {
     let limited = exact(&root, "limited", 70_000);
     for _ in 0..3 {
         let arena = Arena::new_in(limited.handle());
-        arena.try_alloc_slice_fill_with(64_000, |_| 0_u8).unwrap();
+        arena.try_alloc_layout(Layout::new::<[u8; 64_000]>()).unwrap();
         assert!(charged(&limited) > 64_000);
         drop(arena);
         assert_eq!(charged(&limited), 0);
@@ -238,7 +239,7 @@ fn below_one_limit_nothing_needs_its_room_twice() {
         one.own(()).unwrap();
         let value = one.own([1_u8; 12_000]).unwrap();
         let arena = Arena::new_in(one.handle());
-        arena.try_alloc_slice_fill_with(18_000, |_| 1_u8).unwrap();
+        arena.try_alloc_layout(Layout::new::<[u8; 18_000]>()).unwrap();
         settle_thread();
         assert!(charged(&above) > 30_000);
         let arena = arena.move_to(two.handle()).map_err(|(_, error)| error).unwrap();
