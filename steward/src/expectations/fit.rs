@@ -5,14 +5,16 @@
 use super::file::{Expectations, Expected};
 use crate::report::FindingRow;
 
-/// What to expect of `driver`, from runs of 0, 1, 2, .. rounds. Notes are left out: they are legal.
+/// What to expect of `driver`, from runs of 0, 1, 2, .. rounds. Notes are legal: those alone are
+/// kept that `known` has.
 ///
 /// Counts that follow the rounds are written down; those that do not depend on timing, and so does what some runs did not show.
 /// Causes come from `known`, where the same is expected.
 #[must_use]
 pub fn fit(driver: &str, runs: &[Vec<FindingRow>], known: &Expectations) -> Expectations {
     let mut findings: Vec<Expected> = Vec::new();
-    for row in runs.iter().flatten().filter(|row| row.level != FindingRow::NOTE) {
+    let is_known = |row: &FindingRow| known.findings.iter().any(|known| known.is_about(row));
+    for row in runs.iter().flatten().filter(|row| row.level != FindingRow::NOTE || is_known(row)) {
         if findings.iter().any(|one| one.is_about(row)) {
             continue;
         }
@@ -105,6 +107,9 @@ mod tests {
         for (rounds, run) in (0..).zip(&runs) {
             assert!(super::super::compare(&fitted, run, Some(rounds)).differences.is_empty(), "{rounds}");
         }
+        let known =
+            Expectations::parse("driver = \"d\"\n[[finding]]\nrule = \"V7\"\nkind = \"\"\ncause = \"odd\"\n").expect("right");
+        assert!(fit("d 1", &runs, &known).findings.iter().any(|one| (one.rule.as_str(), one.per_run) == ("V7", Some(1))));
         assert!(!super::super::compare(&fitted, &runs[2], Some(3)).differences.is_empty());
     }
 }

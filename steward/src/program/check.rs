@@ -117,8 +117,9 @@ fn write(driver: &str, runs: &[Run], file: &Path, out: &mut dyn Write) -> Result
     let text = fitted
         .to_text()
         .map_err(|error| ProgramError::Unwritable { file: file.display().to_string(), reason: std::io::Error::other(error) })?;
-    let head =
-        "# What this driver is known to do wrong, as `steward check --write-expect` saw it. A cause says why, for people.\n";
+    let head = "# What this driver is known to do wrong, as `steward check --write-expect` saw it.\n\
+                # driver: * stands for any text. per_round, per_run: exactly so often; not compared when absent. from_round: the\n\
+                # first round that shows it. sometimes = true: a run may lack it. cause: why, for people.\n";
     write_whole(file, format!("{head}{text}").as_bytes())?;
     let unexplained = fitted.findings.iter().filter(|one| one.cause.is_empty()).count();
     writeln!(out, "driver: {driver}")?;
