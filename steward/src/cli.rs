@@ -102,9 +102,9 @@ pub struct ReplayArgs {
 /// What to compare.
 #[derive(Args, Clone, Debug)]
 pub struct DiffArgs {
-    /// The report before.
+    /// The report before; `-` for the standard input.
     pub before: String,
-    /// The report after.
+    /// The report after; `-` for the standard input.
     pub after: String,
     /// Exit with 1 where they differ.
     #[arg(long)]

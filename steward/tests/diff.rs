@@ -4,6 +4,7 @@
 mod full_report;
 
 use std::fs;
+use std::process::Command;
 
 use full_report::{empty, full, of_trace};
 use serde_json::{Value, json};
@@ -243,6 +244,16 @@ fn the_command_says_what_differs_and_names_bad_files() {
     let page = steward(&["diff", &one, &two, "--html", "-"]);
     page.assert_code(0);
     assert!(page.stdout.contains("<h2 class=\"part\">contexts</h2>") && page.stdout.contains("VkInstance"), "{page}");
+
+    // As behind `steward --json - |`.
+    let piped = |input: &str| {
+        let input = fs::File::open(input).expect("a file");
+        let done =
+            Command::new(STEWARD).args(["diff", &one, "-", "--exit-code"]).stdin(input).output().expect("the program starts");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    assert_eq!((piped(&one), piped(&two).0), ((Some(0), String::new()), Some(1)));
+    assert!(piped(&cut).1.starts_with("steward: the standard input, line "), "{:?}", piped(&cut));
 
     for (args, said) in [
         (["diff", &one, &cut], "cut.json, line "),

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read as _};
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -86,13 +86,18 @@ impl fmt::Display for Field<'_> {
 }
 
 impl Entry {
-    /// Reads a file: one report, or a list of them.
+    /// Reads a file: one report, or a list of them. `-` is the standard input.
     ///
     /// # Errors
     /// [`ReadError`].
     pub fn read(file: &str) -> Result<Vec<Self>, ReadError> {
-        let bytes = std::fs::read(file).map_err(|reason| ReadError::Unreadable { file: file.to_owned(), reason })?;
-        Self::parse(file, &bytes)
+        let mut bytes = Vec::new();
+        let (name, read) = match file {
+            "-" => ("the standard input", io::stdin().lock().read_to_end(&mut bytes).map(drop)),
+            file => (file, std::fs::read(file).map(|read| bytes = read)),
+        };
+        read.map_err(|reason| ReadError::Unreadable { file: name.to_owned(), reason })?;
+        Self::parse(name, &bytes)
     }
 
     /// As [`Entry::read`], from the bytes of `file`.
