@@ -1,5 +1,6 @@
 //! Moving values from one context to another: one of them, or all that a context owns.
 
+use super::grow;
 use super::table::{self, Locked};
 use super::{Owned, find, locked_for};
 use crate::context::{CLOSED, Context, Going, Handle, Node, check_room, check_transfer, transfer};
@@ -35,8 +36,8 @@ impl Handle {
                 }
             }
             let bytes = find(source, &locked_for(source, id)?, id)?.1.layout.size() as u64;
-            check_room(source, node, bytes.saturating_add(table::growth(node, 1)))?;
-            table::grow_by(node, 1)?;
+            check_room(source, node, bytes.saturating_add(grow::growth(node, 1)))?;
+            grow::grow_by(node, 1)?;
         }
     }
 
@@ -71,8 +72,8 @@ impl Handle {
             }
             drop((theirs, ours));
             Going::all_of(from, self, values, |going, held, above| going.check(held, above))?;
-            check_room(source, node, values.0.saturating_add(table::growth(node, missing)))?;
-            table::grow_by(node, missing)?;
+            check_room(source, node, values.0.saturating_add(grow::growth(node, missing)))?;
+            grow::grow_by(node, missing)?;
         }
     }
 }

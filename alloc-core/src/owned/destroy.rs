@@ -1,8 +1,9 @@
 //! Ending values: newest first, taken out under the lock, their destructors run outside of it.
 
 use super::slot::{Kind, List, Slot};
-use super::table::{self, Taken};
+use super::table::{self, Table, Taken};
 use crate::context::Node;
+use crate::sync::Ordering;
 use crate::threads;
 
 /// Gives a block back when its value is gone, be it by a panic of its destructor.
@@ -92,5 +93,41 @@ pub(crate) fn destroy_leftovers(node: &Node) {
     };
     while let Some(taken) = leftover() {
         taken.destroy(node);
+    }
+}
+
+impl Table {
+    /// The context ends, and this thread is to destroy its values. False: another one does.
+    pub(super) fn begin_ending(&self, thread: usize) -> bool {
+        let _held = self.lock.lock();
+        let ender = self.ender.load(Ordering::Relaxed);
+        if ender == 0 {
+            self.ender.store(thread, Ordering::Relaxed);
+            // From now on they are not what goes with the context, but what is going.
+            self.bytes.store(0, Ordering::Relaxed);
+            self.blocks.store(0, Ordering::Relaxed);
+            let mut at = if self.holds.get() > 0 { self.live.newest() } else { None };
+            while let Some(slot) = at {
+                at = slot.older();
+                if let Some(kind) = slot.kind.get().filter(|_| !slot.is_free_to_go()) {
+                    self.doom(slot, kind);
+                }
+            }
+        }
+        ender == 0 || ender == thread
+    }
+
+    /// By the ending thread, without the lock: the newest value. `None`: there is none, or the lock is needed for it.
+    pub(super) fn take_newest_alone(&self) -> Option<Taken> {
+        if self.held_at_end.get() {
+            return None;
+        }
+        let slot = self.live.newest()?;
+        let kind = slot.kind.get()?;
+        self.live.take_out(slot);
+        self.live_len.set(self.live_len.get().wrapping_sub(1));
+        slot.kind.set(None);
+        // The slot is not used again, so this is enough for its old ids.
+        Some(Taken { value: slot.value.get(), kind })
     }
 }

@@ -2,17 +2,19 @@
 
 mod adopt;
 mod destroy;
+mod grow;
 mod hold;
 mod id;
 mod slot;
 mod table;
 
 pub(crate) use destroy::{destroy_leftovers, destroy_values};
+pub(crate) use grow::free_table;
 pub use hold::{Hold, HoldMut};
 pub use id::Owned;
 use slot::{DOOMED, Kind, Slot};
 use table::{Locked, Put, Taken};
-pub(crate) use table::{Table, free_table, goes_with};
+pub(crate) use table::{Table, goes_with};
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
