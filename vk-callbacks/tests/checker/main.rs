@@ -8,6 +8,7 @@ mod strangers;
 mod threads;
 
 use std::alloc::System;
+use std::sync::Arc;
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope, Scoped};
 use common::{App, Driver};
@@ -42,7 +43,7 @@ fn kinds(checker: &Checker<'_>) -> Vec<FindingKind> {
 
 /// An application, its callbacks through a checker, and a driver that calls them.
 struct Bench<'m> {
-    app: Box<App>,
+    app: Arc<App>,
     checker: Checker<'m>,
     owner: OwnerId,
     driver: Driver,
@@ -50,7 +51,7 @@ struct Bench<'m> {
 
 impl<'m> Bench<'m> {
     fn new(memory: &'m (dyn HostAllocator + Sync)) -> Self {
-        let app = Box::<App>::default();
+        let app = Arc::<App>::default();
         let (checker, owner) = (checker(memory), OwnerId::fresh());
         let driver = Driver(*wrap(&checker, app.callbacks(), owner, "VkBuffer", 0).raw());
         Self { app, checker, owner, driver }

@@ -45,7 +45,7 @@ fn v5_a_number_is_good_for_its_own_checker_alone() {
         driver
     };
     // The place is taken by another.
-    let new: Vec<_> = (0..64).map(|_| Bench::new(&SYSTEM)).collect();
+    let new: Vec<_> = (0..8).map(|_| Bench::new(&SYSTEM)).collect();
     let before = stray_callbacks();
     assert!(old.alloc(8, 8, Scope::Object).is_null());
     assert_eq!(stray_callbacks(), before + 1);
