@@ -170,5 +170,5 @@ fn context_tree_equals_its_model() {
 
 #[test]
 fn owned_values_equal_their_model() {
-    replay("owned_values", if cfg!(miri) { 3 } else { 1000 }, testkit::programs::owned_values);
+    replay("owned_values", 1000, testkit::programs::owned_values);
 }
