@@ -21,7 +21,7 @@ use crate::error::HostError;
 /// budget holds them, and its allocator never hears of them. [`Arena`](crate::Arena) is the routed one. This type is for code
 /// that has to use bumpalo, and makes the context's account say what that costs: at any moment outside of a call, the
 /// declaration equals [`bytes_held`](ForeignBump::bytes_held), what the global allocator gave, to the byte. That is why the `Bump`
-/// itself is not given out. `&ForeignBump` is an [`Allocator`](crate::Allocator), so collections can live in it.
+/// itself is not given out. `&ForeignBump` is an [`Allocator`], so collections can live in it.
 ///
 /// Values are never dropped, so those with a destructor are refused when compiled, as an `Arena`'s `try_alloc` does.
 ///
