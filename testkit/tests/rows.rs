@@ -10,10 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{files, text};
 
 /// The rows of the contract that this tree has to answer, as ranges of numbers.
-const ROWS: &[(char, &[(u32, u32)])] = &[
-    ('M', &[(1, 9), (11, 11), (15, 15), (17, 17), (20, 21), (23, 23), (27, 33), (38, 44)]),
-    ('V', &[(1, 44)]),
-];
+const ROWS: &[(char, &[(u32, u32)])] =
+    &[('M', &[(1, 9), (11, 11), (15, 15), (17, 17), (20, 21), (23, 23), (27, 33), (38, 44)]), ('V', &[(1, 44)])];
 
 #[test]
 fn every_row_has_a_test_or_a_reason() {

@@ -80,8 +80,8 @@ mod trace;
 
 pub use bridge::{BareBridge, Bridge, BridgeBusy, BridgeRefused, Internal, Live, LiveScope, Notes, leaked_bridges};
 pub use check::{
-    CheckOptions, Checked, CheckedOwner, Checker, CheckerInUse, Duty, FindingKind, Found, HandedOut, Judge, Opened, Rule, RuleLevel, Sight,
-    stray_callbacks,
+    CheckOptions, Checked, CheckedOwner, Checker, CheckerInUse, Duty, FindingKind, Found, HandedOut, Judge, Opened, Rule,
+    RuleLevel, Sight, stray_callbacks,
 };
 pub use command::{
     Command, CommandInfo, Coverage, Frame, OwnerId, Owners, brackets_available, command_depth, current_command, current_thread,
