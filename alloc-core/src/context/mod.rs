@@ -109,10 +109,11 @@ impl Context {
     ///
     /// # Errors
     /// [`RootRefused`] gives the context back, still open, with what is outstanding. Bytes that a context below lost for good
-    /// count as well, also where they came from an allocator of its own.
+    /// count as well, also where they came from an allocator of its own. What is only declared ([`Foreign`](crate::Foreign)) does not:
+    /// ask [`subtree_usage`](Handle::subtree_usage) before.
     pub fn try_close(self) -> Result<(), RootRefused> {
         let outstanding = outstanding::of(self.node());
-        if !outstanding.is_empty() {
+        if outstanding.needs_backing() {
             return Err(RootRefused { context: self, outstanding, error: None });
         }
         drop(self);

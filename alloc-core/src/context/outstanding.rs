@@ -27,7 +27,14 @@ impl Outstanding {
     /// True when nothing is left.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.bytes == 0 && self.blocks == 0 && self.foreign_bytes == 0 && self.contexts == 0 && self.handles == 0
+        !self.needs_backing() && self.foreign_bytes == 0
+    }
+
+    /// True when something is left that needs the allocator behind the tree: all but what was taken elsewhere, of which a declaration
+    /// only tells. A driver that forgets `pfnInternalFree` must not keep a root from closing.
+    #[must_use]
+    pub const fn needs_backing(&self) -> bool {
+        self.bytes != 0 || self.blocks != 0 || self.contexts != 0 || self.handles != 0
     }
 }
 
