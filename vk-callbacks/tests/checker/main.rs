@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod order;
 mod refusing;
 mod strangers;
 mod threads;
@@ -138,4 +139,15 @@ fn a_checker_with_a_live_block_comes_back_and_says_how_many() {
     in_use.checker.run(command("vkDestroyBuffer", owner), |_| driver.free(block));
     in_use.checker.close().expect("nothing is live");
     assert_eq!(app.heap.live(), 0);
+}
+
+#[test]
+fn a_checker_that_is_dropped_with_a_live_block_goes_on_to_pass_its_free() {
+    let bench = Bench::new(&SYSTEM);
+    let block = bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object));
+    let Bench { app, checker, driver, .. } = bench;
+    drop(checker);
+    assert_eq!(app.heap.live(), 1);
+    driver.free(block);
+    assert_eq!(app.heap.live(), 0, "the callbacks lead on, to the leaked checker and through it");
 }

@@ -2,7 +2,7 @@ extern crate std;
 
 use std::alloc::System;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, Scope, held_state_locks};
@@ -35,6 +35,8 @@ const fn number(key: u64, value: u64) -> Number {
 /// Memory that can be refused, and that nobody may ask with a lock held.
 struct Counting {
     refuses: AtomicBool,
+    /// How many blocks it has at most.
+    room: AtomicUsize,
     live: AtomicUsize,
 }
 
@@ -44,7 +46,7 @@ static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 unsafe impl HostAllocator for Counting {
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         assert_eq!(held_state_locks(), 0);
-        if self.refuses.load(SeqCst) {
+        if self.refuses.load(SeqCst) || self.live.load(SeqCst) >= self.room.load(SeqCst) {
             return Err(AllocError);
         }
         self.live.fetch_add(1, SeqCst);
@@ -59,7 +61,7 @@ unsafe impl HostAllocator for Counting {
 }
 
 fn counting() -> Counting {
-    Counting { refuses: AtomicBool::new(false), live: AtomicUsize::new(0) }
+    Counting { refuses: AtomicBool::new(false), room: AtomicUsize::new(usize::MAX), live: AtomicUsize::new(0) }
 }
 
 #[test]
@@ -159,4 +161,55 @@ fn threads_find_what_they_put() {
         }
     });
     assert_eq!(table.count(), 4 * 1000);
+}
+
+#[test]
+fn a_promise_is_over_when_it_goes_and_one_that_was_refused_leaves_nothing() {
+    let table = Table::<Number>::new(&SYSTEM, false, 64);
+    for round in 0..1000 {
+        assert!(table.promise().is_ok(), "round {round}");
+    }
+    // Memory for half of the shards: the promise of each of those is taken back.
+    let memory = counting();
+    let table = Table::new(&memory, false, 64);
+    memory.room.store(SHARDS / 2, SeqCst);
+    assert!((0..1000).all(|_| table.promise().is_err()) && memory.live.load(SeqCst) == SHARDS / 2);
+    let put = (1..10_000).filter(|key| table.put(number(*key, 0), |_| {}).is_ok()).count();
+    assert_eq!(put, SHARDS / 2 * (FIRST_SLOTS - 1), "all slots but one of each");
+}
+
+#[test]
+fn a_shard_that_grew_while_memory_was_taken_is_not_laid_out_again_too_small() {
+    /// Fills the table while it waits for memory.
+    struct Filling {
+        table: AtomicPtr<Table<'static, Number>>,
+        due: AtomicBool,
+    }
+    // SAFETY: every block is the system's.
+    unsafe impl HostAllocator for Filling {
+        fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            let block = SYSTEM.allocate(layout, scope)?;
+            // SAFETY: null or the leaked table.
+            if let Some(table) = unsafe { self.table.load(SeqCst).as_ref() }
+                && self.due.swap(false, SeqCst)
+            {
+                (1..=2000).for_each(|key| table.put(number(key, key), |_| {}).expect("there is memory"));
+            }
+            Ok(block)
+        }
+        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+            // SAFETY: forwarded.
+            unsafe { SYSTEM.deallocate(block, layout, scope) }
+        }
+    }
+    let memory = std::boxed::Box::leak(std::boxed::Box::new(Filling {
+        table: AtomicPtr::new(core::ptr::null_mut()),
+        due: AtomicBool::new(true),
+    }));
+    let table = std::boxed::Box::leak(std::boxed::Box::new(Table::new(memory, false, usize::MAX)));
+    memory.table.store(core::ptr::from_ref(table).cast_mut(), SeqCst);
+    table.put(number(5000, 5000), |_| {}).expect("there is memory");
+    assert!(!memory.due.load(SeqCst));
+    assert_eq!(table.count(), 2001);
+    assert!((1..=2000).chain([5000]).all(|key| table.with(&number(key, 0), |there| there.value) == Some(key)));
 }
