@@ -35,7 +35,7 @@ pub enum Way {
     Direct,
 }
 
-/// What a child says in its last line.
+/// What a child says, in a line of its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Run(HonourRun),

@@ -21,11 +21,13 @@
 mod callbacks;
 mod child;
 mod hooks;
+mod limited;
 pub mod meter;
 mod preload;
 
 use std::env;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 pub use child::{Job, Way, answer, under_the_meter};
 pub use preload::Preload;
@@ -61,21 +63,34 @@ pub enum HonourError {
         /// What it said, or how it ended.
         reason: String,
     },
+    /// The child did not end in time.
+    #[error("the run under the meter was stopped after {seconds} s without an end: --no-honour leaves the ratio out")]
+    Overtime {
+        /// How much time it had, rounded up.
+        seconds: u64,
+    },
     /// The driver cannot be opened without the loader.
     #[error(transparent)]
     Closed(#[from] drivers::ReopenError),
 }
 
-/// Measures the driver in two child processes: the same workload, seed and rounds each. Takes the time of two runs.
+/// A child gets as many times the time that the same run took without a meter, ..
+const TIMES: u32 = 20;
+/// .. and no less than this: a device that is opened for the first time may compile much.
+const LEAST: Duration = Duration::from_secs(60);
+
+/// Measures the driver in two child processes: the same workload, seed and rounds each. Takes the time of two runs; `took` is
+/// that of such a run without a meter, from which the children's limit comes.
 ///
 /// The children see the environment as it is, so call it while the driver is selected.
 #[must_use]
-pub fn measure(driver: &Selected, seed: u32, rounds: u32) -> Honour {
+pub fn measure(driver: &Selected, seed: u32, rounds: u32, took: Duration) -> Honour {
     let preload = match Preload::new() {
         Ok(preload) => preload,
         Err(error) => return Honour { absent: Some(error.to_string()), ..Honour::default() },
     };
-    let run = |way| child(&preload, &Job { driver: driver.info().clone(), seed, rounds, way });
+    let limit = took.saturating_mul(TIMES).max(LEAST);
+    let run = |way| child(&preload, &Job { driver: driver.info().clone(), seed, rounds, way }, limit);
     let with_loader = run(Way::Loader);
     let without_loader = match &with_loader {
         Ok(_) => run(Way::Direct),
@@ -86,19 +101,18 @@ pub fn measure(driver: &Selected, seed: u32, rounds: u32) -> Honour {
     Honour { with_loader: with_loader.ok(), without_loader: without_loader.ok(), absent }
 }
 
-fn child(preload: &Preload, job: &Job) -> Result<HonourRun, HonourError> {
+fn child(preload: &Preload, job: &Job, limit: Duration) -> Result<HonourRun, HonourError> {
     let failed = |reason: String| HonourError::Failed { reason };
     let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
     let job = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
-    let mut child = Command::new(program);
-    let done = preload.load_into(&mut child).args([CHILD_COMMAND, &job]).output().map_err(|error| failed(error.to_string()))?;
-    read(&done).unwrap_or_else(|| Err(failed(why(&done))))
+    let done = limited::run(preload.load_into(&mut Command::new(program)).args([CHILD_COMMAND, &job]), limit)?;
+    read(&String::from_utf8_lossy(&done.stdout)).unwrap_or_else(|| Err(failed(why(&done))))
 }
 
-/// The child's last line; drivers may write to the output before it.
-fn read(done: &Output) -> Option<Result<HonourRun, HonourError>> {
-    let said = String::from_utf8_lossy(&done.stdout);
-    let answer = serde_json::from_str(said.lines().next_back()?).ok()?;
+/// The child's answer among what was printed: drivers may write to the output as well, before it and, when they are unloaded or
+/// their buffers are flushed, behind it. The last line that is an answer is it.
+fn read(said: &str) -> Option<Result<HonourRun, HonourError>> {
+    let answer = said.lines().rev().find_map(|line| serde_json::from_str(line).ok())?;
     Some(match answer {
         child::Answer::Run(run) => Ok(run),
         child::Answer::NotLoaded => Err(HonourError::NotLoaded),
@@ -113,5 +127,28 @@ fn why(done: &Output) -> String {
     match said.lines().next_back().map(str::trim) {
         Some(line) if !line.is_empty() => format!("{line} ({})", done.status),
         _ => format!("its process ended with {}", done.status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_found_among_what_drivers_print() {
+        let run = HonourRun { callback_calls: 7, ..HonourRun::default() };
+        let answer = serde_json::to_string(&child::Answer::Run(run)).expect("JSON");
+        for said in [
+            answer.clone(),
+            format!("hello\n{answer}\n"),
+            format!("a driver: half a line\n{answer}\nunloaded, 3 caches written\n\n"),
+            format!("\"NotLoaded\"\n{answer}\n{{\"Run\":{{}}}}\n"),
+        ] {
+            assert_eq!(read(&said), Some(Ok(run)), "{said}");
+        }
+        assert_eq!(read(&format!("{answer}\n\"NotLoaded\"\n")), Some(Err(HonourError::NotLoaded)), "the last one");
+        for none in ["", "\n", "segmentation fault\n", "{\"Run\":7}\n"] {
+            assert_eq!(read(none), None, "{none}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use alloc_core::HostAllocator;
 use vk_callbacks::Opened;
@@ -44,7 +44,9 @@ pub(super) fn drive(selected: &Selected, options: &Drive, opened: Opened) -> Res
     let accounts = accounts.map_err(DriveError::from)?;
     let seed = options.seed.unwrap_or_else(seed_of_the_clock);
     let settings = Options { seed, rounds: options.rounds, ..Options::default() };
+    let began = Instant::now();
     let ran = workload::run(selected, &accounts, &settings);
+    let took = began.elapsed();
     if let Some(file) = recorded {
         write_trace(&accounts, &title(selected), file)?;
     }
@@ -53,7 +55,7 @@ pub(super) fn drive(selected: &Selected, options: &Drive, opened: Opened) -> Res
     let mut report = Report::of_run(ran, seed, done);
     // No findings would otherwise look like none there are.
     report.limits.extend(options.no_check.then(|| "--no-check: callbacks were not judged by Vulkan's rules".to_owned()));
-    report.honour = (!options.no_honour).then(|| honour::measure(selected, seed, options.rounds));
+    report.honour = (!options.no_honour).then(|| honour::measure(selected, seed, options.rounds, took));
     Ok(report)
 }
 

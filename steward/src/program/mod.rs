@@ -4,6 +4,7 @@ mod check;
 mod drive;
 mod every;
 mod files;
+mod named;
 mod outputs;
 
 use std::alloc::System;
@@ -57,11 +58,32 @@ pub enum ProgramError {
         /// What the operating system said.
         reason: io::Error,
     },
-    /// Two results for one file.
-    #[error("--json and --html both name {file}: name two files")]
+    /// Two results for one file, or a result for a file that is read.
+    #[error("{first} and {second} both name {file}: name two files")]
     SameFile {
+        /// What names it.
+        first: String,
+        /// What names it as well.
+        second: String,
         /// The file.
         file: String,
+    },
+    /// `-` where only a file will do.
+    #[error("{by} writes a file, and cannot write to the standard output: name a file, `./-` if it is to be called `-`")]
+    NoFile {
+        /// The option.
+        by: String,
+    },
+    /// Two reports from the standard input.
+    #[error("`-` is the standard input, which can be read once: name a file for one of the two")]
+    ReadTwice,
+    /// A file of expectations would be written over what is none.
+    #[error("{file} holds something else than expectations ({reason}): --write-expect would destroy it; delete it, or name another file")]
+    NotExpectations {
+        /// The file.
+        file: String,
+        /// What shows it.
+        reason: String,
     },
     /// There is nothing to draw.
     #[error("--html draws a report, and this makes none: leave it out, or use it with `drive`, `replay` or `diff`")]
@@ -93,7 +115,7 @@ pub enum ProgramError {
         reason: io::Error,
     },
     /// The file is not as it should be.
-    #[error("{file}, {fault}: correct it, or write it anew with --write-expect")]
+    #[error("{file}, {fault}: correct it, delete it, or name another file")]
     Expectations {
         /// The file.
         file: String,
@@ -137,7 +159,7 @@ impl ProgramError {
 /// As for [`drivers::select`]: no other thread of the process reads or writes the environment, one of a driver's included. Call
 /// it from `main`.
 pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    outputs::check(&cli.output)?;
+    named::check(cli)?;
     let makes_page = !matches!(cli.command, Some(Command::Check(_) | Command::Drivers | Command::HonourChild { .. }));
     if cli.output.html.is_some() && !makes_page {
         return Err(ProgramError::NoPage);
@@ -176,7 +198,8 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         Some(Command::HonourChild { job }) => {
             // SAFETY: manifests are trusted here as the loader trusts them; `SYSTEM` lives for ever.
             let answer = unsafe { honour::answer(job, &SYSTEM) };
-            writeln!(out, "{answer}").and_then(|()| out.flush()).map_err(ProgramError::from)
+            // A driver may have begun a line.
+            writeln!(out, "\n{answer}").and_then(|()| out.flush()).map_err(ProgramError::from)
         }
     };
     done.map(|()| Outcome::Done)
