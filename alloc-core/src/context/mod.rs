@@ -112,10 +112,11 @@ impl Context {
     /// count as well, also where they came from an allocator of its own. What is only declared ([`Foreign`](crate::Foreign)) does not:
     /// ask [`subtree_usage`](Handle::subtree_usage) before.
     pub fn try_close(self) -> Result<(), RootRefused> {
-        let outstanding = outstanding::of(self.node());
+        let outstanding = outstanding::seal(self.node());
         if outstanding.needs_backing() {
             return Err(RootRefused { context: self, outstanding, error: None });
         }
+        ending::end_subtree(&self.handle);
         drop(self);
         Ok(())
     }

@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-use super::{Context, LEFT, Node, ORPHANED, tree};
+use super::{CLOSED, Context, DRAINED, LEFT, Node, ORPHANED, tree};
 use crate::error::HostError;
 use crate::owned::goes_with;
-use crate::sync::Ordering;
+use crate::sync::{Held, Ordering};
 
 /// What is left of a context and those below it. Numbers only; walk a [`Snapshot`](crate::Snapshot) for names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,22 @@ impl fmt::Display for RootRefused {
 
 impl core::error::Error for RootRefused {}
 
+/// As [`of`]; where nothing is left, closes the subtree in the same moment, so that whoever ends a context above passes it over.
+pub(super) fn seal(top: &Node) -> Outstanding {
+    let held = top.root().tree_lock.lock();
+    let outstanding = under(&held, top);
+    if !outstanding.needs_backing() {
+        tree::each_under(&held, top, |node, _| node.set_flags(CLOSED));
+        top.set_flags(DRAINED);
+    }
+    outstanding
+}
+
 pub(super) fn of(top: &Node) -> Outstanding {
+    under(&top.root().tree_lock.lock(), top)
+}
+
+fn under(held: &Held<'_>, top: &Node) -> Outstanding {
     let mut left = Outstanding::default();
     // References that are not handles: owners, and each context's hold on its parent.
     let (mut references, mut others) = (0u64, 0u64);
@@ -85,7 +100,7 @@ pub(super) fn of(top: &Node) -> Outstanding {
         bytes = bytes.saturating_add(gone.0);
         blocks = blocks.saturating_add(gone.1);
     };
-    tree::each(top, |node, depth| {
+    tree::each_under(held, top, |node, depth| {
         // References before accounts: a thread that leaves a block behind and gives its handle back is seen with the one or the
         // other.
         references = references.saturating_add(node.references.load(Ordering::Acquire) as u64);

@@ -289,7 +289,9 @@ fn is_quiet(held: &Held<'_>, top: &Node, owner_is_here: bool) -> bool {
                 let ownerless = node.flags() & ORPHANED != 0;
                 let references = children.saturating_add(usize::from(!ownerless));
                 let owner_is_known = ownerless || node.flags() & LEFT != 0 || owner_is_here && core::ptr::eq(node, top);
-                quiet &= owner_is_known && node.references.load(Ordering::Acquire) == references;
+                // Without any, it is just being ended: its thread counts what it gives back.
+                let now = node.references.load(Ordering::Acquire);
+                quiet &= owner_is_known && now == references && now != 0;
             }
         },
     );

@@ -63,7 +63,7 @@ pub(crate) fn destroy_values(node: &Node, ending: bool) {
 }
 
 fn next(node: &Node, ending: bool) -> Option<Taken> {
-    let table = table::lock(node)?;
+    let table = table::lock(node).filter(|table| !table.is_ended_elsewhere())?;
     let mut at = table.live.newest();
     while let Some(slot) = at {
         let kind = slot.kind.get()?;

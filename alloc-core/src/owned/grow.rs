@@ -150,7 +150,15 @@ fn segment(size: u32) -> Option<(Layout, usize)> {
 
 /// Gives the table's memory back. Nobody refers to the node any more, and it owns nothing.
 pub(crate) fn free_table(node: &Node) {
-    let Some(first) = NonNull::new(node.owned.swap(ptr::null_mut(), Ordering::Relaxed)) else { return };
+    if node.owned.load(Ordering::Relaxed).is_null() {
+        return;
+    }
+    let first = {
+        // Whoever walks the tree may be reading the table's sums (`goes_with`).
+        let _held = node.root().tree_lock.lock();
+        node.owned.swap(ptr::null_mut(), Ordering::Relaxed)
+    };
+    let Some(first) = NonNull::new(first) else { return };
     // SAFETY: the node's own table.
     let mut next = unsafe { first.as_ref() }.segments.get();
     while let Some(block) = NonNull::new(next) {

@@ -30,7 +30,8 @@ use crate::error::{HostError, Misuse};
 /// library as it likes: it may free its siblings, drop handles and close contexts; it gets
 /// [`Closed`](HostError::Closed) where it wants to allocate from the ending context or give it a value. When one panics, the rest
 /// is destroyed all the same and the panic goes on. Several threads may end parts of a tree at the same time: each value is
-/// destroyed once, by one of them.
+/// destroyed once, by one of them. The order holds for what one thread ends: it does not wait for values of a context that another
+/// thread is already ending, which may go after those of the context above.
 ///
 /// A value has a block of its own, of exactly its size, and 40 bytes in the context's table; the table is memory of the context,
 /// made with the first value. A value without size takes no block.
