@@ -7,7 +7,8 @@
 use crate::command::Frame;
 
 pub(crate) use imp::{
-    early_callback, enter_callback, enter_command, has_issued, in_callback, next_serial, swap_top, take_early, thread_number, top,
+    early_callback, enter_callback, enter_command, has_issued, in_callback, next_serial, swap_top, thread_number, top,
+    was_early_for,
 };
 
 /// Takes the "inside a callback" mark off when it goes.
@@ -33,6 +34,7 @@ mod imp {
         static NUMBER: Cell<u64> = const { Cell::new(0) };
         static ISSUED: Cell<bool> = const { Cell::new(false) };
         static EARLY: Cell<bool> = const { Cell::new(false) };
+        static TOLD: Cell<*const ()> = const { Cell::new(ptr::null()) };
     }
 
     /// Puts a frame on top; answers with the one below.
@@ -52,10 +54,13 @@ mod imp {
         EARLY.set(true);
     }
 
-    /// Whether one did, since this was last asked.
+    /// Whether one did, and `checker` was not the last to ask: each has to hear it once, whichever runs the first command.
+    ///
+    /// One that asks again after another has is told again. One that lies where the last one lay is not told; it came after the
+    /// thread's first command, so there is nothing to tell.
     #[inline]
-    pub(crate) fn take_early() -> bool {
-        EARLY.get() && EARLY.replace(false)
+    pub(crate) fn was_early_for(checker: *const ()) -> bool {
+        EARLY.get() && TOLD.replace(checker) != checker
     }
 
     /// The innermost frame of this thread, or null.
@@ -120,7 +125,7 @@ mod imp {
         false
     }
     pub(crate) const fn early_callback() {}
-    pub(crate) const fn take_early() -> bool {
+    pub(crate) const fn was_early_for(_: *const ()) -> bool {
         false
     }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
 use vk_callbacks::{RawScope, stray_callbacks};
 
@@ -70,6 +71,45 @@ fn v6_who_kept_the_structs_address_walks_into_the_trap_and_who_copied_it_does_no
     assert!(!block.is_null(), "the trap does what was asked");
     bench.run("vkUnheardOf", || again.free(block));
     assert_eq!(kinds(&bench.checker), [FindingKind::OldStructUsed]);
+}
+
+/// The struct as a driver that kept its address finds it, whenever it looks.
+fn words(of: *const RawCallbacks) -> [*mut c_void; 6] {
+    // SAFETY: six pointers, which are changed by atomic stores alone.
+    let words = unsafe { &*of.cast::<[AtomicPtr<c_void>; 6]>() };
+    words.each_ref().map(|word| word.load(SeqCst))
+}
+
+#[test]
+fn v6_who_reads_the_struct_while_it_is_spoilt_has_callbacks_that_work() {
+    let bench = Bench::new(&SYSTEM);
+    let checked = wrap(&bench.checker, bench.app.callbacks(), OwnerId::fresh(), "VkImage", 0);
+    let handed = bench.checker.hand_out(&checked).expect("there is memory");
+    let old = words(handed.as_ptr());
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| (0..if cfg!(miri) { 50 } else { 10_000 }).all(|_| !words(handed.as_ptr())[5].is_null()));
+        // SAFETY: the other thread looks with atomic loads, as it says.
+        unsafe { handed.poison() };
+        assert!(looking.join().expect("no panic"));
+    });
+    let new = words(handed.as_ptr());
+    assert_eq!(new[0], old[0]);
+    assert!(old.iter().zip(&new).skip(1).all(|(old, new)| old != new && !new.is_null()));
+    for mixture in 0..64_usize {
+        let mixed: [*mut c_void; 6] = std::array::from_fn(|word| if mixture >> word & 1 == 0 { old[word] } else { new[word] });
+        // SAFETY: of the same size, and each word is one that stood in such a struct.
+        let driver = Driver(unsafe { std::mem::transmute::<[*mut c_void; 6], RawCallbacks>(mixed) });
+        bench.run("vkUnheardOf", || {
+            let block = driver.realloc(driver.alloc(8, 8, Scope::Object), 16, 8, Scope::Object);
+            driver.internal(true, 8, 0, 1);
+            driver.internal(false, 8, 0, 1);
+            driver.free(block);
+        });
+    }
+    let found = bench.checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("there is memory");
+    // Half of the mixtures have the one function from the spoilt struct, half the other ..
+    assert_eq!((found.len(), found[0].kind, found[0].count), (1, FindingKind::OldStructUsed, 5 * 32));
+    assert_eq!((bench.app.heap.live(), bench.app.calls().len()), (0, 5 * 64));
 }
 
 static CALLING: Mutex<Option<&'static Checker<'static>>> = Mutex::new(None);

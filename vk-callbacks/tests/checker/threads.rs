@@ -115,6 +115,44 @@ fn v26_a_deferred_operation_is_joined_by_several_threads() {
 }
 
 #[test]
+fn v22_a_thread_that_was_early_for_two_checkers_is_relabelled_by_each() {
+    let (first, second) = (Bench::new(&SYSTEM), Bench::new(&SYSTEM));
+    let blocks = [&first, &second].map(|bench| Sent(bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object))));
+    thread::scope(|scope| {
+        let (first, second) = (&first, &second);
+        let drivers = [first.driver, second.driver];
+        scope.spawn(move || {
+            let blocks = blocks;
+            for (driver, block) in drivers.iter().zip(&blocks) {
+                driver.free(block.0);
+            }
+            let both = || (kinds(&first.checker), kinds(&second.checker));
+            let (foreign, between) = (vec![FindingKind::FreedOnForeignThread], vec![FindingKind::FreedBetweenCommands]);
+            assert_eq!(both(), (foreign.clone(), foreign.clone()));
+            first.run("vkGetFenceStatus", || ());
+            assert_eq!(both(), (between.clone(), foreign));
+            second.run("vkGetFenceStatus", || ());
+            first.run("vkGetFenceStatus", || ());
+            assert_eq!(both(), (between.clone(), between));
+        });
+    });
+}
+
+#[test]
+fn v21_a_notification_on_a_foreign_thread_is_relabelled_when_the_thread_issues_a_command() {
+    let bench = Bench::new(&SYSTEM);
+    thread::scope(|scope| {
+        let (bench, driver) = (&bench, bench.driver);
+        scope.spawn(move || {
+            driver.internal(true, 64, 0, 1);
+            assert_eq!(kinds(&bench.checker), [FindingKind::NotifiedOnForeignThread]);
+            bench.run("vkGetFenceStatus", || driver.internal(false, 64, 0, 1));
+            assert_eq!(kinds(&bench.checker), [FindingKind::NotifiedBetweenCommands]);
+        });
+    });
+}
+
+#[test]
 fn two_checkers_know_nothing_of_each_other() {
     let (first, second) = (Bench::new(&SYSTEM), Bench::new(&SYSTEM));
     first.run("vkCreateBuffer", || {
