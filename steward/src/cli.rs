@@ -29,7 +29,7 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Judges every callback of a run, or of a trace, by Vulkan's rules, and compares with what is known of the driver.
     ///
-    /// Exits with 0 when everything is as expected, with 1 when a finding is not expected, or an expected one is gone or comes more or less often, and with 2 when it could not run. Notes are legal: they are shown, and fail nothing.
+    /// Exits with 0 when everything is as expected, with 1 when a finding is not expected, or an expected one is gone or comes more or less often, or when not all could be judged, and with 2 when it could not run. Notes are legal: they are shown, and fail nothing.
     Check(Check),
     /// Compares two reports that `--json` wrote, the largest change first.
     Diff(DiffArgs),
@@ -46,7 +46,7 @@ pub enum Command {
 /// How to run the workload.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Drive {
-    /// Driver id, driver name, manifest file, index or alias (lavapipe, swiftshader), in any case; `all` for each in turn. The first one when absent.
+    /// Driver id, driver name, name of its manifest, index or alias (lavapipe, swiftshader), in any case; the path of a manifest, with a `/` in it, also of one that the loader does not list; `all` for each in turn. The first one when absent.
     #[arg(long, value_name = "NAME")]
     pub driver: Option<String>,
     /// What all computed values depend on; drawn from the clock when absent.
@@ -55,7 +55,7 @@ pub struct Drive {
     /// How often everything below the device is made, used and destroyed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub rounds: u32,
-    /// Also record every call and write the trace (gzip-compressed where the name ends in .gz).
+    /// Also record every call and write the trace to this file (gzip-compressed where the name ends in .gz).
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// Do not judge the callbacks by Vulkan's rules: the driver then calls the accounts themselves.
@@ -72,7 +72,7 @@ pub struct Check {
     /// As of `drive`; `all` for each in turn.
     #[arg(long, value_name = "NAME")]
     pub driver: Option<String>,
-    /// Judge this trace instead of a driver: a file, or the name of a bundled one. Only what is not expected fails then: what else happens, and how often, depends on the program.
+    /// Judge this trace instead of a driver: a file, `-` for the standard input, or the name of a bundled one (`steward replay --help` lists them). Only what is not expected fails then: what else happens, and how often, depends on the program.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["driver", "rounds", "seed"])]
     pub trace: Option<String>,
     /// As of `drive`; drawn from the clock when absent.
@@ -81,10 +81,10 @@ pub struct Check {
     /// How often everything below the device is made, used and destroyed. What happens between two rounds shows from the second on.
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub rounds: u32,
-    /// Open the driver's library without the loader: what is found is then its own.
+    /// Open the driver's library without the loader: what is found is then its own. The loader is needed all the same, to find the driver.
     #[arg(long, conflicts_with = "trace")]
     pub direct: bool,
-    /// What is known of the driver: a file, or the name of a bundled one. The bundled one that is about the driver when absent.
+    /// What is known of the driver: a file, or a bundled one: lavapipe-22.3, swiftshader-5.0, nvidia-580. The bundled one that is about the driver when absent.
     #[arg(long, value_name = "FILE", conflicts_with = "write_expect")]
     pub expect: Option<String>,
     /// Write down what the driver does, from several runs, instead of comparing; causes that the file has already stay.
@@ -95,7 +95,7 @@ pub struct Check {
 /// What to replay.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArgs {
-    /// A trace file, gzip-compressed or not, or the name of a bundled trace.
+    /// A trace file, gzip-compressed or not, or the name of a bundled trace: lavapipe-workload, nvidia-580-workload, lavapipe-22.3, nvidia-580-h200. `-` for the standard input.
     pub file: String,
 }
 

@@ -21,15 +21,32 @@ pub enum DriverError {
     },
     /// The loader is there, but shows no device.
     #[error(
-        "the Vulkan loader shows no device{}: install a driver, such as mesa-vulkan-drivers, which includes lavapipe",
-        because(.refused)
+        "the Vulkan loader shows no device{}: {}install a driver, such as mesa-vulkan-drivers, which includes lavapipe",
+        because(.refused),
+        instead(.narrowed)
     )]
     NoDriver {
         /// Drivers that were tried, with what each answered.
         refused: Vec<Refusal>,
+        /// The environment variable that took the place of the usual search, and its value.
+        narrowed: Option<(String, String)>,
+    },
+    /// A path was given, and there is no driver's manifest.
+    #[error(
+        "{path} is no driver's manifest ({reason}): name a file such as lvp_icd.x86_64.json, or a driver that `steward drivers` lists"
+    )]
+    NoManifest {
+        /// The path.
+        path: String,
+        /// What was wrong.
+        reason: String,
     },
     /// No driver is called that.
-    #[error("no driver is called {name:?}; choose one of these by index, driver, id or file:\n{}", DriverTable(.known))]
+    #[error(
+        "no driver is called {name:?}; choose one of these by index, driver, id, file or alias (lavapipe, nvidia, radv, ..), or name \
+         the path of a manifest:\n{}",
+        DriverTable(.known)
+    )]
     UnknownName {
         /// What was asked for.
         name: String,
@@ -45,6 +62,12 @@ pub struct Refusal {
     pub manifest: Option<PathBuf>,
     /// What it answered.
     pub reason: String,
+}
+
+fn instead(narrowed: &Option<(String, String)>) -> String {
+    let text =
+        |(name, value): &(String, String)| format!("{name} names {value}: unset it, or name a manifest that is there; or ");
+    narrowed.as_ref().map(text).unwrap_or_default()
 }
 
 fn because(refused: &[Refusal]) -> String {
@@ -71,9 +94,16 @@ mod tests {
             Refusal { manifest: Some("/etc/vulkan/icd.d/a_icd.json".into()), reason: "no device".into() },
             Refusal { manifest: None, reason: "ERROR_INCOMPATIBLE_DRIVER".into() },
         ];
-        let text = DriverError::NoDriver { refused }.to_string();
+        let text = DriverError::NoDriver { refused, narrowed: None }.to_string();
         assert!(text.contains("no device (a_icd: no device, its own choice: ERROR_INCOMPATIBLE_DRIVER): install"), "{text}");
-        assert!(DriverError::NoDriver { refused: vec![] }.to_string().contains("shows no device: install"));
+        let none = |narrowed| DriverError::NoDriver { refused: vec![], narrowed }.to_string();
+        assert!(none(None).contains("shows no device: install"));
+        let text = none(Some(("VK_DRIVER_FILES".into(), "/x.json".into())));
+        assert!(
+            text.contains(
+                "shows no device: VK_DRIVER_FILES names /x.json: unset it, or name a manifest that is there; or install"
+            )
+        );
         assert!(DriverError::NoLoader { reason: "gone".into() }.to_string().contains("(gone): install libvulkan1"));
         let known = vec![DriverInfo { driver_name: "llvmpipe".into(), ..DriverInfo::default() }];
         let text = DriverError::UnknownName { name: "x".into(), known }.to_string();

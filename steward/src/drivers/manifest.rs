@@ -23,7 +23,7 @@ pub struct IcdManifest {
 /// Every manifest that the loader would read, without repetition. Files that are none are passed over, as the loader does.
 pub(super) fn find_all() -> Vec<IcdManifest> {
     let mut found: Vec<IcdManifest> = Vec::new();
-    for place in places(&|name| env::var_os(name).filter(|value| !value.is_empty())) {
+    for place in places(&set) {
         for path in files_at(&place) {
             let known = |other: &IcdManifest| other.path == path || same_file(&other.path, &path);
             if !found.iter().any(known) {
@@ -34,11 +34,25 @@ pub(super) fn find_all() -> Vec<IcdManifest> {
     found
 }
 
+/// The variable that takes the place of the search, and what it names.
+fn narrowed(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<(&'static str, OsString)> {
+    ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().find_map(|name| Some((name, variable(name)?)))
+}
+
+/// As text, for a person who forgot it.
+pub(super) fn narrowed_by() -> Option<(String, String)> {
+    let (name, value) = narrowed(&set)?;
+    Some((name.to_owned(), value.to_string_lossy().into_owned()))
+}
+
+fn set(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
 /// Files and directories to look at, in order. `variable` answers with values that are not empty.
 fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let paths = |value: OsString| env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect::<Vec<_>>();
-    let named = variable("VK_DRIVER_FILES").or_else(|| variable("VK_ICD_FILENAMES"));
-    if let Some(named) = named {
+    if let Some((_, named)) = narrowed(variable) {
         return paths(named);
     }
     let added = variable("VK_ADD_DRIVER_FILES").map(paths).unwrap_or_default();
@@ -70,6 +84,11 @@ fn same_file(a: &Path, b: &Path) -> bool {
 
 /// The manifest in this file, if it is one.
 pub(super) fn read(path: &Path) -> Option<IcdManifest> {
+    parse(path).ok()
+}
+
+/// The manifest in this file, or what is wrong.
+pub(super) fn parse(path: &Path) -> Result<IcdManifest, String> {
     #[derive(serde::Deserialize)]
     struct File {
         #[serde(rename = "ICD")]
@@ -79,9 +98,10 @@ pub(super) fn read(path: &Path) -> Option<IcdManifest> {
     struct Icd {
         library_path: String,
     }
-    let file: File = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    let stem = path.file_stem()?.to_string_lossy().into_owned();
-    Some(IcdManifest { path: path.to_owned(), stem, library_path: file.icd.library_path })
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let file: File = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(IcdManifest { path: path.to_owned(), stem, library_path: file.icd.library_path })
 }
 
 #[cfg(test)]

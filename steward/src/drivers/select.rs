@@ -26,14 +26,22 @@ use super::probe;
 /// environment is written: whatever threads they keep after their instance was destroyed must not read the environment there.
 /// Vulkan promises nothing of the kind, so the caller vouches for the drivers and layers that are installed.
 pub unsafe fn list() -> Result<Listing, DriverError> {
+    // SAFETY: as the caller promises.
+    unsafe { list_of(&manifest::find_all()) }
+}
+
+/// Lists the devices of these drivers.
+///
+/// # Safety
+/// As for [`list`].
+unsafe fn list_of(found: &[IcdManifest]) -> Result<Listing, DriverError> {
     let entry = open()?;
-    let found = manifest::find_all();
     let saved = environment::save();
     let mut listing = Listing { drivers: Vec::new(), refused: Vec::new() };
     if found.is_empty() {
         listing.add(&entry, None);
     }
-    for manifest in &found {
+    for manifest in found {
         // SAFETY: as the caller promises; so, too, for the threads that the drivers before this one may have left.
         unsafe { environment::narrow_to(Some(&manifest.path)) };
         listing.add(&entry, Some(manifest));
@@ -44,32 +52,44 @@ pub unsafe fn list() -> Result<Listing, DriverError> {
 }
 
 /// Chooses the driver that `name` means ([`is_called`](super::is_called)), or the first one without a name, and makes the loader see it
-/// alone from here on. The last choice holds: make one a process, or use each before the next is made.
+/// alone from here on. A name with a `/` in it is the path of a manifest, whether the loader would find it or not. The last choice holds: make one a process, or use each before the next is made.
 ///
 /// # Errors
 ///
-/// [`DriverError`]: no loader, no driver, or none of that name.
+/// [`DriverError`]: no loader, no driver, none of that name, or no manifest at that path.
 ///
 /// # Safety
 ///
 /// As for [`list`]; the environment is written once more at the end.
 pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
-    // SAFETY: as the caller promises.
-    let listing = unsafe { list() }?;
+    let path = name.filter(|name| name.contains('/')).map(manifest_at).transpose()?;
+    let listing = match &path {
+        // SAFETY: as the caller promises.
+        Some(manifest) => unsafe { list_of(std::slice::from_ref(manifest)) },
+        // SAFETY: as above.
+        None => unsafe { list() },
+    }?;
     let chosen = match name {
-        None => listing.drivers.first(),
-        Some(name) => names::find(&listing.drivers, name),
+        Some(name) if path.is_none() => names::find(&listing.drivers, name),
+        _ => listing.drivers.first(),
     };
     let info = match (chosen.cloned(), name) {
         (Some(info), _) => info,
         (None, Some(name)) if !listing.drivers.is_empty() => {
             return Err(DriverError::UnknownName { name: name.into(), known: listing.drivers });
         }
-        (None, _) => return Err(DriverError::NoDriver { refused: listing.refused }),
+        (None, _) => return Err(listing.no_driver()),
     };
     // SAFETY: as the caller promises.
     unsafe { environment::narrow_to(info.manifest.as_deref()) };
     Ok(Selected::new(open()?, info))
+}
+
+/// The manifest at a path, which stays right when the loader opens it in another folder.
+fn manifest_at(path: &str) -> Result<IcdManifest, DriverError> {
+    let no_manifest = |reason| DriverError::NoManifest { path: path.to_owned(), reason };
+    let file = std::path::absolute(path).map_err(|error| no_manifest(error.to_string()))?;
+    manifest::parse(&file).map_err(no_manifest)
 }
 
 /// What there is to choose from.
@@ -82,6 +102,11 @@ pub struct Listing {
 }
 
 impl Listing {
+    /// The error of a listing without a driver.
+    pub(crate) fn no_driver(self) -> DriverError {
+        DriverError::NoDriver { refused: self.refused, narrowed: manifest::narrowed_by() }
+    }
+
     fn add(&mut self, entry: &ash::Entry, manifest: Option<&IcdManifest>) {
         let path = manifest.map(|manifest| manifest.path.clone());
         let refusal = |reason| Refusal { manifest: path.clone(), reason };
@@ -139,11 +164,17 @@ impl std::fmt::Debug for Selected {
 pub const LOADER_VARIABLE: &str = "STEWARD_LOADER";
 
 pub(super) fn open() -> Result<ash::Entry, DriverError> {
-    let loaded = match std::env::var_os(LOADER_VARIABLE) {
+    let named = std::env::var_os(LOADER_VARIABLE);
+    let by = if named.is_some() {
+        format!("; {LOADER_VARIABLE} names this library, unset it for the system's")
+    } else {
+        String::new()
+    };
+    let loaded = match named {
         // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for; who names a library vouches for it.
         Some(path) => unsafe { ash::Entry::load_from(path) },
         // SAFETY: as above; nothing else has the loader's name.
         None => unsafe { ash::Entry::load() },
     };
-    loaded.map_err(|error| DriverError::NoLoader { reason: error.to_string() })
+    loaded.map_err(|error| DriverError::NoLoader { reason: format!("{error}{by}") })
 }

@@ -1,6 +1,6 @@
 //! `steward check`: a run, or a trace, against what is known of the driver.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use vk_callbacks::Opened;
@@ -31,6 +31,8 @@ struct Run {
 /// # Safety
 /// As for [`drivers::select`].
 pub(super) unsafe fn check(check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    // Before several runs are made for it.
+    check.write_expect.as_deref().map_or(Ok(None), written_before)?;
     if let Some(file) = &check.trace {
         return trace(file, check, output, out);
     }
@@ -107,10 +109,9 @@ fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Resul
 }
 
 fn write(driver: &str, runs: &[Run], file: &Path, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    // What somebody found out about causes stays.
-    let before = match std::fs::read_to_string(file) {
-        Ok(text) => parse(&file.display().to_string(), &text)?,
-        Err(_) => expected_of(driver, None)?.map(|(_, known)| known).unwrap_or_default(),
+    let before = match written_before(file)? {
+        Some(known) => known,
+        None => expected_of(driver, None)?.map(|(_, known)| known).unwrap_or_default(),
     };
     let findings: Vec<_> = runs.iter().map(|run| run.findings.clone()).collect();
     let fitted = fit(driver, &findings, &before);
@@ -125,6 +126,22 @@ fn write(driver: &str, runs: &[Run], file: &Path, out: &mut dyn Write) -> Result
     writeln!(out, "driver: {driver}")?;
     writeln!(out, "wrote {}: {} findings, {unexplained} without a cause", file.display(), fitted.findings.len())?;
     Ok(Outcome::Done)
+}
+
+/// What a file that is to be written holds already, so that what somebody found out about causes stays. A file of any other kind
+/// is refused: it was named by mistake, and would be lost.
+fn written_before(file: &Path) -> Result<Option<Expectations>, ProgramError> {
+    // A pipe would wait for its writer here.
+    if std::fs::metadata(file).is_ok_and(|there| !there.is_file()) {
+        return Ok(None);
+    }
+    let other = |reason: String| ProgramError::NotExpectations { file: file.display().to_string(), reason };
+    match std::fs::read_to_string(file) {
+        Ok(text) if text.trim().is_empty() => Ok(None),
+        Ok(text) => Expectations::parse(&text).map(Some).map_err(|fault| other(fault.to_string())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(other(error.to_string())),
+    }
 }
 
 /// What is expected of the driver, and where that stands: in the file or the bundled one that is named, or in the bundled one

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Outcome, ProgramError, outputs};
 use crate::cli::{Check, Drive, Output};
-use crate::drivers::{self, DriverError, DriverInfo};
+use crate::drivers::{self, DriverInfo};
 use crate::expectations::Checked;
 use crate::report::{Entry, Report, html};
 
@@ -54,7 +54,7 @@ unsafe fn each(arguments: &[String], format: &str, output: &Output, out: &mut dy
     // SAFETY: forwarded.
     let listing = unsafe { drivers::list() }?;
     if listing.drivers.is_empty() {
-        return Err(DriverError::NoDriver { refused: listing.refused }.into());
+        return Err(listing.no_driver().into());
     }
     let folder = tempfile::tempdir()?;
     let mut reports = Vec::new();

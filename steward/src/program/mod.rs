@@ -190,7 +190,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             // SAFETY: forwarded.
             let listing = unsafe { drivers::list() }?;
             if listing.drivers.is_empty() {
-                return Err(DriverError::NoDriver { refused: listing.refused }.into());
+                return Err(listing.no_driver().into());
             }
             let text = format!("{}\n", DriverTable(&listing.drivers));
             outputs::write(&cli.output, &text, &every::as_data(&listing.drivers), outputs::no_page, out)

@@ -9,14 +9,6 @@ use serde::Serialize;
 use super::{ProgramError, files};
 use crate::cli::Output;
 
-/// Finds out whether all that is wanted can be written, before the work is done.
-pub(super) fn check(output: &Output) -> Result<(), ProgramError> {
-    if output.json.is_some() && output.json == output.html {
-        return Err(ProgramError::SameFile { file: output.json.as_deref().unwrap_or(Path::new("-")).display().to_string() });
-    }
-    [&output.json, &output.html].into_iter().flatten().filter(|file| !is_standard(file)).try_for_each(|file| files::check(file))
-}
-
 /// Writes the results: prints also where a file cannot be written, and writes files also where nobody reads on.
 pub(super) fn write(
     output: &Output,

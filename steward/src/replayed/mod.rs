@@ -63,11 +63,19 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Reads a file, gzip-compressed or not; where there is none, a bundled trace of that name.
+    /// Reads a file, gzip-compressed or not; where there is none, a bundled trace of that name. `-` is the standard input.
     ///
     /// # Errors
     /// [`ReplayError::Unreadable`], [`ReplayError::Compressed`].
     pub fn open(name: &str) -> Result<Self, ReplayError> {
+        if name == "-" {
+            let name = "the standard input".to_owned();
+            let mut bytes = Vec::new();
+            return match std::io::stdin().lock().read_to_end(&mut bytes) {
+                Ok(_) => Ok(Self { bytes: decompress(&name, bytes)?, name }),
+                Err(reason) => Err(ReplayError::Unreadable { file: name, reason }),
+            };
+        }
         match std::fs::read(Path::new(name)) {
             Ok(bytes) => Ok(Self { name: name.to_owned(), bytes: decompress(name, bytes)? }),
             Err(reason) => match bundled::find(name) {
