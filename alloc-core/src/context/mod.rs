@@ -134,7 +134,8 @@ impl Context {
     }
 
     /// Cuts off an allocator that is dead or about to die: this node and all below it that draw on the same one never call it
-    /// again. Their memory is left where it is; frees are still counted, not forwarded; allocations answer `Closed`.
+    /// again. Their memory is left where it is; frees are still counted, not forwarded; allocations answer `Closed`. Destructors of
+    /// owned values run, before it returns.
     ///
     /// What must hold for the allocator to go is said at [`root`](Context::root).
     pub fn abandon(self) -> Outstanding {

@@ -15,8 +15,8 @@ use crate::scope::Scope;
 use crate::sync::{AtomicPtr, Held, Ordering};
 
 impl Context {
-    /// Moves this context with all that is below it to another parent of the same tree, where it becomes the newest child. It
-    /// keeps the allocator and the scope that it was made with.
+    /// Moves this context with all that is below it to another parent of the same tree, where it becomes the newest child
+    /// (below its present parent it stays where it is). It keeps the allocator and the scope that it was made with.
     ///
     /// Budgets above both parents are not asked: nothing changes for them. Those above the new parent alone are charged with all
     /// that the moved contexts hold; the others get it back, with all totals left where they were. Leases that other threads hold

@@ -22,6 +22,10 @@ pub(super) fn link(above: NonNull<Node>, new: NonNull<Node>) {
     if child.flags() & ABANDONED != 0 && child.backing.dies_with(&parent.backing) {
         child.backing.abandon();
     }
+    // A limit above may have changed since the child was made.
+    if child.is_budgeted() {
+        child.budget.slice.store(child.due_slice(), Ordering::Relaxed);
+    }
 }
 
 /// Takes a node that is ending out from under its parent and leaves its sums there. Answers the parent, whose reference is still
