@@ -1,15 +1,19 @@
 //! The one module with thread-locals: which command this thread is in, whether it is inside a callback, its number, whether it
-//! ever issued a command.
+//! ever issued a command, what its last one made.
 //!
 //! All of them are constant-initialised and without destructors, so they can be used until the thread's very last
 //! instruction, take no memory, and cost one load. Without the feature `std` there are none and everything answers "not known".
 
+use crate::check::Making;
 use crate::command::Frame;
 
 pub(crate) use imp::{
-    early_callback, enter_callback, enter_command, has_issued, in_callback, next_serial, swap_top, thread_number, top,
-    was_early_for,
+    early_callback, enter_callback, enter_command, has_issued, in_callback, next_serial, swap_making, swap_top, thread_number,
+    top, was_early_for,
 };
+
+/// What a command of this thread was making under the checker at this address, and nobody has told of yet.
+pub(crate) type Pending = Option<(*const (), Making)>;
 
 /// Takes the "inside a callback" mark off when it goes.
 ///
@@ -26,7 +30,7 @@ mod imp {
     use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::thread_local;
 
-    use super::{Frame, InCallback};
+    use super::{Frame, InCallback, Pending};
 
     thread_local! {
         static TOP: Cell<*const Frame> = const { Cell::new(ptr::null()) };
@@ -35,6 +39,7 @@ mod imp {
         static ISSUED: Cell<bool> = const { Cell::new(false) };
         static EARLY: Cell<bool> = const { Cell::new(false) };
         static TOLD: Cell<*const ()> = const { Cell::new(ptr::null()) };
+        static MAKING: Cell<Pending> = const { Cell::new(None) };
     }
 
     /// Puts a frame on top; answers with the one below.
@@ -61,6 +66,12 @@ mod imp {
     #[inline]
     pub(crate) fn was_early_for(checker: *const ()) -> bool {
         EARLY.get() && TOLD.replace(checker) != checker
+    }
+
+    /// Remembers what the last command was making; answers with what was remembered.
+    #[inline]
+    pub(crate) fn swap_making(making: Pending) -> Pending {
+        MAKING.replace(making)
     }
 
     /// The innermost frame of this thread, or null.
@@ -116,8 +127,11 @@ mod imp {
 mod imp {
     use core::ptr;
 
-    use super::{Frame, InCallback};
+    use super::{Frame, InCallback, Pending};
 
+    pub(crate) const fn swap_making(_: Pending) -> Pending {
+        None
+    }
     pub(crate) const fn enter_command(_: *const Frame) -> *const Frame {
         ptr::null()
     }

@@ -12,7 +12,7 @@ use super::table::Entry;
 ///
 /// ```text
 ///   0         8        16       24              40      44       48
-///   | address | packed | serial | command (&str) | owner | thread |      packed: size 48, alignment 6, scope 3, state 2, told 2, flag 1
+///   | address | packed | serial | command (&str) | owner | thread |      packed: size 48, alignment 6, scope 3, state 2, told 2, flags 2
 /// ```
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'t> {
@@ -58,6 +58,8 @@ const STATE: Field = Field { shift: 57, bits: 2 };
 const TOLD: Field = Field { shift: 59, bits: 2 };
 /// A reallocation of it failed, so it has to stay.
 const STAYS: Field = Field { shift: 61, bits: 1 };
+/// Somebody else's callbacks freed it, of whom nobody knows whether they are compatible.
+const DOUBTED: Field = Field { shift: 62, bits: 1 };
 /// An alignment that is no power of two.
 const ODD: u64 = 63;
 
@@ -148,6 +150,14 @@ impl<'t> Block<'t> {
 
     pub(crate) const fn set_stays(&mut self) {
         self.packed = STAYS.put(self.packed, 1);
+    }
+
+    pub(crate) const fn doubted(&self) -> bool {
+        DOUBTED.get(self.packed) != 0
+    }
+
+    pub(crate) const fn set_doubted(&mut self, doubted: bool) {
+        self.packed = DOUBTED.put(self.packed, doubted as u64);
     }
 
     /// The same block at another place.

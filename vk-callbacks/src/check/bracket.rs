@@ -4,6 +4,7 @@
 
 use core::cell::Cell;
 
+use super::owner::Making;
 use crate::command::{Coverage, Owners};
 use crate::commands::CommandRow;
 
@@ -23,6 +24,8 @@ pub(crate) struct Bracket<'t> {
     pub(crate) command_live: Cell<u32>,
     /// Requests that were answered with NULL.
     pub(crate) nulls: Cell<u32>,
+    /// Whose callbacks the object that it makes draws on, once it has.
+    pub(crate) making: Cell<Option<Making>>,
     /// The `VkResult`.
     pub(crate) result: Cell<i32>,
 }
@@ -38,6 +41,7 @@ impl<'t> Bracket<'t> {
             row: Cell::new(None),
             command_live: Cell::new(0),
             nulls: Cell::new(0),
+            making: Cell::new(None),
             result: Cell::new(NO_RESULT),
         }
     }

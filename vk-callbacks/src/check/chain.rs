@@ -33,7 +33,8 @@ pub(crate) fn misplaced(row: &CommandRow, owners: &Owners, asked: OwnerId, asked
         Scope::Object if !row.may_allocate.contains(Scope::Object) => found(no_object(row, asked_kind), None),
         Scope::Command | Scope::Object => {
             let first = given.most_specific(row, scope);
-            if given.deferred.is_some() && (given.deferred == Some(asked) || given.object == Some(asked)) {
+            // Where the deferred command was given none, what follows it is legal, too: the device's, the instance's.
+            if given.deferred.is_some() && (given.deferred == Some(asked) || given.object.is_none_or(|own| own == asked)) {
                 return None;
             }
             match first {

@@ -12,7 +12,7 @@ use super::entry::{Checked, Watched, who_calls};
 use super::found::Found;
 use super::handed::{Handed, HandedOut};
 use super::options::{CheckOptions, CheckedOwner};
-use super::owner::Owner;
+use super::owner::{Making, Owner};
 use super::slots;
 use crate::command::{Command, Frame, OwnerId};
 use crate::error::{CallbackError, Function};
@@ -117,7 +117,9 @@ impl<'h> Checker<'h> {
     ///   blocks are live is leaked: then until the checker's memory is gone.)
     pub unsafe fn wrap(&self, inner: RawCallbacks, owner: CheckedOwner) -> Result<Checked, CallbackError> {
         let shared = self.shared();
-        let owner = Owner::new(owner);
+        // The very same callbacks are compatible, whatever they are called.
+        let known = Watched::group_of(&shared.watched, &inner).filter(|_| owner.group == 0);
+        let owner = Owner::new(owner, known);
         shared.engine.registered(&owner, &inner);
         complete(&inner)?;
         let watched = place(shared.engine.memory(), Watched::new(self.shared, inner))?;
@@ -141,6 +143,8 @@ impl<'h> Checker<'h> {
             engine.thread_issues(thread::thread_number());
         }
         let above = thread::top();
+        // Whoever tells of what a command made does so before the thread's next command.
+        remember(engine, None);
         command.run_for(ptr::from_ref(engine).cast(), |frame| {
             let info = frame.info();
             engine.entered(frame.bracket(), info.serial, info.entered_in_callback);
@@ -150,10 +154,13 @@ impl<'h> Checker<'h> {
     }
 
     /// A command has made an object with callbacks of `owner`, or with none (V42 to V44). To be told after each create, once for
-    /// each object that came of it; a handle of 0 is none. When there is no memory for it, it counts as [lost](Checker::lost).
+    /// each object that came of it, by the thread that ran the command; a handle of 0 is none. Who tells of an instance or a device
+    /// tells of all objects below: what such an object holds is not left when its parent goes (V41). When there is no memory for it, it counts as [lost](Checker::lost).
     pub fn created(&self, kind: &'static str, handle: u64, owner: Option<OwnerId>) {
         let engine = &self.shared().engine;
-        engine.created(kind, handle, owner.and_then(|id| engine.owner(id)));
+        let owner = owner.and_then(|id| engine.owner(id));
+        engine.created(kind, handle, owner);
+        told(engine, owner);
     }
 
     /// `command` has returned, which ended an object with callbacks of `owner`, or with none (V42 to V44).
@@ -250,6 +257,28 @@ const fn complete(raw: &RawCallbacks) -> Result<(), CallbackError> {
     Err(CallbackError::MissingFunction(missing))
 }
 
+/// What this thread's last command was making, for this engine; what was before, nobody will tell of.
+fn remember(engine: &Engine<'_, 'static>, making: Option<Making>) {
+    let at = ptr::from_ref(engine).cast::<()>();
+    let before = thread::swap_making(making.map(|making| (at, making)));
+    // Another checker's, which may be gone: there it goes on being made, and nothing is said.
+    if let Some((_, before)) = before.filter(|(of, _)| *of == at) {
+        engine.made(before);
+    }
+}
+
+/// An object was told of: if it is the one that the last command made, that is over.
+fn told(engine: &Engine<'_, 'static>, owner: Option<&Owner<'static>>) {
+    let pending = thread::swap_making(None);
+    let of_it = |of: *const (), making: Making| {
+        of == ptr::from_ref(engine).cast() && !making.many && owner.is_some_and(|owner| owner.number() == making.owner)
+    };
+    match pending {
+        Some((of, making)) if of_it(of, making) => engine.made(making),
+        _ => drop(thread::swap_making(pending)),
+    }
+}
+
 /// Judges the command when its body has returned, or unwinds.
 struct Leaving<'a, 'h> {
     engine: &'a Engine<'h, 'static>,
@@ -262,6 +291,9 @@ impl Drop for Leaving<'_, '_> {
     fn drop(&mut self) {
         let bracket = self.frame.bracket();
         self.engine.left(bracket, bracket.serial);
+        if let Some(making) = bracket.making.get() {
+            remember(self.engine, Some(making));
+        }
         // A request that was refused below was refused to the outer command, too.
         // SAFETY: null or the frame of a `run` further up this thread's stack, which ends after this one.
         if let Some(above) = unsafe { self.above.as_ref() } {

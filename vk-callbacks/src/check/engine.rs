@@ -1,7 +1,7 @@
 //! What checker and judge share: everything that is known, and how an observation is added to it.
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use alloc_core::{HostError, HostSource, Scope, TryVec};
 
@@ -31,8 +31,16 @@ pub(crate) struct Engine<'h, 't> {
     owners: AtomicPtr<Node<'t>>,
     /// Observations for which there was no room, or which lost events made doubtful.
     lost: AtomicU64,
-    /// Events are missing: a pointer that is not known proves nothing.
+    /// Events are missing: what needs more than one to be seen proves nothing.
     lossy: AtomicBool,
+    /// A handle is not on record for which there was no room.
+    handles_lost: AtomicBool,
+    /// Commands that run, on all threads.
+    pub(super) running: AtomicU32,
+    /// Callbacks that are compatible were told to be; a log has no word for it.
+    pub(super) groups_told: bool,
+    /// A pointer that nobody gave is told apart from a block that was given before.
+    pub(super) knows_strangers: bool,
 }
 
 /// An owner in the list; pinned.
@@ -85,6 +93,10 @@ impl<'h, 't> Engine<'h, 't> {
             owners: AtomicPtr::new(ptr::null_mut()),
             lost: AtomicU64::new(0),
             lossy: AtomicBool::new(false),
+            handles_lost: AtomicBool::new(false),
+            running: AtomicU32::new(0),
+            groups_told: !numbered,
+            knows_strangers: true,
         }
     }
 
@@ -124,6 +136,11 @@ impl<'h, 't> Engine<'h, 't> {
         self.owners().find(|owner| owner.number() == number)
     }
 
+    /// The oldest owner of the group: it has the sums of all that are compatible.
+    pub(crate) fn first_of_group(&self, group: u64) -> Option<&Owner<'t>> {
+        self.owners().filter(|owner| owner.group == group).last()
+    }
+
     pub(crate) fn kind_of(&self, id: Option<OwnerId>) -> &'t str {
         id.and_then(|id| self.owner(id)).map_or("", |owner| owner.kind)
     }
@@ -131,7 +148,11 @@ impl<'h, 't> Engine<'h, 't> {
     /// Adds an observation.
     #[cold]
     pub(crate) fn report(&self, row: Row<'t>) {
-        if self.lossy.load(Ordering::Relaxed) && doubtful_after_loss(row.kind)
+        if !self.knows_strangers && matches!(row.kind, FindingKind::FreedUnknown | FindingKind::ReallocatedUnknown) {
+            return;
+        }
+        if self.lossy.load(Ordering::Relaxed) && !proven_by_one_event(row.kind)
+            || self.handles_lost.load(Ordering::Relaxed) && about_handles(row.kind)
             || self.rows.put(row, |there| there.add(&row)).is_err()
         {
             self.lost.fetch_add(row.count, Ordering::Relaxed);
@@ -165,6 +186,14 @@ impl<'h, 't> Engine<'h, 't> {
     pub(crate) fn lose_events(&self, events: u64) {
         self.lossy.store(true, Ordering::Relaxed);
         self.lost.fetch_add(events, Ordering::Relaxed);
+        // Those that ran may have ended.
+        self.running.store(0, Ordering::Relaxed);
+    }
+
+    /// There was no room for a handle: its end will look like that of a stranger.
+    pub(crate) fn lose_handle(&self) {
+        self.handles_lost.store(true, Ordering::Relaxed);
+        self.lose_one();
     }
 
     pub(crate) fn lose_one(&self) {
@@ -182,7 +211,7 @@ impl<'h, 't> Engine<'h, 't> {
     /// Everything that is live is what was left.
     pub(crate) fn finish(&self) {
         for owner in self.owners() {
-            self.internal_left(&Who::NOBODY, owner);
+            self.internal_left(FindingKind::InternalAtEnd, &Who::NOBODY, owner, || true);
             self.never_drawn(owner);
         }
         self.leave_behind(FindingKind::LiveAtEnd, Told::End, "", |_| true);
@@ -219,29 +248,42 @@ impl<'h, 't> Engine<'h, 't> {
             first_serial: row.first_serial,
             freed_later: row.freed_later,
             freed_in: row.freed_in,
+            during_commands: row.during_commands,
+            groups_told: self.groups_told,
             opened: self.options.opened,
             coverage: self.coverage(),
         }
     }
 }
 
-/// A pointer nobody knows, or a block that is left, may be the doing of an event that is missing.
-const fn doubtful_after_loss(kind: FindingKind) -> bool {
+/// What one event shows, whatever came before it: a struct, or the arguments of a call. All else may be the doing of an event that is
+/// missing.
+const fn proven_by_one_event(kind: FindingKind) -> bool {
     use FindingKind::{
-        FreedTwice, FreedUnknown, LiveAfterDestroy, LiveAtEnd, LiveBlockGivenAgain, ReallocatedFreed, ReallocatedUnknown,
-        UnknownHandle,
+        BadAlignment, BadScope, HalfInternal, InternalType, MisalignedAnswer, MissingAllocation, MissingFree,
+        MissingReallocation, NullFree, OldStructUsed, SizeZero, UnknownUserData,
     };
     matches!(
         kind,
-        FreedTwice
-            | FreedUnknown
-            | LiveAfterDestroy
-            | LiveAtEnd
-            | LiveBlockGivenAgain
-            | ReallocatedFreed
-            | ReallocatedUnknown
-            | UnknownHandle
+        BadAlignment
+            | BadScope
+            | HalfInternal
+            | InternalType
+            | MisalignedAnswer
+            | MissingAllocation
+            | MissingFree
+            | MissingReallocation
+            | NullFree
+            | OldStructUsed
+            | SizeZero
+            | UnknownUserData
     )
+}
+
+/// What is judged by the handles that live.
+const fn about_handles(kind: FindingKind) -> bool {
+    use FindingKind::{InternalLeft, LiveAfterDestroy, NoneAtDestroy, OnlyAtDestroy, OtherGroupAtDestroy, UnknownHandle};
+    matches!(kind, InternalLeft | LiveAfterDestroy | NoneAtDestroy | OnlyAtDestroy | OtherGroupAtDestroy | UnknownHandle)
 }
 
 impl Drop for Engine<'_, '_> {

@@ -108,6 +108,19 @@ impl<'h> Watched<'h> {
         })
     }
 
+    /// The group of callbacks in the list that are these: the same functions with the same user data.
+    pub(super) fn group_of(list: &AtomicPtr<Self>, raw: &RawCallbacks) -> Option<u64> {
+        let mut next = list.load(Ordering::Acquire);
+        loop {
+            // SAFETY: null or an entry of the list, which stays until the checker goes.
+            let watched = unsafe { next.as_ref() }?;
+            if identity(&watched.inner) == identity(raw) {
+                return Some(watched.owner().group);
+            }
+            next = watched.next;
+        }
+    }
+
     /// # Safety
     /// The list's entries were placed in this memory, and no call is in one.
     pub(super) unsafe fn take_all(memory: Memory<'_>, list: &AtomicPtr<Self>) {
@@ -216,6 +229,18 @@ impl<'h> Watched<'h> {
         }
         block
     }
+}
+
+/// The addresses of the functions, and of what they work on.
+fn identity(raw: &RawCallbacks) -> [usize; 6] {
+    [
+        raw.p_user_data.addr(),
+        raw.pfn_allocation.map_or(0, |call| call as usize),
+        raw.pfn_reallocation.map_or(0, |call| call as usize),
+        raw.pfn_free.map_or(0, |call| call as usize),
+        raw.pfn_internal_allocation.map_or(0, |call| call as usize),
+        raw.pfn_internal_free.map_or(0, |call| call as usize),
+    ]
 }
 
 /// The running command of this thread, as the rules see it.

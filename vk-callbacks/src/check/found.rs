@@ -39,6 +39,11 @@ pub struct Found<'t> {
     pub freed_later: u64,
     /// During which command the last of those did; empty outside of any.
     pub freed_in: &'t str,
+    /// How many came while another thread was in a command: they show that the thread was the wrong one (V23), and not that no
+    /// command ran (V22).
+    pub during_commands: u64,
+    /// Whether callbacks that are compatible were told to be. In a trace they cannot be.
+    pub groups_told: bool,
     /// The checker's word on who may have called.
     pub opened: Opened,
     /// How much of the program was bracketed.
@@ -46,23 +51,43 @@ pub struct Found<'t> {
 }
 
 impl Found<'_> {
-    /// How much it weighs: what needs complete brackets is a violation where they were.
+    /// The numbers of the rules that it shows to be broken: the kind's, or V23 alone for calls on a foreign thread that all came
+    /// while a command ran.
+    #[must_use]
+    pub const fn rules(&self) -> &'static [u8] {
+        match self.kind.rules() {
+            [_, worker @ ..] if !worker.is_empty() && self.during_commands >= self.count => worker,
+            rules => rules,
+        }
+    }
+
+    /// How much it weighs: what needs complete brackets is a violation where they were. What needs to be told whose callbacks are
+    /// compatible is a suspect where it was not.
     #[must_use]
     pub const fn level(&self) -> RuleLevel {
         match (self.kind.level(), self.coverage) {
+            (RuleLevel::Violation, _) if !self.groups_told && needs_groups(self.kind) => RuleLevel::Suspect,
             (RuleLevel::Suspect, Coverage::Complete) => RuleLevel::Violation,
             (level, _) => level,
         }
     }
 
-    /// Who did it, as far as that is known.
+    /// Who did it, as far as that is known; empty where it may have been either.
     #[must_use]
     pub const fn culprit(&self) -> &'static str {
         match (self.kind.rule().duty, self.opened) {
+            // An object that the application never ended keeps its memory.
+            _ if matches!(self.kind, FindingKind::LiveAtEnd | FindingKind::InternalAtEnd) => "",
             // Who frees NULL is allowed to: the duty is to put up with it.
             (Duty::Application, _) if !matches!(self.kind, FindingKind::NullFree) => "the application",
             (_, Opened::Directly) => "the driver",
             (_, Opened::ThroughLoader) => "the implementation",
         }
     }
+}
+
+/// What nobody can blame who does not know which callbacks are compatible.
+const fn needs_groups(kind: FindingKind) -> bool {
+    use FindingKind::{FreedThroughOther, InternalLeft, InternalNegative, OtherGroupAtDestroy, ReallocatedThroughOther};
+    matches!(kind, FreedThroughOther | InternalLeft | InternalNegative | OtherGroupAtDestroy | ReallocatedThroughOther)
 }

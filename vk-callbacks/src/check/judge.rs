@@ -12,10 +12,11 @@ use super::bracket::Bracket;
 use super::engine::{Engine, Who};
 use super::found::Found;
 use super::options::CheckOptions;
-use super::owner::Owner;
+use super::owner::{Making, Owner};
 use super::stream::Moving;
 use super::table::NoRoom;
 use crate::command::{OwnerId, Owners};
+use crate::commands::CommandAction;
 use crate::error::CallbackError;
 use crate::placed::{Memory, SCOPE};
 use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
@@ -23,7 +24,8 @@ use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
 /// Judges a trace by the [rules](crate::Rule), with the same code as the live [`Checker`](crate::Checker).
 ///
 /// Whose callbacks a command was given is read from the owners that the trace declares: the command's owner, and those above it.
-/// Which cache or deferred operation it was given beside is not in a trace: the one that is asked is taken for it.
+/// Which cache or deferred operation it was given beside is not in a trace: the one that is asked is taken for it. Nor is whose callbacks
+/// are compatible: what needs that to be known is a suspect.
 /// Whether every command was written down is for the caller to say, in [`CheckOptions::coverage`].
 ///
 /// ```
@@ -62,6 +64,8 @@ struct Thread<'h, 't> {
     moving: TryVec<Option<Moving<'t>>, Own<'h>>,
     /// The command that it left last.
     left: &'t str,
+    /// What that one was making, and nobody has told of yet.
+    making: Option<Making>,
     issued: bool,
 }
 
@@ -82,6 +86,7 @@ impl<'h, 't> Judge<'h, 't> {
     /// A line that cannot be read, or no memory. What was found until then is kept.
     pub fn run(&mut self, reader: TraceReader<'t>) -> Result<(), CallbackError> {
         self.limits = reader.format().limits();
+        self.engine.knows_strangers = reader.format().capabilities().unknown_pointers;
         for item in reader {
             let (line, event) = item?;
             self.step(line, event)?;
@@ -132,7 +137,11 @@ impl<'h, 't> Judge<'h, 't> {
             }
             TraceEvent::Created { by, handle, kind } => {
                 let (_, owner) = self.who(line, by)?;
+                let number = owner.number();
                 self.engine.created(kind, handle, Some(owner).filter(|owner| owner.id.is_some()));
+                let thread = self.threads.iter_mut().find(|thread| thread.number == by.thread);
+                let last = thread.and_then(|thread| thread.making.take_if(|making| !making.many && making.owner == number));
+                last.into_iter().for_each(|making| self.engine.made(making));
             }
             TraceEvent::Destroyed { by, handle, kind } => {
                 let (who, owner) = self.who(line, by)?;
@@ -147,7 +156,7 @@ impl<'h, 't> Judge<'h, 't> {
                     _ => self.engine.seen(&who, owner, what),
                 }
             }
-            TraceEvent::Lost { events } => self.engine.lose_events(events),
+            TraceEvent::Lost { events } => self.lose(events),
             TraceEvent::Phase { .. } => {}
         }
         Ok(())
@@ -181,13 +190,25 @@ impl<'h, 't> Judge<'h, 't> {
         self.engine.lost()
     }
 
+    /// Whatever began may have ended since.
+    fn lose(&mut self, events: u64) {
+        self.engine.lose_events(events);
+        for thread in &mut self.threads {
+            thread.brackets.clear();
+            thread.moving.clear();
+            (thread.left, thread.making) = ("", None);
+        }
+    }
+
     fn enter(&mut self, line: u64, by: Caller, command: &'t str) -> Result<(), HostError> {
         let bracket = Bracket::new(command, line, self.given(by.owner), self.engine.coverage());
         let thread = self.thread(by.thread)?;
         let (first, inside) = (!thread.issued, !thread.moving.is_empty());
         thread.brackets.try_push(bracket).map_err(|refused| refused.error)?;
         thread.issued = true;
+        let before = thread.making.take();
         self.commands = true;
+        before.into_iter().for_each(|making| self.engine.made(making));
         if first {
             self.engine.thread_issues(by.thread);
         }
@@ -205,6 +226,8 @@ impl<'h, 't> Judge<'h, 't> {
             above.nulls.set(above.nulls.get().saturating_add(bracket.nulls.get()));
         }
         bracket.result.set(result);
+        let before = bracket.making.get().and_then(|making| thread.making.replace(making));
+        before.into_iter().for_each(|making| self.engine.made(making));
         self.engine.left(&bracket, line);
     }
 
@@ -260,6 +283,7 @@ impl<'h, 't> Judge<'h, 't> {
                 engine.moved_all_the_same(old);
                 engine.answered(&who, owner, asked, new).map_err(|_| self.refusal())?;
             }
+            (None, None) if asked.size == 0 => engine.released_aside(old),
             (None, None) => engine.refused(&who),
         }
         drop(room);
@@ -304,6 +328,10 @@ impl<'h, 't> Judge<'h, 't> {
             "VkPipelineCache" | "VkValidationCacheEXT" if row.may_allocate.contains(Scope::Cache) && !row.is_of_cache() => {
                 owners.cache = owners.cache.or(owner.id);
             }
+            // What a join works on is what was deferred.
+            "VkPipeline" | "VkAccelerationStructureKHR" | "VkMicromapEXT" if row.action == CommandAction::Join => {
+                owners.object = owners.object.or(owner.id);
+            }
             "VkDeferredOperationKHR" if row.deferrable => owners.deferred = owners.deferred.or(owner.id),
             _ => {}
         }
@@ -331,7 +359,7 @@ impl<'h, 't> Judge<'h, 't> {
             None => {
                 let own = *self.threads.allocator();
                 let (brackets, moving) = (TryVec::new_in(own), TryVec::new_in(own));
-                let thread = Thread { number, brackets, moving, left: "", issued: false };
+                let thread = Thread { number, brackets, moving, left: "", making: None, issued: false };
                 self.threads.try_push(thread).map_err(|refused| refused.error)?;
                 self.threads.len().saturating_sub(1)
             }

@@ -91,8 +91,10 @@ kinds! {
     InternalType [20] Violation;
     /// More internal memory was given back than was taken.
     InternalNegative [20] Violation;
-    /// Internal memory was not given back.
+    /// Internal memory had not been given back when the last object was gone whose callbacks were told of it.
     InternalLeft [20] Violation;
+    /// Internal memory had not been given back at the end.
+    InternalAtEnd [20] Note;
     /// An internal notification on a thread that ran no command then.
     NotifiedBetweenCommands [21] Suspect;
     /// An internal notification on a thread that never issued a command.
@@ -143,7 +145,7 @@ kinds! {
     CommandPoolElsewhere [39] Violation;
     /// An object's own allocator was asked by a command that does not make the object.
     ObjectOutsideCreate [40] Violation;
-    /// A block of an allocator was live when the last object that was made with it had been destroyed.
+    /// A block of an allocator was live when the last object that was made with it had been destroyed, and all that drew on it.
     LiveAfterDestroy [41] Violation;
     /// A block was freed by a command that neither ends nor takes memory of that scope.
     FreedInOtherCommand [41] Note;
@@ -183,9 +185,13 @@ const FIRST: &Rule = match Rule::ALL {
 /// The rules, `V22/V23`.
 impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, number) in self.rules().iter().enumerate() {
-            write!(f, "{}V{number}", if index > 0 { "/" } else { "" })?;
-        }
-        Ok(())
+        write_rules(self.rules(), f)
     }
+}
+
+pub(super) fn write_rules(rules: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (index, number) in rules.iter().enumerate() {
+        write!(f, "{}V{number}", if index > 0 { "/" } else { "" })?;
+    }
+    Ok(())
 }

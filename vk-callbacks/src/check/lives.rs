@@ -10,7 +10,7 @@ use super::block::{Block, State, Told};
 use super::bracket::Bracket;
 use super::engine::{Engine, Who};
 use super::kind::FindingKind;
-use super::owner::Owner;
+use super::owner::{Making, Owner};
 use super::row::Row;
 use super::table::Cursor;
 use super::thing::Thing;
@@ -45,6 +45,7 @@ impl<'t> Engine<'_, 't> {
 
     /// A command begins on a thread that is inside a callback, or not (V25).
     pub(crate) fn entered(&self, bracket: &Bracket<'t>, at: u64, in_callback: bool) {
+        self.running.fetch_add(1, Ordering::Relaxed);
         if bracket.coverage == Coverage::Partial {
             self.partial();
         }
@@ -80,6 +81,7 @@ impl<'t> Engine<'_, 't> {
     /// A command has returned: V9, V28.
     #[inline]
     pub(crate) fn left(&self, bracket: &Bracket<'t>, at: u64) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
         if bracket.command_live.get() > 0 {
             let serial = bracket.serial;
             let of_it = |block: &Block<'t>| block.serial == serial && block.scope() == Some(Scope::Command);
@@ -163,22 +165,30 @@ impl<'t> Engine<'_, 't> {
         });
     }
 
-    /// An object was made (V42 to V44). Several may share a handle.
+    /// The object that a command was making has been told of, or nobody will.
+    pub(crate) fn made(&self, making: Making) {
+        if let Some(owner) = self.numbered(making.owner) {
+            owner.made();
+        }
+    }
+
+    /// An object was made (V42 to V44). Several may share a handle; where they have not the same owner, or a handle comes again before
+    /// its end was told, nobody can say which of them ends.
     pub(crate) fn created(&self, kind: &'t str, handle: u64, owner: Option<&Owner<'t>>) {
         if handle == 0 {
             return;
         }
-        let thing = Thing { handle, kind, owner: owner.map_or(0, Owner::number), times: 1 };
+        let thing = Thing { handle, kind, owner: owner.map_or(0, Owner::number), times: 1, mixed: false };
         let put = self.things.put(thing, |there| {
-            let times = there.times.saturating_add(1);
-            *there = Thing { times, ..thing };
+            let lives = there.times > 0;
+            let mixed = lives && (there.mixed || there.owner != thing.owner);
+            *there = Thing { times: there.times.saturating_add(1), mixed, ..thing };
         });
         if put.is_err() {
-            // Its end will look like that of a stranger.
-            return self.lose_events(1);
+            return self.lose_handle();
         }
         if let Some(owner) = owner {
-            owner.objects.fetch_add(1, Ordering::Relaxed);
+            owner.objects.fetch_add(1, Ordering::AcqRel);
         }
     }
 
@@ -187,7 +197,7 @@ impl<'t> Engine<'_, 't> {
         if handle == 0 {
             return;
         }
-        let thing = self.things.with(&Thing { handle, kind, owner: 0, times: 0 }, |thing| {
+        let thing = self.things.with(&Thing { handle, kind, owner: 0, times: 0, mixed: false }, |thing| {
             let before = *thing;
             thing.times = thing.times.saturating_sub(1);
             before
@@ -202,6 +212,10 @@ impl<'t> Engine<'_, 't> {
         let Some(thing) = thing.filter(|thing| thing.times > 0) else {
             return self.report(row(FindingKind::UnknownHandle));
         };
+        if thing.mixed {
+            // Whose count would be less? Those keep theirs: of what they hold is told at the end.
+            return;
+        }
         let made_with = if thing.owner == 0 { None } else { self.numbered(thing.owner) };
         match (made_with, owner) {
             (None, Some(_)) => self.report(row(FindingKind::OnlyAtDestroy)),
@@ -214,20 +228,40 @@ impl<'t> Engine<'_, 't> {
             _ => {}
         }
         if let Some(made_with) = made_with
-            && made_with.objects.fetch_sub(1, Ordering::Relaxed) == 1
+            && made_with.objects.fetch_sub(1, Ordering::AcqRel) == 1
+            && !self.has_children(kind)
         {
             let number = made_with.number();
-            self.leave_behind(FindingKind::LiveAfterDestroy, Told::Destroy, command, |block| block.owner == number);
-            self.internal_left(who, made_with);
+            let left = |block: &Block<'t>| block.owner == number && made_with.serves_nobody();
+            self.leave_behind(FindingKind::LiveAfterDestroy, Told::Destroy, command, left);
+            let over = || self.owners().filter(|owner| owner.group == made_with.group).all(Owner::serves_nobody);
+            self.internal_left(FindingKind::InternalLeft, who, made_with, over);
         }
     }
 
-    /// Internal memory that nobody said was given back (V20).
-    pub(crate) fn internal_left(&self, who: &Who<'_, 't>, owner: &Owner<'t>) {
+    /// An object that draws on a device's or an instance's memory may live: what is left may be that one's, which the application forgot.
+    fn has_children(&self, parent: &str) -> bool {
+        let of_instance =
+            |kind: &str| matches!(kind, "VkDevice" | "VkSurfaceKHR" | "VkDebugUtilsMessengerEXT" | "VkDebugReportCallbackEXT");
+        // They go with others, and nobody need tell.
+        let goes_along =
+            |kind: &str| matches!(kind, "VkQueue" | "VkPhysicalDevice" | "VkCommandBuffer" | "VkDescriptorSet" | "VkDisplayKHR");
+        let below = |kind: &str| match parent {
+            "VkInstance" => kind != "VkInstance" && !goes_along(kind),
+            "VkDevice" => kind != "VkInstance" && !of_instance(kind) && !goes_along(kind),
+            _ => false,
+        };
+        matches!(parent, "VkInstance" | "VkDevice")
+            && self.things.next(&mut Cursor::default(), |thing| thing.times > 0 && below(thing.kind)).is_some()
+    }
+
+    /// Internal memory that nobody said was given back (V20), if `over` says, when it was seen, that nobody will.
+    pub(crate) fn internal_left(&self, kind: FindingKind, who: &Who<'_, 't>, owner: &Owner<'t>, over: impl Fn() -> bool) {
+        let Some(first) = self.first_of_group(owner.group) else { return };
         for scope in Scope::ALL {
-            let left = owner.internal_left(scope);
-            if left > 0 {
-                self.report(self.row(FindingKind::InternalLeft, who, owner, Some(scope)).of_size(left));
+            let left = first.internal_left(scope);
+            if left > 0 && over() && first.internal_given(scope, left) {
+                self.report(self.row(kind, who, owner, Some(scope)).of_size(left));
             }
         }
     }

@@ -30,6 +30,7 @@ mod thing;
 mod words;
 
 pub(crate) use bracket::Bracket;
+pub(crate) use owner::Making;
 pub use checker::{Checker, CheckerInUse};
 pub use entry::Checked;
 pub use found::Found;

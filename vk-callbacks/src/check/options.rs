@@ -36,7 +36,8 @@ pub struct CheckedOwner {
     pub id: OwnerId,
     /// The kind of object they are handed to (`VkPipeline`).
     pub kind: &'static str,
-    /// Callbacks of one group are compatible: each frees and reallocates what the others gave (V42). 0: a group of their own.
+    /// Callbacks of one group are compatible: each frees and reallocates what the others gave (V42). 0: that of the very same functions
+    /// and user data, where they are watched already; else a group of their own.
     pub group: u32,
 }
 

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use alloc_core::Scope;
 
@@ -20,17 +20,21 @@ pub(crate) struct Owner<'t> {
     pub(crate) parent: u64,
     /// Objects made with them less objects ended.
     pub(crate) objects: AtomicI64,
+    /// Creating commands that asked them and whose objects nobody has told of yet.
+    making: AtomicU32,
     /// Of a pool: successful commands that made objects from it.
     pub(crate) filled: AtomicU64,
     /// Of a pool: a command on it asked for memory of scope object, of anybody.
     pub(crate) drawn: AtomicBool,
-    /// Internal memory that was notified, in bytes, by scope.
+    /// Internal memory that was notified, in bytes, by scope; of a group, its oldest owner has the sums.
     internal: [AtomicU64; Scope::COUNT],
 }
 
 impl<'t> Owner<'t> {
-    pub(crate) fn new(of: CheckedOwner) -> Owner<'static> {
-        let group = if of.group == 0 { own_group(of.id) } else { u64::from(of.group) };
+    /// `known`: the group of the very same callbacks.
+    pub(crate) fn new(of: CheckedOwner, known: Option<u64>) -> Owner<'static> {
+        let own = known.unwrap_or_else(|| own_group(of.id));
+        let group = if of.group == 0 { own } else { u64::from(of.group) };
         Owner::with(Some(of.id), of.kind, group, 0)
     }
 
@@ -45,6 +49,7 @@ impl<'t> Owner<'t> {
             group,
             parent,
             objects: AtomicI64::new(0),
+            making: AtomicU32::new(0),
             filled: AtomicU64::new(0),
             drawn: AtomicBool::new(false),
             internal: [const { AtomicU64::new(0) }; Scope::COUNT],
@@ -61,7 +66,7 @@ impl<'t> Owner<'t> {
 
     pub(crate) fn internal_taken(&self, scope: Scope, bytes: u64) {
         if let Some(cell) = self.internal.get(scope.index()) {
-            cell.fetch_add(bytes, Ordering::Relaxed);
+            cell.fetch_add(bytes, Ordering::Release);
         }
     }
 
@@ -72,10 +77,35 @@ impl<'t> Owner<'t> {
         before.is_ok_and(|taken| taken >= bytes)
     }
 
-    /// What is left of the scope; it is forgotten.
+    /// What was taken of the scope and not given back.
     pub(crate) fn internal_left(&self, scope: Scope) -> u64 {
-        self.internal.get(scope.index()).map_or(0, |cell| cell.swap(0, Ordering::Relaxed))
+        self.internal.get(scope.index()).map_or(0, |cell| cell.load(Ordering::Acquire))
     }
+
+    /// A creating command asks them for the first time. Before what it takes is put on record.
+    pub(crate) fn making(&self) {
+        self.making.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// What that command made has been told, or nobody will.
+    pub(crate) fn made(&self) {
+        let _ = self.making.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |making| making.checked_sub(1));
+    }
+
+    /// No object that was made with them lives, and none is being made. Who looks at a record first and asks then is not misled by
+    /// one that another thread is making: it counted before the record came, and the object counts before it does no more.
+    pub(crate) fn serves_nobody(&self) -> bool {
+        self.making.load(Ordering::Acquire) == 0 && self.objects.load(Ordering::Acquire) <= 0
+    }
+}
+
+/// A command that is making an object, or has made one that nobody has told of yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Making {
+    /// The owner's number.
+    pub(crate) owner: u32,
+    /// It may make several: then that one was told does not end it, the thread's next command does.
+    pub(crate) many: bool,
 }
 
 /// A group that no application declared.

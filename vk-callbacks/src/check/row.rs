@@ -27,6 +27,8 @@ pub(crate) struct Row<'t> {
     pub(crate) first_serial: u64,
     pub(crate) freed_later: u64,
     pub(crate) freed_in: &'t str,
+    /// How many came while another thread was in a command.
+    pub(crate) during_commands: u64,
 }
 
 impl<'t> Row<'t> {
@@ -46,6 +48,7 @@ impl<'t> Row<'t> {
             first_serial: 0,
             freed_later: 0,
             freed_in: "",
+            during_commands: 0,
         }
     }
 
@@ -63,6 +66,7 @@ impl<'t> Row<'t> {
         self.first_serial = self.first_serial.min(more.first_serial);
         self.count = self.count.saturating_add(more.count);
         self.bytes = self.bytes.saturating_add(more.bytes);
+        self.during_commands = self.during_commands.saturating_add(more.during_commands);
     }
 
     /// Alike for the reader, to whom a thread is like another.
@@ -77,6 +81,7 @@ impl<'t> Row<'t> {
         told.first_serial = told.first_serial.min(self.first_serial);
         told.count = told.count.saturating_add(self.count);
         told.bytes = told.bytes.saturating_add(self.bytes);
+        told.during_commands = told.during_commands.saturating_add(self.during_commands);
     }
 }
 

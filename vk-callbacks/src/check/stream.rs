@@ -13,10 +13,10 @@ use super::bracket::Bracket;
 use super::chain::{freed_elsewhere, misplaced};
 use super::engine::{Engine, Who};
 use super::kind::FindingKind;
-use super::owner::Owner;
+use super::owner::{Making, Owner};
 use super::row::Row;
 use super::table::{NoRoom, Promised};
-use crate::commands::AllocatorSource;
+use crate::commands::{AllocatorSource, CommandAction};
 use crate::raw::{INTERNAL_EXECUTABLE, RawInternalType, RawScope};
 
 /// Whether a call is passed on to the callbacks behind.
@@ -54,7 +54,7 @@ impl<'t> Engine<'_, 't> {
             let kinds = (FindingKind::AskedBetweenCommands, FindingKind::AskedOnForeignThread);
             return self.off_command(who, self.row(kinds.0, who, owner, Some(scope)).of_size(asked.size), kinds.1);
         };
-        if scope == Scope::Object && bracket.row().source(scope) == AllocatorSource::Pool {
+        if scope != Scope::Command && bracket.row().source(Scope::Object) == AllocatorSource::Pool {
             self.drawn(bracket, owner);
         }
         let Some(id) = owner.id else { return };
@@ -88,6 +88,7 @@ impl<'t> Engine<'_, 't> {
         if !who.issued {
             row.kind = on_foreign_thread;
             row.thread = who.thread;
+            row.during_commands = u64::from(self.running.load(Ordering::Relaxed) > 0);
         }
         self.report(row);
     }
@@ -103,6 +104,7 @@ impl<'t> Engine<'_, 't> {
     /// A request was answered with a block.
     #[inline]
     pub(crate) fn answered(&self, who: &Who<'_, 't>, owner: &Owner<'t>, asked: Asked, address: NonZeroU64) -> Result<(), NoRoom> {
+        self.making(who, owner);
         let block = Block::new(address, asked, who.serial(), who.command(), owner.number(), who.thread);
         let mut before = None;
         self.blocks.put(block, |there| before = Some(core::mem::replace(there, block)))?;
@@ -111,6 +113,24 @@ impl<'t> Engine<'_, 't> {
         }
         self.command_block(who, asked.scope == Scope::Command as i32, 1);
         Ok(())
+    }
+
+    /// A command that makes an object asks that one's own callbacks. Before what came is put on record.
+    #[inline]
+    fn making(&self, who: &Who<'_, 't>, owner: &Owner<'t>) {
+        let Some(bracket) = who.bracket.filter(|bracket| bracket.making.get().is_none()) else { return };
+        let (row, owners) = (bracket.row(), &bracket.owners);
+        let own = match (row.action, row.object) {
+            (CommandAction::Create, "VkInstance") => owners.instance,
+            (CommandAction::Create, "VkDevice") => owners.device,
+            (CommandAction::Create | CommandAction::Join, _) => owners.object,
+            _ => return,
+        };
+        if own.is_some() && own == owner.id {
+            owner.making();
+            let many = row.many || row.action == CommandAction::Join;
+            bracket.making.set(Some(Making { owner: owner.number(), many }));
+        }
     }
 
     /// The address of a block that is live, or must stay: V8, V16.
@@ -146,8 +166,11 @@ impl<'t> Engine<'_, 't> {
     pub(crate) fn released(&self, who: &Who<'_, 't>, owner: &Owner<'t>, address: NonZeroU64) -> Pass {
         let block = self.blocks.with(&Block::at(address), |block| {
             let before = *block;
-            if before.state() == State::Live && self.may_pass(&before, owner) {
+            let may_pass = self.may_pass(&before, owner);
+            // A log does not say whose callbacks are compatible: it may have gone, or not.
+            if before.state() == State::Live && (may_pass || !self.groups_told) {
                 block.set_state(State::Gone);
+                block.set_doubted(!may_pass);
             }
             before
         });
@@ -155,6 +178,9 @@ impl<'t> Engine<'_, 't> {
             self.report(self.row(FindingKind::FreedUnknown, who, owner, None));
             return Pass::Not;
         };
+        if block.doubted() && block.state() == State::Gone && self.settle(&block, owner) {
+            return Pass::On;
+        }
         if block.state() != State::Live || !self.may_pass(&block, owner) {
             self.not_freed(who, owner, &block);
             return Pass::Not;
@@ -179,6 +205,22 @@ impl<'t> Engine<'_, 't> {
             _ => {}
         }
         Pass::On
+    }
+
+    /// The owner of a block frees it after another one did: that other free was not passed on, then.
+    #[cold]
+    fn settle(&self, block: &Block<'t>, owner: &Owner<'t>) -> bool {
+        self.may_pass(block, owner) && self.blocks.with(&Block::at(block.address()), |there| there.set_doubted(false)).is_some()
+    }
+
+    /// A reallocation to size 0 through other callbacks than gave the block, of which a log does not say whether they are compatible.
+    pub(crate) fn released_aside(&self, address: NonZeroU64) {
+        let _ = self.blocks.with(&Block::at(address), |block| {
+            if block.state() == State::Live {
+                block.set_state(State::Gone);
+                block.set_doubted(true);
+            }
+        });
     }
 
     #[cold]
@@ -331,12 +373,14 @@ impl<'t> Engine<'_, 't> {
         let asked = Asked { size, align: 1, scope };
         let known = asked.scope();
         let row = |kind| self.row(kind, who, owner, known).of_size(size);
+        let sums = self.first_of_group(owner.group).unwrap_or(owner);
+        self.making(who, owner);
         match known {
             None => self.report(row(FindingKind::BadScope)),
             Some(_) if kind != INTERNAL_EXECUTABLE => self.report(row(FindingKind::InternalType)),
             Some(scope) => match event {
-                NoticeEvent::Allocated => owner.internal_taken(scope, size),
-                NoticeEvent::Freed if owner.internal_given(scope, size) => {}
+                NoticeEvent::Allocated => sums.internal_taken(scope, size),
+                NoticeEvent::Freed if sums.internal_given(scope, size) => {}
                 NoticeEvent::Freed => self.report(row(FindingKind::InternalNegative)),
             },
         }

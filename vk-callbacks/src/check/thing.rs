@@ -14,6 +14,8 @@ pub(crate) struct Thing<'t> {
     pub(crate) owner: u32,
     /// How often it was created and not destroyed: handles need not be unique.
     pub(crate) times: u32,
+    /// It was made several times, not always with the same owner: which of them ends cannot be told.
+    pub(crate) mixed: bool,
 }
 
 impl Entry for Thing<'_> {

@@ -7,13 +7,20 @@ use core::fmt;
 use alloc_core::Scope;
 
 use super::found::Found;
-use super::kind::FindingKind as Kind;
+use super::kind::{FindingKind as Kind, write_rules};
 use crate::command::Coverage;
 
 impl fmt::Display for Found<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ", self.kind, self.culprit())?;
-        self.predicate(f)?;
+        write_rules(self.rules(), f)?;
+        f.write_str(": ")?;
+        match self.culprit() {
+            "" => self.at_end(f)?,
+            culprit => {
+                write!(f, "{culprit} ")?;
+                self.predicate(f)?;
+            }
+        }
         if self.count > 1 {
             write!(f, "; {} times", self.count)?;
         }
@@ -29,7 +36,9 @@ impl Found<'_> {
             Kind::MissingReallocation => write!(f, "handed over {whose} allocator without pfnReallocation"),
             Kind::MissingFree => write!(f, "handed over {whose} allocator without pfnFree"),
             Kind::HalfInternal => write!(f, "handed over {whose} allocator with one internal notification and not the other"),
-            Kind::UnknownUserData => write!(f, "called a callback with user data that was never handed out{during}"),
+            Kind::UnknownUserData => {
+                write!(f, "called a callback with user data that was never handed out, or that nobody watches any more{during}")
+            }
             Kind::OldStructUsed => {
                 write!(
                     f,
@@ -52,7 +61,7 @@ impl Found<'_> {
                 write!(f, "answered a reallocation to size 0, through {whose} allocator, with a block and not with NULL{during}")
             }
             Kind::OutOfMemoryWithoutNull => {
-                write!(f, "answered VK_ERROR_OUT_OF_HOST_MEMORY{during}, though no request of it had been refused")
+                write!(f, "answered VK_ERROR_OUT_OF_HOST_MEMORY{during}, though no request on its thread had been refused")
             }
             Kind::OtherErrorAfterNull => {
                 write!(
@@ -69,6 +78,7 @@ impl Found<'_> {
             Kind::InternalType
             | Kind::InternalNegative
             | Kind::InternalLeft
+            | Kind::InternalAtEnd
             | Kind::NotifiedBetweenCommands
             | Kind::NotifiedOnForeignThread => self.internal(f),
             Kind::ReallocatedUnknown
@@ -129,7 +139,7 @@ impl Found<'_> {
             Kind::ReallocatedFreed => write!(f, "reallocated a block of {bytes} through {whose} allocator that had gone{during}"),
             Kind::ReallocatedThroughOther => {
                 let gave = Whose(self.against);
-                write!(f, "reallocated {bytes} of {gave} allocator through {whose}, which is not compatible{during}")
+                write!(f, "reallocated {bytes} of {gave} allocator through {whose}, {}{during}", self.other())
             }
             Kind::OtherAlignment => {
                 write!(
@@ -154,7 +164,7 @@ impl Found<'_> {
             }
             Kind::FreedThroughOther => {
                 let gave = Whose(self.against);
-                write!(f, "freed {bytes} of {gave} allocator through {whose}, which is not compatible{during}")
+                write!(f, "freed {bytes} of {gave} allocator through {whose}, {}{during}", self.other())
             }
             Kind::FreedInOtherCommand => {
                 write!(f, "freed {bytes} of {whose} allocator{}{during}, which has nothing to do with it", Taken(self.against))
@@ -170,9 +180,23 @@ impl Found<'_> {
         write!(f, "left {} of {} allocator{}", Bytes(self), Whose(self.owner_kind), Taken(self.command))?;
         match self.kind {
             Kind::CommandBlockLeft => f.write_str(", live when that returned")?,
-            Kind::LiveAtEnd => f.write_str(", live at the end")?,
             _ => write!(f, ", live when {} returned", self.against)?,
         }
+        self.later(f)
+    }
+
+    /// What nobody is to blame for, since an object may never have been destroyed.
+    fn at_end(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whose, bytes) = (Whose(self.owner_kind), Bytes(self));
+        if self.kind == Kind::InternalAtEnd {
+            return write!(f, "{bytes} internal memory of which {whose} allocator was told had not gone at the end");
+        }
+        write!(f, "{bytes} of {whose} allocator were live at the end{}", Taken(self.command))?;
+        self.later(f)
+    }
+
+    /// Whether what was left came back.
+    fn later(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.freed_later, self.freed_in) {
             (0, _) => f.write_str("; never freed"),
             (all, "") if all == self.count => f.write_str("; freed later, outside of any command"),
@@ -199,13 +223,21 @@ impl Found<'_> {
     fn destroyed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, command) = (self.owner_kind, self.command);
         match self.kind {
-            Kind::OtherGroupAtDestroy => {
+            Kind::OtherGroupAtDestroy if self.groups_told => {
                 write!(f, "passed {command} an allocator that is not compatible with that the {kind} was created with")
+            }
+            Kind::OtherGroupAtDestroy => {
+                write!(f, "passed {command} the allocator of another owner than the {kind} was created with")
             }
             Kind::NoneAtDestroy => write!(f, "passed {command} no allocator, though the {kind} was created with one"),
             Kind::OnlyAtDestroy => write!(f, "passed {command} an allocator, though the {kind} was created without"),
             _ => write!(f, "passed {command} a {kind} that was not created, or is gone"),
         }
+    }
+
+    /// What is wrong with callbacks that did not give the block, as far as that is known.
+    const fn other(&self) -> &'static str {
+        if self.groups_told { "which is not compatible" } else { "callbacks of another owner" }
     }
 
     /// Where something happened that should have happened in a command.

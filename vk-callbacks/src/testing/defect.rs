@@ -84,6 +84,8 @@ defects! {
     InternalNegative,
     /// The driver never says that it gave its executable memory back.
     InternalLeft,
+    /// The application never says that it destroyed a fence, for which the driver has told of executable memory.
+    InternalAtEnd,
     /// The driver notifies between commands.
     NotifiedBetweenCommands,
     /// The driver notifies on a thread of its own.
@@ -138,7 +140,7 @@ defects! {
     LiveAfterDestroy,
     /// The driver gives an object's memory back in a command that does not end it.
     FreedInOtherCommand,
-    /// The driver forgets a part of its device.
+    /// The application never destroys a fence.
     LiveAtEnd,
     /// The application destroys an object with callbacks of another heap.
     OtherGroupAtDestroy,

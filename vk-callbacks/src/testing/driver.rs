@@ -114,8 +114,15 @@ impl FakeDriver<'_> {
 
     /// Any `vkDestroy*`. The memory goes back through the copy of the callbacks that came at creation: the application owes
     /// compatible ones here (V42), and these are.
-    pub(super) fn destroy(&self, mut handle: Handle, given: Given) {
-        let (kind, own, number) = (handle.get().kind, handle.get().own, handle.number());
+    pub(super) fn destroy(&self, handle: Handle, given: Given) {
+        let (kind, number) = (handle.get().kind, handle.number());
+        self.end(handle);
+        self.dispatch.destroyed(kind, number, given.id(), kind.destroy());
+    }
+
+    /// Any `vkDestroy*`, of which nobody tells.
+    pub(super) fn end(&self, mut handle: Handle) {
+        let (kind, own) = (handle.get().kind, handle.get().own);
         let _ = self.command(kind.destroy(), self.chain(kind, own), |chain| {
             if kind == FakeKind::Template && self.planted(Defect::LiveAfterDestroy) {
                 handle.forget_a_part();
@@ -126,7 +133,6 @@ impl FakeDriver<'_> {
             handle.unmake(chain);
             Ok(())
         });
-        self.dispatch.destroyed(kind, number, given.id(), kind.destroy());
     }
 
     /// A command that looks at an object and takes scratch memory.

@@ -115,6 +115,9 @@ impl FakeDriver<'_> {
             (SCENE, Defect::InternalType) => own.notify(NoticeEvent::Allocated, 64, NO_SUCH_TYPE, Scope::Command),
             (SCENE, Defect::InternalNegative) => own.notify(NoticeEvent::Freed, 64, INTERNAL_EXECUTABLE, Scope::Command),
             (SCENE, Defect::InternalLeft) => own.notify(NoticeEvent::Allocated, 64, INTERNAL_EXECUTABLE, Scope::Command),
+            ("vkCreateFence", Defect::InternalAtEnd) => {
+                own.notify(NoticeEvent::Allocated, 64, INTERNAL_EXECUTABLE, Scope::Object)
+            }
             (SCENE, Defect::NotifiedOnForeignThread) => self.dispatch.alongside(&mut || (), &|| notify_both(&device)),
             (SCENE, Defect::AskedOnForeignThread) => {
                 self.dispatch.alongside(&mut || (), &|| take(Scope::Device).into_iter().for_each(|block| self.kept.put(block)));

@@ -176,6 +176,7 @@ impl Made<'_> {
             let others = driver.dispatch.allocator(FakeKind::Buffer);
             match (kind, driver.defect) {
                 (FakeKind::Fence, Some(Defect::LiveAtEnd)) => {}
+                (FakeKind::Fence, Some(Defect::InternalAtEnd)) => driver.end(handle),
                 (FakeKind::Fence, Some(Defect::OtherGroupAtDestroy)) => driver.destroy(handle, others),
                 (FakeKind::Fence, Some(Defect::NoneAtDestroy)) => driver.destroy(handle, Given::NONE),
                 (FakeKind::Image, Some(Defect::OnlyAtDestroy)) => driver.destroy(handle, others),

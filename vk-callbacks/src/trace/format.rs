@@ -47,6 +47,7 @@ impl TraceFormat {
                 "it names no commands: which command asked, and what it returned, cannot be said",
                 "it names no owners: all requests are put to one account",
                 "it has no NULL answers: whether a request was refused cannot be said",
+                "it does not keep strange pointers apart: whether one that is freed was ever given cannot be said",
                 "it does not mark its end: a trace cut at the end of a line looks complete",
             ],
             Self::Two => &[],

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod objects;
 mod order;
 mod refusing;
 mod strangers;

@@ -43,7 +43,10 @@ pub(crate) fn log(kind: FindingKind) -> &'static str {
         }
         Kind::InternalType => "e,1,3,vkCreateBuffer i,1,3,64,1,1 l,1,0",
         Kind::InternalNegative => "e,1,3,vkCreateBuffer i,1,3,64,0,1 j,1,3,65,0,1 l,1,0",
-        Kind::InternalLeft => "e,1,3,vkCreateBuffer i,1,3,64,0,1 l,1,0",
+        Kind::InternalLeft => {
+            "e,1,3,vkCreateBuffer i,1,3,64,0,1 l,1,0 c,1,3,100,VkBuffer e,1,3,vkDestroyBuffer l,1,0 d,1,3,100,VkBuffer"
+        }
+        Kind::InternalAtEnd => "e,1,3,vkCreateBuffer i,1,3,64,0,1 l,1,0 c,1,3,100,VkBuffer",
         Kind::NotifiedBetweenCommands => "e,1,3,vkCreateBuffer l,1,0 i,1,3,64,0,1 e,1,3,vkDestroyBuffer j,1,3,64,0,1 l,1,0",
         Kind::NotifiedOnForeignThread => "e,1,3,vkCreateBuffer i,2,3,64,0,1 j,1,3,64,0,1 l,1,0",
         Kind::AskedBetweenCommands => "e,1,3,vkCreateBuffer l,1,0 a,1,3,1,64,8,1 e,1,3,vkDestroyBuffer f,1,3,1 l,1,0",
@@ -53,7 +56,7 @@ pub(crate) fn log(kind: FindingKind) -> &'static str {
         Kind::CommandInCallback => {
             "e,1,3,vkCreateBuffer b,1,3,0 e,1,3,vkGetBufferMemoryRequirements l,1,0 r,1,3,0,1,64,8,1 f,1,3,1 l,1,0"
         }
-        Kind::OutsideDeferred => "e,1,8,vkDeferredOperationJoinKHR a,1,2,1,64,8,1 f,1,2,1 l,1,0",
+        Kind::OutsideDeferred => "e,1,8,vkDeferredOperationJoinKHR a,1,3,1,64,8,1 f,1,3,1 l,1,0",
         Kind::CommandBlockLeft => "e,1,2,vkDeviceWaitIdle a,1,2,1,64,8,0 l,1,0 e,1,2,vkDeviceWaitIdle f,1,2,1 l,1,0",
         Kind::CommandLessSpecific => "e,1,3,vkCreateBuffer a,1,2,1,64,8,0 f,1,2,1 l,1,0",
         Kind::CacheElsewhere => "e,1,5,vkCreatePipelineCache a,1,2,1,64,8,2 l,1,0 e,1,5,vkDestroyPipelineCache f,1,2,1 l,1,0",

@@ -1,5 +1,6 @@
 //! The judge: a minimal log for each kind of finding, what is told of it, and what is not.
 
+mod blame;
 mod logs;
 mod rows;
 mod told;

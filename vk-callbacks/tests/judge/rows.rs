@@ -35,7 +35,19 @@ fn v25_a_callback_calls_no_command() {
 
 #[test]
 fn v26_deferred_work_draws_on_the_operations_allocators() {
-    row(&[FindingKind::OutsideDeferred], &["e,1,8,vkDeferredOperationJoinKHR a,1,8,1,64,8,1 f,1,8,1 l,1,0"]);
+    row(
+        &[FindingKind::OutsideDeferred],
+        &[
+            "e,1,8,vkDeferredOperationJoinKHR a,1,8,1,64,8,1 f,1,8,1 l,1,0",
+            // What was deferred was given none: the device's follows, and the instance's. Or it was, and draws on its own.
+            "e,1,8,vkDeferredOperationJoinKHR a,1,2,1,64,8,1 l,1,0 e,1,2,vkDestroyPipeline f,1,2,1 l,1,0",
+            "e,1,8,vkDeferredOperationJoinKHR a,1,1,1,64,8,0 f,1,1,1 l,1,0",
+            "o,9,2,VkPipeline e,1,8,vkDeferredOperationJoinKHR a,1,9,1,64,8,1 l,1,0 e,1,9,vkDestroyPipeline f,1,9,1 l,1,0",
+        ],
+    );
+    let own = "o,9,2,VkPipeline e,1,8,vkDeferredOperationJoinKHR a,1,9,1,64,8,1 a,1,2,2,64,8,1 f,1,2,2 f,1,9,1 l,1,0";
+    let found = judged(&trace(own), COMPLETE);
+    assert!(found.len() == 1 && found[0].0 == FindingKind::OutsideDeferred, "its own was passed over: {found:?}");
 }
 
 #[test]

@@ -134,5 +134,5 @@ fn format_1_says_what_it_cannot_judge() {
     let kinds: Vec<_> = found.iter().map(|found| found.kind).collect();
     assert_eq!(kinds, [FindingKind::BadAlignment, FindingKind::OtherAlignment, FindingKind::LiveAtEnd]);
     let limits: Vec<_> = judge.limits().collect();
-    assert!(limits.len() == 5 && limits[4].contains("no command"), "{limits:?}");
+    assert!(limits.len() == 6 && limits[5].contains("no command"), "{limits:?}");
 }

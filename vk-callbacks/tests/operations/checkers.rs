@@ -69,6 +69,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "FindingKind::rule",
                 "Found::level",
                 "Found::culprit",
+                "Found::rules",
                 "Rule::of",
                 "RuleLevel::name",
             ],
