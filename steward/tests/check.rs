@@ -16,7 +16,7 @@ const ROUNDS: u64 = 5;
 
 fn steward(args: &[&str]) -> Child {
     let child = Child::new(STEWARD).args(args);
-    match std::env::var_os("STEWARD_SWIFTSHADER") {
+    match testkit::swiftshader() {
         Some(manifest) => child.env("VK_ADD_DRIVER_FILES", manifest),
         None => child,
     }

@@ -3,7 +3,6 @@
 //! What needs a driver is skipped without one; `STEWARD_REQUIRE=lavapipe` forbids that. With `STEWARD_SWIFTSHADER=<manifest>` the
 //! tests of two drivers run as well.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::pipe;
 use std::path::{Path, PathBuf};
@@ -359,8 +358,8 @@ fn a_recorded_run_replays_to_its_own_numbers() {
 }
 
 /// The manifest that the environment names, or a skip.
-fn swiftshader(test: &str) -> Option<OsString> {
-    let manifest = std::env::var_os("STEWARD_SWIFTSHADER").filter(|path| PathBuf::from(path).exists());
+fn swiftshader(test: &str) -> Option<PathBuf> {
+    let manifest = testkit::swiftshader();
     if manifest.is_none() {
         skip("swiftshader", test, "STEWARD_SWIFTSHADER names no manifest");
     }

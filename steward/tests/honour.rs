@@ -24,8 +24,6 @@ use vk_steward::honour::{CHILD_COMMAND, HonourError, Job, Preload, Way};
 use vk_steward::report::{Honour, HonourRun};
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
-/// Names the manifest of a SwiftShader that the loader does not find by itself.
-const SWIFTSHADER: &str = "STEWARD_SWIFTSHADER";
 /// As the first argument: compare the methods on the driver that comes next, in the way that comes after it.
 const CHILD: &str = "in-a-child";
 
@@ -102,7 +100,7 @@ fn child(_: &str, _: &str) -> ExitCode {
 }
 
 fn sees_swiftshader(child: Child) -> Child {
-    match std::env::var_os(SWIFTSHADER) {
+    match testkit::swiftshader() {
         Some(manifest) => child.env("VK_ADD_DRIVER_FILES", manifest),
         None => child,
     }

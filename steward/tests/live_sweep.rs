@@ -29,8 +29,6 @@ use expectations::{Identity, Row, compare, is_good, parse};
 /// Names the one driver to sweep; each of [`DRIVERS`] in a process of its own when absent.
 const DRIVER: &str = "STEWARD_SWEEP_DRIVER";
 const DRIVERS: [&str; 2] = ["lavapipe", "swiftshader"];
-/// Names the manifest of a SwiftShader that the loader does not find by itself.
-const SWIFTSHADER: &str = "STEWARD_SWIFTSHADER";
 /// Children at a time.
 const AT_A_TIME: usize = 2;
 /// Set to 1, has the expectations written.
@@ -55,7 +53,7 @@ fn main() -> ExitCode {
     if std::env::var_os(DRIVER).is_none() {
         let program = std::env::current_exe().expect("a test knows its file");
         let sweep = |driver| {
-            let added = std::env::var_os(SWIFTSHADER).map(|manifest| ("VK_ADD_DRIVER_FILES", manifest));
+            let added = testkit::swiftshader().map(|manifest| ("VK_ADD_DRIVER_FILES", manifest));
             Command::new(&program).env(DRIVER, driver).envs(added).args(&arguments).status()
         };
         let passed = DRIVERS.map(|driver| sweep(driver).is_ok_and(|status| status.success()));

@@ -38,8 +38,6 @@ const TESTS: [Test; 2] = [
 const DRIVERS: [&str; 2] = ["lavapipe", "swiftshader"];
 /// As the first argument: run the tests on the driver that comes next.
 const ON_DRIVER: &str = "on-driver-in-a-child";
-/// Names the manifest of a SwiftShader that the loader does not find by itself.
-const SWIFTSHADER: &str = "STEWARD_SWIFTSHADER";
 /// Fewer quiet points than this, with blocks live, would prove little.
 const QUIET_POINTS: u32 = 100;
 
@@ -54,7 +52,7 @@ fn main() -> ExitCode {
             let program = std::env::current_exe().expect("a test knows its file");
             let run = |driver| {
                 let mut child = Command::new(&program);
-                if let Some(manifest) = std::env::var_os(SWIFTSHADER) {
+                if let Some(manifest) = testkit::swiftshader() {
                     child.env("VK_ADD_DRIVER_FILES", manifest);
                 }
                 child.arg(ON_DRIVER).arg(driver).args(wanted).status()

@@ -36,8 +36,6 @@ const TESTS: [Test; 10] = [
 
 /// Drivers that the tests run on where they are installed.
 const DRIVERS: [&str; 2] = ["lavapipe", "swiftshader"];
-/// Names the manifest of a SwiftShader that the loader does not find by itself.
-const SWIFTSHADER: &str = "STEWARD_SWIFTSHADER";
 /// As the only argument: list the drivers, print the error and exit with 2.
 const LIST_ONLY: &str = "list-drivers-in-a-child";
 /// As the first argument: run the tests on the driver that comes next.
@@ -52,7 +50,7 @@ fn main() -> ExitCode {
             without_a_loader_there_is_an_error_with_a_remedy();
             // A process each: choosing a driver narrows the loader to it for good.
             let passed = DRIVERS.map(|driver| {
-                let added = std::env::var_os(SWIFTSHADER).map(|manifest| ("VK_ADD_DRIVER_FILES", manifest));
+                let added = testkit::swiftshader().map(|manifest| ("VK_ADD_DRIVER_FILES", manifest));
                 child().envs(added).arg(ON_DRIVER).arg(driver).args(wanted).status()
             });
             let passed = passed.iter().all(|status| status.as_ref().is_ok_and(std::process::ExitStatus::success));

@@ -33,7 +33,7 @@ mod witness;
 pub use child::{Child, Finished};
 pub use complete::{assert_bodies_call, assert_every_function_is_named};
 pub use public_api::public_api;
-pub use require::skip;
+pub use require::{skip, swiftshader};
 pub use rng::Rng;
 pub use stage::{Sink, Stage, Takes, picture};
 pub use still::{Once, Refusing, STILL, Still};

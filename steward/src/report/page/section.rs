@@ -133,10 +133,13 @@ fn figures(report: &Report) -> Vec<Figure> {
         .iter()
         .fold((0_u64, 0_u64), |sum, left| (sum.0.saturating_add(left.blocks), sum.1.saturating_add(left.bytes)));
     let about = if report.peak_slack == 0 { "exact".to_owned() } else { format!("\u{b1} {} bytes", grouped(report.peak_slack)) };
-    let worst = FindingRow::LEVELS.iter().find_map(|level| {
+    // The worst are the number, the others stand below it: notes are legal, and may be many.
+    let mut levels = FindingRow::LEVELS.iter().filter_map(|level| {
         let count = report.findings.iter().filter(|row| row.level == *level).count();
         (count > 0).then(|| format!("{count} {level}{}", if count == 1 { "" } else { "s" }))
     });
+    let worst = levels.next().unwrap_or_else(|| "none".to_owned());
+    let others = levels.collect::<Vec<_>>().join(", ");
     let mut figures = vec![
         Figure {
             name: "Peak",
@@ -147,8 +150,8 @@ fn figures(report: &Report) -> Vec<Figure> {
         Figure { name: "Taken in all", value: bytes(taken), detail: format!("{} blocks", grouped(blocks)), bad: false },
         Figure {
             name: "Findings",
-            value: report.findings.len().to_string(),
-            detail: worst.unwrap_or_else(|| "none".to_owned()),
+            value: worst,
+            detail: if others.is_empty() { "of Vulkan's rules".to_owned() } else { format!("and {others}") },
             bad: report.findings.iter().any(|row| row.rank() == 0),
         },
         Figure {
