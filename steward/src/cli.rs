@@ -35,6 +35,8 @@ pub enum Command {
     Diff(DiffArgs),
     /// Lists the drivers that can be named.
     Drivers,
+    /// Lists the rules that callbacks, commands and handles are judged by.
+    Rules,
     /// One measurement of the honour ratio, in a child of this program.
     #[command(name = crate::honour::CHILD_COMMAND, hide = true)]
     HonourChild {
@@ -114,13 +116,13 @@ pub struct DiffArgs {
 /// Where the report goes besides the terminal.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Output {
-    /// Also write the report as JSON; of several drivers an array. With `-` to the standard output, and then nothing else.
+    /// Also write the result as JSON; of several drivers an array. With `-` to the standard output, and then nothing else.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Also write the report as one page for a browser. With `-` to the standard output, and then nothing else.
+    /// Of `drive`, `replay` and `diff`: also write the result as one page for a browser. With `-` to the standard output, and then nothing else.
     #[arg(long, global = true, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// List each finding, not only how many there are.
+    /// Of `drive` and `replay`: list each finding, not only how many there are. `check` and `diff` do so anyway.
     #[arg(long, global = true)]
     pub findings: bool,
 }

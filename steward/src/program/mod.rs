@@ -6,6 +6,7 @@ mod every;
 mod files;
 mod named;
 mod outputs;
+mod rules;
 
 use std::alloc::System;
 use std::io::{self, Write};
@@ -78,7 +79,9 @@ pub enum ProgramError {
     #[error("`-` is the standard input, which can be read once: name a file for one of the two")]
     ReadTwice,
     /// A file of expectations would be written over what is none.
-    #[error("{file} holds something else than expectations ({reason}): --write-expect would destroy it; delete it, or name another file")]
+    #[error(
+        "{file} holds something else than expectations ({reason}): --write-expect would destroy it; delete it, or name another file"
+    )]
     NotExpectations {
         /// The file.
         file: String,
@@ -160,7 +163,8 @@ impl ProgramError {
 /// it from `main`.
 pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     named::check(cli)?;
-    let makes_page = !matches!(cli.command, Some(Command::Check(_) | Command::Drivers | Command::HonourChild { .. }));
+    let makes_page =
+        !matches!(cli.command, Some(Command::Check(_) | Command::Drivers | Command::Rules | Command::HonourChild { .. }));
     if cli.output.html.is_some() && !makes_page {
         return Err(ProgramError::NoPage);
     }
@@ -194,6 +198,10 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             }
             let text = format!("{}\n", DriverTable(&listing.drivers));
             outputs::write(&cli.output, &text, &every::as_data(&listing.drivers), outputs::no_page, out)
+        }
+        Some(Command::Rules) => {
+            let text = rules::Rules.to_string();
+            outputs::write(&cli.output, &text, &rules::as_data(), outputs::no_page, out)
         }
         Some(Command::HonourChild { job }) => {
             // SAFETY: manifests are trusted here as the loader trusts them; `SYSTEM` lives for ever.

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+
 use alloc_core::{Scope, Usage};
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +107,26 @@ impl PhaseStart {
             peak_slack,
         }
     }
+}
+
+/// What to call each phase where all are shown: of a name that repeats, as in several rounds, all but the first have a number.
+#[must_use]
+pub(crate) fn titles(phases: &[Phase]) -> Vec<String> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let names = phases.iter().map(|phase| {
+        let name = phase.name.as_str();
+        let nth = seen.entry(name).or_default();
+        *nth += 1;
+        if *nth == 1 { name.to_owned() } else { format!("{name} #{nth}") }
+    });
+    names.collect()
+}
+
+/// The title of that phase of several of one name which has most of something; of several the first.
+pub(crate) fn title_of(phases: &[Phase], name: &str, most: fn(&Phase) -> u64) -> String {
+    let called = || phases.iter().zip(titles(phases)).filter(|(phase, _)| phase.name == name);
+    let highest = called().map(|(phase, _)| most(phase)).max();
+    called().find(|(phase, _)| Some(most(phase)) == highest).map_or_else(|| name.to_owned(), |(_, title)| title)
 }
 
 /// The name of the phase with the highest peak; of several the first.

@@ -6,6 +6,7 @@ use super::areas::{Areas, areas};
 use super::course::{Course, course};
 use super::label::grouped;
 use super::tables::{self, Bar, Found, Table};
+use crate::report::phase::title_of;
 use crate::report::{Entry, FindingRow, Report, Source, one_line};
 use crate::units::bytes;
 
@@ -73,7 +74,7 @@ impl Section {
             about: about(&report.source),
             limits: report.limits.iter().map(|limit| one_line(limit)).collect(),
             figures: figures(report),
-            fullest_phase: one_line(&report.fullest_phase),
+            fullest_phase: one_line(&title_of(&report.phases, &report.fullest_phase, |phase| phase.live_bytes)),
             bytes_note: match live {
                 true => "Bytes as taken from the host: what was asked for, and 16 in front of each block.",
                 false => "Bytes as asked for; a live run counts 16 more in front of each block.",

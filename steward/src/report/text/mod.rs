@@ -8,6 +8,7 @@ use std::fmt;
 
 use alloc_core::Scope;
 
+use super::phase::{title_of, titles};
 use super::{ByScope, ContextRow, Phase, Report, Source};
 use crate::units::bytes;
 
@@ -56,7 +57,8 @@ impl Report {
         if self.phases.is_empty() {
             writeln!(f, "\nno requests at all")?;
         } else {
-            writeln!(f, "\ncontexts, live at the end of the phase \"{}\", when they held most:", one_line(&self.fullest_phase))?;
+            let fullest = title_of(&self.phases, &self.fullest_phase, |phase| phase.live_bytes);
+            writeln!(f, "\ncontexts, live at the end of the phase \"{}\", when they held most:", one_line(&fullest))?;
             contexts(f, &self.contexts)?;
             if matches!(self.source, Source::Driver { .. }) {
                 writeln!(f, "  bytes as taken from the host: what was asked for, and {HEADER_BYTES} in front of each block")?;
@@ -69,7 +71,8 @@ impl Report {
             writeln!(f, "\nphases, live at the end of each:")?;
             phases(f, &self.phases)?;
             let slack = if self.peak_slack == 0 { "exact".to_owned() } else { format!("+-{} bytes", self.peak_slack) };
-            let (short, phase) = (bytes(self.peak_bytes), one_line(&self.peak_phase));
+            let peak_phase = title_of(&self.phases, &self.peak_phase, |phase| phase.peak_bytes);
+            let (short, phase) = (bytes(self.peak_bytes), one_line(&peak_phase));
             writeln!(f, "\npeak: {short} ({} bytes, {slack}) in the phase \"{phase}\"", self.peak_bytes)?;
         }
         if self.leftovers.is_empty() {
@@ -141,12 +144,13 @@ fn contexts(f: &mut fmt::Formatter<'_>, rows: &[ContextRow]) -> fmt::Result {
 }
 
 fn phases(f: &mut fmt::Formatter<'_>, phases: &[Phase]) -> fmt::Result {
-    let width = phases.iter().map(|phase| one_line(&phase.name).chars().count()).max().unwrap_or(0).clamp(12, WIDEST_NAME);
+    let titles: Vec<_> = titles(phases).iter().map(|title| one_line(title)).collect();
+    let width = titles.iter().map(|title| title.chars().count()).max().unwrap_or(0).clamp(12, WIDEST_NAME);
     write!(f, "  {:<width$}{:>9}{:>8}{:>8}{:>9}", "phase", "commands", "blocks", "freed", "taken")?;
     scope_names(f)?;
     writeln!(f, "{:>9}{:>9}", "live", "peak")?;
-    for phase in phases {
-        write!(f, "  {:<width$}", one_line(&phase.name))?;
+    for (phase, title) in phases.iter().zip(&titles) {
+        write!(f, "  {title:<width$}")?;
         let [commands, blocks, freed] = [phase.commands, phase.blocks, phase.freed].map(count);
         write!(f, "{commands:>9}{blocks:>8}{freed:>8}{:>9}", cell(phase.bytes))?;
         scope_cells(f, &phase.live_by_scope)?;
