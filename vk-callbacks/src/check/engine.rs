@@ -12,13 +12,14 @@ use super::kind::FindingKind;
 use super::options::CheckOptions;
 use super::owner::Owner;
 use super::row::Row;
-use super::table::{Cursor, Table};
+use super::table::{Cursor, NoRoom, Table};
 use super::thing::Thing;
 use crate::command::{Coverage, OwnerId};
-use crate::placed::{Memory, place, take_back};
+use crate::placed::{Memory, SCOPE, place, take_back};
 
-/// Rows of findings a shard, at most.
+/// Rows of findings a shard, at most, and from the beginning where frees may take no memory.
 const MOST_ROWS: usize = 1024;
+const FIRST_ROWS: usize = 8;
 
 pub(crate) struct Engine<'h, 't> {
     memory: Memory<'h>,
@@ -28,6 +29,10 @@ pub(crate) struct Engine<'h, 't> {
     pub(crate) blocks: Table<'h, Block<'t>>,
     pub(crate) things: Table<'h, Thing<'t>>,
     rows: Table<'h, Row<'t>>,
+    /// Some shard of them is nearly full.
+    rows_tight: AtomicBool,
+    /// What a free leads to is put where there is room: freeing takes no memory.
+    frugal: bool,
     owners: AtomicPtr<Node<'t>>,
     /// Observations for which there was no room, or which lost events made doubtful.
     lost: AtomicU64,
@@ -90,6 +95,8 @@ impl<'h, 't> Engine<'h, 't> {
             blocks: Table::new(memory, numbered, usize::MAX),
             things: Table::new(memory, false, usize::MAX),
             rows: Table::new(memory, false, MOST_ROWS),
+            rows_tight: AtomicBool::new(false),
+            frugal: false,
             owners: AtomicPtr::new(ptr::null_mut()),
             lost: AtomicU64::new(0),
             lossy: AtomicBool::new(false),
@@ -153,9 +160,37 @@ impl<'h, 't> Engine<'h, 't> {
         }
         if self.lossy.load(Ordering::Relaxed) && !proven_by_one_event(row.kind)
             || self.handles_lost.load(Ordering::Relaxed) && about_handles(row.kind)
-            || self.rows.put(row, |there| there.add(&row)).is_err()
+            || self.put_row(row).is_err()
         {
             self.lost.fetch_add(row.count, Ordering::Relaxed);
+        }
+    }
+
+    /// From here on freeing takes no memory; there is room for what it may lead to.
+    pub(crate) fn frugal(mut self) -> Result<Self, HostError> {
+        let layout = core::alloc::Layout::new::<[Option<Row<'t>>; FIRST_ROWS]>();
+        self.rows.reserve(FIRST_ROWS).map_err(|NoRoom| self.memory.refusal(layout, SCOPE))?;
+        self.frugal = true;
+        Ok(self)
+    }
+
+    fn put_row(&self, row: Row<'t>) -> Result<(), NoRoom> {
+        let add = |there: &mut Row<'t>| there.add(&row);
+        if !self.frugal || !may_come_of_a_free(row.kind) {
+            return self.rows.put(row, add);
+        }
+        let (put, roomy) = self.rows.put_within(row, add);
+        if !roomy {
+            self.rows_tight.store(true, Ordering::Relaxed);
+        }
+        put
+    }
+
+    /// A call begins that may take memory: there will be room for what the frees after it lead to.
+    #[inline]
+    pub(crate) fn make_ready(&self) {
+        if self.rows_tight.load(Ordering::Relaxed) && self.rows_tight.swap(false, Ordering::Relaxed) {
+            self.rows.make_ready();
         }
     }
 
@@ -284,6 +319,33 @@ const fn proven_by_one_event(kind: FindingKind) -> bool {
 const fn about_handles(kind: FindingKind) -> bool {
     use FindingKind::{InternalLeft, LiveAfterDestroy, NoneAtDestroy, OnlyAtDestroy, OtherGroupAtDestroy, UnknownHandle};
     matches!(kind, InternalLeft | LiveAfterDestroy | NoneAtDestroy | OnlyAtDestroy | OtherGroupAtDestroy | UnknownHandle)
+}
+
+/// What a free or a notification can be told by, if not by them alone.
+const fn may_come_of_a_free(kind: FindingKind) -> bool {
+    use FindingKind::{
+        BadScope, FreedBetweenCommands, FreedInOtherCommand, FreedInTransit, FreedOnForeignThread, FreedThroughOther, FreedTwice,
+        FreedUnknown, InternalNegative, InternalType, NotifiedBetweenCommands, NotifiedOnForeignThread, NullFree, OldStructUsed,
+        UnknownUserData,
+    };
+    matches!(
+        kind,
+        BadScope
+            | FreedBetweenCommands
+            | FreedInOtherCommand
+            | FreedInTransit
+            | FreedOnForeignThread
+            | FreedThroughOther
+            | FreedTwice
+            | FreedUnknown
+            | InternalNegative
+            | InternalType
+            | NotifiedBetweenCommands
+            | NotifiedOnForeignThread
+            | NullFree
+            | OldStructUsed
+            | UnknownUserData
+    )
 }
 
 impl Drop for Engine<'_, '_> {

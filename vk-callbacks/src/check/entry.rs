@@ -199,6 +199,7 @@ impl<'h> Watched<'h> {
     /// A reallocation of a block to another size than 0.
     fn move_block(&self, who: &Who<'_, 'static>, original: *mut c_void, old: NonZeroU64, asked: Asked) -> *mut c_void {
         let (engine, owner) = (self.engine(), self.owner());
+        engine.make_ready();
         let before = match engine.moving(who, owner, old, Some(asked)) {
             Ok(before) => before,
             Err(_) => {
@@ -306,6 +307,7 @@ unsafe extern "system" fn allocation(user_data: *mut c_void, size: usize, align:
     let Some(watched) = watched(user_data) else { return ptr::null_mut() };
     let who = who_calls();
     let asked = Asked { size: size as u64, align: align as u64, scope };
+    watched.engine().make_ready();
     watched.engine().requested(&who, watched.owner(), asked);
     let nulls = nulls(&who);
     let block = watched.take(asked);
@@ -341,6 +343,7 @@ unsafe extern "system" fn reallocation(
             if number(block).is_some() { watched.answer(&who, asked, 0, block) } else { block }
         }
         (None, _) => {
+            engine.make_ready();
             engine.requested(&who, owner, asked);
             let nulls = nulls(&who);
             let block = watched.resize(original, asked);

@@ -136,6 +136,54 @@ impl<'h, E: Entry> Table<'h, E> {
         }
     }
 
+    /// Puts an entry, or lets `merge` see the same one, where there is room now: takes no memory. The second answer is whether there
+    /// is room for more; if not, [`make_ready`](Self::make_ready) should be called before long.
+    pub(crate) fn put_within(&self, entry: E, merge: impl FnOnce(&mut E)) -> (Result<(), NoRoom>, bool) {
+        let hash = hash(entry.key());
+        let Some(shard) = self.shard(hash) else { return (Err(NoRoom), true) };
+        let _held = shard.lock.lock();
+        // SAFETY: the lock is held.
+        let slots = unsafe { &mut *shard.slots.get() };
+        let roomy = slots.has_room(Grow::Refused);
+        let put = match slots.find(hash, &entry) {
+            Place::Taken(there) => {
+                merge(there);
+                Ok(())
+            }
+            Place::Empty(slot) if roomy => {
+                *slot = Some(entry);
+                slots.used = slots.used.saturating_add(1);
+                Ok(())
+            }
+            Place::Empty(_) | Place::Full => Err(NoRoom),
+        };
+        (put, slots.has_room(Grow::Allowed))
+    }
+
+    /// Gives each shard its first slots, a power of two. Before anybody else knows the table.
+    pub(crate) fn reserve(&mut self, number: usize) -> Result<(), NoRoom> {
+        for index in 0..SHARDS {
+            let fresh = self.take(number).ok_or(NoRoom)?;
+            if let Some(shard) = self.shards.get_mut(index) {
+                let old = core::mem::replace(&mut shard.slots.get_mut().at, fresh);
+                self.give_back(old);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room in every shard that is nearly full, as far as memory goes.
+    #[cold]
+    pub(crate) fn make_ready(&self) {
+        for shard in &self.shards {
+            while !shard.is_roomy() {
+                if self.make_room(shard) == Grow::Refused {
+                    break;
+                }
+            }
+        }
+    }
+
     /// One slot in each shard: what a reallocation needs, whose new address nobody knows before it is there.
     pub(crate) fn promise(&self) -> Result<Promised<'_, 'h, E>, NoRoom> {
         for (done, shard) in self.shards.iter().enumerate() {
@@ -255,6 +303,12 @@ impl<E: Entry> Drop for Promised<'_, '_, E> {
 }
 
 impl<E: Entry> Shard<E> {
+    fn is_roomy(&self) -> bool {
+        let _held = self.lock.lock();
+        // SAFETY: the lock is held.
+        unsafe { &mut *self.slots.get() }.has_room(Grow::Allowed)
+    }
+
     fn promise(&self, grow: Grow) -> bool {
         let _held = self.lock.lock();
         // SAFETY: the lock is held.

@@ -72,13 +72,118 @@ fn v9_a_refusal_of_an_inner_command_is_the_outer_ones_too() {
 fn a_finding_without_room_is_counted() {
     let memory = failing();
     let bench = Bench::new(&memory);
+    let many = strangers(&bench, 300);
+    let found = || bench.checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("there is memory").len();
+    let free_null = || {
+        bench.run("vkCreateBuffer", || {
+            let requests = memory.requests();
+            many.iter().for_each(|driver| driver.free(std::ptr::null_mut()));
+            assert_eq!(memory.requests(), requests, "law 3");
+        });
+        bench.checker.lost()
+    };
     memory.arm(Fault::From(0));
-    bench.run("vkCreateBuffer", || bench.driver.free(std::ptr::null_mut()));
-    assert_eq!(bench.checker.lost(), 1);
+    let lost = free_null();
+    assert!(lost > 0 && found() > 16 && found() + lost as usize == many.len());
     memory.arm(Fault::Never);
-    bench.run("vkCreateBuffer", || bench.driver.free(std::ptr::null_mut()));
-    let found = bench.checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("there is memory");
-    assert_eq!((found.len(), found[0].count, bench.checker.lost()), (1, 1, 1));
+    // Now commands make room for what the frees in them may lead to.
+    let mut lost = [lost, free_null()];
+    for _ in 0..10 {
+        lost = [lost[1], free_null()];
+    }
+    assert_eq!((found(), lost[1]), (many.len(), lost[0]));
+}
+
+#[test]
+fn each_request_makes_room_for_what_the_frees_after_it_lead_to() {
+    type Request = fn(&Driver, *mut u8) -> *mut u8;
+    let requests: [Request; 3] = [
+        |driver, _| driver.alloc(8, 8, Scope::Object),
+        |driver, _| driver.realloc(std::ptr::null_mut(), 8, 8, Scope::Object),
+        |driver, block| driver.realloc(block, 16, 8, Scope::Object),
+    ];
+    for request in requests {
+        let bench = Bench::new(&SYSTEM);
+        let many = strangers(&bench, 300);
+        let bridge = std::pin::pin!(vk_callbacks::BareBridge::new(&SYSTEM));
+        let driver = Driver(*wrap(&bench.checker, bridge.as_ref().raw(), bench.owner, "VkBuffer", 0).raw());
+        bench.run("vkCreateBuffer", || {
+            let free_null = || {
+                many.iter().for_each(|driver| driver.free(std::ptr::null_mut()));
+                bench.checker.lost()
+            };
+            let mut block = driver.alloc(8, 8, Scope::Object);
+            let mut lost = [0, free_null()];
+            assert!(lost[1] > 0);
+            for _ in 0..10 {
+                block = request(&driver, block);
+                lost = [lost[1], free_null()];
+                if lost[0] == lost[1] {
+                    return;
+                }
+            }
+            panic!("{lost:?}");
+        });
+    }
+}
+
+/// As many different callbacks.
+fn strangers(bench: &Bench<'_>, number: usize) -> Vec<Driver> {
+    let one = |_| Driver(*wrap(&bench.checker, bench.app.callbacks(), OwnerId::fresh(), "VkImage", 0).raw());
+    (0..number).map(one).collect()
+}
+
+#[test]
+fn freeing_takes_no_memory_whatever_it_leads_to() {
+    let memory = failing();
+    let bench = Bench::new(&memory);
+    let stranger = App::default();
+    let other = Driver(*wrap(&bench.checker, stranger.callbacks(), OwnerId::fresh(), "VkImage", 0).raw());
+    let (block, moving) =
+        bench.run("vkCreateBuffer", || (bench.driver.alloc(8, 8, Scope::Object), bench.driver.alloc(8, 8, Scope::Object)));
+    let told = bench.run("vkCreateImage", || bench.driver.alloc(8, 8, Scope::Command));
+    let requests = memory.requests();
+    let mut own = [0_u8; 64];
+    bench.run("vkGetFenceStatus", || {
+        bench.driver.free(std::ptr::null_mut());
+        bench.driver.free(own.as_mut_ptr());
+        other.free(block);
+        bench.driver.free(block);
+        bench.driver.free(block);
+        bench.driver.internal(false, 8, 0, 1);
+        bench.driver.internal(false, 8, 1, 1);
+        bench.driver.internal(false, 8, 0, 9);
+    });
+    bench.driver.internal(false, 0, 0, 1);
+    bench.driver.free(told);
+    std::thread::scope(|scope| {
+        let (driver, moving) = (bench.driver, threads::Sent(moving));
+        scope.spawn(move || {
+            driver.internal(true, 0, 0, 1);
+            let moving = moving;
+            driver.free(moving.0);
+        });
+    });
+    assert_eq!(memory.requests(), requests, "law 3");
+    use FindingKind as Kind;
+    assert_eq!(
+        kinds(&bench.checker),
+        [
+            Kind::NullFree,
+            Kind::FreedUnknown,
+            Kind::FreedTwice,
+            Kind::FreedThroughOther,
+            Kind::InternalType,
+            Kind::InternalNegative,
+            Kind::NotifiedBetweenCommands,
+            Kind::NotifiedOnForeignThread,
+            Kind::FreedBetweenCommands,
+            Kind::FreedOnForeignThread,
+            Kind::CommandBlockLeft,
+            Kind::BadScope,
+            Kind::FreedInOtherCommand,
+        ]
+    );
 }
 
 /// Asserts law 5 at every call.

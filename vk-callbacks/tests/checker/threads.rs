@@ -9,7 +9,7 @@ use vk_callbacks::BareBridge;
 use super::*;
 
 /// A block on its way to another thread.
-struct Sent(*mut u8);
+pub(super) struct Sent(pub(super) *mut u8);
 
 // SAFETY: blocks may be freed on another thread than the one that took them (V24).
 unsafe impl Send for Sent {}
