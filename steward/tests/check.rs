@@ -74,6 +74,8 @@ fn each_driver_does_what_is_known_of_it_in_any_number_of_rounds() {
             done.assert_code(0);
             assert_eq!((&data["as_expected"], data["differences"].as_array().map(Vec::len)), (&true.into(), Some(0)), "{done}");
             assert!(done.stdout.contains("\nresult: as expected: "), "{done}");
+            // Notes too have a cause, each of them.
+            assert_eq!(data["notes"], Value::Array(Vec::new()), "{done}");
         }
     }
 }
@@ -193,6 +195,37 @@ fn without_the_loader_the_findings_are_the_drivers() {
     }
 }
 
+/// What the loader is known to do is not expected of a driver that is opened without it, and a file that is written keeps it.
+#[test]
+fn what_is_known_of_the_loader_excuses_no_driver_that_is_opened_directly() {
+    const TEST: &str = "what_is_known_of_the_loader_excuses_no_driver_that_is_opened_directly";
+    if checked(TEST, "swiftshader", &["--rounds", "1"]).is_none() {
+        return;
+    }
+    let known =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations/swiftshader-5.0.toml")).expect("a file");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("known.toml");
+    let check = |more: &[&str]| steward(&["check", "--driver", "swiftshader"]).args(more).args([&file]).run();
+    // As if the loader left the entries.
+    fs::write(
+        &file,
+        known.replace("cause = \"VkDescriptorUpdateTemplate.hpp", "loader = true\ncause = \"VkDescriptorUpdateTemplate.hpp"),
+    )
+    .expect("a file");
+    check(&["--expect"]).assert_code(0);
+    let done = check(&["--direct", "--expect"]);
+    done.assert_code(1);
+    assert!(flat(&done).contains(" not expected: V41 LiveAfterDestroy, ") && done.stdout.ends_with(" 1 difference\n"), "{done}");
+    fs::write(&file, &known).expect("a file");
+    check(&["--direct", "--expect"]).assert_code(0);
+    check(&["--direct", "--write-expect"]).assert_code(0);
+    let written = fs::read_to_string(&file).expect("a file");
+    assert_eq!(written.matches("\nloader = true\n").count(), 1, "{written}");
+    check(&["--expect"]).assert_code(0);
+    check(&["--direct", "--expect"]).assert_code(0);
+}
+
 /// Each way of differing from a file, and what is wrong with files.
 #[test]
 fn what_differs_from_the_file_is_named_and_fails() {
@@ -310,6 +343,7 @@ fn the_bundled_traces_are_judged() {
     let expected = [(["VkDevice", "vkAllocateCommandBuffers", "object"], ("violation", 6, 6 * 152))];
     assert_eq!(of_kind(&rows, "PoolPassedOver"), BTreeMap::from(expected), "{done}");
     assert!(of_kind(&rows, "NullFree").len() > 20, "{done}");
+    assert!(done.stdout.ends_with(" known findings\n"), "no note without a cause: {done}");
 
     let (done, rows) = judged("lavapipe-workload");
     let each = ["VkDevice", "vkQueueSubmit", "device"];
@@ -351,6 +385,43 @@ fn a_recorded_run_is_judged_as_the_live_one_was() {
         assert!(live.len() > 2, "{live:?}");
         assert_eq!(live, judged, "{driver}");
     }
+}
+
+/// Events that the recorder had no memory for: that nothing was found proves nothing, and a second free behind them is doubtful.
+#[test]
+fn a_trace_that_lacks_events_does_not_pass_and_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [trace, json, page] = ["a.trace", "a.json", "a.html"].map(|name| folder.path().join(name));
+    let read = |file: &Path| -> Value { serde_json::from_str(&fs::read_to_string(file).expect("a file")).expect("JSON") };
+    let head = "# steward host trace 2\n# driver: made up\no,1,0,VkBuffer\n";
+    let good = "e,1,1,vkCreateBuffer\na,1,1,1,8,8,1\nl,1,0\ne,1,1,vkDestroyBuffer\nf,1,1,1\nl,1,0\n";
+    let check = |body: &str| {
+        let lines = head.lines().count() + body.lines().count();
+        fs::write(&trace, format!("{head}{body}z,{lines}\n")).expect("a file");
+        steward(&["check", "--trace"]).args([&trace]).args([Path::new("--json"), &json]).run()
+    };
+    check(good).assert_code(0);
+    assert_eq!((&read(&json)["as_expected"], &read(&json)["differences"]), (&true.into(), &Value::Array(Vec::new())));
+    let reason = "not all was judged: the trace lacks 3 events, for which its recorder had no memory";
+    for body in [format!("x,3\n{good}"), format!("{good}x,2\nx,1\n")] {
+        let done = check(&body);
+        done.assert_code(1);
+        assert!(done.stdout.contains(&format!("\nnot as expected:\n  {reason}\n")), "{done}");
+        assert!(done.stdout.contains("\nresult: not as expected: ") && done.stdout.ends_with(", 1 difference\n"), "{done}");
+        let data = read(&json);
+        assert_eq!((&data["differences"][0]["what"], &data["differences"][0]["sentence"]), (&"unjudged".into(), &reason.into()));
+    }
+    // A block may have been taken anew by an event that is missing.
+    let done = check(&format!("{good}x,1\ne,1,1,vkDestroyBuffer\nf,1,1,1\nl,1,0\n"));
+    done.assert_code(1);
+    assert!(flat(&done).contains("lacks 1 event, ") && flat(&done).contains("; 1 observation was left out, "), "{done}");
+
+    let replay = steward(&["replay"]).args([&trace]).args([Path::new("--json"), &json, Path::new("--html"), &page]).run();
+    replay.assert_code(0);
+    assert!(replay.stdout.contains("\nnote: not all was judged: the trace lacks 1 event, "), "{replay}");
+    let unjudged = &read(&json)["unjudged"];
+    assert_eq!((&unjudged["events"], &unjudged["observations"]), (&1.into(), &1.into()), "{unjudged}");
+    assert!(fs::read_to_string(&page).expect("a page").contains("not all was judged: the trace lacks 1 event, "));
 }
 
 /// A trace with a second free fails, whoever made it.

@@ -46,8 +46,10 @@ fn the_honour_ratio_has_both_terms_or_a_reason() {
     let mut report = full(&TRACES[0]);
     let text = report.to_string();
     let lines = "honour ratio, bytes through callbacks of all that the driver took:\n  \
-                 with the loader      10.0 %  3.90 KiB through callbacks in 100 calls; 35.1 KiB past them in 250\n  \
-                 without the loader   20.0 %  3.90 KiB through callbacks in 100 calls; 15.6 KiB past them in 250\n";
+                 with the loader      10.0 %  3.90 KiB through callbacks in 100 calls\n                               \
+                 35.1 KiB past them in 250 calls: 31.2 KiB in commands, 3.90 KiB in its own threads\n  \
+                 without the loader   20.0 %  3.90 KiB through callbacks in 100 calls\n                               \
+                 15.6 KiB past them in 250 calls: 11.7 KiB in commands, 3.90 KiB in its own threads\n";
     assert!(text.ends_with(lines), "{text}");
     report.honour = Some(Honour { absent: Some("there is no\nmeter".into()), ..Honour::default() });
     let text = report.to_string();

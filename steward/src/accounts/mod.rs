@@ -24,7 +24,7 @@ use std::cell::{Cell, RefCell};
 use alloc_core::{Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Scope, Snapshot, SnapshotNode, Usage};
 use vk_callbacks::{CallbackError, CheckOptions, Checker, Coverage, Notes, Recorder, Written};
 
-use crate::report::{ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler};
+use crate::report::{ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler, Unjudged};
 use crate::workload::ObjectKind;
 use owner::Owner;
 pub use watching::Watching;
@@ -89,6 +89,8 @@ pub struct Accounted {
     pub leftovers: Vec<Leftover>,
     /// What drivers did that the bridges noted: refused arguments, stray pointers, panics.
     pub findings: Vec<FindingRow>,
+    /// What the checker could not judge; none where it judged all.
+    pub unjudged: Option<Unjudged>,
     /// What was live in between.
     pub timeline: Vec<Sample>,
 }
@@ -210,7 +212,9 @@ impl<'b> Accounts<'b> {
         done.fullest_phase = fullest.map(|fullest| fullest.phase).unwrap_or_default();
         let judged = self.checker.as_ref().map(|checker| judged::rows(checker, &self.records)).transpose()?;
         let checked = judged.is_some();
-        done.findings.extend(judged.into_iter().flatten());
+        if let Some((findings, unjudged)) = judged {
+            (done.findings, done.unjudged) = (findings, unjudged);
+        }
         for owner in self.owners.into_iter().flatten() {
             // What a rule is about the checker has seen as well.
             done.findings.extend(owner.findings().filter(|row| !checked || row.rule.is_empty()));

@@ -41,6 +41,7 @@ impl Checked<'_> {
                 Difference::New(row) => ("new", Some(row)),
                 Difference::Count { seen, .. } => ("count", Some(seen)),
                 Difference::Gone(_) => ("gone", None),
+                Difference::Unjudged(_) => ("unjudged", None),
             };
             json!({ "what": what, "sentence": difference.to_string(), "finding": row })
         };

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::file::{Expectations, Expected};
-use crate::report::FindingRow;
+use crate::report::{FindingRow, Unjudged};
 
 /// Every finding of a run, as expected or not.
 #[derive(Clone, Debug, Default)]
@@ -34,15 +34,22 @@ pub enum Difference<'a> {
         /// How often.
         times: u64,
     },
+    /// Not all was judged, so that what was found is not all there was.
+    Unjudged(Unjudged),
 }
 
 /// Compares the findings of a run of so many rounds. Of a trace, `None`, nothing is missed and nothing counted: another program may
 /// have run, and another number of rounds.
 ///
-/// Notes are legal: one that is not expected is no difference. One that is expected and gone is.
+/// Notes are legal: one that is not expected is no difference. One that is expected and gone is. Where not all was judged, that
+/// is a difference as well, the first.
 #[must_use]
-pub fn compare<'a>(expectations: &'a Expectations, findings: &'a [FindingRow], rounds: Option<u32>) -> Verdict<'a> {
-    let mut verdict = Verdict::default();
+pub fn compare<'a>(
+    expectations: &'a Expectations,
+    (findings, unjudged): (&'a [FindingRow], Option<Unjudged>),
+    rounds: Option<u32>,
+) -> Verdict<'a> {
+    let mut verdict = Verdict { differences: unjudged.map(Difference::Unjudged).into_iter().collect(), ..Verdict::default() };
     for row in findings {
         let Some(expected) = expectations.findings.iter().find(|expected| expected.is_about(row)) else {
             if row.level == FindingRow::NOTE {
@@ -72,6 +79,7 @@ impl fmt::Display for Difference<'_> {
             Self::New(row) => {
                 write!(f, "not expected: {}: {}", Expected::of(row), row.sentence)
             }
+            Self::Unjudged(unjudged) => unjudged.fmt(f),
             Self::Gone(expected) => write!(f, "expected, and gone: {expected} (known as: {})", expected.cause),
             Self::Count { seen, expected, times } => {
                 write!(f, "expected {times} times, and seen {}: {expected}: {}", seen.count, seen.sentence)
@@ -100,7 +108,7 @@ mod tests {
             row("V5", FindingRow::NOTE, 1),
             row("V9", FindingRow::NOTE, 4),
         ];
-        let verdict = compare(&known, &seen, Some(2));
+        let verdict = compare(&known, (&seen, None), Some(2));
         let said: Vec<_> = verdict
             .differences
             .iter()
@@ -109,8 +117,11 @@ mod tests {
         assert_eq!(said, ["expected 4 times, and seen 5: V2 K", "not expected: V4 K", "expected, and gone: V3 K (known as"]);
         assert_eq!(verdict.expected.len(), 2);
         assert_eq!(verdict.notes, [&seen[3]]);
-        let verdict = compare(&known, &seen, None);
+        let verdict = compare(&known, (&seen, None), None);
         assert_eq!(verdict.differences.len(), 1, "of a trace only what is new");
-        assert!(compare(&Expectations::default(), &seen[3..], Some(2)).differences.is_empty(), "notes");
+        assert!(compare(&Expectations::default(), (&seen[3..], None), Some(2)).differences.is_empty(), "notes");
+        let nothing = Expectations::default();
+        let lossy = compare(&nothing, (&[], Unjudged::live(7)), Some(2));
+        assert!(lossy.differences[0].to_string().starts_with("not all was judged: 7 observations "), "{lossy:?}");
     }
 }

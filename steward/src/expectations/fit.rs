@@ -20,15 +20,36 @@ pub fn fit(driver: &str, runs: &[Vec<FindingRow>], known: &Expectations) -> Expe
         }
         let counts: Vec<u64> =
             runs.iter().map(|run| run.iter().find(|seen| same(seen, row)).map_or(0, |seen| seen.count)).collect();
-        let cause = known.findings.iter().find(|known| known.is_about(row)).map(|known| known.cause.clone());
-        findings.push(Expected { cause: cause.unwrap_or_default(), ..expected(row, &counts) });
+        let known = known.findings.iter().find(|known| known.is_about(row));
+        let (cause, loader) = known.map(|known| (known.cause.clone(), known.loader)).unwrap_or_default();
+        findings.push(Expected { cause, loader, ..expected(row, &counts) });
     }
+    sort(&mut findings);
+    Expectations { driver: driver.to_owned(), findings }
+}
+
+impl Expectations {
+    /// Keeps what `known` has of the loader and the runs did not show: without a loader, or with another one, it is not seen.
+    #[must_use]
+    pub fn with_loader_of(mut self, known: &Self) -> Self {
+        for one in known.findings.iter().filter(|one| one.loader) {
+            if !self.findings.iter().any(|there| there.key() == one.key()) {
+                let one = Expected { sometimes: true, per_round: None, per_run: None, ..one.clone() };
+                self.findings.push(one);
+            }
+        }
+        sort(&mut self.findings);
+        self
+    }
+}
+
+/// By rule and the rest of what makes a finding.
+fn sort(findings: &mut [Expected]) {
     findings.sort_by_key(|one| {
         let [rule, kind, owner, command, scope] = one.key().map(str::to_owned);
         let number: String = rule.chars().filter(char::is_ascii_digit).take(2).collect();
         (number.parse().unwrap_or(0u32), kind, command, owner, scope)
     });
-    Expectations { driver: driver.to_owned(), findings }
 }
 
 fn same(one: &FindingRow, other: &FindingRow) -> bool {
@@ -62,7 +83,8 @@ impl Expected {
     pub(super) fn of(row: &FindingRow) -> Self {
         let FindingRow { rule, kind, owner, command, scope, .. } = row.clone();
         let (per_round, per_run, cause) = (None, None, String::new());
-        Self { rule, kind, owner, command, scope, per_round, per_run, from_round: 1, sometimes: false, cause }
+        let (from_round, sometimes, loader) = (1, false, false);
+        Self { rule, kind, owner, command, scope, per_round, per_run, from_round, sometimes, loader, cause }
     }
 }
 
@@ -105,11 +127,31 @@ mod tests {
         let told: Vec<_> = fitted.findings.iter().map(|one| (one.rule.as_str(), one.cause.as_str())).collect();
         assert_eq!(told, [("V4", ""), ("V30", "seen")]);
         for (rounds, run) in (0..).zip(&runs) {
-            assert!(super::super::compare(&fitted, run, Some(rounds)).differences.is_empty(), "{rounds}");
+            assert!(super::super::compare(&fitted, (run, None), Some(rounds)).differences.is_empty(), "{rounds}");
         }
         let known =
             Expectations::parse("driver = \"d\"\n[[finding]]\nrule = \"V7\"\nkind = \"\"\ncause = \"odd\"\n").expect("right");
         assert!(fit("d 1", &runs, &known).findings.iter().any(|one| (one.rule.as_str(), one.per_run) == ("V7", Some(1))));
-        assert!(!super::super::compare(&fitted, &runs[2], Some(3)).differences.is_empty());
+        assert!(!super::super::compare(&fitted, (&runs[2], None), Some(3)).differences.is_empty());
+    }
+
+    #[test]
+    fn what_the_loader_does_is_kept_where_it_is_not_seen_and_excuses_nobody_else() {
+        let known =
+            "driver = \"d\"\n[[finding]]\nrule = \"V28\"\nkind = \"\"\nper_run = 1\nloader = true\ncause = \"the loader\"\n";
+        let known = Expectations::parse(known).expect("right");
+        let row = FindingRow { rule: "V28".into(), level: FindingRow::VIOLATION.into(), count: 1, ..FindingRow::default() };
+        let (seen, unseen) = (vec![vec![row.clone()], vec![row.clone()]], vec![Vec::new(), Vec::new()]);
+        let through = fit("d", &seen, &known).with_loader_of(&known);
+        assert_eq!((through.findings.len(), through.findings[0].loader, through.findings[0].per_run), (1, true, Some(1)));
+        let direct = fit("d", &unseen, &known.clone().without_loader()).with_loader_of(&known);
+        let [kept] = direct.findings.as_slice() else { panic!("{direct:?}") };
+        assert_eq!((kept.loader, kept.sometimes, kept.per_run, kept.cause.as_str()), (true, true, None, "the loader"));
+        // Seen without a loader it is the driver's, and nobody has said why.
+        let drivers = fit("d", &seen, &known.clone().without_loader()).with_loader_of(&known);
+        let [own] = drivers.findings.as_slice() else { panic!("{drivers:?}") };
+        assert_eq!((own.loader, own.cause.as_str()), (false, ""));
+        let difference = |known: &Expectations| super::super::compare(known, (&seen[0], None), Some(1)).differences.len();
+        assert_eq!((difference(&known), difference(&known.without_loader())), (0, 1));
     }
 }

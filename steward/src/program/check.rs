@@ -12,7 +12,7 @@ use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, Selected};
 use crate::expectations::{self, Checked, Expectations, compare, fit};
 use crate::replayed::{self, TraceFile};
-use crate::report::{FindingRow, Report, Source};
+use crate::report::{FindingRow, Report, Source, Unjudged};
 
 /// A file is written from runs of no round, of 1, .. to so many: how often something happens shows only then.
 const FITTED_ROUNDS: u32 = 4;
@@ -24,6 +24,7 @@ struct Run {
     rounds: Option<u32>,
     limits: Vec<String>,
     findings: Vec<FindingRow>,
+    unjudged: Option<Unjudged>,
 }
 
 /// Checks what was asked for.
@@ -61,7 +62,7 @@ fn driver(selected: &Selected, check: &Check, output: &Output, out: &mut dyn Wri
     };
     if let Some(file) = &check.write_expect {
         let runs: Vec<_> = (0..=FITTED_ROUNDS).map(run).collect::<Result<_, _>>()?;
-        return write(&title(selected), &runs, file, out);
+        return write(&title(selected), &runs, (file, check.direct), out);
     }
     tell(&run(check.rounds)?, check, output, out)
 }
@@ -74,7 +75,7 @@ fn trace(file: &str, check: &Check, output: &Output, out: &mut dyn Write) -> Res
     };
     let run = Run::of(report, driver);
     match &check.write_expect {
-        Some(file) => write(&run.driver.clone(), &[run], file, out),
+        Some(file) => write(&run.driver.clone(), &[run], (file, false), out),
         None => tell(&run, check, output, out),
     }
 }
@@ -88,19 +89,20 @@ impl Run {
             }
             Source::Trace { file, lines, .. } => (format!("the trace {file}, {lines} lines"), None),
         };
-        Self { driver, how, rounds, limits: report.limits, findings: report.findings }
+        Self { driver, how, rounds, limits: report.limits, findings: report.findings, unjudged: report.unjudged }
     }
 }
 
 fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let known = expected_of(&run.driver, check.expect.as_deref())?;
     let (name, known) = known.map_or((None, Expectations::default()), |(name, known)| (Some(name), known));
+    let known = if check.direct { known.without_loader() } else { known };
     let checked = Checked {
         driver: &run.driver,
         how: &run.how,
         expectations: name.as_deref(),
         limits: &run.limits,
-        verdict: compare(&known, &run.findings, run.rounds),
+        verdict: compare(&known, (&run.findings, run.unjudged), run.rounds),
     };
     let written = outputs::write(output, &checked, &checked.to_json(), outputs::no_page, out);
     // A reader that has had enough does not change what was found.
@@ -108,24 +110,29 @@ fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Resul
     Ok(if checked.verdict.differences.is_empty() { Outcome::Done } else { Outcome::Unexpected })
 }
 
-fn write(driver: &str, runs: &[Run], file: &Path, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+fn write(driver: &str, runs: &[Run], (file, direct): (&Path, bool), out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let before = match written_before(file)? {
         Some(known) => known,
         None => expected_of(driver, None)?.map(|(_, known)| known).unwrap_or_default(),
     };
     let findings: Vec<_> = runs.iter().map(|run| run.findings.clone()).collect();
-    let fitted = fit(driver, &findings, &before);
+    let causes = if direct { before.clone().without_loader() } else { before.clone() };
+    let fitted = fit(driver, &findings, &causes).with_loader_of(&before);
     let text = fitted
         .to_text()
         .map_err(|error| ProgramError::Unwritable { file: file.display().to_string(), reason: std::io::Error::other(error) })?;
     let head = "# What this driver is known to do wrong, as `steward check --write-expect` saw it.\n\
                 # driver: * stands for any text. per_round, per_run: exactly so often; not compared when absent. from_round: the\n\
-                # first round that shows it. sometimes = true: a run may lack it. cause: why, for people.\n";
+                # first round that shows it. sometimes = true: a run may lack it. loader = true: the loader's doing, not expected with\n\
+                # --direct. cause: why, for people.\n";
     write_whole(file, format!("{head}{text}").as_bytes())?;
     let unexplained = fitted.findings.iter().filter(|one| one.cause.is_empty()).count();
     writeln!(out, "driver: {driver}")?;
     writeln!(out, "wrote {}: {} findings, {unexplained} without a cause", file.display(), fitted.findings.len())?;
-    Ok(Outcome::Done)
+    // A file from runs that were not judged whole does not say what the driver does.
+    let unjudged = runs.iter().find_map(|run| run.unjudged);
+    unjudged.map_or(Ok(()), |unjudged| writeln!(out, "note: {unjudged}"))?;
+    Ok(if unjudged.is_some() { Outcome::Unexpected } else { Outcome::Done })
 }
 
 /// What a file that is to be written holds already, so that what somebody found out about causes stays. A file of any other kind

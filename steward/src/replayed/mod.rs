@@ -10,7 +10,7 @@ use alloc_core::{Context, ContextOptions, HostAllocator, HostError, Scope};
 use vk_callbacks::{CallbackError, CheckOptions, Found, Judge, Replay, TraceEvent, TraceReader};
 
 use crate::bundled::{self, BundledTrace};
-use crate::report::{FindingRow, Report, Source};
+use crate::report::{FindingRow, Report, Source, Unjudged};
 use owners::OwnerContexts;
 
 /// What requests before the first phase of a trace are counted in.
@@ -115,7 +115,7 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
     let mut replay = Replay::new(&records);
     // A trace does not say whether all commands were written down.
     let mut judge = Judge::new(&records, CheckOptions::default());
-    let mut phased = false;
+    let (mut phased, mut lost) = (false, 0_u64);
     for item in reader {
         let (line, event) = item.map_err(|error| malformed(error.into()))?;
         // What comes before the first phase is told as well.
@@ -124,6 +124,9 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
             if !matches!(event, TraceEvent::Phase { .. }) {
                 replay.step(line, TraceEvent::Phase { name: UNNAMED_PHASE }, &mut owners)?;
             }
+        }
+        if let TraceEvent::Lost { events } = event {
+            lost = lost.saturating_add(events);
         }
         judge.step(line, event)?;
         replay.step(line, event, &mut owners)?;
@@ -142,6 +145,7 @@ pub fn replay<A: HostAllocator + Sync>(backing: &A, trace: &TraceFile, no_driver
     report.leftovers = owners.leftovers();
     report.findings = judge.findings(&records)?.iter().map(judged).collect();
     report.findings.extend(owners.findings());
+    report.unjudged = Unjudged::of_trace(judge.lost(), lost);
     let limits = format.limits().iter().copied().chain(judge.limits());
     report.limits = limits.map(|limit| format!("{format}: {limit}")).collect();
     Ok(report)

@@ -33,7 +33,7 @@ pub struct FindingRow {
 
 impl From<&Found<'_>> for FindingRow {
     fn from(found: &Found<'_>) -> Self {
-        let rule = found.kind.to_string();
+        let rule = found.rules().iter().map(|number| format!("V{number}")).collect::<Vec<_>>().join("/");
         let said = found.to_string();
         Self {
             sentence: said.strip_prefix(&rule).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&said).to_owned(),

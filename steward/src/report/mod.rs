@@ -12,6 +12,7 @@ mod rows;
 mod sample;
 mod source;
 mod text;
+mod unjudged;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,7 @@ pub use sample::Sample;
 pub(crate) use sample::Sampler;
 pub use source::Source;
 pub(crate) use text::one_line;
+pub use unjudged::Unjudged;
 
 /// The result of one run or one replay. `--json` writes it as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +61,9 @@ pub struct Report {
     /// What was live in between, in the order of time.
     #[serde(default)]
     pub timeline: Vec<Sample>,
+    /// What happened and was not judged; none where all was.
+    #[serde(default)]
+    pub unjudged: Option<Unjudged>,
     /// What the source cannot tell.
     pub limits: Vec<String>,
 }
@@ -96,8 +101,14 @@ impl Report {
             findings: done.findings,
             honour: None,
             timeline: done.timeline,
+            unjudged: done.unjudged,
             limits: Vec::new(),
         }
+    }
+
+    /// What there is to know before the numbers: what was not judged, and what the source cannot tell.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        self.unjudged.iter().map(ToString::to_string).chain(self.limits.iter().cloned())
     }
 
     /// The report of a replay, whose requests have one exact peak.
@@ -116,6 +127,7 @@ impl Report {
             findings: Vec::new(),
             honour: None,
             timeline: Vec::new(),
+            unjudged: None,
             limits: Vec::new(),
         }
     }

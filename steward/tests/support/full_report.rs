@@ -3,7 +3,7 @@
 use alloc_core::FromGlobalAlloc;
 use vk_steward::bundled::BundledTrace;
 use vk_steward::replayed::{self, TraceFile};
-use vk_steward::report::{ByScope, FindingRow, Honour, HonourRun, Leftover, Report, Source};
+use vk_steward::report::{ByScope, FindingRow, Honour, HonourRun, Leftover, Report, Source, Unjudged};
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
@@ -64,6 +64,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
     report.honour = Some(Honour { with_loader: Some(with_loader), without_loader: Some(run), absent: None });
     let by_scope = ByScope { object: 224, ..ByScope::default() };
     report.leftovers = vec![Leftover { context: "VkBuffer".into(), blocks: 2, bytes: 224, by_scope }];
+    report.unjudged = Unjudged::of_trace(7, 3);
     report.limits = vec!["what cannot be told".into()];
     report
 }

@@ -72,7 +72,7 @@ impl Section {
         Self {
             heading: heading(&report.source),
             about: about(&report.source),
-            limits: report.limits.iter().map(|limit| one_line(limit)).collect(),
+            limits: report.notes().map(|note| one_line(&note)).collect(),
             figures: figures(report),
             fullest_phase: one_line(&title_of(&report.phases, &report.fullest_phase, |phase| phase.live_bytes)),
             bytes_note: match live {

@@ -34,7 +34,7 @@ pub(super) fn findings(f: &mut fmt::Formatter<'_>, rows: &[FindingRow], all: boo
 }
 
 /// `text` in lines of at most `width` characters, broken at spaces; a longer word has a line of its own.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -90,9 +90,16 @@ pub(super) fn honour(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Result
 
 fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &HonourRun) -> fmt::Result {
     let ratio = run.ratio().map_or_else(|| "-".to_owned(), percent);
+    write!(
+        f,
+        "  {name:<18}{ratio:>9}  {} through callbacks in {} calls\n{:31}",
+        bytes(run.callback_bytes),
+        run.callback_calls,
+        ""
+    )?;
     let past_calls = run.in_command_calls.saturating_add(run.never_issued_calls);
-    write!(f, "  {name:<18}{ratio:>9}  {} through callbacks in {} calls; ", bytes(run.callback_bytes), run.callback_calls)?;
-    writeln!(f, "{} past them in {past_calls}", bytes(run.past_bytes()))
+    let [past, within, own] = [run.past_bytes(), run.in_command_bytes, run.never_issued_bytes].map(bytes);
+    writeln!(f, "{past} past them in {past_calls} calls: {within} in commands, {own} in its own threads")
 }
 
 #[cfg(test)]
@@ -116,10 +123,17 @@ mod tests {
         let why = "it has\nno manifest";
         let honour = Honour { with_loader: Some(run), without_loader: None, absent: Some(why.into()) };
         let text = Shown(honour).to_string();
-        assert!(text.contains("25.0 %  1.00 KiB through callbacks in 2 calls; 3.00 KiB past them in 7\n"), "{text}");
+        assert!(text.contains("25.0 %  1.00 KiB through callbacks in 2 calls\n"), "{text}");
+        let past =
+            "\n                               3.00 KiB past them in 7 calls: 2.00 KiB in commands, 1.00 KiB in its own threads\n";
+        assert!(text.contains(past), "{text}");
         assert!(text.ends_with("\n  without the loader        -  it has no manifest\n"), "{text}");
         let text = Shown(Honour { absent: Some(why.into()), ..Honour::default() }).to_string();
         assert_eq!(text, "honour ratio: not measured: it has no manifest\n");
+        let most = HonourRun { callback_bytes: u64::MAX, callback_calls: u64::MAX, in_command_bytes: u64::MAX, ..run };
+        let most = HonourRun { in_command_calls: 999_999_999, never_issued_calls: 999_999_999, ..most };
+        let text = Shown(Honour { with_loader: Some(most), ..Honour::default() }).to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     }
 
     #[test]

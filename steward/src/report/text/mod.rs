@@ -51,8 +51,12 @@ impl fmt::Display for Text<'_> {
 impl Report {
     fn numbers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.source, f)?;
-        for limit in &self.limits {
-            writeln!(f, "note: {}", one_line(limit))?;
+        for note in self.notes() {
+            let lines = findings::wrapped(&one_line(&note), WIDTH - "note: ".len());
+            lines
+                .iter()
+                .zip(["note: "].into_iter().chain(std::iter::repeat("      ")))
+                .try_for_each(|(line, head)| writeln!(f, "{head}{line}"))?;
         }
         if self.phases.is_empty() {
             writeln!(f, "\nno requests at all")?;
