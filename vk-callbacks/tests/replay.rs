@@ -154,7 +154,7 @@ fn v20_notices_reach_the_sink_and_must_balance() {
         [
             (5, FindingKind::InternalType),
             (4, FindingKind::InternalNegative),
-            (0, FindingKind::InternalLeft),
+            (0, FindingKind::InternalAtEnd),
             (6, FindingKind::BadScope)
         ]
     );

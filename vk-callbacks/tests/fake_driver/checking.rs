@@ -70,6 +70,11 @@ impl Watch for Checking<'_> {
 
 /// Runs the program under the live checker; what that says about it, and what the allocator was asked.
 pub(crate) fn checked(program: FakeProgram) -> (FoundKinds, Seen) {
+    checked_for(program, &FakeKind::WITH_CALLBACKS)
+}
+
+/// As [`checked`], where the application has callbacks for these kinds of objects alone, and passes NULL for all others.
+pub(crate) fn checked_for(program: FakeProgram, kinds: &[FakeKind]) -> (FoundKinds, Seen) {
     let checker = Checker::new(&SYSTEM, OPTIONS).expect("memory of the system");
     let (heap, meeting) = (Heap::default(), Meeting::default());
     {
@@ -77,7 +82,7 @@ pub(crate) fn checked(program: FakeProgram) -> (FoundKinds, Seen) {
         let interrupted = Interrupted { watch: &checking, meeting: &meeting };
         // SAFETY: the heap outlives the allocators, which outlive the run.
         let allocators = unsafe { Allocators::new(heap.raw(), program.defect, &interrupted) };
-        let stage = Stage::new(&checking, &allocators, &meeting);
+        let stage = Stage::new(&checking, &allocators, &meeting).with_callbacks_for(kinds, &allocators);
         program.run(&stage).expect("the heap refuses nothing");
         checker.finish();
     }

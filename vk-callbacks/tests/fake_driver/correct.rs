@@ -1,8 +1,8 @@
 //! Nothing planted: a great deal is asked, and nothing found.
 
-use vk_callbacks::{Defect, FakeProgram, FindingKind, RuleLevel};
+use vk_callbacks::{Defect, FakeKind, FakeProgram, FindingKind, RuleLevel};
 
-use crate::checking::checked;
+use crate::checking::{checked, checked_for};
 use crate::heap::{Heap, Seen};
 use crate::stage::{Allocators, Interrupted, Meeting, Stage, Unwatched};
 
@@ -23,13 +23,31 @@ fn a_correct_driver_is_found_to_do_nothing_wrong() {
     assert_eq!((seen.of_nothing, seen.null_frees), (0, 0));
 }
 
+/// The chain's other ends: what every object asks for comes from the device's callbacks, or from the instance's.
+#[test]
+fn v30_v31_a_correct_driver_without_callbacks_for_objects_asks_the_devices_or_the_instances() {
+    let program = FakeProgram { defect: None, rounds: 10, habits: false };
+    for only in [&[FakeKind::Device][..], &[FakeKind::Instance], &[FakeKind::Device, FakeKind::Instance]] {
+        let (found, seen) = checked_for(program, only);
+        assert!(found.is_empty(), "{only:?}: {found:#?}");
+        assert_all_sorts(seen);
+    }
+    // What is wrong in one of these modes is found there, too.
+    let wrong = [Defect::FreedOnForeignThread, Defect::LiveAfterDestroy];
+    for (only, defect) in [FakeKind::Device, FakeKind::Instance].into_iter().flat_map(|only| wrong.map(|defect| (only, defect))) {
+        let (found, _) = checked_for(FakeProgram { defect: Some(defect), ..program }, &[only]);
+        assert!(found.keys().eq([&defect.finding()]), "{only:?}, {defect:?}: {found:#?}");
+    }
+}
+
 #[test]
 fn v7_v18_a_correct_driver_with_legal_habits_is_noted_for_these_alone() {
     let (found, seen) = checked(FakeProgram { defect: None, rounds: 5, habits: true });
     assert_all_sorts(seen);
     assert!(seen.of_nothing > 0 && seen.null_frees > 0, "{seen:?}");
+    // Legal: a free of NULL and a request for 0 bytes are nothing above a note.
+    assert!(found.keys().all(|kind| kind.level() == RuleLevel::Note), "above a note: {found:#?}");
     assert!(found.keys().eq(&[FindingKind::SizeZero, FindingKind::NullFree]), "{found:#?}");
-    assert!(found.keys().all(|kind| kind.level() == RuleLevel::Note), "legal, and no more than a note");
     let counts = [FindingKind::SizeZero, FindingKind::NullFree].map(|kind| found[&kind].0);
     assert_eq!(counts, [seen.of_nothing, seen.null_frees]);
 }

@@ -69,6 +69,17 @@ impl<'a, W: Watch> Stage<'a, W> {
         };
         Self { watch, given: allocators.all.iter().map(around).collect(), meeting }
     }
+
+    /// The application has callbacks for these kinds alone. An instance without draws on the implementation's own memory (V33): an
+    /// allocator that nobody watches.
+    pub(crate) fn with_callbacks_for(mut self, kinds: &[FakeKind], own: &Allocators<'_>) -> Self {
+        self.given.retain(|kind, _| kinds.contains(kind));
+        let instance = own.all.get(&FakeKind::Instance).filter(|_| !kinds.contains(&FakeKind::Instance));
+        if let Some(own) = instance {
+            self.given.insert(FakeKind::Instance, Unwatched.around(own.as_ref().raw(), OwnerId::fresh(), FakeKind::Instance));
+        }
+        self
+    }
 }
 
 impl<W: Watch> Dispatch for Stage<'_, W> {

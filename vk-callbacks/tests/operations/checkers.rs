@@ -45,7 +45,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             Driver(*checked.raw()).free(std::ptr::null_mut());
             let found = s.attempt(|| g.picture(), || checker.findings(g.root));
             assert_eq!(found[0].kind, FindingKind::NullFree);
-            assert!(found[0].level() == RuleLevel::Note && found[0].culprit().len() > 3);
+            assert!(found[0].level() == RuleLevel::Note && found[0].culprit().len() > 3 && found[0].rules() == [18]);
             checker.close().expect("nothing is live");
         }),
         spares(&["Checker::created"], "", LOST, |s, g| {
