@@ -119,7 +119,9 @@ fn numbered<T>(named: impl Iterator<Item = (String, T)>) -> impl Iterator<Item =
 
 /// What makes two findings the same: not the sentence, which may name a block or a line. A finding without a rule has only that.
 fn finding(row: &FindingRow) -> String {
-    let what = [&row.level, &row.rule, &row.kind].into_iter().filter(|word| !word.is_empty()).cloned();
+    // Of calls on a foreign thread, V22/V23, it is a matter of time whether they show V22 as well.
+    let rule = row.rule.rsplit('/').next().unwrap_or_default();
+    let what = [&row.level, rule, &row.kind].into_iter().filter(|word| !word.is_empty());
     let mut words = vec![what.collect::<Vec<_>>().join(" ")];
     words.extend((!row.command.is_empty()).then(|| row.command.clone()));
     words.extend((!row.owner.is_empty()).then(|| format!("callbacks of {}", row.owner)));
