@@ -44,7 +44,7 @@
 //!
 //! drop(names);
 //! drop(textures);
-//! root.close_root().map_err(|refused| refused.to_string())?; // Err, with the root, while anything is left
+//! root.close_root()?; // Err, with the root, while anything is left
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![no_std]

@@ -31,7 +31,13 @@ pub struct Command {
 }
 
 impl Command {
-    /// `name` is the specification's (`vkCreateBuffer`).
+    /// `name` is the specification's (`vkCreateBuffer`). One that is unknown, or misspelt, is taken as it is: a checker judges what
+    /// the beginning of the name tells ([`CommandRow::of`](crate::CommandRow::of)), and where that tells nothing allows every scope.
+    ///
+    /// `coverage` speaks for the program, not for this command. A [`Checker`](crate::Checker) is told it once more, in
+    /// [`CheckOptions`](crate::CheckOptions), since it may have to judge before the first command. Only if all say
+    /// [`Complete`](Coverage::Complete) is a callback outside of a bracket a violation; one that says [`Partial`](Coverage::Partial)
+    /// makes it a suspect, for good.
     #[must_use]
     pub const fn new(name: &'static str, owners: Owners, coverage: Coverage) -> Self {
         Self { name, owners, coverage }

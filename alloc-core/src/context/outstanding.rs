@@ -40,11 +40,10 @@ impl Outstanding {
 
 impl fmt::Display for Outstanding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} bytes in {} blocks, {} contexts, {} handles outstanding",
-            self.bytes, self.blocks, self.contexts, self.handles
-        )?;
+        let s = |count| if count == 1 { "" } else { "s" };
+        let Self { bytes, blocks, contexts, handles, .. } = *self;
+        write!(f, "{bytes} byte{} in {blocks} block{}, ", s(bytes), s(blocks))?;
+        write!(f, "{contexts} context{}, {handles} handle{} outstanding", s(contexts), s(handles))?;
         if self.foreign_bytes > 0 {
             write!(f, ", and {} bytes taken elsewhere still declared", self.foreign_bytes)?;
         }

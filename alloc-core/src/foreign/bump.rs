@@ -38,7 +38,7 @@ use crate::error::HostError;
 /// assert_eq!(root.usage().foreign(ForeignKind::Heap).live_bytes, bump.bytes_held() as u64);
 /// assert!(bump.try_alloc([0_u8; 200_000]).is_err());
 /// # drop(bump);
-/// # root.close_root().map_err(|refused| refused.to_string())?;
+/// # root.close_root()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ForeignBump<C: ContextRef> {

@@ -47,7 +47,7 @@ use crate::host::{Notice, NoticeEvent, NoticeKind};
 ///
 /// drop(code); // the JIT has unmapped all of it
 /// assert_eq!(root.usage().foreign(ForeignKind::Executable).live_bytes, 0);
-/// # root.close_root().map_err(|refused| refused.to_string())?;
+/// # root.close_root()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "what is declared is taken back when this is dropped"]

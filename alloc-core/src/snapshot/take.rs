@@ -9,6 +9,9 @@ use crate::error::HostError;
 impl<A: HostSource + Clone> Snapshot<A> {
     /// Copies the accounts of `top` and all below it into memory of `allocator`, which may be a context of the same tree.
     ///
+    /// Its two blocks are live in the account of `allocator` as long as the copy is. Where that is `top`, or below it, the copy
+    /// counts them as well, since room is made first: name a context beside `top`, or an allocator of no tree, to keep them out.
+    ///
     /// # Errors
     /// [`HostError`] when `allocator` refuses the room.
     pub fn take(top: &Context, allocator: A) -> Result<Self, HostError> {

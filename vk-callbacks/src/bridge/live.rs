@@ -78,7 +78,8 @@ impl LiveScope {
 impl fmt::Display for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.total();
-        write!(f, "{} blocks ({} bytes)", total.blocks, total.bytes)?;
+        let s = |count| if count == 1 { "" } else { "s" };
+        write!(f, "{} block{} ({} byte{})", total.blocks, s(total.blocks), total.bytes, s(total.bytes))?;
         let held = Scope::ALL.into_iter().filter(|scope| self.scope(*scope).blocks > 0);
         for (i, scope) in held.enumerate() {
             write!(f, "{}{} {scope}", if i == 0 { ": " } else { ", " }, self.scope(scope).blocks)?;

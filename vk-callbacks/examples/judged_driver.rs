@@ -1,0 +1,57 @@
+//! An application, a driver and a checker between them, in one program: `cargo run -p vk-callbacks --example judged_driver`.
+//!
+//! ```text
+//!  driver -> Checker -> Bridge -> Context "device" -> Context "application" -> system
+//! ```
+
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Snapshot, TryString};
+use ash::vk::{self, Handle as _};
+use vk_callbacks::{Bridge, CallbackAllocator, Chain, CheckOptions, CheckedOwner, Checker, Command, Coverage, Object, Owners};
+
+static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Every command below runs in a bracket: said here and with each command, suspicions become violations.
+    let complete = Coverage::Complete;
+    let options = CheckOptions { coverage: complete, ..CheckOptions::default() };
+
+    let application = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
+    let device = application.child("device")?;
+    // What the application itself keeps with the device goes when the device's context goes.
+    let name = device.own(TryString::try_from_str_in("the first device", application.handle())?)?;
+
+    // One context lends its memory as an allocator, to the checker, and as a source, to the list of findings.
+    let records = application.child("records")?;
+    let checker = Checker::new(&records, options)?;
+    let bridge = Bridge::new(device.child("callbacks")?)?;
+    // SAFETY: the bridge is closed after the checker.
+    let checked = unsafe { checker.wrap(bridge.raw(), CheckedOwner::new(bridge.owner(), "VkDevice")) }?;
+    let owners = Owners { device: Some(bridge.owner()), ..Owners::default() };
+
+    // The driver's side, which knows the callbacks alone.
+    // SAFETY: they stay valid until the checker is closed.
+    let given = unsafe { CallbackAllocator::from_raw(checked.raw()) }?;
+    let chain = Chain::new(&SYSTEM).device(Some(&given));
+    let buffer = checker.run(Command::new("vkCreateBuffer", owners, complete), |frame| {
+        let buffer = Object::create(&chain, [0_u8; 64]);
+        frame.returned(if buffer.is_ok() { vk::Result::SUCCESS } else { vk::Result::ERROR_OUT_OF_HOST_MEMORY }.as_raw());
+        buffer
+    })?;
+    checker.created("VkBuffer", vk::Buffer::from_raw(1).as_raw(), None);
+    println!("{} owns {} bytes\n", *device.get(name)?, bridge.live().scope(Scope::Object).bytes);
+    println!("{}\n", Snapshot::take(&application, &application)?);
+
+    // Vulkan lets callbacks come during a command only (V22), and this driver frees in none.
+    // SAFETY: the chain that it was created with.
+    unsafe { buffer.destroy(&chain) }?;
+    checker.destroyed("VkBuffer", 1, None, "vkDestroyBuffer");
+    checker.finish();
+    for found in checker.findings(&records)?.iter() {
+        println!("{}: {found}", found.level());
+    }
+    assert_eq!(checker.findings(&records)?.len(), 1);
+
+    checker.close().map_err(|in_use| format!("{} blocks are live", in_use.live_blocks))?;
+    bridge.close()?;
+    Ok(())
+}
