@@ -101,13 +101,13 @@ impl Rule {
         17 Permission Never("it allows a call"), Note, "a reallocation may come wherever a free may", "PFN_vkReallocationFunction";
         18 Application Callback, Note, "a free of NULL does nothing", "PFN_vkFreeFunction";
         19 Driver Callback, Violation, "what is freed is NULL or a live block of a compatible allocator", "PFN_vkFreeFunction";
-        20 Driver Callback, Violation, "internal notifications are about executable memory, and their sums balance", "PFN_vkInternalAllocationNotification";
+        20 Driver Callback, Violation, "internal notifications are about executable memory, and their sums over compatible callbacks balance", "PFN_vkInternalAllocationNotification";
         21 Driver Bracket, Suspect, "internal notifications come when and where other callbacks may", "PFN_vkInternalAllocationNotification";
         22 Driver Bracket, Suspect, "callbacks come during a command only", HOST;
         23 Driver Bracket, Suspect, "callbacks come on the thread that called the command", HOST;
         24 Application Never("a race in the application's allocator shows in what it answers, or not at all"), Violation, "callbacks may be called by several threads at once", HOST;
         25 Application Bracket, Violation, "a callback calls no Vulkan command", HOST;
-        26 Driver Bracket, Violation, "a deferred operation draws on its own allocator and on that of the deferred command", "VK_KHR_deferred_host_operations";
+        26 Driver Bracket, Violation, "a deferred operation draws on its own allocator and on that of the deferred command; where that was given none, on the next", "VK_KHR_deferred_host_operations";
         27 Permission Never("nothing is left to see it"), Note, "a callback may end the process", HOST;
         28 Driver Bracket, Violation, "scope command: freed by the command that took it; from object, device, instance", SCOPES;
         29 Driver Bracket, Violation, "scope cache: what belongs to a cache; from cache, device, instance", SCOPES;
