@@ -67,7 +67,10 @@ impl fmt::Display for Checked<'_> {
         self.limits.iter().try_for_each(|limit| writeln!(f, "note: {}", one_line(limit)))?;
         match self.expectations {
             Some(name) => writeln!(f, "expected: what {} lists", one_line(name))?,
-            None => writeln!(f, "expected: nothing is known of this driver; --write-expect FILE writes down what it does")?,
+            None => writeln!(
+                f,
+                "expected: no bundled file is about a driver of this name; --expect FILE names another, --write-expect FILE writes one"
+            )?,
         }
         let mut known: Vec<_> = expected.iter().map(|(row, expected)| (*row, expected.cause.as_str())).collect();
         known.extend(notes.iter().map(|row| (*row, "")));

@@ -80,7 +80,10 @@ impl fmt::Display for Difference<'_> {
                 write!(f, "not expected: {}: {}", Expected::of(row), row.sentence)
             }
             Self::Unjudged(unjudged) => unjudged.fmt(f),
-            Self::Gone(expected) => write!(f, "expected, and gone: {expected} (known as: {})", expected.cause),
+            Self::Gone(expected) => {
+                write!(f, "expected, and gone: {expected}")?;
+                if expected.cause.is_empty() { Ok(()) } else { write!(f, " (known as: {})", expected.cause) }
+            }
             Self::Count { seen, expected, times } => {
                 write!(f, "expected {times} times, and seen {}: {expected}: {}", seen.count, seen.sentence)
             }
@@ -115,6 +118,8 @@ mod tests {
             .map(|difference| difference.to_string().split(": ").take(2).collect::<Vec<_>>().join(": "))
             .collect();
         assert_eq!(said, ["expected 4 times, and seen 5: V2 K", "not expected: V4 K", "expected, and gone: V3 K (known as"]);
+        let silent = Expected { cause: String::new(), ..known.findings[0].clone() };
+        assert_eq!(Difference::Gone(&silent).to_string(), "expected, and gone: V1 K", "no empty words");
         assert_eq!(verdict.expected.len(), 2);
         assert_eq!(verdict.notes, [&seen[3]]);
         let verdict = compare(&known, (&seen, None), None);

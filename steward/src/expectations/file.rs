@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use vk_callbacks::Rule;
 
 use crate::report::FindingRow;
 
@@ -68,18 +69,24 @@ impl Expectations {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`FileFault`]: not TOML, a field that there is not, one that is missing, or an entry that stands there twice.
+    /// [`FileFault`]: not TOML, a field that there is not, one that is missing, a rule that there is not, or an entry that stands
+    /// there twice.
     pub fn parse(text: &str) -> Result<Self, FileFault> {
         let read: Self = toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             FileFault { line: before.matches('\n').count() + 1, what: error.message().lines().collect::<Vec<_>>().join(" ") }
         })?;
         for (at, one) in read.findings.iter().enumerate() {
-            if read.findings.iter().take(at).any(|earlier| earlier.key() == one.key()) {
-                // The n-th entry's line: entries begin with their head.
+            // The n-th entry's line: entries begin with their head.
+            let fault = |what| {
                 let heads = text.lines().enumerate().filter(|(_, line)| line.trim() == "[[finding]]");
-                let line = heads.map(|(line, _)| line + 1).nth(at).unwrap_or(1);
-                return Err(FileFault { line, what: format!("{one} stands there a second time") });
+                Err(FileFault { line: heads.map(|(line, _)| line + 1).nth(at).unwrap_or(1), what })
+            };
+            if read.findings.iter().take(at).any(|earlier| earlier.key() == one.key()) {
+                return fault(format!("{one} stands there a second time"));
+            }
+            if let Some(unknown) = one.rule.split('/').find(|rule| Rule::ALL.iter().all(|known| known.to_string() != **rule)) {
+                return fault(format!("there is no rule {unknown:?}: `steward rules` lists them"));
             }
         }
         Ok(read)
@@ -213,6 +220,11 @@ mod tests {
         let twice = format!("{text}\n{}", text.split_once("\n\n").expect("a gap").1);
         assert_eq!(fault(&twice), "line 11: V22 K, callbacks of VkDevice stands there a second time");
         assert!(fault("driver = \"d\"\n[[finding]\n").starts_with("line 2: "));
+        for unknown in ["V99", "V0", "v22", "", "V22/V99", "V22/"] {
+            let rule = fault(&text.replace("V22", unknown));
+            assert!(rule.starts_with("line 3: there is no rule \"") && rule.ends_with("`steward rules` lists them"), "{rule}");
+        }
+        assert!(Expectations::parse(&text.replace("V22", "V22/V23")).is_ok());
         assert!(fault("driver = \"d\"\n[[finding]]\nrule = \"V1\"\nkind = \"K\"\n").contains("cause"));
     }
 
