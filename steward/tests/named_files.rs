@@ -164,6 +164,7 @@ fn a_driver_is_found_by_the_path_of_its_manifest() {
         let done = run(&["drive", "--driver", path]);
         assert_refused(&done, &[path, "is no driver's manifest (", why, "`steward drivers` lists"]);
     }
-    let done = run(&["drive", "--driver", "no such"]);
+    let child = Child::new(STEWARD).args(["drive", "--driver", "no such"]);
+    let done = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().fold(child, Child::env_remove).run();
     assert!(done.stderr.contains("by index, driver, id, file or alias"), "{done}");
 }
