@@ -12,7 +12,7 @@ use super::table::Entry;
 ///
 /// ```text
 ///   0         8        16       24              40      44       48
-///   | address | packed | serial | command (&str) | owner | thread |      packed: size 48, alignment 6, scope 3, state 2, told 2, flags 2
+///   | address | packed | serial | command (&str) | owner | move   |      packed: size 48, alignment 6, scope 3, state 2, told 2, flags 2
 /// ```
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'t> {
@@ -24,8 +24,8 @@ pub(crate) struct Block<'t> {
     pub(crate) command: &'t str,
     /// Through whose callbacks it came; 0 where that is not known.
     pub(crate) owner: u32,
-    /// The thread that took it; while it is in transit, the thread that moves it. The low half of the number.
-    pub(crate) thread: u32,
+    /// While it is in transit, which reallocation moves it; until then 0, afterwards of no meaning.
+    pub(crate) moved_by: u32,
 }
 
 const _: () = assert!(size_of::<Option<Block<'_>>>() == 48 || usize::BITS != 64);
@@ -79,17 +79,17 @@ impl Asked {
 
 impl<'t> Block<'t> {
     #[inline]
-    pub(crate) fn new(address: NonZeroU64, asked: Asked, serial: u64, command: &'t str, owner: u32, thread: u64) -> Self {
+    pub(crate) fn new(address: NonZeroU64, asked: Asked, serial: u64, command: &'t str, owner: u32) -> Self {
         let mut packed = SIZE.put(0, asked.size.min((1 << 48) - 1));
         packed = ALIGN.put(packed, align_word(asked.align));
         packed = SCOPE.put(packed, u64::try_from(asked.scope).map_or(7, |scope| scope.min(7)));
-        Self { address, packed, serial, command, owner, thread: thread as u32 }
+        Self { address, packed, serial, command, owner, moved_by: 0 }
     }
 
     /// For looking one up.
     #[inline]
     pub(crate) const fn at(address: NonZeroU64) -> Self {
-        Self { address, packed: 0, serial: 0, command: "", owner: 0, thread: 0 }
+        Self { address, packed: 0, serial: 0, command: "", owner: 0, moved_by: 0 }
     }
 
     pub(crate) const fn address(&self) -> NonZeroU64 {

@@ -1,7 +1,6 @@
 //! What checker and judge share: everything that is known, and how an observation is added to it.
 
-use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use alloc_core::{HostError, HostSource, Scope, TryVec};
 
@@ -11,11 +10,12 @@ use super::found::Found;
 use super::kind::FindingKind;
 use super::options::CheckOptions;
 use super::owner::Owner;
+use super::owner_list::OwnerList;
 use super::row::Row;
 use super::table::{Cursor, NoRoom, Table};
 use super::thing::Thing;
 use crate::command::{Coverage, OwnerId};
-use crate::placed::{Memory, SCOPE, place, take_back};
+use crate::placed::{Memory, SCOPE};
 
 /// Rows of findings a shard, at most, and from the beginning where frees may take no memory.
 const MOST_ROWS: usize = 1024;
@@ -33,13 +33,15 @@ pub(crate) struct Engine<'h, 't> {
     rows_tight: AtomicBool,
     /// What a free leads to is put where there is room: freeing takes no memory.
     frugal: bool,
-    owners: AtomicPtr<Node<'t>>,
+    owners: OwnerList<'h, 't>,
     /// Observations for which there was no room, or which lost events made doubtful.
     lost: AtomicU64,
     /// Events are missing: what needs more than one to be seen proves nothing.
     lossy: AtomicBool,
     /// A handle is not on record for which there was no room.
     handles_lost: AtomicBool,
+    /// Reallocations until now.
+    pub(super) moves: AtomicU32,
     /// Commands that run, on all threads.
     pub(super) running: AtomicU32,
     /// Callbacks that are compatible were told to be; a log has no word for it.
@@ -47,17 +49,6 @@ pub(crate) struct Engine<'h, 't> {
     /// A pointer that nobody gave is told apart from a block that was given before.
     pub(super) knows_strangers: bool,
 }
-
-/// An owner in the list; pinned.
-struct Node<'t> {
-    owner: Owner<'t>,
-    next: *mut Node<'t>,
-}
-
-// SAFETY: the list's nodes are shared only, never changed but through atomics, and go with the engine; all else is `Send`, `Sync`.
-unsafe impl Send for Engine<'_, '_> {}
-// SAFETY: as above.
-unsafe impl Sync for Engine<'_, '_> {}
 
 /// Who did something: the running command, the thread.
 #[derive(Clone, Copy)]
@@ -97,10 +88,11 @@ impl<'h, 't> Engine<'h, 't> {
             rows: Table::new(memory, false, MOST_ROWS),
             rows_tight: AtomicBool::new(false),
             frugal: false,
-            owners: AtomicPtr::new(ptr::null_mut()),
+            owners: OwnerList::new(memory),
             lost: AtomicU64::new(0),
             lossy: AtomicBool::new(false),
             handles_lost: AtomicBool::new(false),
+            moves: AtomicU32::new(0),
             running: AtomicU32::new(0),
             groups_told: !numbered,
             knows_strangers: true,
@@ -113,34 +105,20 @@ impl<'h, 't> Engine<'h, 't> {
 
     /// Adds an owner to the list.
     pub(crate) fn add_owner(&self, owner: Owner<'t>) -> Result<&Owner<'t>, HostError> {
-        let mut next = self.owners.load(Ordering::Acquire);
-        let node = place(self.memory, Node { owner, next })?.as_ptr();
-        while let Err(other) = self.owners.compare_exchange_weak(next, node, Ordering::AcqRel, Ordering::Acquire) {
-            next = other;
-            // SAFETY: nobody else knows the node yet.
-            unsafe { (*node).next = next };
-        }
-        // SAFETY: a node of the list, which stays until the engine goes.
-        Ok(&unsafe { &*node }.owner)
+        self.owners.add(owner)
     }
 
     pub(crate) fn owners(&self) -> impl Iterator<Item = &Owner<'t>> {
-        let mut next = self.owners.load(Ordering::Acquire);
-        core::iter::from_fn(move || {
-            // SAFETY: null or a node of the list, which stays until the engine goes.
-            let node = unsafe { next.as_ref() }?;
-            next = node.next;
-            Some(&node.owner)
-        })
+        self.owners.iter()
     }
 
     pub(crate) fn owner(&self, id: OwnerId) -> Option<&Owner<'t>> {
-        self.owners().find(|owner| owner.id == Some(id))
+        self.numbered(id.get())
     }
 
     /// The owner of this number, as records keep it.
     pub(crate) fn numbered(&self, number: u32) -> Option<&Owner<'t>> {
-        self.owners().find(|owner| owner.number() == number)
+        self.owners.numbered(number)
     }
 
     /// The oldest owner of the group: it has the sums of all that are compatible.
@@ -348,12 +326,5 @@ const fn may_come_of_a_free(kind: FindingKind) -> bool {
     )
 }
 
-impl Drop for Engine<'_, '_> {
-    fn drop(&mut self) {
-        let mut next = NonNull::new(*self.owners.get_mut());
-        while let Some(node) = next {
-            // SAFETY: placed by `add_owner` in this memory; the list is ours alone now.
-            next = NonNull::new(unsafe { take_back(self.memory, node) }.next);
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

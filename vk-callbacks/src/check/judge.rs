@@ -236,6 +236,8 @@ impl<'h, 't> Judge<'h, 't> {
         self.suppose(by);
         let engine = &self.engine;
         let (who, owner) = self.who(line, by)?;
+        // All the memory that the line may need: from here on nothing is refused, so nothing is left half-done.
+        let room = engine.blocks.promise().map_err(|NoRoom| self.refusal())?;
         // Its beginning stands before; where it was lost, or the format has none, it begins here.
         let begun = self.threads.iter().find(|thread| thread.number == by.thread);
         let mut begun = begun.and_then(|thread| thread.moving.last().copied());
@@ -244,11 +246,10 @@ impl<'h, 't> Judge<'h, 't> {
             engine.not_moved(&who, owner, other.address(), &other, false);
             begun = None;
         }
-        let room = engine.blocks.promise().map_err(|NoRoom| self.refusal())?;
         let (old, new) = (address(old), address(new));
         let Some(old) = old else {
             match new {
-                Some(new) => engine.answered(&who, owner, asked, new).map_err(|_| self.refusal())?,
+                Some(new) => engine.answered_in(Some(&room), &who, owner, asked, new).map_err(|_| self.refusal())?,
                 None if asked.size > 0 => engine.refused(&who),
                 None => {}
             }
@@ -266,7 +267,7 @@ impl<'h, 't> Judge<'h, 't> {
                 let _ = engine.released(&who, owner, old);
                 if let Some(new) = new {
                     engine.zero_answered(&who, owner, asked);
-                    engine.answered(&who, owner, asked, new).map_err(|_| self.refusal())?;
+                    engine.answered_in(Some(&room), &who, owner, asked, new).map_err(|_| self.refusal())?;
                 }
             }
             (Some(before), Some(new)) => {
@@ -281,7 +282,7 @@ impl<'h, 't> Judge<'h, 't> {
             // Told when it began. What came of it is a block all the same.
             (None, Some(new)) => {
                 engine.moved_all_the_same(old);
-                engine.answered(&who, owner, asked, new).map_err(|_| self.refusal())?;
+                engine.answered_in(Some(&room), &who, owner, asked, new).map_err(|_| self.refusal())?;
             }
             (None, None) if asked.size == 0 => engine.released_aside(old),
             (None, None) => engine.refused(&who),

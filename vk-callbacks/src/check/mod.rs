@@ -21,6 +21,7 @@ mod kind;
 mod lives;
 mod options;
 mod owner;
+mod owner_list;
 mod row;
 mod rules;
 mod slots;

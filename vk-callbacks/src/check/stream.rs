@@ -104,10 +104,27 @@ impl<'t> Engine<'_, 't> {
     /// A request was answered with a block.
     #[inline]
     pub(crate) fn answered(&self, who: &Who<'_, 't>, owner: &Owner<'t>, asked: Asked, address: NonZeroU64) -> Result<(), NoRoom> {
+        self.answered_in(None, who, owner, asked, address)
+    }
+
+    /// As [`Engine::answered`]; not refused where there is room for the block.
+    #[inline]
+    pub(crate) fn answered_in(
+        &self,
+        room: Option<&Promised<'_, '_, Block<'t>>>,
+        who: &Who<'_, 't>,
+        owner: &Owner<'t>,
+        asked: Asked,
+        address: NonZeroU64,
+    ) -> Result<(), NoRoom> {
         self.making(who, owner);
-        let block = Block::new(address, asked, who.serial(), who.command(), owner.number(), who.thread);
+        let block = Block::new(address, asked, who.serial(), who.command(), owner.number());
         let mut before = None;
-        self.blocks.put(block, |there| before = Some(core::mem::replace(there, block)))?;
+        let merge = |there: &mut Block<'t>| before = Some(core::mem::replace(there, block));
+        match room {
+            None => self.blocks.put(block, merge)?,
+            Some(room) => room.put(block, merge)?,
+        }
         if let Some(before) = before {
             self.given_again(who, owner, asked, &before);
         }
@@ -261,16 +278,18 @@ impl<'t> Engine<'_, 't> {
         address: NonZeroU64,
         asked: Option<Asked>,
     ) -> Result<Moving<'t>, Pass> {
+        // No two are alike, wherever they come from: by it each knows its own block again.
+        let moved_by = self.moves.fetch_add(1, Ordering::Relaxed);
         let block = self.blocks.with(&Block::at(address), |block| {
             let before = *block;
             if before.state() == State::Live && self.may_pass(&before, owner) {
                 block.set_state(State::Moving);
-                block.thread = who.thread as u32;
+                block.moved_by = moved_by;
             }
             before
         });
         let scope = asked.and_then(Asked::scope);
-        let Some(block) = block else {
+        let Some(mut block) = block else {
             self.report(self.row(FindingKind::ReallocatedUnknown, who, owner, scope));
             return Err(Pass::Not);
         };
@@ -285,6 +304,7 @@ impl<'t> Engine<'_, 't> {
         if let Some(asked) = asked {
             self.move_asked(who, owner, &block, asked);
         }
+        block.moved_by = moved_by;
         Ok(block)
     }
 
@@ -303,7 +323,7 @@ impl<'t> Engine<'_, 't> {
     /// The reallocation failed: the block stays (V16).
     pub(crate) fn not_moved(&self, who: &Who<'_, 't>, owner: &Owner<'t>, address: NonZeroU64, block: &Moving<'t>, tried: bool) {
         let stayed = self.blocks.with(&Block::at(address), |there| {
-            let ours = there.state() == State::Moving && there.thread == who.thread as u32;
+            let ours = there.state() == State::Moving && there.moved_by == block.moved_by;
             if ours {
                 *there = *block;
                 if tried {
@@ -331,7 +351,7 @@ impl<'t> Engine<'_, 't> {
         moved.set_size(size);
         if old != new {
             let _ = self.blocks.with(&Block::at(old), |there| {
-                if there.state() == State::Moving && there.thread == who.thread as u32 {
+                if there.state() == State::Moving && there.moved_by == block.moved_by {
                     *there = *block;
                     there.set_state(State::Gone);
                 }

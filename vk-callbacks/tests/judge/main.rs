@@ -2,6 +2,7 @@
 
 mod blame;
 mod logs;
+mod memory;
 mod rows;
 mod told;
 
