@@ -59,6 +59,29 @@ fn v41_an_object_that_another_thread_is_making_with_the_same_callbacks_is_let_be
 }
 
 #[test]
+fn v41_who_told_of_an_object_makes_it_no_more_and_of_several_one_is_not_all() {
+    let ended = |name: &'static str, told: u64| {
+        let bench = Bench::new(&SYSTEM);
+        let of_thread = &bench;
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                of_thread.run(name, || of_thread.driver.alloc(64, 8, Scope::Object));
+                (1..=told).for_each(|handle| of_thread.checker.created("VkPipeline", handle, Some(of_thread.owner)));
+            });
+        });
+        // The thread that made them issues no command any more.
+        for handle in 1..=told {
+            bench.run("vkDestroyPipeline", || ());
+            bench.checker.destroyed("VkPipeline", handle, Some(bench.owner), "vkDestroyPipeline");
+        }
+        kinds(&bench.checker)
+    };
+    assert_eq!(ended("vkCreateBuffer", 1), [FindingKind::LiveAfterDestroy]);
+    // It may be about to tell of another one.
+    assert_eq!(ended("vkCreateComputePipelines", 1), []);
+}
+
+#[test]
 fn v44_one_handle_with_two_owners_blames_nobody() {
     let (bench, other) = (Bench::new(&SYSTEM), App::default());
     let id = OwnerId::fresh();

@@ -219,3 +219,31 @@ fn no_lock_is_held_when_memory_is_taken_or_given_back() {
     assert_eq!((found[0].count, found[1].count), (many as u64, many as u64));
     bench.checker.close().expect("nothing is live");
 }
+
+#[test]
+fn v41_v44_a_handle_without_room_blames_nobody_and_calls_are_judged_all_the_same() {
+    let memory = failing();
+    let bench = Bench::new(&memory);
+    let end = |handle| {
+        bench.run("vkDestroyBuffer", || ());
+        bench.checker.destroyed("VkBuffer", handle, Some(bench.owner), "vkDestroyBuffer");
+    };
+    let block = bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object));
+    bench.checker.created("VkBuffer", 1, Some(bench.owner));
+    memory.arm(Fault::From(0));
+    let mut handle = 1;
+    while bench.checker.lost() == 0 {
+        handle += 1;
+        bench.checker.created("VkBuffer", handle, Some(bench.owner));
+    }
+    memory.arm(Fault::Never);
+    (1..=handle).for_each(end);
+    let lost = bench.checker.lost();
+    assert!(lost > 1, "what the missing handle makes doubtful is lost, too: {lost}");
+    bench.run("vkDestroyBuffer", || {
+        bench.driver.free(block);
+        bench.driver.free(block);
+    });
+    let found = bench.checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("there is memory");
+    assert_eq!(found.iter().map(|found| found.kind).collect::<Vec<_>>(), [FindingKind::FreedTwice]);
+}

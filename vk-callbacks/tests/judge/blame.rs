@@ -67,6 +67,9 @@ fn v41_an_object_that_another_thread_is_making_with_the_same_callbacks_is_let_be
     assert_eq!(levels(&[first, second, "l,2,0 ", ends, told, over].concat()), []);
     let left = [("suspect", FindingKind::InternalLeft), ("violation", FindingKind::LiveAfterDestroy)];
     assert_eq!(levels(&[first, second, ends, "l,2,0 ", told, forgets].concat()), left);
+    // Who told of it makes it no more, whether or not that thread goes on.
+    let elsewhere = "e,1,3,vkDestroyBuffer l,1,0 d,1,3,101,VkBuffer ";
+    assert_eq!(levels(&[first, second, "l,2,0 ", told, ends, elsewhere].concat()), left);
     // One that failed kept its block; its thread's next command says that nobody will tell of an object.
     let failed = "l,2,-1 e,2,3,vkGetFenceStatus l,2,0 ";
     let refused = second.replace("i,2,3,16,0,1", "a,2,3,0,1,1,0");
@@ -145,6 +148,11 @@ fn v5_v20_v25_v28_what_ended_while_events_were_lost_is_not_held_against_what_com
     // A command that began before is over, for all that is known.
     let after = told("e,1,4,vkCreateImage x,1 a,1,3,1,64,24,1", COMPLETE);
     assert!(after.len() == 1 && !after[0].2.contains("vkCreateImage"), "{after:?}");
+    // A reallocation is over as well: the next command is not from inside a callback, which would be one observation more that is lost.
+    let text = trace("e,1,3,vkCreateBuffer b,1,3,0 x,1 e,1,3,vkDestroyBuffer l,1,0");
+    let mut judge = Judge::new(&SYSTEM, COMPLETE);
+    judge.run(TraceReader::new(&text).expect("a header")).expect("whole");
+    assert_eq!(judge.lost(), 1);
     // What was seen before stays.
     let before = format!("{} x,1", log(FindingKind::FreedTwice));
     assert_eq!(levels(&before), [("violation", FindingKind::FreedTwice)]);
