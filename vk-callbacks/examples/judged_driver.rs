@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     assert_eq!(checker.findings(&records)?.len(), 1);
 
-    checker.close().map_err(|in_use| format!("{} blocks are live", in_use.live_blocks))?;
+    checker.close().map_err(|in_use| in_use.to_string())?; // Err, with the checker, while a block is live
     bridge.close()?;
     Ok(())
 }

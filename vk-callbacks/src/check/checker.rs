@@ -94,6 +94,19 @@ pub struct CheckerInUse<'h> {
     pub live_blocks: usize,
 }
 
+impl fmt::Display for CheckerInUse<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.live_blocks {
+            1 => f.write_str("1 block that passed the checker is live: destroy its object first, then close again"),
+            blocks => {
+                write!(f, "{blocks} blocks that passed the checker are live: destroy their objects first, then close again")
+            }
+        }
+    }
+}
+
+impl core::error::Error for CheckerInUse<'_> {}
+
 impl<'h> Checker<'h> {
     /// A checker that has seen nothing. What it knows lies in `memory`, which must not come from callbacks that it watches: about
     /// 20 kB now, more when a request, a command or a handle needs it, never when something is freed.

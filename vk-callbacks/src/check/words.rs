@@ -276,13 +276,13 @@ impl fmt::Display for Whose<'_> {
     }
 }
 
-/// `4064 B (scope OBJECT)`.
+/// `4064 B (scope OBJECT)`; of several `4064 B each`, or `9000 B in all` where their sizes differ.
 struct Bytes<'a>(&'a Found<'a>);
 
 impl fmt::Display for Bytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.size {
-            Some(size) => write!(f, "{size} B")?,
+            Some(size) => write!(f, "{size} B{}", if self.0.count > 1 { " each" } else { "" })?,
             None => write!(f, "{} B in all", self.0.bytes)?,
         }
         match self.0.scope {

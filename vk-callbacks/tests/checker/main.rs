@@ -137,6 +137,7 @@ fn a_checker_with_a_live_block_comes_back_and_says_how_many() {
     let Bench { app, checker, owner, driver } = bench;
     let in_use = checker.close().expect_err("a block is live");
     assert_eq!((in_use.live_blocks, app.heap.live()), (1, 1));
+    assert_eq!(in_use.to_string(), "1 block that passed the checker is live: destroy its object first, then close again");
     in_use.checker.run(command("vkDestroyBuffer", owner), |_| driver.free(block));
     in_use.checker.close().expect("nothing is live");
     assert_eq!(app.heap.live(), 0);

@@ -46,7 +46,7 @@ fn v30_is_worded_as_it_was_observed_and_added_up() {
     assert_eq!(sentences(once, COMPLETE), [said]);
     assert_eq!(
         sentences(&once.replace(",1,4064", ",7,4064").replace("f,1,2,1", "f,1,2,7").repeat(3), COMPLETE),
-        [format!("{said}; 3 times")]
+        [format!("{}; 3 times", said.replace("4064 B ", "4064 B each "))]
     );
     let directly = CheckOptions { opened: Opened::Directly, ..COMPLETE };
     assert_eq!(
@@ -100,7 +100,7 @@ fn v41_is_judged_when_the_last_object_of_the_allocator_goes() {
     let none = format!("{two} e,1,3,vkDestroyBuffer l,1,0 d,1,3,101,VkBuffer");
     assert_eq!(
         sentences(&none, COMPLETE),
-        ["V41: the implementation left 32 B (scope OBJECT) of VkBuffer's allocator, taken in vkCreateBuffer, \
+        ["V41: the implementation left 32 B each (scope OBJECT) of VkBuffer's allocator, taken in vkCreateBuffer, \
          live when vkDestroyBuffer returned; never freed; 2 times"]
     );
 }
