@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_keys_and_addresses_fill_buckets_evenly() {
+    fn every_bucket_is_filled_evenly_by_counting_keys_and_addresses() {
         for step in [1_u64, 16, 64, 4096, 65536] {
             let (mut low, mut high) = ([0_u32; 256], [0_u32; 128]);
             for key in 0..16384 {

@@ -216,7 +216,9 @@ mod tests {
     fn segments_double_up_to_the_largest() {
         let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).unwrap();
         let mut sizes = std::vec::Vec::new();
-        for n in 0..1000_u32 {
+        let all = [8, 16, 32, 64, 128, 256, 256, 256];
+        let expected = if cfg!(miri) { &all[..3] } else { &all };
+        for n in 0..if cfg!(miri) { 50 } else { 1000_u32 } {
             let before = lock(root.node()).map_or(0, |table| table.live_len.get() + table.room());
             root.own(n).unwrap();
             let after = lock(root.node()).map_or(0, |table| table.live_len.get() + table.room());
@@ -224,7 +226,7 @@ mod tests {
                 sizes.push(after - before);
             }
         }
-        assert_eq!(sizes, [8, 16, 32, 64, 128, 256, 256, 256]);
+        assert_eq!(sizes, expected);
         let (bytes, blocks) = goes_with(root.node());
         let own = root.usage().total();
         assert_eq!((own.live_bytes - bytes, own.live_blocks - blocks), (Node::LAYOUT.size() as u64, 1));
