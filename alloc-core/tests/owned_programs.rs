@@ -11,5 +11,8 @@ fn short_programs_of_owned_values_equal_their_model() {
     for seed in 0..if cfg!(miri) { 1 } else { 200 } {
         all.add(owned_values(&Rng::new(seed).bytes(160)));
     }
-    all.assert_meaningful();
+    // One alone need not have done everything; each is compared with the model all the same.
+    if !cfg!(miri) {
+        all.assert_meaningful();
+    }
 }
