@@ -9,7 +9,7 @@ use core::fmt;
 /// ```
 /// use vk_callbacks::{Rule, Sight};
 /// let unseen = Rule::ALL.iter().filter(|rule| matches!(rule.sight, Sight::Never(_))).count();
-/// assert_eq!((Rule::ALL.len(), unseen), (44, 6));
+/// assert_eq!((Rule::ALL.len(), unseen), (44, 7));
 /// assert_eq!(Rule::of(22).map(ToString::to_string).as_deref(), Some("V22"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,9 @@ pub enum Sight {
     Registration,
     /// The calls of the callbacks alone.
     Callback,
+    /// The calls, where the application passed a struct of [`Checker::hand_out`](crate::Checker::hand_out) and spoilt it after the
+    /// create. Who keeps passing the same struct cannot see it.
+    Spoilt,
     /// In which command, on which thread, a call came.
     Bracket,
     /// Which handle was made and ended with which callbacks.
@@ -67,7 +70,7 @@ pub enum RuleLevel {
 
 use Duty::{Application, Driver, Permission};
 use RuleLevel::{Note, Suspect, Violation};
-use Sight::{Bracket, Callback, Never, Registration, Wrapper};
+use Sight::{Bracket, Callback, Never, Registration, Spoilt, Wrapper};
 
 const HOST: &str = "Host Memory";
 const SCOPES: &str = "Host Memory, VkSystemAllocationScope";
@@ -87,14 +90,14 @@ impl Rule {
         3 Application Registration, Violation, "pfnFree is there", "VUID-VkAllocationCallbacks-pfnFree-00634";
         4 Application Registration, Violation, "both internal notifications are there or neither", "VUID-VkAllocationCallbacks-pfnInternalAllocation-00635";
         5 Driver Bracket, Violation, "pUserData comes back as it was given, that of the struct which this command was given", "VkAllocationCallbacks, pUserData";
-        6 Driver Callback, Violation, "the struct is copied before the creating command returns", "Host Memory, pAllocator";
+        6 Driver Spoilt, Violation, "the struct is copied before the creating command returns", "Host Memory, pAllocator";
         7 Driver Callback, Violation, "an alignment is a power of two; any size is legal", "PFN_vkAllocationFunction";
         8 Application Callback, Violation, "a block is as large and as aligned as was asked for, and nobody else's; a failure is NULL", "PFN_vkAllocationFunction";
         9 Driver Bracket, Note, "a command that cannot go on after NULL answers out of host memory; one that can does not", "PFN_vkAllocationFunction";
         10 Permission Never("it says what a driver may not rely on, and reading is not seen"), Note, "the content of a new block is undefined", "PFN_vkAllocationFunction";
         11 Driver Callback, Violation, "what is reallocated is NULL or a live block of a compatible allocator", "PFN_vkReallocationFunction";
         12 Application Never("the bytes are the driver's, and those it never wrote may not be read"), Violation, "a reallocation keeps the content up to the smaller size", "PFN_vkReallocationFunction";
-        13 Application Callback, Violation, "a reallocation of NULL is an allocation", "PFN_vkReallocationFunction";
+        13 Application Never("what comes of it is judged as what comes of an allocation, by V8"), Violation, "a reallocation of NULL is an allocation", "PFN_vkReallocationFunction";
         14 Application Callback, Violation, "a reallocation to size 0 frees and answers NULL", "PFN_vkReallocationFunction";
         15 Driver Callback, Violation, "a reallocation asks for the alignment that the block was made with", "PFN_vkReallocationFunction";
         16 Application Callback, Violation, "a reallocation that fails leaves the old block as it was", "PFN_vkReallocationFunction";
@@ -181,6 +184,7 @@ impl fmt::Display for Sight {
         match self {
             Registration => f.write_str("the struct"),
             Callback => f.write_str("the callbacks alone"),
+            Spoilt => f.write_str("the callbacks, where the struct is spoilt after the create"),
             Bracket => f.write_str("command brackets"),
             Wrapper => f.write_str("handles"),
             Never(reason) => write!(f, "cannot be seen: {reason}"),

@@ -45,16 +45,6 @@ fn v5_the_user_data_tells_bridges_apart() {
 }
 
 #[test]
-fn v6_the_struct_is_only_a_copy() {
-    faultless(|driver, _| {
-        let copy = Box::new(driver);
-        let memory = copy.alloc(100, 8, Scope::Device);
-        drop(copy);
-        driver.free(memory);
-    });
-}
-
-#[test]
 fn v7_size_zero_is_a_real_block_of_sixteen_bytes() {
     faultless(|driver, witness| {
         let blocks: Vec<_> = (0..9).map(|log| driver.alloc(0, 1 << log, Scope::Command)).collect();

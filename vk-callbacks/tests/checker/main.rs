@@ -1,6 +1,7 @@
 //! The live checker around callbacks: what it lets through, what it keeps from going through, and what it survives. Which defect
 //! leads to which finding is the fake driver's matrix.
 
+mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod objects;
