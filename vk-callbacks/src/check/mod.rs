@@ -31,7 +31,6 @@ mod thing;
 mod words;
 
 pub(crate) use bracket::Bracket;
-pub(crate) use owner::Making;
 pub use checker::{Checker, CheckerInUse};
 pub use entry::Checked;
 pub use found::Found;
@@ -39,5 +38,6 @@ pub use handed::HandedOut;
 pub use judge::Judge;
 pub use kind::FindingKind;
 pub use options::{CheckOptions, CheckedOwner, Opened};
+pub(crate) use owner::Making;
 pub use rules::{Duty, Rule, RuleLevel, Sight};
 pub use slots::stray_callbacks;
