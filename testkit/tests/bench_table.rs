@@ -150,6 +150,66 @@ const ROWS: &[Row] = &[
             ("nvidia", "ratio: replay/nvidia-system-context ours/dhat"),
         ],
     ),
+    row(
+        "callbacks under the live checker: ns a pair over the bridge",
+        Some(40.0),
+        &[
+            ("System LIFO", "delta: checked/system-lifo-64"),
+            ("1024 live", "delta: checked/system-live-1024"),
+            ("mimalloc LIFO", "delta: checked/mimalloc-lifo-64"),
+            ("1024 live", "delta: checked/mimalloc-live-1024"),
+        ],
+    ),
+    row(
+        "values owned by contexts, 48 B: build, ns over boxes in a vector",
+        Some(10.0),
+        &[
+            ("System", "delta: owned/system-plain-build"),
+            ("with a destructor", "delta: owned/system-drop-build"),
+            ("mimalloc", "delta: owned/mimalloc-plain-build"),
+            ("with a destructor", "delta: owned/mimalloc-drop-build"),
+        ],
+    ),
+    row(
+        "the same: end of their contexts, ns over boxes",
+        Some(4.0),
+        &[
+            ("System", "delta: owned/system-plain-end"),
+            ("with a destructor", "delta: owned/system-drop-end"),
+            ("mimalloc", "delta: owned/mimalloc-plain-end"),
+            ("with a destructor", "delta: owned/mimalloc-drop-end"),
+        ],
+    ),
+    row(
+        "the same against talloc",
+        None,
+        &[
+            ("build", "ratio: owned/system-plain-build ours/talloc"),
+            ("end", "ratio: owned/system-plain-end ours/talloc"),
+            ("steal", "ratio: owned/system-steal ours/talloc"),
+        ],
+    ),
+    row(
+        "values with a destructor in arenas, against blink-alloc, bumpalo with boxes",
+        None,
+        &[
+            ("build", "ratio: owned-arena/build ours/blink-alloc"),
+            ("bumpalo", "ratio: owned-arena/build ours/bumpalo"),
+            ("drop", "ratio: owned-arena/drop ours/blink-alloc"),
+            ("bumpalo", "ratio: owned-arena/drop ours/bumpalo"),
+        ],
+    ),
+    row(
+        "sum over a tree of contexts, ns a context (talloc's walk counts sizes alone)",
+        None,
+        &[
+            ("1000", "ns: snapshot/sum-1000"),
+            ("100 000", "ns: snapshot/sum-100000"),
+            ("snapshot of 1000", "ns: snapshot/take-1000"),
+            ("100 000", "ns: snapshot/take-100000"),
+            ("against talloc, 100 000", "ratio: snapshot/sum-100000 ours/talloc"),
+        ],
+    ),
 ];
 
 /// The table that belongs to the text of a results file.
