@@ -416,6 +416,13 @@ fn a_trace_that_lacks_events_does_not_pass_and_says_why() {
     done.assert_code(1);
     assert!(flat(&done).contains("lacks 1 event, ") && flat(&done).contains("; 1 observation was left out, "), "{done}");
 
+    // Causes are not given up for a file that lacks what was not judged.
+    let known = folder.path().join("known.toml");
+    let write = || steward(&["check", "--trace"]).args([&trace]).args([Path::new("--write-expect"), &known]).run();
+    let done = write();
+    done.assert_code(1);
+    assert!(done.stdout.contains("known.toml was not written") && !known.exists(), "{done}");
+
     let replay = steward(&["replay"]).args([&trace]).args([Path::new("--json"), &json, Path::new("--html"), &page]).run();
     replay.assert_code(0);
     assert!(replay.stdout.contains("\nnote: not all was judged: the trace lacks 1 event, "), "{replay}");

@@ -54,6 +54,13 @@ fn a_file_of_another_kind_is_not_written_over_with_expectations() {
         );
         assert_eq!(fs::read(&file).expect("a file"), bytes, "left as it was");
     }
+    // Causes that somebody found out about another driver.
+    let other = "driver = \"SwiftShader driver *\"\n\n[[finding]]\nrule = \"V41\"\nkind = \"LiveAfterDestroy\"\nowner = \"VkFence\"\n\
+                 command = \"vkDestroyFence\"\nscope = \"object\"\ncause = \"dear to me\"\n";
+    fs::write(&file, other).expect("a file");
+    assert_refused(&write(&file), &["precious is about the driver \"SwiftShader driver *\"", "name another file"]);
+    assert_eq!(fs::read_to_string(&file).expect("a file"), other, "left as it was");
+    fs::write(&file, damaged).expect("a file");
     // With `--expect` the same file may be mended.
     let done = run(&["check", "--trace", BUNDLED, "--expect", text(&file)]);
     assert!(done.stderr.contains("line 2: ") && done.stderr.contains("correct it, delete it, or name another"), "{done}");
@@ -83,6 +90,8 @@ fn a_file_that_is_named_twice_is_refused_before_anything_is_lost() {
         (&["replay", trace_name, "--json", trace_name], "the trace", "--json"),
         (&["check", "--trace", trace_name, "--write-expect", trace_name], "--trace", "--write-expect"),
         (&["check", "--expect", json_name, "--json", json_name], "--expect", "--json"),
+        (&["drive", "--driver", json_name, "--json", json_name], "--driver", "--json"),
+        (&["check", "--driver", json_name, "--write-expect", json_name], "--driver", "--write-expect"),
         (&["diff", json_name, trace_name, "--json", json_name], "the report before", "--json"),
         (&["diff", trace_name, text(&link), "--html", json_name], "the report after", "--html"),
         (&["replay", trace_name, "--json", text(&new), "--html", &roundabout], "--json", "--html"),
@@ -95,6 +104,19 @@ fn a_file_that_is_named_twice_is_refused_before_anything_is_lost() {
     // What is only read may be named twice, and what swallows all may swallow all.
     run(&["diff", json_name, json_name, "--exit-code"]).assert_code(0);
     run(&["replay", BUNDLED, "--json", "/dev/null", "--html", "/dev/null"]).assert_code(0);
+}
+
+/// `/dev/shm` is a folder like any other, unlike the devices beside it.
+#[test]
+fn shared_memory_holds_files() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+        return skip("shared_memory_holds_files", "shm", "there is no /dev/shm to write to");
+    };
+    let json = folder.path().join("r.json");
+    for _ in 0..2 {
+        run(&["replay", BUNDLED, "--json", text(&json)]).assert_code(0);
+        run(&["diff", text(&json), text(&json), "--exit-code"]).assert_code(0);
+    }
 }
 
 #[test]

@@ -112,6 +112,10 @@ fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Resul
 
 fn write(driver: &str, runs: &[Run], (file, direct): (&Path, bool), out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let before = match written_before(file)? {
+        Some(known) if !known.is_about(driver) => {
+            let file = file.display().to_string();
+            return Err(ProgramError::OtherDriver { file, about: known.driver, driver: driver.to_owned() });
+        }
         Some(known) => known,
         None => expected_of(driver, None)?.map(|(_, known)| known).unwrap_or_default(),
     };
@@ -125,14 +129,16 @@ fn write(driver: &str, runs: &[Run], (file, direct): (&Path, bool), out: &mut dy
                 # driver: * stands for any text. per_round, per_run: exactly so often; not compared when absent. from_round: the\n\
                 # first round that shows it. sometimes = true: a run may lack it. loader = true: the loader's doing, not expected with\n\
                 # --direct. cause: why, for people.\n";
+    writeln!(out, "driver: {driver}")?;
+    // A file from runs that were not judged whole would not say what the driver does, and lack causes that the old one has.
+    if let Some(unjudged) = runs.iter().find_map(|run| run.unjudged) {
+        writeln!(out, "note: {unjudged}\n{} was not written", file.display())?;
+        return Ok(Outcome::Unexpected);
+    }
     write_whole(file, format!("{head}{text}").as_bytes())?;
     let unexplained = fitted.findings.iter().filter(|one| one.cause.is_empty()).count();
-    writeln!(out, "driver: {driver}")?;
     writeln!(out, "wrote {}: {} findings, {unexplained} without a cause", file.display(), fitted.findings.len())?;
-    // A file from runs that were not judged whole does not say what the driver does.
-    let unjudged = runs.iter().find_map(|run| run.unjudged);
-    unjudged.map_or(Ok(()), |unjudged| writeln!(out, "note: {unjudged}"))?;
-    Ok(if unjudged.is_some() { Outcome::Unexpected } else { Outcome::Done })
+    Ok(Outcome::Done)
 }
 
 /// What a file that is to be written holds already, so that what somebody found out about causes stays. A file of any other kind

@@ -27,8 +27,8 @@ pub(super) fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), ProgramError>
 }
 
 fn in_place(file: &Path) -> bool {
-    // `/dev/stdout` may lead to a file that the report goes to.
-    file.starts_with("/dev") || fs::metadata(file).is_ok_and(|there| !there.is_file())
+    // `/dev/stdout` may lead to a file that the report goes to; `/dev/shm` is a folder of ordinary files.
+    file.starts_with("/dev") && !file.starts_with("/dev/shm") || fs::metadata(file).is_ok_and(|there| !there.is_file())
 }
 
 fn add(file: &Path, bytes: &[u8]) -> io::Result<()> {

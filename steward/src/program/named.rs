@@ -53,16 +53,25 @@ fn all<'c>(cli: &'c Cli) -> Vec<Named<'c>> {
             add("the report after", false, path(&options.after));
         }
         Some(Command::Check(options)) => {
+            add("--driver", false, manifest(options.driver.as_deref()));
             add("--trace", false, options.trace.as_deref().and_then(path));
             add("--expect", false, options.expect.as_deref().and_then(path));
             add("--write-expect", true, options.write_expect.as_deref());
         }
-        Some(Command::Drive(options)) => add("--record", true, options.record.as_deref()),
+        Some(Command::Drive(options)) => {
+            add("--driver", false, manifest(options.driver.as_deref()));
+            add("--record", true, options.record.as_deref());
+        }
         _ => {}
     }
     add("--json", true, cli.output.json.as_deref());
     add("--html", true, cli.output.html.as_deref());
     all
+}
+
+/// A driver that is named by the path of its manifest.
+fn manifest(driver: Option<&str>) -> Option<&Path> {
+    driver.filter(|driver| driver.contains('/')).map(Path::new)
 }
 
 impl Named<'_> {

@@ -189,6 +189,7 @@ impl<'t> Engine<'_, 't> {
         }
         if let Some(owner) = owner {
             owner.objects.fetch_add(1, Ordering::AcqRel);
+            owner.told.store(true, Ordering::Release);
         }
     }
 
@@ -234,7 +235,7 @@ impl<'t> Engine<'_, 't> {
             let number = made_with.number();
             let left = |block: &Block<'t>| block.owner == number && made_with.serves_nobody();
             self.leave_behind(FindingKind::LiveAfterDestroy, Told::Destroy, command, left);
-            let over = || self.owners().filter(|owner| owner.group == made_with.group).all(Owner::serves_nobody);
+            let over = || self.owners().filter(|owner| owner.group == made_with.group).all(Owner::has_ended);
             self.internal_left(FindingKind::InternalLeft, who, made_with, over);
         }
     }

@@ -20,6 +20,10 @@ pub(crate) struct Owner<'t> {
     pub(crate) parent: u64,
     /// Objects made with them less objects ended.
     pub(crate) objects: AtomicI64,
+    /// An object made with them was told of.
+    pub(crate) told: AtomicBool,
+    /// Internal memory was notified through them.
+    pub(crate) notified: AtomicBool,
     /// Creating commands that asked them and whose objects nobody has told of yet.
     making: AtomicU32,
     /// Of a pool: successful commands that made objects from it.
@@ -49,6 +53,8 @@ impl<'t> Owner<'t> {
             group,
             parent,
             objects: AtomicI64::new(0),
+            told: AtomicBool::new(false),
+            notified: AtomicBool::new(false),
             making: AtomicU32::new(0),
             filled: AtomicU64::new(0),
             drawn: AtomicBool::new(false),
@@ -96,6 +102,11 @@ impl<'t> Owner<'t> {
     /// one that another thread is making: it counted before the record came, and the object counts before it does no more.
     pub(crate) fn serves_nobody(&self) -> bool {
         self.making.load(Ordering::Acquire) == 0 && self.objects.load(Ordering::Acquire) <= 0
+    }
+
+    /// What was notified through them is nobody's any more: that of objects which nobody tells of could be there for as long as it likes.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.serves_nobody() && (self.told.load(Ordering::Acquire) || !self.notified.load(Ordering::Acquire))
     }
 }
 

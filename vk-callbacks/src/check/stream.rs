@@ -399,7 +399,10 @@ impl<'t> Engine<'_, 't> {
             None => self.report(row(FindingKind::BadScope)),
             Some(_) if kind != INTERNAL_EXECUTABLE => self.report(row(FindingKind::InternalType)),
             Some(scope) => match event {
-                NoticeEvent::Allocated => sums.internal_taken(scope, size),
+                NoticeEvent::Allocated => {
+                    owner.notified.store(true, Ordering::Release);
+                    sums.internal_taken(scope, size);
+                }
                 NoticeEvent::Freed if sums.internal_given(scope, size) => {}
                 NoticeEvent::Freed => self.report(row(FindingKind::InternalNegative)),
             },

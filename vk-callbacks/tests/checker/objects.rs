@@ -129,6 +129,33 @@ fn v20_the_sums_are_those_of_all_compatible_callbacks() {
     assert_eq!(kinds(&checker), [FindingKind::InternalNegative, FindingKind::InternalLeft]);
 }
 
+/// The application tells of its pipelines and not of its device, which has compatible callbacks.
+#[test]
+fn v20_what_a_device_holds_that_nobody_tells_of_is_not_laid_on_its_pipelines() {
+    let checker = checker(&SYSTEM);
+    let first = App::default();
+    let second = App::compatible(&first);
+    let [(device, of_device), (pipeline, of_pipeline)] = [(&first, "VkDevice"), (&second, "VkPipeline")].map(|(app, kind)| {
+        let id = OwnerId::fresh();
+        (Driver(*wrap(&checker, app.callbacks(), id, kind, 9).raw()), id)
+    });
+    let pipelines = |given_back| {
+        checker.run(command("vkCreateComputePipelines", of_pipeline), |_| pipeline.internal(true, 64, 0, 1));
+        checker.created("VkPipeline", 1, Some(of_pipeline));
+        checker.run(command("vkDestroyPipeline", of_pipeline), |_| pipeline.internal(false, given_back, 0, 1));
+        checker.destroyed("VkPipeline", 1, Some(of_pipeline), "vkDestroyPipeline");
+    };
+    checker.run(command("vkCreateDevice", of_device), |_| device.internal(true, 4096, 0, 1));
+    pipelines(64);
+    checker.run(command("vkDestroyDevice", of_device), |_| device.internal(false, 4096, 0, 1));
+    assert_eq!(kinds(&checker), []);
+    // What pipelines leave cannot be told from the device's then, and is told of at the end.
+    pipelines(60);
+    assert_eq!(kinds(&checker), []);
+    checker.finish();
+    assert_eq!(kinds(&checker), [FindingKind::InternalAtEnd]);
+}
+
 #[test]
 fn v42_the_very_same_callbacks_are_compatible_with_themselves() {
     let checker = checker(&SYSTEM);
