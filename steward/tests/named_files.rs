@@ -110,7 +110,7 @@ fn a_file_that_is_named_twice_is_refused_before_anything_is_lost() {
 #[test]
 fn shared_memory_holds_files() {
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
-        return skip("shared_memory_holds_files", "shm", "there is no /dev/shm to write to");
+        return skip("shm", "shared_memory_holds_files", "there is no /dev/shm to write to");
     };
     let json = folder.path().join("r.json");
     for _ in 0..2 {
