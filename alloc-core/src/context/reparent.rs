@@ -29,7 +29,8 @@ impl Context {
     /// Nothing was changed. [`Misuse::IsARoot`]; [`Misuse::OtherTree`]; [`Misuse::Cycle`] when `to` is this context or below it;
     /// [`Misuse::OtherBacking`] when the new parent draws on another allocator than the old one, which gave the context's record;
     /// [`HostError::Closed`] for either; [`HostError::OverBudget`]. [`Misuse::InUse`] when there was no budget so far and there is
-    /// to be one, while handles or owners of contexts that move are elsewhere: threads could be allocating through them.
+    /// to be one, while handles or owners of contexts that move are elsewhere: threads could be allocating through them. A parent that
+    /// was below a budget once counts as if it still were.
     pub fn reparent(&mut self, to: &Handle) -> Result<(), HostError> {
         let (this, above) = (self.handle.node_ptr(), to.node_ptr());
         let (node, new) = (self.node(), to.node());
