@@ -1,0 +1,73 @@
+//! What is written down of a block, as every part that keeps blocks tells it and every part that reports reads it.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Scope;
+
+use crate::mode::{BackEnd, Mode};
+
+/// Who asked for a block, or gave it back, and when: interned by [`crate::sites`], a number in a record.
+///
+/// 0 = not written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct SiteId(pub(crate) u32);
+
+/// What a record keeps of an allocation or a free, made by the guard before it asks cookies or slots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    pub(crate) site: SiteId,
+    /// The operating system's number of the thread.
+    pub(crate) thread: u32,
+    /// Counted up over the guard's allocations; the age of a block is the difference.
+    pub(crate) serial: u64,
+}
+
+/// What a block's life has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Live,
+    /// Freed; waits, poisoned or out of reach.
+    Freed,
+    /// Freed by a reallocation that moved it to this address.
+    Moved(usize),
+}
+
+/// A block as its keeper knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    /// The first byte of the object.
+    pub(crate) start: usize,
+    pub(crate) size: usize,
+    pub(crate) align: usize,
+    pub(crate) scope: Scope,
+    pub(crate) state: State,
+    pub(crate) taken: Mark,
+    /// Where `state` is not `Live`.
+    pub(crate) given: Mark,
+    pub(crate) mode: Mode,
+    pub(crate) back_end: BackEnd,
+}
+
+/// What a keeper found wrong; becomes a [`Report`](crate::Report).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: crate::report::ReportKind,
+    /// The block it is about, where there is one.
+    pub(crate) block: Option<Known>,
+    /// The address that was given or found changed.
+    pub(crate) address: usize,
+    pub(crate) changed: Option<Changed>,
+}
+
+/// Bytes that are not what the guard wrote there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// Address of the first.
+    pub(crate) first: usize,
+    /// From the first to the last, both included.
+    pub(crate) span: usize,
+    /// The first up to 16 of them, as they were to be.
+    pub(crate) expected: [u8; 16],
+    /// And as they are.
+    pub(crate) actual: [u8; 16],
+}

@@ -1,0 +1,133 @@
+//! What a guard can be told: how blocks are guarded, where they stand, how deep stacks go, what becomes of a report.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+/// How a block is guarded.
+///
+/// | mode | a byte too far | used after its free | per block |
+/// |-|-|-|-|
+/// | [`Off`](Self::Off) | never | never | nothing, or 32 bytes where other modes serve the same guard |
+/// | [`Sampled`](Self::Sampled) | by chance, at the instruction | by chance, at the instruction | nothing, or a page |
+/// | [`Cookie`](Self::Cookie) | at its free | at the end of quarantine, writes only | 40 to 55 bytes |
+/// | [`Fence`](Self::Fence) | at the instruction | at the end of quarantine, writes only | a page |
+/// | [`Strict`](Self::Strict) | at the instruction | at the instruction | a page, and addresses |
+///
+/// At any time [`Guard::check_all`](crate::Guard::check_all) looks at what the last column but one says "at its free" or "at the end" of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Passed on to the allocator behind, and counted.
+    Off,
+    /// A few blocks, chosen call site by call site, are fenced; the rest pass. For production.
+    Sampled,
+    /// A keyed header in front and a tail that begins exactly behind the last byte; freed blocks are poisoned and wait.
+    Cookie,
+    /// A page of its own between two that cannot be touched; freed blocks are poisoned and wait.
+    #[default]
+    Fence,
+    /// As [`Fence`](Self::Fence), and the page cannot be touched any more from its free on.
+    Strict,
+}
+
+/// Where in its pages a fenced block stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Placement {
+    /// Against the page behind, as far as its alignment lets it: an overflow is stopped at the instruction.
+    #[default]
+    Right,
+    /// Against the page in front: an underflow is stopped at the instruction.
+    Left,
+    /// Right and left by turns: whatever a program does every time is stopped after a while.
+    Alternate,
+}
+
+/// How much is written down of who asks and who frees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Stacks {
+    /// Nothing.
+    Off,
+    /// What the chain of frame pointers gives: some nanoseconds; it ends at the first function without one.
+    #[default]
+    Fast,
+    /// As [`Fast`](Self::Fast); where the chain ends early, one pass of the unwinder for each new call site, remembered.
+    Full,
+}
+
+/// What becomes of a report.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub enum OnReport {
+    /// Written to the standard error, as text and as a line of JSON, then the process is aborted.
+    #[default]
+    Abort,
+    /// Written, then the thread panics. Reports of the signal handler abort: a signal cannot unwind.
+    Panic,
+    /// Written, and the program goes on: a bad free frees nothing, a stopped access gets a page to land on.
+    Log,
+    /// Passed to a function and not written, then as [`Log`](Self::Log). Called in the signal handler too: it may only do what
+    /// signal-safety(7) allows, and takes no memory of the guard.
+    Call(fn(&crate::Report<'_>)),
+}
+
+/// What the kernel lends a guard to make pages untouchable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum BackEnd {
+    /// userfaultfd with `UFFDIO_MOVE` (Linux 6.8): a freed page moves to its next place; no mapping a block.
+    UserfaultfdMove,
+    /// userfaultfd with `UFFDIO_COPY` (Linux 5.11 for users without privileges); no mapping a block.
+    UserfaultfdCopy,
+    /// `MADV_GUARD_INSTALL` (Linux 6.13); no mapping a block.
+    GuardMarkers,
+    /// `mprotect`: two mappings a block, so only as many as `vm.max_map_count` leaves.
+    Mprotect,
+    /// None: blocks that were to be fenced get cookies.
+    Cookies,
+}
+
+impl BackEnd {
+    /// All, the best first.
+    pub const ALL: [Self; 5] = [Self::UserfaultfdMove, Self::UserfaultfdCopy, Self::GuardMarkers, Self::Mprotect, Self::Cookies];
+
+    /// As reports write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UserfaultfdMove => "userfaultfd-move",
+            Self::UserfaultfdCopy => "userfaultfd-copy",
+            Self::GuardMarkers => "guard-markers",
+            Self::Mprotect => "mprotect",
+            Self::Cookies => "cookies",
+        }
+    }
+}
+
+impl Mode {
+    /// As reports and command lines write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Sampled => "sampled",
+            Self::Cookie => "cookie",
+            Self::Fence => "fence",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for BackEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

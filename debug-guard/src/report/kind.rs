@@ -1,0 +1,60 @@
+//! What can be reported: one closed list.
+
+#![forbid(unsafe_code)]
+
+/// What went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReportKind {
+    /// A byte behind the block was touched, or found changed.
+    Overflow,
+    /// A byte in front of the block was touched, or found changed.
+    Underflow,
+    /// A freed block was touched, or found changed.
+    UseAfterFree,
+    /// A block of no bytes was touched.
+    ZeroSizeAccess,
+    /// An address of the guard's where no block ever was was touched.
+    WildAccess,
+    /// A block was given back a second time.
+    DoubleFree,
+    /// A pointer into a block was given back.
+    InteriorFree,
+    /// A pointer was given back that is no block's of this guard: stack, static, another allocator's, or plain nonsense.
+    ForeignFree,
+    /// A block of another guard was given back here; the report names the right one.
+    WrongGuard,
+    /// A block came back with another size than it was taken with.
+    SizeMismatch,
+    /// A block came back with another alignment than it was taken with.
+    AlignmentMismatch,
+    /// A block came back with another scope than it was taken with.
+    ScopeMismatch,
+    /// The header in front of a block is damaged: what it said cannot be told any more.
+    HeaderDamaged,
+    /// A header stands where it was not written: it was copied there.
+    HeaderMoved,
+}
+
+impl ReportKind {
+    /// As reports write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Overflow => "overflow",
+            Self::Underflow => "underflow",
+            Self::UseAfterFree => "use-after-free",
+            Self::ZeroSizeAccess => "zero-size-access",
+            Self::WildAccess => "wild-access",
+            Self::DoubleFree => "double-free",
+            Self::InteriorFree => "interior-free",
+            Self::ForeignFree => "foreign-free",
+            Self::WrongGuard => "wrong-guard",
+            Self::SizeMismatch => "size-mismatch",
+            Self::AlignmentMismatch => "alignment-mismatch",
+            Self::ScopeMismatch => "scope-mismatch",
+            Self::HeaderDamaged => "header-damaged",
+            Self::HeaderMoved => "header-moved",
+        }
+    }
+}
