@@ -96,6 +96,33 @@ pub unsafe trait HostAllocator {
     fn exact_alignment(&self) -> bool {
         false
     }
+
+    /// True when contexts are to [tell](crate::with_origin) who asks, around each call that takes, resizes or gives back a block, and around
+    /// [`vet`](HostAllocator::vet). Asked once, when a context is given this allocator. Decorators forward it.
+    fn wants_origin(&self) -> bool {
+        false
+    }
+
+    /// Whether `pointer` is one that a C bridge over this allocator may believe: the bridge keeps `front` bytes in front of it, and asks
+    /// before it reads them, since those of a block that was given back may be out of reach. Decorators forward it.
+    ///
+    /// Never reads through `pointer`, and needs no promise about it. An allocator that knows its blocks answers by the
+    /// [`front`](crate::Origin::front) that it was told when the block was taken, which may be more than `front`.
+    fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
+        let _ = (pointer, front);
+        Vetted::Unknown
+    }
+}
+
+/// What an allocator knows of a pointer that came back from C; see [`HostAllocator::vet`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vetted {
+    /// Nothing: the bridge has to judge by what is in front of the pointer.
+    Unknown,
+    /// The bytes behind the bridge's own of a live block of whoever asks.
+    Live,
+    /// No such block: freed, in the middle of one, another's, or never given. It was reported; nothing may be read or given back.
+    Refused,
 }
 
 /// Memory taken or given back where no allocator of ours was asked.
@@ -194,5 +221,11 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
     }
     fn exact_alignment(&self) -> bool {
         (**self).exact_alignment()
+    }
+    fn wants_origin(&self) -> bool {
+        (**self).wants_origin()
+    }
+    fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
+        (**self).vet(pointer, front)
     }
 }

@@ -15,6 +15,7 @@
 //!
 //! - [`HostAllocator`] is the trait everything meets in; [`FromGlobalAlloc`] and [`FromAllocator`] make one of what there is.
 //! - [`Context`] owns a node of the tree, [`Handle`] refers to it; both are allocators. [`Scope`] is the lifetime a request is for.
+//! - [`Origin`] is what an allocator that [wants to know](HostAllocator::wants_origin) is told of who asks: a guard names it in its reports.
 //! - [`Usage`] is an account, [`Budget`] a limit, [`Snapshot`] a picture of a tree.
 //! - [`Foreign`] declares memory that no allocator of ours was asked for: a JIT's, a mapping, another heap. Counted apart.
 //! - [`Handle::own`] gives a context a value, reached by its [`Owned`] id and destroyed with the context, children first, newest first;
@@ -73,6 +74,7 @@ mod context;
 mod error;
 mod foreign;
 mod host;
+mod origin;
 mod owned;
 mod scope;
 mod snapshot;
@@ -90,7 +92,8 @@ pub use error::{ContextId, HostError, Misuse};
 #[cfg(feature = "bumpalo")]
 pub use foreign::ForeignBump;
 pub use foreign::{Foreign, ForeignKind, ForeignUsage};
-pub use host::{HostAllocator, Notice, NoticeEvent, NoticeKind, dangling, move_block};
+pub use host::{HostAllocator, Notice, NoticeEvent, NoticeKind, Vetted, dangling, move_block};
+pub use origin::{Origin, with_front, with_origin};
 pub use owned::{Hold, HoldMut, Owned};
 pub use scope::Scope;
 pub use snapshot::{Snapshot, SnapshotNode};

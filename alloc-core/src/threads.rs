@@ -3,13 +3,14 @@
 //! Without feature `std` there are no thread-locals: operations count on the shared rows directly, under their locks.
 
 use crate::account::Table;
+use crate::origin::Origin;
 
 #[cfg(feature = "std")]
 mod local {
     use core::cell::Cell;
     use std::thread_local;
 
-    use super::Table;
+    use super::{Origin, Table};
 
     thread_local! {
         // Const-made and without Drop: one address computation, and still there while other thread-locals are destroyed.
@@ -17,6 +18,7 @@ mod local {
         // Cold: only its destructor matters.
         static EXIT: Exit = const { Exit };
         static LOCKS: Cell<usize> = const { Cell::new(0) };
+        static ORIGIN: Cell<*const Origin<'static>> = const { Cell::new(core::ptr::null()) };
     }
 
     struct Exit;
@@ -30,6 +32,18 @@ mod local {
     #[inline]
     pub(crate) fn with_table<R>(f: impl FnOnce(Option<&Table>) -> R) -> R {
         TABLE.with(|table| f(Some(table)))
+    }
+
+    /// Whose request this thread is in; null outside of any.
+    #[inline]
+    pub(crate) fn origin() -> *const Origin<'static> {
+        ORIGIN.get()
+    }
+
+    /// Answers with the one before.
+    #[inline]
+    pub(crate) fn swap_origin(origin: *const Origin<'static>) -> *const Origin<'static> {
+        ORIGIN.replace(origin)
     }
 
     pub(crate) fn on_exit() -> bool {
@@ -61,11 +75,17 @@ mod local {
 
 #[cfg(not(feature = "std"))]
 mod local {
-    use super::Table;
+    use super::{Origin, Table};
 
     #[inline]
     pub(crate) fn with_table<R>(f: impl FnOnce(Option<&Table>) -> R) -> R {
         f(None)
+    }
+    pub(crate) fn origin() -> *const Origin<'static> {
+        core::ptr::null()
+    }
+    pub(crate) fn swap_origin(_: *const Origin<'static>) -> *const Origin<'static> {
+        core::ptr::null()
     }
     pub(crate) fn on_exit() -> bool {
         false
@@ -87,7 +107,7 @@ pub(crate) fn id() -> usize {
     with_table(|table| table.map_or(0, |table| core::ptr::from_ref(table).addr()))
 }
 
-pub(crate) use local::{lock_given_back, lock_taken, on_exit, relax, with_table};
+pub(crate) use local::{lock_given_back, lock_taken, on_exit, origin, relax, swap_origin, with_table};
 
 #[cfg(feature = "std")]
 const AUDIT: bool = cfg!(any(debug_assertions, feature = "lock-audit"));

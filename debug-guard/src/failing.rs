@@ -5,7 +5,7 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope, dangling};
+use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope, Vetted, dangling};
 
 use crate::fault::{Fault, Request};
 
@@ -201,6 +201,14 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
 
     fn exact_alignment(&self) -> bool {
         self.inner.exact_alignment()
+    }
+
+    fn wants_origin(&self) -> bool {
+        self.inner.wants_origin()
+    }
+
+    fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
+        self.inner.vet(pointer, front)
     }
 }
 

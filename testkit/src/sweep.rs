@@ -18,7 +18,7 @@ use std::fmt::Debug;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope};
+use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope, Vetted};
 
 use crate::witness::Witness;
 
@@ -234,5 +234,13 @@ unsafe impl<H: HostAllocator> HostAllocator for Counted<H> {
 
     fn exact_alignment(&self) -> bool {
         self.inner.exact_alignment()
+    }
+
+    fn wants_origin(&self) -> bool {
+        self.inner.wants_origin()
+    }
+
+    fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
+        self.inner.vet(pointer, front)
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, HostError, Notice, Scope, dangling};
+use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, HostError, Notice, Scope, Vetted, dangling};
 
 /// A host allocator that writes down every call and checks it. Clones share the record.
 ///
@@ -242,6 +242,14 @@ unsafe impl<A: HostAllocator> HostAllocator for Witness<A> {
 
     fn exact_alignment(&self) -> bool {
         self.shared.inner.exact_alignment()
+    }
+
+    fn wants_origin(&self) -> bool {
+        self.shared.inner.wants_origin()
+    }
+
+    fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
+        self.shared.inner.vet(pointer, front)
     }
 }
 

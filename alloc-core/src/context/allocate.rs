@@ -10,7 +10,7 @@ use allocator_api2::alloc::AllocError;
 
 use super::backing::Link;
 use super::lease::Reservation;
-use super::node::{BUDGETED, CLOSED, Node};
+use super::node::{BUDGETED, CLOSED, Node, TELLS};
 use crate::account::{Counts, Entry, FOLD_MAX, FOLD_MIN};
 use crate::error::HostError;
 use crate::host::dangling;
@@ -32,7 +32,7 @@ impl Node {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        if self.flags() & (CLOSED | BUDGETED) != 0 {
+        if self.flags() & (CLOSED | BUDGETED | TELLS) != 0 {
             return self.allocate_limited(layout, scope);
         }
         let block = self.backing.allocate(layout, scope)?;
@@ -68,7 +68,8 @@ impl Node {
         Ok(block)
     }
 
-    /// With the checks for closed and budgeted nodes: while the thread's lease lasts, no more than a few loads and stores.
+    /// With the checks for closed and budgeted nodes: while the thread's lease lasts, no more than a few loads and stores. Nodes that tell
+    /// who asks go this way as well.
     #[inline(never)]
     fn allocate_limited(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         // A layout's size is at most `isize::MAX`.
@@ -85,7 +86,7 @@ impl Node {
             return self.allocate_checked(layout, scope, Link::allocate);
         }
         let reserved = Reservation::of(self, scope, bytes.cast_unsigned());
-        let taken = self.backing.allocate(layout, scope);
+        let taken = self.ask(|backing| backing.allocate(layout, scope));
         core::mem::forget(reserved);
         let hidden = self.slice().cast_signed().clamp(FOLD_MIN, FOLD_MAX);
         let concluded = with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
@@ -121,7 +122,7 @@ impl Node {
         }
         let bytes = layout.size() as u64;
         let reserved = if self.is_budgeted() { Some(self.reserve(scope, bytes)?) } else { None };
-        let taken = take(&self.backing, layout, scope);
+        let taken = self.ask(|backing| take(backing, layout, scope));
         if let Some(reserved) = reserved {
             reserved.conclude(1, taken.is_ok());
         } else if taken.is_ok() {
@@ -137,7 +138,7 @@ impl Node {
         if layout.size() == 0 {
             return;
         }
-        if self.is_budgeted() {
+        if self.flags() & (BUDGETED | TELLS) != 0 {
             // SAFETY: forwarded.
             return unsafe { self.deallocate_limited(block, layout, scope) };
         }
@@ -159,14 +160,15 @@ impl Node {
         }
     }
 
-    /// The room is given back after the block: the limit holds for what the backing has given as well.
+    /// For nodes with a budget, and those that tell who asks. The room is given back after the block: the limit holds for what the backing
+    /// has given as well.
     ///
     /// # Safety
     /// As [`Node::deallocate`].
     #[inline(never)]
     unsafe fn deallocate_limited(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         // SAFETY: the caller's promise; blocks of this node come from its backing.
-        unsafe { self.backing.deallocate(block, layout, scope) };
+        self.ask(|backing| unsafe { backing.deallocate(block, layout, scope) });
         self.count_given(scope, layout.size() as u64, 1);
     }
 
@@ -231,7 +233,7 @@ impl Node {
         }
         let Some(more) = (new.size() as u64).checked_sub(old.size() as u64).filter(|more| *more > 0) else {
             // SAFETY: the caller's promise.
-            let block = unsafe { self.backing.resize(block, old, new, scope) }?;
+            let block = self.ask(|backing| unsafe { backing.resize(block, old, new, scope) })?;
             let less = (old.size() as u64).saturating_sub(new.size() as u64);
             if less > 0 {
                 self.count_given(scope, less, 0);
@@ -243,7 +245,7 @@ impl Node {
         }
         let reserved = if self.is_budgeted() { Some(self.reserve(scope, more)?) } else { None };
         // SAFETY: the caller's promise.
-        let grown = unsafe { self.backing.resize(block, old, new, scope) };
+        let grown = self.ask(|backing| unsafe { backing.resize(block, old, new, scope) });
         if let Some(reserved) = reserved {
             reserved.conclude(0, grown.is_ok());
         } else if grown.is_ok() {

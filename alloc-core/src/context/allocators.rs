@@ -8,7 +8,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use super::{Context, Handle};
 use crate::adapters::HostSource;
 use crate::error::HostError;
-use crate::host::{HostAllocator, Notice};
+use crate::host::{HostAllocator, Notice, Vetted};
 use crate::scope::Scope;
 
 macro_rules! host_allocator {
@@ -53,6 +53,12 @@ macro_rules! host_allocator {
             }
             fn exact_alignment(&self) -> bool {
                 self.node().backing.exact_alignment()
+            }
+            fn wants_origin(&self) -> bool {
+                self.node().tells()
+            }
+            fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
+                self.node().ask(|backing| backing.vet(pointer, front))
             }
         }
     };

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::AllocError;
 
 use crate::error::HostError;
-use crate::host::{HostAllocator, Notice};
+use crate::host::{HostAllocator, Notice, Vetted};
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, Ordering};
 
@@ -25,6 +25,8 @@ pub(crate) struct Functions {
     refusal: unsafe fn(*const (), Layout, Scope) -> HostError,
     exact_alignment: unsafe fn(*const ()) -> bool,
     may_unwind: unsafe fn(*const ()) -> bool,
+    wants_origin: unsafe fn(*const ()) -> bool,
+    vet: unsafe fn(*const (), NonNull<u8>, usize) -> Vetted,
     /// The type has no size, so its address says nothing.
     sizeless: bool,
     type_name: fn() -> &'static str,
@@ -51,6 +53,8 @@ impl Backing {
                 refusal: Self::refusal,
                 exact_alignment: Self::exact_alignment,
                 may_unwind: Self::may_unwind,
+                wants_origin: Self::wants_origin,
+                vet: Self::vet,
                 sizeless: size_of::<A>() == 0,
                 type_name: core::any::type_name::<A>,
             };
@@ -116,6 +120,14 @@ impl Backing {
                 // SAFETY: forwarded.
                 unsafe { Self::at(data) }.exact_alignment()
             }
+            unsafe fn wants_origin(data: *const ()) -> bool {
+                // SAFETY: forwarded.
+                unsafe { Self::at(data) }.wants_origin()
+            }
+            unsafe fn vet(data: *const (), pointer: NonNull<u8>, front: usize) -> Vetted {
+                // SAFETY: forwarded.
+                unsafe { Self::at(data) }.vet(pointer, front)
+            }
         }
         Self { data: core::ptr::from_ref(allocator).cast(), functions: &Of::<A>::FUNCTIONS }
     }
@@ -134,6 +146,8 @@ static ABANDONED: Functions = Functions {
     refusal: |_, layout, scope| HostError::OutOfHostMemory { bytes: layout.size(), scope },
     exact_alignment: |_| false,
     may_unwind: |_| false,
+    wants_origin: |_| false,
+    vet: |_, _, _| Vetted::Unknown,
     sizeless: true,
     type_name: || "abandoned",
 };
@@ -265,5 +279,15 @@ impl Link {
     pub(crate) fn exact_alignment(&self) -> bool {
         // SAFETY: `data` as in `allocate`.
         unsafe { (self.rest().exact_alignment)(self.data) }
+    }
+
+    pub(crate) fn wants_origin(&self) -> bool {
+        // SAFETY: `data` as in `allocate`.
+        unsafe { (self.rest().wants_origin)(self.data) }
+    }
+
+    pub(crate) fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
+        // SAFETY: `data` as in `allocate`.
+        unsafe { (self.rest().vet)(self.data, pointer, front) }
     }
 }

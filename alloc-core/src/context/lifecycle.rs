@@ -13,6 +13,7 @@ use super::tree;
 use crate::account::evict;
 use crate::budget::Budget;
 use crate::error::HostError;
+use crate::origin::tell;
 use crate::scope::Scope;
 use crate::sync::{Ordering, fence};
 
@@ -30,14 +31,15 @@ pub(super) unsafe fn make_root(backing: Backing, options: &ContextOptions<'_>) -
     }
     // SAFETY: forwarded from this function's contract.
     let link = unsafe { Link::new(backing) };
-    let block = link.allocate(Node::LAYOUT, scope).map_err(|_| link.refusal(Node::LAYOUT, scope))?;
     let mut node = Node::new(link, scope, scope, options.name, None);
-    node.label = match copy_label(options.label, |layout| node.backing.allocate(layout, scope)) {
+    let block = node.ask(|backing| backing.allocate(Node::LAYOUT, scope));
+    let block = block.map_err(|_| node.backing.refusal(Node::LAYOUT, scope))?;
+    node.label = match copy_label(options.label, |layout| node.ask(|backing| backing.allocate(layout, scope))) {
         Ok(label) => label,
         Err(layout) => {
             let error = node.backing.refusal(layout, scope);
             // SAFETY: the block was just taken with this layout and scope and holds nothing yet.
-            unsafe { node.backing.deallocate(block, Node::LAYOUT, scope) };
+            node.ask(|backing| unsafe { backing.deallocate(block, Node::LAYOUT, scope) });
             return Err(error);
         }
     };
@@ -218,10 +220,12 @@ unsafe fn end(node: NonNull<Node>) -> Option<NonNull<Node>> {
     evict(Scope::ALL.map(|scope| (this.row(scope), this.tag(scope))));
     let label = this.label;
     let Some(parent) = tree::unlink(this) else {
-        let (backing, scope) = (this.backing.inherit(), this.scope);
+        let (backing, scope, tells, id, name) = (this.backing.inherit(), this.scope, this.tells(), this.id(), this.name);
         free_parts(node, label, |block, layout| {
             // SAFETY: node and label of a root were taken from the backing with these layouts and this scope.
-            unsafe { backing.deallocate(block, layout, scope) };
+            let free = || unsafe { backing.deallocate(block, layout, scope) };
+            // Without the label, which goes first.
+            if tells { tell(id, name, None, free) } else { free() }
         });
         return None;
     };

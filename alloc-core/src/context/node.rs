@@ -20,6 +20,7 @@ use super::backing::Link;
 use crate::account::{Counts, Row, ScopeUsage, read_row, slot};
 use crate::error::ContextId;
 use crate::foreign::ForeignCells;
+use crate::origin::tell;
 use crate::owned::Table;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering};
@@ -36,6 +37,8 @@ pub(crate) const ORPHANED: u8 = 8;
 pub(crate) const LEFT: u8 = 16;
 /// Closed, and all that it and those below it owned was taken out to be destroyed.
 pub(crate) const DRAINED: u8 = 32;
+/// The backing wants to know who asks. Never changes.
+pub(crate) const TELLS: u8 = 64;
 
 /// See the file's head. Made by `lifecycle`, ended there.
 #[repr(C, align(16))]
@@ -113,10 +116,11 @@ impl Node {
     /// A node not yet linked anywhere. Without `root` it is its own.
     pub(crate) fn new(backing: Link, scope: Scope, home: Scope, name: &'static str, root: Option<NonNull<Self>>) -> Self {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
+        let flags = if backing.wants_origin() { TELLS } else { 0 };
         Self {
             backing,
             tag_base: serial << 3,
-            flags: AtomicU8::new(0),
+            flags: AtomicU8::new(flags),
             scope,
             home,
             root,
@@ -179,6 +183,17 @@ impl Node {
     #[inline]
     pub(crate) fn is_budgeted(&self) -> bool {
         self.flags() & BUDGETED != 0
+    }
+
+    #[inline]
+    pub(crate) fn tells(&self) -> bool {
+        self.flags() & TELLS != 0
+    }
+
+    /// Calls the backing, which is told that this node asks if it wants to know.
+    #[inline]
+    pub(crate) fn ask<R>(&self, call: impl FnOnce(&Link) -> R) -> R {
+        if self.tells() { tell(self.id(), self.name, self.label(), || call(&self.backing)) } else { call(&self.backing) }
     }
 
     pub(crate) fn is_root(&self) -> bool {
