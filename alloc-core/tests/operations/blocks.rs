@@ -4,8 +4,8 @@ use std::alloc::{Layout, System};
 use std::ptr::NonNull;
 
 use alloc_core::{
-    Allocator, Context, FromGlobalAlloc, HostAllocator, HostSource, Notice, NoticeEvent, NoticeKind, Scope, Scoped, dangling,
-    move_block,
+    Allocator, Context, FromGlobalAlloc, HostAllocator, HostSource, Notice, NoticeEvent, NoticeKind, Scope, Scoped, Vetted,
+    dangling, move_block, with_front, with_origin,
 };
 use testkit::Stage;
 
@@ -57,6 +57,8 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "HostAllocator::may_unwind",
                 "HostAllocator::notify",
                 "HostAllocator::refusal",
+                "HostAllocator::vet",
+                "HostAllocator::wants_origin",
                 "HostSource::refusal",
                 "FromAllocator::get",
                 "FromAllocator::new",
@@ -65,6 +67,8 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "Scoped::new",
                 "Scoped::host",
                 "dangling",
+                "with_front",
+                "with_origin",
             ],
             "questions, a message, and pointers to nothing",
             questions::<S>,
@@ -183,6 +187,9 @@ fn questions<S: Stage>(stage: &S, ground: &Ground) {
         assert!(!context.exact_alignment());
         // The stages' allocators do not say that they never do.
         assert!(context.may_unwind());
+        assert!(!context.wants_origin());
+        assert_eq!(context.vet(dangling(SMALL), 16), Vetted::Unknown);
+        with_front(16, || with_origin(|origin| assert_eq!(origin.map(|origin| origin.front), Some(16))));
         for event in [NoticeEvent::Allocated, NoticeEvent::Freed] {
             context.notify(Notice { event, kind: NoticeKind::Executable, bytes: 1, scope: SCOPE });
         }
