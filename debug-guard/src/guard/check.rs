@@ -1,0 +1,73 @@
+//! What does not go together in options.
+
+#![forbid(unsafe_code)]
+
+use super::error::GuardError;
+use super::options::{GuardOptions, MOST_RULES};
+use crate::mode::{BackEnd, Mode, OnReport, Stacks};
+
+/// The modes that lay blocks out in pages.
+const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
+
+pub(super) fn check(options: &GuardOptions) -> Result<(), GuardError> {
+    let given = options.rules_given();
+    if given > MOST_RULES {
+        return Err(GuardError::TooManyRules { given });
+    }
+    rules(options)?;
+    if options.profile || options.exit_leaks.is_some() {
+        if options.plain() {
+            return Err(GuardError::ListOfPlainBlocks);
+        }
+        if options.stacks == Stacks::Off {
+            return Err(GuardError::ListWithoutStacks);
+        }
+    }
+    back_end(options)?;
+    let sampling = options.sampling;
+    if options.may_use(&[Mode::Sampled]) && (sampling.one_in == 0 || sampling.slots == 0) {
+        return Err(GuardError::SamplesNothing);
+    }
+    if options.may_use(&FENCED) && (options.pages.is_some_and(|pages| pages < 3) || options.max_guarded_bytes == Some(0)) {
+        return Err(GuardError::NoPages);
+    }
+    if options.report_to < 0 {
+        return Err(GuardError::NoDescriptor);
+    }
+    if matches!(options.on_report, OnReport::Panic) && cfg!(not(feature = "std")) {
+        return Err(GuardError::PanicWithoutStd);
+    }
+    Ok(())
+}
+
+/// Each rule by itself, then against those before it.
+fn rules(options: &GuardOptions) -> Result<(), GuardError> {
+    for (number, rule) in options.rules.iter().enumerate() {
+        if rule.size.0 > rule.size.1 {
+            return Err(GuardError::EmptySizeWindow { rule: number });
+        }
+        if rule.called_from.is_some_and(|(start, end)| start >= end) {
+            return Err(GuardError::EmptyCallWindow { rule: number });
+        }
+        if rule.name == Some("") {
+            return Err(GuardError::EmptyName { rule: number });
+        }
+        if rule.called_from.is_some() && (options.stacks == Stacks::Off || rule.stacks == Some(Stacks::Off)) {
+            return Err(GuardError::CallSiteWithoutStacks { rule: number });
+        }
+        if let Some(covered_by) = options.rules.iter().take(number).position(|earlier| earlier.covers(rule)) {
+            return Err(GuardError::RuleNeverMatches { rule: number, covered_by });
+        }
+    }
+    Ok(())
+}
+
+fn back_end(options: &GuardOptions) -> Result<(), GuardError> {
+    let Some(back_end) = options.back_end else { return Ok(()) };
+    let fenced = FENCED.into_iter().find(|mode| options.may_use(&[*mode]));
+    match (back_end, fenced) {
+        (BackEnd::Cookies, Some(mode)) => Err(GuardError::BackEndCannot { back_end, mode }),
+        (_, None) => Err(GuardError::BackEndUnused { back_end }),
+        _ => Ok(()),
+    }
+}

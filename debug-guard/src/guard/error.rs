@@ -1,0 +1,132 @@
+//! Why a guard cannot be made.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use crate::mode::{BackEnd, Mode};
+
+/// Why options were refused, or a guard could not be made of them. Rules are counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GuardError {
+    /// More rules than a guard has room for.
+    TooManyRules {
+        /// How many were given.
+        given: usize,
+    },
+    /// Whatever the rule matches, an earlier one matches too.
+    RuleNeverMatches {
+        /// The rule.
+        rule: usize,
+        /// The earlier one.
+        covered_by: usize,
+    },
+    /// The smallest size of the rule is above its largest.
+    EmptySizeWindow {
+        /// The rule.
+        rule: usize,
+    },
+    /// The range of call sites of the rule has no address in it.
+    EmptyCallWindow {
+        /// The rule.
+        rule: usize,
+    },
+    /// The rule asks for a context without a name.
+    EmptyName {
+        /// The rule.
+        rule: usize,
+    },
+    /// A rule asks who called, and stacks are off.
+    CallSiteWithoutStacks {
+        /// The rule.
+        rule: usize,
+    },
+    /// Leaks or a profile are asked for, and stacks are off.
+    ListWithoutStacks,
+    /// Leaks or a profile are asked for, and no mode of the guard writes blocks down.
+    ListOfPlainBlocks,
+    /// The back end that is asked for is not offered here.
+    NotOffered {
+        /// The back end.
+        back_end: BackEnd,
+        /// The system's error number; 0 where the system has no such thing.
+        errno: i32,
+    },
+    /// The back end that is asked for cannot do the mode.
+    BackEndCannot {
+        /// The back end.
+        back_end: BackEnd,
+        /// The mode.
+        mode: Mode,
+    },
+    /// A back end is asked for, and no mode of the guard needs one.
+    BackEndUnused {
+        /// The back end.
+        back_end: BackEnd,
+    },
+    /// [`Mode::Sampled`] that would fence no block at all.
+    SamplesNothing,
+    /// Fewer pages than one block needs, or fewer bytes than a page.
+    NoPages,
+    /// Reports are to be written to a descriptor that cannot be one.
+    NoDescriptor,
+    /// [`OnReport::Panic`](crate::OnReport::Panic) without feature `std`.
+    PanicWithoutStd,
+    /// [`OnReport::Panic`](crate::OnReport::Panic) in a global allocator.
+    PanicInGlobal,
+    /// As many guards live as can.
+    TooManyGuards,
+    /// The allocator behind refused what the guard itself needs.
+    NoHostMemory {
+        /// How much was asked for.
+        bytes: usize,
+    },
+}
+
+impl core::error::Error for GuardError {}
+
+impl fmt::Display for GuardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TooManyRules { given } => {
+                write!(f, "{given} rules, and a guard has room for {}: join some", super::options::MOST_RULES)
+            }
+            Self::RuleNeverMatches { rule, covered_by } => {
+                write!(f, "rule {rule} never matches, since rule {covered_by} takes all of its blocks: put it first")
+            }
+            Self::EmptySizeWindow { rule } => write!(f, "rule {rule} takes no size: its smallest is above its largest"),
+            Self::EmptyCallWindow { rule } => write!(f, "rule {rule} takes no call site: its range must end above its start"),
+            Self::EmptyName { rule } => write!(f, "rule {rule} asks for a context without a name: give it one, or `*` for all"),
+            Self::CallSiteWithoutStacks { rule } => {
+                write!(f, "rule {rule} goes by call site and stacks are off: turn on `Stacks::Fast` or `Stacks::Full`")
+            }
+            Self::ListWithoutStacks => {
+                f.write_str("leaks and profiles are told by call site and stacks are off: turn on `Stacks::Fast` or `Stacks::Full`")
+            }
+            Self::ListOfPlainBlocks => f.write_str(
+                "leaks and profiles are told of blocks that are written down, and Off and Sampled alone write nothing down: use `Mode::Cookie`",
+            ),
+            Self::NotOffered { back_end, errno } => {
+                write!(f, "the back end {back_end} is not offered here (error {errno}): leave the choice open")
+            }
+            Self::BackEndCannot { back_end, mode } => {
+                write!(f, "the back end {back_end} cannot do the mode {mode}: leave the choice open, or take another mode")
+            }
+            Self::BackEndUnused { back_end } => {
+                write!(f, "no mode of the guard needs the back end {back_end}: leave it out, or use Sampled, Fence or Strict")
+            }
+            Self::SamplesNothing => f.write_str("sampling one in 0, or with 0 slots, fences nothing: use `Mode::Off`"),
+            Self::NoPages => f.write_str("a fenced block needs 3 pages of addresses and one of memory: allow more"),
+            Self::NoDescriptor => f.write_str("a descriptor is 0 or above: leave `report_to` out for the standard error"),
+            Self::PanicWithoutStd => f.write_str("a report can panic only with feature `std`: turn it on, or use another `OnReport`"),
+            Self::PanicInGlobal => {
+                f.write_str("a global allocator must not unwind: use `OnReport::Abort`, `Log` or `Call` instead of `Panic`")
+            }
+            Self::TooManyGuards => f.write_str("as many guards live as can: close one"),
+            Self::NoHostMemory { bytes } => {
+                write!(f, "the allocator behind refused {bytes} bytes that the guard needs for itself: give it more, or fewer modes")
+            }
+        }
+    }
+}

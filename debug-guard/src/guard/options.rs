@@ -1,0 +1,269 @@
+//! What a guard is to do: one builder, usable in a `static`.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::HostAllocator;
+
+use super::error::GuardError;
+use super::rule::Rule;
+use crate::mode::{BackEnd, Mode, OnReport, Placement, Stacks};
+
+/// What a guard is to do. What does not go together is refused, with the reason, by [`check`](Self::check) and by whatever is made
+/// of the options.
+///
+/// ```
+/// use debug_guard::{GuardError, GuardOptions, Mode, Rule, Stacks};
+///
+/// const FENCED: GuardOptions = GuardOptions::new(Mode::Fence).name("textures").stacks(Stacks::Full).check_every(10_000);
+/// assert_eq!(FENCED.check(), Ok(()));
+///
+/// let refused = GuardOptions::new(Mode::Fence).rule(Rule::new(Mode::Strict)).rule(Rule::new(Mode::Cookie).size(0, 64)).check();
+/// assert_eq!(refused, Err(GuardError::RuleNeverMatches { rule: 1, covered_by: 0 }));
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "options do nothing until a guard is made of them"]
+pub struct GuardOptions {
+    pub(crate) mode: Mode,
+    pub(crate) name: &'static str,
+    pub(crate) rules: Rules,
+    pub(crate) placement: Placement,
+    pub(crate) stacks: Stacks,
+    pub(crate) on_report: OnReport,
+    pub(crate) back_end: Option<BackEnd>,
+    pub(crate) quarantine_blocks: usize,
+    pub(crate) quarantine_bytes: usize,
+    pub(crate) deep: bool,
+    pub(crate) check_every: u64,
+    pub(crate) sampling: Sampling,
+    pub(crate) max_guarded_bytes: Option<u64>,
+    pub(crate) command: Option<fn() -> Option<CommandMark>>,
+    pub(crate) report_to: i32,
+    pub(crate) profile: bool,
+    pub(crate) exit_leaks: Option<i32>,
+    pub(crate) pages: Option<usize>,
+}
+
+/// How [`Mode::Sampled`] chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sampling {
+    /// In the long run one block in so many of a call site is fenced, at least 1.
+    pub one_in: u32,
+    /// At most so many blocks are fenced at a time, a page each.
+    pub slots: u32,
+    /// The first so many blocks of each call site are all fenced.
+    pub first: u32,
+}
+
+impl Sampling {
+    /// One in `one_in` in the long run; 256 slots; the first 8 of each call site.
+    #[must_use]
+    pub const fn one_in(one_in: u32) -> Self {
+        Self { one_in, slots: 256, first: 8 }
+    }
+
+    /// Another number of slots.
+    #[must_use]
+    pub const fn slots(mut self, slots: u32) -> Self {
+        self.slots = slots;
+        self
+    }
+
+    /// Another number of first blocks.
+    #[must_use]
+    pub const fn first(mut self, first: u32) -> Self {
+        self.first = first;
+        self
+    }
+}
+
+/// Which command a thread is in, as [`GuardOptions::command`]'s function tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandMark {
+    /// Its name, as `vkCreateBuffer`.
+    pub name: &'static str,
+    /// Its number, counted up over the process.
+    pub serial: u64,
+    /// An address in the stack frame of who issued it: stacks end there. 0: they do not.
+    pub stack: usize,
+}
+
+/// Most rules of a guard.
+pub(crate) const MOST_RULES: usize = 16;
+
+/// Rules in their order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    list: [Rule; MOST_RULES],
+    /// How many were given; more than there is room for is refused by [`GuardOptions::check`].
+    given: usize,
+}
+
+impl Rules {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rule> + Clone {
+        self.list.iter().take(self.given)
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "checked; nothing else assigns an element in a const fn")]
+    const fn push(&mut self, rule: Rule) {
+        if self.given < MOST_RULES {
+            self.list[self.given] = rule;
+        }
+        self.given = self.given.saturating_add(1);
+    }
+}
+
+impl GuardOptions {
+    /// Blocks that no rule speaks of get `mode`. The rest: no rules, [`Placement::Right`], [`Stacks::Fast`], [`OnReport::Abort`], the
+    /// best back end that is offered, a quarantine of 4096 blocks and 16 MiB, no check but at a block's free and its end of quarantine.
+    pub const fn new(mode: Mode) -> Self {
+        Self {
+            mode,
+            name: "guard",
+            rules: Rules { list: [Rule::new(Mode::Off); MOST_RULES], given: 0 },
+            placement: Placement::Right,
+            stacks: Stacks::Fast,
+            on_report: OnReport::Abort,
+            back_end: None,
+            quarantine_blocks: 4096,
+            quarantine_bytes: 16 << 20,
+            deep: false,
+            check_every: 0,
+            sampling: Sampling::one_in(1000),
+            max_guarded_bytes: None,
+            command: None,
+            report_to: 2,
+            profile: false,
+            exit_leaks: None,
+            pages: None,
+        }
+    }
+
+    /// What reports call the guard: the owner of its blocks.
+    pub const fn name(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Adds a rule; 16 at most. The first that matches decides.
+    pub const fn rule(mut self, rule: Rule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Where in its pages a fenced block stands.
+    pub const fn placement(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// How much is written down of who asks and who frees.
+    pub const fn stacks(mut self, stacks: Stacks) -> Self {
+        self.stacks = stacks;
+        self
+    }
+
+    /// What becomes of a report.
+    pub const fn on_report(mut self, action: OnReport) -> Self {
+        self.on_report = action;
+        self
+    }
+
+    /// This back end and no other. Refused where the kernel does not offer it.
+    pub const fn back_end(mut self, back_end: BackEnd) -> Self {
+        self.back_end = Some(back_end);
+        self
+    }
+
+    /// How many freed blocks, and bytes of them, wait poisoned until they are used again. 0 of either: none wait.
+    ///
+    /// [`Mode::Strict`] keeps freed blocks out of reach by itself, as long as its addresses last.
+    pub const fn quarantine(mut self, blocks: usize, bytes: usize) -> Self {
+        self.quarantine_blocks = blocks;
+        self.quarantine_bytes = bytes;
+        self
+    }
+
+    /// Looks at every byte around a fenced block and of a poisoned one, where else the nearest 256 are looked at.
+    pub const fn deep(mut self, deep: bool) -> Self {
+        self.deep = deep;
+        self
+    }
+
+    /// Checks all blocks after every `operations` allocations; 0 = never. What this finds happened in those since the check before.
+    pub const fn check_every(mut self, operations: u64) -> Self {
+        self.check_every = operations;
+        self
+    }
+
+    /// How [`Mode::Sampled`] chooses.
+    pub const fn sampling(mut self, sampling: Sampling) -> Self {
+        self.sampling = sampling;
+        self
+    }
+
+    /// At most so many bytes of pages are lent to fenced blocks at a time; those beyond get cookies. Unset: a quarter of the
+    /// memory that the machine, or the control group of the process, has.
+    pub const fn max_guarded_bytes(mut self, bytes: u64) -> Self {
+        self.max_guarded_bytes = Some(bytes);
+        self
+    }
+
+    /// Asked at every allocation and free for the command that the thread is in. It takes no memory of this guard and does not unwind.
+    pub const fn command(mut self, ask: fn() -> Option<CommandMark>) -> Self {
+        self.command = Some(ask);
+        self
+    }
+
+    /// The descriptor that reports are written to; 2, the standard error, if not said.
+    pub const fn report_to(mut self, descriptor: i32) -> Self {
+        self.report_to = descriptor;
+        self
+    }
+
+    /// Keeps sums for every call site, so that [`Guard::profile`](crate::Guard::profile) can tell what was live at the peak.
+    pub const fn profile(mut self, profile: bool) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// When the process exits with blocks of this guard live, they are listed as leaks and the process ends with `code`; 0 leaves it
+    /// its own.
+    pub const fn exit_leaks(mut self, code: i32) -> Self {
+        self.exit_leaks = Some(code);
+        self
+    }
+
+    /// How many pages of addresses are reserved for each of Fence and Strict. Addresses are not memory. Unset: 2^24 pages, less
+    /// where the kernel does not lend so many. Of [`Mode::Strict`] this is also how long freed blocks stay out of reach.
+    pub const fn pages(mut self, pages: usize) -> Self {
+        self.pages = Some(pages);
+        self
+    }
+
+    /// Refuses what does not go together. Whether the kernel offers what is asked for is seen when a guard is made.
+    ///
+    /// # Errors
+    /// A [`GuardError`] that says which two things, and what to do.
+    pub fn check(&self) -> Result<(), GuardError> {
+        super::check::check(self)
+    }
+
+    /// True when some block may get one of `modes`.
+    pub(crate) fn may_use(&self, modes: &[Mode]) -> bool {
+        modes.contains(&self.mode) || self.rules.iter().any(|rule| modes.contains(&rule.mode))
+    }
+
+    /// True when no block is ever written down: then those that pass are the allocator's behind, untouched.
+    pub(crate) fn plain(&self) -> bool {
+        !self.may_use(&[Mode::Cookie, Mode::Fence, Mode::Strict])
+    }
+
+    /// How many rules were given.
+    pub(crate) const fn rules_given(&self) -> usize {
+        self.rules.given
+    }
+}
+
+/// A guard is made over any of these.
+pub(crate) type Memory<'a> = &'a dyn HostAllocator;

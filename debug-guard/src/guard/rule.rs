@@ -1,0 +1,157 @@
+//! Which blocks are guarded how: rules, asked in order.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Scope;
+
+use crate::mode::{Mode, Placement, Stacks};
+
+/// For blocks that meet all its conditions: this mode. Rules are asked in the order in which they were given to
+/// [`GuardOptions::rule`](crate::GuardOptions::rule); the first that matches decides, and where none does the guard's own mode.
+///
+/// ```
+/// use alloc_core::Scope;
+/// use debug_guard::{GuardOptions, Mode, Rule};
+///
+/// // Everything gets a cookie; what belongs to images is fenced, but for the many small blocks of single commands.
+/// let options = GuardOptions::new(Mode::Cookie)
+///     .rule(Rule::new(Mode::Cookie).scope(Scope::Command).size(0, 64))
+///     .rule(Rule::new(Mode::Fence).name("VkImage*"));
+/// assert_eq!(options.check(), Ok(()));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a rule does nothing until `GuardOptions::rule` was given it"]
+pub struct Rule {
+    pub(crate) mode: Mode,
+    pub(crate) scope: Option<Scope>,
+    pub(crate) name: Option<&'static str>,
+    pub(crate) size: (usize, usize),
+    pub(crate) called_from: Option<(usize, usize)>,
+    pub(crate) placement: Option<Placement>,
+    pub(crate) stacks: Option<Stacks>,
+}
+
+/// What a rule looks at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) scope: Scope,
+    /// Name of the context that asks; empty where none does.
+    pub(crate) name: &'a str,
+    pub(crate) size: usize,
+    /// Return addresses, innermost first; empty where stacks are off.
+    pub(crate) frames: &'a [usize],
+}
+
+impl Rule {
+    /// A rule that matches every block and gives it `mode`.
+    pub const fn new(mode: Mode) -> Self {
+        Self { mode, scope: None, name: None, size: (0, usize::MAX), called_from: None, placement: None, stacks: None }
+    }
+
+    /// Only blocks of this scope.
+    pub const fn scope(mut self, scope: Scope) -> Self {
+        self.scope = Some(scope);
+        self
+    }
+
+    /// Only blocks that a context of this name asks for: exactly this, or beginning with it where it ends in `*`. Over `vk-callbacks`
+    /// the context's name is the kind of object, as `VkBuffer`.
+    pub const fn name(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Only blocks of `min` to `max` bytes, both included.
+    pub const fn size(mut self, min: usize, max: usize) -> Self {
+        self.size = (min, max);
+        self
+    }
+
+    /// Only blocks that were asked for through a function with a return address in `start..end`, anywhere on the stack: a
+    /// function, or a whole library. Asks for stacks ([`Stacks`]); what lies beyond the place where the walk ends is not seen.
+    pub const fn called_from(mut self, start: usize, end: usize) -> Self {
+        self.called_from = Some((start, end));
+        self
+    }
+
+    /// Another placement than the guard's.
+    pub const fn placement(mut self, placement: Placement) -> Self {
+        self.placement = Some(placement);
+        self
+    }
+
+    /// Other stacks than the guard's.
+    pub const fn stacks(mut self, stacks: Stacks) -> Self {
+        self.stacks = Some(stacks);
+        self
+    }
+
+    /// True when the rule is for such a block.
+    pub(crate) fn matches(&self, asked: &Asked<'_>) -> bool {
+        self.size.0 <= asked.size
+            && asked.size <= self.size.1
+            && self.scope.is_none_or(|scope| scope == asked.scope)
+            && self.name.is_none_or(|pattern| named(pattern, asked.name))
+            && self.called_from.is_none_or(|(start, end)| asked.frames.iter().any(|frame| (start..end).contains(frame)))
+    }
+
+    /// True when every block that `other` matches is matched by this rule.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.size.0 <= other.size.0
+            && other.size.1 <= self.size.1
+            && self.scope.is_none_or(|scope| other.scope == Some(scope))
+            && self.name.is_none_or(|pattern| pattern_covers(pattern, other.name.unwrap_or("*")))
+            && self.called_from.is_none_or(|(start, end)| other.called_from.is_some_and(|(s, e)| start <= s && e <= end))
+    }
+}
+
+/// True when `pattern`, a name or a beginning followed by `*`, stands for `name`.
+pub(crate) fn named(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |beginning| name.starts_with(beginning))
+}
+
+/// True when all that `other` stands for `pattern` stands for too.
+fn pattern_covers(pattern: &str, other: &str) -> bool {
+    match (pattern.strip_suffix('*'), other.strip_suffix('*')) {
+        (Some(ours), Some(theirs)) => theirs.starts_with(ours),
+        (Some(ours), None) => other.starts_with(ours),
+        (None, Some(_)) => false,
+        (None, None) => pattern == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: Asked<'_> = Asked { scope: Scope::Object, name: "VkBuffer", size: 64, frames: &[0x2000, 0x1000] };
+
+    #[test]
+    fn each_condition_decides_alone() {
+        let any = Rule::new(Mode::Off);
+        assert!(any.matches(&BLOCK));
+        assert!(any.scope(Scope::Object).matches(&BLOCK) && !any.scope(Scope::Device).matches(&BLOCK));
+        assert!(any.name("VkBuffer").matches(&BLOCK) && any.name("Vk*").matches(&BLOCK) && any.name("*").matches(&BLOCK));
+        assert!(
+            !any.name("VkBuf").matches(&BLOCK) && !any.name("VkBufferView").matches(&BLOCK) && !any.name("vk*").matches(&BLOCK)
+        );
+        assert!(any.size(64, 64).matches(&BLOCK) && !any.size(65, 99).matches(&BLOCK) && !any.size(0, 63).matches(&BLOCK));
+        assert!(any.called_from(0x1000, 0x1001).matches(&BLOCK), "an outer frame");
+        assert!(!any.called_from(0x1001, 0x2000).matches(&BLOCK), "the end is not included");
+    }
+
+    #[test]
+    fn a_rule_covers_what_it_matches_more_of() {
+        let any = Rule::new(Mode::Off);
+        let narrow = any.scope(Scope::Cache).name("VkPipeline*").size(16, 32).called_from(10, 20);
+        assert!(any.covers(&narrow) && narrow.covers(&narrow) && !narrow.covers(&any));
+        for wide in [narrow.size(0, 32), narrow.name("Vk*"), narrow.called_from(10, 21)] {
+            assert!(wide.covers(&narrow) && !narrow.covers(&wide));
+        }
+        for other in [narrow.scope(Scope::Device), narrow.name("VkPipeline"), narrow.size(16, 31), narrow.called_from(11, 20)] {
+            assert!(!other.covers(&narrow));
+        }
+        assert!(any.name("*").covers(&any) && !any.name("Vk*").covers(&any));
+        assert!(any.name("Vk*").covers(&any.name("VkImage")) && !any.name("Vk").covers(&any.name("Vk*")));
+    }
+}

@@ -1,0 +1,83 @@
+//! Numbers for allocations, in order as far as two threads have one: each thread takes sixty-four at a time.
+
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// The next number that no thread has.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+/// Counted up by [`boundary`]: what a thread took before that is thrown away.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+
+/// How many numbers a thread takes at a time.
+#[cfg(feature = "std")]
+const BATCH: u64 = 64;
+
+#[cfg(feature = "std")]
+mod local {
+    use core::cell::Cell;
+    use std::thread_local;
+
+    /// Numbers of this thread: the next, the first that is not its own, the epoch they were taken in.
+    #[derive(Clone, Copy)]
+    pub(super) struct Own {
+        pub(super) next: u64,
+        pub(super) end: u64,
+        pub(super) epoch: u64,
+    }
+
+    thread_local! {
+        // Const-made and without Drop: there from the first instruction of a thread to its last.
+        pub(super) static OWN: Cell<Own> = const { Cell::new(Own { next: 0, end: 0, epoch: 0 }) };
+    }
+}
+
+/// A number that nobody else gets, above all that this thread got, and above every [`boundary`] drawn before.
+#[cfg(feature = "std")]
+#[inline]
+pub(crate) fn next() -> u64 {
+    local::OWN.with(|cell| {
+        let mut own = cell.get();
+        let epoch = EPOCH.load(Relaxed);
+        if own.next == own.end || own.epoch != epoch {
+            own.next = NEXT.fetch_add(BATCH, Relaxed);
+            own.end = own.next.wrapping_add(BATCH);
+            own.epoch = epoch;
+        }
+        let number = own.next;
+        own.next = number.wrapping_add(1);
+        cell.set(own);
+        number
+    })
+}
+
+/// As above: without thread-locals, one by one.
+#[cfg(not(feature = "std"))]
+pub(crate) fn next() -> u64 {
+    NEXT.fetch_add(1, Relaxed)
+}
+
+/// A number above all that were given and not above any that will be, where no other thread is just being given one.
+pub(crate) fn boundary() -> u64 {
+    EPOCH.fetch_add(1, SeqCst);
+    NEXT.load(SeqCst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_and_boundaries_divide_them() {
+        let first: std::vec::Vec<u64> = (0..200).map(|_| next()).collect();
+        let other = std::thread::spawn(|| (0..200).map(|_| next()).collect::<std::vec::Vec<_>>()).join().expect("no panic");
+        let line = boundary();
+        let later: std::vec::Vec<u64> = (0..200).map(|_| next()).collect();
+        assert!(first.is_sorted() && other.is_sorted() && later.is_sorted());
+        let mut all: std::vec::Vec<u64> = first.iter().chain(&other).chain(&later).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 600);
+        assert!(first.iter().chain(&other).all(|n| *n < line) && later.iter().all(|n| *n >= line));
+    }
+}

@@ -1,0 +1,42 @@
+//! What a guard keeps, in memory of the allocator behind it.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use alloc_core::{HostAllocator, Scope};
+
+use super::error::GuardError;
+use super::options::GuardOptions;
+use super::tally::Tally;
+use crate::mode::{Mode, Placement};
+
+/// A guard's state. Never moves: the signal handler knows its address.
+pub(crate) struct Core {
+    pub(crate) options: GuardOptions,
+    pub(crate) tally: Tally,
+}
+
+impl Core {
+    pub(super) fn make(memory: &dyn HostAllocator, options: GuardOptions) -> Result<NonNull<Self>, GuardError> {
+        let layout = Layout::new::<Self>();
+        let refused = GuardError::NoHostMemory { bytes: layout.size() };
+        let place = memory.allocate(layout, Scope::Instance).map_err(|_| refused)?.cast::<Self>();
+        // SAFETY: a block of this layout, nobody else's.
+        unsafe { place.write(Self { options, tally: Tally::new() }) };
+        Ok(place)
+    }
+
+    /// # Safety
+    /// `core` came from [`make`](Self::make) with the same `memory` and is used no more.
+    pub(super) unsafe fn destroy(core: NonNull<Self>, memory: &dyn HostAllocator) {
+        // SAFETY: live, and the caller's alone.
+        unsafe { core.drop_in_place() };
+        // SAFETY: taken in `make` with this layout and scope.
+        unsafe { memory.deallocate(core.cast(), Layout::new::<Self>(), Scope::Instance) };
+    }
+
+    /// True when a block may be fenced with its last byte against the page behind.
+    pub(super) fn fences(&self) -> bool {
+        self.options.may_use(&[Mode::Sampled, Mode::Fence, Mode::Strict]) && self.options.placement != Placement::Left
+    }
+}
