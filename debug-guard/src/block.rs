@@ -57,6 +57,8 @@ pub(crate) struct Fault {
     /// The address that was given or found changed.
     pub(crate) address: usize,
     pub(crate) changed: Option<Changed>,
+    /// The guard that `block` belongs to, by the number it was made with, where it is not the one that found this.
+    pub(crate) owner: Option<u64>,
 }
 
 /// Bytes that are not what the guard wrote there.
@@ -70,4 +72,26 @@ pub(crate) struct Changed {
     pub(crate) expected: [u8; 16],
     /// And as they are.
     pub(crate) actual: [u8; 16],
+}
+
+/// What a keeper holds beside live blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Blocks that were freed and wait.
+    pub(crate) quarantined: u64,
+    /// Their bytes, as asked for.
+    pub(crate) quarantined_bytes: u64,
+    /// Pages in memory.
+    pub(crate) pages: u64,
+    /// Bytes of addresses.
+    pub(crate) reserved: u64,
+}
+
+/// What became of a free.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Given {
+    /// The block as it was, where it is freed now. After a bad free: `None`, and nothing was touched.
+    pub(crate) freed: Option<Known>,
+    /// What was wrong.
+    pub(crate) fault: Option<Fault>,
 }
