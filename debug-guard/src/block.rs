@@ -90,8 +90,15 @@ pub(crate) struct Held {
 /// What became of a free.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Given {
-    /// The block as it was, where it is freed now. After a bad free: `None`, and nothing was touched.
-    pub(crate) freed: Option<Known>,
+    /// Where the block is freed now. After a bad free: `None`, and nothing was touched.
+    pub(crate) freed: Option<Freed>,
     /// What was wrong.
     pub(crate) fault: Option<Fault>,
+}
+
+/// What a freed block was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Freed {
+    pub(crate) size: usize,
+    pub(crate) mode: Mode,
 }
