@@ -66,17 +66,10 @@ mod failing;
 mod fault;
 mod guard;
 mod mode;
-/// Until the part that reports is there: `mod report;` takes its place.
-mod report {
-    mod kind;
-    pub use kind::ReportKind;
-    /// What went wrong, and everything that is known of it.
-    #[derive(Debug)]
-    pub struct Report<'a>(core::marker::PhantomData<&'a ()>);
-}
+mod report;
 
 pub use failing::FailingAllocator;
 pub use fault::Fault;
 pub use guard::{CommandMark, Guard, GuardError, GuardOptions, GuardRefused, Rule, Sampling};
 pub use mode::{BackEnd, Mode, OnReport, Placement, Stacks};
-pub use report::{Report, ReportKind};
+pub use report::{Access, Moment, Place, Report, ReportKind};
