@@ -137,6 +137,9 @@ pub struct CommandInfo {
     pub coverage: Coverage,
     /// The command was called from inside a callback, which V25 forbids.
     pub entered_in_callback: bool,
+    /// Where the command's frame lies on its thread's stack: what is called for the command lies below, who called it above. Whoever walks
+    /// a callback's stack has the whole command when it is past this.
+    pub stack: usize,
 }
 
 /// The command being run; lies on the stack of [`Command::run`] and cannot leave its thread.
@@ -154,7 +157,7 @@ pub struct Frame {
 impl Frame {
     /// What is running.
     #[must_use]
-    pub const fn info(&self) -> CommandInfo {
+    pub fn info(&self) -> CommandInfo {
         CommandInfo {
             name: self.bracket.name,
             serial: self.bracket.serial,
@@ -163,6 +166,7 @@ impl Frame {
             owners: self.bracket.owners,
             coverage: self.bracket.coverage,
             entered_in_callback: self.entered_in_callback,
+            stack: ptr::from_ref(self).addr(),
         }
     }
 

@@ -7,10 +7,40 @@
 /// A panic was stopped.
 pub(crate) struct Panicked;
 
+/// How much care a bridge's allocator needs, chosen when the callbacks are made: what is not needed costs nothing then.
+pub(crate) trait Care {
+    /// It may unwind.
+    const FENCED: bool;
+    /// It knows its blocks: it is told what is the bridge's in front of them, and asked about pointers before they are followed.
+    const GUARDED: bool;
+}
+
+/// A plain allocator that never unwinds.
+pub(crate) enum Plain {}
+/// One that may.
+pub(crate) enum Fenced {}
+/// One that guards its blocks.
+pub(crate) enum Guarded {}
+
+impl Care for Plain {
+    const FENCED: bool = false;
+    const GUARDED: bool = false;
+}
+
+impl Care for Fenced {
+    const FENCED: bool = true;
+    const GUARDED: bool = false;
+}
+
+impl Care for Guarded {
+    const FENCED: bool = true;
+    const GUARDED: bool = true;
+}
+
 /// As [`fenced`], or without the fence where the callee cannot unwind: handing arguments through it costs more than the header.
 #[inline(always)]
-pub(crate) fn fence<const FENCED: bool, R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
-    if FENCED { fenced(call) } else { Ok(call()) }
+pub(crate) fn fence<C: Care, R>(call: impl FnOnce() -> R) -> Result<R, Panicked> {
+    if C::FENCED { fenced(call) } else { Ok(call()) }
 }
 
 /// Runs `call`; a panic in it is an error.

@@ -13,7 +13,7 @@
 //!
 //! | alignment | asked of the backing | pad | slack |
 //! |---|---|---|---|
-//! | 1..=16 | `size + 16`, aligned to at least 8 | 16 | 0 |
+//! | 1..=16 | `size + 16`, aligned to at least 8; in [`Mode::Exact`] to the alignment | 16 | 0 |
 //! | 32..=4096, [`Mode::Own`] | `size + align`, aligned to 16 | 16..=align, stored | align - pad |
 //! | above 4096, or above 16 in [`Mode::Exact`] | `size + align`, aligned to `align` | align | 0 |
 
@@ -70,7 +70,13 @@ impl Plan {
     #[inline]
     pub(crate) fn new(size: usize, align: usize, mode: Mode) -> Result<Self, Refusal> {
         if align <= SMALL_ALIGN {
-            return Ok(Self { layout: Self::small(size, align)?, pad: Pad::Fixed(HEADER) });
+            let small = Self::small(size, align)?;
+            let layout = match mode {
+                Mode::Own => small,
+                // Whoever makes the payload end where the block ends can do so as exactly as the alignment lets it.
+                Mode::Exact => Layout::from_size_align(small.size(), align).map_err(|_| Refusal::TooLarge)?,
+            };
+            return Ok(Self { layout, pad: Pad::Fixed(HEADER) });
         }
         if size as u64 >= SIZE_LIMIT {
             return Err(Refusal::TooLarge);

@@ -71,3 +71,17 @@ fn owners_are_named_by_their_bridges() {
         assert_eq!((frame.info().owners, frame.info().coverage), (owners, Coverage::Partial));
     });
 }
+
+/// Whoever walks a callback's stack knows by it where the command begins.
+#[test]
+#[cfg(feature = "std")]
+fn a_command_says_where_on_the_stack_it_lies() {
+    let here = 0_u8;
+    run("vkCreateDevice", |outer| {
+        run("vkCreateBuffer", |inner| {
+            let deep = 0_u8;
+            let [outside, inside] = [&raw const here, &raw const deep].map(<*const u8>::addr);
+            assert!(inside < inner.stack && inner.stack < outer.stack && outer.stack < outside, "{inner:?} in {outer:?}");
+        });
+    });
+}

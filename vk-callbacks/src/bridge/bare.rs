@@ -38,7 +38,7 @@ impl<A: HostAllocator + Sync> BareBridge<A> {
     /// The C struct. Its functions may be called while `self` is where it is; calling them later is undefined.
     #[must_use]
     pub fn raw(self: Pin<&Self>) -> RawCallbacks {
-        callbacks_of(&raw const self.get_ref().state, self.get_ref().state.backing.may_unwind())
+        callbacks_of(&self.get_ref().state, &raw const self.get_ref().state)
     }
 
     /// What this bridge is called in [`Owners`](crate::Owners) and in the header of its blocks.

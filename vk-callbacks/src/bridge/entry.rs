@@ -5,21 +5,27 @@ use core::ffi::c_void;
 use alloc_core::{HostAllocator, Notice, NoticeEvent, NoticeKind};
 
 use super::state::{State, scope_from};
-use crate::fence::fenced;
+use crate::fence::{Care, Fenced, Guarded, Plain, fenced};
 use crate::raw::{INTERNAL_EXECUTABLE, RawCallbacks, RawInternalType, RawScope};
 use crate::thread;
 
-/// The callbacks of the state at `state`, valid while it stays there. A backing that may unwind is fenced.
-pub(crate) fn callbacks_of<A: HostAllocator + Sync>(state: *const State<A>, may_unwind: bool) -> RawCallbacks {
-    if may_unwind { functions::<A, true>(state) } else { functions::<A, false>(state) }
+/// The callbacks of the state at `place`, valid while it stays there. What its backing needs is asked here, once.
+pub(crate) fn callbacks_of<A: HostAllocator + Sync>(state: &State<A>, place: *const State<A>) -> RawCallbacks {
+    if state.is_guarded() {
+        functions::<A, Guarded>(place)
+    } else if state.backing.may_unwind() {
+        functions::<A, Fenced>(place)
+    } else {
+        functions::<A, Plain>(place)
+    }
 }
 
-fn functions<A: HostAllocator + Sync, const FENCED: bool>(state: *const State<A>) -> RawCallbacks {
+fn functions<A: HostAllocator + Sync, C: Care>(state: *const State<A>) -> RawCallbacks {
     RawCallbacks {
         p_user_data: state.cast_mut().cast(),
-        pfn_allocation: Some(allocation::<A, FENCED>),
-        pfn_reallocation: Some(reallocation::<A, FENCED>),
-        pfn_free: Some(free::<A, FENCED>),
+        pfn_allocation: Some(allocation::<A, C>),
+        pfn_reallocation: Some(reallocation::<A, C>),
+        pfn_free: Some(free::<A, C>),
         pfn_internal_allocation: Some(internal_allocation::<A>),
         pfn_internal_free: Some(internal_free::<A>),
     }
@@ -27,7 +33,7 @@ fn functions<A: HostAllocator + Sync, const FENCED: bool>(state: *const State<A>
 
 /// # Safety
 /// `ud` is the address of a live `State<A>`, as in all functions here: what [`callbacks_of`] put beside them.
-unsafe extern "system" fn allocation<A: HostAllocator + Sync, const FENCED: bool>(
+unsafe extern "system" fn allocation<A: HostAllocator + Sync, C: Care>(
     ud: *mut c_void,
     size: usize,
     align: usize,
@@ -36,12 +42,12 @@ unsafe extern "system" fn allocation<A: HostAllocator + Sync, const FENCED: bool
     // SAFETY: the caller's promise; the state is only ever shared.
     let state = unsafe { &*ud.cast::<State<A>>() };
     let _inside = thread::enter_callback();
-    state.allocate::<FENCED>(size, align, scope).cast()
+    state.allocate::<C>(size, align, scope).cast()
 }
 
 /// # Safety
 /// As [`allocation`]; `original` is NULL or came from these functions (or at least the 16 bytes before it can be read).
-unsafe extern "system" fn reallocation<A: HostAllocator + Sync, const FENCED: bool>(
+unsafe extern "system" fn reallocation<A: HostAllocator + Sync, C: Care>(
     ud: *mut c_void,
     original: *mut c_void,
     size: usize,
@@ -52,17 +58,17 @@ unsafe extern "system" fn reallocation<A: HostAllocator + Sync, const FENCED: bo
     let state = unsafe { &*ud.cast::<State<A>>() };
     let _inside = thread::enter_callback();
     // SAFETY: the caller's promise.
-    unsafe { state.reallocate::<FENCED>(original.cast(), size, align, scope) }.cast()
+    unsafe { state.reallocate::<C>(original.cast(), size, align, scope) }.cast()
 }
 
 /// # Safety
 /// As [`reallocation`], with `memory` for `original`.
-unsafe extern "system" fn free<A: HostAllocator + Sync, const FENCED: bool>(ud: *mut c_void, memory: *mut c_void) {
+unsafe extern "system" fn free<A: HostAllocator + Sync, C: Care>(ud: *mut c_void, memory: *mut c_void) {
     // SAFETY: the caller's promise.
     let state = unsafe { &*ud.cast::<State<A>>() };
     let _inside = thread::enter_callback();
     // SAFETY: the caller's promise.
-    unsafe { state.free::<FENCED>(memory.cast()) }
+    unsafe { state.free::<C>(memory.cast()) }
 }
 
 /// # Safety

@@ -24,6 +24,9 @@ pub struct Notes {
     pub unknown_pointers: u64,
     /// Frees and reallocations of a pointer that was given back before (V11, V19). Nothing was freed.
     pub freed_pointers: u64,
+    /// Frees and reallocations of a pointer that the guard behind the bridge knows to be no live block of it (V11, V19); the guard has
+    /// reported it. Nothing was read or freed.
+    pub guard_refusals: u64,
     /// Reallocations with another alignment than the block was made with (V15); the block's was kept.
     pub alignment_changes: u64,
     /// Reallocations with another scope than the block was made with; the block's was kept.
@@ -65,6 +68,7 @@ impl Notes {
             + self.too_large
             + self.unknown_pointers
             + self.freed_pointers
+            + self.guard_refusals
             + self.alignment_changes
             + self.scope_changes
             + self.panics
@@ -81,6 +85,7 @@ pub(crate) struct NoteCells {
     pub(crate) backing_refusals: Count,
     pub(crate) unknown_pointers: Count,
     pub(crate) freed_pointers: Count,
+    pub(crate) guard_refusals: Count,
     pub(crate) alignment_changes: Count,
     pub(crate) scope_changes: Count,
     pub(crate) panics: Count,
@@ -138,6 +143,7 @@ impl NoteCells {
             backing_refusals: self.backing_refusals.get(),
             unknown_pointers: self.unknown_pointers.get(),
             freed_pointers: self.freed_pointers.get(),
+            guard_refusals: self.guard_refusals.get(),
             alignment_changes: self.alignment_changes.get(),
             scope_changes: self.scope_changes.get(),
             panics: self.panics.get(),

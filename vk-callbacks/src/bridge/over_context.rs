@@ -121,7 +121,7 @@ impl Bridge {
     /// As [`callbacks`](Self::callbacks), without the lifetime.
     #[must_use]
     pub fn raw(&self) -> RawCallbacks {
-        callbacks_of(self.state.as_ptr().cast_const(), self.context.may_unwind())
+        callbacks_of(self.state(), self.state.as_ptr().cast_const())
     }
 
     /// What this bridge is called in [`Owners`](crate::Owners) and in the header of its blocks.

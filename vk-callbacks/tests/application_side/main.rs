@@ -5,6 +5,7 @@ mod common;
 
 mod circumstances;
 mod freeing;
+mod guarded;
 mod reallocation;
 mod requests;
 mod support;
