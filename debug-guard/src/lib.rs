@@ -70,6 +70,6 @@ mod report;
 
 pub use failing::FailingAllocator;
 pub use fault::Fault;
-pub use guard::{CommandMark, Guard, GuardError, GuardOptions, GuardRefused, Rule, Sampling};
+pub use guard::{CommandMark, GlobalGuard, Guard, GuardError, GuardOptions, GuardRefused, GuardStats, Rule, Sampling};
 pub use mode::{BackEnd, Mode, OnReport, Placement, Stacks};
 pub use report::{Access, Moment, Place, Report, ReportKind};

@@ -1,11 +1,14 @@
 //! The guard: options, the choice of a mode for each block, and what becomes of it.
 
 mod check;
+mod dispatch;
 mod error;
+mod global;
 mod options;
 mod rule;
 mod serial;
 mod state;
+mod stats;
 mod tally;
 
 use core::alloc::Layout;
@@ -16,11 +19,17 @@ use core::ptr::NonNull;
 use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope, dangling};
 
 pub use error::GuardError;
+pub use global::GlobalGuard;
 pub use options::{CommandMark, GuardOptions, Sampling};
 pub use rule::Rule;
 pub(crate) use state::Core;
+pub use stats::GuardStats;
 
 /// A host allocator that guards what it gives, and tells who broke it.
+///
+/// The word of the trait's contract that callers promise is what the guard is there to check: a block that comes back twice, with
+/// another layout, or was never its own is reported ([`OnReport`](crate::OnReport)) and frees nothing. A reallocation always moves the block.
+/// Size 0 is answered with a dangling pointer and not guarded.
 pub struct Guard<A: HostAllocator> {
     inner: ManuallyDrop<A>,
     core: NonNull<Core>,
@@ -59,6 +68,11 @@ impl<A: HostAllocator> Guard<A> {
         &self.inner
     }
 
+    /// What the guard has done so far.
+    pub fn stats(&self) -> GuardStats {
+        self.core().stats()
+    }
+
     fn core(&self) -> &Core {
         // SAFETY: made by `Core::make`, destroyed when the guard goes.
         unsafe { self.core.as_ref() }
@@ -80,21 +94,39 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        self.inner.allocate(layout, scope)
+        self.core().take(&*self.inner, layout, scope, false)
     }
 
     fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        self.inner.allocate_zeroed(layout, scope)
+        self.core().take(&*self.inner, layout, scope, true)
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if layout.size() != 0 {
             // SAFETY: the caller's promise.
-            unsafe { self.inner.deallocate(block, layout, scope) };
+            unsafe { self.core().give(&*self.inner, block, layout, scope) };
         }
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        if old.size() == 0 {
+            return self.allocate(new, scope);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.core().resize(&*self.inner, block, old, new, scope) }
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        if new.size() == 0 {
+            // SAFETY: the caller's promise. Shrinking to nothing frees.
+            unsafe { self.deallocate(block, old, scope) };
+            return Ok(dangling(new));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.core().resize(&*self.inner, block, old, new, scope) }
     }
 
     fn notify(&self, notice: Notice) {
@@ -106,7 +138,7 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
     }
 
     fn may_unwind(&self) -> bool {
-        self.inner.may_unwind()
+        matches!(self.core().options.on_report, crate::OnReport::Panic) || self.inner.may_unwind()
     }
 
     fn exact_alignment(&self) -> bool {

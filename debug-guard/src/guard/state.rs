@@ -7,8 +7,9 @@ use alloc_core::{HostAllocator, Scope};
 
 use super::error::GuardError;
 use super::options::GuardOptions;
-use super::tally::Tally;
-use crate::mode::{Mode, Placement};
+use super::stats::GuardStats;
+use super::tally::{Count, Tally};
+use crate::mode::{BackEnd, Mode, Placement};
 
 /// A guard's state. Never moves: the signal handler knows its address.
 pub(crate) struct Core {
@@ -38,5 +39,35 @@ impl Core {
     /// True when a block may be fenced with its last byte against the page behind.
     pub(super) fn fences(&self) -> bool {
         self.options.may_use(&[Mode::Sampled, Mode::Fence, Mode::Strict]) && self.options.placement != Placement::Left
+    }
+
+    pub(super) fn stats(&self) -> GuardStats {
+        let sum = |count| self.tally.sum(count);
+        let taken = [sum(Count::FencedTaken), sum(Count::CookieTaken), sum(Count::OffTaken)];
+        let given = [sum(Count::FencedGiven), sum(Count::CookieGiven), sum(Count::OffGiven)];
+        let bytes = [sum(Count::FencedTakenBytes), sum(Count::CookieTakenBytes), sum(Count::OffTakenBytes)].iter().sum::<u64>();
+        let given_bytes =
+            [sum(Count::FencedGivenBytes), sum(Count::CookieGivenBytes), sum(Count::OffGivenBytes)].iter().sum::<u64>();
+        let [guarded, cookies, off] = taken;
+        let [guarded_given, ..] = given;
+        GuardStats {
+            back_end: BackEnd::Cookies,
+            guarded,
+            cookies,
+            off,
+            unguarded: 0,
+            live: taken.iter().sum::<u64>().saturating_sub(given.iter().sum()),
+            live_bytes: bytes.saturating_sub(given_bytes),
+            bytes,
+            live_guarded: guarded.saturating_sub(guarded_given),
+            reports: 0,
+            lost: 0,
+            notices: 0,
+            quarantined: 0,
+            pages: 0,
+            reserved: 0,
+            stacks: 0,
+            whole_stacks: 0,
+        }
     }
 }

@@ -1,0 +1,190 @@
+//! A guard as the allocator of a whole Rust program.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering::Acquire, Ordering::Release};
+
+use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
+
+use super::error::GuardError;
+use super::options::GuardOptions;
+use super::state::Core;
+use super::stats::GuardStats;
+use crate::mode::OnReport;
+
+/// A guard for `#[global_allocator]`, made in a `static` and set up by its first allocation.
+///
+/// All blocks have scope [`Object`](Scope::Object) and no context, so rules go by size and by call site. What is asked for while the
+/// guard itself asks the command of a thread or walks a stack is written down without a stack. It lives as long as the process:
+/// allocations before `main`, after it, and while a thread ends are guarded like all others.
+///
+/// ```
+/// use debug_guard::{GlobalGuard, GuardOptions, Mode};
+///
+/// #[global_allocator]
+/// static GUARD: GlobalGuard<std::alloc::System> = GlobalGuard::system(GuardOptions::new(Mode::Fence).name("program"));
+///
+/// let numbers = vec![1, 2, 3];
+/// assert!(GUARD.stats().is_some_and(|stats| stats.live > 0), "{numbers:?} lies in pages of its own");
+/// ```
+pub struct GlobalGuard<A> {
+    inner: FromGlobalAlloc<A>,
+    options: GuardOptions,
+    core: AtomicPtr<Core>,
+    state: AtomicU8,
+    /// Written before `state` becomes [`REFUSED`], then never again.
+    refusal: UnsafeCell<Option<GuardError>>,
+}
+
+/// Of all blocks: the program's own objects.
+const SCOPE: Scope = Scope::Object;
+
+/// Nobody asked yet.
+const NEW: u8 = 0;
+/// A thread sets it up; others wait.
+const MAKING: u8 = 1;
+const READY: u8 = 2;
+/// Options or allocator refused: everything passes.
+const REFUSED: u8 = 3;
+
+// SAFETY: the core is `Sync` and only ever shared; `inner` is shared where `A` may be.
+unsafe impl<A: Sync> Sync for GlobalGuard<A> {}
+// SAFETY: the core is `Send`.
+unsafe impl<A: Send> Send for GlobalGuard<A> {}
+
+#[cfg(feature = "std")]
+impl GlobalGuard<std::alloc::System> {
+    /// Over the operating system's allocator.
+    #[must_use]
+    pub const fn system(options: GuardOptions) -> Self {
+        Self::over(FromGlobalAlloc::SYSTEM, options)
+    }
+}
+
+impl<A> GlobalGuard<A> {
+    /// Over `inner`.
+    ///
+    /// # Safety
+    /// `A` is a mere handle, as allocators that are statics of no size are: moving it invalidates no block, and its clones are the
+    /// same allocator.
+    #[must_use]
+    pub const unsafe fn new(inner: A, options: GuardOptions) -> Self {
+        // SAFETY: promised by the caller.
+        Self::over(unsafe { FromGlobalAlloc::new(inner) }, options)
+    }
+
+    const fn over(inner: FromGlobalAlloc<A>, options: GuardOptions) -> Self {
+        Self { inner, options, core: AtomicPtr::new(null_mut()), state: AtomicU8::new(NEW), refusal: UnsafeCell::new(None) }
+    }
+}
+
+impl<A: GlobalAlloc> GlobalGuard<A> {
+    /// Why nothing is guarded: what the options or the allocator behind refused. `None` while all is well, or nothing was asked for
+    /// yet. A line on the descriptor of the reports said the same.
+    pub fn refused(&self) -> Option<GuardError> {
+        if self.state.load(Acquire) != REFUSED {
+            return None;
+        }
+        // SAFETY: written once, before the state became `REFUSED`.
+        unsafe { *self.refusal.get() }
+    }
+
+    /// What the guard has done so far; `None` before the first allocation, and where it was [`refused`](Self::refused).
+    pub fn stats(&self) -> Option<GuardStats> {
+        self.ready().map(Core::stats)
+    }
+
+    /// The core, if it is there.
+    fn ready(&self) -> Option<&Core> {
+        // SAFETY: null, or a core that lives as long as the process.
+        unsafe { self.core.load(Acquire).as_ref() }
+    }
+
+    /// The core; set up by who comes first. `None` where it was refused, for ever.
+    #[inline]
+    fn core(&self) -> Option<&Core> {
+        self.ready().or_else(|| self.set_up())
+    }
+
+    #[cold]
+    fn set_up(&self) -> Option<&Core> {
+        if self.state.compare_exchange(NEW, MAKING, Acquire, Acquire).is_ok() {
+            let made = check_global(&self.options).and_then(|()| Core::make(&self.inner, self.options));
+            match made {
+                Ok(core) => {
+                    self.core.store(core.as_ptr(), Release);
+                    self.state.store(READY, Release);
+                }
+                Err(error) => {
+                    // SAFETY: this thread alone is here, and nobody reads before the state says so.
+                    unsafe { *self.refusal.get() = Some(error) };
+                    self.state.store(REFUSED, Release);
+                }
+            }
+        }
+        while self.state.load(Acquire) == MAKING {
+            core::hint::spin_loop();
+        }
+        self.ready()
+    }
+}
+
+/// What only a global allocator must not do, and the rest.
+fn check_global(options: &GuardOptions) -> Result<(), GuardError> {
+    if matches!(options.on_report, OnReport::Panic) {
+        return Err(GuardError::PanicInGlobal);
+    }
+    options.check()
+}
+
+// SAFETY: blocks are those of the core, which keeps `HostAllocator`'s promises, or those of `inner`; nothing unwinds: a report that
+// panics was refused.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let block = match self.core() {
+            Some(core) => core.take(&self.inner, layout, SCOPE, false),
+            None => self.inner.allocate(layout, SCOPE),
+        };
+        block.map_or(null_mut(), NonNull::as_ptr)
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let block = match self.core() {
+            Some(core) => core.take(&self.inner, layout, SCOPE, true),
+            None => self.inner.allocate_zeroed(layout, SCOPE),
+        };
+        block.map_or(null_mut(), NonNull::as_ptr)
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let Some(block) = NonNull::new(block) else { return };
+        match self.core() {
+            // SAFETY: the caller's promise.
+            Some(core) => unsafe { core.give(&self.inner, block, layout, SCOPE) },
+            // SAFETY: the caller's promise; where there is no core there never was one.
+            None => unsafe { self.inner.deallocate(block, layout, SCOPE) },
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, old: Layout, size: usize) -> *mut u8 {
+        let (Some(block), Ok(new)) = (NonNull::new(block), Layout::from_size_align(size, old.align())) else { return null_mut() };
+        let moved = match self.core() {
+            // SAFETY: the caller's promise.
+            Some(core) => unsafe { core.resize(&self.inner, block, old, new, SCOPE) },
+            // SAFETY: as in `dealloc`; with the same alignment both do the same.
+            None => unsafe { self.inner.grow(block, old, new, SCOPE) },
+        };
+        moved.map_or(null_mut(), NonNull::as_ptr)
+    }
+}
+
+impl<A> fmt::Debug for GlobalGuard<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlobalGuard").field("name", &self.options.name).finish_non_exhaustive()
+    }
+}
