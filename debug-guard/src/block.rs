@@ -63,7 +63,7 @@ pub(crate) struct Fault {
 
 /// Bytes that are not what the guard wrote there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changed {
+pub struct Changed {
     /// Address of the first.
     pub(crate) first: usize,
     /// From the first to the last, both included.
@@ -72,6 +72,32 @@ pub(crate) struct Changed {
     pub(crate) expected: [u8; 16],
     /// And as they are.
     pub(crate) actual: [u8; 16],
+}
+
+impl Changed {
+    /// Address of the first.
+    #[must_use]
+    pub const fn first(&self) -> usize {
+        self.first
+    }
+
+    /// How many bytes from the first to the last, both included.
+    #[must_use]
+    pub const fn span(&self) -> usize {
+        self.span
+    }
+
+    /// The first up to 16 bytes of the span, as they were to be.
+    #[must_use]
+    pub fn expected(&self) -> &[u8] {
+        self.expected.get(..self.span).unwrap_or(&self.expected)
+    }
+
+    /// The same bytes, as they are.
+    #[must_use]
+    pub fn actual(&self) -> &[u8] {
+        self.actual.get(..self.span).unwrap_or(&self.actual)
+    }
 }
 
 /// What a keeper holds beside live blocks.

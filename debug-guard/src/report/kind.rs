@@ -24,6 +24,8 @@ pub enum ReportKind {
     ForeignFree,
     /// A block of another guard was given back here; the report names the right one.
     WrongGuard,
+    /// A block came back through the C callbacks of another context than it was taken through.
+    WrongOwner,
     /// A block came back with another size than it was taken with.
     SizeMismatch,
     /// A block came back with another alignment than it was taken with.
@@ -50,11 +52,20 @@ impl ReportKind {
             Self::InteriorFree => "interior-free",
             Self::ForeignFree => "foreign-free",
             Self::WrongGuard => "wrong-guard",
+            Self::WrongOwner => "wrong-owner",
             Self::SizeMismatch => "size-mismatch",
             Self::AlignmentMismatch => "alignment-mismatch",
             Self::ScopeMismatch => "scope-mismatch",
             Self::HeaderDamaged => "header-damaged",
             Self::HeaderMoved => "header-moved",
         }
+    }
+
+    /// True where what is wrong is a pointer that was handed in, and not an access.
+    pub(super) const fn is_about_a_pointer(self) -> bool {
+        !matches!(
+            self,
+            Self::Overflow | Self::Underflow | Self::UseAfterFree | Self::ZeroSizeAccess | Self::WildAccess | Self::HeaderDamaged
+        )
     }
 }
