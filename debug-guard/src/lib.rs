@@ -66,10 +66,12 @@ mod failing;
 mod fault;
 mod guard;
 mod mode;
+mod os;
 mod report;
 
 pub use failing::FailingAllocator;
 pub use fault::Fault;
 pub use guard::{CommandMark, GlobalGuard, Guard, GuardError, GuardOptions, GuardRefused, GuardStats, Rule, Sampling};
 pub use mode::{BackEnd, Mode, OnReport, Placement, Stacks};
+pub use os::{BackEnds, OsRefusal};
 pub use report::{Access, Moment, Place, Report, ReportKind};

@@ -1,0 +1,34 @@
+//! What a fork needs: nobody within this module while it happens, and a child whose dead pages are still stopped.
+//!
+//! Markers and protections are inherited; userfaultfd is not. A child that is made by a raw clone(2), past the C library, is not seen.
+
+use super::lock::{STATE, State};
+use super::{process, userfault};
+use crate::os::OsRefusal;
+
+/// Once a process.
+pub(super) fn watch(state: &mut State) -> Result<(), OsRefusal> {
+    if !state.fork_watched {
+        // SAFETY: functions of this library, which is not unloaded: its signal handler could not be either.
+        let answer = unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+        if answer != 0 {
+            return Err(OsRefusal::Call { call: "pthread_atfork", errno: answer });
+        }
+        state.fork_watched = true;
+    }
+    Ok(())
+}
+
+extern "C" fn before() {
+    STATE.hold();
+}
+
+extern "C" fn after_in_parent() {
+    STATE.release();
+}
+
+extern "C" fn after_in_child() {
+    process::forget_thread();
+    userfault::watch_again();
+    STATE.release();
+}

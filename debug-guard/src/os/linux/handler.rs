@@ -1,0 +1,200 @@
+//! The handler of SIGSEGV and SIGBUS: ours first, then whoever had them before.
+//!
+//! Markers and protections raise SIGSEGV, userfaultfd raises SIGBUS; the address is exact to the byte with each. The handler runs on
+//! the thread's alternate stack where it has one and can be entered again from itself; it takes no lock and no memory.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr::{from_mut, null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use super::context::Context;
+use super::lock::STATE;
+use super::memory;
+use crate::os::{Handled, OsRefusal, Trap};
+
+const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+/// Of a thread that has none: the report is made on it.
+const STACK_BYTES: usize = 64 << 10;
+
+/// A `fn(&Trap) -> Handled`; null before the handler stands.
+static ASKED: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static FORMER: [Former; 2] = [const { Former(UnsafeCell::new(MaybeUninit::zeroed())) }; 2];
+/// True where the former handler was to be called once only, and was.
+static SPENT: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+
+struct Former(UnsafeCell<MaybeUninit<libc::sigaction>>);
+
+// SAFETY: written before the handler stands, under the lock, and only read from then on.
+unsafe impl Sync for Former {}
+
+/// True once the handler stands.
+#[inline]
+pub(super) fn installed() -> bool {
+    !ASKED.load(Ordering::Acquire).is_null()
+}
+
+/// Has `asked` judge every access of this process that the processor refuses; what it answers [`Handled::No`] goes to the former handler.
+/// Once a process: later calls change nothing. The calling thread gets an alternate stack where it has none.
+///
+/// # Errors
+/// Where the system refuses: nothing was installed.
+pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), OsRefusal> {
+    STATE.with(|_| {
+        if installed() {
+            return Ok(());
+        }
+        give_stack()?;
+        for (signal, former) in SIGNALS.into_iter().zip(&FORMER) {
+            // SAFETY: writes what is in force now; nobody reads it before the handler stands.
+            memory::answer("sigaction", unsafe { libc::sigaction(signal, null(), former.0.get().cast()) })?;
+        }
+        // Before the handler stands: it may be entered at once.
+        ASKED.store(asked as *mut (), Ordering::Release);
+        let mut ours = plain(on_fault as *const () as usize);
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        for signal in SIGNALS {
+            // SAFETY: a function that does what signal-safety(7) allows.
+            if let Err(refusal) = memory::answer("sigaction", unsafe { libc::sigaction(signal, &raw const ours, null_mut()) }) {
+                ASKED.store(null_mut(), Ordering::Release);
+                return Err(refusal);
+            }
+        }
+        Ok(())
+    })?;
+    unblock_faults();
+    Ok(())
+}
+
+/// A blocked SIGSEGV or SIGBUS of the processor's ends the process without asking anybody.
+pub(super) fn unblock_faults() {
+    if !installed() {
+        return;
+    }
+    let faults = faults();
+    // SAFETY: a set that was made in full.
+    let _ = unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const faults, null_mut()) };
+}
+
+fn faults() -> libc::sigset_t {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: writes a set.
+    let _ = unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for signal in SIGNALS {
+        // SAFETY: made empty above.
+        let _ = unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
+    }
+    // SAFETY: made above.
+    unsafe { set.assume_init() }
+}
+
+fn plain(handler: usize) -> libc::sigaction {
+    // SAFETY: all zeros is an action: the default, no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = handler;
+    action
+}
+
+/// An alternate stack for the calling thread, for as long as the process lives, unless it has one.
+fn give_stack() -> Result<(), OsRefusal> {
+    let mut stack = libc::stack_t { ss_sp: null_mut(), ss_flags: 0, ss_size: 0 };
+    // SAFETY: writes what is in force now.
+    memory::answer("sigaltstack", unsafe { libc::sigaltstack(null(), from_mut(&mut stack)) })?;
+    if stack.ss_flags & libc::SS_DISABLE == 0 {
+        return Ok(());
+    }
+    let base = memory::reserve(STACK_BYTES)?;
+    // SAFETY: reserved above, used by nobody yet.
+    unsafe { memory::protect(base, STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE) }?;
+    let ours = libc::stack_t { ss_sp: core::ptr::with_exposed_provenance_mut(base), ss_flags: 0, ss_size: STACK_BYTES };
+    // SAFETY: memory of that size, which stays.
+    memory::answer("sigaltstack", unsafe { libc::sigaltstack(&raw const ours, null_mut()) })
+}
+
+/// # Safety
+/// Called by the kernel.
+unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let errno = memory::errno();
+    // SAFETY: the kernel's own, for this call.
+    let code = unsafe { (*info).si_code };
+    // SAFETY: the third argument of such a handler is the interrupted thread's state, ours to change until we return.
+    let mut state = unsafe { Context::new(context) };
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if code > 0 && state.pc() == super::read::caught::load as *const () as usize {
+        state.go_on_at(super::read::caught::cannot as *const () as usize);
+        memory::set_errno(errno);
+        return;
+    }
+    // What another process sent has no address (SI_USER and below); what the processor cannot place neither (SI_KERNEL).
+    let placed = code > 0 && code != libc::SI_KERNEL;
+    let asked = ASKED.load(Ordering::Acquire);
+    if placed && !asked.is_null() {
+        // SAFETY: of these signals the kernel fills the address in.
+        let address = unsafe { (*info).si_addr() }.addr();
+        let trap = Trap { address, access: state.access(), pc: state.pc(), frame: state.frame(), stack: state.stack() };
+        // SAFETY: such a function was stored there, and nothing else.
+        let asked = unsafe { core::mem::transmute::<*mut (), fn(&Trap) -> Handled>(asked) };
+        if asked(&trap) == Handled::Resume {
+            memory::set_errno(errno);
+            return;
+        }
+    }
+    memory::set_errno(errno);
+    // SAFETY: forwarded.
+    unsafe { pass_on(signal, code, info, context) };
+}
+
+/// Does what would have been done without us.
+///
+/// # Safety
+/// In the handler, with its arguments.
+unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let which = usize::from(signal == libc::SIGBUS);
+    let (Some(former), Some(spent)) = (FORMER.get(which), SPENT.get(which)) else { return };
+    // SAFETY: filled in before the handler stood.
+    let former = unsafe { (*former.0.get()).assume_init_ref() };
+    let once = former.sa_flags & libc::SA_RESETHAND != 0 && spent.swap(true, Ordering::Relaxed);
+    match former.sa_sigaction {
+        // Ignoring what the processor raised is no choice: the kernel ends the process then.
+        libc::SIG_IGN if code <= 0 => {}
+        libc::SIG_DFL | libc::SIG_IGN => by_default(signal, code),
+        _ if once => by_default(signal, code),
+        handler => {
+            let mut mask = former.sa_mask;
+            if former.sa_flags & libc::SA_NODEFER == 0 {
+                // SAFETY: a set that the kernel made.
+                let _ = unsafe { libc::sigaddset(&raw mut mask, signal) };
+            }
+            let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+            // SAFETY: a set that was made in full; the former one is written.
+            let _ = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const mask, before.as_mut_ptr()) };
+            if former.sa_flags & libc::SA_SIGINFO != 0 {
+                // SAFETY: it was installed as such a handler.
+                let handler = unsafe {
+                    core::mem::transmute::<usize, unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)>(handler)
+                };
+                // SAFETY: with what the kernel handed to us.
+                unsafe { handler(signal, info, context) };
+            } else {
+                // SAFETY: it was installed as a handler of one argument.
+                let handler = unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(c_int)>(handler) };
+                // SAFETY: with what the kernel handed to us.
+                unsafe { handler(signal) };
+            }
+            // SAFETY: the set that was in force.
+            let _ = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
+        }
+    }
+}
+
+/// The process ends by the signal: an access that is made again raises it again, what was sent is sent again.
+fn by_default(signal: c_int, code: c_int) {
+    let default = plain(libc::SIG_DFL);
+    // SAFETY: the default action.
+    let _ = unsafe { libc::sigaction(signal, &raw const default, null_mut()) };
+    if code <= 0 {
+        // SAFETY: sends a signal to the calling thread.
+        let _ = unsafe { libc::raise(signal) };
+    }
+}

@@ -1,0 +1,45 @@
+//! How many blocks the `mprotect` back end may guard at once: each takes two mappings of a number that the whole process shares.
+
+use core::sync::atomic::{AtomicIsize, Ordering};
+
+use super::maps;
+use super::memory::File;
+use crate::os::OsRefusal;
+
+/// What the rest of the program may still want: libraries, threads, drivers.
+const LEFT_ALONE: usize = 8192;
+
+/// Runs of pages that may still be provided; `UNKNOWN` before it was asked for.
+static LEFT: AtomicIsize = AtomicIsize::new(UNKNOWN);
+const UNKNOWN: isize = isize::MIN;
+
+/// # Errors
+/// [`OsRefusal::MapBudget`] when it is used up.
+pub(super) fn take() -> Result<(), OsRefusal> {
+    if LEFT.load(Ordering::Relaxed) == UNKNOWN {
+        let _ = LEFT.compare_exchange(UNKNOWN, counted(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+    match LEFT.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left > 0).then_some(left - 1)) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(OsRefusal::MapBudget),
+    }
+}
+
+pub(super) fn give() {
+    LEFT.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Two mappings a run: itself, and the rest of what it was cut out of.
+fn counted() -> isize {
+    let spare = limit().saturating_sub(maps::count_mappings()).saturating_sub(LEFT_ALONE);
+    isize::try_from(spare / 2).unwrap_or(0)
+}
+
+/// `vm.max_map_count`; where it cannot be read, what kernels begin with.
+fn limit() -> usize {
+    let mut text = [0_u8; 24];
+    let read = File::open(c"/proc/sys/vm/max_map_count").map_or(0, |file| file.read(&mut text));
+    let digits = text.iter().take(read).map_while(|&byte| char::from(byte).to_digit(10));
+    let limit = digits.fold(0_usize, |number, digit| number.saturating_mul(10).saturating_add(digit as usize));
+    if limit == 0 { 65_530 } else { limit }
+}

@@ -1,0 +1,21 @@
+//! Linux.
+
+mod context;
+mod fork;
+mod handler;
+mod lock;
+mod map_budget;
+mod maps;
+mod memory;
+mod probe;
+mod process;
+mod read;
+mod region;
+mod userfault;
+
+pub(crate) use handler::install_fault_handler;
+pub(crate) use maps::{count_mappings, mapping_at};
+pub(super) use probe::probe;
+pub(crate) use process::{abort, attach_thread, page_size, process_id, random_u64, thread_id, thread_name, write};
+pub(crate) use read::read_u64;
+pub(crate) use region::Region;

@@ -1,0 +1,152 @@
+//! The process and its threads: numbers, names, writing, the end.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of a page.
+pub(crate) fn page_size() -> usize {
+    static SIZE: AtomicUsize = AtomicUsize::new(0);
+    let known = SIZE.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    // SAFETY: asks for a number.
+    let asked = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let size = usize::try_from(asked).unwrap_or(4096);
+    SIZE.store(size, Ordering::Relaxed);
+    size
+}
+
+pub(crate) fn process_id() -> u32 {
+    // SAFETY: asks for a number.
+    unsafe { libc::getpid() }.cast_unsigned()
+}
+
+fn asked_thread_id() -> u32 {
+    // SAFETY: asks for a number.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+#[cfg(feature = "std")]
+mod local {
+    use core::cell::Cell;
+    use std::thread_local;
+
+    thread_local! {
+        // Const-made and without Drop: still there while other thread-locals are destroyed, and takes no memory.
+        static ID: Cell<u32> = const { Cell::new(0) };
+    }
+
+    #[inline]
+    pub(super) fn id() -> u32 {
+        ID.with(Cell::get)
+    }
+
+    pub(super) fn set_id(id: u32) {
+        ID.with(|own| own.set(id));
+    }
+}
+
+#[cfg(not(feature = "std"))]
+mod local {
+    pub(super) fn id() -> u32 {
+        0
+    }
+    pub(super) fn set_id(_: u32) {}
+}
+
+/// The system's number of the calling thread; asked once a thread (with feature `std`).
+#[inline]
+pub(crate) fn thread_id() -> u32 {
+    let known = local::id();
+    if known == 0 { attach() } else { known }
+}
+
+/// What a thread is prepared with the first time it is seen.
+#[cold]
+fn attach() -> u32 {
+    super::handler::unblock_faults();
+    let id = asked_thread_id();
+    local::set_id(id);
+    id
+}
+
+/// Lets faults of the calling thread reach the handler although the program blocked these signals, as Mesa does on its own threads: a
+/// blocked SIGSEGV of the processor's ends the process without a word. [`thread_id`] does it too, when it first sees a thread.
+pub(crate) fn attach_thread() {
+    attach();
+}
+
+/// In a child after fork, whose only thread has another number now.
+pub(super) fn forget_thread() {
+    local::set_id(0);
+}
+
+/// Writes all of `bytes`, or as much as is taken. Async-signal-safe; leaves errno alone.
+pub(crate) fn write(fd: i32, bytes: &[u8]) {
+    let errno = super::memory::errno();
+    let mut left = bytes;
+    while !left.is_empty() {
+        // SAFETY: the bytes are borrowed for the call.
+        let written = unsafe { libc::write(fd, left.as_ptr().cast(), left.len()) };
+        match usize::try_from(written) {
+            Ok(0) => break,
+            Ok(count) => left = left.get(count..).unwrap_or_default(),
+            Err(_) if super::memory::errno() == libc::EINTR => {}
+            Err(_) => break,
+        }
+    }
+    super::memory::set_errno(errno);
+}
+
+/// Ends the process by SIGABRT.
+pub(crate) fn abort() -> ! {
+    // SAFETY: does not come back.
+    unsafe { libc::abort() }
+}
+
+/// A number nobody can guess. Where the kernel has none, what it gave the process at its start.
+pub(crate) fn random_u64() -> u64 {
+    let mut bytes = [0_u8; 8];
+    // SAFETY: writes at most eight bytes into the array.
+    let got = unsafe { libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), bytes.len(), libc::GRND_NONBLOCK) };
+    if got == 8 {
+        return u64::from_ne_bytes(bytes);
+    }
+    // SAFETY: asks for a number.
+    let address = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
+    if address == 0 {
+        return core::ptr::from_ref(&bytes).addr() as u64;
+    }
+    // SAFETY: the kernel put sixteen random bytes there, which stay for the life of the process.
+    unsafe { core::ptr::with_exposed_provenance::<u64>(address).read_unaligned() }
+}
+
+/// What the thread calls itself; empty when it is gone.
+pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
+    let mut path = [0_u8; 40];
+    let mut rest: &mut [u8] = &mut path;
+    let mut digits = [0_u8; 10];
+    let mut first = digits.len();
+    let mut number = thread;
+    loop {
+        first -= 1;
+        if let Some(digit) = digits.get_mut(first) {
+            *digit = b'0' + (number % 10) as u8;
+        }
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    for part in [b"/proc/self/task/".as_slice(), digits.get(first..).unwrap_or_default(), b"/comm"] {
+        let Some((place, left)) = rest.split_at_mut_checked(part.len()) else { return "" };
+        place.copy_from_slice(part);
+        rest = left;
+    }
+    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return "" };
+    let Some(file) = super::memory::File::open(path) else { return "" };
+    let read = file.read(text);
+    let name = text.get(..read).unwrap_or_default();
+    let name = name.strip_suffix(b"\n").unwrap_or(name);
+    core::str::from_utf8(name).unwrap_or_default()
+}

@@ -1,0 +1,70 @@
+//! Reading where nothing may be.
+
+use core::ffi::c_void;
+
+use super::{handler, memory};
+
+/// The eight bytes at any address; `None` where they cannot be read. Never faults.
+///
+/// # Safety
+/// None on Linux: the function is unsafe because other systems have no net.
+#[inline]
+pub(crate) unsafe fn read_u64(address: usize) -> Option<u64> {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if handler::installed() {
+        // SAFETY: the handler that stands knows the instruction.
+        let loaded = unsafe { caught::load(address) };
+        return (loaded.ok != 0).then_some(loaded.value);
+    }
+    slowly(address)
+}
+
+/// By the kernel, which answers where the processor would trap.
+#[cold]
+fn slowly(address: usize) -> Option<u64> {
+    let mut value = 0_u64;
+    let local = libc::iovec { iov_base: core::ptr::from_mut(&mut value).cast::<c_void>(), iov_len: 8 };
+    let remote = libc::iovec { iov_base: core::ptr::without_provenance_mut(address), iov_len: 8 };
+    let errno = memory::errno();
+    // SAFETY: writes into `value` alone; an address that cannot be read is answered.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let refused = read == -1 && memory::errno() != libc::EFAULT;
+    memory::set_errno(errno);
+    if refused && memory::readable(address) {
+        // A filter forbids the call. SAFETY: the kernel has just read it.
+        return Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address).read_unaligned() });
+    }
+    (read == 8).then_some(value)
+}
+
+/// A load that the handler knows by its address: it is the first instruction of its function.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) mod caught {
+    use core::arch::naked_asm;
+
+    /// As two registers.
+    #[repr(C)]
+    pub(crate) struct Loaded {
+        pub(crate) value: u64,
+        pub(crate) ok: u64,
+    }
+
+    /// # Safety
+    /// The fault handler stands.
+    #[unsafe(naked)]
+    pub(crate) unsafe extern "C" fn load(address: usize) -> Loaded {
+        #[cfg(target_arch = "x86_64")]
+        naked_asm!("mov rax, [rdi]", "mov edx, 1", "ret");
+        #[cfg(target_arch = "aarch64")]
+        naked_asm!("ldr x0, [x0]", "mov x1, #1", "ret");
+    }
+
+    /// Where the handler lets a load go on that cannot be made: the stack is as the load found it.
+    #[unsafe(naked)]
+    pub(crate) unsafe extern "C" fn cannot() -> Loaded {
+        #[cfg(target_arch = "x86_64")]
+        naked_asm!("xor eax, eax", "xor edx, edx", "ret");
+        #[cfg(target_arch = "aarch64")]
+        naked_asm!("mov x0, #0", "mov x1, #0", "ret");
+    }
+}

@@ -1,0 +1,265 @@
+//! A reserved run of pages, none of which can be touched until it is provided.
+//!
+//! ```text
+//!   base                         opened                                    base + pages
+//!   |  readable, but every page is   |  PROT_NONE: takes no memory, and where the kernel        |
+//!   |  missing, marked or protected  |  counts what is promised, not that either                |
+//!      until provided
+//! ```
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::lock::STATE;
+use super::map_budget;
+use super::memory::{self, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
+use super::userfault;
+use crate::mode::BackEnd;
+use crate::os::{Content, OsRefusal};
+
+/// How many bytes are opened at once.
+const SEGMENT: usize = 64 << 20;
+
+const INSTALL: &str = "madvise(MADV_GUARD_INSTALL)";
+const REMOVE: &str = "madvise(MADV_GUARD_REMOVE)";
+const DISCARD: &str = "madvise(MADV_DONTNEED)";
+
+/// A reserved run of pages under one back end. Pages are counted from 0; all calls may come from any thread, on pages that are the
+/// caller's.
+#[derive(Debug)]
+pub(crate) struct Region {
+    base: usize,
+    pages: usize,
+    shift: u32,
+    back_end: BackEnd,
+    /// Pages in front of it can be provided.
+    opened: AtomicUsize,
+}
+
+impl Region {
+    /// Reserves addresses; takes no memory but page tables.
+    ///
+    /// # Errors
+    /// Where the back end is not offered, or the addresses cannot be had.
+    pub(crate) fn reserve(back_end: BackEnd, pages: usize) -> Result<Self, OsRefusal> {
+        let page = super::page_size();
+        let bytes = pages.checked_mul(page).filter(|&bytes| bytes > 0 && bytes <= isize::MAX as usize);
+        let bytes = bytes.ok_or(OsRefusal::Call { call: "mmap", errno: libc::ENOMEM })?;
+        if back_end == BackEnd::Cookies {
+            return Err(OsRefusal::Unavailable);
+        }
+        let region =
+            Self { base: memory::reserve(bytes)?, pages, shift: page.trailing_zeros(), back_end, opened: AtomicUsize::new(0) };
+        // After mlockall(MCL_FUTURE) it would be locked, and filled when it is opened.
+        memory::unlock(region.base, bytes);
+        // A huge page would be one page of memory for 512 of ours. Kernels without them answer EINVAL.
+        // SAFETY: nobody uses the region yet.
+        let _ = unsafe { memory::advise(region.base, bytes, libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE)") };
+        match back_end {
+            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
+                userfault::watch(back_end == BackEnd::UserfaultfdMove, region.base, bytes)?;
+            }
+            BackEnd::Mprotect => region.make_mergeable()?,
+            BackEnd::GuardMarkers | BackEnd::Cookies => {}
+        }
+        Ok(region)
+    }
+
+    /// Address of its first page.
+    #[inline]
+    pub(crate) fn base(&self) -> usize {
+        self.base
+    }
+
+    #[inline]
+    pub(crate) fn pages(&self) -> usize {
+        self.pages
+    }
+
+    pub(crate) fn back_end(&self) -> BackEnd {
+        self.back_end
+    }
+
+    #[inline]
+    pub(crate) fn address_of(&self, page: usize) -> usize {
+        self.base + (page << self.shift)
+    }
+
+    /// The page that holds `address`; `None` outside of the region.
+    #[inline]
+    pub(crate) fn page_of(&self, address: usize) -> Option<usize> {
+        let page = address.wrapping_sub(self.base) >> self.shift;
+        (page < self.pages).then_some(page)
+    }
+
+    /// Makes pages accessible: read and write. What was in them is gone.
+    ///
+    /// # Errors
+    /// No memory, or no mapping: nothing was provided.
+    ///
+    /// # Safety
+    /// The pages are the caller's and not provided. `pattern` is one readable page, page-aligned.
+    pub(crate) unsafe fn provide(&self, first: usize, count: usize, pattern: *const u8) -> Result<Content, OsRefusal> {
+        self.open(first, count)?;
+        match self.back_end {
+            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
+                // SAFETY: forwarded.
+                unsafe { userfault::provide(self.address_of(first), count, super::page_size(), pattern) }
+            }
+            _ => self.uncover(first, count).map(|()| Content::Zero),
+        }
+    }
+
+    /// As [`provide`](Self::provide), with zeros in them.
+    ///
+    /// # Errors
+    /// As `provide`.
+    pub(crate) fn provide_zeroed(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
+        self.open(first, count)?;
+        match self.back_end {
+            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
+                userfault::zero(self.address_of(first), count * super::page_size())
+            }
+            _ => self.uncover(first, count),
+        }
+    }
+
+    /// Makes pages inaccessible at once and gives their memory back.
+    ///
+    /// # Errors
+    /// Where the kernel does not: the pages may still be accessible, and are still the caller's.
+    ///
+    /// # Safety
+    /// The pages are the caller's, and nobody may touch them any more.
+    pub(crate) unsafe fn revoke(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
+        let (base, bytes) = (self.address_of(first), count << self.shift);
+        match self.back_end {
+            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
+                // SAFETY: forwarded.
+                unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, DISCARD) }
+            }
+            BackEnd::GuardMarkers => {
+                // SAFETY: forwarded.
+                unsafe { memory::advise_locked(base, bytes, MADV_GUARD_INSTALL, INSTALL) }
+            }
+            BackEnd::Mprotect => {
+                // SAFETY: forwarded.
+                unsafe { memory::protect(base, bytes, libc::PROT_NONE) }?;
+                map_budget::give();
+                // SAFETY: forwarded.
+                unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, DISCARD) }
+            }
+            BackEnd::Cookies => Err(OsRefusal::Unavailable),
+        }
+    }
+
+    /// Moves the content of a provided page to one that is not: `from` is inaccessible at once, `to` accessible.
+    ///
+    /// `false`: not this time (the page is pinned or shared with a fork's child, or the back end cannot): nothing has changed.
+    ///
+    /// # Errors
+    /// Where `to` cannot be opened: nothing has changed.
+    ///
+    /// # Safety
+    /// Both pages are the caller's, and nobody may touch `from` any more.
+    pub(crate) unsafe fn pass_on(&self, from: usize, to: usize) -> Result<bool, OsRefusal> {
+        if self.back_end != BackEnd::UserfaultfdMove {
+            return Ok(false);
+        }
+        self.open(to, 1)?;
+        // SAFETY: forwarded.
+        Ok(unsafe { userfault::move_page(self.address_of(from), self.address_of(to), super::page_size()) })
+    }
+
+    /// Makes pages accessible, zeros in them, so that an access that was stopped can be made. Async-signal-safe; takes no lock. They stay
+    /// so until they are revoked. False where the kernel refuses.
+    pub(crate) fn land(&self, first: usize, count: usize) -> bool {
+        let (base, bytes) = (self.address_of(first), count << self.shift);
+        let errno = memory::errno();
+        let open = first + count <= self.opened.load(Ordering::Acquire);
+        if self.back_end == BackEnd::Mprotect || !open {
+            // SAFETY: pages of ours become accessible; nobody relies on their being stopped but the guard that asks for this.
+            let _ = unsafe { memory::protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) };
+        }
+        let landed = match self.back_end {
+            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => userfault::zero(base, bytes).is_ok(),
+            // SAFETY: takes markers away, no content.
+            BackEnd::GuardMarkers => unsafe { memory::advise(base, bytes, MADV_GUARD_REMOVE, REMOVE) }.is_ok(),
+            BackEnd::Mprotect => memory::readable(base),
+            BackEnd::Cookies => false,
+        };
+        memory::set_errno(errno);
+        landed
+    }
+
+    /// For back ends without userfaultfd: lets accesses through to pages that hold nothing.
+    fn uncover(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
+        let (base, bytes) = (self.address_of(first), count << self.shift);
+        if self.back_end == BackEnd::GuardMarkers {
+            // SAFETY: takes markers away, no content.
+            return unsafe { memory::advise_locked(base, bytes, MADV_GUARD_REMOVE, REMOVE) };
+        }
+        map_budget::take()?;
+        // SAFETY: more is allowed than before.
+        let provided = unsafe { memory::protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) };
+        if provided.is_err() {
+            map_budget::give();
+        }
+        provided
+    }
+
+    /// Sees to it that the pages can be provided.
+    #[inline]
+    fn open(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
+        let end = first + count;
+        if end <= self.opened.load(Ordering::Acquire) || self.back_end == BackEnd::Mprotect {
+            Ok(())
+        } else {
+            self.open_up_to(end)
+        }
+    }
+
+    #[cold]
+    fn open_up_to(&self, end: usize) -> Result<(), OsRefusal> {
+        STATE.with(|_| {
+            let opened = self.opened.load(Ordering::Acquire);
+            if end <= opened {
+                return Ok(());
+            }
+            let segment = SEGMENT >> self.shift;
+            let target = end.div_ceil(segment).saturating_mul(segment).min(self.pages);
+            let (base, bytes) = (self.address_of(opened), (target - opened) << self.shift);
+            if self.back_end == BackEnd::GuardMarkers {
+                // SAFETY: nothing was provided in there yet.
+                unsafe { memory::advise_locked(base, bytes, MADV_GUARD_INSTALL, INSTALL) }?;
+            }
+            // SAFETY: every page in there is missing or marked.
+            unsafe { memory::protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) }?;
+            self.opened.store(target, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    /// Mappings of anonymous memory merge again only when they share what the kernel keeps of their pages' owners: one page touched now,
+    /// while there is one mapping, gives it to all that this one is ever cut into.
+    fn make_mergeable(&self) -> Result<(), OsRefusal> {
+        let page = super::page_size();
+        // SAFETY: nobody uses the region yet.
+        unsafe { memory::protect(self.base, page, libc::PROT_READ | libc::PROT_WRITE) }?;
+        // SAFETY: accessible since the line before.
+        unsafe { core::ptr::with_exposed_provenance_mut::<u8>(self.base).write_volatile(0) };
+        // SAFETY: nobody uses the region yet.
+        unsafe { memory::protect(self.base, page, libc::PROT_NONE) }?;
+        // SAFETY: as above.
+        unsafe { memory::advise(self.base, page, libc::MADV_DONTNEED, DISCARD) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if matches!(self.back_end, BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy) {
+            userfault::forget(self.base);
+        }
+        // SAFETY: the region's own addresses; whoever drops it has no page of it in use.
+        unsafe { memory::unmap(self.base, self.pages << self.shift) };
+    }
+}

@@ -1,0 +1,236 @@
+//! userfaultfd: pages that are missing raise SIGBUS until this process copies, zeroes or moves one into their place.
+//!
+//! userfaultfd(2), ioctl_userfaultfd(2), `Documentation/admin-guide/mm/userfaultfd.rst`. One descriptor a process; a child after fork
+//! has none and makes its own.
+
+use core::ffi::c_int;
+use core::ptr::from_mut;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+
+use super::lock::STATE;
+use super::memory;
+use crate::os::{Content, OsRefusal};
+
+const USER_MODE_ONLY: c_int = 1;
+const FEATURE_SIGBUS: u64 = 1 << 7;
+const FEATURE_MOVE: u64 = 1 << 16;
+const REGISTER_MISSING: u64 = 1;
+/// Nobody waits: a fault is a signal.
+const DONT_WAKE: u64 = 1;
+
+/// Runs of pages above this are zeroed in one call rather than copied page by page, and take memory when they are touched.
+const COPIED_PAGES: usize = 16;
+/// An operation that meets a change of the address space is told to come again. Endless only if the changes are.
+const TRIES: usize = 1000;
+
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct Register {
+    start: u64,
+    len: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// Copy and move: `done` is how many bytes were, or an error as a negative number.
+#[repr(C)]
+struct Transfer {
+    to: u64,
+    from: u64,
+    len: u64,
+    mode: u64,
+    done: i64,
+}
+
+#[repr(C)]
+struct Zero {
+    start: u64,
+    len: u64,
+    mode: u64,
+    done: i64,
+}
+
+const API: libc::Ioctl = libc::_IOWR::<Api>(0xAA, 0x3F);
+const REGISTER: libc::Ioctl = libc::_IOWR::<Register>(0xAA, 0x00);
+const COPY: libc::Ioctl = libc::_IOWR::<Transfer>(0xAA, 0x03);
+const ZERO: libc::Ioctl = libc::_IOWR::<Zero>(0xAA, 0x04);
+const MOVE: libc::Ioctl = libc::_IOWR::<Transfer>(0xAA, 0x05);
+
+static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
+static MOVES: AtomicBool = AtomicBool::new(false);
+
+/// The regions that are watched, for the child after fork: base and bytes; base 0 = free.
+static WATCHED: [(AtomicUsize, AtomicUsize); 256] = [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
+
+/// Has every missing page of the run raise SIGBUS.
+pub(super) fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefusal> {
+    STATE.with(|state| {
+        super::fork::watch(state)?;
+        if DESCRIPTOR.load(Ordering::Relaxed) < 0 {
+            open()?;
+        }
+        if moves && !MOVES.load(Ordering::Relaxed) {
+            return Err(OsRefusal::Call { call: "UFFDIO_API", errno: libc::EINVAL });
+        }
+        let (place_base, place_bytes) =
+            WATCHED.iter().find(|(base, _)| base.load(Ordering::Relaxed) == 0).ok_or(OsRefusal::TooManyRegions)?;
+        register(base, bytes)?;
+        place_bytes.store(bytes, Ordering::Relaxed);
+        place_base.store(base, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+pub(super) fn forget(base: usize) {
+    if let Some((place, _)) = WATCHED.iter().find(|(place, _)| place.load(Ordering::Relaxed) == base) {
+        place.store(0, Ordering::Relaxed);
+    }
+}
+
+/// In a child after fork, which inherited the descriptor of its parent's memory and none of its own. Pages that were provided are the
+/// child's copies; what was missing would read as zeros from here on. Where it fails, [`provide`] and all else fail with EBADF.
+pub(super) fn watch_again() {
+    let parents = DESCRIPTOR.swap(-1, Ordering::Relaxed);
+    if parents < 0 {
+        return;
+    }
+    // SAFETY: the child's own number for it; the parent keeps its.
+    let _ = unsafe { libc::close(parents) };
+    if open().is_err() {
+        return;
+    }
+    for (base, bytes) in &WATCHED {
+        let base = base.load(Ordering::Relaxed);
+        if base != 0 {
+            let _ = register(base, bytes.load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// The features are asked for when the descriptor is opened: with all first, then with the old one alone.
+fn open() -> Result<(), OsRefusal> {
+    let with_move = open_with(FEATURE_SIGBUS | FEATURE_MOVE);
+    let (descriptor, moves) = match with_move {
+        Ok(descriptor) => (descriptor, true),
+        Err(_) => (open_with(FEATURE_SIGBUS)?, false),
+    };
+    MOVES.store(moves, Ordering::Relaxed);
+    DESCRIPTOR.store(descriptor, Ordering::Relaxed);
+    Ok(())
+}
+
+fn open_with(features: u64) -> Result<c_int, OsRefusal> {
+    // SAFETY: makes a descriptor.
+    let descriptor =
+        unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY) } as c_int;
+    if descriptor < 0 {
+        return Err(memory::refused("userfaultfd"));
+    }
+    let mut api = Api { api: 0xAA, features, ioctls: 0 };
+    // SAFETY: the structure that this request takes.
+    let answer = memory::answer("UFFDIO_API", unsafe { libc::ioctl(descriptor, API, from_mut(&mut api)) });
+    if let Err(refusal) = answer {
+        // SAFETY: opened above.
+        let _ = unsafe { libc::close(descriptor) };
+        return Err(refusal);
+    }
+    Ok(descriptor)
+}
+
+fn register(base: usize, bytes: usize) -> Result<(), OsRefusal> {
+    let mut run = Register { start: base as u64, len: bytes as u64, mode: REGISTER_MISSING, ioctls: 0 };
+    // SAFETY: the structure that this request takes; the pages are ours and hold nothing that would be lost.
+    memory::answer("UFFDIO_REGISTER", unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), REGISTER, from_mut(&mut run)) })
+}
+
+/// # Safety
+/// The pages are the caller's and not provided. `pattern` is one readable page, page-aligned.
+pub(super) unsafe fn provide(base: usize, count: usize, page: usize, pattern: *const u8) -> Result<Content, OsRefusal> {
+    if count > COPIED_PAGES {
+        return zero(base, count * page).map(|()| Content::Zero);
+    }
+    for at in 0..count {
+        if let Err(refusal) = copy(base + at * page, page, pattern) {
+            discard(base, at * page);
+            return Err(refusal);
+        }
+    }
+    Ok(Content::Pattern)
+}
+
+fn copy(to: usize, page: usize, pattern: *const u8) -> Result<(), OsRefusal> {
+    let mut last = 0;
+    for _ in 0..TRIES {
+        let mut transfer = Transfer { to: to as u64, from: pattern.addr() as u64, len: page as u64, mode: DONT_WAKE, done: 0 };
+        // SAFETY: the structure that this request takes.
+        let answer = unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), COPY, from_mut(&mut transfer)) };
+        if answer == 0 {
+            return Ok(());
+        }
+        last = memory::errno();
+        match last {
+            libc::EAGAIN => {}
+            // A page on which a stopped access landed.
+            libc::EEXIST => discard(to, page),
+            _ => break,
+        }
+    }
+    Err(OsRefusal::Call { call: "UFFDIO_COPY", errno: last })
+}
+
+/// Puts zeros into missing pages; memory is taken when they are written to.
+pub(super) fn zero(base: usize, bytes: usize) -> Result<(), OsRefusal> {
+    let mut done = 0;
+    let mut last = 0;
+    for _ in 0..TRIES {
+        let mut run = Zero { start: (base + done) as u64, len: (bytes - done) as u64, mode: DONT_WAKE, done: 0 };
+        // SAFETY: the structure that this request takes.
+        let answer = unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), ZERO, from_mut(&mut run)) };
+        if answer == 0 {
+            return Ok(());
+        }
+        last = memory::errno();
+        match last {
+            libc::EAGAIN => done += usize::try_from(run.done).unwrap_or(0),
+            libc::EEXIST => {
+                discard(base, bytes);
+                done = 0;
+            }
+            _ => break,
+        }
+    }
+    discard(base, done);
+    Err(OsRefusal::Call { call: "UFFDIO_ZEROPAGE", errno: last })
+}
+
+/// # Safety
+/// Both pages are the caller's, and nobody may touch `from` any more.
+pub(super) unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
+    for _ in 0..TRIES {
+        let mut transfer = Transfer { to: to as u64, from: from as u64, len: page as u64, mode: DONT_WAKE, done: 0 };
+        // SAFETY: the structure that this request takes; the caller's promise for the pages.
+        let answer = unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), MOVE, from_mut(&mut transfer)) };
+        if answer == 0 {
+            return true;
+        }
+        // EBUSY: pinned, or shared with a child. EINVAL: one of them is locked. EEXIST: a stopped access landed there.
+        if memory::errno() != libc::EAGAIN {
+            return false;
+        }
+    }
+    false
+}
+
+/// Pages that hold nothing of anybody's become missing again.
+fn discard(base: usize, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: the callers' pages, which were just filled by us or by an access that had no right to them.
+        let _ = unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, "madvise(MADV_DONTNEED)") };
+    }
+}

@@ -1,0 +1,30 @@
+//! What the operating system does for a guard: the only place of libc and of system calls.
+//!
+//! ```text
+//!   BackEnds  what the kernel lends, tried once a process          Region  a run of pages that cannot be touched until provided
+//!   faults    the handler of SIGSEGV and SIGBUS, read_u64          process pages, threads, random numbers, mappings, writing, the end
+//! ```
+//! Linux has all of it. Elsewhere, and under miri, `other.rs` offers no back end but cookies and no handler, and says so.
+
+mod refusal;
+mod trap;
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod linux;
+#[cfg(all(target_os = "linux", not(miri)))]
+use linux as system;
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod other;
+#[cfg(not(all(target_os = "linux", not(miri))))]
+use other as system;
+
+mod back_ends;
+
+pub use back_ends::BackEnds;
+pub use refusal::OsRefusal;
+pub(crate) use system::{
+    Region, abort, attach_thread, count_mappings, install_fault_handler, mapping_at, page_size, process_id, random_u64, read_u64,
+    thread_id, thread_name, write,
+};
+pub(crate) use trap::{Content, Handled, Mapping, Trap};

@@ -1,0 +1,141 @@
+//! Systems without any of it, and miri: no back end but cookies, no handler. What is asked for is refused, never pretended.
+
+use super::{Content, Handled, Mapping, OsRefusal, Trap};
+use crate::mode::BackEnd;
+
+const NONE: OsRefusal = OsRefusal::Unavailable;
+
+pub(super) fn probe() -> [Option<OsRefusal>; 4] {
+    [Some(NONE); 4]
+}
+
+/// Never made here.
+#[derive(Debug)]
+pub(crate) enum Region {}
+
+impl Region {
+    pub(crate) fn reserve(_: BackEnd, _: usize) -> Result<Self, OsRefusal> {
+        Err(NONE)
+    }
+    pub(crate) fn base(&self) -> usize {
+        match *self {}
+    }
+    pub(crate) fn pages(&self) -> usize {
+        match *self {}
+    }
+    pub(crate) fn back_end(&self) -> BackEnd {
+        match *self {}
+    }
+    pub(crate) fn address_of(&self, _: usize) -> usize {
+        match *self {}
+    }
+    pub(crate) fn page_of(&self, _: usize) -> Option<usize> {
+        match *self {}
+    }
+    /// # Safety
+    /// Never called.
+    pub(crate) unsafe fn provide(&self, _: usize, _: usize, _: *const u8) -> Result<Content, OsRefusal> {
+        match *self {}
+    }
+    pub(crate) fn provide_zeroed(&self, _: usize, _: usize) -> Result<(), OsRefusal> {
+        match *self {}
+    }
+    /// # Safety
+    /// Never called.
+    pub(crate) unsafe fn revoke(&self, _: usize, _: usize) -> Result<(), OsRefusal> {
+        match *self {}
+    }
+    /// # Safety
+    /// Never called.
+    pub(crate) unsafe fn pass_on(&self, _: usize, _: usize) -> Result<bool, OsRefusal> {
+        match *self {}
+    }
+    pub(crate) fn land(&self, _: usize, _: usize) -> bool {
+        match *self {}
+    }
+}
+
+pub(crate) fn page_size() -> usize {
+    4096
+}
+
+/// 0: threads cannot be told apart.
+pub(crate) fn thread_id() -> u32 {
+    0
+}
+
+pub(crate) fn attach_thread() {}
+
+#[cfg(feature = "std")]
+pub(crate) fn process_id() -> u32 {
+    std::process::id()
+}
+
+#[cfg(not(feature = "std"))]
+pub(crate) fn process_id() -> u32 {
+    0
+}
+
+#[cfg(feature = "std")]
+pub(crate) fn write(fd: i32, bytes: &[u8]) {
+    use std::io::Write;
+    // Unbuffered, so nothing is taken for it. Other descriptors cannot be reached here.
+    if fd == 2 {
+        let _ = std::io::stderr().write_all(bytes);
+    }
+}
+
+#[cfg(not(feature = "std"))]
+pub(crate) fn write(_: i32, _: &[u8]) {}
+
+#[cfg(feature = "std")]
+pub(crate) fn abort() -> ! {
+    std::process::abort()
+}
+
+/// Nothing here can end the process: the thread goes no further.
+#[cfg(not(feature = "std"))]
+pub(crate) fn abort() -> ! {
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+/// Address space layout and a counter, mixed: good enough for patterns, no secret.
+pub(crate) fn random_u64() -> u64 {
+    use core::sync::atomic::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let local = 0_u8;
+    let seed = (core::ptr::from_ref(&COUNT).addr() as u64) ^ ((core::ptr::from_ref(&local).addr() as u64) << 20);
+    let mut x = seed.wrapping_add(COUNT.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed));
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+/// Reads eight bytes: here without a net.
+///
+/// # Safety
+/// `address` may be read where this system has no handler that would catch it.
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+pub(crate) unsafe fn read_u64(address: usize) -> Option<u64> {
+    // SAFETY: the caller's promise.
+    Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address).read_unaligned() })
+}
+
+pub(crate) fn install_fault_handler(_: fn(&Trap) -> Handled) -> Result<(), OsRefusal> {
+    Err(NONE)
+}
+
+pub(crate) fn mapping_at(_: usize, _: &mut [u8]) -> Option<Mapping<'_>> {
+    None
+}
+
+/// 0: not known.
+pub(crate) fn count_mappings() -> usize {
+    0
+}
+
+pub(crate) fn thread_name(_: u32, _: &mut [u8; 16]) -> &str {
+    ""
+}

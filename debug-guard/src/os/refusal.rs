@@ -1,0 +1,92 @@
+//! Why the system did not do what was asked.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+/// What the operating system, or the guard on its behalf, refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OsRefusal {
+    /// A system call failed.
+    Call {
+        /// Which one, as its manual page calls it.
+        call: &'static str,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// The call succeeded and did not do what it is for.
+    Ineffective {
+        /// Which one.
+        call: &'static str,
+    },
+    /// This system, or this build, has no such thing.
+    Unavailable,
+    /// Another block of the `mprotect` back end would leave the program without mappings.
+    MapBudget,
+    /// The process has as many regions as it can.
+    TooManyRegions,
+    /// The region's pages could not be watched again after a fork.
+    Lost,
+}
+
+impl OsRefusal {
+    /// The system's error number; 0 where none says it.
+    #[must_use]
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::Call { errno, .. } => errno,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for OsRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Call { call, errno } => {
+                write!(f, "{call} failed with error {errno} ({}); {}", name(errno), remedy(call, errno))
+            }
+            Self::Ineffective { call } => write!(f, "{call} succeeded and left the page within reach; use another back end"),
+            Self::Unavailable => f.write_str("this system has no such call; blocks get cookies instead"),
+            Self::MapBudget => {
+                f.write_str("guarding more blocks would use up the mappings of this process; raise vm.max_map_count")
+            }
+            Self::TooManyRegions => f.write_str("this process has as many guarded regions as it can; close a guard first"),
+            Self::Lost => f.write_str("the guarded pages could not be watched after fork; make a guard of the child's own"),
+        }
+    }
+}
+
+impl core::error::Error for OsRefusal {}
+
+/// The numbers that are the same on every Linux.
+const fn name(errno: i32) -> &'static str {
+    match errno {
+        1 => "EPERM",
+        4 => "EINTR",
+        9 => "EBADF",
+        11 => "EAGAIN",
+        12 => "ENOMEM",
+        13 => "EACCES",
+        14 => "EFAULT",
+        16 => "EBUSY",
+        17 => "EEXIST",
+        22 => "EINVAL",
+        24 => "EMFILE",
+        25 => "ENOTTY",
+        38 => "ENOSYS",
+        _ => "see errno(3)",
+    }
+}
+
+fn remedy(call: &str, errno: i32) -> &'static str {
+    match (errno, call) {
+        (1 | 13, _) => "a seccomp filter or a security policy forbids it: allow it, or use another back end",
+        (38 | 22 | 25, _) => "the kernel is older than the call: use another back end, or a newer kernel",
+        (12, _) => "out of memory or of mappings: guard fewer blocks",
+        (24, _) => "too many open files: raise the limit",
+        (9, _) => "the program closed the guard's descriptor",
+        _ => "use another back end",
+    }
+}

@@ -1,0 +1,49 @@
+//! What the system tells of a page, a mapping, a stopped access.
+
+#![forbid(unsafe_code)]
+
+use crate::report::Access;
+
+/// What is in pages that were just provided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The pattern that was handed in, in every page.
+    Pattern,
+    /// Zeros; memory is taken page by page as they are touched.
+    Zero,
+}
+
+/// An access that the processor refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trap {
+    /// What was to be touched, to the byte.
+    pub(crate) address: usize,
+    /// Where the processor says it.
+    pub(crate) access: Option<Access>,
+    /// The instruction.
+    pub(crate) pc: usize,
+    /// The frame pointer and the stack pointer at the instruction.
+    pub(crate) frame: usize,
+    pub(crate) stack: usize,
+}
+
+/// What became of a [`Trap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handled {
+    /// Not ours: the former handler is asked.
+    No,
+    /// The access can be made now: the instruction is run again.
+    Resume,
+}
+
+/// A line of the process's map list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping<'a> {
+    pub(crate) start: usize,
+    /// The first address behind it.
+    pub(crate) end: usize,
+    /// Of its first byte in the file.
+    pub(crate) offset: u64,
+    /// The file, or what the kernel calls it (`[stack]`); empty for anonymous memory.
+    pub(crate) name: &'a str,
+}
