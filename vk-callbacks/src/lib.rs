@@ -100,7 +100,7 @@ pub use raw::{
 pub use recorder::{Recorder, RecorderInUse, Tap, Written};
 pub use replay::{Finding, OneSink, Replay, ReplayTarget, ScopeTotals, Totals};
 #[cfg(feature = "testing")]
-pub use testing::{Call, Defect, Dispatch, FakeKind, FakeProgram, FaultyAllocator, Given, Interruption};
+pub use testing::{Call, Defect, Dispatch, FakeKind, FakeProgram, FaultyAllocator, Given, Harm, Interruption};
 pub use trace::{
     Caller, Capabilities, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault, TraceFormat, TraceReader, TraceWriter,
 };

@@ -5,6 +5,7 @@ use alloc_core::Scope;
 use super::chain::{Chain, OutOfMemory};
 use super::defect::Defect;
 use super::dispatch::{Call, Dispatch};
+use super::harm::Harm;
 use super::host::{Given, Host};
 use super::kept::Kept;
 use super::kind::FakeKind;
@@ -20,6 +21,7 @@ pub(super) struct FakeDriver<'d> {
     pub(super) dispatch: &'d dyn Dispatch,
     pub(super) kept: &'d Kept,
     pub(super) defect: Option<Defect>,
+    pub(super) harm: Option<Harm>,
     /// It asks for 0 bytes and frees NULL, both of which are legal.
     pub(super) habits: bool,
     pub(super) instance: Option<Host>,
@@ -83,6 +85,7 @@ impl FakeDriver<'_> {
         let (mut body, mut answer) = (Some(body), Err(VK_ERROR_OUT_OF_HOST_MEMORY));
         self.dispatch.command(&Call { name, owners }, &mut || {
             self.use_to(&chain);
+            self.harm(name, &chain);
             let planted = self.misbehave(name, &chain);
             if let Some(body) = body.take() {
                 answer = planted.map_or_else(|| body(&chain), Err);

@@ -3,6 +3,7 @@
 use super::defect::Defect;
 use super::dispatch::Dispatch;
 use super::driver::{Answer, FakeDriver};
+use super::harm::Harm;
 use super::host::Given;
 use super::kept::Kept;
 use super::kind::FakeKind;
@@ -32,9 +33,24 @@ impl FakeProgram {
     /// # Errors
     /// The `VkResult` of the command that failed. Everything that was made is destroyed, as at the end of a run that did not fail.
     pub fn run(&self, dispatch: &dyn Dispatch) -> Result<(), i32> {
+        self.run_with(dispatch, None)
+    }
+
+    /// As [`run`](Self::run), with a driver that touches memory which is not, or no longer, its own.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Safety
+    /// The allocator behind the callbacks stops what `harm` says, or withstands it: it guards its blocks.
+    pub unsafe fn run_harming(&self, dispatch: &dyn Dispatch, harm: Harm) -> Result<(), i32> {
+        self.run_with(dispatch, Some(harm))
+    }
+
+    fn run_with(&self, dispatch: &dyn Dispatch, harm: Option<Harm>) -> Result<(), i32> {
         let kept = Kept::default();
         let Self { defect, habits, .. } = *self;
-        let mut driver = FakeDriver { dispatch, kept: &kept, defect, habits, instance: None, device: None };
+        let mut driver = FakeDriver { dispatch, kept: &kept, defect, harm, habits, instance: None, device: None };
         let given = dispatch.allocator(FakeKind::Instance);
         let instance = driver.create(FakeKind::Instance, given)?;
         driver.instance = instance.get().own;

@@ -1,0 +1,55 @@
+//! What a driver can do to memory that is not, or no longer, its own: no callback shows it, a guard does.
+
+use alloc_core::Scope;
+
+use super::chain::Chain;
+use super::driver::FakeDriver;
+use super::planted::SCENE;
+
+/// A mistake of the fake driver that [`FakeProgram::run_harming`](super::FakeProgram::run_harming) plants, once a round.
+///
+/// Each is about 64 bytes, aligned to 8, of scope command, which `vkMapMemory` takes through the memory object's callbacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Harm {
+    /// `vkMapMemory` writes one byte behind the block, and gives it back.
+    Overrun,
+    /// `vkMapMemory` gives the block back, and `vkUnmapMemory` writes one byte into it, 3 from its beginning.
+    LateWrite,
+    /// `vkMapMemory` gives the block back, and `vkUnmapMemory` does so again.
+    FreedTwice,
+}
+
+impl Harm {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Overrun, Self::LateWrite, Self::FreedTwice];
+}
+
+impl FakeDriver<'_> {
+    /// What was planted for this command.
+    pub(super) fn harm(&self, command: &'static str, chain: &Chain) {
+        let (Some(harm), Some(own)) = (self.harm, chain.object) else { return };
+        match (command, harm) {
+            (SCENE, Harm::Overrun) => {
+                let Ok(block) = chain.take(64, 8, Scope::Command) else { return };
+                scribble(block.at.as_ptr().wrapping_add(64));
+                chain.give_back(block);
+            }
+            (SCENE, Harm::LateWrite | Harm::FreedTwice) => {
+                let Ok(block) = chain.take(64, 8, Scope::Command) else { return };
+                chain.give_back(block);
+                self.kept.put(block);
+            }
+            ("vkUnmapMemory", Harm::LateWrite) => {
+                self.kept.take().into_iter().for_each(|at| scribble(at.as_ptr().wrapping_add(3)))
+            }
+            ("vkUnmapMemory", Harm::FreedTwice) => self.kept.take().into_iter().for_each(|at| own.free(at.as_ptr())),
+            _ => {}
+        }
+    }
+}
+
+/// A store that no optimiser leaves out.
+fn scribble(at: *mut u8) {
+    // SAFETY: none by this module's lights; whoever planted this has promised an allocator that stops or withstands it.
+    unsafe { at.write_volatile(0x5a) };
+}
