@@ -63,14 +63,12 @@ extern crate std;
 
 mod block;
 mod failing;
-mod fault;
 mod guard;
 mod mode;
 mod os;
 mod report;
 
-pub use failing::FailingAllocator;
-pub use fault::Fault;
+pub use failing::{ContextName, FailingAllocator, Fault, FaultError};
 pub use guard::{CommandMark, GlobalGuard, Guard, GuardError, GuardOptions, GuardRefused, GuardStats, Rule, Sampling};
 pub use mode::{BackEnd, Mode, OnReport, Placement, Stacks};
 pub use os::{BackEnds, OsRefusal};

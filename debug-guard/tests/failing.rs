@@ -3,7 +3,7 @@
 use std::alloc::{Layout, System};
 use std::ptr::NonNull;
 
-use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, HostError, Scope};
+use alloc_core::{AllocError, Context, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Scope, TryVec};
 use debug_guard::{FailingAllocator, Fault};
 
 type Host = FailingAllocator<FromGlobalAlloc<System>>;
@@ -29,7 +29,7 @@ fn takes(host: &Host, size: usize, scope: Scope) -> bool {
 }
 
 #[test]
-fn nth_fails_alone_and_from_fails_on() {
+fn t46_nth_fails_alone_and_from_fails_on() {
     let host = host(Fault::Nth(1));
     let seen: Vec<bool> = (0..4).map(|_| takes(&host, 8, Scope::Object)).collect();
     assert_eq!(seen, [true, false, true, true]);
@@ -63,7 +63,7 @@ fn live_limit_frees_up_and_total_limit_does_not() {
 }
 
 #[test]
-fn one_scope_fails_and_the_others_do_not() {
+fn t46_one_scope_fails_and_the_others_do_not() {
     let host = host(Fault::Scope(Scope::Cache, 1));
     assert!(takes(&host, 8, Scope::Cache));
     assert!(takes(&host, 8, Scope::Object));
@@ -156,4 +156,77 @@ fn threads_never_exceed_a_limit_and_one_request_is_the_nth() {
         }
     });
     assert_eq!(host.live_bytes(), 0);
+}
+
+#[test]
+fn t46_one_context_fails_and_the_others_do_not() {
+    let host = host(Fault::Never);
+    // SAFETY: the root is closed before `host` goes.
+    let root = unsafe { Context::root(&host, ContextOptions::new("root")) }.expect("a root");
+    let images = root.child("VkImage").expect("a child");
+    let views = root.child("VkImageView").expect("a child");
+    let took = |context: &Context| TryVec::<u8, &Context>::try_with_capacity_in(64, context).is_ok();
+
+    host.arm("context=VkImage:1".parse().expect("a plan"));
+    let seen = [&images, &views, &images, &views, &root, &images].map(took);
+    assert_eq!(seen, [true, true, false, true, true, false], "the context's second request and every later one");
+    assert_eq!(host.refused(), 2);
+
+    host.arm("context=VkImage*".parse().expect("a plan"));
+    assert_eq!([&images, &views, &root].map(took), [false, false, true]);
+
+    host.disarm();
+    drop((images, views));
+    root.close_root().expect("nothing is left");
+    assert_eq!(host.live_bytes(), 0);
+}
+
+#[test]
+fn t46_what_is_too_large_fails() {
+    let host = host(Fault::SizeAbove(64));
+    assert!(takes(&host, 64, Scope::Object) && !takes(&host, 65, Scope::Object) && !takes(&host, 1 << 30, Scope::Object));
+    let block = host.allocate(bytes(60), Scope::Object).expect("60 of 64");
+    // SAFETY: the live block of this host. The new size counts, not the growth.
+    assert!(unsafe { host.grow(block, bytes(60), bytes(65), Scope::Object) }.is_err());
+    // SAFETY: as above.
+    unsafe { host.deallocate(block, bytes(60), Scope::Object) };
+    assert_eq!((host.refused(), host.live_bytes()), (3, 0));
+}
+
+#[test]
+fn t46_one_in_k_fails_and_the_seed_says_which() {
+    let refusals = |text: &str| {
+        let host = host(text.parse().expect("a plan"));
+        (0..20_000).filter(|_| !takes(&host, 8, Scope::Object)).collect::<Vec<u32>>()
+    };
+    let first = refusals("one-in=100,seed=7");
+    // 200 are expected; five standard deviations (14.1) to each side, once in two million seeds outside.
+    assert!((130..=270).contains(&first.len()), "{}", first.len());
+    assert_eq!(first, refusals("one-in=100,seed=7"));
+    assert_ne!(first, refusals("one-in=100,seed=8"));
+    assert_eq!(refusals("one-in=1").len(), 20_000);
+}
+
+#[test]
+fn t46_after_each_failure_nothing_is_left() {
+    let build = |host: &Host| -> Result<(), HostError> {
+        // SAFETY: the root is closed, or gone with the error, before `host` goes.
+        let root = unsafe { Context::root(host, ContextOptions::new("root")) }?;
+        let filled = (|| -> Result<(), HostError> {
+            let child = root.child("child")?;
+            let mut list = TryVec::<u64, &Context>::new_in(&child);
+            (0..100).try_for_each(|n| list.try_push(n).map_err(|refused| refused.error))
+        })();
+        root.close_root().expect("nothing is left");
+        filled
+    };
+    let host = host(Fault::Never);
+    build(&host).expect("nothing is refused");
+    let requests = host.requests();
+    assert!(requests > 5, "{requests}");
+    for n in 0..requests {
+        host.arm(Fault::Nth(n));
+        build(&host).expect_err("the refusal was passed on");
+        assert_eq!((host.refused(), host.live_bytes()), (1, 0), "request {n}");
+    }
 }

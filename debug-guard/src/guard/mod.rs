@@ -22,6 +22,7 @@ pub use error::GuardError;
 pub use global::GlobalGuard;
 pub use options::{CommandMark, GuardOptions, Sampling};
 pub use rule::Rule;
+pub(crate) use rule::named;
 pub(crate) use state::Core;
 pub use stats::GuardStats;
 

@@ -1,15 +1,27 @@
 //! The decorator that refuses what a [`Fault`] says.
 
+mod fault;
+mod name;
+mod plan;
+mod text;
+
 use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope, Vetted, dangling};
+use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope, Vetted, dangling, with_origin};
 
-use crate::fault::{Fault, Request};
+pub use fault::Fault;
+use fault::Request;
+pub use name::ContextName;
+use plan::{PerScope, Plan};
+pub use text::FaultError;
 
 /// A host allocator that refuses on purpose and forwards the rest to the allocator behind it.
+///
+/// It goes on either side of a [`Guard`](crate::Guard): around one it refuses what programs ask for; behind one it also refuses what the
+/// guard needs for itself, which counts as requests too.
 ///
 /// It keeps no memory of its own and adds no byte to a block. Size 0 passes: it is answered with
 /// [`dangling`], never counted and never refused. A block given before the plan changed may be freed
@@ -24,6 +36,7 @@ pub struct FailingAllocator<A> {
     plan: Plan,
     requests: AtomicU64,
     in_scope: PerScope,
+    in_context: AtomicU64,
     refused: AtomicU64,
     live: AtomicU64,
     total: AtomicU64,
@@ -39,6 +52,7 @@ impl<A> FailingAllocator<A> {
             plan: Plan::new(fault),
             requests: AtomicU64::new(0),
             in_scope: PerScope::new(),
+            in_context: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             live: AtomicU64::new(0),
             total: AtomicU64::new(0),
@@ -49,7 +63,7 @@ impl<A> FailingAllocator<A> {
     /// Replaces the plan. Requests, refusals and total bytes are counted from 0 again; live bytes stay.
     pub fn arm(&self, fault: Fault) {
         self.plan.store(Fault::Never);
-        for counter in [&self.requests, &self.refused, &self.total].into_iter().chain(self.in_scope.all()) {
+        for counter in [&self.requests, &self.refused, &self.total, &self.in_context].into_iter().chain(self.in_scope.all()) {
             counter.store(0, Relaxed);
         }
         self.plan.store(fault);
@@ -85,13 +99,19 @@ impl<A> FailingAllocator<A> {
         &self.inner
     }
 
-    /// Counts a request for `bytes` more and asks the plan. On `Ok` the bytes are charged; a refusal of the inner allocator undoes that.
-    fn admit(&self, bytes: u64, scope: Scope) -> Result<(), AllocError> {
+    /// Counts a request for a block of `size` bytes, `bytes` more than there were, and asks the plan. On `Ok` those are charged; a
+    /// refusal of the inner allocator undoes that.
+    fn admit(&self, size: usize, bytes: u64, scope: Scope) -> Result<(), AllocError> {
         let fault = self.plan.load();
         let request = Request {
             number: self.requests.fetch_add(1, Relaxed),
             number_in_scope: self.in_scope.of(scope).fetch_add(1, Relaxed),
+            number_in_context: match fault {
+                Fault::Context(name, _) => self.number_in(&name),
+                _ => None,
+            },
             scope,
+            size: size as u64,
         };
         if fault.strikes(request) || !charge(&self.live, bytes, fault.live_limit()) {
             return self.refuse();
@@ -101,6 +121,12 @@ impl<A> FailingAllocator<A> {
             return self.refuse();
         }
         Ok(())
+    }
+
+    /// Counts the request if a context of this name makes it.
+    fn number_in(&self, name: &ContextName) -> Option<u64> {
+        let asked = with_origin(|origin| origin.is_some_and(|origin| name.is(origin.name)));
+        asked.then(|| self.in_context.fetch_add(1, Relaxed))
     }
 
     #[cold]
@@ -136,7 +162,7 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
             return Ok(dangling(layout));
         }
         let bytes = layout.size() as u64;
-        self.admit(bytes, scope)?;
+        self.admit(layout.size(), bytes, scope)?;
         self.settle(self.inner.allocate(layout, scope), bytes)
     }
 
@@ -145,7 +171,7 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
             return Ok(dangling(layout));
         }
         let bytes = layout.size() as u64;
-        self.admit(bytes, scope)?;
+        self.admit(layout.size(), bytes, scope)?;
         self.settle(self.inner.allocate_zeroed(layout, scope), bytes)
     }
 
@@ -162,7 +188,7 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
             return self.allocate(new, scope);
         }
         let more = new.size().saturating_sub(old.size()) as u64;
-        self.admit(more, scope)?;
+        self.admit(new.size(), more, scope)?;
         // SAFETY: the caller's promise; a block of a size above 0 came from `inner`.
         let answer = unsafe { self.inner.grow(block, old, new, scope) };
         self.settle(answer, more)
@@ -174,7 +200,7 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
-        self.admit(0, scope)?;
+        self.admit(new.size(), 0, scope)?;
         // SAFETY: the caller's promise; a block of a size above 0 came from `inner`.
         let answer = unsafe { self.inner.shrink(block, old, new, scope) };
         if answer.is_ok() {
@@ -203,8 +229,9 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
         self.inner.exact_alignment()
     }
 
+    /// Plans may go by context, and the next plan may.
     fn wants_origin(&self) -> bool {
-        self.inner.wants_origin()
+        true
     }
 
     fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
@@ -221,88 +248,5 @@ impl<A> fmt::Debug for FailingAllocator<A> {
             .field("live_bytes", &self.live_bytes())
             .field("total_bytes", &self.total_bytes())
             .finish_non_exhaustive()
-    }
-}
-
-/// A [`Fault`] that can be replaced through `&self`.
-struct Plan {
-    kind: AtomicU8,
-    /// Scope number, or millionths.
-    small: AtomicU32,
-    /// Request number, bytes, or seed.
-    large: AtomicU64,
-}
-
-impl Plan {
-    const fn new(fault: Fault) -> Self {
-        let (kind, small, large) = encode(fault);
-        Self { kind: AtomicU8::new(kind), small: AtomicU32::new(small), large: AtomicU64::new(large) }
-    }
-
-    fn store(&self, fault: Fault) {
-        let (kind, small, large) = encode(fault);
-        self.small.store(small, Relaxed);
-        self.large.store(large, Relaxed);
-        self.kind.store(kind, Relaxed);
-    }
-
-    fn load(&self) -> Fault {
-        let (small, large) = (self.small.load(Relaxed), self.large.load(Relaxed));
-        match self.kind.load(Relaxed) {
-            1 => Fault::Nth(large),
-            2 => Fault::From(large),
-            3 => Fault::LiveBytes(large),
-            4 => Fault::TotalBytes(large),
-            5 => Scope::from_raw(small).map_or(Fault::Never, |scope| Fault::Scope(scope, large)),
-            6 => Fault::Probability { per_million: small, seed: large },
-            _ => Fault::Never,
-        }
-    }
-}
-
-const fn encode(fault: Fault) -> (u8, u32, u64) {
-    match fault {
-        Fault::Never => (0, 0, 0),
-        Fault::Nth(n) => (1, 0, n),
-        Fault::From(n) => (2, 0, n),
-        Fault::LiveBytes(n) => (3, 0, n),
-        Fault::TotalBytes(n) => (4, 0, n),
-        Fault::Scope(scope, n) => (5, scope.as_raw(), n),
-        Fault::Probability { per_million, seed } => (6, per_million, seed),
-    }
-}
-
-/// One counter a scope, found without indexing.
-struct PerScope {
-    command: AtomicU64,
-    object: AtomicU64,
-    cache: AtomicU64,
-    device: AtomicU64,
-    instance: AtomicU64,
-}
-
-impl PerScope {
-    const fn new() -> Self {
-        Self {
-            command: AtomicU64::new(0),
-            object: AtomicU64::new(0),
-            cache: AtomicU64::new(0),
-            device: AtomicU64::new(0),
-            instance: AtomicU64::new(0),
-        }
-    }
-
-    const fn of(&self, scope: Scope) -> &AtomicU64 {
-        match scope {
-            Scope::Command => &self.command,
-            Scope::Object => &self.object,
-            Scope::Cache => &self.cache,
-            Scope::Device => &self.device,
-            Scope::Instance => &self.instance,
-        }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &AtomicU64> {
-        Scope::ALL.into_iter().map(|scope| self.of(scope))
     }
 }

@@ -4,6 +4,8 @@
 
 use alloc_core::Scope;
 
+use super::name::ContextName;
+
 /// Which requests are refused.
 ///
 /// Requests are numbered from 0, from the moment the plan was armed. `allocate`, `allocate_zeroed`, `grow` and `shrink` are
@@ -26,6 +28,11 @@ pub enum Fault {
     /// Of the requests with this scope (numbered apart, from 0) the one with this number and every later one.
     /// `Scope(s, 0)` refuses the scope altogether.
     Scope(Scope, u64),
+    /// Of the requests that contexts of this name make (numbered apart, from 0) the one with this number and every later one. Over
+    /// `vk-callbacks` a context is named after the kind of object, as `VkBuffer`.
+    Context(ContextName, u64),
+    /// Every request for a block of more than this many bytes; those that a C bridge puts in front count.
+    SizeAbove(u64),
     /// Each request with this chance, in millionths (1 000 000 and above: always). The same seed refuses the same numbers.
     Probability {
         /// Millionths.
@@ -37,29 +44,35 @@ pub enum Fault {
 
 /// A request as the plan sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub(super) struct Request {
     /// Number among all requests since the plan was armed.
-    pub(crate) number: u64,
+    pub(super) number: u64,
     /// Number among those of its scope.
-    pub(crate) number_in_scope: u64,
+    pub(super) number_in_scope: u64,
+    /// Number among those of the contexts that the plan is about; `None` for others.
+    pub(super) number_in_context: Option<u64>,
     /// Its scope.
-    pub(crate) scope: Scope,
+    pub(super) scope: Scope,
+    /// The size that the block is to have.
+    pub(super) size: u64,
 }
 
 impl Fault {
-    /// True when the plan refuses `request` for its number. The limits in bytes are left to those who hold the sums.
-    pub(crate) const fn strikes(self, request: Request) -> bool {
+    /// True when the plan refuses `request` for its number, name or size. The limits in bytes are left to those who hold the sums.
+    pub(super) const fn strikes(self, request: Request) -> bool {
         match self {
             Self::Never | Self::LiveBytes(_) | Self::TotalBytes(_) => false,
             Self::Nth(n) => request.number == n,
             Self::From(n) => request.number >= n,
             Self::Scope(scope, n) => request.scope as u8 == scope as u8 && request.number_in_scope >= n,
+            Self::Context(_, n) => matches!(request.number_in_context, Some(number) if number >= n),
+            Self::SizeAbove(limit) => request.size > limit,
             Self::Probability { per_million, seed } => draw(seed, request.number) < per_million,
         }
     }
 
     /// Most bytes that may be live.
-    pub(crate) const fn live_limit(self) -> u64 {
+    pub(super) const fn live_limit(self) -> u64 {
         match self {
             Self::LiveBytes(limit) => limit,
             _ => u64::MAX,
@@ -67,7 +80,7 @@ impl Fault {
     }
 
     /// Most bytes that may be given in all.
-    pub(crate) const fn total_limit(self) -> u64 {
+    pub(super) const fn total_limit(self) -> u64 {
         match self {
             Self::TotalBytes(limit) => limit,
             _ => u64::MAX,
@@ -91,7 +104,8 @@ mod tests {
     use super::*;
 
     fn request(number: u64) -> Request {
-        Request { number, number_in_scope: number / 2, scope: Scope::Cache }
+        let number_in_context = number.is_multiple_of(2).then_some(number / 2);
+        Request { number, number_in_scope: number / 2, number_in_context, scope: Scope::Cache, size: 10 * number }
     }
 
     fn struck(fault: Fault) -> std::vec::Vec<u64> {
@@ -105,6 +119,9 @@ mod tests {
         assert_eq!(struck(Fault::From(4)), [4, 5]);
         assert_eq!(struck(Fault::Scope(Scope::Cache, 2)), [4, 5]);
         assert_eq!(struck(Fault::Scope(Scope::Object, 0)), []);
+        let name = ContextName::new("any").expect("a name");
+        assert_eq!(struck(Fault::Context(name, 1)), [2, 4]);
+        assert_eq!(struck(Fault::SizeAbove(30)), [4, 5]);
         assert_eq!(struck(Fault::LiveBytes(0)), [], "bytes are not judged by number");
     }
 
