@@ -88,6 +88,17 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
 #[cfg(not(feature = "std"))]
 pub(crate) fn write(_: i32, _: &[u8]) {}
 
+/// Lets other threads run, where that can be asked for.
+#[cfg(feature = "std")]
+pub(crate) fn pause() {
+    std::thread::yield_now();
+}
+
+#[cfg(not(feature = "std"))]
+pub(crate) fn pause() {
+    core::hint::spin_loop();
+}
+
 #[cfg(feature = "std")]
 pub(crate) fn abort() -> ! {
     std::process::abort()

@@ -44,6 +44,8 @@ pub(crate) struct Mapping<'a> {
     pub(crate) end: usize,
     /// Of its first byte in the file.
     pub(crate) offset: u64,
+    /// Where the file's first byte is mapped, if it is, and not above.
+    pub(crate) base: Option<usize>,
     /// The file, or what the kernel calls it (`[stack]`); empty for anonymous memory.
     pub(crate) name: &'a str,
 }

@@ -22,8 +22,24 @@ pub(crate) fn count_mappings() -> usize {
 /// The mapping that holds `address`, its name written into `text` (cut where that is short). Async-signal-safe.
 pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>> {
     let file = File::open(LIST)?;
+    let (line, named) = match ask::query(&file, address, text) {
+        Some(answer) => answer?,
+        None => search(&file, address, text)?,
+    };
+    let name = text.get(..named).unwrap_or_default();
+    let name = match core::str::from_utf8(name) {
+        Ok(name) => name,
+        Err(error) => core::str::from_utf8(name.get(..error.valid_up_to()).unwrap_or_default()).unwrap_or_default(),
+    };
+    Some(Mapping { start: line.start, end: line.end, offset: line.offset, base: line.base, name })
+}
+
+/// Reads the list from its beginning; how many bytes of `text` are the name.
+fn search(file: &File, address: usize, text: &mut [u8]) -> Option<(Line, usize)> {
     let mut chunk = [0_u8; 1024];
     let mut line = Line::default();
+    // The last line with offset 0: where the file of the lines after it begins.
+    let mut first = Line::default();
     let mut named = 0;
     loop {
         let read = file.read(&mut chunk);
@@ -32,15 +48,12 @@ pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>>
         }
         for &byte in chunk.iter().take(read) {
             if byte == b'\n' {
+                if line.offset == 0 {
+                    first = line;
+                }
                 if line.start <= address && address < line.end {
-                    let name = text.get(..named).unwrap_or_default();
-                    let name = match core::str::from_utf8(name) {
-                        Ok(name) => name,
-                        Err(error) => {
-                            core::str::from_utf8(name.get(..error.valid_up_to()).unwrap_or_default()).unwrap_or_default()
-                        }
-                    };
-                    return Some(Mapping { start: line.start, end: line.end, offset: line.offset, name });
+                    line.base = line.same_file(&first).then_some(first.start);
+                    return Some((line, named));
                 }
                 line = Line::default();
                 named = 0;
@@ -55,11 +68,16 @@ pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>>
 }
 
 /// `start-end flags offset device inode     name`, byte by byte.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Line {
     start: usize,
     end: usize,
     offset: u64,
+    /// Of the file; 0 without one.
+    device: u64,
+    inode: u64,
+    /// Where offset 0 of the file is mapped, if that is not above.
+    base: Option<usize>,
     field: u8,
     /// Between two fields.
     blank: bool,
@@ -83,9 +101,149 @@ impl Line {
             0 => self.start = (self.start << 4) | digit as usize,
             1 => self.end = (self.end << 4) | digit as usize,
             3 => self.offset = (self.offset << 4) | digit,
+            4 => self.device = (self.device << 4) | digit,
+            // Only compared, so that its digits are tens does not matter.
+            5 => self.inode = (self.inode << 4) | digit,
             6 => return true,
             _ => {}
         }
         false
+    }
+
+    const fn same_file(&self, other: &Self) -> bool {
+        self.inode != 0 && self.inode == other.inode && self.device == other.device
+    }
+}
+
+/// Linux 6.11: one mapping is asked for, so that a process with thousands need not list them all.
+#[cfg(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64", target_arch = "riscv64"))]
+mod ask {
+    use super::{File, Line};
+    use crate::os::linux::memory;
+
+    /// `struct procmap_query` of linux/fs.h.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Query {
+        size: u64,
+        flags: u64,
+        address: u64,
+        start: u64,
+        end: u64,
+        access: u64,
+        page_size: u64,
+        offset: u64,
+        inode: u64,
+        major: u32,
+        minor: u32,
+        name_size: u32,
+        build_id_size: u32,
+        name: u64,
+        build_id: u64,
+    }
+
+    const SIZE: usize = size_of::<Query>();
+    const _: () = assert!(SIZE == 104);
+    /// `_IOWR('f', 17, struct procmap_query)`
+    const PROCMAP_QUERY: u64 = (3 << 30) | ((SIZE as u64) << 16) | ((b'f' as u64) << 8) | 17;
+
+    /// Most mappings of a file below the one asked for.
+    const MOST_BELOW: usize = 8;
+
+    /// `None` where this cannot be asked, or not with so little room for the name.
+    pub(super) fn query(file: &File, address: usize, text: &mut [u8]) -> Option<Option<(Line, usize)>> {
+        let (mut line, named) = match one(file, address, text) {
+            Ok(found) => found,
+            Err(libc::ENOENT) => return Some(None),
+            Err(_) => return None,
+        };
+        let mut lowest = line;
+        for _ in 0..MOST_BELOW {
+            if lowest.offset == 0 {
+                line.base = line.same_file(&lowest).then_some(lowest.start);
+                break;
+            }
+            match one(file, lowest.start.wrapping_sub(1), &mut []) {
+                Ok((below, _)) if below.same_file(&line) => lowest = below,
+                _ => break,
+            }
+        }
+        Some(Some((line, named)))
+    }
+
+    fn one(file: &File, address: usize, text: &mut [u8]) -> Result<(Line, usize), i32> {
+        let mut query = Query {
+            size: SIZE as u64,
+            address: address as u64,
+            name_size: u32::try_from(text.len()).unwrap_or(u32::MAX),
+            name: if text.is_empty() { 0 } else { text.as_mut_ptr().expose_provenance() as u64 },
+            ..Query::default()
+        };
+        let errno = memory::errno();
+        // SAFETY: reads and writes the query, and writes the name, of which it was told the size.
+        let answer = unsafe { libc::ioctl(file.descriptor(), PROCMAP_QUERY as _, &raw mut query) };
+        if answer != 0 {
+            let refused = memory::errno();
+            memory::set_errno(errno);
+            return Err(refused);
+        }
+        let line = Line {
+            start: query.start as usize,
+            end: query.end as usize,
+            offset: query.offset,
+            device: (u64::from(query.major) << 32) | u64::from(query.minor),
+            inode: query.inode,
+            ..Line::default()
+        };
+        // Its size counts the zero at the end.
+        let named = if text.is_empty() { 0 } else { (query.name_size as usize).saturating_sub(1) };
+        Ok((line, named))
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64", target_arch = "riscv64")))]
+mod ask {
+    use super::{File, Line};
+
+    pub(super) fn query(_: &File, _: usize, _: &mut [u8]) -> Option<Option<(Line, usize)>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is mapped at some addresses of this process, by asking and by reading the list.
+    #[test]
+    fn both_ways_of_looking_say_the_same() {
+        let local = 0_u8;
+        let code = both_ways_of_looking_say_the_same as fn() as usize;
+        let mut compared = 0;
+        for address in
+            [code, core::ptr::from_ref(&local).addr(), core::ptr::from_ref(&LIST).addr(), 8, libc::abort as *const () as usize]
+        {
+            let (mut asked, mut read) = ([0; 256], [0; 256]);
+            let file = File::open(LIST).expect("a process can read its own list");
+            let listed = search(&file, address, &mut read);
+            match ask::query(&file, address, &mut asked) {
+                None => std::println!("SKIPPED both_ways_of_looking_say_the_same: this kernel cannot be asked for one mapping"),
+                Some(None) => assert!(listed.is_none(), "{address:#x}"),
+                Some(Some((line, named))) => {
+                    let (listed, other) = listed.expect("found by asking");
+                    assert_eq!(asked.get(..named), read.get(..other), "{address:#x}");
+                    let facts = |line: &Line| (line.start, line.end, line.offset, line.base);
+                    assert_eq!(facts(&line), facts(&listed), "{address:#x}");
+                    compared += 1;
+                }
+            }
+            let mut text = [0; 256];
+            let found = mapping_at(address, &mut text);
+            assert_eq!(found.is_some(), address != 8);
+        }
+        assert!(compared == 0 || compared == 4);
+        let mut text = [0; 256];
+        let mapping = mapping_at(code, &mut text).expect("code is mapped");
+        assert!(mapping.name.contains("debug_guard") && mapping.base.is_some_and(|base| base <= mapping.start), "{mapping:?}");
     }
 }
