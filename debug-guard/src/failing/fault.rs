@@ -114,15 +114,15 @@ mod tests {
 
     #[test]
     fn each_plan_strikes_what_it_says() {
-        assert_eq!(struck(Fault::Never), []);
+        assert_eq!(struck(Fault::Never), [0_u64; 0]);
         assert_eq!(struck(Fault::Nth(2)), [2]);
         assert_eq!(struck(Fault::From(4)), [4, 5]);
         assert_eq!(struck(Fault::Scope(Scope::Cache, 2)), [4, 5]);
-        assert_eq!(struck(Fault::Scope(Scope::Object, 0)), []);
+        assert_eq!(struck(Fault::Scope(Scope::Object, 0)), [0_u64; 0]);
         let name = ContextName::new("any").expect("a name");
         assert_eq!(struck(Fault::Context(name, 1)), [2, 4]);
         assert_eq!(struck(Fault::SizeAbove(30)), [4, 5]);
-        assert_eq!(struck(Fault::LiveBytes(0)), [], "bytes are not judged by number");
+        assert_eq!(struck(Fault::LiveBytes(0)), [0_u64; 0], "bytes are not judged by number");
     }
 
     #[test]
