@@ -26,7 +26,7 @@ pub enum OsRefusal {
     MapBudget,
     /// The process has as many regions as it can.
     TooManyRegions,
-    /// The region's pages could not be watched again after a fork.
+    /// The descriptor that watches the pages is gone: the program closed it, or a child after fork could get none.
     Lost,
 }
 
@@ -53,7 +53,9 @@ impl fmt::Display for OsRefusal {
                 f.write_str("guarding more blocks would use up the mappings of this process; raise vm.max_map_count")
             }
             Self::TooManyRegions => f.write_str("this process has as many guarded regions as it can; close a guard first"),
-            Self::Lost => f.write_str("the guarded pages could not be watched after fork; make a guard of the child's own"),
+            Self::Lost => {
+                f.write_str("the descriptor that watches guarded pages is gone and no new one is given; leave userfaultfd's open")
+            }
         }
     }
 }
@@ -86,7 +88,6 @@ fn remedy(call: &str, errno: i32) -> &'static str {
         (38 | 22 | 25, _) => "the kernel is older than the call: use another back end, or a newer kernel",
         (12, _) => "out of memory or of mappings: guard fewer blocks",
         (24, _) => "too many open files: raise the limit",
-        (9, _) => "the program closed the guard's descriptor",
         _ => "use another back end",
     }
 }

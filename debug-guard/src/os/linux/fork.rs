@@ -3,7 +3,7 @@
 //! Markers and protections are inherited; userfaultfd is not. A child that is made by a raw clone(2), past the C library, is not seen.
 
 use super::lock::{STATE, State};
-use super::{process, userfault};
+use super::{process, report_stack, userfault};
 use crate::os::OsRefusal;
 
 /// Once a process.
@@ -29,6 +29,7 @@ extern "C" fn after_in_parent() {
 
 extern "C" fn after_in_child() {
     process::forget_thread();
+    report_stack::forget();
     userfault::watch_again();
     STATE.release();
 }

@@ -15,8 +15,8 @@ use super::memory;
 use crate::os::{Handled, OsRefusal, Trap};
 
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
-/// Of a thread that has none: the report is made on it.
-const STACK_BYTES: usize = 64 << 10;
+/// Of a thread that has none. What judges a fault runs on [`super::report_stack`].
+const STACK_BYTES: usize = 32 << 10;
 
 /// A `fn(&Trap) -> Handled`; null before the handler stands.
 static ASKED: AtomicPtr<()> = AtomicPtr::new(null_mut());
@@ -41,11 +41,13 @@ pub(super) fn installed() -> bool {
 /// # Errors
 /// Where the system refuses: nothing was installed.
 pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), OsRefusal> {
-    STATE.with(|_| {
+    STATE.with(|state| {
         if installed() {
             return Ok(());
         }
+        super::fork::watch(state)?;
         give_stack()?;
+        super::report_stack::make()?;
         for (signal, former) in SIGNALS.into_iter().zip(&FORMER) {
             // SAFETY: writes what is in force now; nobody reads it before the handler stands.
             memory::answer("sigaction", unsafe { libc::sigaction(signal, null(), former.0.get().cast()) })?;
@@ -117,7 +119,8 @@ fn give_stack() -> Result<(), OsRefusal> {
 unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let errno = memory::errno();
     // SAFETY: the kernel's own, for this call.
-    let code = unsafe { (*info).si_code };
+    let told = unsafe { &*info };
+    let code = told.si_code;
     // SAFETY: the third argument of such a handler is the interrupted thread's state, ours to change until we return.
     let mut state = unsafe { Context::new(context) };
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -131,11 +134,11 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     let asked = ASKED.load(Ordering::Acquire);
     if placed && !asked.is_null() {
         // SAFETY: of these signals the kernel fills the address in.
-        let address = unsafe { (*info).si_addr() }.addr();
+        let address = unsafe { told.si_addr() }.addr();
         let trap = Trap { address, access: state.access(), pc: state.pc(), frame: state.frame(), stack: state.stack() };
         // SAFETY: such a function was stored there, and nothing else.
         let asked = unsafe { core::mem::transmute::<*mut (), fn(&Trap) -> Handled>(asked) };
-        if asked(&trap) == Handled::Resume {
+        if super::report_stack::run(asked, &trap) == Handled::Resume {
             memory::set_errno(errno);
             return;
         }
@@ -152,8 +155,8 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
 unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let which = usize::from(signal == libc::SIGBUS);
     let (Some(former), Some(spent)) = (FORMER.get(which), SPENT.get(which)) else { return };
-    // SAFETY: filled in before the handler stood.
-    let former = unsafe { (*former.0.get()).assume_init_ref() };
+    // SAFETY: filled in before the handler stood, and not changed since.
+    let former = unsafe { &*former.0.get().cast::<libc::sigaction>() };
     let once = former.sa_flags & libc::SA_RESETHAND != 0 && spent.swap(true, Ordering::Relaxed);
     match former.sa_sigaction {
         // Ignoring what the processor raised is no choice: the kernel ends the process then.

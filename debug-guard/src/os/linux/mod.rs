@@ -11,11 +11,14 @@ mod probe;
 mod process;
 mod read;
 mod region;
+mod report_stack;
+#[cfg(test)]
+mod tests;
 mod userfault;
 
 pub(crate) use handler::install_fault_handler;
 pub(crate) use maps::{count_mappings, mapping_at};
 pub(super) use probe::probe;
-pub(crate) use process::{abort, attach_thread, page_size, process_id, random_u64, thread_id, thread_name, write};
+pub(crate) use process::{abort, attach_thread, page_size, pause, process_id, random_u64, thread_id, thread_name, write};
 pub(crate) use read::read_u64;
 pub(crate) use region::Region;

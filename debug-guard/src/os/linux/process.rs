@@ -21,7 +21,8 @@ pub(crate) fn process_id() -> u32 {
     unsafe { libc::getpid() }.cast_unsigned()
 }
 
-fn asked_thread_id() -> u32 {
+/// As [`thread_id`], without a thread-local: for the handler.
+pub(super) fn asked_thread_id() -> u32 {
     // SAFETY: asks for a number.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
@@ -95,6 +96,15 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
             Err(_) => break,
         }
     }
+    super::memory::set_errno(errno);
+}
+
+/// Lets other threads run for a while, a tenth of a millisecond or more. Async-signal-safe.
+pub(crate) fn pause() {
+    let errno = super::memory::errno();
+    let time = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+    // SAFETY: reads the time; that a signal ends it early does not matter.
+    let _ = unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
     super::memory::set_errno(errno);
 }
 

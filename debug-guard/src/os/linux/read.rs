@@ -26,8 +26,9 @@ fn slowly(address: usize) -> Option<u64> {
     let local = libc::iovec { iov_base: core::ptr::from_mut(&mut value).cast::<c_void>(), iov_len: 8 };
     let remote = libc::iovec { iov_base: core::ptr::without_provenance_mut(address), iov_len: 8 };
     let errno = memory::errno();
+    let own = super::process_id().cast_signed();
     // SAFETY: writes into `value` alone; an address that cannot be read is answered.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let read = unsafe { libc::process_vm_readv(own, &raw const local, 1, &raw const remote, 1, 0) };
     let refused = read == -1 && memory::errno() != libc::EFAULT;
     memory::set_errno(errno);
     if refused && memory::readable(address) {

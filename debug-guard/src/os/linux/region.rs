@@ -47,6 +47,7 @@ impl Region {
         if back_end == BackEnd::Cookies {
             return Err(OsRefusal::Unavailable);
         }
+        STATE.with(super::fork::watch)?;
         let region =
             Self { base: memory::reserve(bytes)?, pages, shift: page.trailing_zeros(), back_end, opened: AtomicUsize::new(0) };
         // After mlockall(MCL_FUTURE) it would be locked, and filled when it is opened.
@@ -181,7 +182,7 @@ impl Region {
             let _ = unsafe { memory::protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) };
         }
         let landed = match self.back_end {
-            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => userfault::zero(base, bytes).is_ok(),
+            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => userfault::fill(base, bytes).is_ok(),
             // SAFETY: takes markers away, no content.
             BackEnd::GuardMarkers => unsafe { memory::advise(base, bytes, MADV_GUARD_REMOVE, REMOVE) }.is_ok(),
             BackEnd::Mprotect => memory::readable(base),

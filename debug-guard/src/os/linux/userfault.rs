@@ -70,8 +70,7 @@ static WATCHED: [(AtomicUsize, AtomicUsize); 256] = [const { (AtomicUsize::new(0
 
 /// Has every missing page of the run raise SIGBUS.
 pub(super) fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefusal> {
-    STATE.with(|state| {
-        super::fork::watch(state)?;
+    STATE.with(|_| {
         if DESCRIPTOR.load(Ordering::Relaxed) < 0 {
             open()?;
         }
@@ -93,8 +92,30 @@ pub(super) fn forget(base: usize) {
     }
 }
 
+/// After the program closed the descriptor, as those do that close whatever they find open: a new one, for the same pages. False where the
+/// descriptor still is what it was.
+fn watch_anew(errno: i32) -> bool {
+    if errno != libc::EBADF && errno != libc::ENOTTY {
+        return false;
+    }
+    STATE.with(|_| {
+        // The number may be somebody else's by now, so it is not closed.
+        DESCRIPTOR.store(-1, Ordering::Relaxed);
+        open().is_ok() && register_all()
+    })
+}
+
+fn register_all() -> bool {
+    let mut all = true;
+    for (base, bytes) in &WATCHED {
+        let base = base.load(Ordering::Relaxed);
+        all &= base == 0 || register(base, bytes.load(Ordering::Relaxed)).is_ok();
+    }
+    all
+}
+
 /// In a child after fork, which inherited the descriptor of its parent's memory and none of its own. Pages that were provided are the
-/// child's copies; what was missing would read as zeros from here on. Where it fails, [`provide`] and all else fail with EBADF.
+/// child's copies; what was missing would read as zeros from here on. Where it fails, providing fails.
 pub(super) fn watch_again() {
     let parents = DESCRIPTOR.swap(-1, Ordering::Relaxed);
     if parents < 0 {
@@ -102,15 +123,7 @@ pub(super) fn watch_again() {
     }
     // SAFETY: the child's own number for it; the parent keeps its.
     let _ = unsafe { libc::close(parents) };
-    if open().is_err() {
-        return;
-    }
-    for (base, bytes) in &WATCHED {
-        let base = base.load(Ordering::Relaxed);
-        if base != 0 {
-            let _ = register(base, bytes.load(Ordering::Relaxed));
-        }
-    }
+    let _ = open().is_ok() && register_all();
 }
 
 /// The features are asked for when the descriptor is opened: with all first, then with the old one alone.
@@ -178,6 +191,8 @@ fn copy(to: usize, page: usize, pattern: *const u8) -> Result<(), OsRefusal> {
             libc::EAGAIN => {}
             // A page on which a stopped access landed.
             libc::EEXIST => discard(to, page),
+            errno if watch_anew(errno) => {}
+            libc::EBADF | libc::ENOTTY => return Err(OsRefusal::Lost),
             _ => break,
         }
     }
@@ -186,6 +201,15 @@ fn copy(to: usize, page: usize, pattern: *const u8) -> Result<(), OsRefusal> {
 
 /// Puts zeros into missing pages; memory is taken when they are written to.
 pub(super) fn zero(base: usize, bytes: usize) -> Result<(), OsRefusal> {
+    match fill(base, bytes) {
+        Err(OsRefusal::Call { errno, .. }) if watch_anew(errno) => fill(base, bytes),
+        Err(OsRefusal::Call { errno: libc::EBADF | libc::ENOTTY, .. }) => Err(OsRefusal::Lost),
+        other => other,
+    }
+}
+
+/// As [`zero`], without a lock.
+pub(super) fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     let mut done = 0;
     let mut last = 0;
     for _ in 0..TRIES {
@@ -220,7 +244,8 @@ pub(super) unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
             return true;
         }
         // EBUSY: pinned, or shared with a child. EINVAL: one of them is locked. EEXIST: a stopped access landed there.
-        if memory::errno() != libc::EAGAIN {
+        let errno = memory::errno();
+        if errno != libc::EAGAIN && !watch_anew(errno) {
             return false;
         }
     }

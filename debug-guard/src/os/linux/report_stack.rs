@@ -1,0 +1,108 @@
+//! Room to make a report on: threads' alternate stacks are small (Rust's have 8 KiB), and what a vector unit's registers take of them
+//! is the kernel's.
+
+use core::ffi::c_void;
+use core::ptr::from_mut;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use super::{memory, page_size, process};
+use crate::os::{Handled, OsRefusal, Trap};
+
+const BYTES: usize = 256 << 10;
+/// How often whoever finds it taken looks again, giving the processor away between: then another thread has left it by a long jump, or
+/// does not come back from its report, and the small stack must do.
+const LOOKS: usize = 1_000_000;
+
+/// The first address behind it; 0 before there is one.
+static TOP: AtomicUsize = AtomicUsize::new(0);
+/// The thread that is on it.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Once a process, with a page below that stops it from running over.
+pub(super) fn make() -> Result<(), OsRefusal> {
+    if TOP.load(Ordering::Relaxed) == 0 {
+        let below = page_size();
+        let base = memory::reserve(below + BYTES)?;
+        // SAFETY: reserved above, used by nobody yet.
+        unsafe { memory::protect(base + below, BYTES, libc::PROT_READ | libc::PROT_WRITE) }?;
+        TOP.store(base + below + BYTES, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// In a child after fork: whoever was on it is not there.
+pub(super) fn forget() {
+    OWNER.store(0, Ordering::Relaxed);
+}
+
+/// Asks on the large stack; one thread after the other. A fault within a report is judged where it happens.
+pub(super) fn run(asked: fn(&Trap) -> Handled, trap: &Trap) -> Handled {
+    let top = TOP.load(Ordering::Acquire);
+    let thread = process::asked_thread_id();
+    if top == 0 || !SWITCHES || OWNER.load(Ordering::Relaxed) == thread || !takes(thread) {
+        return asked(trap);
+    }
+    let mut question = Question { asked, trap, answer: Handled::No };
+    // SAFETY: nobody else is on that stack, its top is aligned to a page, and the question outlives the call.
+    unsafe { on_stack(from_mut(&mut question).cast(), answer, top) };
+    OWNER.store(0, Ordering::Release);
+    question.answer
+}
+
+fn takes(thread: u32) -> bool {
+    for _ in 0..LOOKS {
+        if OWNER.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return true;
+        }
+        // SAFETY: gives the processor away for a moment.
+        let _ = unsafe { libc::sched_yield() };
+    }
+    false
+}
+
+struct Question<'a> {
+    asked: fn(&Trap) -> Handled,
+    trap: &'a Trap,
+    answer: Handled,
+}
+
+/// # Safety
+/// `question` is a [`Question`] that nobody else uses.
+unsafe extern "C" fn answer(question: *mut c_void) {
+    // SAFETY: the caller's promise.
+    let question = unsafe { &mut *question.cast::<Question<'_>>() };
+    question.answer = (question.asked)(question.trap);
+}
+
+const SWITCHES: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+
+/// Calls `function(argument)` with the stack that ends at `top`.
+///
+/// # Safety
+/// `top` is aligned to 16, there is room below, and `function` takes the argument.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[unsafe(naked)]
+unsafe extern "C" fn on_stack(argument: *mut c_void, function: unsafe extern "C" fn(*mut c_void), top: usize) {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!("push rbp", "mov rbp, rsp", "mov rsp, rdx", "call rsi", "mov rsp, rbp", "pop rbp", "ret");
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!(
+        "stp x29, x30, [sp, #-16]!",
+        "mov x29, sp",
+        "mov sp, x2",
+        "blr x1",
+        "mov sp, x29",
+        "ldp x29, x30, [sp], #16",
+        "ret"
+    );
+}
+
+/// Never called: see [`SWITCHES`].
+///
+/// # Safety
+/// `function` takes the argument.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn on_stack(argument: *mut c_void, function: unsafe extern "C" fn(*mut c_void), _: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { function(argument) };
+}

@@ -1,0 +1,127 @@
+//! A fork: what is dead stays so in the child, what lives is its own.
+
+use std::println;
+
+use super::super::memory::readable;
+use super::super::{install_fault_handler, process_id, thread_id};
+use super::{alone, judge, offered, pass_on, peek, poke, provide, region, revoke, stopped};
+use crate::mode::BackEnd;
+use crate::os::BackEnds;
+
+/// Runs `f` in a child and waits for it.
+fn forked(f: impl FnOnce()) {
+    // SAFETY: the test has this one thread that matters; the child ends without unwinding.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_ok();
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(i32::from(!well)) };
+    }
+    let mut status = 0;
+    // SAFETY: writes a number.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "what the child found");
+}
+
+#[test]
+fn t40_what_is_dead_stays_so_in_the_child() {
+    alone("forks::t40_what_is_dead_stays_so_in_the_child", || {
+        install_fault_handler(judge).expect("a handler");
+        for back_end in offered() {
+            let region = region(back_end, 64);
+            for page in [1, 3, 5, 7] {
+                provide(region, page, 1);
+            }
+            revoke(region, 3, 1);
+            poke(region.address_of(1), 0x11);
+            let (parent, thread) = (process_id(), thread_id());
+            forked(|| {
+                assert!(process_id() != parent && thread_id() != thread, "numbers of its own");
+                assert_eq!(peek(region.address_of(1)), 0x11, "{back_end}: what lives is there");
+                for dead in [0, 2, 3, 4, 63] {
+                    assert!(!readable(region.address_of(dead)), "{back_end}: page {dead}");
+                    let at = region.address_of(dead) + 3;
+                    assert_eq!(stopped(|| poke(at, 1)), (1, 1, at), "{back_end}: page {dead}");
+                }
+                poke(region.address_of(1), 0x22);
+                revoke(region, 5, 1);
+                assert!(!readable(region.address_of(5)), "{back_end}");
+                provide(region, 21, 1);
+                let passed = pass_on(region, 21, 23);
+                assert_eq!(passed, back_end == BackEnd::UserfaultfdMove, "{back_end}");
+                // A child of the child.
+                forked(|| assert!(!readable(region.address_of(5)) && peek(region.address_of(1)) == 0x22, "{back_end}"));
+            });
+            assert_eq!(peek(region.address_of(1)), 0x11, "{back_end}: the child wrote on its own page");
+            assert_eq!(peek(region.address_of(5)), 0x5A, "{back_end}: the child gave its own page back");
+            assert!(!readable(region.address_of(23)) && !readable(region.address_of(3)), "{back_end}");
+            revoke(region, 7, 1);
+            assert!(!readable(region.address_of(7)), "{back_end}");
+            println!("{back_end}: forked");
+        }
+    });
+}
+
+#[test]
+fn a_page_that_a_child_shares_is_not_passed_on() {
+    alone("forks::a_page_that_a_child_shares_is_not_passed_on", || {
+        if !BackEnds::probe().offers(BackEnd::UserfaultfdMove) {
+            return println!("NOT OFFERED {}", BackEnd::UserfaultfdMove);
+        }
+        let region = region(BackEnd::UserfaultfdMove, 16);
+        provide(region, 1, 1);
+        provide(region, 3, 1);
+        let mut ends = [0; 2];
+        // SAFETY: makes two descriptors.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        let [from, to] = ends;
+        // SAFETY: the child only waits and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let mut byte = 0_u8;
+            // SAFETY: one byte, read into one.
+            unsafe { libc::close(to) };
+            // SAFETY: as above.
+            unsafe { libc::read(from, (&raw mut byte).cast(), 1) };
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) };
+        }
+        assert!(!pass_on(region, 1, 5), "shared");
+        assert_eq!(peek(region.address_of(1)), 0x5A, "and nothing changed");
+        revoke(region, 1, 1);
+        provide(region, 5, 1);
+        assert!(!readable(region.address_of(1)));
+        // Written to, it is the parent's own.
+        poke(region.address_of(3), 1);
+        assert!(pass_on(region, 3, 7));
+        assert_eq!(peek(region.address_of(7)), 1);
+        // SAFETY: our own end of the pipe.
+        unsafe { libc::close(to) };
+        // SAFETY: our own child.
+        unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) };
+    });
+}
+
+#[test]
+fn a_descriptor_that_the_program_closes_is_made_anew() {
+    alone("forks::a_descriptor_that_the_program_closes_is_made_anew", || {
+        install_fault_handler(judge).expect("a handler");
+        for back_end in [BackEnd::UserfaultfdMove, BackEnd::UserfaultfdCopy] {
+            if !BackEnds::probe().offers(back_end) {
+                println!("NOT OFFERED {back_end}");
+                continue;
+            }
+            let region = region(back_end, 16);
+            provide(region, 1, 1);
+            // As daemons do.
+            // SAFETY: descriptors of this process that nobody uses any more, but the guard's.
+            unsafe { libc::close_range(3, u32::MAX, 0) };
+            assert!(readable(region.address_of(3)), "{back_end}: nobody watches now");
+            provide(region, 5, 1);
+            assert!(!readable(region.address_of(7)), "{back_end}: watched again");
+            assert_eq!(stopped(|| poke(region.address_of(9), 1)).0, 1, "{back_end}");
+            assert_eq!(peek(region.address_of(1)), 0x5A, "{back_end}");
+        }
+    });
+}

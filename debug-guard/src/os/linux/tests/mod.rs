@@ -1,0 +1,139 @@
+//! Each on the real kernel, in a process of its own: they take signals, lock memory, use up mappings, fork.
+
+mod faults;
+mod forks;
+mod limits;
+mod regions;
+
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::boxed::Box;
+use std::process::Command;
+use std::string::String;
+use std::vec::Vec;
+use std::{format, print, println};
+
+use super::{Region, page_size};
+use crate::mode::BackEnd;
+use crate::os::{BackEnds, Content, Handled, Trap};
+use crate::report::Access;
+
+const CHILD: &str = "STEWARD_OS_TEST";
+const CASE: &str = "STEWARD_OS_CASE";
+
+/// Runs `body` in a process of its own: this binary once more, for this one test.
+fn alone(test: &str, body: impl FnOnce()) {
+    if std::env::var(CHILD).is_ok_and(|named| named == test) {
+        return body();
+    }
+    let ended = with_case(test, "");
+    assert!(ended.status.success() && ended.text.contains("1 passed"), "{test}: {:?}\n{}", ended.status, ended.text);
+    print!("{}", ended.text);
+}
+
+struct Ended {
+    status: std::process::ExitStatus,
+    text: String,
+}
+
+/// Starts it; the child reads its case from the environment.
+fn with_case(test: &str, case: &str) -> Ended {
+    let name = format!("os::linux::tests::{test}");
+    let program = std::env::current_exe().expect("a path");
+    let mut command = Command::new(program);
+    let ended = command.args([&name, "--exact", "--nocapture"]).env(CHILD, test).env(CASE, case).output().expect("it starts");
+    let text = [ended.stdout, ended.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
+    Ended { status: ended.status, text }
+}
+
+/// Every back end that the kernel offers; the others are printed.
+fn offered() -> Vec<BackEnd> {
+    let found = BackEnds::probe();
+    let mut offered = Vec::new();
+    for back_end in BackEnd::ALL.into_iter().filter(|&back_end| back_end != BackEnd::Cookies) {
+        match found.refusal(back_end) {
+            None => offered.push(back_end),
+            Some(refusal) => println!("NOT OFFERED {back_end}: {refusal}"),
+        }
+    }
+    assert!(!offered.is_empty(), "every Linux has mprotect");
+    offered
+}
+
+/// A region that lives as long as the test, and that [`judge`] knows.
+fn region(back_end: BackEnd, pages: usize) -> &'static Region {
+    let region = Box::leak(Box::new(Region::reserve(back_end, pages).unwrap_or_else(|refusal| panic!("{back_end}: {refusal}"))));
+    REGION.store(region, Ordering::Release);
+    region
+}
+
+/// A page of 0x5A.
+fn pattern() -> *const u8 {
+    #[repr(align(65536))]
+    struct Page([u8; 65536]);
+    static PAGE: Page = Page([0x5A; 65536]);
+    PAGE.0.as_ptr()
+}
+
+/// Provides the pages and fills them with 0x5A.
+fn provide(region: &Region, first: usize, count: usize) {
+    // SAFETY: the tests use a page for one thing at a time; the pattern is a page.
+    let content = unsafe { region.provide(first, count, pattern()) }.unwrap_or_else(|refusal| panic!("{refusal}"));
+    let length = count * page_size();
+    for at in (0..length).step_by(page_size() / 4) {
+        assert_eq!(peek(region.address_of(first) + at), if content == Content::Pattern { 0x5A } else { 0 });
+    }
+    let start = core::ptr::with_exposed_provenance_mut::<u8>(region.address_of(first));
+    // SAFETY: just provided.
+    unsafe { start.write_bytes(0x5A, length) };
+}
+
+fn revoke(region: &Region, first: usize, count: usize) {
+    // SAFETY: the tests touch it afterwards only to be stopped.
+    unsafe { region.revoke(first, count) }.unwrap_or_else(|refusal| panic!("{refusal}"));
+}
+
+fn pass_on(region: &Region, from: usize, to: usize) -> bool {
+    // SAFETY: as for `revoke`.
+    unsafe { region.pass_on(from, to) }.unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+fn peek(address: usize) -> u8 {
+    // SAFETY: accessible, or stopped and let land by `judge`; bytes of nobody's.
+    unsafe { core::ptr::with_exposed_provenance::<u8>(address).read_volatile() }
+}
+
+fn poke(address: usize, value: u8) {
+    // SAFETY: as for `peek`.
+    unsafe { core::ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(value) };
+}
+
+static REGION: AtomicPtr<Region> = AtomicPtr::new(core::ptr::null_mut());
+static TRAPS: AtomicUsize = AtomicUsize::new(0);
+static LAST: AtomicUsize = AtomicUsize::new(0);
+static WRITES: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes what was stopped and lets it land.
+fn judge(trap: &Trap) -> Handled {
+    // SAFETY: null, or a region that stays.
+    let Some(region) = (unsafe { REGION.load(Ordering::Acquire).as_ref() }) else { return Handled::No };
+    let Some(page) = region.page_of(trap.address) else { return Handled::No };
+    TRAPS.fetch_add(1, Ordering::Relaxed);
+    LAST.store(trap.address, Ordering::Relaxed);
+    WRITES.fetch_add(usize::from(trap.access == Some(Access::Write)), Ordering::Relaxed);
+    let told = trap.pc != 0 && trap.stack != 0;
+    if told && region.land(page, 1) { Handled::Resume } else { Handled::No }
+}
+
+/// How many accesses `f` was stopped at, how many of them were writes, and where the last was.
+fn stopped(f: impl FnOnce()) -> (usize, usize, usize) {
+    let before = (TRAPS.load(Ordering::Relaxed), WRITES.load(Ordering::Relaxed));
+    f();
+    (TRAPS.load(Ordering::Relaxed) - before.0, WRITES.load(Ordering::Relaxed) - before.1, LAST.load(Ordering::Relaxed))
+}
+
+/// A number of `/proc/self/status`, in KiB.
+fn status(key: &str) -> usize {
+    let text = std::fs::read_to_string("/proc/self/status").expect("a process has a status");
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).expect("the key");
+    line.split_whitespace().next().expect("a number").parse().expect("a number")
+}
