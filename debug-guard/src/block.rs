@@ -74,6 +74,16 @@ pub struct Changed {
     pub(crate) actual: [u8; 16],
 }
 
+/// What is wrong with an access that was stopped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accused {
+    pub(crate) kind: crate::report::ReportKind,
+    /// The block that was meant, as far as can be told.
+    pub(crate) block: Option<Known>,
+    /// Another one nearby.
+    pub(crate) other: Option<Known>,
+}
+
 impl Changed {
     /// Address of the first.
     #[must_use]
