@@ -62,14 +62,20 @@
 extern crate std;
 
 mod block;
+mod cookie;
 mod failing;
 mod guard;
 mod mode;
 mod os;
+mod profile;
 mod report;
+mod sites;
+mod sampling;
 
 pub use failing::{ContextName, FailingAllocator, Fault, FaultError};
 pub use guard::{CommandMark, GlobalGuard, Guard, GuardError, GuardOptions, GuardRefused, GuardStats, Rule, Sampling};
 pub use mode::{BackEnd, Mode, OnReport, Placement, Stacks};
 pub use os::{BackEnds, OsRefusal};
+pub use profile::{FrameNames, Measure, Weight};
 pub use report::{Access, Moment, Place, Report, ReportKind};
+pub use sites::StackSupport;

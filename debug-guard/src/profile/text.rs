@@ -1,0 +1,80 @@
+//! How the lines of a stack are written.
+
+use core::fmt;
+
+use crate::os;
+use crate::sites::SiteView;
+
+/// Knows what the code at an address is called.
+///
+/// A guard has no symbols: without names, frames are written as `module+0xoffset`, which `addr2line` and its like take.
+pub trait FrameNames {
+    /// Writes the name of the function that `return_address` goes back into. `false`: it is not known, and nothing was written.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn write_name(&self, return_address: usize, out: &mut dyn fmt::Write) -> Result<bool, fmt::Error>;
+}
+
+/// A return address: its name if there is one, where it is in its module else.
+pub(super) fn frame(out: &mut dyn fmt::Write, address: usize, names: Option<&dyn FrameNames>) -> fmt::Result {
+    if let Some(names) = names
+        && names.write_name(address, out)?
+    {
+        return Ok(());
+    }
+    let mut path = [0; 512];
+    match os::mapping_at(address, &mut path) {
+        Some(module) => {
+            let file = module.name.rsplit('/').next().unwrap_or(module.name);
+            write!(out, "{file}+{:#x}", address.wrapping_sub(module.start))
+        }
+        None => write!(out, "{address:#x}"),
+    }
+}
+
+/// The owner of a site and the scope: `textures (atlas) #12, object`.
+pub(super) fn owner(out: &mut dyn fmt::Write, site: &SiteView<'_>) -> fmt::Result {
+    out.write_str(if site.name.is_empty() { "nobody" } else { site.name })?;
+    if let Some(label) = site.label {
+        write!(out, " ({label})")?;
+    }
+    if let Some(context) = site.context {
+        write!(out, " {context}")?;
+    }
+    write!(out, ", {}", site.scope)?;
+    if site.front != 0 { write!(out, ", {} bytes of a bridge in front", site.front) } else { Ok(()) }
+}
+
+/// Writes what it is given as the inside of a JSON string.
+pub(super) struct Json<'a>(pub(super) &'a mut dyn fmt::Write);
+
+impl fmt::Write for Json<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            match c {
+                '"' => self.0.write_str("\\\"")?,
+                '\\' => self.0.write_str("\\\\")?,
+                ' '.. => self.0.write_char(c)?,
+                _ => write!(self.0, "\\u{:04x}", u32::from(c))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes what it is given as a frame of a collapsed stack, in which `;` and ends of lines separate.
+pub(super) struct OneFrame<'a>(pub(super) &'a mut dyn fmt::Write);
+
+impl fmt::Write for OneFrame<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            self.0.write_char(match c {
+                ';' => ':',
+                c if c.is_control() => ' ',
+                c => c,
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,325 @@
+//! Who asked, in which command, through which calls: written down once for each call site, and a number in each record.
+//!
+//! ```text
+//!   Who + stack --hash--> the thread's last answers --no--> trie --no--> a site is made            (walk.rs, found.rs, unwind.rs)
+//!                              |                              |             |
+//!                              +------------ SiteId <---------+-------------+--> arena: sites, nodes, trails; never moved, never reused
+//! ```
+//! An allocation may make the arena grow and keeps room ahead in it; a free makes its site of that room or gets none. Everything that
+//! was written can be read without a lock, also in a signal handler.
+
+mod arena;
+mod calls;
+mod found;
+mod hash;
+mod local;
+mod registers;
+mod site;
+mod stopped;
+mod support;
+mod tally;
+mod trail;
+mod trie;
+mod unwind;
+mod walk;
+mod who;
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use alloc_core::{AllocError, HostAllocator};
+
+use crate::block::SiteId;
+use crate::mode::Stacks;
+use crate::os;
+use crate::profile::{self, Counters, Profile};
+
+pub(crate) use arena::{Arena, Place};
+use found::Found;
+use hash::{Frames, mix};
+use local::Local;
+use registers::Registers;
+use site::Made;
+pub(crate) use site::SiteRef;
+pub(crate) use stopped::walk_from;
+pub use support::StackSupport;
+pub(crate) use tally::Tallying;
+pub(crate) use trie::{NoRoom, Pile, Trie};
+use walk::Bounds;
+pub(crate) use who::{SiteView, Who, line_hash};
+
+/// What an allocation leaves for the frees that follow it.
+const KEEP: usize = 16 * 1024;
+/// So many requests pass before memory is asked for again after a refusal.
+const PATIENCE: u32 = 1000;
+
+/// How a depot is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SiteOptions {
+    /// Count what each site has.
+    pub(crate) profile: bool,
+    /// Bytes that call sites may take; 0: 256 MiB.
+    pub(crate) max_bytes: usize,
+}
+
+/// What a depot holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SiteStats {
+    /// Distinct call sites, of allocations and of frees.
+    pub(crate) sites: u32,
+    /// Those of them whose frames reach the command's, or the thread's first.
+    pub(crate) whole: u32,
+    /// Bytes taken for them.
+    pub(crate) bytes: usize,
+    /// Requests and frees for whose site there was no room.
+    pub(crate) lost: u64,
+    /// Passes of the unwinder.
+    pub(crate) unwound: u64,
+}
+
+/// The depot of call sites of one guard.
+pub(crate) struct Sites {
+    arena: Arena,
+    sites: Trie,
+    trails: Trie,
+    all: Pile,
+    /// Differs from depot to depot; what threads remember is keyed by it.
+    tag: u64,
+    /// Marks the sites of this depot.
+    key: u32,
+    patience: AtomicU32,
+    lost: AtomicU64,
+    unwound: AtomicU64,
+    tallying: AtomicU32,
+    profile: Option<Profile>,
+}
+
+impl Sites {
+    /// Takes the first 64 KiB.
+    pub(crate) fn new(memory: &dyn HostAllocator, options: SiteOptions) -> Result<Self, AllocError> {
+        static DEPOTS: AtomicU64 = AtomicU64::new(1);
+        let limit = if options.max_bytes == 0 { 256 << 20 } else { options.max_bytes };
+        Ok(Self {
+            arena: Arena::new(memory, limit)?,
+            sites: Trie::new(),
+            trails: Trie::new(),
+            all: Pile::new(),
+            tag: mix(0, DEPOTS.fetch_add(1, Ordering::Relaxed)),
+            key: os::random_u64() as u32,
+            patience: AtomicU32::new(0),
+            lost: AtomicU64::new(0),
+            unwound: AtomicU64::new(0),
+            tallying: AtomicU32::new(0),
+            profile: options.profile.then(Profile::new),
+        })
+    }
+
+    /// Gives everything back; no site is known any more.
+    pub(crate) fn close(&mut self, memory: &dyn HostAllocator) {
+        self.arena.close(memory);
+        self.sites = Trie::new();
+        self.trails = Trie::new();
+        self.all = Pile::new();
+        self.profile = self.profile.is_some().then(Profile::new);
+    }
+
+    /// The site of an allocation. May take memory; 0 when there was none.
+    pub(crate) fn note(&self, memory: &dyn HostAllocator, who: &Who<'_>, stacks: Stacks) -> SiteId {
+        if self.arena.room() < 2 * KEEP {
+            self.grow(memory);
+        }
+        self.find(who, stacks, Some(memory))
+    }
+
+    /// The site of a free. Takes no memory; 0 when there is no room left.
+    pub(crate) fn note_free(&self, who: &Who<'_>, stacks: Stacks) -> SiteId {
+        self.find(who, stacks, None)
+    }
+
+    /// What was written down. Async-signal-safe; whatever number it is given, it tells of a site of this depot or of nothing.
+    pub(crate) fn get(&self, id: SiteId) -> Option<SiteView<'_>> {
+        Some(self.site(id)?.view())
+    }
+
+    pub(crate) fn stats(&self) -> SiteStats {
+        let mut whole = 0_u32;
+        self.for_each(&mut |_, site| whole = whole.saturating_add(u32::from(site.view().whole)));
+        SiteStats {
+            sites: self.all.head().1,
+            whole,
+            bytes: self.arena.bytes(),
+            lost: self.lost.load(Ordering::Relaxed),
+            unwound: self.unwound.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn profile(&self) -> Option<&Profile> {
+        self.profile.as_ref()
+    }
+
+    pub(crate) const fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    pub(crate) fn site(&self, id: SiteId) -> Option<SiteRef<'_>> {
+        SiteRef::at(&self.arena, self.key, Place::from_raw(id.0)?)
+    }
+
+    /// All sites that are there now, the newest first.
+    pub(crate) fn for_each(&self, tell: &mut dyn FnMut(SiteId, SiteRef<'_>)) {
+        let mut next = self.all.head().0;
+        while let Some(place) = next {
+            let Some(site) = self.site(SiteId(place.raw())) else { return };
+            tell(SiteId(place.raw()), site);
+            next = site.before();
+        }
+    }
+
+    #[cold]
+    fn grow(&self, memory: &dyn HostAllocator) {
+        let waited = self.patience.load(Ordering::Relaxed);
+        let next = match waited.checked_sub(1) {
+            Some(less) => less,
+            None if self.arena.grow(memory) => 0,
+            None => PATIENCE,
+        };
+        self.patience.store(next, Ordering::Relaxed);
+    }
+
+    /// Not inlined: the depth of its frame tells stacks apart, and both callers have the same.
+    #[inline(never)]
+    fn find(&self, who: &Who<'_>, stacks: Stacks, memory: Option<&dyn HostAllocator>) -> SiteId {
+        let from = registers::read();
+        let who = &Asker { who, hash: who.hash(self.tag), memory };
+        local::with(|local| {
+            let Some(local) = local.filter(|_| stacks != Stacks::Off && from.stack != 0) else { return self.bare(who) };
+            let top = local.top(from.stack);
+            let mark = who.who.command.map_or(0, |command| command.stack);
+            let mark = if from.stack < mark && mark < top { mark } else { 0 };
+            let bounds = Bounds { mark, top };
+            match stacks {
+                Stacks::Full => self.full(local, who, from, bounds),
+                _ => self.fast(local, who, from, bounds),
+            }
+        })
+    }
+
+    /// Without a stack.
+    fn bare(&self, who: &Asker<'_>) -> SiteId {
+        let hash = Frames::new().finish(who.hash);
+        self.known(hash).unwrap_or_else(|| self.make(hash, who, &[], false))
+    }
+
+    fn fast(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
+        let mut frames = Frames::new();
+        // SAFETY: `chain` reads words between the stack pointer and the top of this thread's stack only.
+        walk::chain(from, bounds, |at| unsafe { walk::word(at) }, |back, _| frames.add(back));
+        let hash = frames.finish(who.hash);
+        if let Some(id) = local.recall(hash) {
+            return SiteId(id);
+        }
+        let id = self.known(hash).unwrap_or_else(|| self.walked(who, from, bounds));
+        local.remember(hash, id.0);
+        id
+    }
+
+    /// A chain of frame pointers that no site has, as it is.
+    #[cold]
+    fn walked(&self, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
+        let mut found = Found::nothing();
+        found.by_frames(from, bounds);
+        self.of_stack(who, &found)
+    }
+
+    fn full(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
+        let end = if bounds.mark == 0 { bounds.top } else { bounds.mark };
+        let hash = mix(!who.hash, end.wrapping_sub(from.stack) as u64);
+        // SAFETY: remembered under a hash of who asks and how deep the stack is.
+        let last =
+            local.recall(hash).and_then(|last| unsafe { trail::follow(&self.arena, Place::from_raw(last)?, hash, from.stack) });
+        if let Some(site) = last {
+            return SiteId(site);
+        }
+        // SAFETY: likewise.
+        if let Some((place, site)) = unsafe { trail::find(&self.trails, &self.arena, hash, from.stack) } {
+            local.remember(hash, place.raw());
+            return SiteId(site);
+        }
+        self.unwind(local, who, from, bounds, hash)
+    }
+
+    /// A stack that no trail leads along.
+    #[cold]
+    fn unwind(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds, hash: u64) -> SiteId {
+        self.unwound.fetch_add(1, Ordering::Relaxed);
+        let mut found = Found::nothing();
+        found.by_unwinder(local, from, bounds);
+        let id = self.of_stack(who, &found);
+        if let (Some(site), Some(slots)) = (Place::from_raw(id.0), found.slots())
+            && let Some(place) = trail::remember(&self.trails, &self.arena, hash, (found.frames(), slots), site, who.keep())
+        {
+            local.remember(hash, place.raw());
+        }
+        id
+    }
+
+    fn of_stack(&self, who: &Asker<'_>, found: &Found) -> SiteId {
+        let hash = Frames::of(found.frames()).finish(who.hash);
+        self.known(hash).unwrap_or_else(|| self.make(hash, who, found.frames(), found.whole))
+    }
+
+    fn known(&self, hash: u64) -> Option<SiteId> {
+        self.sites.find(&self.arena, hash).map(|place| SiteId(place.raw()))
+    }
+
+    /// A new site, or 0.
+    #[cold]
+    fn make(&self, hash: u64, who: &Asker<'_>, frames: &[usize], whole: bool) -> SiteId {
+        let made = Made { hash, who: who.who, frames, whole, counters: None };
+        let place = match (self.put(made, who.keep()), who.memory) {
+            (Err(NoRoom), Some(memory)) if self.arena.grow(memory) => self.put(made, who.keep()),
+            (place, _) => place,
+        };
+        if let Ok(place) = place {
+            return SiteId(place.raw());
+        }
+        self.lost.fetch_add(1, Ordering::Relaxed);
+        SiteId(0)
+    }
+
+    fn put(&self, mut made: Made<'_>, keep: usize) -> Result<Place, NoRoom> {
+        let bytes = made.bytes();
+        if self.profile.is_some() {
+            let lines = profile::lines(made.who.command.is_some(), made.frames.len());
+            made.counters = Some(Counters::put(&self.arena, lines, keep)?);
+        }
+        let (place, at) = self.arena.take(bytes, keep).ok_or(NoRoom)?;
+        // SAFETY: just taken, `bytes` bytes at a multiple of 16.
+        unsafe { made.write(self.key, place, at) };
+        if let (Some(profile), Some(counters)) = (&self.profile, made.counters) {
+            let id = SiteId(place.raw());
+            let view = self.get(id).ok_or(NoRoom)?;
+            // SAFETY: made above for so many lines; only this thread knows of them until the site is linked.
+            unsafe { profile.label(&self.arena, counters, (id, view), keep)? };
+        }
+        let stands = self.sites.insert(&self.arena, made.hash, place, keep)?;
+        if let Some(site) = self.site(SiteId(place.raw())).filter(|_| stands == place) {
+            self.all.push(place, |before, number| site.link(before, number));
+        }
+        Ok(stands)
+    }
+}
+
+/// Who asks, and with what memory.
+struct Asker<'a> {
+    who: &'a Who<'a>,
+    hash: u64,
+    /// `None`: a free.
+    memory: Option<&'a dyn HostAllocator>,
+}
+
+impl Asker<'_> {
+    /// What must be left behind.
+    const fn keep(&self) -> usize {
+        if self.memory.is_some() { KEEP } else { 0 }
+    }
+}

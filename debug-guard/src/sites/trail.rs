@@ -1,0 +1,130 @@
+//! A stack that the unwinder walked, so that it need not walk it again.
+//!
+//! ```text
+//!   sp                slot 0            slot 1                                       slot n-1        the command's mark
+//!   |                 | back into f |   | back into g |          ..                  | back into c |      |
+//!   |<--------------------------- depth: part of the key, beside who asks ------------------------------->|
+//! ```
+//! A trail says which return addresses stood where. If all of them stand there again, at the same depth, it is the same stack: a few
+//! loads decide, and neither frame pointers nor tables are asked.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::arena::{Arena, Place};
+use super::trie::Trie;
+use super::walk;
+
+#[repr(C)]
+struct Trail {
+    /// Of who asked and how deep.
+    hash: u64,
+    /// Another stack with the same hash.
+    next: AtomicU32,
+    site: u32,
+    steps: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Step {
+    /// Bytes above the stack pointer.
+    slot: u32,
+    /// The lower half of what stands there.
+    low: u32,
+}
+
+/// So many stacks with one hash are remembered; others are walked each time.
+const MOST_ALIKE: usize = 256;
+
+fn steps(arena: &Arena, place: Place, hash: u64) -> Option<(&Trail, &[Step])> {
+    let at: NonNull<Trail> = arena.at(place, size_of::<Trail>())?.cast();
+    // SAFETY: places in the trie of trails are those of trails, which are complete before they are linked.
+    let trail: &Trail = unsafe { at.as_ref() };
+    if trail.hash != hash {
+        return None;
+    }
+    // SAFETY: its steps stand behind it.
+    let first = unsafe { at.add(1) }.cast::<Step>();
+    // SAFETY: so many, by `remember`, never written again.
+    Some((trail, unsafe { core::slice::from_raw_parts(first.as_ptr(), usize::try_from(trail.steps).ok()?) }))
+}
+
+/// True when each word stands where it stood.
+fn stands(steps: &[Step], stack: usize) -> bool {
+    steps.iter().all(|step| {
+        // SAFETY: the stack is as deep as it was when the trail was made, by the hash, so the slot is below its end.
+        let word = unsafe { walk::word(stack.wrapping_add(step.slot as usize)) };
+        word as u32 == step.low
+    })
+}
+
+/// The site of the trail at `place`, if the stack is that trail's.
+///
+/// # Safety
+/// `place` is a trail's, of the same hash of who asks and how deep the stack is from `stack` on.
+#[inline]
+pub(super) unsafe fn follow(arena: &Arena, place: Place, hash: u64, stack: usize) -> Option<u32> {
+    let (trail, steps) = steps(arena, place, hash)?;
+    stands(steps, stack).then_some(trail.site)
+}
+
+/// The trail with this hash that the stack is, and its site.
+///
+/// # Safety
+/// `hash` is made of how deep the stack is from `stack` on.
+pub(super) unsafe fn find(trie: &Trie, arena: &Arena, hash: u64, stack: usize) -> Option<(Place, u32)> {
+    let mut place = trie.find(arena, hash)?;
+    for _ in 0..MOST_ALIKE {
+        let (trail, steps) = steps(arena, place, hash)?;
+        if stands(steps, stack) {
+            return Some((place, trail.site));
+        }
+        place = Place::from_raw(trail.next.load(Ordering::Acquire))?;
+    }
+    None
+}
+
+/// Writes a trail down. `None` when there is no room, or too many are alike.
+pub(super) fn remember(
+    trie: &Trie,
+    arena: &Arena,
+    hash: u64,
+    (frames, slots): (&[usize], &[u32]),
+    site: Place,
+    keep: usize,
+) -> Option<Place> {
+    let bytes = size_of::<Trail>().checked_add(size_of::<Step>().checked_mul(frames.len())?)?;
+    let mut alike = 0_usize;
+    let mut last = trie.find(arena, hash);
+    while let Some(place) = last {
+        alike = alike.wrapping_add(1);
+        last = Place::from_raw(steps(arena, place, hash)?.0.next.load(Ordering::Acquire));
+    }
+    if alike >= MOST_ALIKE {
+        return None;
+    }
+    let (place, at) = arena.take(bytes, keep)?;
+    let trail = Trail { hash, next: AtomicU32::new(0), site: site.raw(), steps: u32::try_from(frames.len()).ok()? };
+    let to: NonNull<Trail> = at.cast();
+    // SAFETY: `bytes` bytes at a multiple of 16 that nobody else knows of.
+    unsafe { to.write(trail) };
+    // SAFETY: the steps stand behind the trail, within `bytes`.
+    let mut step = unsafe { to.add(1) }.cast::<Step>();
+    for (frame, slot) in frames.iter().zip(slots) {
+        // SAFETY: as above.
+        unsafe { step.write(Step { slot: *slot, low: *frame as u32 }) };
+        // SAFETY: one step further is still within, or just behind the last.
+        step = unsafe { step.add(1) };
+    }
+    let mut stands = trie.insert(arena, hash, place, keep).ok()?;
+    while stands != place {
+        // Not the first of its hash: at the end of that one's list.
+        let next = &steps(arena, stands, hash)?.0.next;
+        match next.compare_exchange(0, place.raw(), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => break,
+            Err(other) => stands = Place::from_raw(other)?,
+        }
+    }
+    Some(place)
+}

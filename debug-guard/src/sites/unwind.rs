@@ -1,0 +1,102 @@
+//! One pass of the unwinder that the program has anyway: the one that carries its panics and exceptions.
+//!
+//! It reads the tables that compilers write beside the code, so it walks modules that keep no frame pointers. It costs microseconds,
+//! which is why stacks that it found are remembered (`trail.rs`).
+
+use super::found::Found;
+use super::walk::Bounds;
+
+#[cfg(all(feature = "std", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+mod tables {
+    use core::ffi::{c_int, c_void};
+
+    use super::super::walk;
+    use super::{Bounds, Found};
+
+    /// What the unwinder knows of a frame.
+    enum Frame {}
+
+    // Itanium C++ ABI: Exception Handling, level I; `_Unwind_Backtrace` and `_Unwind_GetCFA` as libgcc and LLVM's libunwind have them.
+    unsafe extern "C" {
+        fn _Unwind_Backtrace(tell: extern "C" fn(*mut Frame, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
+        fn _Unwind_GetIP(frame: *mut Frame) -> usize;
+        fn _Unwind_GetCFA(frame: *mut Frame) -> usize;
+    }
+
+    const GO_ON: c_int = 0;
+    const STOP: c_int = 5; // _URC_END_OF_STACK
+
+    struct Pass<'a> {
+        found: &'a mut Found,
+        stack: usize,
+        bounds: Bounds,
+        /// Where the search for the next return address begins: behind the one before.
+        behind: usize,
+    }
+
+    /// Writes into `found` the frames whose return addresses stand at or above `stack`.
+    pub(in super::super) fn pass(found: &mut Found, stack: usize, bounds: Bounds) {
+        let mut pass = Pass { found, stack, bounds, behind: stack };
+        // SAFETY: `tell` follows the interface and gets back the `Pass` that outlives the call. The unwinder walks the stack of the
+        // function that calls it, this one.
+        unsafe { _Unwind_Backtrace(tell, (&raw mut pass).cast()) };
+    }
+
+    extern "C" fn tell(frame: *mut Frame, data: *mut c_void) -> c_int {
+        // SAFETY: the `Pass` of `pass`, which waits, and of nobody else.
+        let pass = unsafe { &mut *data.cast::<Pass<'_>>() };
+        // SAFETY: a frame that the unwinder is just telling of.
+        let back = unsafe { _Unwind_GetIP(frame) };
+        // SAFETY: as above.
+        let bottom = unsafe { _Unwind_GetCFA(frame) };
+        pass.frame(back, bottom)
+    }
+
+    impl Pass<'_> {
+        /// A frame that goes on at `back`; `bottom` is where its callee's frame ends.
+        fn frame(&mut self, back: usize, bottom: usize) -> c_int {
+            if bottom <= self.stack {
+                return GO_ON; // of ours: the call of the unwinder itself
+            }
+            if self.bounds.mark != 0 && bottom > self.bounds.mark {
+                // The command's mark lies in the frame before.
+                self.found.whole = true;
+                return STOP;
+            }
+            if back == 0 {
+                self.found.whole = self.bounds.mark == 0;
+                return STOP;
+            }
+            let slot = self.slot(back, bottom);
+            if self.found.push(back, slot.and_then(|at| at.checked_sub(self.stack))) { GO_ON } else { STOP }
+        }
+
+        /// Where between the last one and `bottom` the return address stands: at the end on x86-64.
+        fn slot(&mut self, back: usize, bottom: usize) -> Option<usize> {
+            let word = size_of::<usize>();
+            if bottom > self.bounds.top || !bottom.is_multiple_of(word) {
+                return None;
+            }
+            let mut at = bottom;
+            while let Some(lower) = at.checked_sub(word).filter(|lower| *lower >= self.behind) {
+                at = lower;
+                // SAFETY: at or above the stack pointer, below the top of this thread's stack.
+                if unsafe { walk::word(at) } == back {
+                    self.behind = at.saturating_add(word);
+                    return Some(at);
+                }
+            }
+            None
+        }
+    }
+}
+
+#[cfg(not(all(feature = "std", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+mod tables {
+    use super::{Bounds, Found};
+
+    /// No unwinder to ask.
+    pub(in super::super) fn pass(_: &mut Found, _: usize, _: Bounds) {}
+}
+
+pub(super) use tables::pass;

@@ -1,0 +1,121 @@
+//! Who asks, and what is told of it later.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::{ContextId, Scope};
+
+use super::hash;
+use crate::guard::CommandMark;
+
+/// Longer names and labels are cut, at the end of a character.
+pub(super) const LONGEST_NAME: usize = 200;
+
+/// Who asks for memory or gives it back, as the guard knows it at that moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who<'a> {
+    /// Where it is there, it stands for `name` and `label`, which are read only when it is new: ids are never used again.
+    pub(crate) context: Option<ContextId>,
+    pub(crate) name: &'a str,
+    pub(crate) label: Option<&'a str>,
+    pub(crate) scope: Scope,
+    /// Bytes of a C bridge's header in front of what its caller sees.
+    pub(crate) front: u32,
+    /// The command in which it happens; frames end at its frame.
+    pub(crate) command: Option<CommandMark>,
+}
+
+/// A call site, as it was written down. Borrowed from the depot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SiteView<'a> {
+    pub(crate) context: Option<ContextId>,
+    pub(crate) name: &'a str,
+    pub(crate) label: Option<&'a str>,
+    pub(crate) scope: Scope,
+    pub(crate) front: u32,
+    pub(crate) command: Option<&'static str>,
+    /// Return addresses, innermost first.
+    pub(crate) frames: &'a [usize],
+    /// True when `frames` reach the frame of the command, or the thread's first where there is no command.
+    pub(crate) whole: bool,
+}
+
+/// As much of `text` as is kept.
+pub(super) fn cut(text: &str) -> &str {
+    let mut end = text.len().min(LONGEST_NAME);
+    while !text.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    text.get(..end).unwrap_or("")
+}
+
+impl Who<'_> {
+    /// All of it but the stack. `tag` differs from depot to depot: threads remember across all of them.
+    pub(super) fn hash(&self, tag: u64) -> u64 {
+        let h = owner(tag, self.context, (self.name, self.label), self.scope, self.front);
+        self.command.map_or(h, |command| hash::text(h, command.name))
+    }
+}
+
+impl SiteView<'_> {
+    /// Of its owner, the scope, and what stands in front.
+    pub(crate) fn owner_hash(&self) -> u64 {
+        owner(OWNERS, self.context, (self.name, self.label), self.scope, self.front)
+    }
+}
+
+/// Different from every hash of a line.
+const OWNERS: u64 = 1;
+const LINES: u64 = 2;
+
+/// Of a command, or of a return address.
+pub(crate) fn line_hash(command: &str, frame: usize) -> u64 {
+    hash::text(hash::mix(LINES, frame as u64), command)
+}
+
+fn owner(tag: u64, context: Option<ContextId>, (name, label): (&str, Option<&str>), scope: Scope, front: u32) -> u64 {
+    let h = hash::mix(tag, u64::from(front) << 8 | u64::from(scope.as_raw()));
+    match context {
+        Some(context) => hash::mix(h, context.get()),
+        None => hash::text(hash::text(h, cut(name)), label.map_or("\0", cut)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::string::String;
+
+    use super::*;
+
+    #[test]
+    fn everything_counts_and_a_context_stands_for_its_names() {
+        let who = Who { context: None, name: "a", label: None, scope: Scope::Object, front: 0, command: None };
+        let mark = |name| Some(CommandMark { name, serial: 1, stack: 16 });
+        let id = ContextId::from_raw;
+        let all = [
+            who,
+            Who { name: "b", ..who },
+            Who { label: Some("a"), ..who },
+            Who { scope: Scope::Cache, ..who },
+            Who { front: 16, ..who },
+            Who { command: mark("vkA"), ..who },
+            Who { command: mark("vkB"), ..who },
+            Who { context: id(1), ..who },
+            Who { context: id(2), ..who },
+        ];
+        let hashes: HashSet<u64> = all.iter().map(|who| who.hash(1)).collect();
+        assert_eq!(hashes.len(), all.len());
+        let other = Who { name: "other", ..all[7] };
+        assert_eq!(other.hash(1), all[7].hash(1), "the context says it all");
+        assert_ne!(who.hash(1), who.hash(2), "another depot");
+        let later = CommandMark { name: "vkA", serial: 9, stack: 99 };
+        assert_eq!(all[5].hash(1), Who { command: Some(later), ..who }.hash(1), "not which run of the command");
+    }
+
+    #[test]
+    fn names_are_cut_between_characters() {
+        let long = String::from("x") + &"é".repeat(150);
+        assert_eq!(cut(&long).len(), 199);
+        assert_eq!(cut("short"), "short");
+    }
+}
