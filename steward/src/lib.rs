@@ -6,6 +6,7 @@ pub mod cli;
 pub mod diff;
 pub mod drivers;
 pub mod expectations;
+pub mod guarding;
 pub mod honour;
 pub mod program;
 pub mod replayed;

@@ -71,6 +71,18 @@ fn with_names(mut report: Report, name: &str) -> Report {
             *text = name.into();
         }
     }
+    if let Some(guard) = &mut report.guard {
+        (guard.mode, guard.back_end, guard.not_offered) = (name.into(), name.into(), vec![name.into()]);
+        for told in &mut guard.told {
+            (told.kind, told.text) = (name.into(), format!("{name}\n{name}"));
+        }
+    }
+    if let Some(fail) = &mut report.fail {
+        (fail.plan, fail.ended) = (name.into(), Some(name.into()));
+        for first in &mut fail.first {
+            (first.command, first.owner, first.scope) = (name.into(), name.into(), name.into());
+        }
+    }
     report.limits = vec![name.into()];
     report.fullest_phase = name.into();
     report.peak_phase = name.into();
@@ -132,6 +144,12 @@ fn tables_hold_the_exact_numbers() {
         assert!(honour.contains(said), "{said}: {honour}");
     }
     assert!(text_of(part(&page, "leftovers")).contains("VkBuffer"), "leftovers");
+    let guard = text_of(part(&page, "guard"));
+    for said in
+        ["fence, with guard-markers", "guarded = callback blocks = 654321", "an overflow", "of a block", "nth=3", "vkCreateImage"]
+    {
+        assert!(guard.contains(said), "{said}: {guard}");
+    }
 }
 
 #[test]

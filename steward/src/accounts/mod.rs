@@ -172,6 +172,12 @@ impl<'b> Accounts<'b> {
         &self.root
     }
 
+    /// Commands called until now.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.commands.get()
+    }
+
     /// What the driver was given for objects of `kind`: the requests, with what the bridge puts in front of each block.
     #[must_use]
     pub fn usage(&self, kind: ObjectKind) -> Usage {

@@ -85,6 +85,7 @@ impl Owner {
             ("", notes.too_large, "request", "of a size that no machine has"),
             ("V19", notes.unknown_pointers, "pointer", "given back that was never taken here"),
             ("V19", notes.freed_pointers, "block", "given back a second time"),
+            ("V19", notes.guard_refusals, "pointer", "given back that the guard knows to be no live block of it"),
             ("V15", notes.alignment_changes, "reallocation", "with another alignment than the block was made with"),
             ("", notes.scope_changes, "reallocation", "with another scope than the block was made with"),
             ("", notes.panics, "panic", "of the allocator behind"),

@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::compare::{Difference, Verdict};
-use crate::report::{FindingRow, one_line};
+use crate::report::{FailRun, FindingRow, GuardRun, one_line};
 
 /// Where sentences break.
 const WIDTH: usize = 118;
@@ -23,6 +23,10 @@ pub struct Checked<'a> {
     pub expectations: Option<&'a str>,
     /// What the source cannot tell, and so nobody judged.
     pub limits: &'a [String],
+    /// What a guard saw.
+    pub guard: Option<&'a GuardRun>,
+    /// What was refused on purpose.
+    pub fail: Option<&'a FailRun>,
     /// What came of it.
     pub verdict: Verdict<'a>,
 }
@@ -55,6 +59,8 @@ impl Checked<'_> {
             "notes": notes,
             "differences": differences.iter().map(other).collect::<Vec<_>>(),
             "limits": self.limits,
+            "guard": self.guard,
+            "fail": self.fail,
         })
     }
 }
@@ -89,6 +95,8 @@ impl fmt::Display for Checked<'_> {
             writeln!(f, "\nnot as expected:")?;
             differences.iter().try_for_each(|difference| paragraph(f, "  ", &one_line(&difference.to_string())))?;
         }
+        self.guard.map_or(Ok(()), |guard| write!(f, "\n{guard}"))?;
+        self.fail.map_or(Ok(()), |fail| write!(f, "\n{fail}"))?;
         let counts = [(expected.len(), "known finding"), (notes.len(), "note"), (differences.len(), "difference")];
         let words =
             |(count, what): (usize, &str)| (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));

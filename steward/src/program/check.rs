@@ -11,8 +11,9 @@ use super::{Outcome, ProgramError, SYSTEM, every, is_all, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, Selected};
 use crate::expectations::{self, Checked, Expectations, compare, fit};
+use crate::guarding::Guarding;
 use crate::replayed::{self, TraceFile};
-use crate::report::{FindingRow, Report, Source, Unjudged};
+use crate::report::{FailRun, FindingRow, GuardRun, Report, Source, Unjudged};
 
 /// A file is written from runs of no round, of 1, .. to so many: how often something happens shows only then.
 const FITTED_ROUNDS: u32 = 4;
@@ -25,13 +26,22 @@ struct Run {
     limits: Vec<String>,
     findings: Vec<FindingRow>,
     unjudged: Option<Unjudged>,
+    guard: Option<GuardRun>,
+    fail: Option<FailRun>,
+    /// As [`Report::is_clean`].
+    clean: bool,
 }
 
 /// Checks what was asked for.
 ///
 /// # Safety
 /// As for [`drivers::select`].
-pub(super) unsafe fn check(check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+pub(super) unsafe fn check(
+    check: &Check,
+    guarding: &Guarding,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
     // Before several runs are made for it.
     check.write_expect.as_deref().map_or(Ok(None), written_before)?;
     if let Some(file) = &check.trace {
@@ -42,7 +52,7 @@ pub(super) unsafe fn check(check: &Check, output: &Output, out: &mut dyn Write) 
             return Err(ProgramError::ExpectAll);
         }
         // SAFETY: forwarded.
-        return unsafe { every::check(check, output, out) };
+        return unsafe { every::check(check, guarding, output, out) };
     }
     // SAFETY: forwarded.
     let mut selected = unsafe { drivers::select(check.driver.as_deref()) }?;
@@ -50,15 +60,21 @@ pub(super) unsafe fn check(check: &Check, output: &Output, out: &mut dyn Write) 
         // SAFETY: the loader has just run the library that this manifest names.
         selected = unsafe { drivers::directly(selected.info().clone()) }?;
     }
-    driver(&selected, check, output, out)
+    driver(&selected, check, guarding, output, out)
 }
 
 /// Checks one driver.
-fn driver(selected: &Selected, check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+fn driver(
+    selected: &Selected,
+    check: &Check,
+    guarding: &Guarding,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
     let run = |rounds| {
         let options = Drive { seed: check.seed, rounds, no_honour: true, ..Drive::default() };
         let opened = if check.direct { Opened::Directly } else { Opened::ThroughLoader };
-        drive::drive(selected, &options, opened).map(|report| Run::of(report, title(selected)))
+        drive::drive(selected, &options, guarding, opened).map(|report| Run::of(report, title(selected)))
     };
     if let Some(file) = &check.write_expect {
         let runs: Vec<_> = (0..=FITTED_ROUNDS).map(run).collect::<Result<_, _>>()?;
@@ -82,14 +98,18 @@ fn trace(file: &str, check: &Check, output: &Output, out: &mut dyn Write) -> Res
 
 impl Run {
     fn of(report: Report, driver: String) -> Self {
+        let clean = report.is_clean();
         let (how, rounds) = match report.source {
             Source::Driver { seed, rounds, commands, .. } => {
                 let s = if rounds == 1 { "" } else { "s" };
-                (format!("{rounds} round{s} with seed {seed}, {commands} commands"), Some(rounds))
+                let how = format!("{rounds} round{s} with seed {seed}, {commands} commands");
+                // A run that ended early shows less than whole rounds.
+                (how, report.fail.is_none().then_some(rounds))
             }
             Source::Trace { file, lines, .. } => (format!("the trace {file}, {lines} lines"), None),
         };
-        Self { driver, how, rounds, limits: report.limits, findings: report.findings, unjudged: report.unjudged }
+        let Report { limits, findings, unjudged, guard, fail, .. } = report;
+        Self { driver, how, rounds, limits, findings, unjudged, guard, fail, clean }
     }
 }
 
@@ -102,12 +122,14 @@ fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Resul
         how: &run.how,
         expectations: name.as_deref(),
         limits: &run.limits,
+        guard: run.guard.as_ref(),
+        fail: run.fail.as_ref(),
         verdict: compare(&known, (&run.findings, run.unjudged), run.rounds),
     };
     let written = outputs::write(output, &checked, &checked.to_json(), outputs::no_page, out);
     // A reader that has had enough does not change what was found.
     written.or_else(|error| if error.is_closed_pipe() { Ok(()) } else { Err(error) })?;
-    Ok(if checked.verdict.differences.is_empty() { Outcome::Done } else { Outcome::Unexpected })
+    Ok(if checked.verdict.differences.is_empty() && run.clean { Outcome::Done } else { Outcome::Unexpected })
 }
 
 fn write(driver: &str, runs: &[Run], (file, direct): (&Path, bool), out: &mut dyn Write) -> Result<Outcome, ProgramError> {

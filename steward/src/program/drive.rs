@@ -12,9 +12,10 @@ use super::{ProgramError, SYSTEM, files};
 use crate::accounts::{AccountError, Accounts, Watching};
 use crate::cli::Drive;
 use crate::drivers::Selected;
+use crate::guarding::{Guarding, Layers};
 use crate::honour;
 use crate::report::Report;
-use crate::workload::{self, Options, WorkloadError};
+use crate::workload::{self, ObjectKind, Options, WorkloadError};
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -33,14 +34,31 @@ pub enum DriveError {
     },
 }
 
-/// Runs the workload with accounts over the system's allocator, and records it where asked to.
-pub(super) fn drive(selected: &Selected, options: &Drive, opened: Opened) -> Result<Report, ProgramError> {
+/// Runs the workload with accounts over the system's allocator, guarded and refused what `guarding` says, and records it where asked
+/// to.
+pub(super) fn drive(selected: &Selected, options: &Drive, guarding: &Guarding, opened: Opened) -> Result<Report, ProgramError> {
+    if guarding.is_asked_for() {
+        let layers = Layers::new(guarding)?;
+        drive_over(&layers, Some(&layers), selected, options, opened)
+    } else {
+        drive_over(&SYSTEM, None, selected, options, opened)
+    }
+}
+
+/// `layers` are the backing, where they are there.
+fn drive_over(
+    backing: &(impl HostAllocator + Sync),
+    layers: Option<&Layers>,
+    selected: &Selected,
+    options: &Drive,
+    opened: Opened,
+) -> Result<Report, ProgramError> {
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
     let own: &(dyn HostAllocator + Sync) = &SYSTEM;
     let watching = Watching { log: recorded.map(|_| own), check: (!options.no_check).then_some(own), opened };
-    // SAFETY: `SYSTEM` lives for ever, and the instance ends with `workload::run`.
-    let accounts = unsafe { Accounts::new(&SYSTEM, watching) };
+    // SAFETY: `SYSTEM` lives for ever, and layers until `drive` returns; the instance ends with `workload::run`.
+    let accounts = unsafe { Accounts::new(backing, watching) };
     let accounts = accounts.map_err(DriveError::from)?;
     let seed = options.seed.unwrap_or_else(seed_of_the_clock);
     let settings = Options { seed, rounds: options.rounds, ..Options::default() };
@@ -50,13 +68,35 @@ pub(super) fn drive(selected: &Selected, options: &Drive, opened: Opened) -> Res
     if let Some(file) = recorded {
         write_trace(&accounts, &title(selected), file)?;
     }
+    let (commands, guard) = (accounts.commands(), layers.and_then(Layers::guard_run));
     let done = accounts.finish().map_err(DriveError::from)?;
-    let ran = ran.map_err(|error| DriveError::Workload { driver: title(selected), error })?;
+    let fail = layers.and_then(|layers| layers.fail_run(ran.as_ref().err().map(ToString::to_string)));
+    let ran = match ran {
+        // What was made so far was destroyed, and that is to be told.
+        Err(_) if fail.as_ref().is_some_and(|fail| fail.refused > 0) => unfinished(selected, commands),
+        ran => ran.map_err(|error| DriveError::Workload { driver: title(selected), error })?,
+    };
     let mut report = Report::of_run(ran, seed, done);
+    (report.guard, report.fail) = (guard, fail);
     // No findings would otherwise look like none there are.
     report.limits.extend(options.no_check.then(|| "--no-check: callbacks were not judged by Vulkan's rules".to_owned()));
     report.honour = (!options.no_honour).then(|| honour::measure(selected, seed, options.rounds, took));
     Ok(report)
+}
+
+/// What there is to tell of a workload that ended early: no round was finished, as far as is known, and nothing compared to the end.
+fn unfinished(selected: &Selected, commands: u64) -> workload::Report {
+    workload::Report {
+        driver_name: selected.info().title().to_owned(),
+        driver_version: selected.info().driver_info.clone(),
+        device_name: selected.info().device_name.clone(),
+        rounds: 0,
+        commands,
+        comparisons: 0,
+        objects: [0; ObjectKind::COUNT],
+        validation_messages: Vec::new(),
+        intended_messages: Vec::new(),
+    }
 }
 
 pub(super) fn title(selected: &Selected) -> String {

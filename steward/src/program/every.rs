@@ -12,37 +12,54 @@ use super::{Outcome, ProgramError, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, DriverInfo};
 use crate::expectations::Checked;
+use crate::guarding::Guarding;
 use crate::report::{Entry, Report, html};
 
 /// Runs the workload on every driver there is.
 ///
 /// # Safety
 /// As for [`drivers::list`].
-pub(super) unsafe fn drive(options: &Drive, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
+pub(super) unsafe fn drive(
+    options: &Drive,
+    guarding: &Guarding,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
     let mut arguments = vec!["drive".to_owned()];
-    arguments.extend(settings(options.rounds, options.seed));
+    arguments.extend(settings(options.rounds, options.seed, guarding));
     arguments.extend(output.findings.then(|| "--findings".to_owned()));
     arguments.extend(options.no_check.then(|| "--no-check".to_owned()));
     arguments.extend(options.no_honour.then(|| "--no-honour".to_owned()));
     // SAFETY: forwarded.
-    unsafe { each(&arguments, Report::FORMAT, output, out) }.map(drop)
+    unsafe { each(&arguments, Report::FORMAT, output, out) }
 }
 
 /// Checks every driver there is, each against the bundled file that is about it.
 ///
 /// # Safety
 /// As for [`drivers::list`].
-pub(super) unsafe fn check(options: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+pub(super) unsafe fn check(
+    options: &Check,
+    guarding: &Guarding,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
     let mut arguments = vec!["check".to_owned()];
-    arguments.extend(settings(options.rounds, options.seed));
+    arguments.extend(settings(options.rounds, options.seed, guarding));
     arguments.extend(options.direct.then(|| "--direct".to_owned()));
     // SAFETY: forwarded.
     unsafe { each(&arguments, Checked::FORMAT, output, out) }
 }
 
-fn settings(rounds: u32, seed: Option<u32>) -> Vec<String> {
-    let seed = seed.into_iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]);
-    ["--rounds".to_owned(), rounds.to_string()].into_iter().chain(seed).collect()
+fn settings(rounds: u32, seed: Option<u32>, guarding: &Guarding) -> Vec<String> {
+    let all = [
+        ("--rounds", Some(rounds.to_string())),
+        ("--seed", seed.map(|seed| seed.to_string())),
+        ("--guard", guarding.guard.map(|guard| guard.to_string())),
+        ("--guard-back-end", guarding.back_end.map(|back_end| back_end.to_string())),
+        ("--fail", guarding.fail.map(|fail| fail.to_string())),
+    ];
+    all.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}"))).collect()
 }
 
 /// Calls the program for every driver there is, prints what it prints one after the other, and writes an array of its JSON where

@@ -19,6 +19,7 @@ use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
 use crate::diff::{self, Diff};
 use crate::drivers::{self, DriverError, DriverTable};
 use crate::expectations::{EXPECTATIONS, FileFault};
+use crate::guarding::{Guarding, GuardingError};
 use crate::honour;
 use crate::replayed::{self, ReplayError, TraceFile};
 use crate::report::{Entry, ReadError, Report, html};
@@ -31,7 +32,8 @@ static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 pub enum Outcome {
     /// It was done, and a check found everything as expected.
     Done,
-    /// A check found what is not as expected, or a comparison that was asked for an exit code a difference; both named it.
+    /// A check found what is not as expected, a comparison that was asked for an exit code a difference, or a guard something wrong; each
+    /// named it.
     Unexpected,
 }
 
@@ -88,6 +90,17 @@ pub enum ProgramError {
         /// What shows it.
         reason: String,
     },
+    /// There is no run that could be guarded.
+    #[error(
+        "--guard and --fail are for runs of a driver: leave them out, or use them with `drive`, with `check` without --trace, or alone"
+    )]
+    NothingToGuard,
+    /// A back end without a guard.
+    #[error("--guard-back-end says what a guard is to use: name the guard as well, with --guard")]
+    NoGuard,
+    /// The guard could not be made.
+    #[error(transparent)]
+    Guarding(#[from] GuardingError),
     /// There is nothing to draw.
     #[error("--html draws a report, and this makes none: leave it out, or use it with `drive`, `replay` or `diff`")]
     NoPage,
@@ -168,26 +181,38 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
     if cli.output.html.is_some() && !makes_page {
         return Err(ProgramError::NoPage);
     }
+    let guarding = Guarding::from(cli.guarding);
+    if guarding.back_end.is_some() && guarding.guard.is_none() {
+        return Err(ProgramError::NoGuard);
+    }
+    let runs_driver = match &cli.command {
+        None | Some(Command::Drive(_)) => true,
+        Some(Command::Check(options)) => options.trace.is_none(),
+        _ => false,
+    };
+    if guarding.is_asked_for() && !runs_driver {
+        return Err(ProgramError::NothingToGuard);
+    }
     let done = match &cli.command {
         // SAFETY: forwarded.
-        Some(Command::Check(options)) => return unsafe { check::check(options, &cli.output, out) },
+        Some(Command::Check(options)) => return unsafe { check::check(options, &guarding, &cli.output, out) },
         // SAFETY: forwarded.
-        None => unsafe { main_job(&cli.output, out) },
+        None => return unsafe { main_job(&guarding, &cli.output, out) },
         Some(Command::Drive(options)) if options.driver.as_deref().is_some_and(is_all) => {
             if options.record.is_some() {
                 return Err(ProgramError::RecordAll);
             }
             // SAFETY: forwarded.
-            unsafe { every::drive(options, &cli.output, out) }
+            return unsafe { every::drive(options, &guarding, &cli.output, out) };
         }
         Some(Command::Drive(options)) => {
             // SAFETY: forwarded.
             let selected = unsafe { drivers::select(options.driver.as_deref()) }?;
-            finish(drive::drive(&selected, options, Opened::ThroughLoader)?, &cli.output, out)
+            return finish(drive::drive(&selected, options, &guarding, Opened::ThroughLoader)?, &cli.output, out);
         }
         Some(Command::Replay(options)) => {
             let trace = TraceFile::open(&options.file)?;
-            finish(replayed::replay(&SYSTEM, &trace, None)?, &cli.output, out)
+            return finish(replayed::replay(&SYSTEM, &trace, None)?, &cli.output, out);
         }
         Some(Command::Diff(options)) => return diff(options, &cli.output, out),
         Some(Command::Drivers) => {
@@ -217,10 +242,12 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
 ///
 /// # Safety
 /// As [`run`].
-unsafe fn main_job(output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
+unsafe fn main_job(guarding: &Guarding, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     // SAFETY: forwarded.
     let report = match unsafe { drivers::select(None) } {
-        Ok(selected) => drive::drive(&selected, &Drive { rounds: 1, ..Drive::default() }, Opened::ThroughLoader)?,
+        Ok(selected) => drive::drive(&selected, &Drive { rounds: 1, ..Drive::default() }, guarding, Opened::ThroughLoader)?,
+        // A trace can be replayed instead, but not guarded.
+        Err(error) if guarding.is_asked_for() => return Err(error.into()),
         Err(error) => {
             let reason = error.to_string();
             let trace = TraceFile::bundled(&bundled::TRACES[0])?;
@@ -230,10 +257,11 @@ unsafe fn main_job(output: &Output, out: &mut dyn Write) -> Result<(), ProgramEr
     finish(report, output, out)
 }
 
-fn finish(report: Report, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
+fn finish(report: Report, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let text = report.text(output.findings).to_string();
+    let outcome = if report.is_clean() { Outcome::Done } else { Outcome::Unexpected };
     let entry = Entry::Report(Box::new(report));
-    outputs::write(output, &text, &entry, || Ok(html(std::slice::from_ref(&entry))?), out)
+    outputs::write(output, &text, &entry, || Ok(html(std::slice::from_ref(&entry))?), out).map(|()| outcome)
 }
 
 /// Compares two files.

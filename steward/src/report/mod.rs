@@ -4,6 +4,7 @@
 
 mod by_scope;
 mod finding;
+mod guard;
 mod honour;
 mod page;
 mod phase;
@@ -20,6 +21,7 @@ use crate::accounts::Accounted;
 use crate::workload::{self, ObjectKind};
 pub use by_scope::ByScope;
 pub use finding::FindingRow;
+pub use guard::{FailRun, GuardReport, GuardRun, Refusal};
 pub use honour::{Honour, HonourRun};
 pub(crate) use page::grouped;
 pub use page::html;
@@ -58,6 +60,12 @@ pub struct Report {
     pub findings: Vec<FindingRow>,
     /// How much of what the driver took went through callbacks; none where nobody asked.
     pub honour: Option<Honour>,
+    /// What a guard saw; none where there was none.
+    #[serde(default)]
+    pub guard: Option<GuardRun>,
+    /// What was refused on purpose; none where nothing was to be.
+    #[serde(default)]
+    pub fail: Option<FailRun>,
     /// What was live in between, in the order of time.
     #[serde(default)]
     pub timeline: Vec<Sample>,
@@ -100,10 +108,20 @@ impl Report {
             leftovers: done.leftovers,
             findings: done.findings,
             honour: None,
+            guard: None,
+            fail: None,
             timeline: done.timeline,
             unjudged: done.unjudged,
             limits: Vec::new(),
         }
+    }
+
+    /// False where a guard found something wrong, or a run that was refused memory left some behind or ended in anything but that.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        let guarded = self.guard.as_ref().is_none_or(|guard| guard.reports == 0);
+        let refused = self.fail.as_ref().is_none_or(|fail| self.leftovers.is_empty() && fail.ended_as_it_should());
+        guarded && refused
     }
 
     /// What there is to know before the numbers: what was not judged, and what the source cannot tell.
@@ -126,6 +144,8 @@ impl Report {
             leftovers: Vec::new(),
             findings: Vec::new(),
             honour: None,
+            guard: None,
+            fail: None,
             timeline: Vec::new(),
             unjudged: None,
             limits: Vec::new(),

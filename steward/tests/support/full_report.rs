@@ -3,7 +3,9 @@
 use alloc_core::FromGlobalAlloc;
 use vk_steward::bundled::BundledTrace;
 use vk_steward::replayed::{self, TraceFile};
-use vk_steward::report::{ByScope, FindingRow, Honour, HonourRun, Leftover, Report, Source, Unjudged};
+use vk_steward::report::{
+    ByScope, FailRun, FindingRow, GuardReport, GuardRun, Honour, HonourRun, Leftover, Refusal, Report, Source, Unjudged,
+};
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
@@ -64,6 +66,31 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
     report.honour = Some(Honour { with_loader: Some(with_loader), without_loader: Some(run), absent: None });
     let by_scope = ByScope { object: 224, ..ByScope::default() };
     report.leftovers = vec![Leftover { context: "VkBuffer".into(), blocks: 2, bytes: 224, by_scope }];
+    let told = GuardReport {
+        kind: "an overflow".into(),
+        owner: "VkBuffer".into(),
+        scope: "object".into(),
+        command: "vkCreateBuffer".into(),
+        found_in: "vkBindBufferMemory".into(),
+        text: "an overflow\n  of a block".into(),
+    };
+    report.guard = Some(GuardRun {
+        mode: "fence".into(),
+        back_end: "guard-markers".into(),
+        not_offered: vec!["userfaultfd-move: it is denied".into()],
+        callback_blocks: 654_321,
+        guarded: 654_321,
+        own_blocks: 12,
+        reports: 1,
+        told: vec![told],
+        mappings_before: Some(40),
+        mappings_after: Some(41),
+        ..GuardRun::default()
+    });
+    let refusal =
+        Refusal { command: "vkCreateImage".into(), serial: 7, owner: "VkImage".into(), scope: "object".into(), bytes: 99 };
+    report.fail =
+        Some(FailRun { plan: "nth=3".into(), requests: 4, refused: 1, first: vec![refusal], ended: Some("it ended".into()) });
     report.unjudged = Unjudged::of_trace(7, 3);
     report.limits = vec!["what cannot be told".into()];
     report

@@ -11,6 +11,7 @@
 
 mod areas;
 mod course;
+mod guard;
 mod label;
 mod section;
 mod squarify;

@@ -4,6 +4,7 @@
 
 use super::areas::{Areas, areas};
 use super::course::{Course, course};
+use super::guard::{self, Told};
 use super::label::grouped;
 use super::tables::{self, Bar, Found, Table};
 use crate::report::phase::title_of;
@@ -35,6 +36,9 @@ pub(super) struct Section {
     pub(super) honour_absent: String,
     pub(super) bars: Vec<Bar>,
     pub(super) leftovers: Table,
+    /// What a guard saw and what was refused; empty where there was neither.
+    pub(super) guard: Vec<String>,
+    pub(super) told: Vec<Told>,
 }
 
 /// A number above everything else.
@@ -90,6 +94,8 @@ impl Section {
             honour_absent: absent,
             bars,
             leftovers: tables::leftovers(report),
+            guard: guard::lines(report),
+            told: guard::told(report),
             ..Self::default()
         }
     }
@@ -174,5 +180,6 @@ fn figures(report: &Report) -> Vec<Figure> {
             Figure { name: "Honour ratio", value: crate::units::percent(ratio), detail: detail.to_owned(), bad: false },
         );
     }
+    figures.extend(report.guard.as_ref().map(guard::figure));
     figures
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod findings;
+mod guard;
 
 use std::fmt;
 
@@ -44,6 +45,8 @@ impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.report.numbers(f)?;
         findings::findings(f, &self.report.findings, self.all_findings)?;
+        self.report.guard.as_ref().map_or(Ok(()), |guard| fmt::Display::fmt(guard, f))?;
+        self.report.fail.as_ref().map_or(Ok(()), |fail| fmt::Display::fmt(fail, f))?;
         self.report.honour.as_ref().map_or(Ok(()), |honour| findings::honour(f, honour))
     }
 }

@@ -1,0 +1,107 @@
+//! `--guard=..`: the modes of a guard, as a command line names them.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use debug_guard::{GuardOptions, Mode, Sampling};
+
+/// How the blocks of a run are guarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardChoice {
+    /// [`Mode::Fence`].
+    Fence,
+    /// [`Mode::Strict`].
+    Strict,
+    /// [`Mode::Cookie`].
+    Cookie,
+    /// [`Mode::Sampled`]: in the long run one block in so many.
+    Sampled(NonZeroU32),
+}
+
+/// Why a text is no [`GuardChoice`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChoiceError {
+    /// There is no such mode.
+    #[error("expected fence, strict, cookie, sampled or sampled=N")]
+    UnknownMode,
+    /// Behind `sampled=` stands no number from 1 to 2^32 - 1.
+    #[error("expected sampled=N, N from 1 to 4294967295: in the long run one block in N of each call site is fenced")]
+    NoShare,
+}
+
+/// One in so many, where a command line does not say.
+const USUAL_SHARE: NonZeroU32 = NonZeroU32::new(1000).unwrap();
+
+impl GuardChoice {
+    /// Its mode.
+    #[must_use]
+    pub const fn mode(self) -> Mode {
+        match self {
+            Self::Fence => Mode::Fence,
+            Self::Strict => Mode::Strict,
+            Self::Cookie => Mode::Cookie,
+            Self::Sampled(_) => Mode::Sampled,
+        }
+    }
+
+    pub(super) const fn options(self) -> GuardOptions {
+        let options = GuardOptions::new(self.mode());
+        match self {
+            Self::Sampled(share) => options.sampling(Sampling::one_in(share.get())),
+            _ => options,
+        }
+    }
+}
+
+impl FromStr for GuardChoice {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, ChoiceError> {
+        match text {
+            "fence" => Ok(Self::Fence),
+            "strict" => Ok(Self::Strict),
+            "cookie" => Ok(Self::Cookie),
+            "sampled" => Ok(Self::Sampled(USUAL_SHARE)),
+            other => {
+                let share = other.strip_prefix("sampled=").ok_or(ChoiceError::UnknownMode)?;
+                let digits = share.bytes().all(|byte| byte.is_ascii_digit());
+                share.parse().ok().filter(|_| digits).map(Self::Sampled).ok_or(ChoiceError::NoShare)
+            }
+        }
+    }
+}
+
+impl fmt::Display for GuardChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.mode().name())?;
+        if let Self::Sampled(share) = self { write!(f, "={share}") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_choice_is_read_as_it_is_written() {
+        for text in ["fence", "strict", "cookie", "sampled=1", "sampled=4294967295"] {
+            let choice: GuardChoice = text.parse().expect(text);
+            assert_eq!(choice.to_string(), text);
+            assert_eq!(choice.options().check(), Ok(()));
+        }
+        assert_eq!("sampled".parse(), Ok(GuardChoice::Sampled(USUAL_SHARE)));
+    }
+
+    #[test]
+    fn other_words_are_refused_with_the_right_ones() {
+        for text in ["", "Fence", "off", "fence=2", "sampled:5", "guard"] {
+            assert_eq!(text.parse::<GuardChoice>(), Err(ChoiceError::UnknownMode), "{text}");
+        }
+        for text in ["sampled=", "sampled=0", "sampled=-1", "sampled=+1", "sampled=4294967296", "sampled=x", "sampled=1 "] {
+            assert_eq!(text.parse::<GuardChoice>(), Err(ChoiceError::NoShare), "{text}");
+        }
+    }
+}
