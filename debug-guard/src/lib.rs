@@ -72,10 +72,11 @@ mod report;
 mod sites;
 mod sampling;
 
+pub use block::Changed;
 pub use failing::{ContextName, FailingAllocator, Fault, FaultError};
 pub use guard::{CommandMark, GlobalGuard, Guard, GuardError, GuardOptions, GuardRefused, GuardStats, Rule, Sampling};
 pub use mode::{BackEnd, Mode, OnReport, Placement, Stacks};
 pub use os::{BackEnds, OsRefusal};
 pub use profile::{FrameNames, Measure, Weight};
-pub use report::{Access, Moment, Place, Report, ReportKind};
+pub use report::{Access, BlockInfo, BlockState, CameBack, Deed, Leak, Moment, Place, Report, ReportKind, Stack};
 pub use sites::StackSupport;

@@ -1,0 +1,109 @@
+//! What becomes of a report: it is written, or handed to a function; then the process ends, the thread panics, or all goes on.
+
+use core::fmt::{self, Write};
+
+use super::case::Case;
+use super::kind::ReportKind;
+use super::leak::Leak;
+use super::registry::Guarded;
+use super::scratch::{Out, Scratch, Unavailable, alone};
+use super::told::Report;
+use crate::mode::OnReport;
+use crate::os;
+
+/// Makes the report of `case` and does with it what `guard` was told to do.
+///
+/// Returns for [`OnReport::Log`] and [`OnReport::Call`] alone. Unwinds for [`OnReport::Panic`]: no lock may be held.
+pub(crate) fn tell(guard: &dyn Guarded, case: &Case<'_>) {
+    pass(guard, case);
+    match guard.on_report() {
+        OnReport::Abort => os::abort(),
+        OnReport::Panic => unwind(case.fault.kind),
+        OnReport::Log | OnReport::Call(_) => {}
+    }
+}
+
+/// As [`tell`], from a signal handler: nothing unwinds out of there.
+pub(super) fn tell_in_handler(guard: &dyn Guarded, case: &Case<'_>) {
+    pass(guard, case);
+    match guard.on_report() {
+        OnReport::Abort => os::abort(),
+        OnReport::Panic => {
+            os::write(guard.report_to(), b"debug-guard: aborts, since nothing can unwind out of a signal handler\n");
+            os::abort()
+        }
+        OnReport::Log | OnReport::Call(_) => {}
+    }
+}
+
+/// Writes the report, or calls the function.
+fn pass(guard: &dyn Guarded, case: &Case<'_>) {
+    let made = alone(|scratch| {
+        let (modules, mapping, out) = scratch.parts();
+        modules.clear();
+        let mapping = match case.fault.kind {
+            ReportKind::ForeignFree => os::mapping_at(case.fault.address, mapping).map_or("", |mapping| mapping.name),
+            _ => "",
+        };
+        let sites = [case.fault.block, case.other].into_iter().flatten().flat_map(|known| [known.taken.site, known.given.site]);
+        for id in sites {
+            if let Some(site) = guard.site(id) {
+                site.frames.iter().for_each(|pc| modules.note(*pc));
+            }
+        }
+        case.stack.frames.iter().for_each(|pc| modules.note(*pc));
+        let report = Report::new(guard, case, modules, mapping);
+        match guard.on_report() {
+            OnReport::Call(function) => function(&report),
+            _ => {
+                let mut out = Out::new(guard.report_to(), out);
+                // What cannot be written is lost; there is nobody to tell.
+                let _ = write!(out, "{report}").and_then(|()| report.write_json(&mut out)).and_then(|()| out.write_char('\n'));
+            }
+        }
+    });
+    guard.reported(made.is_err());
+    match made {
+        Ok(()) => {}
+        Err(Unavailable::Nested) => {
+            os::write(guard.report_to(), b"debug-guard: something else went wrong within a report, and is not told\n");
+        }
+        Err(Unavailable::Busy) => {
+            os::write(guard.report_to(), b"debug-guard: another thread's report does not end; this one is not told\n");
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+#[expect(clippy::panic, reason = "that is what `OnReport::Panic` is for")]
+fn unwind(kind: ReportKind) -> ! {
+    core::panic!("debug-guard: {}: the report is above", kind.name())
+}
+
+#[cfg(not(feature = "std"))]
+fn unwind(_: ReportKind) -> ! {
+    os::abort()
+}
+
+/// Writes one line that is no report: what a guard could not do and goes on without.
+pub(crate) fn notice(guard: &dyn Guarded, text: fmt::Arguments<'_>) {
+    // A line needs little, and must not be lost because a report is being made.
+    let mut room = [0; 256];
+    let mut out = Out::new(guard.report_to(), &mut room);
+    let _ = writeln!(out, "debug-guard: notice: guard {:?}: {text}", guard.name());
+}
+
+/// Writes a list of what was not given back: a headline, then each, with its stack, and a line of JSON.
+pub(crate) fn list(guard: &dyn Guarded, headline: fmt::Arguments<'_>, leaks: impl FnOnce(&mut dyn FnMut(&Leak<'_>))) {
+    notice(guard, headline);
+    leaks(&mut |leak| {
+        let _ = alone(|scratch: &mut Scratch| {
+            let (modules, _, out) = scratch.parts();
+            modules.clear();
+            let stack = leak.block.taken().stack();
+            stack.frames.iter().for_each(|pc| modules.note(*pc));
+            let mut out = Out::new(guard.report_to(), out);
+            let _ = leak.write(guard.name(), modules, &mut out);
+        });
+    });
+}

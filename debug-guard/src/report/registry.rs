@@ -1,0 +1,146 @@
+//! The guards that live: whom the signal handler asks, and whose a strange block may be.
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use crate::CommandMark;
+use crate::block::{Accused, Known, SiteId};
+use crate::mode::{BackEnd, OnReport};
+use crate::os;
+use crate::sites::SiteView;
+
+/// What reports ask of a guard. All but [`at_exit`](Self::at_exit) is async-signal-safe and takes no lock that an allocation may hold.
+pub(crate) trait Guarded: Sync {
+    /// As [`GuardOptions::name`](crate::GuardOptions::name) said.
+    fn name(&self) -> &'static str;
+    /// As [`Fault::owner`](crate::block::Fault::owner) tells it.
+    fn number(&self) -> u64;
+    /// What its pages are made untouchable with.
+    fn back_end(&self) -> BackEnd;
+    fn on_report(&self) -> OnReport;
+    /// Where reports are written to.
+    fn report_to(&self) -> i32;
+    /// The number that its next allocation will have, or one near it.
+    fn clock(&self) -> u64;
+    fn site(&self, id: SiteId) -> Option<SiteView<'_>>;
+    /// The command that the present thread is in.
+    fn command(&self) -> Option<CommandMark>;
+    /// True for addresses that the guard keeps for itself: whoever touches one where it cannot be touched is this guard's business.
+    fn covers(&self, address: usize) -> bool;
+    /// What is wrong with an access to an address that it covers.
+    fn accused(&self, address: usize) -> Accused;
+    /// Makes an address that it covers accessible, so that a stopped access goes on. False: it cannot.
+    fn land(&self, address: usize) -> bool;
+    /// The block that begins at `address`, if this guard made it.
+    fn claims(&self, address: usize) -> Option<Known>;
+    /// Lists what was not given back, if the guard is to, at the end of the process. The process's exit code, if that is to be another.
+    fn at_exit(&self) -> Option<i32>;
+    /// Hears that a report was made, or (`lost`) that one had to be left out.
+    fn reported(&self, lost: bool);
+}
+
+/// Where a guard is: stands, pinned, beside it, since a fat pointer fits no atomic.
+pub(crate) struct Entry(*const dyn Guarded);
+
+// SAFETY: a guard is `Sync`, and the pointer is only ever read through.
+unsafe impl Sync for Entry {}
+// SAFETY: as above.
+unsafe impl Send for Entry {}
+
+impl Entry {
+    pub(crate) const fn new(guard: *const dyn Guarded) -> Self {
+        Self(guard)
+    }
+}
+
+/// A place in the registry, for as long as a guard lives.
+#[derive(Debug)]
+#[must_use = "a guard that goes must leave its seat first"]
+pub(crate) struct SeatId(usize);
+
+struct Seat {
+    /// Null while nobody sits here.
+    entry: AtomicPtr<Entry>,
+    /// How many look at it right now.
+    readers: AtomicUsize,
+}
+
+/// Places for `N` guards.
+pub(super) struct Seats<const N: usize>([Seat; N]);
+
+/// The process's guards.
+static SEATS: Seats<256> = Seats::new();
+
+/// How often somebody who leaves looks whether the last reader went, before he gives up: about a second.
+const PATIENCE: usize = 10_000;
+
+/// From now on the guard of `entry` is asked. `None` when as many guards live as can.
+///
+/// # Safety
+/// `entry` and the guard it names stay valid and where they are until [`leave`] answered true for the seat.
+pub(crate) unsafe fn enter(entry: *const Entry) -> Option<SeatId> {
+    // SAFETY: the caller's promise.
+    unsafe { SEATS.enter(entry) }
+}
+
+/// From now on the guard is not asked any more. False where somebody who looked at it does not come back (a thread that a fork left
+/// behind, a report's function that closes the guard): its memory must then stay.
+#[must_use]
+pub(crate) fn leave(seat: &SeatId) -> bool {
+    SEATS.leave(seat, PATIENCE)
+}
+
+/// Asks one guard after the other until one gives an answer. Async-signal-safe.
+pub(crate) fn ask<R>(question: impl FnMut(&dyn Guarded) -> Option<R>) -> Option<R> {
+    SEATS.ask(question)
+}
+
+impl<const N: usize> Seats<N> {
+    pub(super) const fn new() -> Self {
+        Self([const { Seat { entry: AtomicPtr::new(null_mut()), readers: AtomicUsize::new(0) } }; N])
+    }
+
+    /// # Safety
+    /// As [`enter`].
+    pub(super) unsafe fn enter(&self, entry: *const Entry) -> Option<SeatId> {
+        let sits =
+            |seat: &Seat| seat.entry.compare_exchange(null_mut(), entry.cast_mut(), Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        self.0.iter().position(sits).map(SeatId)
+    }
+
+    pub(super) fn leave(&self, seat: &SeatId, patience: usize) -> bool {
+        let Some(seat) = self.0.get(seat.0) else { return false };
+        seat.entry.store(null_mut(), Ordering::SeqCst);
+        (0..patience).any(|_| {
+            let alone = seat.readers.load(Ordering::SeqCst) == 0;
+            if !alone {
+                os::pause();
+            }
+            alone
+        })
+    }
+
+    pub(super) fn ask<R>(&self, mut question: impl FnMut(&dyn Guarded) -> Option<R>) -> Option<R> {
+        self.0.iter().find_map(|seat| {
+            if seat.entry.load(Ordering::Relaxed).is_null() {
+                return None;
+            }
+            seat.readers.fetch_add(1, Ordering::SeqCst);
+            let _read = Read(seat);
+            let entry = seat.entry.load(Ordering::SeqCst);
+            // SAFETY: where it is not null, this reader was counted before it could be taken away: whoever does that waits.
+            let entry = unsafe { entry.as_ref() }?;
+            // SAFETY: as its entry, the guard stays while somebody reads.
+            question(unsafe { &*entry.0 })
+        })
+    }
+}
+
+/// Counts a reader out, also where a question unwinds.
+struct Read<'a>(&'a Seat);
+
+impl Drop for Read<'_> {
+    fn drop(&mut self) {
+        self.0.readers.fetch_sub(1, Ordering::SeqCst);
+    }
+}

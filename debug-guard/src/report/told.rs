@@ -1,0 +1,220 @@
+//! A report: what went wrong, and all that is known of it.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use super::block_info::{BlockInfo, BlockState, Deed, Stack};
+use super::case::{CameBack, Case};
+use super::kind::ReportKind;
+use super::modules::Modules;
+use super::moment::{Access, Moment};
+use super::place::Place;
+use super::registry::{Guarded, ask};
+use crate::block::Changed;
+use crate::mode::{BackEnd, Mode};
+use crate::os;
+
+/// What went wrong, and all that is known of it.
+///
+/// `Display` writes it for people, in lines; [`write_json`](Self::write_json) in one line for programs. Neither takes memory, so both
+/// may be used in [`OnReport::Call`](crate::OnReport::Call), in a signal handler too.
+#[derive(Clone, Copy)]
+pub struct Report<'a> {
+    case: &'a Case<'a>,
+    block: Option<BlockInfo<'a>>,
+    neighbour: Option<BlockInfo<'a>>,
+    by: Deed<'a>,
+    guard: &'static str,
+    back_end: BackEnd,
+    mode: Option<Mode>,
+    process: u32,
+    clock: u64,
+    right_guard: Option<&'static str>,
+    pub(super) modules: &'a Modules,
+    mapping: &'a str,
+}
+
+impl<'a> Report<'a> {
+    /// Of `case`, which `guard` found. `modules` are those that the frames lie in, `mapping` names what the address lies in.
+    pub(super) fn new(guard: &'a dyn Guarded, case: &'a Case<'a>, modules: &'a Modules, mapping: &'a str) -> Self {
+        let command = case.who.map_or_else(|| guard.command(), |who| who.command);
+        let by = Deed {
+            thread: os::thread_id(),
+            serial: 0,
+            context: case.who.and_then(|who| who.context),
+            owner: case.who.map_or("", |who| who.name),
+            label: case.who.and_then(|who| who.label),
+            command: command.map(|command| command.name),
+            command_serial: command.map(|command| command.serial),
+            front: case.who.map_or(0, |who| who.front as usize),
+            stack: case.stack,
+        };
+        Self {
+            case,
+            block: case.fault.block.map(|known| BlockInfo::new(known, |id| guard.site(id))),
+            neighbour: case.other.map(|known| BlockInfo::new(known, |id| guard.site(id))),
+            by,
+            guard: guard.name(),
+            back_end: case.fault.block.map_or_else(|| guard.back_end(), |known| known.back_end),
+            mode: case.fault.block.map(|known| known.mode),
+            process: os::process_id(),
+            clock: guard.clock(),
+            right_guard: case.fault.owner.and_then(name_of),
+            modules,
+            mapping,
+        }
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub const fn kind(&self) -> ReportKind {
+        self.case.fault.kind
+    }
+
+    /// When it was found.
+    #[must_use]
+    pub const fn moment(&self) -> Moment {
+        self.case.moment
+    }
+
+    /// What the instruction did that was stopped; `None` for what was found otherwise, and where the processor does not say.
+    #[must_use]
+    pub const fn access(&self) -> Option<Access> {
+        self.case.access
+    }
+
+    /// The address that was touched, found changed, or given back. Behind a C bridge: as the C caller knows it.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        let address = self.case.fault.address;
+        if self.case.as_called || !self.kind().is_about_a_pointer() {
+            return address;
+        }
+        match self.block {
+            Some(block) => address.wrapping_add(block.front()),
+            None => address.wrapping_add(self.by.front),
+        }
+    }
+
+    /// Where that lies with respect to the block.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        self.block.map(|block| block.place_of(self.address()))
+    }
+
+    /// The block it is about.
+    #[must_use]
+    pub const fn block(&self) -> Option<&BlockInfo<'a>> {
+        self.block.as_ref()
+    }
+
+    /// Another block nearby, where it is not certain which one was meant.
+    #[must_use]
+    pub const fn neighbour(&self) -> Option<&BlockInfo<'a>> {
+        self.neighbour.as_ref()
+    }
+
+    /// Who touched, gave back or asked; where something was found late, who found it. Its serial is 0.
+    #[must_use]
+    pub const fn by(&self) -> Deed<'a> {
+        self.by
+    }
+
+    /// How the block came back, where that is what is wrong.
+    #[must_use]
+    pub fn came_back(&self) -> Option<CameBack> {
+        let front = self.block.map_or(0, |block| block.front());
+        self.case.came_back.map(|back| CameBack { size: back.size.saturating_sub(front), ..back })
+    }
+
+    /// The bytes that are not as the guard wrote them.
+    #[must_use]
+    pub const fn changed(&self) -> Option<&Changed> {
+        self.case.fault.changed.as_ref()
+    }
+
+    /// The name of the guard that the block is really of, where it was given to another.
+    #[must_use]
+    pub const fn right_guard(&self) -> Option<&'static str> {
+        self.right_guard
+    }
+
+    /// The name of the guard that tells.
+    #[must_use]
+    pub const fn guard(&self) -> &'static str {
+        self.guard
+    }
+
+    /// What the block's pages were made untouchable with; without a block, the guard's.
+    #[must_use]
+    pub const fn back_end(&self) -> BackEnd {
+        self.back_end
+    }
+
+    /// How the block was guarded.
+    #[must_use]
+    pub const fn mode(&self) -> Option<Mode> {
+        self.mode
+    }
+
+    /// The process's number.
+    #[must_use]
+    pub const fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// What a pointer that is no block's lies in, as the system's map list calls it (`[stack]`, a file); "" where that has no name.
+    #[must_use]
+    pub const fn mapping(&self) -> &'a str {
+        self.mapping
+    }
+
+    /// Bytes from the address to the neighbour's nearest byte.
+    #[must_use]
+    pub fn neighbour_distance(&self) -> Option<usize> {
+        self.neighbour.map(|block| match block.place_of(self.address()) {
+            Place::Before(bytes) => bytes,
+            Place::Inside(_) => 0,
+            Place::Past(bytes) => bytes.saturating_add(1),
+        })
+    }
+
+    /// About how many allocations of the process's guards ago `deed` was done.
+    #[must_use]
+    pub const fn age(&self, deed: &Deed<'_>) -> u64 {
+        self.clock.saturating_sub(deed.serial)
+    }
+
+    /// The stacks, with what they are of. Those that were not written down are left out.
+    pub(super) fn stacks(&self) -> impl Iterator<Item = (&'static str, Stack<'a>)> + use<'a> {
+        let here = if self.moment() == Moment::Instruction { "the access" } else { "where it was found" };
+        let taken = self.block.map(|block| ("the allocation", block.taken().stack()));
+        let given = self.block.and_then(|block| block.given()).map(|given| ("the free", given.stack()));
+        let beside = self.neighbour.map(|block| ("the allocation of the block nearby", block.taken().stack()));
+        [Some((here, self.by.stack())), taken, given, beside].into_iter().flatten().filter(|(_, stack)| !stack.frames.is_empty())
+    }
+
+    /// True when the block was no longer live.
+    pub(super) fn is_late(&self) -> bool {
+        self.block.is_some_and(|block| block.state() != BlockState::Live)
+    }
+}
+
+/// The name of the living guard of this number.
+fn name_of(number: u64) -> Option<&'static str> {
+    ask(|guard| (guard.number() == number).then(|| guard.name()))
+}
+
+impl fmt::Debug for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report")
+            .field("kind", &self.kind())
+            .field("moment", &self.moment())
+            .field("access", &self.access())
+            .field("address", &format_args!("{:#x}", self.address()))
+            .field("block", &self.block)
+            .field("guard", &self.guard)
+            .finish_non_exhaustive()
+    }
+}
