@@ -1,0 +1,124 @@
+//! The numbers that only one guard knows, and what it makes of them. Pure arithmetic.
+//!
+//! Every sum depends on the address it stands at, so that a header or tail that was copied elsewhere is found (T37, T38).
+
+#![forbid(unsafe_code)]
+
+use super::words::Words;
+
+/// A guard's keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Keys(pub(super) [u64; Keys::COUNT]);
+
+/// What became of the block that a header stands in front of; part of its sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Live,
+    /// Freed, in quarantine.
+    Freed,
+    /// Given back to the allocator behind. Whether such a header is still there is up to that.
+    Gone,
+}
+
+impl Keys {
+    pub(super) const COUNT: usize = 6;
+
+    /// The fourth word of the header in front of an object at `start`.
+    #[inline]
+    pub(super) const fn sum(&self, start: usize, words: Words, stage: Stage) -> u64 {
+        let [a, b, c, _, freed, gone] = self.0;
+        let first = fold(start as u64 ^ a, words.0[0] ^ b);
+        let sum = fold(first ^ words.0[1], words.0[2] ^ c);
+        match stage {
+            Stage::Live => sum,
+            Stage::Freed => sum ^ freed,
+            Stage::Gone => sum ^ gone,
+        }
+    }
+
+    /// Which stage `sum` proves, where it proves one.
+    #[inline]
+    pub(super) const fn stage(&self, start: usize, words: Words, sum: u64) -> Option<Stage> {
+        let [.., freed, gone] = self.0;
+        let difference = self.sum(start, words, Stage::Live) ^ sum;
+        if difference == 0 {
+            Some(Stage::Live)
+        } else if difference == freed {
+            Some(Stage::Freed)
+        } else if difference == gone {
+            Some(Stage::Gone)
+        } else {
+            None
+        }
+    }
+
+    /// Eight bytes of tail behind an object of `size` bytes that ends at `end`; they repeat. The first one, in memory, is nothing
+    /// that strings, fills and poison end with: never 00, FF, CD or DD.
+    #[inline]
+    pub(super) const fn tail(&self, end: usize, size: usize) -> u64 {
+        let [_, _, c, d, ..] = self.0;
+        let bytes = fold(end as u64 ^ c, size as u64 ^ d);
+        match bytes as u8 {
+            0x00 | 0xFF | 0xCD | 0xDD => bytes ^ 0x5A,
+            _ => bytes,
+        }
+    }
+
+    /// The word of a pad at `address`.
+    #[inline]
+    pub(super) const fn pad(&self, address: usize) -> u64 {
+        let [a, .., d, _, _] = self.0;
+        fold(address as u64 ^ d, a)
+    }
+}
+
+/// Both halves of the product, one over the other.
+#[inline]
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: Keys = Keys([
+        0x9E37_79B9_7F4A_7C15,
+        0xD1B5_4A32_D192_ED03,
+        0x8CB9_2BA7_2F3D_8DD7,
+        0xABC9_8388_FB8F_AC03,
+        0x1357_9BDF_0246_8ACE,
+        0xFDB9_7531_ECA8_6420,
+    ]);
+
+    #[test]
+    fn a_sum_holds_for_its_words_address_and_stage_alone() {
+        let words = Words([64 | 4 << 48, 5 | 6 << 32, 7]);
+        let sum = KEYS.sum(0x1000, words, Stage::Live);
+        for bit in 0..64 {
+            assert_eq!(KEYS.stage(0x1000, words, sum ^ 1 << bit), None);
+            for word in 0..3 {
+                let mut other = words;
+                other.0[word] ^= 1 << bit;
+                assert_eq!(KEYS.stage(0x1000, other, sum), None, "bit {bit} of word {word}");
+            }
+            assert_eq!(KEYS.stage(0x1000 ^ (1_u64 << bit) as usize, words, sum).is_some(), 1_u64 << bit > usize::MAX as u64);
+        }
+        for stage in [Stage::Live, Stage::Freed, Stage::Gone] {
+            assert_eq!(KEYS.stage(0x1000, words, KEYS.sum(0x1000, words, stage)), Some(stage));
+        }
+    }
+
+    #[test]
+    fn t09_no_tail_begins_with_a_byte_that_strings_and_fills_end_with() {
+        let mut seen = [0_u32; 256];
+        for end in 0..20_000 {
+            seen[usize::from(KEYS.tail(end, 3) as u8)] += 1;
+        }
+        for byte in [0x00, 0xFF, 0xCD, 0xDD] {
+            assert_eq!(seen[byte], 0, "{byte:#x}");
+        }
+        assert_eq!(seen.iter().filter(|n| **n > 0).count(), 252);
+    }
+}

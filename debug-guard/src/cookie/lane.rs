@@ -1,0 +1,276 @@
+//! What a thread keeps of a guard for itself: some tokens of the table, and the chunk that its frees go to.
+//!
+//! A lane is used by one thread at a time without any lock. When the thread ends its lane goes, as it is, to the next one that comes.
+//! Threads without a lane, and all of them without feature `std`, share one under a lock.
+
+use core::alloc::Layout;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use alloc_core::{HostAllocator, Scope, StateLock};
+
+use super::quarantine::Chunk;
+use super::registry::Seat;
+use super::table::Table;
+
+/// Tokens a lane has room for; it gets and gives away half of that at a time.
+const TOKENS: usize = 64;
+
+/// One thread's part.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(super) struct Lane {
+    count: AtomicU32,
+    taken: AtomicBool,
+    /// Null where there is no quarantine.
+    pub(super) chunk: AtomicPtr<Chunk>,
+    tokens: [AtomicU32; TOKENS],
+    next: AtomicPtr<Home>,
+}
+
+/// A lane, and the chunk that it brings along.
+#[derive(Debug)]
+#[repr(C)]
+struct Home {
+    lane: Lane,
+    chunk: Chunk,
+}
+
+impl Lane {
+    const fn new() -> Self {
+        Self {
+            count: AtomicU32::new(0),
+            taken: AtomicBool::new(false),
+            chunk: AtomicPtr::new(null_mut()),
+            tokens: [const { AtomicU32::new(0) }; TOKENS],
+            next: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// A token, where one is at hand.
+    #[inline]
+    pub(super) fn pop(&self) -> Option<u32> {
+        let last = self.count.load(Relaxed).checked_sub(1)?;
+        let token = self.tokens.get(last as usize)?.load(Relaxed);
+        self.count.store(last, Relaxed);
+        Some(token)
+    }
+
+    /// Keeps a token; where there is no room, half of them go to the table.
+    #[inline]
+    pub(super) fn push(&self, token: u32, table: &Table) {
+        if self.count.load(Relaxed) as usize == TOKENS {
+            self.shed(table);
+        }
+        let count = self.count.load(Relaxed);
+        if let Some(place) = self.tokens.get(count as usize) {
+            place.store(token, Relaxed);
+            self.count.store(count + 1, Relaxed);
+        }
+    }
+
+    #[cold]
+    fn shed(&self, table: &Table) {
+        table.put((0..TOKENS / 2).filter_map(|_| self.pop()));
+    }
+
+    /// Gets tokens from the table and keeps all but one, which is the answer.
+    #[cold]
+    pub(super) fn refill(&self, table: &Table) -> Option<u32> {
+        let mut tokens = [0; TOKENS / 2];
+        let drawn = table.draw(&mut tokens);
+        let (first, rest) = tokens.get(..drawn)?.split_first()?;
+        for token in rest.iter().rev() {
+            self.push(*token, table);
+        }
+        Some(*first)
+    }
+}
+
+/// All lanes of a guard.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    seat: Seat,
+    all: AtomicPtr<Home>,
+    lock: StateLock,
+    /// Used under the lock.
+    pub(super) shared: Lane,
+}
+
+impl Lanes {
+    pub(super) const fn new(seat: Seat) -> Self {
+        Self { seat, all: AtomicPtr::new(null_mut()), lock: StateLock::new(), shared: Lane::new() }
+    }
+
+    /// Runs `f` with the thread's lane, or the shared one.
+    #[inline]
+    pub(super) fn with<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
+        match threads::lane(self.seat) {
+            // SAFETY: lanes live as long as the guard of their seat, which is borrowed; nobody else uses this thread's.
+            Some(lane) => f(unsafe { lane.as_ref() }),
+            None => self.without(f),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn without<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
+        if self.adopt() {
+            return self.with(f);
+        }
+        let _held = self.lock.lock();
+        f(&self.shared)
+    }
+
+    /// Gives the thread the lane of one that has ended, where there is one.
+    fn adopt(&self) -> bool {
+        self.homes().any(|home| {
+            let free = !home.lane.taken.load(Relaxed) && !home.lane.taken.swap(true, Acquire);
+            free && threads::keep(self.seat, &home.lane)
+        })
+    }
+
+    /// Makes a lane for a thread that has none. Without memory for it, or thread-locals, the thread shares one.
+    #[inline]
+    pub(super) fn attach<A: HostAllocator + ?Sized>(&self, memory: &A, quarantine: bool) {
+        if threads::lane(self.seat).is_none() {
+            self.make(memory, quarantine);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make<A: HostAllocator + ?Sized>(&self, memory: &A, quarantine: bool) {
+        if !threads::may_keep(self.seat) || self.adopt() {
+            return;
+        }
+        let Ok(home) = memory.allocate_zeroed(Layout::new::<Home>(), Scope::Instance) else { return };
+        let home = home.cast::<Home>();
+        // SAFETY: all zeros is a lane without tokens and a chunk without entries; shown to nobody yet.
+        let made = unsafe { home.as_ref() };
+        made.lane.taken.store(true, Relaxed);
+        if quarantine {
+            // SAFETY: a field of the block, which outlives all uses of the chunk: lanes go last.
+            made.lane.chunk.store(unsafe { &raw mut (*home.as_ptr()).chunk }, Relaxed);
+        }
+        let mut head = self.all.load(Relaxed);
+        loop {
+            made.lane.next.store(head, Relaxed);
+            match self.all.compare_exchange_weak(head, home.as_ptr(), Release, Relaxed) {
+                Ok(_) => break,
+                Err(now) => head = now,
+            }
+        }
+        threads::keep(self.seat, &made.lane);
+    }
+
+    fn homes(&self) -> impl Iterator<Item = &Home> {
+        let mut at = self.all.load(Acquire);
+        core::iter::from_fn(move || {
+            // SAFETY: lanes are never unlinked while the guard is borrowed.
+            let home = unsafe { at.as_ref() }?;
+            at = home.lane.next.load(Relaxed);
+            Some(home)
+        })
+    }
+
+    /// The chunks that came with lanes, wherever they are now.
+    pub(super) fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+        self.homes().map(|home| &home.chunk)
+    }
+
+    /// Gives all lanes back. Threads that had one find that out by themselves.
+    ///
+    /// # Safety
+    /// `memory` is what they were made with, the seat has been left, and no chunk is referred to any more.
+    pub(super) unsafe fn close<A: HostAllocator + ?Sized>(&mut self, memory: &A) {
+        let mut at = core::mem::replace(self.all.get_mut(), null_mut());
+        while let Some(home) = NonNull::new(at) {
+            // SAFETY: not given back yet.
+            at = unsafe { home.as_ref() }.lane.next.load(Relaxed);
+            // SAFETY: taken in `make` with this layout and scope.
+            unsafe { memory.deallocate(home.cast(), Layout::new::<Home>(), Scope::Instance) };
+        }
+    }
+}
+
+/// Which lanes the running thread has: a thread-local without a destructor, to be there as long as the thread is, and one that has
+/// nothing but a destructor. Registering it makes libc take a few bytes, once a thread.
+#[cfg(feature = "std")]
+mod threads {
+    use core::cell::Cell;
+    use core::ptr::NonNull;
+    use core::sync::atomic::Ordering::Release;
+    use std::thread_local;
+
+    use super::super::registry::{SEATS, Seat, while_seated};
+    use super::Lane;
+
+    thread_local! {
+        static LANES: [Cell<(u64, Option<NonNull<Lane>>)>; SEATS] = const { [const { Cell::new((0, None)) }; SEATS] };
+        static END: End = const { End };
+    }
+
+    struct End;
+
+    impl Drop for End {
+        fn drop(&mut self) {
+            LANES.with(|lanes| {
+                for (index, cell) in lanes.iter().enumerate() {
+                    let (ticket, lane) = cell.replace((0, None));
+                    let Some(lane) = lane else { continue };
+                    // SAFETY: the guard is there, and with it its lanes.
+                    while_seated(Seat { index, ticket }, || unsafe { lane.as_ref() }.taken.store(false, Release));
+                }
+            });
+        }
+    }
+
+    /// The lane of the running thread.
+    #[inline]
+    pub(super) fn lane(seat: Seat) -> Option<NonNull<Lane>> {
+        LANES.with(|lanes| {
+            let (ticket, lane) = lanes.get(seat.index)?.get();
+            if ticket == seat.ticket { lane } else { None }
+        })
+    }
+
+    /// True where this thread can have a lane: not while its thread-locals are being destroyed.
+    pub(super) fn may_keep(seat: Seat) -> bool {
+        seat.index < SEATS && END.try_with(|_| ()).is_ok()
+    }
+
+    /// Makes it this thread's, or lets it go again.
+    pub(super) fn keep(seat: Seat, lane: &Lane) -> bool {
+        let kept = may_keep(seat);
+        if kept {
+            LANES.with(|lanes| {
+                if let Some(cell) = lanes.get(seat.index) {
+                    cell.set((seat.ticket, Some(NonNull::from(lane))));
+                }
+            });
+        } else {
+            lane.taken.store(false, Release);
+        }
+        kept
+    }
+}
+
+#[cfg(not(feature = "std"))]
+mod threads {
+    use core::ptr::NonNull;
+
+    use super::super::registry::Seat;
+    use super::Lane;
+
+    pub(super) fn lane(_: Seat) -> Option<NonNull<Lane>> {
+        None
+    }
+    pub(super) fn may_keep(_: Seat) -> bool {
+        false
+    }
+    pub(super) fn keep(_: Seat, lane: &Lane) -> bool {
+        lane.taken.store(false, core::sync::atomic::Ordering::Release);
+        false
+    }
+}

@@ -1,0 +1,234 @@
+//! The bytes around and in a guarded block. All of them are reached by address: the pointers that come back from a program may
+//! have lost their right to the header (a `Box` is its object alone), the allocator's own, exposed when it gave the block, has not.
+
+use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::keys::{Keys, Stage};
+use super::plan::{HEADER, pad_len, tail_len};
+use super::words::Words;
+use crate::block::Changed;
+
+/// What fresh bytes are filled with.
+pub(super) const FRESH: u8 = 0xCD;
+/// What freed bytes are filled with.
+pub(super) const POISON: u8 = 0xDD;
+
+/// A word of a header: another thread may be looking for damage.
+///
+/// # Safety
+/// The eight bytes at `address`, a multiple of 8, are in a block of ours that the allocator behind does not have back.
+#[inline]
+unsafe fn word<'w>(address: usize) -> &'w AtomicU64 {
+    // SAFETY: aligned, valid, and of header words everybody speaks as atomics; the caller.
+    unsafe { AtomicU64::from_ptr(with_exposed_provenance_mut(address)) }
+}
+
+/// # Safety
+/// A block of ours begins at `start`, as for all functions here: its memory is not given back, and it was planned as they are told.
+#[inline]
+pub(super) unsafe fn write_header(start: usize, words: Words, sum: u64) {
+    for (at, value) in (start.wrapping_sub(HEADER)..).step_by(8).zip(words.0.into_iter().chain([sum])) {
+        // SAFETY: one of the four words in front of the object.
+        unsafe { word(at) }.store(value, Relaxed);
+    }
+}
+
+/// # Safety
+/// As [`write_header`].
+#[inline]
+pub(super) unsafe fn write_sum(start: usize, sum: u64) {
+    // SAFETY: the last word of the header.
+    unsafe { word(start.wrapping_sub(8)) }.store(sum, Relaxed);
+}
+
+/// The words of a header and its sum.
+///
+/// # Safety
+/// As [`write_header`].
+#[inline]
+pub(super) unsafe fn read_header(start: usize) -> (Words, u64) {
+    // SAFETY: one of the four words in front of the object.
+    let at = |back: usize| unsafe { word(start.wrapping_sub(back)) }.load(Relaxed);
+    (Words([at(32), at(24), at(16)]), at(8))
+}
+
+/// # Safety
+/// As [`write_header`].
+#[inline]
+pub(super) unsafe fn fill(start: usize, byte: u8, len: usize) {
+    // SAFETY: the object's bytes, which nobody uses now.
+    unsafe { with_exposed_provenance_mut::<u8>(start).write_bytes(byte, len) };
+}
+
+/// The eight bytes at `address`.
+///
+/// # Safety
+/// They are in a block of ours.
+#[inline]
+unsafe fn read(address: usize) -> u64 {
+    // SAFETY: the caller; any address will do.
+    unsafe { with_exposed_provenance::<u64>(address).read_unaligned() }
+}
+
+/// # Safety
+/// As [`read`].
+#[inline]
+unsafe fn write(address: usize, bytes: u64) {
+    // SAFETY: as above.
+    unsafe { with_exposed_provenance_mut::<u64>(address).write_unaligned(bytes) };
+}
+
+/// The pieces that make up a tail of `len` bytes, 8 to 23: how far behind the object, and its bytes. They overlap.
+#[inline]
+fn tail_pieces(tail: u64, len: usize) -> [(usize, u64); 3] {
+    let last = len.wrapping_sub(8);
+    let shifted = tail.rotate_right_bytes(last);
+    let middle = if last > 8 { (8, tail) } else { (0, tail) };
+    [(0, tail), middle, (last, shifted)]
+}
+
+trait RotateBytes {
+    /// The eight bytes that begin `n` bytes later in an endless repetition, as they lie in memory.
+    fn rotate_right_bytes(self, n: usize) -> Self;
+}
+
+impl RotateBytes for u64 {
+    #[inline]
+    fn rotate_right_bytes(self, n: usize) -> Self {
+        self.rotate_right((n as u32 & 7) * 8)
+    }
+}
+
+/// Writes the tail behind an object.
+///
+/// # Safety
+/// As [`write_header`]; the block is not a light one.
+#[inline]
+pub(super) unsafe fn write_tail(keys: &Keys, start: usize, size: usize) {
+    let end = start.wrapping_add(size);
+    for (at, bytes) in tail_pieces(keys.tail(end, size).to_le(), tail_len(size)) {
+        // SAFETY: eight bytes within the tail.
+        unsafe { write(end.wrapping_add(at), bytes) };
+    }
+}
+
+/// True where the tail is as it was written.
+///
+/// # Safety
+/// As [`write_tail`].
+#[inline]
+pub(super) unsafe fn tail_holds(keys: &Keys, start: usize, size: usize) -> bool {
+    let end = start.wrapping_add(size);
+    let mut changed = 0;
+    for (at, bytes) in tail_pieces(keys.tail(end, size).to_le(), tail_len(size)) {
+        // SAFETY: eight bytes within the tail.
+        changed |= unsafe { read(end.wrapping_add(at)) } ^ bytes;
+    }
+    changed == 0
+}
+
+/// What of the tail is not as it was written.
+///
+/// # Safety
+/// As [`write_tail`].
+pub(super) unsafe fn tail_changes(keys: &Keys, start: usize, size: usize) -> Option<Changed> {
+    let end = start.wrapping_add(size);
+    let tail = keys.tail(end, size).to_le_bytes();
+    let expected = |at: usize| tail.get(at & 7).copied().unwrap_or(0);
+    // SAFETY: the tail of a block of ours.
+    unsafe { changes(end, tail_len(size), expected) }
+}
+
+/// Writes the pad in front of a header.
+///
+/// # Safety
+/// As [`write_header`]; `front` bytes of the block lie in front of the object.
+#[inline]
+pub(super) unsafe fn write_pad(keys: &Keys, start: usize, front: usize) {
+    let end = start.wrapping_sub(HEADER);
+    for at in (end.wrapping_sub(pad_len(front))..end).step_by(8) {
+        // SAFETY: within the pad.
+        unsafe { write(at, keys.pad(at).to_le()) };
+    }
+}
+
+/// True where the pad is as it was written.
+///
+/// # Safety
+/// As [`write_pad`].
+#[inline]
+pub(super) unsafe fn pad_holds(keys: &Keys, start: usize, front: usize) -> bool {
+    let end = start.wrapping_sub(HEADER);
+    // SAFETY: within the pad.
+    (end.wrapping_sub(pad_len(front))..end).step_by(8).all(|at| unsafe { read(at) } == keys.pad(at).to_le())
+}
+
+/// What of the pad is not as it was written.
+///
+/// # Safety
+/// As [`write_pad`].
+pub(super) unsafe fn pad_changes(keys: &Keys, start: usize, front: usize) -> Option<Changed> {
+    let len = pad_len(front);
+    let first = start.wrapping_sub(HEADER).wrapping_sub(len);
+    let expected = |at: usize| keys.pad(first.wrapping_add(at & !7)).to_le_bytes().get(at & 7).copied().unwrap_or(0);
+    // SAFETY: the pad of a block of ours.
+    unsafe { changes(first, len, expected) }
+}
+
+/// What of a header is not what `words` and `stage` make it.
+///
+/// # Safety
+/// As [`write_header`].
+pub(super) unsafe fn header_changes(keys: &Keys, start: usize, words: Words, stage: Stage) -> Option<Changed> {
+    let [a, b, c] = words.0;
+    let written = [a, b, c, keys.sum(start, words, stage)];
+    let expected = |at: usize| written.get(at / 8).and_then(|word| word.to_ne_bytes().get(at & 7).copied()).unwrap_or(0);
+    // SAFETY: the header of a block of ours.
+    unsafe { changes(start.wrapping_sub(HEADER), HEADER, expected) }
+}
+
+/// True where all of a freed object is poison.
+///
+/// # Safety
+/// As [`write_header`].
+#[inline]
+pub(super) unsafe fn poison_holds(start: usize, size: usize) -> bool {
+    const WORD: u64 = u64::from_ne_bytes([POISON; 8]);
+    let whole = size & !7;
+    let mut changed = 0;
+    for at in (0..whole).step_by(8) {
+        // SAFETY: eight bytes of the object.
+        changed |= unsafe { read(start.wrapping_add(at)) } ^ WORD;
+    }
+    for at in whole..size {
+        // SAFETY: a byte of the object.
+        changed |= u64::from(unsafe { with_exposed_provenance::<u8>(start.wrapping_add(at)).read() } ^ POISON);
+    }
+    changed == 0
+}
+
+/// What of a freed object is not poison.
+///
+/// # Safety
+/// As [`write_header`].
+pub(super) unsafe fn poison_changes(start: usize, size: usize) -> Option<Changed> {
+    // SAFETY: the bytes of an object of ours.
+    unsafe { changes(start, size, |_| POISON) }
+}
+
+/// The first and the last of `len` bytes that are not as expected.
+///
+/// # Safety
+/// They are in a block of ours.
+unsafe fn changes(first: usize, len: usize, expected: impl Fn(usize) -> u8) -> Option<Changed> {
+    // SAFETY: one of the bytes.
+    let actual = |at: usize| unsafe { with_exposed_provenance::<u8>(first.wrapping_add(at)).read_volatile() };
+    let begin = (0..len).find(|&at| actual(at) != expected(at))?;
+    let end = (begin..len).rev().find(|&at| actual(at) != expected(at)).unwrap_or(begin);
+    let mut changed = Changed { first: first.wrapping_add(begin), span: end - begin + 1, ..Changed::default() };
+    for (at, (old, new)) in (begin..=end).zip(changed.expected.iter_mut().zip(&mut changed.actual)) {
+        (*old, *new) = (expected(at), actual(at));
+    }
+    Some(changed)
+}

@@ -1,0 +1,97 @@
+//! How many bytes a guarded block takes, and where its object stands in them. Pure arithmetic.
+//!
+//! ```text
+//!  base                          start - 32         start                start + size        base + total
+//!   | pad, for alignments > 32     | header, 4 words  | object             | tail              |
+//!   +------------------------------+------------------+--------------------+-------------------+
+//!                                                     ^ aligned as asked   ^ at the first byte behind: 8 to 23 bytes,
+//!                                                       (16 at least)        up to the next multiple of 16
+//! ```
+//! A light block has no tail: `total` ends with the object.
+
+#![forbid(unsafe_code)]
+
+use core::alloc::Layout;
+
+/// Bytes of a header.
+pub(super) const HEADER: usize = 32;
+/// Fewest bytes of a tail.
+pub(super) const TAIL: usize = 8;
+/// Of a pad only so many bytes, the nearest to the header, are written and looked at.
+pub(super) const PAD_SEEN: usize = 256;
+/// Objects stand at multiples of this, and a tail ends at one.
+const GRANULE: usize = 16;
+/// A header has 48 bits for the size.
+const MOST: u64 = 1 << 48;
+
+/// A block as the allocator behind is asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// What to ask for.
+    pub(super) whole: Layout,
+    /// Bytes from its beginning to the object.
+    pub(super) front: usize,
+}
+
+/// `None` where `size` and what comes with it is more than a header or a [`Layout`] can say.
+#[inline]
+pub(super) const fn plan(size: usize, align: usize, light: bool) -> Option<Plan> {
+    if size as u64 >= MOST {
+        return None;
+    }
+    let align = if align > GRANULE { align } else { GRANULE };
+    let front = if align > HEADER { align } else { HEADER };
+    let behind = if light { 0 } else { tail_len(size) };
+    let Some(total) = front.checked_add(size) else { return None };
+    let Some(total) = total.checked_add(behind) else { return None };
+    match Layout::from_size_align(total, align) {
+        Ok(whole) => Some(Plan { whole, front }),
+        Err(_) => None,
+    }
+}
+
+/// Bytes of the tail behind an object of `size` bytes: 8 to 23.
+#[inline]
+pub(super) const fn tail_len(size: usize) -> usize {
+    TAIL + ((size.wrapping_add(TAIL)).wrapping_neg() & (GRANULE - 1))
+}
+
+/// Bytes of the pad in front of the header that are written and looked at; a multiple of 16.
+#[inline]
+pub(super) const fn pad_len(front: usize) -> usize {
+    let pad = front.saturating_sub(HEADER);
+    if pad < PAD_SEEN { pad } else { PAD_SEEN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_small_size_and_alignment_is_laid_out_as_drawn() {
+        for size in 0..300 {
+            for shift in 0..17 {
+                let align = 1 << shift;
+                let plan = plan(size, align, false).expect("small");
+                let (start, tail) = (plan.front, tail_len(size));
+                assert!((8..24).contains(&tail), "a tail of {tail}");
+                assert!(start >= HEADER && start.is_multiple_of(align) && start.is_multiple_of(GRANULE));
+                assert_eq!(plan.whole.size(), start + size + tail);
+                assert!(plan.whole.size().is_multiple_of(GRANULE) && plan.whole.align() == align.max(GRANULE));
+                assert_eq!(super::plan(size, align, true).expect("small").whole.size(), start + size);
+                assert!(pad_len(start) <= start - HEADER && pad_len(start).is_multiple_of(GRANULE));
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_refused() {
+        for size in [usize::MAX, usize::MAX - 31, isize::MAX as usize, isize::MAX as usize - 40] {
+            assert_eq!(plan(size, 1, false), None);
+            assert_eq!(plan(size, 1, true), None);
+        }
+        assert_eq!(plan(1, 1 << (usize::BITS - 1), false), None);
+        #[cfg(target_pointer_width = "64")]
+        assert_eq!((plan(1 << 48, 1, false), plan((1 << 48) - 1, 1, false).is_some()), (None, true));
+    }
+}

@@ -1,0 +1,97 @@
+//! The keys of all guards that are alive, and which thread has which lane of which guard.
+//!
+//! A block that was given back to the wrong guard is found by trying the others' keys (T35). A guard that finds no seat works all the
+//! same: its blocks are foreign to the others, and its threads share one lane.
+
+use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use alloc_core::StateLock;
+
+use super::keys::Keys;
+
+/// Guards that may be alive at once and have a seat.
+pub(super) const SEATS: usize = 32;
+
+static REGISTRY: [Entry; SEATS] = [const { Entry::EMPTY }; SEATS];
+static TICKETS: AtomicU64 = AtomicU64::new(1);
+
+struct Entry {
+    lock: StateLock,
+    /// Which seat this is; never used twice; 0: nobody's.
+    ticket: AtomicU64,
+    guard: AtomicU64,
+    keys: [AtomicU64; Keys::COUNT],
+}
+
+impl Entry {
+    const EMPTY: Self = Self {
+        lock: StateLock::new(),
+        ticket: AtomicU64::new(0),
+        guard: AtomicU64::new(0),
+        keys: [const { AtomicU64::new(0) }; Keys::COUNT],
+    };
+}
+
+/// A place in the registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seat {
+    /// `SEATS` where none was free.
+    pub(super) index: usize,
+    pub(super) ticket: u64,
+}
+
+/// Enters a guard.
+pub(super) fn enter(guard: u64, keys: &Keys) -> Seat {
+    let ticket = TICKETS.fetch_add(1, Relaxed);
+    for (index, entry) in REGISTRY.iter().enumerate() {
+        let _held = entry.lock.lock();
+        if entry.ticket.load(Relaxed) == 0 {
+            entry.guard.store(guard, Relaxed);
+            for (place, key) in entry.keys.iter().zip(keys.0) {
+                place.store(key, Relaxed);
+            }
+            entry.ticket.store(ticket, Release);
+            return Seat { index, ticket };
+        }
+    }
+    Seat { index: SEATS, ticket }
+}
+
+/// Ends a seat. When this returns no thread's end refers to a lane of it any more.
+pub(super) fn leave(seat: Seat) {
+    if let Some(entry) = REGISTRY.get(seat.index) {
+        let _held = entry.lock.lock();
+        entry.ticket.store(0, Relaxed);
+        for key in &entry.keys {
+            key.store(0, Relaxed);
+        }
+    }
+}
+
+/// Runs `f` while the guard of `seat` cannot go, if it is still there.
+#[cfg(feature = "std")]
+pub(super) fn while_seated(seat: Seat, f: impl FnOnce()) {
+    if let Some(entry) = REGISTRY.get(seat.index) {
+        let _held = entry.lock.lock();
+        if entry.ticket.load(Relaxed) == seat.ticket {
+            f();
+        }
+    }
+}
+
+/// The other guards: what `f` makes of the keys of the first that it accepts, and the guard's number.
+pub(super) fn others<T>(own: Seat, mut f: impl FnMut(&Keys) -> Option<T>) -> Option<(T, u64)> {
+    REGISTRY.iter().find_map(|entry| {
+        let ticket = entry.ticket.load(Acquire);
+        if ticket == 0 || ticket == own.ticket {
+            return None;
+        }
+        let mut keys = Keys::default();
+        for (key, place) in keys.0.iter_mut().zip(&entry.keys) {
+            *key = place.load(Relaxed);
+        }
+        let guard = entry.guard.load(Relaxed);
+        // Keys of a guard that goes at this moment are a mixture and fit nothing.
+        Some((f(&keys)?, guard))
+    })
+}

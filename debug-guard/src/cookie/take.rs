@@ -1,0 +1,86 @@
+//! Taking a block.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use alloc_core::{AllocError, HostAllocator, Scope};
+
+use super::Cookies;
+use super::keys::Stage;
+use super::memory::{FRESH, fill, write_header, write_pad, write_tail};
+use super::plan::{HEADER, Plan, plan};
+use super::words::Words;
+use crate::block::Mark;
+
+impl Cookies {
+    /// Takes a block from `memory`: filled with CD, or zeros. A light one has a header alone: no tail, no fill, no quarantine. A block
+    /// of 0 bytes is a real one.
+    ///
+    /// # Errors
+    /// [`AllocError`] when `memory` refuses, or for more than 2^48 bytes; nothing was taken.
+    #[inline]
+    pub(crate) fn take<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        layout: Layout,
+        scope: Scope,
+        light: bool,
+        zeroed: bool,
+        mark: Mark,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let plan = plan(layout.size(), layout.align(), light).ok_or(AllocError)?;
+        let token = match self.lanes.with(|lane| lane.pop()) {
+            Some(token) => token,
+            None => self.token(memory)?,
+        };
+        let given = if zeroed { memory.allocate_zeroed(plan.whole, scope) } else { memory.allocate(plan.whole, scope) };
+        let Ok(base) = given else {
+            self.lanes.with(|lane| lane.push(token, &self.table));
+            return Err(AllocError);
+        };
+        let words = Words::new(layout.size(), layout.align(), scope, light, mark, token);
+        // SAFETY: a block of this plan, nobody else's yet.
+        Ok(unsafe { self.dress(base, plan, words, zeroed) })
+    }
+
+    /// Writes what stands around an object, and lists it.
+    ///
+    /// # Safety
+    /// `memory` has just given `base` for `plan`, which is of `words`.
+    #[inline]
+    unsafe fn dress(&self, base: NonNull<u8>, plan: Plan, words: Words, zeroed: bool) -> NonNull<u8> {
+        let start = base.as_ptr().expose_provenance().wrapping_add(plan.front);
+        // SAFETY: the caller; as for all that follows.
+        unsafe { write_header(start, words, self.keys.sum(start, words, Stage::Live)) };
+        if !words.light() {
+            // SAFETY: not a light one.
+            unsafe { write_tail(&self.keys, start, words.size()) };
+            if plan.front > HEADER {
+                // SAFETY: `front` is the plan's.
+                unsafe { write_pad(&self.keys, start, plan.front) };
+            }
+            if !zeroed {
+                // SAFETY: `words` has the object's size.
+                unsafe { fill(start, FRESH, words.size()) };
+            }
+        }
+        if let Some(record) = self.table.record(words.token()) {
+            record.enter(start, words);
+        }
+        // SAFETY: the block is larger than `front`.
+        unsafe { base.add(plan.front) }
+    }
+
+    /// A token for a thread that has none left.
+    #[cold]
+    #[inline(never)]
+    fn token<A: HostAllocator + ?Sized>(&self, memory: &A) -> Result<u32, AllocError> {
+        self.lanes.attach(memory, self.quarantine.is_there());
+        loop {
+            if let Some(token) = self.lanes.with(|lane| lane.pop().or_else(|| lane.refill(&self.table))) {
+                return Ok(token);
+            }
+            self.table.grow(memory)?;
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! Every way to misuse a block, against the keeper alone. Runs under miri but for what needs memory that is not there.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::vec::Vec;
+
+use alloc_core::{FromGlobalAlloc, Scope};
+
+use super::{CookieOptions, Cookies};
+use crate::block::{Fault, Given, Mark, SiteId, State};
+use crate::failing::FailingAllocator;
+use crate::report::ReportKind;
+use crate::{Fault as Plan, Mode};
+
+type Memory = FailingAllocator<FromGlobalAlloc<std::alloc::System>>;
+
+struct Keeper {
+    memory: Memory,
+    cookies: Cookies,
+    serial: u64,
+}
+
+impl Keeper {
+    fn new(blocks: usize) -> Self {
+        let memory = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Plan::Never);
+        let cookies = Cookies::new(&memory, CookieOptions { guard: 7, blocks, bytes: 1 << 20 }).expect("memory");
+        Self { memory, cookies, serial: 0 }
+    }
+
+    fn mark(&mut self) -> Mark {
+        self.serial += 1;
+        Mark { site: SiteId(self.serial as u32 + 100), thread: 5, serial: self.serial }
+    }
+
+    fn take(&mut self, size: usize, align: usize) -> NonNull<u8> {
+        let mark = self.mark();
+        let layout = Layout::from_size_align(size, align).expect("a layout");
+        let block = self.cookies.take(&self.memory, layout, Scope::Object, false, false, mark).expect("memory");
+        assert!(block.addr().get().is_multiple_of(align));
+        block
+    }
+
+    fn give_as(&mut self, at: usize, layout: Option<Layout>, scope: Option<Scope>, moved: Option<usize>) -> (Given, Vec<Fault>) {
+        let mark = self.mark();
+        let mut late = Vec::new();
+        // SAFETY: the keeper's memory; no test uses what it gave back but to misuse it within quarantine.
+        let given = unsafe { self.cookies.give(&self.memory, at, layout, scope, mark, moved, &mut |fault| late.push(fault)) };
+        (given, late)
+    }
+
+    fn give(&mut self, at: NonNull<u8>) -> (Given, Vec<Fault>) {
+        self.give_as(at.addr().get(), None, None, None)
+    }
+
+    /// Freed with nothing to tell.
+    fn give_well(&mut self, at: NonNull<u8>) {
+        let (given, late) = self.give(at);
+        assert!(given.freed.is_some() && given.fault.is_none(), "{given:?}");
+        assert!(late.is_empty(), "{late:?}");
+    }
+
+    /// Refused for this reason; nothing happened.
+    fn refused(&mut self, at: usize) -> Fault {
+        let (given, late) = self.give_as(at, None, None, None);
+        assert!(given.freed.is_none() && late.is_empty(), "{given:?} {late:?}");
+        given.fault.expect("a fault")
+    }
+
+    fn check(&self) -> Vec<Fault> {
+        let mut found = Vec::new();
+        self.cookies.check(&mut |fault| found.push(fault));
+        found
+    }
+
+    fn close(mut self) -> Vec<Fault> {
+        let mut late = Vec::new();
+        // SAFETY: the keeper's memory.
+        unsafe { self.cookies.close(&self.memory, &mut |fault| late.push(fault)) };
+        assert_eq!(self.memory.live_bytes(), 0, "something was not given back");
+        late
+    }
+}
+
+/// Writes a byte `offset` from `block`, outside of the object but within what the keeper took for it.
+fn poke(block: NonNull<u8>, offset: isize, byte: u8) {
+    let at = block.addr().get().wrapping_add_signed(offset);
+    // SAFETY: header, pad, tail or a quarantined object; exposed by the keeper.
+    unsafe { core::ptr::with_exposed_provenance_mut::<u8>(at).write(byte) };
+}
+
+fn peek(block: NonNull<u8>, offset: isize) -> u8 {
+    let at = block.addr().get().wrapping_add_signed(offset);
+    // SAFETY: as above.
+    unsafe { core::ptr::with_exposed_provenance::<u8>(at).read() }
+}
+
+#[test]
+fn blocks_of_every_size_and_alignment_come_and_go() {
+    let mut keeper = Keeper::new(64);
+    for size in [0, 1, 7, 8, 9, 15, 16, 17, 24, 61, 64, 100, 4096, 5000] {
+        for align in [1, 2, 8, 16, 32, 64, 256, 4096] {
+            let block = keeper.take(size, align);
+            assert!((0..size).all(|at| peek(block, at as isize) == 0xCD));
+            let known = keeper.cookies.vet(block.addr().get()).expect("live");
+            assert_eq!((known.size, known.align, known.scope, known.mode), (size, align, Scope::Object, Mode::Cookie));
+            assert_eq!((known.taken.serial, known.taken.thread), (keeper.serial, 5));
+            for at in 0..size {
+                poke(block, at as isize, at as u8);
+            }
+            assert!(keeper.check().is_empty());
+            keeper.give_well(block);
+            assert!((0..size).all(|at| peek(block, at as isize) == 0xDD));
+        }
+    }
+    assert!(keeper.check().is_empty());
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn t32_zeroed_blocks_are_zero() {
+    let mut keeper = Keeper::new(0);
+    for _ in 0..50 {
+        let layout = Layout::from_size_align(77, 1).expect("a layout");
+        let block = keeper.cookies.take(&keeper.memory, layout, Scope::Cache, false, true, Mark::default()).expect("memory");
+        assert!((0..77).all(|at| peek(block, at) == 0));
+        for at in 0..77 {
+            poke(block, at, 0xFF);
+        }
+        keeper.give_well(block);
+    }
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn t02_every_byte_of_the_tail_is_watched() {
+    for size in [0, 1, 8, 13, 61, 64] {
+        for offset in 0..super::plan::tail_len(size) {
+            let mut keeper = Keeper::new(16);
+            let block = keeper.take(size, 1);
+            let at = (size + offset) as isize;
+            let (old, new) = (peek(block, at), !peek(block, at));
+            poke(block, at, new);
+            let (given, late) = keeper.give(block);
+            let fault = given.fault.expect("an overflow");
+            let kind = if size == 0 { ReportKind::ZeroSizeAccess } else { ReportKind::Overflow };
+            assert_eq!((fault.kind, fault.address), (kind, block.addr().get() + size + offset));
+            let changed = fault.changed.expect("bytes");
+            assert_eq!((changed.span, changed.expected[0], changed.actual[0]), (1, old, new));
+            assert_eq!(fault.block.map(|known| (known.start, known.size)), Some((block.addr().get(), size)));
+            assert!(given.freed.is_some() && late.is_empty(), "a good free of a damaged block");
+            assert!(keeper.close().is_empty());
+        }
+    }
+}
+
+#[test]
+fn t10_t11_every_byte_in_front_is_watched_and_the_block_known_all_the_same() {
+    for align in [16, 64] {
+        for offset in 1..=align.max(32) {
+            let mut keeper = Keeper::new(16);
+            let block = keeper.take(40, align as usize);
+            let old = peek(block, -offset);
+            poke(block, -offset, old ^ 0x40);
+            let (given, late) = keeper.give(block);
+            let fault = given.fault.expect("an underflow");
+            let kind = if (9..=32).contains(&offset) { ReportKind::HeaderDamaged } else { ReportKind::Underflow };
+            assert_eq!((fault.kind, fault.address), (kind, block.addr().get() - offset as usize), "{offset} in front");
+            let changed = fault.changed.expect("bytes");
+            assert_eq!((changed.span, changed.expected[0], changed.actual[0]), (1, old, old ^ 0x40));
+            assert_eq!(fault.block.map(|known| (known.size, known.taken.serial)), Some((40, 1)));
+            assert!(given.freed.is_some() && late.is_empty());
+            assert!(keeper.close().is_empty());
+        }
+    }
+}
+
+#[test]
+fn what_a_check_finds_is_told_once_and_the_next_change_anew() {
+    let mut keeper = Keeper::new(16);
+    let block = keeper.take(40, 8);
+    for _ in 0..3 {
+        poke(block, 40, peek(block, 40) ^ 1);
+        let found = keeper.check();
+        assert_eq!(found.iter().map(|fault| fault.kind).collect::<Vec<_>>(), [ReportKind::Overflow]);
+        assert!(keeper.check().is_empty());
+    }
+    keeper.give_well(block);
+    for offset in [0, 39, 40, 47, -1, -32] {
+        poke(block, offset, peek(block, offset) ^ 1);
+        let found = keeper.check();
+        assert_eq!(found.iter().map(|fault| fault.kind).collect::<Vec<_>>(), [ReportKind::UseAfterFree], "{offset}");
+        assert_eq!(found[0].address, block.addr().get().wrapping_add_signed(offset));
+        let known = found[0].block.expect("the block");
+        assert_eq!((known.state, known.given.serial, known.given.site), (State::Freed, 2, SiteId(102)));
+        assert!(keeper.check().is_empty());
+    }
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn t16_late_writes_show_when_a_block_leaves_quarantine() {
+    let mut keeper = Keeper::new(8);
+    let block = keeper.take(100, 8);
+    keeper.give_well(block);
+    poke(block, 50, 0);
+    let mut found = Vec::new();
+    for _ in 0..32 {
+        let other = keeper.take(100, 8);
+        assert_ne!(other, block, "still in quarantine, or lost");
+        let (given, late) = keeper.give(other);
+        assert!(given.fault.is_none());
+        found.extend(late);
+        if !found.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 1);
+    let changed = found[0].changed.expect("bytes");
+    assert_eq!((found[0].kind, found[0].address), (ReportKind::UseAfterFree, block.addr().get() + 50));
+    assert_eq!((changed.span, changed.expected[0], changed.actual[0]), (1, 0xDD, 0));
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn t20_a_second_free_is_told_with_both_sites() {
+    let mut keeper = Keeper::new(64);
+    let block = keeper.take(24, 8);
+    keeper.give_well(block);
+    for _ in 0..2 {
+        let fault = keeper.refused(block.addr().get());
+        let known = fault.block.expect("the block");
+        assert_eq!((fault.kind, known.state), (ReportKind::DoubleFree, State::Freed));
+        assert_eq!((known.taken.site, known.given.site), (SiteId(101), SiteId(102)));
+    }
+    let moved = keeper.take(24, 8);
+    let (given, _) = keeper.give_as(moved.addr().get(), None, None, Some(0x1230));
+    assert!(given.freed.is_some());
+    assert_eq!(keeper.refused(moved.addr().get()).block.map(|known| known.state), Some(State::Moved(0x1230)));
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn t22_pointers_into_a_block_name_it() {
+    let mut keeper = Keeper::new(64);
+    let block = keeper.take(100, 8);
+    let start = block.addr().get();
+    for at in [start + 1, start + 16, start + 99, start + 100, start - 16, start - 32] {
+        let fault = keeper.refused(at);
+        assert_eq!((fault.kind, fault.address), (ReportKind::InteriorFree, at));
+        assert_eq!(fault.block.map(|known| (known.start, known.state)), Some((start, State::Live)));
+        assert_eq!(keeper.cookies.vet(at).expect_err("no start").kind, ReportKind::InteriorFree);
+    }
+    keeper.give_well(block);
+    let fault = keeper.refused(start + 16);
+    assert_eq!((fault.kind, fault.block.map(|known| known.state)), (ReportKind::InteriorFree, Some(State::Freed)));
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn t23_strange_pointers_are_foreign() {
+    let mut keeper = Keeper::new(64);
+    let on_the_stack = [0_u64; 16];
+    let stack = (on_the_stack.as_ptr().expose_provenance() + 47) & !15;
+    let mut strange = std::vec![stack, stack + 3, 1, 16, 8];
+    if !cfg!(miri) {
+        strange.extend([0x10_0000, usize::MAX & !15, 1 << 46]);
+    }
+    for at in strange {
+        let fault = keeper.refused(at);
+        assert_eq!((fault.kind, fault.block.is_some(), fault.address), (ReportKind::ForeignFree, false, at));
+        assert!(keeper.cookies.vet(at).is_err());
+    }
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn t28_t29_a_free_with_another_layout_or_scope_frees_nothing() {
+    let mut keeper = Keeper::new(64);
+    let block = keeper.take(64, 8);
+    let at = block.addr().get();
+    let layout = |size, align| Layout::from_size_align(size, align).ok();
+    for (layout, scope, kind) in [
+        (layout(72, 8), Some(Scope::Object), ReportKind::SizeMismatch),
+        (layout(64, 16), Some(Scope::Object), ReportKind::AlignmentMismatch),
+        (layout(64, 8), Some(Scope::Device), ReportKind::ScopeMismatch),
+    ] {
+        let (given, late) = keeper.give_as(at, layout, scope, None);
+        assert!(given.freed.is_none() && late.is_empty());
+        assert_eq!(given.fault.map(|fault| (fault.kind, fault.block.map(|known| known.start))), Some((kind, Some(at))));
+    }
+    let (given, _) = keeper.give_as(at, layout(64, 8), Some(Scope::Object), None);
+    assert!(given.freed.is_some() && given.fault.is_none());
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn t35_the_right_guard_is_named() {
+    let (mut one, mut other) = (Keeper::new(64), Keeper::new(64));
+    let number = 0xABCD;
+    let options = CookieOptions { guard: number, blocks: 64, bytes: 1 << 20 };
+    let mut third = Cookies::new(&other.memory, options).expect("memory");
+    let layout = Layout::new::<[u64; 5]>();
+    let block = third.take(&other.memory, layout, Scope::Device, false, false, Mark::default()).expect("memory");
+    let fault = one.refused(block.addr().get());
+    assert_eq!((fault.kind, fault.owner), (ReportKind::WrongGuard, Some(number)));
+    assert_eq!(fault.block.map(|known| (known.size, known.scope)), Some((40, Scope::Device)));
+    // SAFETY: the third one's memory.
+    let given = unsafe { third.give(&other.memory, block.addr().get(), Some(layout), None, Mark::default(), None, &mut |_| {}) };
+    assert!(given.freed.is_some() && given.fault.is_none());
+    assert_eq!(other.refused(block.addr().get()).kind, ReportKind::WrongGuard);
+    // SAFETY: as above.
+    unsafe { third.close(&other.memory, &mut |_| panic!("nothing waits that was written to")) };
+    assert!(one.close().is_empty() && other.close().is_empty());
+}
+
+#[test]
+fn t37_a_header_that_was_copied_is_not_taken_for_one() {
+    let mut keeper = Keeper::new(64);
+    let (from, to) = (keeper.take(64, 16), keeper.take(256, 16));
+    for at in 0..64 {
+        poke(to, at, peek(from, at - 32));
+    }
+    let fault = keeper.refused(to.addr().get() + 32);
+    assert_eq!((fault.kind, fault.address), (ReportKind::HeaderMoved, to.addr().get() + 32));
+    assert_eq!(fault.block.map(|known| known.start), Some(from.addr().get()));
+    keeper.give_well(from);
+    keeper.give_well(to);
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn t38_a_neighbours_tail_is_not_ours() {
+    let mut keeper = Keeper::new(64);
+    let (one, other) = (keeper.take(64, 16), keeper.take(64, 16));
+    for at in 64..80 {
+        poke(one, at, peek(other, at));
+    }
+    let (given, _) = keeper.give(one);
+    assert_eq!(given.fault.map(|fault| fault.kind), Some(ReportKind::Overflow));
+    keeper.give_well(other);
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn light_blocks_have_a_header_and_no_more() {
+    let mut keeper = Keeper::new(64);
+    let layout = Layout::new::<[u64; 4]>();
+    let before = keeper.memory.live_bytes();
+    let mut blocks = Vec::new();
+    for _ in 0..20 {
+        blocks.push(keeper.cookies.take(&keeper.memory, layout, Scope::Object, true, false, Mark::default()).expect("memory"));
+    }
+    let mut seen = 0;
+    keeper.cookies.for_each(&mut |known| seen += usize::from(known.mode == Mode::Off && known.size == 32));
+    assert_eq!(seen, 20);
+    // The table and the thread's lane came with the first.
+    let again = keeper.cookies.take(&keeper.memory, layout, Scope::Object, true, false, Mark::default()).expect("memory");
+    let with_again = keeper.memory.live_bytes();
+    let (given, _) = keeper.give(again);
+    assert_eq!(given.freed.map(|freed| (freed.size, freed.mode)), Some((32, Mode::Off)));
+    assert_eq!(with_again - keeper.memory.live_bytes(), 64, "given back at once");
+    poke(blocks[0], -3, 0x11);
+    assert_eq!(keeper.give(blocks[0]).0.fault.map(|fault| fault.kind), Some(ReportKind::Underflow));
+    blocks.drain(1..).for_each(|block| keeper.give_well(block));
+    assert!(keeper.memory.live_bytes() > before);
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn all_that_lives_and_waits_is_told() {
+    let mut keeper = Keeper::new(1000);
+    let blocks: Vec<_> = (0..2000).map(|size| keeper.take(size % 50, 8)).collect();
+    for block in &blocks[..300] {
+        keeper.give_well(*block);
+    }
+    let (mut live, mut waiting) = (Vec::new(), Vec::new());
+    keeper.cookies.for_each(&mut |known| {
+        let list = if known.state == State::Live { &mut live } else { &mut waiting };
+        list.push(known.start);
+    });
+    let mut expected: Vec<_> = blocks.iter().map(|block| block.addr().get()).collect();
+    waiting.sort_unstable();
+    expected[..300].sort_unstable();
+    assert_eq!(waiting, expected[..300]);
+    live.sort_unstable();
+    expected[300..].sort_unstable();
+    assert_eq!(live, expected[300..]);
+    assert_eq!(keeper.cookies.held().quarantined, 300);
+    assert_eq!(keeper.cookies.held().quarantined_bytes, (0..300).map(|size| size % 50).sum::<u64>());
+    assert_eq!(keeper.cookies.find(blocks[400].addr().get() + 3).map(|known| known.start), Some(blocks[400].addr().get()));
+    blocks[300..].iter().for_each(|block| keeper.give_well(*block));
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn quarantine_stays_within_its_blocks_and_bytes() {
+    let mut keeper = Keeper::new(100);
+    for _ in 0..1000 {
+        let block = keeper.take(10, 8);
+        keeper.give_well(block);
+        assert!(keeper.cookies.held().quarantined <= 140, "{:?}", keeper.cookies.held());
+    }
+    assert!(keeper.cookies.held().quarantined >= 100);
+    for _ in 0..100 {
+        let block = keeper.take(100_000, 8);
+        keeper.give_well(block);
+        assert!(keeper.cookies.held().quarantined_bytes <= (1 << 20) + 200_000, "{:?}", keeper.cookies.held());
+    }
+    assert!(keeper.cookies.held().quarantined_bytes >= 900_000);
+    let (before, block) = (keeper.memory.live_bytes(), keeper.take(2 << 20, 8));
+    keeper.give_well(block);
+    assert_eq!(keeper.memory.live_bytes(), before, "too large to wait");
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn t31_every_refusal_is_survived() {
+    let keeper = Keeper::new(64);
+    for (size, align) in [(isize::MAX as usize, 1), (isize::MAX as usize - 40, 16), (0, 1 << (usize::BITS - 1))] {
+        let layout = Layout::from_size_align(size, align).expect("a layout");
+        assert!(keeper.cookies.take(&keeper.memory, layout, Scope::Object, false, false, Mark::default()).is_err());
+    }
+    assert!(keeper.close().is_empty());
+    for nth in 0..6 {
+        let memory = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Plan::Nth(nth));
+        let Ok(mut cookies) = Cookies::new(&memory, CookieOptions { guard: 9, blocks: 64, bytes: 1 << 20 }) else {
+            assert_eq!((nth, memory.live_bytes()), (0, 0));
+            continue;
+        };
+        let layout = Layout::new::<u64>();
+        let mut blocks = Vec::new();
+        // Room for the second segment of the table is needed on the way.
+        while blocks.len() < 1100 {
+            match cookies.take(&memory, layout, Scope::Object, false, false, Mark::default()) {
+                Ok(block) => blocks.push(block),
+                Err(_) => assert_eq!(memory.refused(), 1),
+            }
+        }
+        for block in blocks {
+            // SAFETY: its memory.
+            let given =
+                unsafe { cookies.give(&memory, block.addr().get(), Some(layout), None, Mark::default(), None, &mut |_| {}) };
+            assert!(given.freed.is_some() && given.fault.is_none());
+        }
+        // SAFETY: as above.
+        unsafe { cookies.close(&memory, &mut |_| panic!("nothing was written to")) };
+        assert_eq!((memory.live_bytes(), memory.refused()), (0, 1), "request {nth}");
+    }
+}
+
+#[test]
+fn t45_threads_take_and_give_each_others_blocks_while_one_looks() {
+    let (rounds, width) = if cfg!(miri) { (4, 40) } else { (400, 200) };
+    let keeper = Keeper::new(256);
+    let found = std::sync::Mutex::new(Vec::new());
+    let done = core::sync::atomic::AtomicUsize::new(0);
+    let (sender, receiver) = std::sync::mpsc::channel::<Vec<usize>>();
+    let receiver = std::sync::Mutex::new(receiver);
+    std::thread::scope(|scope| {
+        for thread in 0..4_usize {
+            let (sender, receiver, keeper, found, done) = (sender.clone(), &receiver, &keeper, &found, &done);
+            scope.spawn(move || {
+                let mark = |serial| Mark { site: SiteId(1), thread: thread as u32, serial };
+                let give = |at: usize| {
+                    let mut late = |fault| found.lock().expect("no panic").push(fault);
+                    // SAFETY: the keeper's memory, a live block that was passed on.
+                    let given =
+                        unsafe { keeper.cookies.give(&keeper.memory, at, None, Some(Scope::Object), mark(1), None, &mut late) };
+                    assert!(given.freed.is_some() && given.fault.is_none(), "{given:?}");
+                };
+                for round in 0..rounds {
+                    let layout = Layout::from_size_align(round * 7 % 300, 8).expect("a layout");
+                    let light = round % 5 == 0;
+                    let take = |n| {
+                        let block = keeper.cookies.take(&keeper.memory, layout, Scope::Object, light, false, mark(n as u64));
+                        block.expect("memory").addr().get()
+                    };
+                    sender.send((0..width).map(take).collect()).expect("open");
+                    let other = receiver.lock().expect("no panic").recv().expect("one was sent");
+                    other.into_iter().for_each(give);
+                }
+                done.fetch_add(1, core::sync::atomic::Ordering::SeqCst);
+            });
+        }
+        while done.load(core::sync::atomic::Ordering::SeqCst) < 4 {
+            keeper.cookies.check(&mut |fault| found.lock().expect("no panic").push(fault));
+            keeper.cookies.for_each(&mut |known| assert!(known.size < 300));
+        }
+    });
+    assert!(found.into_inner().expect("no panic").is_empty());
+    // And something would have been found: by one thread, in a block of another, which has ended.
+    let mut keeper = keeper;
+    let block = keeper.take(64, 8);
+    poke(block, 64, peek(block, 64) ^ 1);
+    assert_eq!(keeper.check().len(), 1);
+    keeper.give_well(block);
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn threads_that_end_leave_nothing_behind() {
+    let keeper = Keeper::new(16);
+    let run = || {
+        let layout = Layout::new::<[u8; 100]>();
+        for _ in 0..100 {
+            let block =
+                keeper.cookies.take(&keeper.memory, layout, Scope::Object, false, false, Mark::default()).expect("memory");
+            let at = block.addr().get();
+            // SAFETY: the keeper's memory.
+            let given = unsafe { keeper.cookies.give(&keeper.memory, at, None, None, Mark::default(), None, &mut |_| {}) };
+            assert!(given.freed.is_some());
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(run).join()).expect("no panic");
+    let after_one = keeper.memory.live_bytes();
+    for _ in 0..if cfg!(miri) { 5 } else { 200 } {
+        std::thread::scope(|scope| scope.spawn(run).join()).expect("no panic");
+    }
+    assert_eq!(keeper.memory.live_bytes(), after_one, "each thread has the lane of the one before");
+    assert!(keeper.close().is_empty());
+}
