@@ -2,7 +2,7 @@
 //! is the kernel's.
 
 use core::ffi::c_void;
-use core::ptr::from_mut;
+use core::ptr::{from_mut, null_mut};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::{memory, page_size, process};
@@ -71,7 +71,17 @@ struct Question<'a> {
 unsafe extern "C" fn answer(question: *mut c_void) {
     // SAFETY: the caller's promise.
     let question = unsafe { &mut *question.cast::<Question<'_>>() };
+    let mut small = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    let off = small;
+    // The kernel sees this thread outside of its alternate stack, where the handler is still at work: what is stopped from here on must
+    // not begin there anew, but goes on on this stack.
+    // SAFETY: takes the stack away for a while, and writes what was in force.
+    let changed = unsafe { libc::sigaltstack(&raw const off, &raw mut small) } == 0;
     question.answer = (question.asked)(question.trap);
+    if changed {
+        // SAFETY: the stack that was in force.
+        let _ = unsafe { libc::sigaltstack(&raw const small, null_mut()) };
+    }
 }
 
 const SWITCHES: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
