@@ -232,6 +232,6 @@ fn refusals(f: &mut Formatter<'_>) -> Result {
     let back_ends = BackEnds::probe();
     BackEnd::ALL.into_iter().try_for_each(|back_end| match back_ends.refusal(back_end) {
         Some(refusal) => write!(f, "; {back_end} is refused: {refusal}"),
-        None => fmt::Result::Ok(()),
+        None => Ok(()),
     })
 }
