@@ -70,6 +70,7 @@ mod os;
 mod profile;
 mod report;
 mod sites;
+mod slots;
 mod sampling;
 
 pub use block::Changed;

@@ -1,0 +1,183 @@
+//! From an address to the block it is about. Nothing here takes a lock or memory: the signal handler asks too.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::Slots;
+use super::ground::Ground;
+use super::pages::Pages;
+use super::record::Record;
+use super::word::{Kind, Word};
+use crate::block::{Accused, Fault, Known, State};
+use crate::report::ReportKind;
+
+/// How many cells to either side are asked for a block.
+const REACH: u32 = 64;
+
+impl<P: Pages> Slots<P> {
+    /// True of every address of the regions, the pages between blocks included.
+    #[inline]
+    pub(crate) fn contains(&self, address: usize) -> bool {
+        self.ground_of(address).is_some()
+    }
+
+    #[inline]
+    pub(super) fn ground_of(&self, address: usize) -> Option<(&Ground<P>, usize)> {
+        if let Some(page) = self.small.geometry.page_of(address) {
+            return Some((&self.small, page));
+        }
+        let large = self.large()?;
+        Some((large, large.geometry.page_of(address)?))
+    }
+
+    /// The live block that begins at `address`.
+    pub(crate) fn vet(&self, address: usize) -> Result<Known, Fault> {
+        let live = self.live(address).and_then(|(ground, cell)| self.known(ground, cell));
+        live.ok_or_else(|| self.no_block(address))
+    }
+
+    /// The block whose bytes, or whose pages, hold `address`, live or freed.
+    pub(crate) fn find(&self, address: usize) -> Option<Known> {
+        let (ground, page) = self.ground_of(address)?;
+        let (cell, _) = ground.geometry.cell_of(page);
+        let in_front = || self.owner(ground, cell.checked_sub(1)?).filter(|block| block.start <= address && block.size == 0);
+        self.owner(ground, cell).filter(|block| page_in(ground, block, page)).or_else(in_front)
+    }
+
+    /// The ground and cell of the live block that begins at `address`.
+    #[inline]
+    pub(super) fn live(&self, address: usize) -> Option<(&Ground<P>, u32)> {
+        let (ground, page) = self.ground_of(address)?;
+        let (cell, in_guard) = ground.geometry.cell_of(page);
+        let starts_here = |cell: u32| {
+            let word = ground.record(cell)?.word();
+            (word.kind().is_live() && ground.geometry.place(cell, word.shape()).start == address).then_some((ground, cell))
+        };
+        if !in_guard && let Some(found) = starts_here(cell) {
+            return Some(found);
+        }
+        // A block of no bytes stands in the guard behind its cell; one aligned above a page may begin in any cell of its run.
+        let body = ground.record(cell).filter(|record| record.word().kind() == Kind::Body);
+        let head = body.map(|record| record.link.load(Relaxed));
+        head.and_then(starts_here).or_else(|| starts_here(cell.checked_sub(1).filter(|_| in_guard)?))
+    }
+
+    /// Why `address` cannot be given back.
+    #[cold]
+    pub(super) fn no_block(&self, address: usize) -> Fault {
+        let fault = |kind, block| Fault { kind, block, address, changed: None, owner: None };
+        let Some((ground, page)) = self.ground_of(address) else { return fault(ReportKind::ForeignFree, None) };
+        let (cell, in_guard) = ground.geometry.cell_of(page);
+        let mut near = None;
+        // The guard of a cell may hold the end of what is in front of it.
+        for cell in [Some(cell), cell.checked_sub(1).filter(|_| in_guard)].into_iter().flatten() {
+            let Some(block) = self.owner(ground, cell) else { continue };
+            if block.start == address {
+                return fault(ReportKind::DoubleFree, Some(block));
+            }
+            if address.wrapping_sub(block.start) < block.size {
+                return fault(ReportKind::InteriorFree, Some(block));
+            }
+            near = nearer(near, block, address);
+        }
+        fault(ReportKind::ForeignFree, near)
+    }
+
+    /// What a stopped access at `address` was about. Async-signal-safe.
+    pub(crate) fn accused(&self, address: usize) -> Accused {
+        let Some((ground, page)) = self.ground_of(address) else {
+            return Accused { kind: ReportKind::WildAccess, block: None, other: None };
+        };
+        let (cell, _) = ground.geometry.cell_of(page);
+        let last = ground.geometry.cells() - 1;
+        let below = (cell.saturating_sub(REACH)..=cell.min(last)).rev();
+        let above = cell..=cell.saturating_add(REACH).min(last);
+        let left = below.filter_map(|cell| self.owner(ground, cell)).find(|block| block.start <= address);
+        let right = above.filter_map(|cell| self.owner(ground, cell)).find(|block| block.start > address);
+        let block = left.into_iter().chain(right).fold(None, |near, block| nearer(near, block, address));
+        let other = [left, right].into_iter().flatten().find(|other| block.is_some_and(|block| block.start != other.start));
+        let kind = block.map_or(ReportKind::WildAccess, |block| {
+            let far = distance(&block, address) > 2 * ground.geometry.page_bytes();
+            if far {
+                ReportKind::WildAccess
+            } else if block.state != State::Live {
+                ReportKind::UseAfterFree
+            } else if block.size == 0 {
+                ReportKind::ZeroSizeAccess
+            } else if address < block.start {
+                ReportKind::Underflow
+            } else {
+                ReportKind::Overflow
+            }
+        });
+        Accused { kind, block, other }
+    }
+
+    /// Makes the page of a stopped access accessible, so that it can go on. Async-signal-safe. False where the system refuses.
+    pub(crate) fn land(&self, address: usize) -> bool {
+        self.ground_of(address).is_some_and(|(ground, _)| ground.land(address))
+    }
+
+    /// The block that a cell belongs or belonged to.
+    fn owner(&self, ground: &Ground<P>, cell: u32) -> Option<Known> {
+        let record = ground.record(cell)?;
+        if !record.word().kind().is_body() {
+            return self.known(ground, cell);
+        }
+        let head = record.link.load(Relaxed);
+        let shape = ground.record(head)?.word().shape();
+        let covers = ground.geometry.cells_for(shape).is_some_and(|cells| cell.wrapping_sub(head) < cells);
+        if covers { self.known(ground, head) } else { None }
+    }
+
+    /// The block in a cell, as far as it is remembered.
+    pub(super) fn known(&self, ground: &Ground<P>, cell: u32) -> Option<Known> {
+        let record = ground.record(cell)?;
+        let word = record.word();
+        word.is_block().then(|| self.known_of(ground, cell, word, record))
+    }
+
+    pub(super) fn known_of(&self, ground: &Ground<P>, cell: u32, word: Word, record: &Record) -> Known {
+        let shape = word.shape();
+        let state = match record.moved_to() {
+            _ if word.kind().is_live() => State::Live,
+            Some(address) => State::Moved(address),
+            None => State::Freed,
+        };
+        Known {
+            start: ground.geometry.place(cell, shape).start,
+            size: shape.size,
+            align: shape.align,
+            scope: word.scope(),
+            state,
+            taken: record.taken(),
+            given: if state == State::Live { Default::default() } else { record.given() },
+            mode: self.mode,
+            back_end: ground.back_end(),
+        }
+    }
+}
+
+/// How far `address` is from the block: 0 within, 1 for the byte in front of it and the first behind.
+fn distance(block: &Known, address: usize) -> usize {
+    let end = block.start.saturating_add(block.size);
+    if address < block.start {
+        block.start - address
+    } else if address < end {
+        0
+    } else {
+        address - end + 1
+    }
+}
+
+/// The nearer to `address`; of two as near, the live one.
+fn nearer(one: Option<Known>, other: Known, address: usize) -> Option<Known> {
+    let rank = |block: &Known| (distance(block, address), block.state != State::Live);
+    Some(one.filter(|one| rank(one) <= rank(&other)).unwrap_or(other))
+}
+
+/// True where `page` is one of the block's.
+fn page_in<P: Pages>(ground: &Ground<P>, block: &Known, page: usize) -> bool {
+    let first = ground.geometry.page_of(block.start);
+    let last = ground.geometry.page_of(block.start.saturating_add(block.size.saturating_sub(1)));
+    first.zip(last).is_some_and(|(first, last)| (first..=last).contains(&page))
+}

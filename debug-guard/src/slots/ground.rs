@@ -1,0 +1,258 @@
+//! A region with its side table and its ring: cells are claimed, their pages provided, revoked, and the cells left again.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use alloc_core::HostAllocator;
+
+use super::bytes::Pattern;
+use super::chain::Stock;
+use super::depot::{Depot, Look, Ring, STEP, standing};
+use super::geometry::{Geometry, Place, Shape};
+use super::lock::Locked;
+use super::pages::Pages;
+use super::record::Record;
+use super::table::{CHUNK, Table};
+use super::word::{Kind, Word};
+use super::{SlotRefused, SlotsError};
+use crate::mode::BackEnd;
+use crate::os::{Content, OsRefusal};
+
+#[derive(Debug)]
+pub(super) struct Ground<P> {
+    pages: P,
+    pub(super) geometry: Geometry,
+    pub(super) table: Table,
+    pub(super) depot: Locked<Depot>,
+    /// Cells left, ever, from 1.
+    left: AtomicU64,
+    /// `left` when the ring was last found without a cell to give; 0 = never.
+    barren: AtomicU64,
+    /// Pages provided now.
+    provided: AtomicUsize,
+    max_pages: usize,
+    distance: u32,
+}
+
+/// What a ground is made for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) back_end: BackEnd,
+    /// Pages of addresses; fewer where the system has no more.
+    pub(super) pages: usize,
+    pub(super) stride_shift: u32,
+    /// Pages provided at a time; 0 = no limit.
+    pub(super) max_pages: usize,
+}
+
+/// Blocks freed before an address comes again, where there are addresses enough.
+const DISTANCE: u32 = 1 << 16;
+/// Fewer pages of addresses than this are not worth having.
+const FEWEST_PAGES: usize = 1 << 11;
+
+impl<P: Pages> Ground<P> {
+    pub(super) fn new(memory: &dyn HostAllocator, plan: Plan, random: u64) -> Result<Self, SlotsError> {
+        let mut pages = plan.pages;
+        let region = loop {
+            match P::reserve(plan.back_end, pages) {
+                Ok(region) => break region,
+                Err(OsRefusal::Call { .. }) if pages / 2 >= FEWEST_PAGES => pages /= 2,
+                Err(refusal) => return Err(SlotsError::Os(refusal)),
+            }
+        };
+        let shift = P::page_bytes().trailing_zeros();
+        let geometry = Geometry::new(region.base(), region.pages(), shift, plan.stride_shift).ok_or(SlotsError::TooFewPages)?;
+        let table = Table::new(memory, geometry.cells()).map_err(|_| SlotsError::NoMemory)?;
+        Ok(Self {
+            pages: region,
+            geometry,
+            table,
+            depot: Locked::new(Depot::new(random)),
+            left: AtomicU64::new(1),
+            barren: AtomicU64::new(0),
+            provided: AtomicUsize::new(0),
+            max_pages: if plan.max_pages == 0 { usize::MAX } else { plan.max_pages },
+            distance: DISTANCE.min(geometry.cells() / 2),
+        })
+    }
+
+    pub(super) fn back_end(&self) -> BackEnd {
+        self.pages.back_end()
+    }
+
+    pub(super) fn provided(&self) -> usize {
+        self.provided.load(Relaxed)
+    }
+
+    pub(super) fn reserved_bytes(&self) -> usize {
+        self.pages.pages() * self.geometry.page_bytes()
+    }
+
+    #[inline]
+    pub(super) fn record(&self, cell: u32) -> Option<&Record> {
+        self.table.get(cell)
+    }
+
+    fn ring(&self) -> Ring<'_> {
+        let left = self.left.load(Relaxed);
+        Ring { table: &self.table, cells: self.geometry.cells(), left, distance: self.distance }
+    }
+
+    /// Claims single cells for a thread's stock, `want` at most.
+    ///
+    /// Without `memory`: only where the records are there.
+    pub(super) fn claim_some(&self, memory: Option<&dyn HostAllocator>, want: usize) -> Result<Stock, SlotRefused> {
+        let mut found = Stock::EMPTY;
+        self.look(memory, |depot, ring| depot.some(ring, want, &mut found))?;
+        found.reverse();
+        Ok(found)
+    }
+
+    /// Claims cells in a row; the first of them.
+    pub(super) fn claim_run(&self, memory: &dyn HostAllocator, count: u32) -> Result<u32, SlotRefused> {
+        let mut first = 0;
+        self.look(Some(memory), |depot, ring| depot.run(ring, count, &mut first))?;
+        Ok(first)
+    }
+
+    fn look(
+        &self,
+        memory: Option<&dyn HostAllocator>,
+        mut step: impl FnMut(&mut Depot, Ring<'_>) -> Look,
+    ) -> Result<(), SlotRefused> {
+        let ring = self.ring();
+        // Asked again only when there may be something new.
+        if self.barren.load(Relaxed) == ring.left {
+            return Err(SlotRefused::Exhausted);
+        }
+        let mut until = None;
+        loop {
+            let mut depot = self.depot.lock();
+            let until = *until.get_or_insert(depot.position() + 2 * u64::from(ring.cells));
+            let looked = step(&mut depot, ring);
+            let position = depot.position();
+            let idle = depot.left.take();
+            drop(depot);
+            if let Some(idle) = idle {
+                self.retire(idle);
+            }
+            match looked {
+                Look::Found => return Ok(()),
+                Look::Missing(number) => {
+                    let memory = memory.ok_or(SlotRefused::Exhausted)?;
+                    self.table.add(number, memory).map_err(|_| SlotRefused::NoMemory)?;
+                }
+                Look::Further if position >= until => {
+                    self.barren.store(ring.left, Relaxed);
+                    return Err(SlotRefused::Exhausted);
+                }
+                Look::Further => {}
+            }
+        }
+    }
+
+    /// A claimed cell that will not be used is anybody's again.
+    pub(super) fn unclaim(&self, first: u32, count: u32) {
+        for cell in first..first.saturating_add(count) {
+            if let Some(record) = self.record(cell) {
+                let word = record.word();
+                self.leave(cell, word.with(if word.is_block() { Kind::Gone } else { Kind::Never }));
+            }
+        }
+    }
+
+    /// The last word on a cell that nobody has any more: its pages are out of reach.
+    pub(super) fn leave(&self, cell: u32, word: Word) {
+        let Some(chunk) = self.table.chunk(cell / CHUNK) else { return };
+        let Some(record) = self.record(cell) else { return };
+        record.left_at.store((self.left.fetch_add(1, Relaxed) / u64::from(STEP)) as u32, Relaxed);
+        record.set(word);
+        if chunk.busy.fetch_sub(1, Relaxed) == 1 {
+            self.retire(cell / CHUNK);
+        }
+    }
+
+    /// A chunk without a block: what the system keeps for its pages goes back, and in time its records serve others.
+    #[cold]
+    fn retire(&self, number: u32) {
+        let Some(chunk) = self.table.chunk(number) else { return };
+        let ring = self.ring();
+        {
+            let depot = self.depot.lock();
+            let known = chunk.standing.load(Relaxed) & !standing::LISTED != standing::ACTIVE;
+            if depot.at(ring) / CHUNK == number || chunk.busy.load(Relaxed) != 0 || known {
+                return;
+            }
+            chunk.standing.fetch_or(standing::RETIRING, Relaxed);
+        }
+        let stride = self.geometry.stride();
+        let first = number as usize * CHUNK as usize * stride;
+        let end = (first + CHUNK as usize * stride).min(self.pages.pages());
+        self.pages.retire(first, end - first);
+        self.depot.lock().retire(&self.table, number);
+    }
+
+    /// Makes the pages of a claimed place accessible, full of the pattern, or of zeros with the pattern around the block.
+    pub(super) fn provide(&self, place: Place, zeroed: Option<Shape>, pattern: &Pattern) -> Result<(), SlotRefused> {
+        if self.provided.fetch_add(place.pages, Relaxed) + place.pages > self.max_pages {
+            self.provided.fetch_sub(place.pages, Relaxed);
+            return Err(SlotRefused::Exhausted);
+        }
+        let provided = if zeroed.is_some() {
+            self.pages.provide_zeroed(place.page, place.pages).map(|()| Content::Zero)
+        } else {
+            // SAFETY: the cells are claimed by the caller and hold nothing.
+            unsafe { self.pages.provide(place.page, place.pages, pattern.page()) }
+        };
+        let content = provided.map_err(|refusal| {
+            self.provided.fetch_sub(place.pages, Relaxed);
+            match refusal {
+                OsRefusal::Call { call: "mmap" | "mprotect", .. } => SlotRefused::Exhausted,
+                OsRefusal::Call { .. } => SlotRefused::NoMemory,
+                _ => SlotRefused::Exhausted,
+            }
+        })?;
+        if content == Content::Zero {
+            let (from, to) = self.extent(place);
+            let (block, end) = zeroed.map_or((to, to), |shape| (place.start, place.start + shape.size));
+            // SAFETY: provided just now, for the caller alone.
+            unsafe { pattern.write(from, block - from) };
+            // SAFETY: as above.
+            unsafe { pattern.write(end, to - end) };
+        }
+        Ok(())
+    }
+
+    /// The addresses of a place's pages: the first byte, and the first behind.
+    #[inline]
+    pub(super) fn extent(&self, place: Place) -> (usize, usize) {
+        (self.geometry.address(place.page), self.geometry.address(place.page + place.pages))
+    }
+
+    /// Takes a place's pages out of reach. False where the system did not.
+    pub(super) fn revoke(&self, place: Place) -> bool {
+        // SAFETY: provided together for this place, whose block the caller has taken out of use.
+        let revoked = unsafe { self.pages.revoke(place.page, place.pages) }.is_ok();
+        if revoked {
+            self.provided.fetch_sub(place.pages, Relaxed);
+        }
+        revoked
+    }
+
+    /// Moves a page to a claimed cell. False where this is not to be had now.
+    pub(super) fn pass_on(&self, from: u32, to: u32) -> bool {
+        let [from, to] = [from, to].map(|cell| self.geometry.guard_of(cell) + 1);
+        // SAFETY: `from` is taken out of use by the caller, `to` is claimed by the caller.
+        unsafe { self.pages.pass_on(from, to) }.unwrap_or(false)
+    }
+
+    pub(super) fn land(&self, address: usize) -> bool {
+        self.geometry.page_of(address).is_some_and(|page| self.pages.land(page, 1))
+    }
+
+    /// # Safety
+    /// `memory` is what it was made with; no block of it is used any more.
+    pub(super) unsafe fn close(self, memory: &dyn HostAllocator) {
+        // SAFETY: forwarded.
+        unsafe { self.table.close(memory) };
+    }
+}

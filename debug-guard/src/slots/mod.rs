@@ -1,0 +1,264 @@
+//! Blocks that stand alone: a page each between two that cannot be touched.
+//!
+//! ```text
+//!   take   stock of the thread -> ready page | fresh cell (provide) | claim of the ring (records grow here, and here alone)
+//!   give   word: live -> leaving, so that one of two frees wins; what is around the block is looked at; then
+//!            Fence    poisoned, staged, 32 at a time into the queue; what falls out is looked at and ready again
+//!            Strict   the page moves to the next cell of the ring, or is revoked; the addresses stay out of reach
+//!            more than a page: revoked in both
+//!   side table (memory of the allocator behind)   cell -> record: word, marks, links; never in pages a program could reach by mistake
+//! ```
+//! A block above [`SPAN`] pages comes from a second region whose cells are 1 MiB, protected by `mprotect`: one call provides all of it,
+//! and its pages are taken as they are touched.
+
+mod bytes;
+mod chain;
+mod depot;
+mod find;
+mod geometry;
+mod give;
+mod ground;
+mod lock;
+mod look;
+mod pages;
+mod record;
+mod stash;
+mod table;
+mod take;
+#[cfg(test)]
+mod tests;
+mod word;
+
+use core::alloc::Layout;
+use core::fmt;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+
+use alloc_core::HostAllocator;
+
+use crate::block::Fault;
+use crate::mode::{BackEnd, Mode};
+use crate::os::{OsRefusal, Region};
+use bytes::Pattern;
+use ground::{Ground, Plan};
+use pages::Pages;
+use stash::Stashes;
+use table::SCOPE;
+
+/// What becomes of a freed page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It stays within reach, poisoned, until many others were freed.
+    Fence,
+    /// It is out of reach at once.
+    Strict,
+}
+
+/// How slots are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotOptions {
+    /// Pages of addresses to ask for; where the system has fewer, half of it, and so on. 0: 2^25 for Strict, 2^23 for Fence; on 32 bits 2^17.
+    pub(crate) pages: usize,
+    /// Pages in memory, of live blocks and of freed ones, beyond which nothing is given; 0: no limit.
+    pub(crate) max_pages: usize,
+    /// Fence: freed pages that wait, in number and in bytes of whole pages.
+    pub(crate) quarantine_blocks: usize,
+    pub(crate) quarantine_bytes: usize,
+    /// Pages are looked at whole, not 256 bytes to either side of the block.
+    pub(crate) deep: bool,
+    /// What [`Known`](crate::block::Known) says.
+    pub(crate) mode: Mode,
+}
+
+/// Why no slots were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotsError {
+    /// The allocator behind refused.
+    NoMemory,
+    /// The region was to be too small for one block.
+    TooFewPages,
+    /// The system refused.
+    Os(OsRefusal),
+}
+
+/// Why a block was not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotRefused {
+    /// The allocator behind, or the system, has no memory.
+    NoMemory,
+    /// Addresses, pages or mappings are used up, or the layout is more than slots hold: a cookie may do.
+    Exhausted,
+}
+
+/// Hears what is found wrong. Called with no lock held and nothing half-done: it may unwind.
+pub(crate) type Found<'a> = dyn FnMut(Fault) + 'a;
+
+/// Pages a run of cells may have; what is larger comes from the second region.
+const SPAN: usize = 256;
+
+/// Blocks between pages that cannot be touched. Any thread may take, give and ask; all calls but [`take`](Self::take) take no memory.
+pub(crate) struct Slots<P: Pages = Region> {
+    small: Ground<P>,
+    /// Made when it is first needed; in memory of the allocator behind.
+    large: AtomicPtr<Ground<P>>,
+    stashes: Stashes,
+    pattern: Pattern,
+    page: NonNull<u8>,
+    kind: Kind,
+    mode: Mode,
+    deep: bool,
+    /// Freed pages that wait.
+    limit: u32,
+    /// How many are queued together.
+    batch: u32,
+    /// Cells claimed at a time.
+    claims: usize,
+}
+
+// SAFETY: grounds, table and stashes are shared by atomics and locks; the pattern is only read.
+unsafe impl<P: Pages> Send for Slots<P> {}
+// SAFETY: as above.
+unsafe impl<P: Pages> Sync for Slots<P> {}
+
+impl<P: Pages> Slots<P> {
+    /// Reserves addresses from the system, and some pages from `memory`.
+    ///
+    /// # Errors
+    /// [`SlotsError`]; nothing was taken.
+    pub(crate) fn new(
+        memory: &dyn HostAllocator,
+        kind: Kind,
+        back_end: BackEnd,
+        options: SlotOptions,
+    ) -> Result<Self, SlotsError> {
+        let usual = match (usize::BITS, kind) {
+            (64, Kind::Strict) => 1 << 25,
+            (64, Kind::Fence) => 1 << 23,
+            _ => 1 << 17,
+        };
+        let pages = if options.pages == 0 { usual } else { options.pages };
+        let plan = Plan { back_end, pages, stride_shift: 1, max_pages: options.max_pages };
+        let page_bytes = P::page_bytes();
+        let page = memory.allocate(Self::page_layout()?, SCOPE).map_err(|_| SlotsError::NoMemory)?;
+        // SAFETY: taken above with `page_bytes` bytes; stays until `close`.
+        let pattern = unsafe { Pattern::fill(page, page_bytes, crate::os::random_u64()) };
+        let made = Stashes::new(memory).map_err(|_| SlotsError::NoMemory).and_then(|stashes| {
+            match Ground::new(memory, plan, crate::os::random_u64()) {
+                Ok(small) => Ok((stashes, small)),
+                Err(error) => {
+                    // SAFETY: made above from the same memory, and not used.
+                    unsafe { stashes.close(memory) };
+                    Err(error)
+                }
+            }
+        });
+        let (stashes, small) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                // SAFETY: taken above with this layout and scope.
+                unsafe { memory.deallocate(page, Self::page_layout()?, SCOPE) };
+                return Err(error);
+            }
+        };
+        let limit = options.quarantine_blocks.min(options.quarantine_bytes / page_bytes);
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX / 2);
+        Ok(Self {
+            limit,
+            batch: (limit / 8).clamp(1, 32),
+            claims: (small.geometry.cells() as usize / 64).clamp(1, chain::STOCK),
+            small,
+            large: AtomicPtr::new(null_mut()),
+            stashes,
+            pattern,
+            page,
+            kind,
+            mode: options.mode,
+            deep: options.deep,
+        })
+    }
+
+    fn page_layout() -> Result<Layout, SlotsError> {
+        Layout::from_size_align(P::page_bytes(), P::page_bytes()).map_err(|_| SlotsError::NoMemory)
+    }
+
+    /// What stops accesses here.
+    pub(crate) fn back_end(&self) -> BackEnd {
+        self.small.back_end()
+    }
+
+    fn large(&self) -> Option<&Ground<P>> {
+        // SAFETY: null, or made by `make_large` and there until `close`.
+        unsafe { self.large.load(Acquire).as_ref() }
+    }
+
+    /// The second region, made now where it was not.
+    fn make_large(&self, memory: &dyn HostAllocator) -> Result<&Ground<P>, SlotRefused> {
+        if let Some(large) = self.large() {
+            return Ok(large);
+        }
+        let page_bytes = P::page_bytes();
+        let stride = ((1 << 20) / page_bytes).max(2);
+        let bytes: usize = if usize::BITS == 64 { 1 << 40 } else { 1 << 28 };
+        let plan = Plan {
+            back_end: BackEnd::Mprotect,
+            pages: bytes / page_bytes + 1,
+            stride_shift: stride.trailing_zeros(),
+            max_pages: 0,
+        };
+        let ground = Ground::<P>::new(memory, plan, crate::os::random_u64()).map_err(|error| match error {
+            SlotsError::NoMemory => SlotRefused::NoMemory,
+            _ => SlotRefused::Exhausted,
+        })?;
+        let layout = Layout::new::<Ground<P>>();
+        let Ok(place) = memory.allocate(layout, SCOPE) else {
+            // SAFETY: made above, not used.
+            unsafe { ground.close(memory) };
+            return Err(SlotRefused::NoMemory);
+        };
+        let place = place.cast::<Ground<P>>();
+        // SAFETY: taken above with room for it.
+        unsafe { place.write(ground) };
+        if self.large.compare_exchange(null_mut(), place.as_ptr(), AcqRel, Acquire).is_err() {
+            // Another thread was faster.
+            // SAFETY: written above, known to nobody else.
+            unsafe { Self::close_large(place, memory) };
+        }
+        self.large().ok_or(SlotRefused::NoMemory)
+    }
+
+    /// # Safety
+    /// Made by `make_large` from `memory`, and nobody uses it any more.
+    unsafe fn close_large(place: NonNull<Ground<P>>, memory: &dyn HostAllocator) {
+        // SAFETY: written once, read once.
+        let ground = unsafe { place.read() };
+        // SAFETY: forwarded.
+        unsafe { ground.close(memory) };
+        // SAFETY: taken with this layout and scope.
+        unsafe { memory.deallocate(place.cast(), Layout::new::<Ground<P>>(), SCOPE) };
+    }
+
+    /// Gives addresses and records back.
+    ///
+    /// # Safety
+    /// `memory` is what it was made with; no block is live, and nobody else uses these slots.
+    pub(crate) unsafe fn close(self, memory: &dyn HostAllocator) {
+        if let Some(large) = NonNull::new(self.large.load(Relaxed)) {
+            // SAFETY: made by `make_large`; forwarded.
+            unsafe { Self::close_large(large, memory) };
+        }
+        // SAFETY: forwarded.
+        unsafe { self.small.close(memory) };
+        // SAFETY: forwarded.
+        unsafe { self.stashes.close(memory) };
+        if let Ok(layout) = Self::page_layout() {
+            // SAFETY: taken in `new` with this layout and scope.
+            unsafe { memory.deallocate(self.page, layout, SCOPE) };
+        }
+    }
+}
+
+impl<P: Pages> fmt::Debug for Slots<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slots").field("kind", &self.kind).field("back_end", &self.back_end()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,102 @@
+//! What is written down of a cell, outside of the pages that a program can reach by mistake.
+
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use super::word::{Kind, Word};
+use crate::block::{Mark, SiteId};
+
+/// No cell.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// One line of the processor's cache. All zero: never used.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct Record {
+    word: AtomicU64,
+    taken: Stamp,
+    given: Stamp,
+    /// Where a reallocation moved the block; 0 = it did not.
+    moved_to: AtomicUsize,
+    /// The next in a chain of kept or ready cells; of a body, its block's first cell.
+    pub(super) link: AtomicU32,
+    /// Of the first cell of a chain, the first of the next chain. Of a cell whose page came from another, that one plus one.
+    pub(super) other: AtomicU32,
+    /// Of the first cell of a chain, how many it has.
+    pub(super) count: AtomicU32,
+    /// How many cells had been left before this one was, in units of [`STEP`](super::depot::STEP).
+    pub(super) left_at: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Stamp {
+    serial: AtomicU64,
+    site: AtomicU32,
+    thread: AtomicU32,
+}
+
+impl Stamp {
+    #[inline]
+    fn store(&self, mark: Mark) {
+        self.serial.store(mark.serial, Relaxed);
+        self.site.store(mark.site.0, Relaxed);
+        self.thread.store(mark.thread, Relaxed);
+    }
+
+    fn load(&self) -> Mark {
+        Mark { site: SiteId(self.site.load(Relaxed)), thread: self.thread.load(Relaxed), serial: self.serial.load(Relaxed) }
+    }
+}
+
+impl Record {
+    #[inline]
+    pub(super) fn word(&self) -> Word {
+        Word(self.word.load(Acquire))
+    }
+
+    /// For whoever alone may change the cell in its present state.
+    #[inline]
+    pub(super) fn set(&self, word: Word) {
+        self.word.store(word.0, Release);
+    }
+
+    /// From `old` to `kind`, unless somebody was faster.
+    #[inline]
+    pub(super) fn advance(&self, old: Word, kind: Kind) -> Result<(), Word> {
+        self.word.compare_exchange(old.0, old.with(kind).0, Acquire, Acquire).map(drop).map_err(Word)
+    }
+
+    #[inline]
+    pub(super) fn taken_by(&self, mark: Mark) {
+        self.taken.store(mark);
+    }
+
+    #[inline]
+    pub(super) fn given_by(&self, mark: Mark, moved_to: Option<usize>) {
+        self.given.store(mark);
+        self.moved_to.store(moved_to.unwrap_or(0), Relaxed);
+    }
+
+    pub(super) fn taken(&self) -> Mark {
+        self.taken.load()
+    }
+
+    pub(super) fn given(&self) -> Mark {
+        self.given.load()
+    }
+
+    pub(super) fn moved_to(&self) -> Option<usize> {
+        Some(self.moved_to.load(Relaxed)).filter(|&address| address != 0)
+    }
+
+    /// As if it had never been used.
+    pub(super) fn forget(&self) {
+        self.word.store(0, Relaxed);
+        self.taken_by(Mark::default());
+        self.given_by(Mark::default(), None);
+        for number in [&self.link, &self.other, &self.count, &self.left_at] {
+            number.store(0, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a thread has at hand: ready pages, claimed cells, blocks it freed just now.
+//!
+//! A few stashes serve all threads, each a thread's by its number, and another one where that is taken at the moment: a thread that ends
+//! leaves nothing behind that the next does not find.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use alloc_core::{AllocError, HostAllocator};
+
+use super::chain::{Chain, Stock};
+use super::lock::{Abandoned, Held, Locked, relax};
+use super::table::SCOPE;
+
+/// How many stashes there are.
+const COUNT: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Stash {
+    /// Provided and full of the pattern.
+    pub(super) ready: Stock,
+    /// Claimed, out of reach.
+    pub(super) fresh: Stock,
+    /// Freed just now, poisoned.
+    pub(super) staged: Chain,
+    /// Freed long ago, poisoned; to be looked at.
+    pub(super) expired: Chain,
+}
+
+impl Stash {
+    const EMPTY: Self = Self { ready: Stock::EMPTY, fresh: Stock::EMPTY, staged: Chain::EMPTY, expired: Chain::EMPTY };
+}
+
+impl Abandoned for Stash {
+    fn abandoned(&mut self) {
+        *self = Self::EMPTY;
+    }
+}
+
+/// A stash on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shelf(Locked<Stash>);
+
+#[derive(Debug)]
+pub(super) struct Stashes(NonNull<[Shelf; COUNT]>);
+
+impl Stashes {
+    pub(super) fn new(memory: &dyn HostAllocator) -> Result<Self, AllocError> {
+        let place = memory.allocate(Layout::new::<[Shelf; COUNT]>(), SCOPE)?.cast::<[Shelf; COUNT]>();
+        // SAFETY: taken above with room for it.
+        unsafe { place.write([const { Shelf(Locked::new(Stash::EMPTY)) }; COUNT]) };
+        Ok(Self(place))
+    }
+
+    #[inline]
+    pub(super) fn all(&self) -> impl Iterator<Item = &Locked<Stash>> {
+        // SAFETY: written in `new`, there until `close`.
+        unsafe { self.0.as_ref() }.iter().map(|shelf| &shelf.0)
+    }
+
+    /// The calling thread's, or where somebody else has it just now, another one.
+    #[inline]
+    pub(super) fn own(&self) -> Held<'_, Stash> {
+        // SAFETY: written in `new`, there until `close`.
+        let shelves = unsafe { self.0.as_ref() };
+        let own = crate::os::thread_id() as usize % COUNT;
+        match shelves.get(own).and_then(|shelf| shelf.0.try_lock()) {
+            Some(held) => held,
+            None => Self::another(shelves, own),
+        }
+    }
+
+    #[cold]
+    fn another(shelves: &[Shelf; COUNT], own: usize) -> Held<'_, Stash> {
+        let mut tries = 0_u32;
+        loop {
+            for step in 1..=COUNT {
+                if let Some(held) = shelves.get((own + step) % COUNT).and_then(|shelf| shelf.0.try_lock()) {
+                    return held;
+                }
+            }
+            tries = tries.wrapping_add(1);
+            relax(tries);
+        }
+    }
+
+    /// # Safety
+    /// `memory` is what it was made with, and nobody uses it any more.
+    pub(super) unsafe fn close(self, memory: &dyn HostAllocator) {
+        // SAFETY: taken in `new` with this layout and scope; nothing in it needs to be dropped.
+        unsafe { memory.deallocate(self.0.cast(), Layout::new::<[Shelf; COUNT]>(), SCOPE) };
+    }
+}

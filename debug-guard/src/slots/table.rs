@@ -1,0 +1,155 @@
+//! The side table: a record for each cell, in chunks that come when their first cell is claimed.
+
+use core::alloc::Layout;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use alloc_core::{AllocError, HostAllocator, Scope};
+
+use super::record::Record;
+
+/// Cells of a chunk.
+pub(super) const CHUNK: u32 = 512;
+
+/// Records of [`CHUNK`] neighbours. All zero: fresh.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Chunk {
+    /// Which cells these are of: cell / [`CHUNK`]. A chunk whose cells are long dead serves others.
+    number: AtomicU32,
+    /// Cells that are not free.
+    pub(super) busy: AtomicU32,
+    pub(super) standing: AtomicU32,
+    /// The next in the list of retired chunks, plus one.
+    pub(super) next: AtomicU32,
+    records: [Record; CHUNK as usize],
+}
+
+impl Chunk {
+    pub(super) fn records(&self) -> &[Record; CHUNK as usize] {
+        &self.records
+    }
+
+    /// As if fresh, for the cells of `number`.
+    pub(super) fn renew(&self, number: u32) {
+        self.number.store(number, Release);
+        for record in &self.records {
+            record.forget();
+        }
+    }
+}
+
+/// Finds a cell's record.
+#[derive(Debug)]
+pub(super) struct Table {
+    directory: NonNull<AtomicPtr<Chunk>>,
+    chunks: u32,
+    cells: u32,
+    /// Chunks taken from the allocator.
+    taken: AtomicU32,
+}
+
+// SAFETY: made of atomics and of memory that stays until `close`.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+/// What metadata is taken under: it lives as long as its guard.
+pub(super) const SCOPE: Scope = Scope::Instance;
+
+impl Table {
+    pub(super) fn new(memory: &dyn HostAllocator, cells: u32) -> Result<Self, AllocError> {
+        let chunks = cells.div_ceil(CHUNK);
+        let directory = memory.allocate_zeroed(Self::directory_layout(chunks)?, SCOPE)?.cast();
+        Ok(Self { directory, chunks, cells, taken: AtomicU32::new(0) })
+    }
+
+    fn directory_layout(chunks: u32) -> Result<Layout, AllocError> {
+        Layout::array::<AtomicPtr<Chunk>>(chunks as usize).map_err(|_| AllocError)
+    }
+
+    #[inline]
+    fn entry(&self, number: u32) -> Option<&AtomicPtr<Chunk>> {
+        if number >= self.chunks {
+            return None;
+        }
+        // SAFETY: within the directory, which has `chunks` entries.
+        let entry = unsafe { self.directory.add(number as usize) };
+        // SAFETY: all zero when it was taken, and only used as atomics since.
+        Some(unsafe { entry.as_ref() })
+    }
+
+    #[inline]
+    pub(super) fn chunk(&self, number: u32) -> Option<&Chunk> {
+        let chunk = self.entry(number)?.load(Acquire);
+        // SAFETY: null, or a chunk that stays until `close`.
+        let chunk = unsafe { chunk.as_ref() }?;
+        (chunk.number.load(Relaxed) == number).then_some(chunk)
+    }
+
+    /// The record of `cell`; `None` where none was ever needed, and where it has served others since.
+    #[inline]
+    pub(super) fn get(&self, cell: u32) -> Option<&Record> {
+        if cell >= self.cells {
+            return None;
+        }
+        self.chunk(cell / CHUNK)?.records.get((cell % CHUNK) as usize)
+    }
+
+    /// The number of the chunk up to which any can be.
+    pub(super) fn chunks(&self) -> u32 {
+        self.chunks
+    }
+
+    /// Makes a chunk for `number`, unless somebody is faster. Called with no lock held.
+    pub(super) fn add(&self, number: u32, memory: &dyn HostAllocator) -> Result<(), AllocError> {
+        let entry = self.entry(number).ok_or(AllocError)?;
+        let layout = Layout::new::<Chunk>();
+        let block = memory.allocate_zeroed(layout, SCOPE)?.cast::<Chunk>();
+        // SAFETY: all zero is a fresh chunk; nobody else knows of it.
+        unsafe { block.as_ref() }.number.store(number, Relaxed);
+        if entry.compare_exchange(null_mut(), block.as_ptr(), AcqRel, Relaxed).is_ok() {
+            self.taken.fetch_add(1, Relaxed);
+        } else {
+            // SAFETY: taken above with this layout and scope; nobody knows of it.
+            unsafe { memory.deallocate(block.cast(), layout, SCOPE) };
+        }
+        Ok(())
+    }
+
+    /// Lets the chunk of `old`, whose cells are long dead, serve the cells of `number`, which have none. For the holder of the depot.
+    pub(super) fn pass_on(&self, old: u32, number: u32) {
+        let (Some(from), Some(to)) = (self.entry(old), self.entry(number)) else { return };
+        let chunk = from.swap(null_mut(), AcqRel);
+        // SAFETY: null, or a chunk that stays until `close`.
+        let Some(renewed) = (unsafe { chunk.as_ref() }) else { return };
+        renewed.renew(number);
+        if to.compare_exchange(null_mut(), chunk, AcqRel, Relaxed).is_err() {
+            // Somebody gave `number` one of its own meanwhile.
+            renewed.renew(old);
+            from.store(chunk, Release);
+        }
+    }
+
+    /// Bytes taken from the allocator.
+    pub(super) fn bytes(&self) -> usize {
+        let directory = Self::directory_layout(self.chunks).map_or(0, |layout| layout.size());
+        directory + self.taken.load(Relaxed) as usize * size_of::<Chunk>()
+    }
+
+    /// # Safety
+    /// `memory` is what it was made with, and nobody uses it any more.
+    pub(super) unsafe fn close(self, memory: &dyn HostAllocator) {
+        for number in 0..self.chunks {
+            let chunk = self.entry(number).and_then(|entry| NonNull::new(entry.load(Relaxed)));
+            if let Some(chunk) = chunk {
+                // SAFETY: taken in `add` with this layout and scope; nobody uses it any more.
+                unsafe { memory.deallocate(chunk.cast(), Layout::new::<Chunk>(), SCOPE) };
+            }
+        }
+        if let Ok(layout) = Self::directory_layout(self.chunks) {
+            // SAFETY: taken in `new` with this layout and scope.
+            unsafe { memory.deallocate(self.directory.cast(), layout, SCOPE) };
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Taking a block: a cell, its page, what is written down, what the block is full of.
+
+use core::alloc::Layout;
+use core::ptr::{NonNull, with_exposed_provenance_mut};
+use core::sync::atomic::Ordering::Relaxed;
+
+use alloc_core::{HostAllocator, Scope};
+
+use super::bytes::{self, FRESH, NEAR};
+use super::geometry::{Place, Shape};
+use super::ground::Ground;
+use super::pages::Pages;
+use super::record::Record;
+use super::word::{self, Word};
+use super::{Found, Kind, SPAN, SlotRefused, Slots};
+use crate::block::{Fault, Mark};
+
+/// Of a block of the second region, so many bytes at either end are made [`FRESH`]; what lies between is as the system gives it, zero, and
+/// takes no memory until it is touched.
+const LARGE_FRESH: usize = 64 << 10;
+
+/// A cell for a block of up to a page.
+enum Cell {
+    /// Full of the pattern.
+    Ready(u32),
+    /// To be provided.
+    Fresh(u32),
+    /// Freed long ago, still to be looked at.
+    Expired(u32),
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+struct Request {
+    shape: Shape,
+    scope: Scope,
+    zeroed: bool,
+    mark: Mark,
+}
+
+impl<P: Pages> Slots<P> {
+    /// Takes a block, `right` against the page behind it or else against the page in front.
+    ///
+    /// Its content is [`FRESH`], or zero. `found` hears of freed blocks that were written to, found on the way.
+    ///
+    /// # Errors
+    /// [`SlotRefused`]; nothing was taken.
+    #[expect(clippy::too_many_arguments, reason = "what a block is, one by one, on a hot path")]
+    #[inline]
+    pub(crate) fn take(
+        &self,
+        memory: &dyn HostAllocator,
+        layout: Layout,
+        scope: Scope,
+        right: bool,
+        zeroed: bool,
+        mark: Mark,
+        found: &mut Found<'_>,
+    ) -> Result<NonNull<u8>, SlotRefused> {
+        let request = Request { shape: Shape::new(layout, right), scope, zeroed, mark };
+        let page_bytes = self.small.geometry.page_bytes();
+        if layout.size() <= page_bytes && layout.align() <= page_bytes {
+            self.take_single(memory, request, found)
+        } else {
+            self.take_run(memory, request)
+        }
+    }
+
+    fn take_single(
+        &self,
+        memory: &dyn HostAllocator,
+        request: Request,
+        found: &mut Found<'_>,
+    ) -> Result<NonNull<u8>, SlotRefused> {
+        let mut cell = match self.at_hand() {
+            Some(cell) => cell,
+            None => self.fetch(memory)?,
+        };
+        if let Cell::Fresh(fresh) = cell {
+            let place = self.small.geometry.place(fresh, request.shape);
+            match self.small.provide(place, None, &self.pattern) {
+                Ok(()) => return self.settle(fresh, request, None),
+                Err(refused) => {
+                    self.small.unclaim(fresh, 1);
+                    cell = self.scrape().ok_or(refused)?;
+                }
+            }
+        }
+        let (cell, late) = match cell {
+            Cell::Ready(cell) | Cell::Fresh(cell) => (cell, None),
+            Cell::Expired(cell) => (cell, self.expire(cell)),
+        };
+        let mut stale = None;
+        let block = self.settle(cell, request, Some(&mut stale));
+        for fault in [late, stale].into_iter().flatten() {
+            found(fault);
+        }
+        block
+    }
+
+    /// From the thread's own stash.
+    #[inline]
+    fn at_hand(&self) -> Option<Cell> {
+        let mut stash = self.stashes.own();
+        if let Some(cell) = stash.ready.pop() {
+            return Some(Cell::Ready(cell));
+        }
+        if let Some(cell) = stash.expired.pop(&self.small.table) {
+            return Some(Cell::Expired(cell));
+        }
+        stash.fresh.pop().map(Cell::Fresh)
+    }
+
+    /// From what the threads share, or from the ring; the stash is filled on the way.
+    #[cold]
+    fn fetch(&self, memory: &dyn HostAllocator) -> Result<Cell, SlotRefused> {
+        if self.kind == Kind::Fence {
+            let chain = self.small.depot.lock().ready.pop(&self.small.table);
+            if let Some(mut chain) = chain {
+                let first = chain.pop(&self.small.table);
+                let mut stash = self.stashes.own();
+                while !stash.ready.is_full()
+                    && let Some(cell) = chain.pop(&self.small.table)
+                {
+                    stash.ready.push(cell);
+                }
+                drop(stash);
+                self.small.depot.lock().ready.push(&self.small.table, chain);
+                if let Some(cell) = first {
+                    return Ok(Cell::Ready(cell));
+                }
+            }
+        }
+        match self.small.claim_some(Some(memory), self.claims) {
+            Ok(mut claimed) => {
+                let first = claimed.pop().ok_or(SlotRefused::Exhausted)?;
+                self.stock_up(claimed);
+                Ok(Cell::Fresh(first))
+            }
+            Err(refused) => self.scrape().ok_or(refused),
+        }
+    }
+
+    /// Puts claimed cells into the stash; what it has no room for is anybody's again.
+    pub(super) fn stock_up(&self, mut claimed: super::chain::Stock) {
+        // From the last on, so that the first comes out first.
+        claimed.reverse();
+        let mut stash = self.stashes.own();
+        while !stash.fresh.is_full()
+            && let Some(cell) = claimed.pop()
+        {
+            stash.fresh.push(cell);
+        }
+        drop(stash);
+        while let Some(cell) = claimed.pop() {
+            self.small.unclaim(cell, 1);
+        }
+    }
+
+    /// When there is nothing else: what other threads have at hand, and what waits in the quarantine, the oldest first.
+    #[cold]
+    fn scrape(&self) -> Option<Cell> {
+        for stash in self.stashes.all() {
+            let mut stash = stash.lock();
+            if let Some(cell) = stash.ready.pop() {
+                return Some(Cell::Ready(cell));
+            }
+            if let Some(cell) = stash.expired.pop(&self.small.table) {
+                return Some(Cell::Expired(cell));
+            }
+        }
+        let oldest = self.small.depot.lock().quarantine.pop(&self.small.table);
+        if let Some(mut chain) = oldest {
+            let cell = chain.pop(&self.small.table);
+            let mut stash = self.stashes.own();
+            while let Some(cell) = chain.pop(&self.small.table) {
+                stash.expired.push(&self.small.table, cell);
+            }
+            return cell.map(Cell::Expired);
+        }
+        for stash in self.stashes.all() {
+            if let Some(cell) = stash.lock().staged.pop(&self.small.table) {
+                return Some(Cell::Expired(cell));
+            }
+        }
+        None
+    }
+
+    /// Writes the block down and fills it. `stale` given: the page was another block's before, and what is around this one is looked at.
+    #[inline]
+    fn settle(&self, cell: u32, request: Request, stale: Option<&mut Option<Fault>>) -> Result<NonNull<u8>, SlotRefused> {
+        let record = self.small.record(cell).ok_or(SlotRefused::Exhausted)?;
+        let place = self.small.geometry.place(cell, request.shape);
+        if let Some(stale) = stale
+            && (self.kind == Kind::Strict || record.word().shape() != request.shape)
+        {
+            *stale = self.stale(cell, record, place, request.shape);
+        }
+        if self.kind == Kind::Strict {
+            record.other.store(0, Relaxed);
+        }
+        record.taken_by(request.mark);
+        record.set(Word::new(word::Kind::Live, request.shape, request.scope));
+        let fresh = if request.zeroed { 0 } else { FRESH };
+        if request.shape.size > 0 {
+            // SAFETY: the block's page is provided and this thread's alone.
+            unsafe { bytes::fill(place.start, request.shape.size, fresh) };
+        }
+        NonNull::new(with_exposed_provenance_mut(place.start)).ok_or(SlotRefused::Exhausted)
+    }
+
+    /// Looks at what will be around a block before it is there: what is not the pattern was changed after the block before was looked at.
+    fn stale(&self, cell: u32, record: &Record, place: Place, shape: Shape) -> Option<Fault> {
+        let (from, to) = self.small.extent(place);
+        let start = place.start.min(to);
+        let end = start.saturating_add(shape.size).min(to);
+        let near = if self.deep { usize::MAX } else { NEAR };
+        let front = from.max(start.saturating_sub(near));
+        let behind = to.min(end.saturating_add(near));
+        // SAFETY: the page is provided and this thread's alone.
+        let changed = unsafe { self.pattern.changed(front, behind - front) }?;
+        // SAFETY: as above.
+        unsafe { self.pattern.write(front, behind - front) };
+        Some(self.late(cell, record, changed))
+    }
+
+    fn take_run(&self, memory: &dyn HostAllocator, request: Request) -> Result<NonNull<u8>, SlotRefused> {
+        let shape = request.shape;
+        if shape.size > Word::LIMIT {
+            return Err(SlotRefused::Exhausted);
+        }
+        let small = &self.small.geometry;
+        let run = small.cells_for(shape).filter(|&cells| cells as usize * small.stride() <= SPAN + small.stride());
+        let (ground, cells) = match run {
+            Some(cells) => (&self.small, cells),
+            None => {
+                let large = self.make_large(memory)?;
+                (large, large.geometry.cells_for(shape).ok_or(SlotRefused::Exhausted)?)
+            }
+        };
+        let cell = ground.claim_run(memory, cells)?;
+        let place = ground.geometry.place(cell, shape);
+        let is_large = run.is_none();
+        let zeroed = if request.zeroed || is_large { Some(shape) } else { None };
+        if let Err(refused) = ground.provide(place, zeroed, &self.pattern) {
+            ground.unclaim(cell, cells);
+            return Err(refused);
+        }
+        if !request.zeroed {
+            let ends = if is_large { LARGE_FRESH.min(shape.size) } else { shape.size };
+            // SAFETY: provided just now, this thread's alone.
+            unsafe { bytes::fill(place.start, ends, FRESH) };
+            // SAFETY: as above.
+            unsafe { bytes::fill(place.start + (shape.size - ends), ends, FRESH) };
+        }
+        Self::write_down(ground, cell, cells, request);
+        NonNull::new(with_exposed_provenance_mut(place.start)).ok_or(SlotRefused::Exhausted)
+    }
+
+    fn write_down(ground: &Ground<P>, first: u32, cells: u32, request: Request) {
+        for cell in first + 1..first + cells {
+            if let Some(record) = ground.record(cell) {
+                record.link.store(first, Relaxed);
+                record.set(Word(0).with(word::Kind::Body));
+            }
+        }
+        if let Some(record) = ground.record(first) {
+            record.taken_by(request.mark);
+            record.set(Word::new(word::Kind::Live, request.shape, request.scope));
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! Both kinds over every back end that this kernel offers.
+
+use std::prelude::v1::*;
+use std::{println, thread, vec};
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
+
+use super::{Kind, SlotOptions, SlotRefused, Slots};
+use crate::block::{Fault, Mark, SiteId, State};
+use crate::mode::{BackEnd, Mode};
+use crate::os::{self, BackEnds};
+use crate::report::ReportKind;
+
+const PAGE: usize = 4096;
+const MEMORY: &dyn HostAllocator = &FromGlobalAlloc::SYSTEM;
+
+/// Slots, and what they found.
+struct Bench {
+    slots: Slots,
+    faults: Vec<Fault>,
+    serial: u64,
+}
+
+fn options(kind: Kind) -> SlotOptions {
+    SlotOptions {
+        pages: 1 << 16,
+        max_pages: 0,
+        quarantine_blocks: 256,
+        quarantine_bytes: 256 * PAGE,
+        deep: false,
+        mode: if kind == Kind::Fence { Mode::Fence } else { Mode::Strict },
+    }
+}
+
+impl Bench {
+    fn new(kind: Kind, back_end: BackEnd) -> Self {
+        Self::with(kind, back_end, options(kind))
+    }
+
+    fn with(kind: Kind, back_end: BackEnd, options: SlotOptions) -> Self {
+        let slots = Slots::new(MEMORY, kind, back_end, options).expect("slots");
+        Self { slots, faults: Vec::new(), serial: 0 }
+    }
+
+    fn mark(&mut self) -> Mark {
+        self.serial += 1;
+        Mark { site: SiteId(self.serial as u32), thread: 7, serial: self.serial }
+    }
+
+    fn try_take(&mut self, layout: Layout, right: bool, zeroed: bool) -> Result<NonNull<u8>, SlotRefused> {
+        let mark = self.mark();
+        let faults = &mut self.faults;
+        self.slots.take(MEMORY, layout, Scope::Object, right, zeroed, mark, &mut |fault| faults.push(fault))
+    }
+
+    fn take(&mut self, size: usize, align: usize) -> usize {
+        let layout = Layout::from_size_align(size, align).expect("layout");
+        self.try_take(layout, true, false).expect("block").as_ptr().expose_provenance()
+    }
+
+    fn give(&mut self, address: usize) -> bool {
+        self.give_as(address, None, None)
+    }
+
+    fn give_as(&mut self, address: usize, layout: Option<Layout>, scope: Option<Scope>) -> bool {
+        let mark = self.mark();
+        let faults = &mut self.faults;
+        self.slots.give(address, layout, scope, mark, None, &mut |fault| faults.push(fault)).is_some()
+    }
+
+    /// The one fault found since the last time.
+    fn one(&mut self) -> Fault {
+        assert_eq!(self.faults.len(), 1, "{:#?}", self.faults);
+        self.faults.remove(0)
+    }
+
+    fn check(&mut self) -> usize {
+        let faults = &mut self.faults;
+        self.slots.check(&mut |fault| faults.push(fault))
+    }
+
+    /// Nothing is left, and nothing was found that no test asked for.
+    fn end(self) {
+        assert!(self.faults.is_empty(), "{:#?}", self.faults);
+        let mut live = 0;
+        self.slots.for_each(&mut |_| live += 1);
+        assert_eq!(live, 0);
+        // SAFETY: no block is live, and this is the only user.
+        unsafe { self.slots.close(MEMORY) };
+    }
+}
+
+fn back_ends() -> impl Iterator<Item = BackEnd> {
+    let offered = BackEnds::probe();
+    BackEnd::ALL.into_iter().filter(move |&back_end| back_end != BackEnd::Cookies && offered.offers(back_end))
+}
+
+fn each(test: impl Fn(Kind, BackEnd)) {
+    for back_end in back_ends() {
+        for kind in [Kind::Fence, Kind::Strict] {
+            println!("{kind:?} over {back_end}");
+            test(kind, back_end);
+        }
+    }
+}
+
+fn readable(address: usize) -> bool {
+    // SAFETY: this system has a net.
+    unsafe { os::read_u64(address & !7) }.is_some()
+}
+
+fn write(address: usize, byte: u8) {
+    // SAFETY: the tests know what they write to.
+    unsafe { core::ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(byte) };
+}
+
+fn read(address: usize) -> u8 {
+    // SAFETY: the tests know what they read.
+    unsafe { core::ptr::with_exposed_provenance::<u8>(address).read_volatile() }
+}
+
+#[test]
+fn blocks_stand_between_pages_that_cannot_be_touched() {
+    each(|kind, back_end| {
+        let mut bench = Bench::new(kind, back_end);
+        for (size, align) in [
+            (1, 1),
+            (61, 1),
+            (64, 16),
+            (PAGE, 16),
+            (PAGE, PAGE),
+            (PAGE + 1, 1),
+            (300_000, 8),
+            (100, 1 << 16),
+            (3 << 20, 64),
+            (5 << 20, 1 << 21),
+        ] {
+            let block = bench.take(size, align);
+            assert_eq!(block % align, 0);
+            assert_eq!((read(block), read(block + size - 1)), (0xCD, 0xCD), "{size} {align}");
+            let end = (block + size).next_multiple_of(PAGE);
+            assert!(end - (block + size) < align.min(PAGE));
+            assert!(readable(end - 8) && !readable(end), "{size} {align}");
+            assert!(!readable((block & !(PAGE - 1)) - 8), "{size} {align}");
+            write(block, 1);
+            write(block + size - 1, 2);
+            assert!(bench.slots.contains(block) && bench.slots.contains(end));
+            assert_eq!(bench.slots.vet(block).expect("live").size, size);
+            assert!(bench.give(block));
+            assert_eq!(readable(block), kind == Kind::Fence && size <= PAGE && align <= PAGE, "{size} {align}");
+        }
+        bench.end();
+    });
+}
+
+#[test]
+fn t02_a_byte_in_the_slack_is_found_at_the_free() {
+    each(|kind, back_end| {
+        let mut bench = Bench::new(kind, back_end);
+        let block = bench.take(61, 16);
+        let before = read(block + 61);
+        write(block + 61, 0);
+        assert!(bench.give(block));
+        let fault = bench.one();
+        assert_eq!((fault.kind, fault.address), (ReportKind::Overflow, block + 61));
+        let changed = fault.changed.expect("bytes");
+        assert_eq!((changed.first, changed.span, changed.expected[0], changed.actual[0]), (block + 61, 1, before, 0));
+        let known = fault.block.expect("block");
+        assert_eq!((known.start, known.size, known.align, known.state), (block, 61, 16, State::Freed));
+        assert_eq!((known.taken.serial, known.given.serial), (1, 2));
+        bench.end();
+    });
+}
+
+#[test]
+fn t10_a_byte_in_front_is_found_at_the_free_or_asked_for() {
+    each(|kind, back_end| {
+        let mut bench = Bench::new(kind, back_end);
+        let block = bench.take(64, 16);
+        for offset in [1, 17, 256] {
+            write(block - offset, 0);
+            assert_eq!(bench.check(), 1);
+            let fault = bench.one();
+            assert_eq!((fault.kind, fault.address), (ReportKind::Underflow, block - offset));
+            assert_eq!(bench.check(), 0, "written back");
+        }
+        write(block - 1, 0);
+        assert!(bench.give(block));
+        assert_eq!(bench.one().kind, ReportKind::Underflow);
+        bench.end();
+    });
+}
+
+#[test]
+fn t16_a_write_after_the_free_is_found_when_the_block_has_waited() {
+    for back_end in back_ends() {
+        let mut bench = Bench::new(Kind::Fence, back_end);
+        let block = bench.take(64, 16);
+        assert!(bench.give(block));
+        write(block + 5, 7);
+        for _ in 0..400 {
+            let other = bench.take(64, 16);
+            assert_ne!(other, block);
+            bench.give(other);
+            if !bench.faults.is_empty() {
+                break;
+            }
+        }
+        let fault = bench.one();
+        assert_eq!((fault.kind, fault.address), (ReportKind::UseAfterFree, block + 5));
+        assert_eq!(fault.block.map(|known| (known.start, known.taken.serial, known.given.serial)), Some((block, 1, 2)));
+        bench.end();
+    }
+}
+
+#[test]
+fn t16_frees_alone_let_blocks_fall_out_of_the_quarantine() {
+    for back_end in back_ends() {
+        let mut bench = Bench::new(Kind::Fence, back_end);
+        let blocks: Vec<usize> = (0..1000).map(|_| bench.take(64, 16)).collect();
+        for &block in &blocks {
+            assert!(bench.give(block));
+            write(block, 1);
+        }
+        let found = bench.faults.len();
+        assert!((600..=744).contains(&found), "{found} of 1000 with 256 that wait");
+        assert_eq!(bench.check(), 1000 - found, "those that wait");
+        bench.faults.clear();
+        bench.end();
+    }
+}
+
+#[test]
+fn t20_the_second_free_names_the_first() {
+    each(|kind, back_end| {
+        let mut bench = Bench::new(kind, back_end);
+        for size in [0, 64, 3 * PAGE, 2 << 20] {
+            let block = bench.take(size, 1);
+            assert!(bench.give(block));
+            let first = bench.serial;
+            assert!(!bench.give(block));
+            let fault = bench.one();
+            assert_eq!((fault.kind, fault.address), (ReportKind::DoubleFree, block), "{size}");
+            let known = fault.block.expect("block");
+            assert_eq!((known.size, known.state, known.given.serial), (size, State::Freed, first));
+        }
+        bench.end();
+    });
+}
+
+#[test]
+fn t21_a_free_of_an_older_generation_is_told_as_long_as_the_ring_has_not_come_round() {
+    for back_end in back_ends() {
+        let mut bench = Bench::new(Kind::Strict, back_end);
+        let block = bench.take(64, 16);
+        assert!(bench.give(block));
+        for _ in 0..5000 {
+            let other = bench.take(64, 16);
+            assert_ne!(other, block);
+            bench.give(other);
+        }
+        assert!(!bench.give(block));
+        let fault = bench.one();
+        assert_eq!((fault.kind, fault.block.map(|known| known.given.serial)), (ReportKind::DoubleFree, Some(2)));
+        bench.end();
+    }
+}
+
+#[test]
+fn t22_to_t25_what_is_no_block_is_not_freed() {
+    each(|kind, back_end| {
+        let mut bench = Bench::new(kind, back_end);
+        let block = bench.take(64, 16);
+        let large = bench.take(50_000, 16);
+        let (small_end, far) = (block + 64, block + (1 << 20));
+        let cases = [
+            (block + 16, ReportKind::InteriorFree, Some(block)),
+            (large + PAGE, ReportKind::InteriorFree, Some(large)),
+            (small_end, ReportKind::ForeignFree, Some(block)),
+            (small_end + 100, ReportKind::ForeignFree, Some(block)),
+            (far, ReportKind::ForeignFree, None),
+            (1, ReportKind::ForeignFree, None),
+        ];
+        for (address, kind, near) in cases {
+            assert!(!bench.give(address));
+            let fault = bench.one();
+            assert_eq!(
+                (fault.kind, fault.address, fault.block.map(|known| known.start)),
+                (kind, address, near),
+                "{address:#x} {block:#x}"
+            );
+            assert_eq!(bench.slots.vet(address).err().map(|fault| fault.kind), Some(kind));
+        }
+        assert_eq!(bench.slots.find(large + PAGE).map(|known| known.start), Some(large));
+        assert!(bench.give(block) && bench.give(large));
+        bench.end();
+    });
+}
+
+#[test]
+fn t28_t29_what_a_block_is_said_to_be_must_be_what_it_is() {
+    each(|kind, back_end| {
+        let mut bench = Bench::new(kind, back_end);
+        let said = |size, align| Layout::from_size_align(size, align).ok();
+        for (layout, scope, kind) in [
+            (said(72, 16), Some(Scope::Object), ReportKind::SizeMismatch),
+            (said(64, 8), None, ReportKind::AlignmentMismatch),
+            (said(64, 16), Some(Scope::Cache), ReportKind::ScopeMismatch),
+        ] {
+            let block = bench.take(64, 16);
+            assert!(bench.give_as(block, layout, scope), "the block is certain");
+            assert_eq!(bench.one().kind, kind);
+        }
+        let block = bench.take(64, 16);
+        assert!(bench.give_as(block, said(64, 16), Some(Scope::Object)));
+        bench.end();
+    });
+}
+
+#[test]
+fn t31_what_cannot_be_held_is_refused() {
+    each(|kind, back_end| {
+        let mut bench = Bench::new(kind, back_end);
+        for layout in [
+            Layout::from_size_align(isize::MAX as usize, 1),
+            Layout::from_size_align(1 << 45, 1),
+            Layout::from_size_align(0, 1 << 30),
+            Layout::from_size_align(1, 1 << 60),
+        ] {
+            assert!(bench.try_take(layout.expect("layout"), true, false).is_err());
+        }
+        bench.end();
+    });
+}
+
+#[test]
+fn t32_zero_is_zero_on_used_pages_too() {
+    each(|kind, back_end| {
+        let mut bench = Bench::new(kind, back_end);
+        for size in [1, 64, PAGE, 3 * PAGE + 1, 2 << 20] {
+            for _ in 0..400 / (1 + size / PAGE) {
+                let layout = Layout::from_size_align(size, 8).expect("layout");
+                let block = bench.try_take(layout, true, true).expect("block").as_ptr().expose_provenance();
+                assert!((block..block + size).all(|at| read(at) == 0), "{size}");
+                write(block, 9);
+                write(block + size - 1, 9);
+                assert!(bench.give(block));
+            }
+        }
+        bench.end();
+    });
+}
+
+#[test]
+fn accused_is_the_nearest_block() {
+    each(|kind, back_end| {
+        let mut bench = Bench::new(kind, back_end);
+        let block = bench.take(64, 16);
+        let empty = bench.take(0, 1);
+        let large = bench.take(5 * PAGE, 16);
+        let gone = bench.take(2 * PAGE, 16);
+        assert!(bench.give(gone));
+        for (address, kind, start) in [
+            (block + 64, ReportKind::Overflow, block),
+            (block + 64 + 200, ReportKind::Overflow, block),
+            (large - 1, ReportKind::Underflow, large),
+            (large + 5 * PAGE, ReportKind::Overflow, large),
+            (empty, ReportKind::ZeroSizeAccess, empty),
+            (gone, ReportKind::UseAfterFree, gone),
+            (gone + 2 * PAGE - 1, ReportKind::UseAfterFree, gone),
+        ] {
+            let accused = bench.slots.accused(address);
+            assert_eq!((accused.kind, accused.block.map(|known| known.start)), (kind, Some(start)), "{address:#x}");
+        }
+        let far = bench.slots.accused(block + (1 << 20));
+        assert_eq!(far.kind, ReportKind::WildAccess);
+        for block in [block, empty, large] {
+            assert!(bench.give(block));
+        }
+        bench.end();
+    });
+}
+
+#[test]
+fn t17_the_ring_comes_round_and_addresses_rest_in_between() {
+    for back_end in back_ends() {
+        let small = SlotOptions { pages: 4097, ..options(Kind::Strict) };
+        let mut bench = Bench::with(Kind::Strict, back_end, small);
+        let mut last = std::collections::HashMap::new();
+        let kept = bench.take(64, 16);
+        for turn in 0..10_000_usize {
+            let block = bench.take(64, 16);
+            if let Some(before) = last.insert(block, turn) {
+                assert!(turn - before >= 900, "{block:#x} came again after {}", turn - before);
+            }
+            bench.give(block);
+        }
+        assert!(last.len() > 1500, "{}", last.len());
+        assert!(!bench.slots.vet(kept).is_err());
+        bench.give(kept);
+        bench.end();
+    }
+}
+
+#[test]
+fn t45_threads_free_what_others_took() {
+    each(|kind, back_end| {
+        let slots = Slots::new(MEMORY, kind, back_end, options(kind)).expect("slots");
+        let slots: &Slots = &slots;
+        thread::scope(|scope| {
+            let (send, receive): (Vec<_>, Vec<_>) = (0..4).map(|_| std::sync::mpsc::channel::<(usize, usize)>()).unzip();
+            for (number, receive) in receive.into_iter().enumerate() {
+                let to = send[(number + 1) % 4].clone();
+                scope.spawn(move || {
+                    let mut found = |fault: Fault| panic!("{fault:#?}");
+                    for turn in 0..3000_usize {
+                        let size = if turn % 50 == 0 { 9000 } else { 1 + turn * 7 % 300 };
+                        let mark = Mark { site: SiteId(1), thread: number as u32, serial: turn as u64 };
+                        let layout = Layout::from_size_align(size, 8).expect("layout");
+                        let block =
+                            slots.take(MEMORY, layout, Scope::Object, turn % 2 == 0, false, mark, &mut found).expect("block");
+                        let block = block.as_ptr().expose_provenance();
+                        write(block, number as u8);
+                        write(block + size - 1, number as u8);
+                        to.send((block, size)).expect("sent");
+                        if let Ok((block, size)) = receive.try_recv() {
+                            let layout = Layout::from_size_align(size, 8).ok();
+                            assert!(slots.give(block, layout, Some(Scope::Object), mark, None, &mut found).is_some());
+                        }
+                    }
+                    drop(to);
+                    while let Ok((block, _)) = receive.recv() {
+                        assert!(slots.give(block, None, None, Mark::default(), None, &mut found).is_some());
+                    }
+                });
+            }
+            drop(send);
+        });
+        let mut live = 0;
+        slots.for_each(&mut |_| live += 1);
+        assert_eq!(live, 0);
+    });
+}
+
+#[test]
+fn what_is_taken_of_the_allocator_goes_back() {
+    let host = crate::FailingAllocator::new(FromGlobalAlloc::SYSTEM, crate::Fault::Never);
+    for back_end in back_ends() {
+        for kind in [Kind::Fence, Kind::Strict] {
+            let slots: Slots = Slots::new(&host, kind, back_end, options(kind)).expect("slots");
+            let sizes = vec![64, 5000, 3 << 20];
+            for size in sizes {
+                let layout = Layout::from_size_align(size, 8).expect("layout");
+                let mark = Mark::default();
+                let block = slots.take(&host, layout, Scope::Object, true, false, mark, &mut |_| {}).expect("block");
+                let before = host.requests();
+                assert!(slots.give(block.as_ptr().addr(), Some(layout), None, mark, None, &mut |_| {}).is_some());
+                assert_eq!(host.requests(), before, "a free takes nothing");
+            }
+            assert!(host.live_bytes() > 0);
+            // SAFETY: no block is live, and this is the only user.
+            unsafe { slots.close(&host) };
+            assert_eq!(host.live_bytes(), 0);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The one word of a record that says what a cell is and, of a block, what its owner must know: changed in one step.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Scope;
+
+use super::geometry::Shape;
+
+/// What a cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// Nobody ever had it, as far as is remembered.
+    Never = 0,
+    /// Set aside for the next blocks, out of reach. Its record may still tell of the block before.
+    Claimed = 1,
+    /// Provided, full of the pattern, waiting for a block. Its record may still tell of the block before.
+    Ready = 2,
+    /// The first cell of a live block.
+    Live = 3,
+    /// A live block that is being looked at; soon live again.
+    LiveLooked = 4,
+    /// Being freed.
+    Leaving = 5,
+    /// Freed, poisoned, within reach.
+    Kept = 6,
+    /// Freed and being looked at.
+    KeptLooked = 7,
+    /// Freed, out of reach; may be claimed.
+    Gone = 8,
+    /// A further cell of a live block; the record's link says which.
+    Body = 9,
+    /// A further cell of a block that is gone; may be claimed.
+    BodyGone = 10,
+}
+
+impl Kind {
+    const ALL: [Self; 11] = [
+        Self::Never,
+        Self::Claimed,
+        Self::Ready,
+        Self::Live,
+        Self::LiveLooked,
+        Self::Leaving,
+        Self::Kept,
+        Self::KeptLooked,
+        Self::Gone,
+        Self::Body,
+        Self::BodyGone,
+    ];
+
+    /// Nobody has it: it can be set aside.
+    pub(super) const fn is_free(self) -> bool {
+        matches!(self, Self::Never | Self::Gone | Self::BodyGone)
+    }
+
+    pub(super) const fn is_live(self) -> bool {
+        matches!(self, Self::Live | Self::LiveLooked)
+    }
+
+    pub(super) const fn is_body(self) -> bool {
+        matches!(self, Self::Body | Self::BodyGone)
+    }
+}
+
+/// ```text
+///   bit  63   62       14 13   8 7   5    4    3..0
+///       block | size      | align | scope | right | kind        block: there is or was one, the rest is of it
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word(pub(super) u64);
+
+const BLOCK: u64 = 1 << 63;
+
+impl Word {
+    /// The largest size that can be written down.
+    pub(super) const LIMIT: usize = if usize::BITS == 64 { (1_u64 << 49) as usize - 1 } else { usize::MAX };
+
+    /// `shape.size` up to [`LIMIT`](Self::LIMIT); its alignment a power of two.
+    pub(super) const fn new(kind: Kind, shape: Shape, scope: Scope) -> Self {
+        let align = shape.align.trailing_zeros() as u64;
+        let size = shape.size as u64;
+        Self(BLOCK | size << 14 | align << 8 | (scope.as_raw() as u64) << 5 | (shape.right as u64) << 4 | kind as u64)
+    }
+
+    /// The same block, further in its life.
+    pub(super) const fn with(self, kind: Kind) -> Self {
+        Self(self.0 & !15 | kind as u64)
+    }
+
+    pub(super) fn kind(self) -> Kind {
+        Kind::ALL.get((self.0 & 15) as usize).copied().unwrap_or(Kind::Never)
+    }
+
+    pub(super) const fn shape(self) -> Shape {
+        Shape { size: ((self.0 & !BLOCK) >> 14) as usize, align: 1 << (self.0 >> 8 & 63), right: self.0 & 16 != 0 }
+    }
+
+    /// False where no block ever stood, as far as is remembered.
+    pub(super) const fn is_block(self) -> bool {
+        self.0 & BLOCK != 0
+    }
+
+    pub(super) fn scope(self) -> Scope {
+        Scope::from_raw((self.0 >> 5 & 7) as u32).unwrap_or(Scope::Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::prelude::v1::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_comes_out() {
+        for size in [0, 1, 4096, Word::LIMIT] {
+            for log in [0, 4, 12, 62] {
+                for scope in Scope::ALL {
+                    for right in [false, true] {
+                        for kind in Kind::ALL {
+                            let shape = Shape { size, align: 1 << log, right };
+                            let word = Word::new(Kind::Never, shape, scope).with(kind);
+                            assert_eq!((word.kind(), word.shape(), word.scope(), word.is_block()), (kind, shape, scope, true));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_record_was_never_anything() {
+        assert_eq!((Word(0).kind(), Word(0).is_block()), (Kind::Never, false));
+    }
+}
