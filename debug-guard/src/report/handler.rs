@@ -20,9 +20,10 @@ pub(crate) fn on_trap(trap: &Trap) -> Handled {
 fn stopped(guard: &dyn Guarded, trap: &Trap) -> Handled {
     let accused = guard.accused(trap.address);
     let mut frames = [0; FRAMES];
-    let len = walk_from(trap.pc, trap.frame, trap.stack, &mut frames);
+    let mark = guard.command().map_or(0, |command| command.stack);
+    let (len, whole) = walk_from(trap.pc, trap.frame, trap.stack, mark, &mut frames);
     let fault = Fault { kind: accused.kind, block: accused.block, address: trap.address, changed: None, owner: None };
-    let stack = Stack { frames: frames.get(..len).unwrap_or_default(), whole: false };
+    let stack = Stack { frames: frames.get(..len).unwrap_or_default(), whole };
     tell_in_handler(guard, &Case { access: trap.access, other: accused.other, stack, ..Case::new(fault, Moment::Instruction) });
     // Whoever comes back from there was told to go on.
     if guard.land(trap.address) { Handled::Resume } else { Handled::No }
