@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, Write};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
-use debug_guard::Report;
+use debug_guard::{Deed, Report};
 
 use crate::report::GuardReport;
 
@@ -42,7 +42,7 @@ impl Told {
         // SAFETY: null, or the places of a `Told` that outlives its guard: see `Layers`.
         let Some(places) = (unsafe { PLACES.load(SeqCst).as_ref() }) else { return };
         // There is nobody to be told that it cannot be told.
-        let _ = places.shown.as_ref().map(|file| Plain::new(file).write_fmt(format_args!("{report:?}\n")));
+        let _ = places.shown.as_ref().map(|file| Plain::new(file).write_fmt(format_args!("{report}\n")));
         let _ = keep(report, &mut Plain::new(&places.kept));
     }
 
@@ -67,7 +67,13 @@ impl Drop for Told {
 
 /// The parts of a [`GuardReport`], in its order.
 fn keep(report: &Report<'_>, out: &mut Plain<'_>) -> fmt::Result {
-    write!(out, "{report:?}{END}")?;
+    let taken = report.block().map(|block| block.taken());
+    let command = |deed: Option<Deed<'_>>| deed.and_then(|deed| deed.command()).unwrap_or("");
+    write!(out, "{}{PART}", report.kind().name())?;
+    write!(out, "{}{PART}", taken.map_or("", |taken| taken.owner()))?;
+    write!(out, "{}{PART}", report.block().map_or("", |block| block.scope().name()))?;
+    write!(out, "{}{PART}{}{PART}", command(taken), command(Some(report.by())))?;
+    write!(out, "{report}{END}")?;
     out.flush()
 }
 
