@@ -117,3 +117,6 @@ impl Sites {
         answer
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,9 +50,11 @@ impl Found {
         self.whole = end == End::Reached && !astray;
     }
 
-    /// By the unwinder; by the chain where that gets further.
-    pub(super) fn by_unwinder(&mut self, local: &Local, from: Registers, bounds: Bounds) {
-        local.once(|| unwind::pass(self, from.stack, bounds));
+    /// By the unwinder; by the chain where that gets further. False where it is the unwinder that asks for memory.
+    pub(super) fn by_unwinder(&mut self, local: &Local, from: Registers, bounds: Bounds) -> bool {
+        if !local.once(|| unwind::pass(self, from.stack, bounds)) {
+            return false;
+        }
         if !self.whole {
             let mut chained = Self::nothing();
             chained.by_frames(from, bounds);
@@ -60,5 +62,6 @@ impl Found {
                 *self = chained;
             }
         }
+        true
     }
 }

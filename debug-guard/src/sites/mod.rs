@@ -250,9 +250,11 @@ impl Sites {
     /// A stack that no trail leads along.
     #[cold]
     fn unwind(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds, hash: u64) -> SiteId {
-        self.unwound.fetch_add(1, Ordering::Relaxed);
         let mut found = Found::nothing();
-        found.by_unwinder(local, from, bounds);
+        if !found.by_unwinder(local, from, bounds) {
+            return self.bare(who);
+        }
+        self.unwound.fetch_add(1, Ordering::Relaxed);
         let id = self.of_stack(who, &found);
         if let (Some(site), Some(slots)) = (Place::from_raw(id.0), found.slots())
             && let Some(place) = trail::remember(&self.trails, &self.arena, hash, (found.frames(), slots), site, who.keep())
@@ -323,3 +325,6 @@ impl Asker<'_> {
         if self.memory.is_some() { KEEP } else { 0 }
     }
 }
+
+#[cfg(test)]
+mod tests;
