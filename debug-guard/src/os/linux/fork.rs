@@ -2,9 +2,18 @@
 //!
 //! Markers and protections are inherited; userfaultfd is not. A child that is made by a raw clone(2), past the C library, is not seen.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use super::lock::{STATE, State};
 use super::{process, report_stack, userfault};
 use crate::os::OsRefusal;
+
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// How many forks lie between this process and the one that first used a guard: a lock that another number holds is held by nobody here.
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
 
 /// Once a process.
 pub(super) fn watch(state: &mut State) -> Result<(), OsRefusal> {
@@ -28,6 +37,7 @@ extern "C" fn after_in_parent() {
 }
 
 extern "C" fn after_in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
     process::forget_thread();
     report_stack::forget();
     userfault::watch_again();

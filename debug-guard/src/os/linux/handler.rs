@@ -56,6 +56,8 @@ pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), O
         ASKED.store(asked as *mut (), Ordering::Release);
         let mut ours = plain(on_fault as *const () as usize);
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        // On the large stack the thread looks as if its alternate stack were free: nothing may be put on it meanwhile.
+        ours.sa_mask = others();
         for signal in SIGNALS {
             // SAFETY: a function that does what signal-safety(7) allows.
             if let Err(refusal) = memory::answer("sigaction", unsafe { libc::sigaction(signal, &raw const ours, null_mut()) }) {
@@ -80,15 +82,34 @@ pub(super) fn unblock_faults() {
 }
 
 fn faults() -> libc::sigset_t {
+    SIGNALS.into_iter().fold(empty(), with)
+}
+
+/// What may wait until a fault is told: all but what the processor itself raises, and aborting.
+fn others() -> libc::sigset_t {
+    let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: writes a set.
+    let _ = unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT] {
+        // SAFETY: filled above.
+        let _ = unsafe { libc::sigdelset(all.as_mut_ptr(), signal) };
+    }
+    // SAFETY: made above.
+    unsafe { all.assume_init() }
+}
+
+fn empty() -> libc::sigset_t {
     let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: writes a set.
     let _ = unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    for signal in SIGNALS {
-        // SAFETY: made empty above.
-        let _ = unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
-    }
     // SAFETY: made above.
     unsafe { set.assume_init() }
+}
+
+fn with(mut set: libc::sigset_t, signal: c_int) -> libc::sigset_t {
+    // SAFETY: a set that was made in full.
+    let _ = unsafe { libc::sigaddset(&raw mut set, signal) };
+    set
 }
 
 fn plain(handler: usize) -> libc::sigaction {
@@ -164,14 +185,18 @@ unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, contex
         libc::SIG_DFL | libc::SIG_IGN => by_default(signal, code),
         _ if once => by_default(signal, code),
         handler => {
-            let mut mask = former.sa_mask;
-            if former.sa_flags & libc::SA_NODEFER == 0 {
-                // SAFETY: a set that the kernel made.
-                let _ = unsafe { libc::sigaddset(&raw mut mask, signal) };
-            }
+            // As if the kernel had called it: what the interrupted thread blocks, and what the handler wants blocked.
+            let own = if former.sa_flags & libc::SA_NODEFER == 0 { Some(signal) } else { None };
             let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-            // SAFETY: a set that was made in full; the former one is written.
-            let _ = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const mask, before.as_mut_ptr()) };
+            // SAFETY: the kernel's own, for this call.
+            let interrupted = unsafe { &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask };
+            // SAFETY: a set that the kernel made; the former one is written.
+            let _ = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, interrupted, before.as_mut_ptr()) };
+            // SAFETY: as above.
+            let _ = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const former.sa_mask, null_mut()) };
+            let own = own.map_or(empty(), |signal| with(empty(), signal));
+            // SAFETY: a set that was made in full.
+            let _ = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const own, null_mut()) };
             if former.sa_flags & libc::SA_SIGINFO != 0 {
                 // SAFETY: it was installed as such a handler.
                 let handler = unsafe {

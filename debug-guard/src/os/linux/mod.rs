@@ -1,6 +1,7 @@
 //! Linux.
 
 mod context;
+mod exit;
 mod fork;
 mod handler;
 mod lock;
@@ -14,11 +15,15 @@ mod region;
 mod report_stack;
 #[cfg(test)]
 mod tests;
+mod total;
 mod userfault;
 
+pub(crate) use exit::{at_exit, exit_now};
+pub(crate) use fork::forks;
 pub(crate) use handler::install_fault_handler;
 pub(crate) use maps::{count_mappings, mapping_at};
 pub(super) use probe::probe;
 pub(crate) use process::{abort, attach_thread, page_size, pause, process_id, random_u64, thread_id, thread_name, write};
 pub(crate) use read::read_u64;
 pub(crate) use region::Region;
+pub(crate) use total::total_memory;

@@ -52,6 +52,8 @@ fn reading_where_nothing_may_be_is_answered() {
 }
 
 static CALLED: AtomicUsize = AtomicUsize::new(0);
+/// Bit 0: its own signal was blocked while it ran; bit 1: another one was.
+static BLOCKED: AtomicUsize = AtomicUsize::new(0);
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn former(signal: c_int, info: *mut libc::siginfo_t, _: *mut core::ffi::c_void) {
@@ -61,6 +63,15 @@ extern "C" fn former(signal: c_int, info: *mut libc::siginfo_t, _: *mut core::ff
     let address = unsafe { info.si_addr() }.addr();
     CALLED.fetch_add(1, Ordering::Relaxed);
     SIGNAL.store(signal as usize, Ordering::Relaxed);
+    // SAFETY: all zeros is a set.
+    let mut blocked: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: writes a set.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, core::ptr::null(), &raw mut blocked) };
+    for (number, bit) in [(signal, 1), (libc::SIGUSR1, 2)] {
+        // SAFETY: written above.
+        let set = unsafe { libc::sigismember(&raw const blocked, number) };
+        BLOCKED.fetch_or(if set == 1 { bit } else { 0 }, Ordering::Relaxed);
+    }
     let page = address & !(page_size() - 1);
     // SAFETY: the page is the test's own.
     let _ = unsafe { libc::mprotect(core::ptr::without_provenance_mut(page), page_size(), libc::PROT_READ | libc::PROT_WRITE) };
@@ -96,6 +107,7 @@ fn t41_what_is_not_ours_goes_to_the_former_handler() {
         let ours = stopped(|| poke(page + 8, 9));
         assert_eq!((CALLED.load(Ordering::Relaxed), ours.0, peek(page + 8)), (1, 0, 9));
         assert_eq!(SIGNAL.load(Ordering::Relaxed), libc::SIGSEGV as usize);
+        assert_eq!(BLOCKED.load(Ordering::Relaxed), 1, "as if the kernel had called it");
         // Ours is not passed on.
         assert_eq!(stopped(|| poke(region.base(), 1)).0, 1);
         assert_eq!(CALLED.load(Ordering::Relaxed), 1);
