@@ -4,8 +4,11 @@
 pub mod backing;
 pub mod callbacks;
 pub mod clock;
+pub mod crowd;
+pub mod elsewhere;
 pub mod heap;
 pub mod report;
+pub mod ring;
 pub mod rounds;
 pub mod subject;
 pub mod talloc;

@@ -4,6 +4,7 @@
 //! ratio: <bench>/<case> ours/<peer> <x.xx>      below 1: ours is better
 //! delta: <bench>/<case> +<ns>                   ns an operation over the same work on the allocator behind
 //! ns: <bench>/<case> <ns>                       ours, absolute
+//! count: <bench>/<case> <number>                mappings, KiB, blocks
 //! ```
 
 use std::fs;
@@ -38,6 +39,10 @@ impl Report {
 
     pub fn ns(&mut self, case: &str, ours: f64) {
         self.figures.push(format!("ns: {}/{case} {ours:.2}", self.bench));
+    }
+
+    pub fn count(&mut self, case: &str, count: i64) {
+        self.figures.push(format!("count: {}/{case} {count}", self.bench));
     }
 
     /// Prints all of it.
