@@ -64,8 +64,6 @@ pub(crate) fn thread_id() -> u32 {
     0
 }
 
-pub(crate) fn attach_thread() {}
-
 #[cfg(feature = "std")]
 pub(crate) fn process_id() -> u32 {
     std::process::id()

@@ -38,8 +38,8 @@ extern "C" fn after_in_parent() {
 
 extern "C" fn after_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
-    process::forget_thread();
-    report_stack::forget();
+    let (former, now) = process::renew_thread();
+    report_stack::inherit(former, now);
     userfault::watch_again();
     STATE.release();
 }

@@ -62,7 +62,8 @@ pub(crate) fn thread_id() -> u32 {
     if known == 0 { attach() } else { known }
 }
 
-/// What a thread is prepared with the first time it is seen.
+/// What a thread is prepared with the first time it is seen: its faults reach the handler although the program blocked the signals, as
+/// Mesa does on its own threads. A blocked SIGSEGV of the processor's ends the process without a word.
 #[cold]
 fn attach() -> u32 {
     super::handler::unblock_faults();
@@ -71,15 +72,12 @@ fn attach() -> u32 {
     id
 }
 
-/// Lets faults of the calling thread reach the handler although the program blocked these signals, as Mesa does on its own threads: a
-/// blocked SIGSEGV of the processor's ends the process without a word. [`thread_id`] does it too, when it first sees a thread.
-pub(crate) fn attach_thread() {
-    attach();
-}
-
-/// In a child after fork, whose only thread has another number now.
-pub(super) fn forget_thread() {
-    local::set_id(0);
+/// In a child after fork, whose only thread has another number now: the former and the new one.
+pub(super) fn renew_thread() -> (u32, u32) {
+    let former = local::id();
+    let now = asked_thread_id();
+    local::set_id(now);
+    (former, now)
 }
 
 /// Writes all of `bytes`, or as much as is taken. Async-signal-safe; leaves errno alone.

@@ -30,9 +30,10 @@ pub(super) fn make() -> Result<(), OsRefusal> {
     Ok(())
 }
 
-/// In a child after fork: whoever was on it is not there.
-pub(super) fn forget() {
-    OWNER.store(0, Ordering::Relaxed);
+/// In a child after fork: whoever was on it is not there, unless it is the thread that forked (a report that starts another program).
+pub(super) fn inherit(former: u32, now: u32) {
+    let stays = former != 0 && OWNER.load(Ordering::Relaxed) == former;
+    OWNER.store(if stays { now } else { 0 }, Ordering::Relaxed);
 }
 
 /// Asks on the large stack; one thread after the other. A fault within a report is judged where it happens.

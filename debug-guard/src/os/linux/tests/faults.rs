@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::os::unix::process::ExitStatusExt;
 use std::println;
 
-use super::super::{attach_thread, install_fault_handler, page_size, read_u64, thread_id, thread_name};
+use super::super::{install_fault_handler, page_size, read_u64, thread_id, thread_name};
 use super::{alone, judge, offered, peek, poke, provide, region, revoke, stopped};
 use crate::os::{Handled, Trap};
 
@@ -195,7 +195,7 @@ fn a_thread_that_blocks_all_signals_is_heard_once_it_is_known() {
             unsafe { libc::sigfillset(&raw mut all) };
             // SAFETY: a set that was made in full.
             unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, core::ptr::null_mut()) };
-            attach_thread();
+            let _ = thread_id();
             stopped(|| poke(region.base(), 1)).0
         });
         assert_eq!(blocked.join().expect("it goes on"), 1);

@@ -1,12 +1,13 @@
 //! A fork: what is dead stays so in the child, what lives is its own.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::println;
 
 use super::super::memory::readable;
-use super::super::{install_fault_handler, process_id, thread_id};
+use super::super::{install_fault_handler, page_size, process_id, thread_id};
 use super::{alone, judge, offered, pass_on, peek, poke, provide, region, revoke, stopped};
 use crate::mode::BackEnd;
-use crate::os::BackEnds;
+use crate::os::{BackEnds, Handled, Trap};
 
 /// Runs `f` in a child and waits for it.
 fn forked(f: impl FnOnce()) {
@@ -122,6 +123,37 @@ fn a_descriptor_that_the_program_closes_is_made_anew() {
             assert!(!readable(region.address_of(7)), "{back_end}: watched again");
             assert_eq!(stopped(|| poke(region.address_of(9), 1)).0, 1, "{back_end}");
             assert_eq!(peek(region.address_of(1)), 0x5A, "{back_end}");
+        }
+    });
+}
+
+#[test]
+fn t42_a_report_may_fork_and_the_child_may_be_stopped() {
+    alone("forks::t42_a_report_may_fork_and_the_child_may_be_stopped", || {
+        /// Judges the first from a child, which is stopped itself meanwhile, deep in its own stack.
+        fn forking(trap: &Trap) -> Handled {
+            static FORKED: AtomicBool = AtomicBool::new(false);
+            if !FORKED.swap(true, Ordering::Relaxed) {
+                let canary = [0xA5_u8; 4096];
+                core::hint::black_box(&canary);
+                forked(|| {
+                    let other = trap.address + page_size();
+                    assert_eq!(stopped(|| poke(other, 1)), (1, 1, other));
+                    assert!(
+                        core::hint::black_box(&canary).iter().all(|&byte| byte == 0xA5),
+                        "the report's own stack is as it was"
+                    );
+                });
+            }
+            judge(trap)
+        }
+        thread_id();
+        install_fault_handler(forking).expect("a handler");
+        for back_end in offered() {
+            let region = region(back_end, 8);
+            let at = region.address_of(2);
+            assert_eq!(stopped(|| poke(at, 1)), (1, 1, at), "{back_end}");
+            assert!(!readable(region.address_of(3)), "{back_end}: what the child let through is the child's");
         }
     });
 }
