@@ -50,6 +50,11 @@ impl Region {
     pub(crate) unsafe fn pass_on(&self, _: usize, _: usize) -> Result<bool, OsRefusal> {
         match *self {}
     }
+    /// # Safety
+    /// Never called.
+    pub(crate) unsafe fn retire(&self, _: usize, _: usize) {
+        match *self {}
+    }
     pub(crate) fn land(&self, _: usize, _: usize) -> bool {
         match *self {}
     }

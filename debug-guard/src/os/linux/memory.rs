@@ -32,17 +32,44 @@ pub(super) fn refused(call: &'static str) -> OsRefusal {
     OsRefusal::Call { call, errno: errno() }
 }
 
+const UNTOUCHED: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+
 /// New addresses that nothing can touch and no memory is set aside for.
 pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: new addresses, chosen by the kernel.
-    let base = unsafe { libc::mmap(core::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    let base = unsafe { libc::mmap(core::ptr::null_mut(), bytes, libc::PROT_NONE, UNTOUCHED, -1, 0) };
     if base == libc::MAP_FAILED { Err(refused("mmap")) } else { Ok(base.expose_provenance()) }
+}
+
+/// As [`reserve`], at a multiple of `align`, itself a multiple of the page.
+pub(super) fn reserve_aligned(bytes: usize, align: usize) -> Result<usize, OsRefusal> {
+    let whole = bytes.checked_add(align).ok_or(OsRefusal::Call { call: "mmap", errno: libc::ENOMEM })?;
+    let found = reserve(whole)?;
+    let base = found.next_multiple_of(align);
+    // SAFETY: reserved above, in front of what is kept.
+    unsafe { unmap(found, base - found) };
+    // SAFETY: likewise behind it.
+    unsafe { unmap(base + bytes, found + whole - (base + bytes)) };
+    Ok(base)
+}
+
+/// Makes addresses as [`reserve`] does, over what was there: even the tables that the kernel kept for its pages go.
+///
+/// # Safety
+/// The addresses are the caller's, and nothing in them is used any more.
+pub(super) unsafe fn reserve_again(base: usize, bytes: usize) -> Result<(), OsRefusal> {
+    let place = without_provenance_mut(base);
+    // SAFETY: the caller's promise.
+    let made = unsafe { libc::mmap(place, bytes, libc::PROT_NONE, UNTOUCHED | libc::MAP_FIXED, -1, 0) };
+    if made == libc::MAP_FAILED { Err(refused("mmap")) } else { Ok(()) }
 }
 
 /// # Safety
 /// The addresses are the caller's, and nothing in them is used any more.
 pub(super) unsafe fn unmap(base: usize, bytes: usize) {
+    if bytes == 0 {
+        return;
+    }
     // SAFETY: the caller's promise.
     let _ = unsafe { libc::munmap(without_provenance_mut(base), bytes) };
 }

@@ -19,6 +19,10 @@ use crate::os::{Content, OsRefusal};
 /// How many bytes are opened at once.
 const SEGMENT: usize = 64 << 20;
 
+/// The addresses that one of the kernel's lowest tables serves, where pages have 4096 bytes: what is [retired](Region::retire) should begin
+/// and end with one.
+const TABLE: usize = 2 << 20;
+
 const INSTALL: &str = "madvise(MADV_GUARD_INSTALL)";
 const REMOVE: &str = "madvise(MADV_GUARD_REMOVE)";
 const DISCARD: &str = "madvise(MADV_DONTNEED)";
@@ -48,13 +52,9 @@ impl Region {
             return Err(OsRefusal::Unavailable);
         }
         STATE.with(super::fork::watch)?;
-        let region =
-            Self { base: memory::reserve(bytes)?, pages, shift: page.trailing_zeros(), back_end, opened: AtomicUsize::new(0) };
-        // After mlockall(MCL_FUTURE) it would be locked, and filled when it is opened.
-        memory::unlock(region.base, bytes);
-        // A huge page would be one page of memory for 512 of ours. Kernels without them answer EINVAL.
-        // SAFETY: nobody uses the region yet.
-        let _ = unsafe { memory::advise(region.base, bytes, libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE)") };
+        let base = memory::reserve_aligned(bytes, TABLE.max(page))?;
+        let region = Self { base, pages, shift: page.trailing_zeros(), back_end, opened: AtomicUsize::new(0) };
+        plain(base, bytes);
         match back_end {
             BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
                 userfault::watch(back_end == BackEnd::UserfaultfdMove, region.base, bytes)?;
@@ -171,6 +171,33 @@ impl Region {
         Ok(unsafe { userfault::move_page(self.address_of(from), self.address_of(to), super::page_size()) })
     }
 
+    /// Gives back what the kernel keeps of pages none of which is provided. They stay out of reach, and can be provided as before; where the
+    /// kernel refuses, all stays as it was or they can no more be provided. Worth it for whole multiples of 2 MiB.
+    ///
+    /// # Safety
+    /// The pages are the caller's, and none is provided.
+    pub(crate) unsafe fn retire(&self, first: usize, count: usize) {
+        let (base, bytes) = (self.address_of(first), count << self.shift);
+        if first + count > self.pages || count == 0 {
+            return;
+        }
+        let watched = matches!(self.back_end, BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy);
+        // Markers live in the tables.
+        if !watched && self.back_end != BackEnd::Mprotect {
+            return;
+        }
+        // SAFETY: forwarded.
+        if unsafe { memory::reserve_again(base, bytes) }.is_err() {
+            return;
+        }
+        plain(base, bytes);
+        if watched && userfault::register(base, bytes).is_ok() {
+            let open = self.opened.load(Ordering::Acquire).saturating_sub(first).min(count) << self.shift;
+            // SAFETY: every page in there is missing.
+            let _ = unsafe { memory::protect(base, open, libc::PROT_READ | libc::PROT_WRITE) };
+        }
+    }
+
     /// Makes pages accessible, zeros in them, so that an access that was stopped can be made. Async-signal-safe; takes no lock. They stay
     /// so until they are revoked. False where the kernel refuses.
     pub(crate) fn land(&self, first: usize, count: usize) -> bool {
@@ -253,6 +280,14 @@ impl Region {
         // SAFETY: as above.
         unsafe { memory::advise(self.base, page, libc::MADV_DONTNEED, DISCARD) }
     }
+}
+
+/// What all of a region is: neither locked nor of huge pages. After mlockall(MCL_FUTURE) new addresses are locked, and would be filled
+/// when they are opened; a huge page would be one page of memory for 512 of ours. Kernels without huge pages answer EINVAL.
+fn plain(base: usize, bytes: usize) {
+    memory::unlock(base, bytes);
+    // SAFETY: nobody's pages yet.
+    let _ = unsafe { memory::advise(base, bytes, libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE)") };
 }
 
 impl Drop for Region {

@@ -156,7 +156,7 @@ fn open_with(features: u64) -> Result<c_int, OsRefusal> {
     Ok(descriptor)
 }
 
-fn register(base: usize, bytes: usize) -> Result<(), OsRefusal> {
+pub(super) fn register(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     let mut run = Register { start: base as u64, len: bytes as u64, mode: REGISTER_MISSING, ioctls: 0 };
     // SAFETY: the structure that this request takes; the pages are ours and hold nothing that would be lost.
     memory::answer("UFFDIO_REGISTER", unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), REGISTER, from_mut(&mut run)) })

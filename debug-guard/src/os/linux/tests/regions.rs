@@ -185,3 +185,41 @@ fn a_region_that_goes_gives_its_addresses_back() {
         }
     });
 }
+
+#[test]
+fn what_is_retired_gives_its_tables_back_and_can_be_used_again() {
+    alone("regions::what_is_retired_gives_its_tables_back_and_can_be_used_again", || {
+        install_fault_handler(judge).expect("a handler");
+        let chunk = (4 << 20) / page_size();
+        for back_end in offered() {
+            let region = region(back_end, 64 * chunk);
+            let tables = || status("VmPTE");
+            let (before, mappings) = (tables(), count_mappings());
+            for page in (1..32 * chunk).step_by(2) {
+                provide(region, page, 1);
+                revoke(region, page, 1);
+            }
+            let used = tables();
+            for number in 1..32 {
+                // SAFETY: everything was revoked.
+                unsafe { region.retire(number * chunk, chunk) };
+            }
+            let retired = tables();
+            println!("{back_end}: page tables {before} KiB, {used}, {retired}");
+            if matches!(back_end, BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy | BackEnd::Mprotect) && page_size() == 4096
+            {
+                assert!(used > before + 200 && retired < before + 50, "{back_end}: {before}, {used}, then {retired} KiB");
+            }
+            assert!(count_mappings() <= mappings + 2, "{back_end}: {mappings}, then {}: they merge", count_mappings());
+            // Still stopped, and as good as new.
+            let at = region.address_of(5 * chunk + 1);
+            assert_eq!(stopped(|| assert_eq!(peek(at), 0)), (1, 0, at), "{back_end}");
+            for page in [2 * chunk - 1, 2 * chunk, 2 * chunk + 7, 3 * chunk - 1] {
+                provide(region, page, 1);
+                assert!(!readable(region.address_of(page + 1)) || page + 1 == 2 * chunk, "{back_end}");
+            }
+            let passed = pass_on(region, 2 * chunk + 7, 7 * chunk + 3);
+            assert_eq!(passed, back_end == BackEnd::UserfaultfdMove, "{back_end}");
+        }
+    });
+}
