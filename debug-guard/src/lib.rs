@@ -69,13 +69,15 @@ mod mode;
 mod os;
 mod profile;
 mod report;
+mod sampling;
 mod sites;
 mod slots;
-mod sampling;
 
 pub use block::Changed;
 pub use failing::{ContextName, FailingAllocator, Fault, FaultError};
-pub use guard::{CommandMark, GlobalGuard, Guard, GuardError, GuardOptions, GuardRefused, GuardStats, Rule, Sampling};
+pub use guard::{
+    CommandMark, GlobalGuard, Guard, GuardBusy, GuardError, GuardOptions, GuardRefused, GuardStats, LeakMark, LeakSum, Rule, Sampling,
+};
 pub use mode::{BackEnd, Mode, OnReport, Placement, Stacks};
 pub use os::{BackEnds, OsRefusal};
 pub use profile::{FrameNames, Measure, Weight};

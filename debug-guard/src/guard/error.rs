@@ -4,7 +4,11 @@
 
 use core::fmt;
 
+use alloc_core::HostAllocator;
+
+use super::Guard;
 use crate::mode::{BackEnd, Mode};
+use crate::os::OsRefusal;
 
 /// Why options were refused, or a guard could not be made of them. Rules are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +54,8 @@ pub enum GuardError {
     NotOffered {
         /// The back end.
         back_end: BackEnd,
-        /// The system's error number; 0 where the system has no such thing.
-        errno: i32,
+        /// What the system says.
+        refusal: OsRefusal,
     },
     /// The back end that is asked for cannot do the mode.
     BackEndCannot {
@@ -84,7 +88,51 @@ pub enum GuardError {
     },
 }
 
+/// A guard that could not be made, with the allocator it was to stand on.
+pub struct GuardRefused<A> {
+    /// The allocator, as it was given.
+    pub inner: A,
+    /// Why.
+    pub error: GuardError,
+}
+
+/// A guard that could not be closed, since blocks of it are live.
+pub struct GuardBusy<A: HostAllocator> {
+    /// The guard, as it was.
+    pub guard: Guard<A>,
+    /// How many are.
+    pub live_blocks: u64,
+}
+
 impl core::error::Error for GuardError {}
+
+impl<A> core::error::Error for GuardRefused<A> {}
+
+impl<A: HostAllocator> core::error::Error for GuardBusy<A> {}
+
+impl<A> fmt::Debug for GuardRefused<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardRefused").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<A> fmt::Display for GuardRefused<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)
+    }
+}
+
+impl<A: HostAllocator> fmt::Debug for GuardBusy<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardBusy").field("live_blocks", &self.live_blocks).finish_non_exhaustive()
+    }
+}
+
+impl<A: HostAllocator> fmt::Display for GuardBusy<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} blocks are live: free them, `Guard::live` tells which, and close again", self.live_blocks)
+    }
+}
 
 impl fmt::Display for GuardError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,8 +155,8 @@ impl fmt::Display for GuardError {
             Self::ListOfPlainBlocks => f.write_str(
                 "leaks and profiles are told of blocks that are written down, and Off and Sampled alone write nothing down: use `Mode::Cookie`",
             ),
-            Self::NotOffered { back_end, errno } => {
-                write!(f, "the back end {back_end} is not offered here (error {errno}): leave the choice open")
+            Self::NotOffered { back_end, refusal } => {
+                write!(f, "the back end {back_end} is not offered here, leave the choice open: {refusal}")
             }
             Self::BackEndCannot { back_end, mode } => {
                 write!(f, "the back end {back_end} cannot do the mode {mode}: leave the choice open, or take another mode")

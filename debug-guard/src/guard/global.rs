@@ -2,17 +2,20 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
-use core::fmt;
+use core::fmt::{self, Write};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering::Acquire, Ordering::Release};
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
 use super::error::GuardError;
+use super::leaks::{LeakMark, LeakSum};
 use super::options::GuardOptions;
 use super::state::Core;
 use super::stats::GuardStats;
 use crate::mode::OnReport;
+use crate::os;
+use crate::report::{BlockInfo, Leak, Moment};
 
 /// A guard for `#[global_allocator]`, made in a `static` and set up by its first allocation.
 ///
@@ -96,6 +99,40 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
         self.ready().map(Core::stats)
     }
 
+    /// As [`Guard::mark`](crate::Guard::mark).
+    pub fn mark(&self) -> LeakMark {
+        LeakMark::now()
+    }
+
+    /// As [`Guard::leaks`](crate::Guard::leaks).
+    pub fn leaks(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Leak<'_>)) -> LeakSum {
+        self.ready().map_or(LeakSum::default(), |core| core.leaks(from, to, each))
+    }
+
+    /// As [`Guard::exit_leaks_from`](crate::Guard::exit_leaks_from): what the runtime and static values took before `main` is no leak.
+    pub fn exit_leaks_from(&self, mark: LeakMark) {
+        if let Some(core) = self.ready() {
+            core.counters.exit_from.set(mark);
+        }
+    }
+
+    /// As [`Guard::live`](crate::Guard::live).
+    pub fn live(&self, each: &mut dyn FnMut(&BlockInfo<'_>)) {
+        if let Some(core) = self.ready() {
+            core.live(each);
+        }
+    }
+
+    /// As [`Guard::check_all`](crate::Guard::check_all).
+    pub fn check_all(&self) -> usize {
+        self.ready().map_or(0, |core| core.check_all(Moment::Check))
+    }
+
+    /// As [`Guard::usable_size`](crate::Guard::usable_size).
+    pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
+        self.ready()?.usable_size(pointer)
+    }
+
     /// The core, if it is there.
     fn ready(&self) -> Option<&Core> {
         // SAFETY: null, or a core that lives as long as the process.
@@ -113,21 +150,46 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
         if self.state.compare_exchange(NEW, MAKING, Acquire, Acquire).is_ok() {
             let made = check_global(&self.options).and_then(|()| Core::make(&self.inner, self.options));
             match made {
-                Ok(core) => {
+                // It lives as long as the process, and so never leaves its seat.
+                Ok((core, _)) => {
                     self.core.store(core.as_ptr(), Release);
                     self.state.store(READY, Release);
                 }
                 Err(error) => {
                     // SAFETY: this thread alone is here, and nobody reads before the state says so.
                     unsafe { *self.refusal.get() = Some(error) };
+                    say(&self.options, error);
                     self.state.store(REFUSED, Release);
                 }
             }
         }
         while self.state.load(Acquire) == MAKING {
-            core::hint::spin_loop();
+            os::pause();
         }
         self.ready()
+    }
+}
+
+/// Nothing is guarded, and nobody can be given the reason: it is written.
+fn say(options: &GuardOptions, error: GuardError) {
+    let mut line = Line { bytes: [0; 400], length: 0 };
+    let _ = writeln!(line, "debug-guard: guard {:?} of the whole program: nothing is guarded: {error}", options.name);
+    os::write(options.report_to.max(2), line.bytes.get(..line.length).unwrap_or(&[]));
+}
+
+/// As much of a text as fits.
+struct Line {
+    bytes: [u8; 400],
+    length: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for (byte, place) in text.bytes().zip(self.bytes.iter_mut().skip(self.length)) {
+            *place = byte;
+            self.length = self.length.saturating_add(1);
+        }
+        Ok(())
     }
 }
 

@@ -1,50 +1,82 @@
-//! The guard: options, the choice of a mode for each block, and what becomes of it.
+//! The guard: options, the choice of a mode for each block, what becomes of it, and what is told of all of them.
 
 mod check;
-mod dispatch;
+mod choice;
 mod error;
+mod exit;
+mod give;
 mod global;
+mod guarded;
+mod host;
+mod leaks;
+mod limits;
+mod look;
 mod options;
 mod rule;
 mod serial;
 mod state;
 mod stats;
+mod take;
 mod tally;
+mod telling;
 
-use core::alloc::Layout;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope, dangling};
+use alloc_core::HostAllocator;
 
-pub use error::GuardError;
+use crate::report::{self, BlockInfo, Leak, Moment, SeatId};
+
+pub use error::{GuardBusy, GuardError, GuardRefused};
 pub use global::GlobalGuard;
+pub use leaks::{LeakMark, LeakSum};
 pub use options::{CommandMark, GuardOptions, Sampling};
 pub use rule::Rule;
 pub(crate) use rule::named;
-pub(crate) use state::Core;
+use state::Core;
 pub use stats::GuardStats;
 
 /// A host allocator that guards what it gives, and tells who broke it.
 ///
-/// The word of the trait's contract that callers promise is what the guard is there to check: a block that comes back twice, with
-/// another layout, or was never its own is reported ([`OnReport`](crate::OnReport)) and frees nothing. A reallocation always moves the block.
-/// Size 0 is answered with a dangling pointer and not guarded.
+/// What the trait's contract has callers promise is what the guard is there to check: a block that comes back twice, with another
+/// layout, or that was never its own is reported ([`OnReport`](crate::OnReport)), and what is not certainly a live block of its own frees
+/// nothing. A reallocation always moves the block, so that stale pointers show. Size 0 is answered with a dangling pointer.
+///
+/// It may be moved; blocks and reports do not mind. Everything it keeps, but for pages of fenced blocks, it takes from the allocator
+/// behind: when it is made, and for new call sites. Freeing takes nothing.
+///
+/// # Threads
+/// `Send` and `Sync` where the allocator behind is. No lock is held while that allocator, a function of the options or a report's
+/// is called. After a fork the child's guard works as the parent's does.
+///
+/// # Going
+/// [`close`](Self::close) gives the allocator back. A guard that is dropped with blocks still live leaves them as they are, valid and
+/// explained when touched wrongly, and leaks what it keeps for itself.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
+/// use debug_guard::{Guard, GuardOptions, Mode, OnReport};
+///
+/// let options = GuardOptions::new(Mode::Cookie).name("example").on_report(OnReport::Call(|_| ()));
+/// let guard = Guard::new(FromGlobalAlloc::SYSTEM, options)?;
+/// let layout = Layout::new::<[u8; 24]>();
+/// let block = guard.allocate(layout, Scope::Object)?;
+/// // SAFETY: broken on purpose. The byte behind the block is the guard's own.
+/// unsafe { block.as_ptr().add(24).write(7) };
+/// assert_eq!(guard.check_all(), 1);
+/// # // SAFETY: the byte that was to be there is not known here; the block goes all the same, with another report.
+/// # unsafe { guard.deallocate(block, layout, Scope::Object) };
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Guard<A: HostAllocator> {
     inner: ManuallyDrop<A>,
     core: NonNull<Core>,
+    seat: SeatId,
 }
 
-/// A guard that could not be made, with the allocator it was to stand on.
-pub struct GuardRefused<A> {
-    /// The allocator, as it was given.
-    pub inner: A,
-    /// Why.
-    pub error: GuardError,
-}
-
-// SAFETY: the core is shared by reference only and is `Sync`; `inner` goes where `A` may.
+// SAFETY: the core is `Sync` and only ever shared; `inner` goes where `A` may.
 unsafe impl<A: HostAllocator + Send> Send for Guard<A> {}
 // SAFETY: as above.
 unsafe impl<A: HostAllocator + Sync> Sync for Guard<A> {}
@@ -55,11 +87,8 @@ impl<A: HostAllocator> Guard<A> {
     /// # Errors
     /// [`GuardRefused`] gives `inner` back and says what does not go together, what the kernel does not offer, or what `inner` refused.
     pub fn new(inner: A, options: GuardOptions) -> Result<Self, GuardRefused<A>> {
-        if let Err(error) = options.check() {
-            return Err(GuardRefused { inner, error });
-        }
-        match Core::make(&inner, options) {
-            Ok(core) => Ok(Self { inner: ManuallyDrop::new(inner), core }),
+        match options.check().and_then(|()| Core::make(&inner, options)) {
+            Ok((core, seat)) => Ok(Self { inner: ManuallyDrop::new(inner), core, seat }),
             Err(error) => Err(GuardRefused { inner, error }),
         }
     }
@@ -74,6 +103,67 @@ impl<A: HostAllocator> Guard<A> {
         self.core().stats()
     }
 
+    /// The present moment, for [`leaks`](Self::leaks).
+    pub fn mark(&self) -> LeakMark {
+        LeakMark::now()
+    }
+
+    /// Tells `each` call site that asked for blocks from `from` on and before `to` that are still live, those with the most bytes first,
+    /// and answers with the sum. Blocks that pass untouched are not known. Takes no memory; `each` may ask for and free blocks, and its
+    /// own question for leaks is answered with nothing.
+    pub fn leaks(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Leak<'_>)) -> LeakSum {
+        self.core().leaks(from, to, each)
+    }
+
+    /// The list of [`exit_leaks`](GuardOptions::exit_leaks) begins at `mark`: what is older may live as long as the process.
+    pub fn exit_leaks_from(&self, mark: LeakMark) {
+        self.core().counters.exit_from.set(mark);
+    }
+
+    /// Tells every live block, in no order. `each` may ask for and free blocks; what does so meanwhile may be missed.
+    pub fn live(&self, each: &mut dyn FnMut(&BlockInfo<'_>)) {
+        self.core().live(each);
+    }
+
+    /// Looks at everything that the guard wrote around live blocks and into freed ones, and reports what is not as it was. How many
+    /// reports that made.
+    pub fn check_all(&self) -> usize {
+        self.core().check_all(Moment::Check)
+    }
+
+    /// With how many bytes the block was asked for that begins here. A pointer that is no live block's is reported, and `None`; so is,
+    /// without a report, one that may be a block which passed untouched.
+    pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
+        self.core().usable_size(pointer)
+    }
+
+    /// Ends the guard, after a last look at everything, and gives the allocator back.
+    ///
+    /// # Errors
+    /// [`GuardBusy`] gives the guard back where blocks are live. Those that pass untouched do not count: they are the allocator's.
+    pub fn close(self) -> Result<A, GuardBusy<A>> {
+        let live_blocks = self.core().on_record();
+        if live_blocks != 0 {
+            return Err(GuardBusy { guard: self, live_blocks });
+        }
+        let mut whole = ManuallyDrop::new(self);
+        whole.end();
+        // SAFETY: taken once: the guard is not dropped.
+        Ok(unsafe { ManuallyDrop::take(&mut whole.inner) })
+    }
+
+    /// Everything but `inner` goes; with live blocks, or while somebody reads what it keeps, nothing does.
+    fn end(&mut self) {
+        if self.core().on_record() != 0 {
+            return;
+        }
+        self.core().check_all(Moment::Exit);
+        if report::leave(&self.seat) {
+            // SAFETY: made over `inner`; nobody knows of it any more, and this is its end.
+            unsafe { Core::destroy(self.core, &*self.inner) };
+        }
+    }
+
     fn core(&self) -> &Core {
         // SAFETY: made by `Core::make`, destroyed when the guard goes.
         unsafe { self.core.as_ref() }
@@ -82,87 +172,14 @@ impl<A: HostAllocator> Guard<A> {
 
 impl<A: HostAllocator> Drop for Guard<A> {
     fn drop(&mut self) {
-        // SAFETY: nothing uses it after this.
-        unsafe { Core::destroy(self.core, &*self.inner) };
+        self.end();
         // SAFETY: dropped once, here.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
     }
 }
 
-// SAFETY: blocks are `inner`'s.
-unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
-    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(dangling(layout));
-        }
-        self.core().take(&*self.inner, layout, scope, false)
-    }
-
-    fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        if layout.size() == 0 {
-            return Ok(dangling(layout));
-        }
-        self.core().take(&*self.inner, layout, scope, true)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        if layout.size() != 0 {
-            // SAFETY: the caller's promise.
-            unsafe { self.core().give(&*self.inner, block, layout, scope) };
-        }
-    }
-
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        if old.size() == 0 {
-            return self.allocate(new, scope);
-        }
-        // SAFETY: the caller's promise.
-        unsafe { self.core().resize(&*self.inner, block, old, new, scope) }
-    }
-
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        if new.size() == 0 {
-            // SAFETY: the caller's promise. Shrinking to nothing frees.
-            unsafe { self.deallocate(block, old, scope) };
-            return Ok(dangling(new));
-        }
-        // SAFETY: the caller's promise.
-        unsafe { self.core().resize(&*self.inner, block, old, new, scope) }
-    }
-
-    fn notify(&self, notice: Notice) {
-        self.inner.notify(notice);
-    }
-
-    fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
-        self.inner.refusal(layout, scope)
-    }
-
-    fn may_unwind(&self) -> bool {
-        matches!(self.core().options.on_report, crate::OnReport::Panic) || self.inner.may_unwind()
-    }
-
-    fn exact_alignment(&self) -> bool {
-        self.core().fences() || self.inner.exact_alignment()
-    }
-}
-
 impl<A: HostAllocator> fmt::Debug for Guard<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("name", &self.core().options.name).finish_non_exhaustive()
+        f.debug_struct("Guard").field("name", &self.core().options.name).field("stats", &self.stats()).finish_non_exhaustive()
     }
 }
-
-impl<A> fmt::Debug for GuardRefused<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuardRefused").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<A> fmt::Display for GuardRefused<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.error, f)
-    }
-}
-
-impl<A> core::error::Error for GuardRefused<A> {}

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use alloc_core::HostAllocator;
-
 use super::error::GuardError;
 use super::rule::Rule;
 use crate::mode::{BackEnd, Mode, OnReport, Placement, Stacks};
@@ -254,6 +252,11 @@ impl GuardOptions {
         modes.contains(&self.mode) || self.rules.iter().any(|rule| modes.contains(&rule.mode))
     }
 
+    /// True when every block passes.
+    pub(crate) fn passes_all(&self) -> bool {
+        self.plain() && !self.may_use(&[Mode::Sampled])
+    }
+
     /// True when no block is ever written down: then those that pass are the allocator's behind, untouched.
     pub(crate) fn plain(&self) -> bool {
         !self.may_use(&[Mode::Cookie, Mode::Fence, Mode::Strict])
@@ -264,6 +267,3 @@ impl GuardOptions {
         self.rules.given
     }
 }
-
-/// A guard is made over any of these.
-pub(crate) type Memory<'a> = &'a dyn HostAllocator;

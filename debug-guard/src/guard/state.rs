@@ -2,72 +2,232 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use alloc_core::{HostAllocator, Scope};
 
 use super::error::GuardError;
+use super::exit;
+use super::leaks::ExitFrom;
+use super::limits;
 use super::options::GuardOptions;
-use super::stats::GuardStats;
-use super::tally::{Count, Tally};
+use super::tally::Tally;
+use crate::cookie::{CookieOptions, Cookies};
 use crate::mode::{BackEnd, Mode, Placement};
+use crate::os::{self, BackEnds};
+use crate::report::{self, Entry, Guarded, SeatId};
+use crate::sampling::Sampler;
+use crate::sites::{SiteOptions, Sites};
+use crate::slots::{Kind, SlotOptions, Slots, SlotsError};
 
 /// A guard's state. Never moves: the signal handler knows its address.
+///
+/// ```text
+///   strict, fence, pool   blocks in pages of their own       each is there where the options name a mode that
+///   cookies               blocks with a header and a tail    needs it; pages only where the system lends them
+///   sites                 who asked, by number
+/// ```
 pub(crate) struct Core {
-    pub(crate) options: GuardOptions,
-    pub(crate) tally: Tally,
+    pub(super) options: GuardOptions,
+    /// Unlike that of any other guard of the process.
+    pub(super) number: u64,
+    pub(super) back_end: BackEnd,
+    pub(super) strict: Option<Slots>,
+    pub(super) fence: Option<Slots>,
+    /// What Sampled chooses.
+    pub(super) pool: Option<Slots>,
+    /// `None` where blocks that pass are the allocator's behind, untouched.
+    pub(super) cookies: Option<Cookies>,
+    pub(super) sampler: Sampler,
+    /// `None` where every block passes.
+    pub(super) sites: Option<Sites>,
+    pub(super) tally: Tally,
+    pub(super) counters: Counters,
+    entry: Entry,
 }
 
+/// What happens seldom enough to be counted in one place.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) reports: AtomicU64,
+    pub(super) lost: AtomicU64,
+    pub(super) notices: AtomicU64,
+    pub(super) unguarded: AtomicU64,
+    /// Live blocks of the pool.
+    pub(super) sampled: AtomicU64,
+    /// Allocations, counted where every so many are followed by a check.
+    pub(super) operations: AtomicU64,
+    pub(super) exit_from: ExitFrom,
+}
+
+/// The modes that lay blocks out in pages.
+pub(super) const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
+
 impl Core {
-    pub(super) fn make(memory: &dyn HostAllocator, options: GuardOptions) -> Result<NonNull<Self>, GuardError> {
+    /// Makes the state of a guard, and enters it into the list of those that live.
+    pub(super) fn make(memory: &dyn HostAllocator, options: GuardOptions) -> Result<(NonNull<Self>, SeatId), GuardError> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let layout = Layout::new::<Self>();
-        let refused = GuardError::NoHostMemory { bytes: layout.size() };
-        let place = memory.allocate(layout, Scope::Instance).map_err(|_| refused)?.cast::<Self>();
+        let place = memory.allocate(layout, Scope::Instance).map_err(|_| no_memory(layout.size()))?.cast::<Self>();
+        let guarded: *const dyn Guarded = place.as_ptr();
+        let mut core = Self {
+            options,
+            number: NUMBERS.fetch_add(1, Relaxed),
+            back_end: BackEnd::Cookies,
+            strict: None,
+            fence: None,
+            pool: None,
+            cookies: None,
+            sampler: Sampler::new(options.sampling.one_in, options.sampling.first, os::random_u64()),
+            sites: None,
+            tally: Tally::new(),
+            counters: Counters::default(),
+            entry: Entry::new(guarded),
+        };
+        let made = core.furnish(memory);
         // SAFETY: a block of this layout, nobody else's.
-        unsafe { place.write(Self { options, tally: Tally::new() }) };
-        Ok(place)
+        unsafe { place.write(core) };
+        let seat = made.and_then(|()| {
+            // SAFETY: just written; only the address is taken.
+            let entry = unsafe { &raw const (*place.as_ptr()).entry };
+            // SAFETY: whoever destroys the core leaves the seat first, or leaves the core where it is.
+            unsafe { report::enter(entry) }.ok_or(GuardError::TooManyGuards)
+        });
+        match seat {
+            Ok(seat) => {
+                // SAFETY: just written, never written again.
+                let core = unsafe { place.as_ref() };
+                core.say_what_is_missing();
+                if core.options.exit_leaks.is_some() {
+                    exit::listen();
+                }
+                Ok((place, seat))
+            }
+            Err(error) => {
+                // SAFETY: made here with this memory, known to nobody.
+                unsafe { Self::destroy(place, memory) };
+                Err(error)
+            }
+        }
     }
 
+    /// Makes what the options need. What was made before a refusal is in its place.
+    fn furnish(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
+        let options = self.options;
+        if options.passes_all() {
+            return Ok(());
+        }
+        let sites = SiteOptions { profile: options.profile, max_bytes: 0 };
+        self.sites = Some(Sites::new(memory, sites).map_err(|_| no_memory(0))?);
+        if !options.plain() {
+            let cookies =
+                CookieOptions { guard: self.number, blocks: options.quarantine_blocks, bytes: options.quarantine_bytes };
+            self.cookies = Some(Cookies::new(memory, cookies).map_err(|_| no_memory(0))?);
+        }
+        // Where it is refused, accesses are stopped all the same; only nobody tells whose block it was, and looking at a pointer that may
+        // be anybody's takes longer.
+        let _ = os::install_fault_handler(report::on_trap);
+        if options.may_use(&FENCED) { self.lay_out(memory) } else { Ok(()) }
+    }
+
+    /// Reserves addresses for what is to be fenced, with the best back end that gives them.
+    fn lay_out(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
+        let offered = BackEnds::probe();
+        let forced = self.options.back_end;
+        let pages = BackEnd::ALL.into_iter().filter(|back_end| *back_end != BackEnd::Cookies);
+        for back_end in pages.filter(|back_end| forced.is_none_or(|forced| forced == *back_end)) {
+            let refusal = match offered.refusal(back_end) {
+                Some(refusal) => refusal,
+                None => match self.lay_out_with(memory, back_end) {
+                    Ok(()) => return Ok(()),
+                    Err(SlotsError::NoMemory) => return Err(no_memory(0)),
+                    Err(SlotsError::TooFewPages) => return Err(GuardError::NoPages),
+                    Err(SlotsError::Os(refusal)) => refusal,
+                },
+            };
+            if forced.is_some() {
+                return Err(GuardError::NotOffered { back_end, refusal });
+            }
+        }
+        Ok(())
+    }
+
+    fn lay_out_with(&mut self, memory: &dyn HostAllocator, back_end: BackEnd) -> Result<(), SlotsError> {
+        let options = self.options;
+        let strict = SlotOptions {
+            pages: options.pages.unwrap_or(0),
+            quarantine_blocks: options.quarantine_blocks,
+            quarantine_bytes: options.quarantine_bytes,
+            deep: options.deep,
+            mode: Mode::Strict,
+            max_pages: limits::pages(options.max_guarded_bytes),
+        };
+        let fence = SlotOptions { mode: Mode::Fence, ..strict };
+        let pool = SlotOptions { mode: Mode::Sampled, pages: limits::sampled_pages(options.sampling.slots), ..strict };
+        let wanted = [(Kind::Strict, strict), (Kind::Fence, fence), (Kind::Strict, pool)];
+        let mut made: [Option<Slots>; 3] = [None, None, None];
+        for (place, (kind, wanted)) in made.iter_mut().zip(wanted) {
+            if !options.may_use(&[wanted.mode]) {
+                continue;
+            }
+            match Slots::new(memory, kind, back_end, wanted) {
+                Ok(slots) => *place = Some(slots),
+                Err(error) => {
+                    for slots in made.into_iter().flatten() {
+                        // SAFETY: made above with `memory`, never used.
+                        unsafe { slots.close(memory) };
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        [self.strict, self.fence, self.pool] = made;
+        self.back_end = back_end;
+        Ok(())
+    }
+
+    /// Gives everything back that the guard keeps for itself.
+    ///
     /// # Safety
-    /// `core` came from [`make`](Self::make) with the same `memory` and is used no more.
+    /// `core` came from [`make`](Self::make) with the same `memory`, has left its seat, has no live block, and is used no more.
     pub(super) unsafe fn destroy(core: NonNull<Self>, memory: &dyn HostAllocator) {
-        // SAFETY: live, and the caller's alone.
-        unsafe { core.drop_in_place() };
-        // SAFETY: taken in `make` with this layout and scope.
+        // SAFETY: live, and the caller's alone; what stands there is not used again.
+        let mut own = unsafe { core.read() };
+        if let Some(cookies) = &mut own.cookies {
+            // What waited in quarantine was looked at by whoever ends the guard.
+            // SAFETY: made with `memory`; nobody uses them any more.
+            unsafe { cookies.close(memory, &mut |_| ()) };
+        }
+        for slots in [own.strict.take(), own.fence.take(), own.pool.take()].into_iter().flatten() {
+            // SAFETY: made with `memory`; no block is live, and nobody uses them any more.
+            unsafe { slots.close(memory) };
+        }
+        if let Some(sites) = &mut own.sites {
+            sites.close(memory);
+        }
+        // SAFETY: taken in `make` with this layout and scope; what stood there was moved out.
         unsafe { memory.deallocate(core.cast(), Layout::new::<Self>(), Scope::Instance) };
     }
 
-    /// True when a block may be fenced with its last byte against the page behind.
-    pub(super) fn fences(&self) -> bool {
-        self.options.may_use(&[Mode::Sampled, Mode::Fence, Mode::Strict]) && self.options.placement != Placement::Left
+    /// The three that lay blocks out in pages, as far as they are there.
+    pub(super) fn laid_out(&self) -> impl Iterator<Item = &Slots> {
+        [&self.strict, &self.fence, &self.pool].into_iter().flatten()
     }
 
-    pub(super) fn stats(&self) -> GuardStats {
-        let sum = |count| self.tally.sum(count);
-        let taken = [sum(Count::FencedTaken), sum(Count::CookieTaken), sum(Count::OffTaken)];
-        let given = [sum(Count::FencedGiven), sum(Count::CookieGiven), sum(Count::OffGiven)];
-        let bytes = [sum(Count::FencedTakenBytes), sum(Count::CookieTakenBytes), sum(Count::OffTakenBytes)].iter().sum::<u64>();
-        let given_bytes =
-            [sum(Count::FencedGivenBytes), sum(Count::CookieGivenBytes), sum(Count::OffGivenBytes)].iter().sum::<u64>();
-        let [guarded, cookies, off] = taken;
-        let [guarded_given, ..] = given;
-        GuardStats {
-            back_end: BackEnd::Cookies,
-            guarded,
-            cookies,
-            off,
-            unguarded: 0,
-            live: taken.iter().sum::<u64>().saturating_sub(given.iter().sum()),
-            live_bytes: bytes.saturating_sub(given_bytes),
-            bytes,
-            live_guarded: guarded.saturating_sub(guarded_given),
-            reports: 0,
-            lost: 0,
-            notices: 0,
-            quarantined: 0,
-            pages: 0,
-            reserved: 0,
-            stacks: 0,
-            whole_stacks: 0,
-        }
+    /// Whose pages the address is in.
+    #[inline]
+    pub(super) fn slots_at(&self, address: usize) -> Option<&Slots> {
+        self.laid_out().find(|slots| slots.contains(address))
     }
+
+    /// True when a block may stand with its last byte against the page behind.
+    pub(super) fn fences(&self) -> bool {
+        let right = |placement: Placement| placement != Placement::Left;
+        let by_rule = self.options.rules.iter().any(|rule| rule.placement.is_some_and(right));
+        self.options.may_use(&FENCED) && (right(self.options.placement) || by_rule)
+    }
+}
+
+const fn no_memory(bytes: usize) -> GuardError {
+    GuardError::NoHostMemory { bytes }
 }

@@ -3,7 +3,11 @@
 #![forbid(unsafe_code)]
 
 use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::state::Core;
+use super::tally::Count;
+use crate::cookie::Cookies;
 use crate::mode::BackEnd;
 
 /// What a guard has done since it was made. Exact at any moment when no other thread asks for or gives back blocks.
@@ -22,7 +26,7 @@ pub struct GuardStats {
     /// back end.
     pub unguarded: u64,
     /// Blocks given out and not yet given back, of all three kinds.
-    pub live: u64,
+    pub live_blocks: u64,
     /// Their bytes.
     pub live_bytes: u64,
     /// Bytes given out, of all three kinds.
@@ -47,11 +51,61 @@ pub struct GuardStats {
     pub whole_stacks: u64,
 }
 
+impl Core {
+    pub(super) fn stats(&self) -> GuardStats {
+        let sum = |count| self.tally.sum(count);
+        let counter = |counter: &AtomicU64| counter.load(Relaxed);
+        let all = |counts: [Count; 3]| counts.into_iter().fold(0, |total: u64, count| total.saturating_add(sum(count)));
+        // Frees before allocations, so that what runs beside never makes a difference negative.
+        let given = all([Count::FencedGiven, Count::CookieGiven, Count::OffGiven]);
+        let given_bytes = all([Count::FencedGivenBytes, Count::CookieGivenBytes, Count::OffGivenBytes]);
+        let given_fenced = sum(Count::FencedGiven);
+        let bytes = all([Count::FencedTakenBytes, Count::CookieTakenBytes, Count::OffTakenBytes]);
+        let [guarded, cookies, off] = [Count::FencedTaken, Count::CookieTaken, Count::OffTaken].map(sum);
+        let mut held = self.cookies.as_ref().map(Cookies::held).unwrap_or_default();
+        for slots in self.laid_out() {
+            let more = slots.held();
+            held.quarantined = held.quarantined.saturating_add(more.quarantined);
+            held.pages = held.pages.saturating_add(more.pages);
+            held.reserved = held.reserved.saturating_add(more.reserved);
+        }
+        GuardStats {
+            back_end: self.back_end,
+            guarded,
+            cookies,
+            off,
+            unguarded: counter(&self.counters.unguarded),
+            live_blocks: guarded.saturating_add(cookies).saturating_add(off).saturating_sub(given),
+            live_bytes: bytes.saturating_sub(given_bytes),
+            bytes,
+            live_guarded: guarded.saturating_sub(given_fenced),
+            reports: counter(&self.counters.reports),
+            lost: counter(&self.counters.lost),
+            notices: counter(&self.counters.notices),
+            quarantined: held.quarantined,
+            pages: held.pages,
+            reserved: held.reserved,
+            stacks: sum(Count::Stacks),
+            whole_stacks: sum(Count::WholeStacks),
+        }
+    }
+
+    /// Blocks that are on record and not given back: those that pass untouched are not.
+    pub(super) fn on_record(&self) -> u64 {
+        let live = |taken, given| self.tally.sum(taken).saturating_sub(self.tally.sum(given));
+        let off = if self.cookies.is_some() { live(Count::OffTaken, Count::OffGiven) } else { 0 };
+        live(Count::FencedTaken, Count::FencedGiven)
+            .saturating_add(live(Count::CookieTaken, Count::CookieGiven))
+            .saturating_add(off)
+    }
+}
+
 impl fmt::Display for GuardStats {
     /// One line: `guarded = 12 (userfaultfd-move), cookies = 0, off = 3, unguarded = 0, live = 2 (96 bytes), reports = 0, ..`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { guarded, back_end, cookies, off, unguarded, live, live_bytes, reports, stacks, whole_stacks, .. } = self;
+        let Self { guarded, back_end, cookies, off, unguarded, live_blocks, live_bytes, reports, stacks, whole_stacks, .. } =
+            self;
         write!(f, "guarded = {guarded} ({back_end}), cookies = {cookies}, off = {off}, unguarded = {unguarded}, ")?;
-        write!(f, "live = {live} ({live_bytes} bytes), reports = {reports}, stacks whole = {whole_stacks} of {stacks}")
+        write!(f, "live = {live_blocks} ({live_bytes} bytes), reports = {reports}, stacks whole = {whole_stacks} of {stacks}")
     }
 }

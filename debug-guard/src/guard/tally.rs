@@ -28,10 +28,13 @@ pub(crate) enum Count {
     OffGiven,
     OffTakenBytes,
     OffGivenBytes,
+    /// Stacks that were walked, and those that came to their end.
+    Stacks,
+    WholeStacks,
 }
 
 /// How many there are.
-const COUNTS: usize = 12;
+const COUNTS: usize = 14;
 
 #[repr(align(128))]
 struct Row([AtomicU64; COUNTS]);
@@ -46,7 +49,7 @@ impl Tally {
         Self { rows: [const { Row([const { AtomicU64::new(0) }; COUNTS]) }; OWN_ROWS + 1] }
     }
 
-    /// One block and its bytes: adds 1 to `block` and `bytes` to `sum`.
+    /// Adds 1 to `block` and `bytes` to `sum`.
     #[inline]
     pub(crate) fn add(&self, block: Count, sum: Count, bytes: usize) {
         let place = place();

@@ -13,6 +13,7 @@ mod calls;
 mod found;
 mod hash;
 mod local;
+mod near;
 mod registers;
 mod site;
 mod stopped;
@@ -37,6 +38,7 @@ pub(crate) use arena::{Arena, Place};
 use found::Found;
 use hash::{Frames, mix};
 use local::Local;
+pub(crate) use near::call_site;
 use registers::Registers;
 use site::Made;
 pub(crate) use site::SiteRef;
@@ -189,9 +191,12 @@ impl Sites {
     #[inline(never)]
     fn find(&self, who: &Who<'_>, stacks: Stacks, memory: Option<&dyn HostAllocator>) -> SiteId {
         let from = registers::read();
-        let who = &Asker { who, hash: who.hash(self.tag), memory };
+        let who = &Asker { who, quick: who.quick(self.tag), memory };
         local::with(|local| {
-            let Some(local) = local.filter(|_| stacks != Stacks::Off && from.stack != 0) else { return self.bare(who) };
+            let Some(local) = local else { return self.bare(who) };
+            if stacks == Stacks::Off || from.stack == 0 {
+                return local.recall(who.quick).map_or_else(|| self.bare_and_remember(local, who), SiteId);
+            }
             let top = local.top(from.stack);
             let mark = who.who.command.map_or(0, |command| command.stack);
             let mark = if from.stack < mark && mark < top { mark } else { 0 };
@@ -205,20 +210,37 @@ impl Sites {
 
     /// Without a stack.
     fn bare(&self, who: &Asker<'_>) -> SiteId {
-        let hash = Frames::new().finish(who.hash);
+        let hash = Frames::new().finish(self.hash(who));
         self.known(hash).unwrap_or_else(|| self.make(hash, who, &[], false))
     }
 
+    #[cold]
+    fn bare_and_remember(&self, local: &Local, who: &Asker<'_>) -> SiteId {
+        let id = self.bare(who);
+        local.remember(who.quick, id.0);
+        id
+    }
+
+    #[inline]
     fn fast(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
         let mut frames = Frames::new();
         // SAFETY: `chain` reads words between the stack pointer and the top of this thread's stack only.
         walk::chain(from, bounds, |at| unsafe { walk::word(at) }, |back, _| frames.add(back));
-        let hash = frames.finish(who.hash);
-        if let Some(id) = local.recall(hash) {
-            return SiteId(id);
-        }
-        let id = self.known(hash).unwrap_or_else(|| self.walked(who, from, bounds));
-        local.remember(hash, id.0);
+        let quick = frames.finish(who.quick);
+        local.recall(quick).map_or_else(|| self.fast_and_remember(local, who, (from, bounds), frames, quick), SiteId)
+    }
+
+    #[cold]
+    fn fast_and_remember(
+        &self,
+        local: &Local,
+        who: &Asker<'_>,
+        (from, bounds): (Registers, Bounds),
+        frames: Frames,
+        quick: u64,
+    ) -> SiteId {
+        let id = self.known(frames.finish(self.hash(who))).unwrap_or_else(|| self.walked(who, from, bounds));
+        local.remember(quick, id.0);
         id
     }
 
@@ -232,7 +254,7 @@ impl Sites {
 
     fn full(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
         let end = if bounds.mark == 0 { bounds.top } else { bounds.mark };
-        let hash = mix(!who.hash, end.wrapping_sub(from.stack) as u64);
+        let hash = mix(!who.quick, end.wrapping_sub(from.stack) as u64);
         // SAFETY: remembered under a hash of who asks and how deep the stack is.
         let last =
             local.recall(hash).and_then(|last| unsafe { trail::follow(&self.arena, Place::from_raw(last)?, hash, from.stack) });
@@ -265,8 +287,12 @@ impl Sites {
     }
 
     fn of_stack(&self, who: &Asker<'_>, found: &Found) -> SiteId {
-        let hash = Frames::of(found.frames()).finish(who.hash);
+        let hash = Frames::of(found.frames()).finish(self.hash(who));
         self.known(hash).unwrap_or_else(|| self.make(hash, who, found.frames(), found.whole))
+    }
+
+    fn hash(&self, who: &Asker<'_>) -> u64 {
+        who.who.hash(self.tag)
     }
 
     fn known(&self, hash: u64) -> Option<SiteId> {
@@ -314,7 +340,8 @@ impl Sites {
 /// Who asks, and with what memory.
 struct Asker<'a> {
     who: &'a Who<'a>,
-    hash: u64,
+    /// What threads remember it by.
+    quick: u64,
     /// `None`: a free.
     memory: Option<&'a dyn HostAllocator>,
 }

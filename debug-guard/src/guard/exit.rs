@@ -1,0 +1,27 @@
+//! The end of the process: every guard that is to list what is left does so.
+
+use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use crate::os;
+use crate::report;
+
+/// From now on guards are asked when the process exits. Once a process.
+pub(super) fn listen() {
+    static LISTENING: AtomicBool = AtomicBool::new(false);
+    if !LISTENING.swap(true, SeqCst) {
+        os::at_exit(ask_all);
+    }
+}
+
+extern "C" fn ask_all() {
+    let mut code = None;
+    let _: Option<()> = report::ask(|guard| {
+        if let Some(own) = guard.at_exit() {
+            code = code.or(Some(own));
+        }
+        None
+    });
+    if let Some(code) = code {
+        os::exit_now(code);
+    }
+}

@@ -1,0 +1,209 @@
+//! What becomes of a request.
+//!
+//! ```text
+//!   who asks? -> rule -> pages -------> Slots     \
+//!                     |   (used up: v)             +-> counted, numbered, its site written down
+//!                     +-> cookie -----> Cookies   /
+//!                     +-> off --------> the allocator behind, or Cookies (header only) where other modes serve the guard
+//! ```
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+
+use alloc_core::{AllocError, HostAllocator, Scope, with_origin};
+
+use super::choice::Choice;
+use super::rule::Asked;
+use super::serial;
+use super::state::Core;
+use super::tally::Count;
+use super::telling::Doing;
+use crate::block::Mark;
+use crate::mode::{Mode, Placement, Stacks};
+use crate::os;
+use crate::sites::{self, Who};
+use crate::slots::{SlotRefused, Slots};
+
+impl Core {
+    /// Gives a block; of no bytes too.
+    #[inline]
+    pub(super) fn take<M: HostAllocator>(
+        &self,
+        memory: &M,
+        layout: Layout,
+        scope: Scope,
+        zeroed: bool,
+    ) -> Result<NonNull<u8>, AllocError> {
+        if self.sites.is_none() {
+            return self.pass(memory, layout, scope, zeroed);
+        }
+        let taken = self.with_who(scope, |who| self.take_for(memory, layout, zeroed, who))?;
+        if self.options.check_every != 0 {
+            self.check_now_and_then();
+        }
+        Ok(taken)
+    }
+
+    pub(super) fn take_for<M: HostAllocator>(
+        &self,
+        memory: &M,
+        layout: Layout,
+        zeroed: bool,
+        who: &Who<'_>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let choice = self.choose(memory, layout.size(), who);
+        let fenced = match choice.mode {
+            Mode::Strict => self.strict.as_ref(),
+            Mode::Fence => self.fence.as_ref(),
+            Mode::Sampled => match self.chosen(layout.size()) {
+                None => return self.take_off(memory, layout, zeroed, who),
+                pool => pool,
+            },
+            Mode::Cookie => return self.take_cookie(memory, layout, zeroed, who, choice),
+            Mode::Off => return self.take_off(memory, layout, zeroed, who),
+        };
+        match fenced.map(|slots| self.take_fenced(memory, slots, layout, zeroed, who, choice)) {
+            Some(Ok(block)) => return Ok(block),
+            Some(Err(refused)) => {
+                if choice.mode == Mode::Sampled {
+                    self.counters.sampled.fetch_sub(1, Relaxed);
+                }
+                if let SlotRefused::NoMemory = refused {
+                    return Err(AllocError);
+                }
+            }
+            None => {}
+        }
+        if choice.mode == Mode::Sampled {
+            return self.take_off(memory, layout, zeroed, who);
+        }
+        let block = self.take_cookie(memory, layout, zeroed, who, choice)?;
+        self.went_unguarded();
+        Ok(block)
+    }
+
+    /// What the rules say. Where one goes by calls the site is written down first: it has them.
+    #[inline]
+    fn choose(&self, memory: &dyn HostAllocator, size: usize, who: &Who<'_>) -> Choice {
+        let asked = Asked { scope: who.scope, name: who.name, size, frames: &[] };
+        match &self.sites {
+            Some(sites) if self.options.ask_for_calls() => {
+                let site = sites.get(sites.note(memory, who, self.options.stacks));
+                self.options.choose(&Asked { frames: site.map_or(&[], |site| site.frames), ..asked })
+            }
+            _ => self.options.choose(&asked),
+        }
+    }
+
+    /// The pool, if this block is chosen and a place is left: the place is then taken.
+    fn chosen(&self, size: usize) -> Option<&Slots> {
+        let pool = self.pool.as_ref()?;
+        if !self.sampler.chooses(sites::call_site(size)) {
+            return None;
+        }
+        let most = u64::from(self.options.sampling.slots);
+        if self.counters.sampled.fetch_add(1, Relaxed) < most {
+            return Some(pool);
+        }
+        self.counters.sampled.fetch_sub(1, Relaxed);
+        None
+    }
+
+    fn take_fenced(
+        &self,
+        memory: &dyn HostAllocator,
+        slots: &Slots,
+        layout: Layout,
+        zeroed: bool,
+        who: &Who<'_>,
+        choice: Choice,
+    ) -> Result<NonNull<u8>, SlotRefused> {
+        let mark = self.mark(memory, who, choice.stacks);
+        let right = match choice.placement {
+            Placement::Right => true,
+            Placement::Left => false,
+            Placement::Alternate => mark.serial.is_multiple_of(2),
+        };
+        let doing = Doing::of_others(self);
+        let block = slots.take(memory, layout, who.scope, right, zeroed, mark, &mut |fault| doing.tell(fault))?;
+        self.count_taken(Count::FencedTaken, Count::FencedTakenBytes, layout.size(), mark, choice.stacks);
+        Ok(block)
+    }
+
+    fn take_cookie<M: HostAllocator>(
+        &self,
+        memory: &M,
+        layout: Layout,
+        zeroed: bool,
+        who: &Who<'_>,
+        choice: Choice,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // There wherever a mode but Off and Sampled is named.
+        let cookies = self.cookies.as_ref().ok_or(AllocError)?;
+        let mark = self.mark(memory, who, choice.stacks);
+        let block = cookies.take(memory, layout, who.scope, false, zeroed, mark)?;
+        self.count_taken(Count::CookieTaken, Count::CookieTakenBytes, layout.size(), mark, choice.stacks);
+        Ok(block)
+    }
+
+    fn take_off<M: HostAllocator>(
+        &self,
+        memory: &M,
+        layout: Layout,
+        zeroed: bool,
+        who: &Who<'_>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let Some(cookies) = &self.cookies else { return self.pass(memory, layout, who.scope, zeroed) };
+        let mark = self.mark(memory, who, Stacks::Off);
+        let block = cookies.take(memory, layout, who.scope, true, zeroed, mark)?;
+        self.tally.add(Count::OffTaken, Count::OffTakenBytes, layout.size());
+        Ok(block)
+    }
+
+    /// From the allocator behind, untouched.
+    #[inline]
+    fn pass<M: HostAllocator>(&self, memory: &M, layout: Layout, scope: Scope, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
+        let block = if zeroed { memory.allocate_zeroed(layout, scope) } else { memory.allocate(layout, scope) }?;
+        self.tally.add(Count::OffTaken, Count::OffTakenBytes, layout.size());
+        Ok(block)
+    }
+
+    /// Calls `f` with who asks: the context that says so, and the command that the thread is in.
+    #[inline]
+    pub(super) fn with_who<R>(&self, scope: Scope, f: impl FnOnce(&Who<'_>) -> R) -> R {
+        let command = self.options.command.and_then(|ask| ask());
+        with_origin(|origin| {
+            f(&match origin {
+                Some(origin) => Who {
+                    context: origin.context,
+                    name: origin.name,
+                    label: origin.label,
+                    scope,
+                    front: u32::try_from(origin.front).unwrap_or(0),
+                    command,
+                },
+                None => Who { context: None, name: "", label: None, scope, front: 0, command },
+            })
+        })
+    }
+
+    /// What is written down of an allocation.
+    #[inline]
+    fn mark(&self, memory: &dyn HostAllocator, who: &Who<'_>, stacks: Stacks) -> Mark {
+        let site = self.sites.as_ref().map(|sites| sites.note(memory, who, stacks)).unwrap_or_default();
+        Mark { site, thread: os::thread_id(), serial: serial::next() }
+    }
+
+    #[inline]
+    fn count_taken(&self, blocks: Count, bytes: Count, size: usize, mark: Mark, stacks: Stacks) {
+        self.tally.add(blocks, bytes, size);
+        let Some(sites) = &self.sites else { return };
+        if stacks != Stacks::Off {
+            self.tally.add(Count::Stacks, Count::WholeStacks, usize::from(sites.get(mark.site).is_some_and(|site| site.whole)));
+        }
+        if self.options.profile {
+            sites.allocated(mark.site, size, mark.serial);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The guard as a whole: which mode a block gets, what is counted, told, listed and given back.
+
+use std::alloc::{Layout, System};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, Scope, TryVec};
+use debug_guard::{
+    BackEnd, BackEnds, FailingAllocator, Fault, Guard, GuardOptions, LeakMark, Mode, OnReport, Placement, Report, ReportKind,
+    Rule, Stacks,
+};
+
+type Under = Guard<FromGlobalAlloc<System>>;
+
+fn guard(options: GuardOptions) -> Under {
+    Guard::new(FromGlobalAlloc::SYSTEM, options).expect("a guard")
+}
+
+fn bytes(size: usize) -> Layout {
+    Layout::from_size_align(size, 8).expect("a layout")
+}
+
+fn take(guard: &Under, size: usize) -> NonNull<u8> {
+    guard.allocate(bytes(size), Scope::Object).expect("memory")
+}
+
+/// Whatever it is that comes back.
+fn give(guard: &Under, block: NonNull<u8>, size: usize) {
+    // SAFETY: broken on purpose in places: the guard must notice.
+    unsafe { guard.deallocate(block, bytes(size), Scope::Object) };
+}
+
+const MODES: [Mode; 3] = [Mode::Cookie, Mode::Fence, Mode::Strict];
+
+/// What was reported, in order. One at a time: tests that look at it hold [`ALONE`].
+static TOLD: Mutex<Vec<(ReportKind, String)>> = Mutex::new(Vec::new());
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn told(report: &Report<'_>) {
+    TOLD.lock().expect("not poisoned").push((report.kind(), report.to_string()));
+}
+
+/// What `f` makes a guard of each mode report.
+fn reports(mode: Mode, change: impl Fn(GuardOptions) -> GuardOptions, f: impl FnOnce(&Under)) -> Vec<(ReportKind, String)> {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    TOLD.lock().expect("not poisoned").clear();
+    let guard = guard(change(GuardOptions::new(mode).on_report(OnReport::Call(told))));
+    f(&guard);
+    let told = std::mem::take(&mut *TOLD.lock().expect("not poisoned"));
+    assert_eq!(guard.stats().reports, told.len() as u64);
+    told
+}
+
+fn kinds(told: &[(ReportKind, String)]) -> Vec<ReportKind> {
+    told.iter().map(|(kind, _)| *kind).collect()
+}
+
+#[test]
+fn what_was_done_is_counted_and_all_goes_back() {
+    for mode in MODES {
+        let host = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
+        let guard = Guard::new(host, GuardOptions::new(mode)).expect("a guard");
+        let blocks: Vec<NonNull<u8>> =
+            (1..=100).map(|size| guard.allocate(bytes(size), Scope::Object).expect("memory")).collect();
+        let stats = guard.stats();
+        assert_eq!((stats.live_blocks, stats.live_bytes, stats.bytes), (100, 5050, 5050), "{mode}");
+        let fenced = mode != Mode::Cookie && stats.back_end != BackEnd::Cookies;
+        assert_eq!((stats.guarded, stats.cookies), if fenced { (100, 0) } else { (0, 100) }, "{mode}");
+        assert_eq!((stats.unguarded, stats.off, stats.reports), (0, 0, 0), "{mode}");
+        let busy = guard.close().expect_err("blocks are live");
+        assert_eq!(busy.live_blocks, 100);
+        let guard = busy.guard;
+        for (block, size) in blocks.into_iter().zip(1..) {
+            // SAFETY: a live block of this guard.
+            unsafe { guard.deallocate(block, bytes(size), Scope::Object) };
+        }
+        assert_eq!((guard.stats().live_blocks, guard.stats().live_bytes), (0, 0), "{mode}");
+        let host = guard.close().expect("nothing is live");
+        assert_eq!(host.live_bytes(), 0, "{mode}: the guard gave back all that it took");
+        assert!(host.total_bytes() > 0);
+    }
+}
+
+#[test]
+fn the_first_rule_that_matches_decides() {
+    let options = GuardOptions::new(Mode::Cookie)
+        .rule(Rule::new(Mode::Off).scope(Scope::Command))
+        .rule(Rule::new(Mode::Strict).name("image*"))
+        .rule(Rule::new(Mode::Fence).size(1000, 2000));
+    let guard = guard(options);
+    // SAFETY: the root is closed before `guard` goes.
+    let root = unsafe { Context::root(&guard, ContextOptions::new("root").scope(Scope::Object)) }.expect("a root");
+    let images = root.child("images").expect("a child");
+    let before = guard.stats();
+    let list = TryVec::<u8, &Context>::try_with_capacity_in(10, &images).expect("memory");
+    let middle = take(&guard, 1500);
+    let small = take(&guard, 10);
+    let passing = guard.allocate(bytes(1500), Scope::Command).expect("memory");
+    let after = guard.stats();
+    let more = [after.guarded - before.guarded, after.cookies - before.cookies, after.off - before.off];
+    let fenced = if after.back_end == BackEnd::Cookies { [0, 3, 1] } else { [2, 1, 1] };
+    assert_eq!(more, fenced);
+    drop(list);
+    give(&guard, middle, 1500);
+    give(&guard, small, 10);
+    // SAFETY: a live block of this guard.
+    unsafe { guard.deallocate(passing, bytes(1500), Scope::Command) };
+    drop(images);
+    root.close_root().expect("nothing is left");
+    guard.close().expect("nothing is live");
+}
+
+#[test]
+fn rules_by_call_site_look_at_every_frame() {
+    #[inline(never)]
+    fn inner(guard: &Under) -> NonNull<u8> {
+        std::hint::black_box(take(guard, 32))
+    }
+    let start = inner as fn(&Under) -> NonNull<u8> as usize;
+    let rule = Rule::new(Mode::Off).called_from(start, start + 4096);
+    let guard = guard(GuardOptions::new(Mode::Cookie).stacks(Stacks::Full).rule(rule));
+    let block = inner(&guard);
+    assert_eq!((guard.stats().off, guard.stats().cookies), (1, 0));
+    give(&guard, block, 32);
+}
+
+#[test]
+fn frees_that_are_wrong_are_told_and_free_nothing() {
+    for mode in MODES {
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                let block = take(guard, 64);
+                give(guard, block, 64);
+                give(guard, block, 64);
+            },
+        );
+        assert_eq!(kinds(&seen), [ReportKind::DoubleFree], "{mode}");
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                let block = take(guard, 64);
+                // SAFETY: within the block.
+                give(guard, unsafe { block.add(16) }, 48);
+                assert_eq!(guard.stats().live_blocks, 1);
+                give(guard, block, 64);
+                assert_eq!(guard.stats().live_blocks, 0);
+            },
+        );
+        assert_eq!(kinds(&seen), [ReportKind::InteriorFree], "{mode}");
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                let mut own = 0_u64;
+                give(guard, NonNull::from(&mut own).cast(), 8);
+                assert_eq!(guard.usable_size(NonNull::from(&mut own).cast()), None);
+            },
+        );
+        assert_eq!(kinds(&seen), [ReportKind::ForeignFree; 2], "{mode}");
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                give(guard, take(guard, 64), 72);
+                assert_eq!(guard.stats().live_blocks, 0, "which block it is, is certain");
+            },
+        );
+        assert_eq!(kinds(&seen), [ReportKind::SizeMismatch], "{mode}");
+    }
+}
+
+#[test]
+fn a_block_of_another_guard_is_named() {
+    for (mode, other) in MODES.into_iter().flat_map(|mode| MODES.map(|other| (mode, other))) {
+        let owner = guard(GuardOptions::new(other).name("the owner"));
+        let block = take(&owner, 40);
+        let seen = reports(mode, |options| options.name("the other"), |guard| give(guard, block, 40));
+        assert_eq!(kinds(&seen), [ReportKind::WrongGuard], "{mode} {other}");
+        assert!(seen[0].1.contains("the owner") && seen[0].1.contains("the other"), "{}", seen[0].1);
+        give(&owner, block, 40);
+        owner.close().expect("nothing is live");
+    }
+}
+
+#[test]
+fn a_reallocation_moves_copies_and_marks_what_is_new() {
+    for mode in MODES {
+        let guard = guard(GuardOptions::new(mode));
+        let block = take(&guard, 16);
+        // SAFETY: 16 bytes of ours.
+        unsafe { block.write_bytes(7, 16) };
+        // SAFETY: a live block of this guard.
+        let grown = unsafe { guard.grow(block, bytes(16), bytes(64), Scope::Object) }.expect("memory");
+        assert_ne!(grown, block, "{mode}");
+        // SAFETY: 64 bytes of ours.
+        let seen = unsafe { NonNull::slice_from_raw_parts(grown, 64).as_ref() };
+        assert!(seen[..16].iter().all(|byte| *byte == 7) && seen[16..].iter().all(|byte| *byte == 0xFD), "{mode}");
+        // SAFETY: a live block of this guard.
+        let shrunk = unsafe { guard.shrink(grown, bytes(64), bytes(8), Scope::Object) }.expect("memory");
+        // SAFETY: 8 bytes of ours.
+        assert_eq!(unsafe { NonNull::slice_from_raw_parts(shrunk, 8).as_ref() }, [7; 8], "{mode}");
+        assert_eq!(guard.usable_size(shrunk), Some(8));
+        give(&guard, shrunk, 8);
+        guard.close().expect("nothing is live");
+    }
+}
+
+#[test]
+fn a_refused_reallocation_leaves_the_old_block() {
+    for mode in [Mode::Off, Mode::Cookie] {
+        let guard =
+            Guard::new(FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never), GuardOptions::new(mode)).expect("a guard");
+        let block = guard.allocate(bytes(16), Scope::Object).expect("memory");
+        // SAFETY: 16 bytes of ours.
+        unsafe { block.write_bytes(7, 16) };
+        guard.inner().arm(Fault::From(0));
+        // SAFETY: a live block of this guard.
+        assert!(unsafe { guard.grow(block, bytes(16), bytes(4096), Scope::Object) }.is_err());
+        // SAFETY: 16 bytes of ours.
+        assert_eq!(unsafe { NonNull::slice_from_raw_parts(block, 16).as_ref() }, [7; 16]);
+        // SAFETY: a live block of this guard.
+        unsafe { guard.deallocate(block, bytes(16), Scope::Object) };
+        assert_eq!(guard.stats().live_blocks, 0);
+    }
+}
+
+#[test]
+fn leaks_between_two_marks_are_summed_up_by_call_site() {
+    #[inline(never)]
+    fn few(guard: &Under) -> NonNull<u8> {
+        std::hint::black_box(take(guard, 1000))
+    }
+    #[inline(never)]
+    fn many(guard: &Under) -> NonNull<u8> {
+        std::hint::black_box(take(guard, 8))
+    }
+    for mode in MODES {
+        let guard = guard(GuardOptions::new(mode).stacks(Stacks::Full));
+        let older = take(&guard, 5);
+        let from = guard.mark();
+        let blocks: Vec<NonNull<u8>> = (0..10).map(|_| many(&guard)).collect();
+        let large = few(&guard);
+        give(&guard, take(&guard, 77), 77);
+        let to = guard.mark();
+        let younger = take(&guard, 6);
+
+        let mut seen = Vec::new();
+        let sum = guard.leaks(from, to, &mut |leak| seen.push((leak.blocks, leak.bytes)));
+        assert_eq!(seen, [(1, 1000), (10, 80)], "{mode}");
+        assert_eq!((sum.stacks, sum.blocks, sum.bytes), (2, 11, 1080), "{mode}");
+        assert_eq!(guard.leaks(LeakMark::default(), from, &mut |_| ()).blocks, 1);
+        assert_eq!(guard.leaks(to, guard.mark(), &mut |_| ()).bytes, 6);
+        let mut live = 0;
+        guard.live(&mut |_| live += 1);
+        assert_eq!(live, 13, "{mode}");
+
+        blocks.into_iter().for_each(|block| give(&guard, block, 8));
+        give(&guard, large, 1000);
+        assert_eq!(guard.leaks(from, to, &mut |_| ()).blocks, 0);
+        give(&guard, older, 5);
+        give(&guard, younger, 6);
+        guard.close().expect("nothing is live");
+    }
+}
+
+#[test]
+fn every_so_many_operations_all_is_looked_at() {
+    for mode in MODES {
+        let seen = reports(
+            mode,
+            |options| options.check_every(10).placement(Placement::Left),
+            |guard| {
+                let block = take(guard, 16);
+                // SAFETY: broken on purpose; the bytes behind the block are the guard's own.
+                unsafe { block.add(16).write(1) };
+                for _ in 0..8 {
+                    give(guard, take(guard, 8), 8);
+                }
+                assert_eq!(guard.stats().reports, 0, "{mode}");
+                give(guard, take(guard, 8), 8);
+                assert_eq!(guard.stats().reports, 1, "{mode}: the tenth allocation looked");
+                assert_eq!(guard.check_all(), 0, "{mode}: what was told is told once");
+                give(guard, block, 16);
+            },
+        );
+        assert_eq!(kinds(&seen)[0], ReportKind::Overflow, "{mode}");
+    }
+}
+
+#[test]
+fn a_guard_may_be_moved_and_dropped_with_blocks_live() {
+    for mode in MODES {
+        let here = guard(GuardOptions::new(mode));
+        let block = take(&here, 24);
+        let there = Box::new(here);
+        // SAFETY: 24 bytes of ours.
+        unsafe { block.write_bytes(3, 24) };
+        let other = take(&there, 24);
+        give(&there, block, 24);
+        drop(there);
+        // SAFETY: 24 bytes of ours still.
+        unsafe { other.write_bytes(4, 24) };
+    }
+}
+
+#[test]
+fn sampled_fences_the_first_of_each_call_site_and_then_few() {
+    let sampling = debug_guard::Sampling::one_in(1000).slots(16).first(4);
+    let guard = guard(GuardOptions::new(Mode::Sampled).sampling(sampling));
+    let blocks: Vec<NonNull<u8>> = (0..3).map(|_| take(&guard, 100)).collect();
+    let stats = guard.stats();
+    if stats.back_end == BackEnd::Cookies {
+        println!("SKIPPED sampled_fences_the_first_of_each_call_site_and_then_few: no back end");
+        return;
+    }
+    assert_eq!((stats.guarded, stats.off), (3, 0));
+    blocks.into_iter().for_each(|block| give(&guard, block, 100));
+    for _ in 0..10_000 {
+        give(&guard, take(&guard, 100), 100);
+    }
+    let stats = guard.stats();
+    assert!(stats.guarded < 200 && stats.off > 9_800, "{stats}");
+    let blocks: Vec<NonNull<u8>> = (0..100).map(|n| take(&guard, 1000 + n)).collect();
+    assert_eq!(guard.stats().live_guarded, 16, "no more than there are slots");
+    for (block, n) in blocks.into_iter().zip(0..) {
+        give(&guard, block, 1000 + n);
+    }
+    assert_eq!((guard.stats().live_blocks, guard.stats().reports), (0, 0));
+    guard.close().expect("nothing is live");
+}
+
+#[test]
+fn what_is_used_up_is_said_once_and_cookies_take_its_place() {
+    if BackEnds::probe().best() == BackEnd::Cookies {
+        println!("SKIPPED what_is_used_up_is_said_once_and_cookies_take_its_place: no back end");
+        return;
+    }
+    for mode in [Mode::Fence, Mode::Strict] {
+        let guard = guard(GuardOptions::new(mode).max_guarded_bytes(64 << 12));
+        let blocks: Vec<NonNull<u8>> = (0..500).map(|_| take(&guard, 100)).collect();
+        let stats = guard.stats();
+        assert!(stats.guarded >= 16 && stats.unguarded >= 400, "{mode} {stats}");
+        assert_eq!((stats.unguarded, stats.notices), (stats.cookies, 1), "{mode}");
+        blocks.into_iter().for_each(|block| give(&guard, block, 100));
+        assert_eq!((guard.stats().live_blocks, guard.stats().reports), (0, 0));
+        guard.close().expect("nothing is live");
+    }
+}
