@@ -34,7 +34,7 @@ impl<T: Abandoned> Locked<T> {
 
     #[inline]
     pub(super) fn try_lock(&self) -> Option<Held<'_, T>> {
-        let us = forks().wrapping_add(1);
+        let us = crate::os::forks().wrapping_add(1);
         match self.holder.compare_exchange(0, us, Acquire, Relaxed) {
             Ok(_) => Some(Held(self)),
             Err(holder) if holder == us => None,
@@ -89,8 +89,4 @@ impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
         self.0.holder.store(0, Release);
     }
-}
-
-fn forks() -> u32 {
-    0
 }
