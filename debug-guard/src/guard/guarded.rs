@@ -40,7 +40,7 @@ impl Guarded for Core {
     }
 
     fn command(&self) -> Option<CommandMark> {
-        self.options.command.and_then(|ask| ask())
+        self.options.ask_command()
     }
 
     fn covers(&self, address: usize) -> bool {

@@ -1,5 +1,6 @@
 //! The guard: options, the choice of a mode for each block, what becomes of it, and what is told of all of them.
 
+mod asking;
 mod check;
 mod choice;
 mod error;

@@ -172,7 +172,7 @@ impl Core {
     /// Calls `f` with who asks: the context that says so, and the command that the thread is in.
     #[inline]
     pub(super) fn with_who<R>(&self, scope: Scope, f: impl FnOnce(&Who<'_>) -> R) -> R {
-        let command = self.options.command.and_then(|ask| ask());
+        let command = self.options.ask_command();
         with_origin(|origin| {
             f(&match origin {
                 Some(origin) => Who {
