@@ -247,7 +247,7 @@ mod tests {
                         *own = of(site);
                     }
                 }
-                if pick % 11 == 0 {
+                if pick.is_multiple_of(11) {
                     // Looking changes nothing.
                     let _ = sites[pick % SITES].numbers(&peak, now);
                 }

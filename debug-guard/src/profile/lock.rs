@@ -12,10 +12,6 @@ pub(super) struct Held<'l>(&'l Lock);
 
 const FREE: u32 = 0;
 
-const fn forks() -> u32 {
-    0
-}
-
 impl Lock {
     pub(super) const fn new() -> Self {
         Self(AtomicU32::new(FREE))
@@ -23,7 +19,7 @@ impl Lock {
 
     #[inline]
     pub(super) fn lock(&self) -> Held<'_> {
-        let here = forks().wrapping_add(1).max(1);
+        let here = os::forks().wrapping_add(1).max(1);
         if self.0.compare_exchange(FREE, here, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.wait(here);
         }
@@ -72,7 +68,7 @@ mod tests {
             }
         });
         assert_eq!(count.into_inner(), 3 * times);
-        let inherited = Lock(AtomicU32::new(forks() + 2));
+        let inherited = Lock(AtomicU32::new(os::forks() + 2));
         drop(inherited.lock());
         assert_eq!(inherited.0.into_inner(), FREE);
     }

@@ -191,10 +191,11 @@ mod tests {
             assert_eq!(arena.at(place, bytes), Some(p));
             for i in 0..bytes {
                 // SAFETY: `bytes` bytes of it are ours.
-                unsafe {
-                    assert_eq!(p.add(i).read(), 0);
-                    p.add(i).write(n as u8);
-                }
+                let byte = unsafe { p.add(i) };
+                // SAFETY: as above.
+                assert_eq!(unsafe { byte.read() }, 0);
+                // SAFETY: as above.
+                unsafe { byte.write(n as u8) };
             }
             all.push((p.as_ptr().addr(), bytes));
         }

@@ -24,9 +24,9 @@ impl Found {
         self.frames.get(..self.count).unwrap_or(&[])
     }
 
-    /// `None` where one of the addresses was not found on the stack.
+    /// `None` where there are no frames, or one of the addresses was not found on the stack.
     pub(super) fn slots(&self) -> Option<&[u32]> {
-        self.slots.get(..self.count).filter(|slots| !slots.contains(&0))
+        self.slots.get(..self.count).filter(|slots| !slots.is_empty() && !slots.contains(&0))
     }
 
     /// False when it is full.

@@ -23,15 +23,10 @@ pub(super) const fn mix(h: u64, word: u64) -> u64 {
 
 /// `h` and the bytes of `text`.
 pub(super) fn text(h: u64, text: &str) -> u64 {
-    let mut h = mix(h, text.len() as u64);
-    for part in text.as_bytes().chunks(8) {
-        let mut word = [0; 8];
-        if let Some(word) = word.get_mut(..part.len()) {
-            word.copy_from_slice(part);
-        }
-        h = mix(h, u64::from_le_bytes(word));
-    }
-    h
+    let (words, rest) = text.as_bytes().as_chunks::<8>();
+    let whole = words.iter().fold(mix(h, text.len() as u64), |h, word| mix(h, u64::from_le_bytes(*word)));
+    let rest = rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    mix(whole, rest)
 }
 
 /// The hash of a stack while it is being walked.

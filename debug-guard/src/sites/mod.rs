@@ -223,67 +223,88 @@ impl Sites {
 
     #[inline]
     fn fast(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
+        let trail = self.trail(who.quick, from, bounds);
+        if let Some(site) = self.follow(local, trail, from) {
+            return site;
+        }
         let mut frames = Frames::new();
         // SAFETY: `chain` reads words between the stack pointer and the top of this thread's stack only.
         walk::chain(from, bounds, |at| unsafe { walk::word(at) }, |back, _| frames.add(back));
         let quick = frames.finish(who.quick);
-        local.recall(quick).map_or_else(|| self.fast_and_remember(local, who, (from, bounds), frames, quick), SiteId)
+        local.recall(quick).map_or_else(|| self.chained(local, who, (from, bounds), (frames, quick)), SiteId)
     }
 
+    /// A chain of frame pointers that this thread does not remember.
     #[cold]
-    fn fast_and_remember(
+    fn chained(
         &self,
         local: &Local,
         who: &Asker<'_>,
         (from, bounds): (Registers, Bounds),
-        frames: Frames,
-        quick: u64,
+        (frames, quick): (Frames, u64),
     ) -> SiteId {
-        let id = self.known(frames.finish(self.hash(who))).unwrap_or_else(|| self.walked(who, from, bounds));
+        let id = self.known(frames.finish(self.hash(who))).unwrap_or_else(|| {
+            let mut found = Found::nothing();
+            found.by_frames(from, bounds);
+            let id = self.of_stack(who, &found);
+            if found.whole {
+                self.remember(local, who, (&found, id), self.trail(who.quick, from, bounds));
+            }
+            id
+        });
         local.remember(quick, id.0);
         id
     }
 
-    /// A chain of frame pointers that no site has, as it is.
-    #[cold]
-    fn walked(&self, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
-        let mut found = Found::nothing();
-        found.by_frames(from, bounds);
-        self.of_stack(who, &found)
+    #[inline]
+    fn full(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
+        let trail = self.trail(!who.quick, from, bounds);
+        self.follow(local, trail, from).unwrap_or_else(|| self.search(local, who, (from, bounds), trail))
     }
 
-    fn full(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
+    /// What a trail is found by: who asks, by which way, and how deep the stack is.
+    #[inline]
+    fn trail(&self, who: u64, from: Registers, bounds: Bounds) -> u64 {
         let end = if bounds.mark == 0 { bounds.top } else { bounds.mark };
-        let hash = mix(!who.quick, end.wrapping_sub(from.stack) as u64);
-        // SAFETY: remembered under a hash of who asks and how deep the stack is.
-        let last =
-            local.recall(hash).and_then(|last| unsafe { trail::follow(&self.arena, Place::from_raw(last)?, hash, from.stack) });
-        if let Some(site) = last {
+        mix(who, end.wrapping_sub(from.stack) as u64)
+    }
+
+    /// Along the trail that this thread went last.
+    #[inline]
+    fn follow(&self, local: &Local, trail: u64, from: Registers) -> Option<SiteId> {
+        let place = Place::from_raw(local.recall(trail)?)?;
+        // SAFETY: `trail` was made of how deep the stack is.
+        unsafe { trail::follow(&self.arena, place, trail, from.stack) }.map(SiteId)
+    }
+
+    #[cold]
+    fn search(&self, local: &Local, who: &Asker<'_>, (from, bounds): (Registers, Bounds), trail: u64) -> SiteId {
+        // SAFETY: `trail` was made of how deep the stack is.
+        if let Some((place, site)) = unsafe { trail::find(&self.trails, &self.arena, trail, from.stack) } {
+            local.remember(trail, place.raw());
             return SiteId(site);
         }
-        // SAFETY: likewise.
-        if let Some((place, site)) = unsafe { trail::find(&self.trails, &self.arena, hash, from.stack) } {
-            local.remember(hash, place.raw());
-            return SiteId(site);
-        }
-        self.unwind(local, who, from, bounds, hash)
+        self.unwind(local, who, (from, bounds), trail)
     }
 
     /// A stack that no trail leads along.
-    #[cold]
-    fn unwind(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds, hash: u64) -> SiteId {
+    fn unwind(&self, local: &Local, who: &Asker<'_>, (from, bounds): (Registers, Bounds), trail: u64) -> SiteId {
         let mut found = Found::nothing();
         if !found.by_unwinder(local, from, bounds) {
             return self.bare(who);
         }
         self.unwound.fetch_add(1, Ordering::Relaxed);
         let id = self.of_stack(who, &found);
-        if let (Some(site), Some(slots)) = (Place::from_raw(id.0), found.slots())
-            && let Some(place) = trail::remember(&self.trails, &self.arena, hash, (found.frames(), slots), site, who.keep())
-        {
-            local.remember(hash, place.raw());
-        }
+        self.remember(local, who, (&found, id), trail);
         id
+    }
+
+    fn remember(&self, local: &Local, who: &Asker<'_>, (found, id): (&Found, SiteId), trail: u64) {
+        if let (Some(site), Some(slots)) = (Place::from_raw(id.0), found.slots())
+            && let Some(place) = trail::remember(&self.trails, &self.arena, trail, (found.frames(), slots), site, who.keep())
+        {
+            local.remember(trail, place.raw());
+        }
     }
 
     fn of_stack(&self, who: &Asker<'_>, found: &Found) -> SiteId {

@@ -8,6 +8,7 @@
 //! All but the tally and the profile's numbers is written before the site is linked, and never again.
 
 use core::marker::PhantomData;
+use core::mem::offset_of;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -159,8 +160,10 @@ impl<'a> SiteRef<'a> {
     /// The site at `place`; `None` where no site was ever put, whatever the number came from.
     pub(crate) fn at(arena: &'a Arena, key: u32, place: Place) -> Option<Self> {
         let at = arena.at(place, size_of::<Site>())?.cast::<Site>();
-        // SAFETY: within memory that was handed out, which is never taken back; any word is an `AtomicU32`.
-        let check = unsafe { &*(&raw const (*at.as_ptr()).check) };
+        // SAFETY: within the bytes of a site, which `at` gave.
+        let check = unsafe { at.byte_add(offset_of!(Site, check)) }.cast::<AtomicU32>();
+        // SAFETY: in memory that is never taken back; any word is an `AtomicU32`.
+        let check = unsafe { check.as_ref() };
         // Only `Made::write` puts that word there, last of all, and a random key keeps other data from looking like it.
         (check.load(Ordering::Acquire) == place.raw() ^ key).then_some(Self { at, arena: PhantomData })
     }

@@ -1,4 +1,4 @@
-//! A stack that the unwinder walked, so that it need not walk it again.
+//! A stack that was walked, so that it need not be walked again.
 //!
 //! ```text
 //!   sp                slot 0            slot 1                                       slot n-1        the command's mark
@@ -6,7 +6,9 @@
 //!   |<--------------------------- depth: part of the key, beside who asks ------------------------------->|
 //! ```
 //! A trail says which return addresses stood where. If all of them stand there again, at the same depth, it is the same stack: a few
-//! loads decide, and neither frame pointers nor tables are asked.
+//! loads decide, which do not wait for each other, and neither frame pointers nor tables are asked. A trail that does not reach the end
+//! of the stack says nothing of what is above it: those that the unwinder left are as far as anybody can see, and chains of frame
+//! pointers that ended early get none.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -50,13 +52,14 @@ fn steps(arena: &Arena, place: Place, hash: u64) -> Option<(&Trail, &[Step])> {
     Some((trail, unsafe { core::slice::from_raw_parts(first.as_ptr(), usize::try_from(trail.steps).ok()?) }))
 }
 
-/// True when each word stands where it stood.
+/// True when each word stands where it stood. All are looked at: they do not wait for each other, and mostly all stand.
 fn stands(steps: &[Step], stack: usize) -> bool {
-    steps.iter().all(|step| {
+    let differ = |step: &Step| {
         // SAFETY: the stack is as deep as it was when the trail was made, by the hash, so the slot is below its end.
         let word = unsafe { walk::word(stack.wrapping_add(step.slot as usize)) };
-        word as u32 == step.low
-    })
+        word as u32 ^ step.low
+    };
+    steps.iter().fold(0, |all, step| all | differ(step)) == 0
 }
 
 /// The site of the trail at `place`, if the stack is that trail's.

@@ -145,7 +145,7 @@ mod tests {
                     match pick % 5 {
                         0 => 0,
                         1 => pick,
-                        _ => BASE + pick % (70 * WORD) & !7,
+                        _ => (BASE + pick % (70 * WORD)) & !7,
                     }
                 })
                 .collect();

@@ -104,8 +104,9 @@ fn two_stacks_of_one_depth_are_told_apart() {
     }
     let memory = memory();
     let mut sites = depot(&memory);
+    type Turn = fn(&mut dyn FnMut() -> SiteId) -> SiteId;
     // The same call from both, so that everything but one return address is alike.
-    let turns: [fn(&mut dyn FnMut() -> SiteId) -> SiteId; 2] = [left, right];
+    let turns: [Turn; 2] = [left, right];
     let ids: Vec<SiteId> = (0..40)
         .map(|n| {
             issue("vkA", |mark| turns[n % 2](&mut || sites.note(&memory, &Who { command: Some(mark), ..who("x") }, Stacks::Full)))
