@@ -22,6 +22,7 @@ use crate::sites::{Arena, NoRoom, SiteRef, SiteView, Sites, line_hash};
 pub use collapsed::{Measure, Weight};
 pub(crate) use counters::Counters;
 use counters::{Numbers, Peak};
+pub(crate) use dhat::Process;
 use label::{Labels, Line};
 use lock::Lock;
 pub use text::FrameNames;

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use crate::os;
 use crate::sites::SiteView;
+use crate::{os, report};
 
 /// Knows what the code at an address is called.
 ///
@@ -24,10 +24,10 @@ pub(super) fn frame(out: &mut dyn fmt::Write, address: usize, names: Option<&dyn
         return Ok(());
     }
     let mut path = [0; 512];
-    match os::mapping_at(address, &mut path) {
-        Some(module) => {
-            let file = module.name.rsplit('/').next().unwrap_or(module.name);
-            write!(out, "{file}+{:#x}", address.wrapping_sub(module.start))
+    match os::mapping_at(address, &mut path).filter(|text| !text.name.is_empty()) {
+        Some(text) => {
+            let file = text.name.rsplit('/').next().unwrap_or(text.name);
+            write!(out, "{file}+{:#x}", address.wrapping_sub(report::bias(&text)))
         }
         None => write!(out, "{address:#x}"),
     }

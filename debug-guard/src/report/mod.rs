@@ -29,6 +29,7 @@ pub use case::CameBack;
 pub(crate) use case::Case;
 pub(crate) use deliver::{list, notice, tell};
 pub(crate) use handler::on_trap;
+pub(crate) use modules::bias;
 pub use kind::ReportKind;
 pub use leak::Leak;
 pub use moment::{Access, Moment};

@@ -77,7 +77,7 @@ fn tail(path: &str) -> ([u8; PATH], usize) {
 
 /// What to take off an address in `text` to have what the file's own tables call it; what is left is an offset in the file where the
 /// beginning of the file is not mapped.
-fn bias(text: &Mapping<'_>) -> usize {
+pub(crate) fn bias(text: &Mapping<'_>) -> usize {
     let by_offset = || text.start.wrapping_sub(text.offset as usize);
     text.base.and_then(|base| Some(base.wrapping_sub(first_address(base)?))).unwrap_or_else(by_offset)
 }
