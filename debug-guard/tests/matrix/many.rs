@@ -1,0 +1,167 @@
+//! T43 to T45: many blocks, no mappings left, many threads.
+
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use debug_guard::{BackEnd, BackEnds, Mode, Stacks};
+
+use crate::common::{Lab, On, each, each_with, lent, note, stores};
+
+/// Mappings of this process.
+fn mappings() -> usize {
+    std::fs::read_to_string("/proc/self/maps").expect("proc").lines().count()
+}
+
+/// Takes so many blocks at once, writes to each, and gives them all back; notes what that cost in mappings.
+fn holds(lab: &Lab, count: usize) {
+    let before = mappings();
+    let blocks: Vec<_> = (0..count).map(|i| (lab.take(1 + i % 64, 1), 1 + i % 64)).collect();
+    blocks.iter().for_each(|(block, size)| stores(block.wrapping_add(size - 1), 0x41));
+    note("mappings", mappings().saturating_sub(before));
+    note("live", lab.guard.stats().live_blocks as usize);
+    blocks.iter().for_each(|(block, size)| lab.give(*block, *size, 1));
+    note("left", lab.guard.stats().live_blocks as usize);
+}
+
+#[test]
+fn t43_a_hundred_thousand_and_a_million_blocks_at_once() {
+    const MANY: usize = 100_000;
+    const MORE: usize = 1_000_000;
+    fn many(lab: &Lab) {
+        holds(lab, MANY);
+    }
+    fn more(lab: &Lab) {
+        holds(lab, MORE);
+    }
+    let options = |options: debug_guard::GuardOptions| options.stacks(Stacks::Off).max_guarded_bytes(8 << 30);
+    let verdict = |blocks: usize| {
+        move |seen: &crate::common::Seen| {
+            seen.ended();
+            assert!(seen.reports.is_empty(), "{}", seen.finished);
+            assert_eq!((seen.note("live"), seen.note("left")), (blocks, 0), "{}", seen.config.name());
+            if seen.config.back_end == Some(BackEnd::Mprotect) {
+                // Two mappings a block: see T44.
+                return;
+            }
+            seen.quiet(blocks);
+            assert!(seen.note("mappings") < 100, "{}: {} mappings more", seen.config.name(), seen.note("mappings"));
+            println!("T43 {}: {blocks} live, {} mappings more", seen.config.name(), seen.note("mappings"));
+        }
+    };
+    each_with(On::STRICT_RIGHT.and(On::FENCE_RIGHT).and(On::COOKIE), options, many, verdict(MANY));
+    each_with(On::STRICT_RIGHT, options, more, verdict(MORE));
+}
+
+#[test]
+fn t44_without_mappings_blocks_get_cookies_and_one_notice() {
+    if !BackEnds::probe().offers(BackEnd::Mprotect) {
+        testkit::skip("mprotect", "t44", "no mprotect");
+        return;
+    }
+    assert!(lent().contains(&BackEnd::Mprotect));
+    const MANY: usize = 40_000;
+    fn case(lab: &Lab) {
+        let most: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("proc").trim().parse().expect("a number");
+        note("most", most);
+        let blocks: Vec<_> = (0..MANY).map(|i| (lab.take(1 + i % 64, 1), 1 + i % 64)).collect();
+        note("mapped", mappings());
+        blocks.iter().for_each(|(block, size)| stores(block.wrapping_add(size - 1), 0x41));
+        let stats = lab.guard.stats();
+        note("guarded then", stats.guarded as usize);
+        note("unguarded then", stats.unguarded as usize);
+        note("cookies then", stats.cookies as usize);
+        note("notices", stats.notices as usize);
+        // Those that got cookies are looked after by these.
+        let (last, size) = blocks[MANY - 1];
+        note("block", last.addr());
+        note("size", size);
+        stores(last.wrapping_add(size), 0x41);
+        blocks.iter().for_each(|(block, size)| lab.give(*block, *size, 1));
+    }
+    each_with(
+        On::STRICT_RIGHT.and(On::FENCE_RIGHT),
+        |options| options.stacks(Stacks::Off),
+        case,
+        |seen| {
+            if seen.config.back_end != Some(BackEnd::Mprotect) || seen.note("most") > 70_000 {
+                return;
+            }
+            let (guarded, unguarded) = (seen.note("guarded then"), seen.note("unguarded then"));
+            println!("T44 {}: {guarded} in pages, {unguarded} with cookies", seen.config.name());
+            assert_eq!(guarded + unguarded, MANY, "{}", seen.finished);
+            assert_eq!(unguarded, seen.note("cookies then"));
+            assert!(guarded > 20_000 && unguarded > 5_000, "{guarded} {unguarded}");
+            assert!(seen.note("mapped") < seen.note("most") - 4096, "others need mappings too");
+            assert_eq!(seen.note("notices"), 1, "{}", seen.finished);
+            let (block, size) = (seen.note("block"), seen.note("size"));
+            seen.aborted().kind("overflow").block_under(Mode::Cookie, block, size, 1).changed(block + size, &[0x41]);
+        },
+    );
+}
+
+#[test]
+fn t45_eight_threads_give_back_what_others_took() {
+    const THREADS: usize = 8;
+    const EACH: usize = 10_000;
+    struct Sent(*mut u8, usize);
+    // SAFETY: a block that its receiver alone uses.
+    unsafe impl Send for Sent {}
+
+    fn case(lab: &Lab) {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| sync_channel::<Sent>(EACH)).unzip();
+        thread::scope(|scope| {
+            for (number, receiver) in receivers.into_iter().enumerate() {
+                let next = senders[(number + 1) % THREADS].clone();
+                scope.spawn(move || {
+                    let mut random = testkit::Rng::new(number as u64);
+                    for _ in 0..EACH {
+                        let size = 1 + random.below(200) as usize;
+                        let block = lab.take(size, 1);
+                        stores(block, 0x41);
+                        stores(block.wrapping_add(size - 1), 0x41);
+                        if random.below(2) == 0 {
+                            lab.give(block, size, 1);
+                        } else {
+                            next.send(Sent(block, size)).expect("the other receives");
+                        }
+                        while let Ok(Sent(block, size)) = receiver.try_recv() {
+                            lab.give(block, size, 1);
+                        }
+                    }
+                    drop(next);
+                    for Sent(block, size) in receiver {
+                        lab.give(block, size, 1);
+                    }
+                });
+            }
+            drop(senders);
+        });
+        note("found", lab.guard.check_all());
+        note("live", lab.guard.stats().live_blocks as usize);
+    }
+    each(On::ALL, case, |seen| {
+        seen.quiet(THREADS * EACH);
+        assert_eq!((seen.note("found"), seen.note("live")), (0, 0), "{}", seen.config.name());
+    });
+
+    // The same, and one of the threads writes too far.
+    fn one_mistake(lab: &Lab) {
+        thread::scope(|scope| {
+            for number in 0..THREADS {
+                scope.spawn(move || {
+                    for round in 0..EACH {
+                        let block = lab.take(64, 1);
+                        if (number, round) == (5, EACH / 2) {
+                            note("block", block.addr());
+                            stores(block.wrapping_add(64), 0x41);
+                        }
+                        lab.give(block, 64, 1);
+                    }
+                });
+            }
+        });
+    }
+    each(On::ALL, one_mistake, |seen| {
+        seen.aborted().kind("overflow").block(seen.note("block"), 64, 1).taken_in_case();
+    });
+}

@@ -1,0 +1,134 @@
+//! The 24 mistakes, each made with blocks as a C program would have them: 16-byte alignment, 64 bytes where nothing else is said.
+
+use std::hint::black_box;
+use std::ptr::NonNull;
+
+use alloc_core::{HostAllocator, Scope, with_front};
+
+use crate::common::{Lab, layout, loads, stores};
+
+pub(crate) const CASES: usize = 24;
+
+pub(crate) const NAMES: [&str; CASES] = [
+    "a byte written behind the end",
+    "a byte written behind the end of 61, in the slack",
+    "a byte read behind the end",
+    "a byte written in front",
+    "a byte read in front",
+    "written after the free",
+    "read after the free",
+    "written after the free and a hundred others",
+    "freed twice",
+    "freed twice, a hundred others in between",
+    "a pointer into a block freed",
+    "a pointer into the stack freed",
+    "a page written from the start",
+    "written a page past the end",
+    "written a page past the end of 300 KiB",
+    "300 KiB written after the free",
+    "read before anything was written",
+    "never freed",
+    "reallocated after the free",
+    "a byte written to a block of none",
+    "read(2) past the end",
+    "a string whose terminator lies behind the end",
+    "a byte behind the end written as it was",
+    "eight bytes written, four of them behind the end",
+];
+
+const SIZE: usize = 64;
+const LARGE: usize = 300 << 10;
+/// What a C bridge has in front of its caller's block.
+const HEADER: usize = 16;
+
+fn touches(at: *const u8) {
+    black_box(loads(at));
+}
+
+fn forget(_: *mut u8) {}
+
+/// Makes the mistake, and gives back what there is to be given back.
+pub(crate) fn commit(lab: &Lab, number: usize) {
+    match number {
+        1..=5 | 13..=15 | 21..=24 => with_a_live_block(lab, number),
+        6..=10 | 16 | 19 => with_a_freed_block(lab, number),
+        _ => otherwise(lab, number),
+    }
+}
+
+fn with_a_live_block(lab: &Lab, number: usize) {
+    let size = match number {
+        2 => 61,
+        15 => LARGE,
+        _ => SIZE,
+    };
+    let block = lab.take(size, 16);
+    let at = |offset: usize| block.wrapping_add(offset);
+    match number {
+        1 => stores(at(64), 0x41),
+        2 => stores(at(61), 0x41),
+        3 => touches(at(64)),
+        4 => stores(block.wrapping_sub(1), 0x41),
+        5 => touches(block.wrapping_sub(1)),
+        // SAFETY: broken on purpose, as all of these.
+        13 => unsafe { black_box(block).write_bytes(0x41, 4096) },
+        14 => stores(at(64 + 4096), 0x41),
+        15 => stores(at(LARGE + 4096), 0x41),
+        21 => reads_from_a_pipe(block),
+        22 => (0..=64).for_each(|i| stores(at(i), if i == 64 { 0 } else { b'a' })),
+        23 => stores(at(64), loads(at(64))),
+        // SAFETY: as above.
+        _ => unsafe { black_box(at(60)).cast::<u64>().write_unaligned(0x4142_4344_4546_4748) },
+    }
+    lab.give(block, size, 16);
+}
+
+fn reads_from_a_pipe(block: *mut u8) {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    // SAFETY: so many bytes there are.
+    assert_eq!(unsafe { libc::write(ends[1], [0x41_u8; 80].as_ptr().cast(), 80) }, 80);
+    // SAFETY: 16 bytes more than the block has.
+    black_box(unsafe { libc::read(ends[0], block.cast(), 80) });
+}
+
+fn with_a_freed_block(lab: &Lab, number: usize) {
+    let size = if number == 16 { LARGE } else { SIZE };
+    let block = lab.take(size, 16);
+    lab.give(block, size, 16);
+    if matches!(number, 8 | 10) {
+        (0..100).for_each(|_| lab.give(lab.take(SIZE, 16), SIZE, 16));
+    }
+    match number {
+        7 => touches(block),
+        9 | 10 => lab.give(block, size, 16),
+        19 => {
+            let block = NonNull::new(block).expect("a block");
+            // SAFETY: broken on purpose: it was freed.
+            let _ = unsafe { lab.guard.grow(block, layout(SIZE, 16), layout(256, 16), Scope::Object) };
+        }
+        _ => stores(block.wrapping_add(5), 0x41),
+    }
+}
+
+fn otherwise(lab: &Lab, number: usize) {
+    match number {
+        11 => lab.give(lab.take(SIZE, 16).wrapping_add(16), 48, 16),
+        12 => {
+            let mut local = [0_u64; 8];
+            lab.give(black_box(&mut local).as_mut_ptr().cast(), SIZE, 8);
+        }
+        17 => {
+            let block = lab.take(SIZE, 16);
+            black_box(loads(block));
+            lab.give(block, SIZE, 16);
+        }
+        18 => forget(lab.take(SIZE, 16)),
+        _ => {
+            let block = with_front(HEADER, || lab.take(HEADER, 16));
+            stores(block.wrapping_add(HEADER), 0x41);
+            with_front(HEADER, || lab.give(block, HEADER, 16));
+        }
+    }
+}
