@@ -41,6 +41,10 @@ pub enum Command {
     Diff(DiffArgs),
     /// Lists the drivers that can be named.
     Drivers,
+    /// Names the functions in the stacks of a guard's reports, and passes everything else on.
+    ///
+    /// What `steward --guard` writes has them already. For reports that other programs wrote with debug-guard, on this machine and with the same files.
+    Symbols(SymbolsArgs),
     /// Lists the rules that callbacks, commands and handles are judged by.
     Rules,
     /// One measurement of the honour ratio, in a child of this program.
@@ -117,6 +121,13 @@ pub struct DiffArgs {
     /// Exit with 1 where they differ.
     #[arg(long)]
     pub exit_code: bool,
+}
+
+/// Whose functions to name.
+#[derive(Args, Clone, Debug)]
+pub struct SymbolsArgs {
+    /// What a program with a guard wrote to its error output, text or lines of JSON, with anything between; `-` for the standard input.
+    pub file: String,
 }
 
 /// Where the report goes besides the terminal.

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use core::fmt::{self, Display, Formatter, Result};
+use core::fmt::{Display, Formatter, Result};
 
 use super::block_info::{BlockInfo, BlockState, Deed};
 use super::kind::ReportKind;

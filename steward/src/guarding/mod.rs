@@ -12,10 +12,12 @@ mod choice;
 mod layers;
 mod mappings;
 mod source;
+mod symbols;
 mod told;
 
 pub use choice::{ChoiceError, GuardChoice};
 pub use layers::{GuardingError, Layers};
+pub use symbols::{Function, Symbols};
 
 use debug_guard::{BackEnd, Fault};
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
 use debug_guard::{Deed, Report};
 
+use super::symbols::Symbols;
 use crate::report::GuardReport;
 
 /// So many reports are kept; all are counted, and written to the error output.
@@ -46,7 +47,7 @@ impl Told {
         let _ = keep(report, &mut Plain::new(&places.kept));
     }
 
-    /// What was heard until now.
+    /// What was heard until now, with the functions in the stacks named: nobody is stopped in a signal handler any more.
     pub(super) fn read(&self) -> Vec<GuardReport> {
         let mut text = Vec::new();
         let mut file = &self.places.kept;
@@ -55,7 +56,9 @@ impl Told {
             return Vec::new();
         }
         let text = String::from_utf8_lossy(&text);
-        text.split_terminator(END).take(MOST_REPORTS).map(parse).collect()
+        let mut symbols = Symbols::default();
+        let named = |report: GuardReport| GuardReport { text: symbols.annotate(&report.text), ..report };
+        text.split_terminator(END).take(MOST_REPORTS).map(parse).map(named).collect()
     }
 }
 

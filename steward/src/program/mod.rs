@@ -7,6 +7,7 @@ mod files;
 mod named;
 mod outputs;
 mod rules;
+mod symbols;
 
 use std::alloc::System;
 use std::io::{self, Write};
@@ -56,6 +57,14 @@ pub enum ProgramError {
     /// A file cannot be written.
     #[error("{file} cannot be written ({reason}): name a file in a folder that can be written to")]
     Unwritable {
+        /// The file.
+        file: String,
+        /// What the operating system said.
+        reason: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("{file} cannot be read ({reason}): name a file with the reports of a guard, or `-` for the standard input")]
+    Unreadable {
         /// The file.
         file: String,
         /// What the operating system said.
@@ -176,8 +185,10 @@ impl ProgramError {
 /// it from `main`.
 pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     named::check(cli)?;
-    let makes_page =
-        !matches!(cli.command, Some(Command::Check(_) | Command::Drivers | Command::Rules | Command::HonourChild { .. }));
+    let makes_page = !matches!(
+        cli.command,
+        Some(Command::Check(_) | Command::Drivers | Command::Symbols(_) | Command::Rules | Command::HonourChild { .. })
+    );
     if cli.output.html.is_some() && !makes_page {
         return Err(ProgramError::NoPage);
     }
@@ -224,6 +235,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             let text = format!("{}\n", DriverTable(&listing.drivers));
             outputs::write(&cli.output, &text, &every::as_data(&listing.drivers), outputs::no_page, out)
         }
+        Some(Command::Symbols(options)) => symbols::symbols(options, &cli.output, out),
         Some(Command::Rules) => {
             let text = rules::Rules.to_string();
             outputs::write(&cli.output, &text, &rules::as_data(), outputs::no_page, out)

@@ -48,6 +48,7 @@ fn all<'c>(cli: &'c Cli) -> Vec<Named<'c>> {
     }
     match &cli.command {
         Some(Command::Replay(options)) => add("the trace", false, path(&options.file)),
+        Some(Command::Symbols(options)) => add("the reports", false, path(&options.file)),
         Some(Command::Diff(options)) => {
             add("the report before", false, path(&options.before));
             add("the report after", false, path(&options.after));
