@@ -87,6 +87,7 @@ impl Layers {
         let (Source::Guard(guard), Some(Guarded { choice, told, mappings_before })) = (self.faults.inner(), &self.guarded) else {
             return None;
         };
+        guard.check_all();
         let GuardStats { back_end, guarded, cookies, off, unguarded, bytes, reserved, stacks, whole_stacks, reports, .. } =
             guard.stats();
         let own_blocks = self.own_blocks.load(Relaxed);
