@@ -67,25 +67,46 @@ impl Pattern {
         }
     }
 
+    /// True where it is the pattern.
+    ///
+    /// # Safety
+    /// `len` bytes at `address`, all in one page, may be read, and are nobody's to write.
+    #[inline]
+    pub(super) unsafe fn is_at(&self, address: usize, len: usize) -> bool {
+        // SAFETY: the caller's promise.
+        equal(unsafe { bytes(address, len) }, self.part(address, len))
+    }
+
     /// What is not the pattern.
     ///
     /// # Safety
     /// `len` bytes at `address` may be read, and are nobody's to write.
-    #[inline]
     pub(super) unsafe fn changed(&self, mut address: usize, mut len: usize) -> Option<Changed> {
         let mut found = None;
         while len > 0 {
             let part = self.part(address, len);
             // SAFETY: the caller's promise.
             let actual = unsafe { bytes(address, part.len()) };
-            if actual != part {
-                found = join(found, compare(address, part, actual));
-            }
+            found = join(found, compare(address, part, actual));
             address += part.len();
             len -= part.len();
         }
         found
     }
+}
+
+/// Both slices are of one length. Whole lines at a time, all of them: it is nearly always true.
+#[inline]
+fn equal(one: &[u8], other: &[u8]) -> bool {
+    let (one, one_rest) = one.as_chunks::<64>();
+    let (other, other_rest) = other.as_chunks::<64>();
+    let mut differing = 0_u8;
+    for (one, other) in one.iter().zip(other) {
+        for (one, other) in one.iter().zip(other) {
+            differing |= one ^ other;
+        }
+    }
+    differing == 0 && (one_rest.is_empty() || one_rest == other_rest)
 }
 
 /// # Safety
@@ -106,26 +127,49 @@ pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
     unsafe { with_exposed_provenance_mut::<u8>(address).write_bytes(value, len) };
 }
 
-/// What of a freed block is not [`FREED`]: of all, or of [`NEAR`] bytes at either end.
+/// Asks the processor to have the lines from `from` up to `to` at hand soon. A hint: reads nothing, and any address will do.
+#[inline]
+pub(super) fn fetch(from: usize, to: usize) {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse", not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let mut line = from & !63;
+        while line < to {
+            // SAFETY: a hint, which no address makes fault.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(line)) };
+            line = line.wrapping_add(64);
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_feature = "sse", not(miri))))]
+    let _ = (from, to);
+}
+
+/// True where a freed block is still [`FREED`]: all of it, or [`NEAR`] bytes at either end.
 ///
 /// # Safety
-/// `len` bytes at `address` may be read, and are nobody's to write.
+/// `len` bytes at `address`, more than none and a page at most, may be read, and are nobody's to write.
 #[inline]
-pub(super) unsafe fn poison_changed(address: usize, len: usize, all: bool) -> Option<Changed> {
+pub(super) unsafe fn is_poison(address: usize, len: usize, all: bool) -> bool {
+    // SAFETY: the caller's promise.
+    let block = unsafe { bytes(address, len) };
+    let is_poison = |part: &[u8]| part.iter().fold(0, |differing, byte| differing | (byte ^ FREED)) == 0;
+    match (block.first_chunk::<NEAR>(), block.last_chunk::<NEAR>()) {
+        (Some(first), Some(last)) if !all => is_poison(first) && is_poison(last),
+        _ => is_poison(block),
+    }
+}
+
+/// What of a freed block is not [`FREED`].
+///
+/// # Safety
+/// As [`is_poison`].
+pub(super) unsafe fn poison_changed(address: usize, len: usize) -> Option<Changed> {
     let mut found = None;
-    let mut at = 0;
-    while at < len {
+    for at in (0..len).step_by(NEAR) {
         let run = NEAR.min(len - at);
         // SAFETY: within the caller's bytes.
         let actual = unsafe { bytes(address + at, run) };
-        let expected = FREED_RUN.get(..run).unwrap_or_default();
-        if actual != expected {
-            found = join(found, compare(address + at, expected, actual));
-        }
-        at += run;
-        if !all && at < len {
-            at = at.max(len.saturating_sub(NEAR));
-        }
+        found = join(found, compare(address + at, FREED_RUN.get(..run).unwrap_or_default(), actual));
     }
     found
 }

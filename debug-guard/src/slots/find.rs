@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::Slots;
+use super::geometry::Place;
 use super::ground::Ground;
 use super::pages::Pages;
 use super::record::Record;
@@ -12,6 +13,30 @@ use crate::report::ReportKind;
 
 /// How many cells to either side are asked for a block.
 const REACH: u32 = 64;
+
+/// A block with all that is looked up of it.
+pub(super) struct Block<'a, P> {
+    pub(super) ground: &'a Ground<P>,
+    pub(super) cell: u32,
+    pub(super) record: &'a Record,
+    /// As it was read.
+    pub(super) word: Word,
+    pub(super) place: Place,
+}
+
+impl<'a, P: Pages> Block<'a, P> {
+    #[inline]
+    fn find(ground: &'a Ground<P>, cell: u32) -> Option<Self> {
+        let record = ground.record(cell)?;
+        let word = record.word();
+        Some(Self { ground, cell, record, word, place: ground.geometry.place(cell, word.shape()) })
+    }
+
+    #[inline]
+    fn is_live_at(&self, address: usize) -> bool {
+        self.word.kind().is_live() && self.place.start == address
+    }
+}
 
 impl<P: Pages> Slots<P> {
     /// True of every address of the regions, the pages between blocks included.
@@ -31,7 +56,7 @@ impl<P: Pages> Slots<P> {
 
     /// The live block that begins at `address`.
     pub(crate) fn vet(&self, address: usize) -> Result<Known, Fault> {
-        let live = self.live(address).and_then(|(ground, cell)| self.known(ground, cell));
+        let live = self.live(address).map(|block| self.known_of(block.ground, block.cell, block.word, block.record));
         live.ok_or_else(|| self.no_block(address))
     }
 
@@ -43,22 +68,26 @@ impl<P: Pages> Slots<P> {
         self.owner(ground, cell).filter(|block| page_in(ground, block, page)).or_else(in_front)
     }
 
-    /// The ground and cell of the live block that begins at `address`.
+    /// The live block that begins at `address`.
     #[inline]
-    pub(super) fn live(&self, address: usize) -> Option<(&Ground<P>, u32)> {
+    pub(super) fn live(&self, address: usize) -> Option<Block<'_, P>> {
+        let page = self.small.geometry.page_of(address);
+        let (cell, in_guard) = self.small.geometry.cell_of(page.unwrap_or_default());
+        let here = |cell| Block::find(&self.small, cell).filter(|block| block.is_live_at(address));
+        if let (Some(_), false, Some(block)) = (page, in_guard, here(cell)) { Some(block) } else { self.live_elsewhere(address) }
+    }
+
+    /// A block of no bytes stands in the guard behind its cell; one aligned above a page may begin in any cell of its run; and there is the
+    /// second region.
+    #[cold]
+    fn live_elsewhere(&self, address: usize) -> Option<Block<'_, P>> {
         let (ground, page) = self.ground_of(address)?;
         let (cell, in_guard) = ground.geometry.cell_of(page);
-        let starts_here = |cell: u32| {
-            let word = ground.record(cell)?.word();
-            (word.kind().is_live() && ground.geometry.place(cell, word.shape()).start == address).then_some((ground, cell))
-        };
-        if !in_guard && let Some(found) = starts_here(cell) {
-            return Some(found);
-        }
-        // A block of no bytes stands in the guard behind its cell; one aligned above a page may begin in any cell of its run.
         let body = ground.record(cell).filter(|record| record.word().kind() == Kind::Body);
-        let head = body.map(|record| record.link.load(Relaxed));
-        head.and_then(starts_here).or_else(|| starts_here(cell.checked_sub(1).filter(|_| in_guard)?))
+        let head = body.map_or(cell, |record| record.link.load(Relaxed));
+        let before = cell.checked_sub(1).filter(|_| in_guard);
+        let blocks = [Some(head), before].into_iter().flatten().filter_map(|cell| Block::find(ground, cell));
+        blocks.into_iter().find(|block| block.is_live_at(address))
     }
 
     /// Why `address` cannot be given back.

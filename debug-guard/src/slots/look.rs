@@ -1,5 +1,6 @@
 //! Looking at blocks without being asked by their owners: all of them, live ones, what waits.
 
+use super::around::Around;
 use super::bytes;
 use super::ground::Ground;
 use super::pages::Pages;
@@ -7,7 +8,7 @@ use super::record::Record;
 use super::table::CHUNK;
 use super::word::{Kind, Word};
 use super::{Found, Slots};
-use crate::block::{Held, Known};
+use crate::block::{Fault, Held, Known};
 
 impl<P: Pages> Slots<P> {
     /// Looks at what is around every live block, and at every freed one within reach. How many faults `found` heard of.
@@ -16,36 +17,51 @@ impl<P: Pages> Slots<P> {
     pub(crate) fn check(&self, found: &mut Found<'_>) -> usize {
         let mut count = 0;
         self.for_each_record(|ground, cell, record, word| {
-            let looked = match word.kind() {
-                Kind::Live => Kind::LiveLooked,
-                Kind::Kept => Kind::KeptLooked,
+            let (around, block, late) = match word.kind() {
+                Kind::Live => {
+                    if record.advance(word, Kind::LiveLooked).is_err() {
+                        return;
+                    }
+                    let around = self.look_around(ground, cell, word);
+                    let block = self.known_of(ground, cell, word, record);
+                    record.set(word);
+                    (around, block, None)
+                }
+                Kind::Kept => {
+                    let _held = self.stashes.hold_all();
+                    if record.word() != word {
+                        return;
+                    }
+                    let around = self.look_around(ground, cell, word);
+                    (around, self.known_of(ground, cell, word, record), self.look_within(ground, cell, record, word))
+                }
                 _ => return,
             };
-            if record.advance(word, looked).is_err() {
-                return;
-            }
-            let shape = word.shape();
-            let place = ground.geometry.place(cell, shape);
-            let around = self.around(ground, place, shape);
-            self.mend(around);
-            let mut late = None;
-            if looked == Kind::KeptLooked {
-                // SAFETY: a freed block within reach; whoever wants it waits for us.
-                let written = unsafe { bytes::poison_changed(place.start, shape.size, true) };
-                late = written.map(|changed| self.late(cell, record, changed));
-                if let Some(changed) = written {
-                    // SAFETY: within that block.
-                    unsafe { bytes::fill(changed.first, changed.span, bytes::FREED) };
-                }
-            }
-            let block = self.known_of(ground, cell, word, record);
-            record.set(word);
             for fault in around.faults(block).chain(late) {
                 count += 1;
                 found(fault);
             }
         });
         count
+    }
+
+    fn look_around(&self, ground: &Ground<P>, cell: u32, word: Word) -> Around {
+        let around = self.around(ground, ground.geometry.place(cell, word.shape()), word.shape());
+        self.mend(around);
+        around
+    }
+
+    fn look_within(&self, ground: &Ground<P>, cell: u32, record: &Record, word: Word) -> Option<Fault> {
+        let shape = word.shape();
+        if shape.size == 0 {
+            return None;
+        }
+        let place = ground.geometry.place(cell, shape);
+        // SAFETY: a freed block within reach; whoever wants it waits for us.
+        let written = unsafe { bytes::poison_changed(place.start, shape.size) }?;
+        // SAFETY: within that block.
+        unsafe { bytes::fill(written.first, written.span, bytes::FREED) };
+        Some(self.late(cell, record, written))
     }
 
     /// Every live block, in no particular order. Blocks taken or given meanwhile may be among them or not.
@@ -61,7 +77,7 @@ impl<P: Pages> Slots<P> {
     pub(crate) fn held(&self) -> Held {
         let mut held = Held::default();
         self.for_each_record(|_, _, _, word| {
-            if matches!(word.kind(), Kind::Kept | Kind::KeptLooked) {
+            if word.kind() == Kind::Kept {
                 held.quarantined += 1;
                 held.quarantined_bytes += word.shape().size as u64;
             }

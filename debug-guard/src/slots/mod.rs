@@ -11,6 +11,7 @@
 //! A block above [`SPAN`] pages comes from a second region whose cells are 1 MiB, protected by `mprotect`: one call provides all of it,
 //! and its pages are taken as they are touched.
 
+mod around;
 mod bytes;
 mod chain;
 mod depot;
@@ -21,6 +22,7 @@ mod ground;
 mod lock;
 mod look;
 mod pages;
+mod part;
 mod record;
 mod stash;
 mod table;

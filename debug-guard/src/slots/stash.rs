@@ -59,6 +59,12 @@ impl Stashes {
         unsafe { self.0.as_ref() }.iter().map(|shelf| &shelf.0)
     }
 
+    /// All of them at once: nothing is kept or expires meanwhile.
+    pub(super) fn hold_all(&self) -> [Held<'_, Stash>; COUNT] {
+        // SAFETY: written in `new`, there until `close`.
+        unsafe { self.0.as_ref() }.each_ref().map(|shelf| shelf.0.lock())
+    }
+
     /// The calling thread's, or where somebody else has it just now, another one.
     #[inline]
     pub(super) fn own(&self) -> Held<'_, Stash> {

@@ -25,8 +25,6 @@ enum Cell {
     Ready(u32),
     /// To be provided.
     Fresh(u32),
-    /// Freed long ago, still to be looked at.
-    Expired(u32),
 }
 
 /// What is asked for.
@@ -72,9 +70,10 @@ impl<P: Pages> Slots<P> {
         request: Request,
         found: &mut Found<'_>,
     ) -> Result<NonNull<u8>, SlotRefused> {
-        let mut cell = match self.at_hand() {
+        let mut late = None;
+        let mut cell = match self.at_hand(&mut late) {
             Some(cell) => cell,
-            None => self.fetch(memory)?,
+            None => self.fetch(memory, &mut late)?,
         };
         if let Cell::Fresh(fresh) = cell {
             let place = self.small.geometry.place(fresh, request.shape);
@@ -82,38 +81,39 @@ impl<P: Pages> Slots<P> {
                 Ok(()) => return self.settle(fresh, request, None),
                 Err(refused) => {
                     self.small.unclaim(fresh, 1);
-                    cell = self.scrape().ok_or(refused)?;
+                    cell = self.scrape(&mut late).ok_or(refused)?;
                 }
             }
         }
-        let (cell, late) = match cell {
-            Cell::Ready(cell) | Cell::Fresh(cell) => (cell, None),
-            Cell::Expired(cell) => (cell, self.expire(cell)),
-        };
+        let (Cell::Ready(cell) | Cell::Fresh(cell)) = cell;
         let mut stale = None;
         let block = self.settle(cell, request, Some(&mut stale));
-        for fault in [late, stale].into_iter().flatten() {
-            found(fault);
+        if let Some(late) = late {
+            found(late);
+        }
+        if let Some(stale) = stale {
+            found(stale);
         }
         block
     }
 
     /// From the thread's own stash.
     #[inline]
-    fn at_hand(&self) -> Option<Cell> {
+    fn at_hand(&self, late: &mut Option<Fault>) -> Option<Cell> {
         let mut stash = self.stashes.own();
         if let Some(cell) = stash.ready.pop() {
             return Some(Cell::Ready(cell));
         }
         if let Some(cell) = stash.expired.pop(&self.small.table) {
-            return Some(Cell::Expired(cell));
+            self.expire(cell, late);
+            return Some(Cell::Ready(cell));
         }
         stash.fresh.pop().map(Cell::Fresh)
     }
 
     /// From what the threads share, or from the ring; the stash is filled on the way.
     #[cold]
-    fn fetch(&self, memory: &dyn HostAllocator) -> Result<Cell, SlotRefused> {
+    fn fetch(&self, memory: &dyn HostAllocator, late: &mut Option<Fault>) -> Result<Cell, SlotRefused> {
         if self.kind == Kind::Fence {
             let chain = self.small.depot.lock().ready.pop(&self.small.table);
             if let Some(mut chain) = chain {
@@ -137,7 +137,7 @@ impl<P: Pages> Slots<P> {
                 self.stock_up(claimed);
                 Ok(Cell::Fresh(first))
             }
-            Err(refused) => self.scrape().ok_or(refused),
+            Err(refused) => self.scrape(late).ok_or(refused),
         }
     }
 
@@ -159,28 +159,32 @@ impl<P: Pages> Slots<P> {
 
     /// When there is nothing else: what other threads have at hand, and what waits in the quarantine, the oldest first.
     #[cold]
-    fn scrape(&self) -> Option<Cell> {
+    fn scrape(&self, late: &mut Option<Fault>) -> Option<Cell> {
         for stash in self.stashes.all() {
             let mut stash = stash.lock();
             if let Some(cell) = stash.ready.pop() {
                 return Some(Cell::Ready(cell));
             }
             if let Some(cell) = stash.expired.pop(&self.small.table) {
-                return Some(Cell::Expired(cell));
+                self.expire(cell, late);
+                return Some(Cell::Ready(cell));
             }
         }
         let oldest = self.small.depot.lock().quarantine.pop(&self.small.table);
         if let Some(mut chain) = oldest {
-            let cell = chain.pop(&self.small.table);
             let mut stash = self.stashes.own();
+            let cell = chain.pop(&self.small.table);
             while let Some(cell) = chain.pop(&self.small.table) {
                 stash.expired.push(&self.small.table, cell);
             }
-            return cell.map(Cell::Expired);
+            self.expire(cell?, late);
+            return cell.map(Cell::Ready);
         }
         for stash in self.stashes.all() {
-            if let Some(cell) = stash.lock().staged.pop(&self.small.table) {
-                return Some(Cell::Expired(cell));
+            let mut stash = stash.lock();
+            if let Some(cell) = stash.staged.pop(&self.small.table) {
+                self.expire(cell, late);
+                return Some(Cell::Ready(cell));
             }
         }
         None

@@ -24,18 +24,16 @@ pub(super) enum Kind {
     Leaving = 5,
     /// Freed, poisoned, within reach.
     Kept = 6,
-    /// Freed and being looked at.
-    KeptLooked = 7,
     /// Freed, out of reach; may be claimed.
-    Gone = 8,
+    Gone = 7,
     /// A further cell of a live block; the record's link says which.
-    Body = 9,
+    Body = 8,
     /// A further cell of a block that is gone; may be claimed.
-    BodyGone = 10,
+    BodyGone = 9,
 }
 
 impl Kind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 10] = [
         Self::Never,
         Self::Claimed,
         Self::Ready,
@@ -43,7 +41,6 @@ impl Kind {
         Self::LiveLooked,
         Self::Leaving,
         Self::Kept,
-        Self::KeptLooked,
         Self::Gone,
         Self::Body,
         Self::BodyGone,

@@ -1,0 +1,230 @@
+//! What becomes of a block's page when the block is given back.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::bytes::{self, FREED, NEAR};
+use super::chain::Chain;
+use super::find::Block;
+use super::geometry::Place;
+use super::ground::Ground;
+use super::pages::Pages;
+use super::record::Record;
+use super::stash::Stash;
+use super::word::{Kind as State, Word};
+use super::{Kind, Slots};
+use crate::block::{Changed, Fault};
+use crate::report::ReportKind;
+
+/// Fence keeps so many ready pages in memory beyond those that threads have at hand; what is more goes back to the system.
+const IDLE: u32 = 8192;
+
+impl<P: Pages> Slots<P> {
+    /// Parts with a block that was taken out of use. `late` hears of another, freed long ago, that was written to since.
+    #[inline]
+    pub(super) fn part_with(&self, block: &Block<'_, P>, late: &mut Option<Fault>) {
+        let &Block { ground, cell, word, place, .. } = block;
+        if self.is_single(ground, word) {
+            match self.kind {
+                Kind::Fence => self.keep(block, late),
+                Kind::Strict => self.send_on(cell, word, place),
+            }
+        } else {
+            self.revoke(ground, cell, word, place);
+        }
+    }
+
+    /// True of what stands in one page of the first region.
+    #[inline]
+    fn is_single(&self, ground: &Ground<P>, word: Word) -> bool {
+        let (shape, page_bytes) = (word.shape(), self.small.geometry.page_bytes());
+        core::ptr::eq(ground, &self.small) && shape.size <= page_bytes && shape.align <= page_bytes
+    }
+
+    /// Fence: the block is poisoned and waits; one that has waited long enough is looked at.
+    #[inline]
+    fn keep(&self, block: &Block<'_, P>, late: &mut Option<Fault>) {
+        let size = block.word.shape().size;
+        if size > 0 {
+            // SAFETY: the block is this thread's alone.
+            unsafe { bytes::fill(block.place.start, size, FREED) };
+        }
+        block.record.set(block.word.with(State::Kept));
+        let table = &self.small.table;
+        let mut stash = self.stashes.own();
+        stash.staged.push(table, block.cell);
+        if stash.staged.len >= self.batch {
+            self.queue(&mut stash);
+        }
+        if let Some(expired) = stash.expired.pop(table) {
+            self.fetch_next(stash.expired);
+            self.expire(expired, late);
+            if !stash.ready.push(expired) {
+                drop(stash);
+                self.put_by(expired);
+            }
+        }
+    }
+
+    /// Puts what a thread has staged behind all that waits, and takes what has waited too long.
+    #[inline(never)]
+    fn queue(&self, stash: &mut Stash) {
+        let table = &self.small.table;
+        let staged = core::mem::replace(&mut stash.staged, Chain::EMPTY);
+        let mut depot = self.small.depot.lock();
+        depot.quarantine.push(table, staged);
+        if stash.expired.len == 0 && depot.quarantine.cells() > self.limit {
+            stash.expired = depot.quarantine.pop(table).unwrap_or(Chain::EMPTY);
+        }
+        drop(depot);
+        self.fetch_next(stash.expired);
+    }
+
+    /// Has the processor fetch what the next look will read: the page of the block that is next, the record of the one after it.
+    #[inline]
+    fn fetch_next(&self, expired: Chain) {
+        if let Some(next) = self.small.record(expired.first).filter(|_| expired.len > 0) {
+            let shape = next.word().shape();
+            let start = self.small.geometry.place(expired.first, shape).start;
+            bytes::fetch(start.wrapping_sub(NEAR), start.wrapping_add(shape.size.min(NEAR)));
+            if let Some(after) = self.small.record(next.link.load(Relaxed)) {
+                let after = core::ptr::from_ref(after).addr();
+                bytes::fetch(after, after + 1);
+            }
+        }
+    }
+
+    /// Looks at a block that has waited, and makes its page ready for another.
+    ///
+    /// Called with a stash held, whose holders do not wait for one another: that keeps [`check`](Self::check) away, which holds them all.
+    #[inline]
+    pub(super) fn expire(&self, cell: u32, late: &mut Option<Fault>) {
+        let Some(record) = self.small.record(cell) else { return };
+        let word = record.word();
+        let shape = word.shape();
+        let place = self.small.geometry.place(cell, shape);
+        // SAFETY: a page of a freed block, provided, this thread's alone.
+        let untouched = shape.size == 0 || unsafe { bytes::is_poison(place.start, shape.size, self.deep) };
+        if !(untouched && self.is_clean(&self.small, place, shape)) {
+            *late = self.written_late(cell, record, place);
+        }
+        if shape.size > 0 {
+            // SAFETY: as above.
+            unsafe { self.pattern.write(place.start, shape.size) };
+        }
+        record.set(word.with(State::Ready));
+    }
+
+    #[cold]
+    fn written_late(&self, cell: u32, record: &Record, place: Place) -> Option<Fault> {
+        let shape = record.word().shape();
+        let around = self.around(&self.small, place, shape);
+        self.mend(around);
+        // SAFETY: a page of a freed block, provided, this thread's alone.
+        let written = if shape.size == 0 { None } else { unsafe { bytes::poison_changed(place.start, shape.size) } };
+        let changed = written.or(around.front).or(around.behind)?;
+        Some(self.late(cell, record, changed))
+    }
+
+    /// What was changed in a page after the block in it was freed.
+    #[cold]
+    pub(super) fn late(&self, cell: u32, record: &Record, changed: Changed) -> Fault {
+        // Under Strict the page, and what is in it, may have come from another cell.
+        let came_from = record.other.load(Relaxed).checked_sub(1).filter(|_| self.kind == Kind::Strict);
+        let geometry = &self.small.geometry;
+        let away = came_from
+            .map_or(0, |from| geometry.address(geometry.guard_of(cell)).wrapping_sub(geometry.address(geometry.guard_of(from))));
+        let first = changed.first.wrapping_sub(away);
+        let block = self.known(&self.small, came_from.unwrap_or(cell));
+        Fault { kind: ReportKind::UseAfterFree, block, address: first, changed: Some(Changed { first, ..changed }), owner: None }
+    }
+
+    /// A ready page for which the thread has no room: for the others, or for the system.
+    #[cold]
+    fn put_by(&self, cell: u32) {
+        let table = &self.small.table;
+        {
+            let mut depot = self.small.depot.lock();
+            if depot.ready.cells() < IDLE {
+                let mut chain = Chain::EMPTY;
+                chain.push(table, cell);
+                depot.ready.push(table, chain);
+                return;
+            }
+        }
+        if let Some(record) = self.small.record(cell) {
+            let word = record.word();
+            let place = self.small.geometry.place(cell, word.shape());
+            if self.small.revoke(place) {
+                self.small.leave(cell, word.with(State::Gone));
+            }
+        }
+    }
+
+    /// Strict: the page goes to the next cell, or to the system.
+    fn send_on(&self, cell: u32, word: Word, place: Place) {
+        let Some(to) = self.next_cell() else { return self.revoke(&self.small, cell, word, place) };
+        if word.shape().size > 0 {
+            // SAFETY: the block is this thread's alone.
+            unsafe { self.pattern.write(place.start, word.shape().size) };
+        }
+        if !self.small.pass_on(cell, to) {
+            self.revoke(&self.small, cell, word, place);
+            let kept = self.stashes.own().fresh.push(to);
+            if !kept {
+                self.small.unclaim(to, 1);
+            }
+            return;
+        }
+        if let Some(record) = self.small.record(to) {
+            record.other.store(cell + 1, Relaxed);
+            record.set(record.word().with(State::Ready));
+        }
+        self.small.leave(cell, word.with(State::Gone));
+        let kept = self.stashes.own().ready.push(to);
+        if !kept && let Some(record) = self.small.record(to) {
+            let place = Place { start: 0, page: self.small.geometry.guard_of(to) + 1, pages: 1 };
+            let word = record.word();
+            if self.small.revoke(place) {
+                self.small.leave(to, word.with(if word.is_block() { State::Gone } else { State::Never }));
+            }
+        }
+    }
+
+    /// Strict: where a freed page may go; `None` where it had better go back to the system.
+    #[inline]
+    fn next_cell(&self) -> Option<u32> {
+        if self.back_end() != crate::mode::BackEnd::UserfaultfdMove {
+            return None;
+        }
+        {
+            let mut stash = self.stashes.own();
+            if stash.ready.is_full() {
+                return None;
+            }
+            if let Some(cell) = stash.fresh.pop() {
+                return Some(cell);
+            }
+        }
+        let mut claimed = self.small.claim_some(None, self.claims).ok()?;
+        let cell = claimed.pop();
+        self.stock_up(claimed);
+        cell
+    }
+
+    /// Takes a block's pages out of reach. Where the system does not, they stay as they are, poisoned, for ever.
+    fn revoke(&self, ground: &Ground<P>, cell: u32, word: Word, place: Place) {
+        if !ground.revoke(place) {
+            // SAFETY: still provided, this thread's alone.
+            unsafe { bytes::fill(place.start, word.shape().size, FREED) };
+            if let Some(record) = ground.record(cell) {
+                record.set(word.with(State::Kept));
+            }
+            return;
+        }
+        let cells = ground.geometry.cells_for(word.shape()).unwrap_or(1);
+        for body in cell + 1..cell + cells {
+            ground.leave(body, Word(0).with(State::BodyGone));
+        }
+        ground.leave(cell, word.with(State::Gone));
+    }
+}
