@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use super::case::Case;
 use super::kind::ReportKind;
 use super::leak::Leak;
-use super::registry::Guarded;
+use super::registry::{Guarded, ask};
 use super::scratch::{Out, Scratch, Unavailable, alone};
 use super::told::Report;
 use crate::mode::OnReport;
@@ -38,28 +38,12 @@ pub(super) fn tell_in_handler(guard: &dyn Guarded, case: &Case<'_>) {
 
 /// Writes the report, or calls the function.
 fn pass(guard: &dyn Guarded, case: &Case<'_>) {
-    let made = alone(|scratch| {
-        let (modules, mapping, out) = scratch.parts();
-        modules.clear();
-        let mapping = match case.fault.kind {
-            ReportKind::ForeignFree => os::mapping_at(case.fault.address, mapping).map_or("", |mapping| mapping.name),
-            _ => "",
-        };
-        let sites = [case.fault.block, case.other].into_iter().flatten().flat_map(|known| [known.taken.site, known.given.site]);
-        for id in sites {
-            if let Some(site) = guard.site(id) {
-                site.frames.iter().for_each(|pc| modules.note(*pc));
-            }
-        }
-        case.stack.frames.iter().for_each(|pc| modules.note(*pc));
-        let report = Report::new(guard, case, modules, mapping);
-        match guard.on_report() {
-            OnReport::Call(function) => function(&report),
-            _ => {
-                let mut out = Out::new(guard.report_to(), out);
-                // What cannot be written is lost; there is nobody to tell.
-                let _ = write!(out, "{report}").and_then(|()| report.write_json(&mut out)).and_then(|()| out.write_char('\n'));
-            }
+    let made = alone(|scratch| match case.fault.owner {
+        None => make(guard, Some(guard), case, scratch),
+        // Who took a block is written down by the guard that gave it.
+        Some(owner) => {
+            let made = ask(|other| (other.number() == owner).then(|| make(guard, Some(other), case, scratch)));
+            made.unwrap_or_else(|| make(guard, None, case, scratch));
         }
     });
     guard.reported(made.is_err());
@@ -70,6 +54,31 @@ fn pass(guard: &dyn Guarded, case: &Case<'_>) {
         }
         Err(Unavailable::Busy) => {
             os::write(guard.report_to(), b"debug-guard: another thread's report does not end; this one is not told\n");
+        }
+    }
+}
+
+fn make(guard: &dyn Guarded, home: Option<&dyn Guarded>, case: &Case<'_>, scratch: &mut Scratch) {
+    let (modules, mapping, out) = scratch.parts();
+    modules.clear();
+    let mapping = match case.fault.kind {
+        ReportKind::ForeignFree => os::mapping_at(case.fault.address, mapping).map_or("", |mapping| mapping.name),
+        _ => "",
+    };
+    let known = [case.fault.block, case.other].into_iter().flatten();
+    for id in known.flat_map(|known| [known.taken.site, known.given.site]) {
+        if let Some(site) = home.and_then(|home| home.site(id)) {
+            site.frames.iter().for_each(|pc| modules.note(*pc));
+        }
+    }
+    case.stack.frames.iter().for_each(|pc| modules.note(*pc));
+    let report = Report::new(guard, home, case, modules, mapping);
+    match guard.on_report() {
+        OnReport::Call(function) => function(&report),
+        _ => {
+            let mut out = Out::new(guard.report_to(), out);
+            // What cannot be written is lost; there is nobody to tell.
+            let _ = write!(out, "{report}").and_then(|()| report.write_json(&mut out)).and_then(|()| out.write_char('\n'));
         }
     }
 }

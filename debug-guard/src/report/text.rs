@@ -17,7 +17,8 @@ impl Display for Report<'_> {
         write!(f, "debug-guard: {}: ", self.kind().name())?;
         headline(self, f)?;
         writeln!(f, ", {}", self.moment().phrase())?;
-        write!(f, "  by: {}, process {}", Doer(&self.by()), self.process())?;
+        let found = self.moment() != Moment::Instruction && !self.kind().is_about_a_pointer();
+        write!(f, "  {}: {}, process {}", if found { "found by" } else { "by" }, Doer(&self.by()), self.process())?;
         writeln!(f, "; address {:#x}", self.address())?;
         if let Some(block) = self.block() {
             self.life(block, f)?;

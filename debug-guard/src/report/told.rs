@@ -10,7 +10,7 @@ use super::kind::ReportKind;
 use super::modules::Modules;
 use super::moment::{Access, Moment};
 use super::place::Place;
-use super::registry::{Guarded, ask};
+use super::registry::Guarded;
 use crate::block::Changed;
 use crate::mode::{BackEnd, Mode};
 use crate::os;
@@ -36,8 +36,15 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Of `case`, which `guard` found. `modules` are those that the frames lie in, `mapping` names what the address lies in.
-    pub(super) fn new(guard: &'a dyn Guarded, case: &'a Case<'a>, modules: &'a Modules, mapping: &'a str) -> Self {
+    /// Of `case`, which `guard` found. `home` is the guard whose block it is, if that lives. `modules` are those that the frames lie in,
+    /// `mapping` names what the address lies in.
+    pub(super) fn new(
+        guard: &'a dyn Guarded,
+        home: Option<&'a dyn Guarded>,
+        case: &'a Case<'a>,
+        modules: &'a Modules,
+        mapping: &'a str,
+    ) -> Self {
         let command = case.who.map_or_else(|| guard.command(), |who| who.command);
         let by = Deed {
             thread: os::thread_id(),
@@ -52,15 +59,15 @@ impl<'a> Report<'a> {
         };
         Self {
             case,
-            block: case.fault.block.map(|known| BlockInfo::new(known, |id| guard.site(id))),
-            neighbour: case.other.map(|known| BlockInfo::new(known, |id| guard.site(id))),
+            block: case.fault.block.map(|known| BlockInfo::new(known, |id| home?.site(id))),
+            neighbour: case.other.map(|known| BlockInfo::new(known, |id| home?.site(id))),
             by,
             guard: guard.name(),
             back_end: case.fault.block.map_or_else(|| guard.back_end(), |known| known.back_end),
             mode: case.fault.block.map(|known| known.mode),
             process: os::process_id(),
             clock: guard.clock(),
-            right_guard: case.fault.owner.and_then(name_of),
+            right_guard: case.fault.owner.and(home).map(Guarded::name),
             modules,
             mapping,
         }
@@ -121,7 +128,7 @@ impl<'a> Report<'a> {
         self.by
     }
 
-    /// How the block came back, where that is what is wrong.
+    /// How the block came back, where it was just given back.
     #[must_use]
     pub fn came_back(&self) -> Option<CameBack> {
         let front = self.block.map_or(0, |block| block.front());
@@ -199,11 +206,6 @@ impl<'a> Report<'a> {
     pub(super) fn is_late(&self) -> bool {
         self.block.is_some_and(|block| block.state() != BlockState::Live)
     }
-}
-
-/// The name of the living guard of this number.
-fn name_of(number: u64) -> Option<&'static str> {
-    ask(|guard| (guard.number() == number).then(|| guard.name()))
 }
 
 impl fmt::Debug for Report<'_> {
