@@ -2,6 +2,7 @@
 
 use std::env;
 use std::process;
+use std::time::Duration;
 
 use debug_guard::GuardOptions;
 use testkit::{Child, Finished};
@@ -14,6 +15,9 @@ use super::seen::Seen;
 /// Tells the child which case it is, and under which configuration.
 const CASE: &str = "STEWARD_CASE";
 const CONFIG: &str = "STEWARD_CONFIG";
+
+/// For machines that are busy with something else.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Runs `case` in a child for each configuration of `on` that the kernel offers, and lets `verdict` judge what was seen.
 ///
@@ -70,7 +74,7 @@ impl Place {
 
     /// Starts a child for the case.
     pub(crate) fn child(self, config: Config, more: impl FnOnce(Child) -> Child) -> Finished {
-        more(Child::this_test(self.test).env(CASE, self.path).env(CONFIG, config.name())).run()
+        more(Child::this_test(self.test).limit(LIMIT).env(CASE, self.path).env(CONFIG, config.name())).run()
     }
 
     /// In a child: runs the case if it is meant, and ends the process.
