@@ -75,8 +75,12 @@ impl<'a> Report<'a> {
 
     /// What went wrong.
     #[must_use]
-    pub const fn kind(&self) -> ReportKind {
-        self.case.fault.kind
+    pub fn kind(&self) -> ReportKind {
+        match (self.case.fault.kind, self.block) {
+            // Behind a bridge a block of no bytes is one of its header alone.
+            (ReportKind::Overflow, Some(block)) if block.front() > 0 && block.size() == 0 => ReportKind::ZeroSizeAccess,
+            (kind, _) => kind,
+        }
     }
 
     /// When it was found.

@@ -360,6 +360,9 @@ fn behind_a_bridge_all_is_told_as_its_caller_knows_it() {
     for line in [json(&interior), json(&called)] {
         assert_eq!((&line["address"], &line["place"], &line["bytes"]), (&"0x7f0000000fd8".into(), &"inside".into(), &8.into()));
     }
+    let nothing = Known { size: 16, ..known };
+    let touched = json(&Case::new(fault(ReportKind::Overflow, Some(nothing), nothing.start + 16), Moment::Instruction));
+    assert_eq!((&touched["kind"], &touched["block"]["size"], &touched["bytes"]), (&"zero-size-access".into(), &0.into(), &0.into()));
     let back = CameBack { size: 72, align: 16, scope: None };
     let mismatch = json(&Case {
         came_back: Some(back),
