@@ -24,6 +24,9 @@ impl GuardOptions {
     #[inline]
     pub(super) fn choose(&self, asked: &Asked<'_>) -> Choice {
         let own = Choice { mode: self.mode, placement: self.placement, stacks: self.stacks };
+        if self.rules_given() == 0 {
+            return own;
+        }
         match self.rules.iter().find(|rule| rule.matches(asked)) {
             Some(rule) => Choice {
                 mode: rule.mode,

@@ -125,8 +125,8 @@ impl Core {
             Placement::Left => false,
             Placement::Alternate => mark.serial.is_multiple_of(2),
         };
-        let doing = Doing::of_others(self);
-        let block = slots.take(memory, layout, who.scope, right, zeroed, mark, &mut |fault| doing.tell(fault))?;
+        let late = &mut |fault| Doing::of_others(self).tell(fault);
+        let block = slots.take(memory, layout, who.scope, right, zeroed, mark, late)?;
         self.count_taken(Count::FencedTaken, Count::FencedTakenBytes, layout.size(), mark, choice.stacks);
         Ok(block)
     }

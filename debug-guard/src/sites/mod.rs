@@ -27,7 +27,7 @@ mod who;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use alloc_core::{AllocError, HostAllocator};
+use alloc_core::{AllocError, HostAllocator, Scope};
 
 use crate::block::SiteId;
 use crate::mode::Stacks;
@@ -86,6 +86,8 @@ pub(crate) struct Sites {
     all: Pile,
     /// Differs from depot to depot; what threads remember is keyed by it.
     tag: u64,
+    /// By scope, of nobody known and without a stack; 0: not made yet.
+    plain: [AtomicU32; Scope::ALL.len()],
     /// Marks the sites of this depot.
     key: u32,
     patience: AtomicU32,
@@ -106,6 +108,7 @@ impl Sites {
             trails: Trie::new(),
             all: Pile::new(),
             tag: mix(0, DEPOTS.fetch_add(1, Ordering::Relaxed)),
+            plain: [const { AtomicU32::new(0) }; Scope::ALL.len()],
             key: os::random_u64() as u32,
             patience: AtomicU32::new(0),
             lost: AtomicU64::new(0),
@@ -121,20 +124,45 @@ impl Sites {
         self.sites = Trie::new();
         self.trails = Trie::new();
         self.all = Pile::new();
+        self.plain.iter_mut().for_each(|place| *place.get_mut() = 0);
         self.profile = self.profile.is_some().then(Profile::new);
     }
 
     /// The site of an allocation. May take memory; 0 when there was none.
+    #[inline]
     pub(crate) fn note(&self, memory: &dyn HostAllocator, who: &Who<'_>, stacks: Stacks) -> SiteId {
+        match self.plain(who, stacks).map(|place| place.load(Ordering::Relaxed)) {
+            None | Some(0) => self.note_anew(memory, who, stacks),
+            Some(site) => SiteId(site),
+        }
+    }
+
+    #[inline(never)]
+    fn note_anew(&self, memory: &dyn HostAllocator, who: &Who<'_>, stacks: Stacks) -> SiteId {
         if self.arena.room() < 2 * KEEP {
             self.grow(memory);
         }
-        self.find(who, stacks, Some(memory))
+        let site = self.find(who, stacks, Some(memory));
+        if let Some(place) = self.plain(who, stacks) {
+            place.store(site.0, Ordering::Relaxed);
+        }
+        site
+    }
+
+    /// Where the site is kept of those of whom nothing is known but the scope, and nothing asked.
+    #[inline]
+    fn plain(&self, who: &Who<'_>, stacks: Stacks) -> Option<&AtomicU32> {
+        let is_plain = stacks == Stacks::Off && who.is_nobody();
+        if is_plain { self.plain.get(who.scope.index()) } else { None }
     }
 
     /// The site of a free. Takes no memory; 0 when there is no room left.
+    #[inline]
     pub(crate) fn note_free(&self, who: &Who<'_>, stacks: Stacks) -> SiteId {
-        self.find(who, stacks, None)
+        match self.plain(who, stacks).map(|place| place.load(Ordering::Relaxed)) {
+            None | Some(0) => self.find(who, stacks, None),
+            Some(site) => SiteId(site),
+        }
     }
 
     /// What was written down. Async-signal-safe; whatever number it is given, it tells of a site of this depot or of nothing.

@@ -49,6 +49,12 @@ pub(super) fn cut(text: &str) -> &str {
 }
 
 impl Who<'_> {
+    /// True where the scope is all that is known.
+    #[inline]
+    pub(super) fn is_nobody(&self) -> bool {
+        self.context.is_none() && self.command.is_none() && self.label.is_none() && self.front == 0 && self.name.is_empty()
+    }
+
     /// As [`hash`](Self::hash), and cheaper: by where the command's name stands, not by what it says. Two of them may be one site.
     #[inline]
     pub(super) fn quick(&self, tag: u64) -> u64 {
