@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, Scope, TryVec};
 use debug_guard::{
-    BackEnd, BackEnds, FailingAllocator, Fault, Guard, GuardOptions, LeakMark, Mode, OnReport, Placement, Report, ReportKind,
-    Rule, Stacks,
+    BackEnd, BackEnds, FailingAllocator, Fault, Guard, GuardError, GuardOptions, LeakMark, Measure, Mode, OnReport, Placement,
+    Report, ReportKind, Rule, Sampling, Stacks, Weight,
 };
 
 type Under = Guard<FromGlobalAlloc<System>>;
@@ -308,7 +308,7 @@ fn a_guard_may_be_moved_and_dropped_with_blocks_live() {
 
 #[test]
 fn sampled_fences_the_first_of_each_call_site_and_then_few() {
-    let sampling = debug_guard::Sampling::one_in(1000).slots(16).first(4);
+    let sampling = Sampling::one_in(1000).slots(16).first(4);
     let guard = guard(GuardOptions::new(Mode::Sampled).sampling(sampling));
     let blocks: Vec<NonNull<u8>> = (0..3).map(|_| take(&guard, 100)).collect();
     let stats = guard.stats();
@@ -348,4 +348,94 @@ fn what_is_used_up_is_said_once_and_cookies_take_its_place() {
         assert_eq!((guard.stats().live_blocks, guard.stats().reports), (0, 0));
         guard.close().expect("nothing is live");
     }
+}
+
+#[test]
+fn profiles_tell_what_each_call_site_had() {
+    for mode in MODES {
+        let guard = guard(GuardOptions::new(mode).stacks(Stacks::Full).profile(true));
+        let blocks: Vec<NonNull<u8>> = (0..5).map(|_| take(&guard, 100)).collect();
+        blocks.into_iter().for_each(|block| give(&guard, block, 100));
+        let last = take(&guard, 30);
+        let of = |weight, measure| {
+            let mut text = String::new();
+            guard.write_collapsed(&mut text, weight, measure, None).expect("strings take all");
+            text.lines().map(|line| line.rsplit(' ').next().expect("a number").parse::<u64>().expect("a number")).sum::<u64>()
+        };
+        assert_eq!(
+            [Weight::Live, Weight::Peak, Weight::Total].map(|weight| of(weight, Measure::Bytes)),
+            [30, 500, 530],
+            "{mode}"
+        );
+        assert_eq!(of(Weight::Total, Measure::Blocks), 6, "{mode}");
+        let mut text = String::new();
+        guard.write_dhat(&mut text, "the test", None).expect("strings take all");
+        let file: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((&file["dhatFileVersion"], &file["cmd"]), (&2.into(), &"the test".into()), "{mode}");
+        give(&guard, last, 30);
+        guard.close().expect("nothing is live");
+    }
+}
+
+/// Each pair that does not go together is refused, with a sentence that says what to do.
+#[test]
+fn options_that_do_not_go_together_are_refused_with_the_reason() {
+    let any = GuardOptions::new(Mode::Fence);
+    let rule = Rule::new(Mode::Cookie);
+    let mut many = any;
+    for size in 0..17 {
+        many = many.rule(rule.size(size, size));
+    }
+    let refused = [
+        (many, GuardError::TooManyRules { given: 17 }),
+        (
+            any.rule(rule.scope(Scope::Object)).rule(rule.scope(Scope::Object).size(1, 2)),
+            GuardError::RuleNeverMatches { rule: 1, covered_by: 0 },
+        ),
+        (any.rule(rule.size(2, 1)), GuardError::EmptySizeWindow { rule: 0 }),
+        (any.rule(rule.called_from(9, 9)), GuardError::EmptyCallWindow { rule: 0 }),
+        (any.rule(rule.name("")), GuardError::EmptyName { rule: 0 }),
+        (any.stacks(Stacks::Off).rule(rule.called_from(1, 2)), GuardError::CallSiteWithoutStacks { rule: 0 }),
+        (any.rule(rule.called_from(1, 2).stacks(Stacks::Off)), GuardError::CallSiteWithoutStacks { rule: 0 }),
+        (any.stacks(Stacks::Off).profile(true), GuardError::ListWithoutStacks),
+        (any.stacks(Stacks::Off).exit_leaks(1), GuardError::ListWithoutStacks),
+        (GuardOptions::new(Mode::Sampled).profile(true), GuardError::ListOfPlainBlocks),
+        (GuardOptions::new(Mode::Off).exit_leaks(1), GuardError::ListOfPlainBlocks),
+        (any.back_end(BackEnd::Cookies), GuardError::BackEndCannot { back_end: BackEnd::Cookies, mode: Mode::Fence }),
+        (GuardOptions::new(Mode::Cookie).back_end(BackEnd::Mprotect), GuardError::BackEndUnused { back_end: BackEnd::Mprotect }),
+        (GuardOptions::new(Mode::Sampled).sampling(Sampling::one_in(0)), GuardError::SamplesNothing),
+        (any.rule(Rule::new(Mode::Sampled).size(0, 9)).sampling(Sampling::one_in(9).slots(0)), GuardError::SamplesNothing),
+        (any.pages(2), GuardError::NoPages),
+        (any.max_guarded_bytes(0), GuardError::NoPages),
+        (any.report_to(-1), GuardError::NoDescriptor),
+    ];
+    for (options, error) in refused {
+        assert_eq!(options.check(), Err(error));
+        let host = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
+        let back = Guard::new(host, options).expect_err("refused");
+        assert_eq!((back.error, back.inner.requests()), (error, 0), "nothing was taken, the allocator came back");
+        assert!(error.to_string().contains(": "), "what is wrong, then the remedy: {error}");
+    }
+    assert_eq!(any.check(), Ok(()));
+    assert_eq!(
+        any.rule(rule.size(0, 8)).rule(rule).rule(rule.name("never*")).check(),
+        Err(GuardError::RuleNeverMatches { rule: 2, covered_by: 1 })
+    );
+}
+
+/// What no kernel offers is refused where it is asked for by name, and the best that is offered is taken where nothing is.
+#[test]
+fn a_back_end_that_is_not_offered_is_refused_by_name() {
+    let offered = BackEnds::probe();
+    for back_end in BackEnd::ALL.into_iter().filter(|back_end| *back_end != BackEnd::Cookies) {
+        match (offered.refusal(back_end), Guard::new(FromGlobalAlloc::SYSTEM, GuardOptions::new(Mode::Strict).back_end(back_end)))
+        {
+            (None, made) => assert_eq!(made.expect("offered").stats().back_end, back_end),
+            (Some(refusal), made) => {
+                let refused = made.expect_err("not offered");
+                assert_eq!(refused.error, GuardError::NotOffered { back_end, refusal });
+            }
+        }
+    }
+    assert_eq!(guard(GuardOptions::new(Mode::Fence)).stats().back_end, offered.best());
 }

@@ -59,20 +59,20 @@ impl Core {
             return unsafe { self.pass_back(memory, block, layout, who.scope) };
         }
         let mark = self.mark_of_free(who);
-        let doing = Doing::giving(self, moment, who, mark, layout);
+        // Made where something is wrong, and nowhere else.
+        let tell = |fault| Doing::giving(self, moment, who, mark, layout).tell(fault);
         // Looked up for profiles alone: who frees has no need of it.
         let taken = if self.options.profile { self.known(address).and_then(Result::ok).map(|known| known.taken) } else { None };
         let freed = match (slots, &self.cookies) {
             (Some(slots), _) => {
-                slots.give(address, Some(layout), Some(who.scope), mark, moved_to, &mut |fault| doing.tell(fault))
+                slots.give(address, Some(layout), Some(who.scope), mark, moved_to, &mut |fault| tell(fault))
             }
             (None, Some(cookies)) => {
-                let others = Doing::of_others(self);
-                let late = &mut |fault| others.tell(fault);
+                let late = &mut |fault| Doing::of_others(self).tell(fault);
                 // SAFETY: all of this guard's cookies are over `memory`.
                 let given = unsafe { cookies.give(memory, address, Some(layout), Some(who.scope), mark, moved_to, late) };
                 if let Some(fault) = given.fault {
-                    doing.tell(fault);
+                    tell(fault);
                 }
                 given.freed
             }
@@ -168,6 +168,6 @@ impl Core {
     #[inline]
     pub(super) fn mark_of_free(&self, who: &Who<'_>) -> Mark {
         let site = self.sites.as_ref().map(|sites| sites.note_free(who, self.options.stacks)).unwrap_or_default();
-        Mark { site, thread: os::thread_id(), serial: serial::next() }
+        Mark { site, thread: os::thread_id(), serial: serial::reached() }
     }
 }

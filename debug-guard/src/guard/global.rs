@@ -15,6 +15,7 @@ use super::state::Core;
 use super::stats::GuardStats;
 use crate::mode::OnReport;
 use crate::os;
+use crate::profile::{FrameNames, Measure, Weight};
 use crate::report::{BlockInfo, Leak, Moment};
 
 /// A guard for `#[global_allocator]`, made in a `static` and set up by its first allocation.
@@ -131,6 +132,28 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
     /// As [`Guard::usable_size`](crate::Guard::usable_size).
     pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
         self.ready()?.usable_size(pointer)
+    }
+
+    /// As [`Guard::write_dhat`](crate::Guard::write_dhat). What `out` and `names` themselves ask for meanwhile is in it or not.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_dhat(&self, out: &mut dyn fmt::Write, command: &str, names: Option<&dyn FrameNames>) -> fmt::Result {
+        self.ready().map_or(Ok(()), |core| core.write_dhat(out, command, names))
+    }
+
+    /// As [`Guard::write_collapsed`](crate::Guard::write_collapsed).
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_collapsed(
+        &self,
+        out: &mut dyn fmt::Write,
+        weight: Weight,
+        measure: Measure,
+        names: Option<&dyn FrameNames>,
+    ) -> fmt::Result {
+        self.ready().map_or(Ok(()), |core| core.write_collapsed(out, weight, measure, names))
     }
 
     /// The core, if it is there.

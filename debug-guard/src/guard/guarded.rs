@@ -32,7 +32,7 @@ impl Guarded for Core {
     }
 
     fn clock(&self) -> u64 {
-        serial::now()
+        serial::reached()
     }
 
     fn site(&self, id: SiteId) -> Option<SiteView<'_>> {

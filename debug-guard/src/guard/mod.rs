@@ -13,6 +13,7 @@ mod leaks;
 mod limits;
 mod look;
 mod options;
+mod profiles;
 mod rule;
 mod serial;
 mod state;
@@ -27,6 +28,7 @@ use core::ptr::NonNull;
 
 use alloc_core::HostAllocator;
 
+use crate::profile::{FrameNames, Measure, Weight};
 use crate::report::{self, BlockInfo, Leak, Moment, SeatId};
 
 pub use error::{GuardBusy, GuardError, GuardRefused};
@@ -136,6 +138,31 @@ impl<A: HostAllocator> Guard<A> {
     /// without a report, one that may be a block which passed untouched.
     pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
         self.core().usable_size(pointer)
+    }
+
+    /// Writes what each call site took, has, and had when there was most, as valgrind's DHAT viewer reads it: JSON, version 2. Nothing
+    /// but a frame around it where the options did not ask for a [`profile`](GuardOptions::profile). `names` puts names to return
+    /// addresses; else they are a module and an offset in it. Takes no memory.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_dhat(&self, out: &mut dyn fmt::Write, command: &str, names: Option<&dyn FrameNames>) -> fmt::Result {
+        self.core().write_dhat(out, command, names)
+    }
+
+    /// Writes a line for each call site, `owner;command;outermost;..;innermost 4096`, as flame graphs are drawn of; as
+    /// [`write_dhat`](Self::write_dhat) otherwise.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_collapsed(
+        &self,
+        out: &mut dyn fmt::Write,
+        weight: Weight,
+        measure: Measure,
+        names: Option<&dyn FrameNames>,
+    ) -> fmt::Result {
+        self.core().write_collapsed(out, weight, measure, names)
     }
 
     /// Ends the guard, after a last look at everything, and gives the allocator back.

@@ -219,7 +219,8 @@ impl GuardOptions {
         self
     }
 
-    /// Keeps sums for every call site, so that [`Guard::profile`](crate::Guard::profile) can tell what was live at the peak.
+    /// Keeps sums for every call site, so that [`Guard::write_dhat`](crate::Guard::write_dhat) can tell what was live at the peak. Each block
+    /// then costs some ten nanoseconds more, under one lock.
     pub const fn profile(mut self, profile: bool) -> Self {
         self.profile = profile;
         self

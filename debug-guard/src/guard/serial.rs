@@ -63,8 +63,17 @@ pub(crate) fn boundary() -> u64 {
     NEXT.load(SeqCst)
 }
 
-/// About the number that was given last. Async-signal-safe.
-pub(crate) fn now() -> u64 {
+/// The number that this thread would get next, so that one's age in allocations is the difference. Async-signal-safe.
+#[cfg(feature = "std")]
+#[inline]
+pub(crate) fn reached() -> u64 {
+    let own = local::OWN.get();
+    if own.next == own.end { NEXT.load(Relaxed) } else { own.next }
+}
+
+/// As above.
+#[cfg(not(feature = "std"))]
+pub(crate) fn reached() -> u64 {
     NEXT.load(Relaxed)
 }
 

@@ -1,0 +1,31 @@
+//! Profiles, written for the tools that show them.
+
+use core::fmt;
+
+use super::serial;
+use super::state::Core;
+use crate::os;
+use crate::profile::{FrameNames, Measure, Process, Weight};
+
+impl Core {
+    pub(super) fn write_dhat(&self, out: &mut dyn fmt::Write, command: &str, names: Option<&dyn FrameNames>) -> fmt::Result {
+        let process = Process { command, id: os::process_id(), now: serial::reached() };
+        match &self.sites {
+            Some(sites) => sites.write_dhat(out, process, names),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn write_collapsed(
+        &self,
+        out: &mut dyn fmt::Write,
+        weight: Weight,
+        measure: Measure,
+        names: Option<&dyn FrameNames>,
+    ) -> fmt::Result {
+        match &self.sites {
+            Some(sites) => sites.write_collapsed(out, weight, measure, names),
+            None => Ok(()),
+        }
+    }
+}
