@@ -11,9 +11,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Sites that share four places; a site that finds none shares the count of another.
-const SETS: usize = 512;
-const WAYS: usize = 4;
+/// Sites that share eight places, a cache line; a site that finds none shares the count of another.
+const SETS: usize = 256;
+const WAYS: usize = 8;
 
 /// Decides. Takes no memory; any thread may ask at any time.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Sampler {
     /// Of 2^32 draws so many choose, at the floor.
     floor: u32,
     first: u32,
+    /// log2 of `first`: the count at which the chance begins to halve.
+    halving: u32,
     seed: u64,
     /// Tag 32 | requests 32; 0: unused. Threads that ask for one site at the same instant may count one request.
     sites: [[AtomicU64; WAYS]; SETS],
@@ -34,7 +36,11 @@ impl Sampler {
             Some(floor) => floor,
             None => u32::MAX,
         };
-        Self { floor, first, seed, sites: [const { [const { AtomicU64::new(0) }; WAYS] }; SETS] }
+        let halving = match first.checked_ilog2() {
+            Some(halving) => halving,
+            None => 0,
+        };
+        Self { floor, first, halving, seed, sites: [const { [const { AtomicU64::new(0) }; WAYS] }; SETS] }
     }
 
     /// True where this request of `call_site`, an address of code or any other number, is to be sampled.
@@ -45,8 +51,8 @@ impl Sampler {
         if before < self.first || self.floor == u32::MAX {
             return true;
         }
-        // Each doubling of the count halves the chance.
-        let doublings = (before / self.first.max(1)).checked_ilog2().unwrap_or(0) + 1;
+        // Each doubling of the count halves the chance. The count is not below `first` here.
+        let doublings = before.checked_ilog2().unwrap_or(0) + 1 - self.halving;
         let chance = u32::MAX.checked_shr(doublings).unwrap_or(0).max(self.floor);
         (mix(hash ^ u64::from(before), 0xD1B5_4A32_D192_ED03) as u32) < chance
     }
@@ -64,7 +70,7 @@ impl Sampler {
                 return count;
             }
         }
-        // All four are others'. One of them, always the same, counts for both: better too few samples than more for every newcomer.
+        // All are others'. One of them, always the same, counts for both: better too few samples than more for every newcomer.
         let Some(shared) = set.get((tag >> 1) as usize % WAYS) else { return 0 };
         let site = shared.load(Relaxed);
         let count = site as u32;
@@ -76,10 +82,8 @@ impl Sampler {
 /// Spreads `a`: both halves of a product, one over the other.
 #[inline]
 const fn mix(a: u64, b: u64) -> u64 {
-    let product = (a ^ b) as u128 * (b | 1) as u128;
-    let folded = product as u64 ^ (product >> 64) as u64;
-    let again = folded as u128 * 0x8CB9_2BA7_2F3D_8DD7;
-    again as u64 ^ (again >> 64) as u64
+    let product = (a ^ b.rotate_left(32)) as u128 * b as u128;
+    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::give::peek;
 use super::keys::Stage;
 use super::memory::{POISON, fill, read_header, write_header, write_pad, write_tail};
 use super::plan::{HEADER, tail_len};
-use super::quarantine::{Batch, Waiting};
+use super::quarantine::{ENTRIES, Waiting};
 use super::words::Words;
 use crate::block::{Fault, Held, Known, Mark, State};
 
@@ -22,7 +22,7 @@ impl Cookies {
             told(&words.known(start, State::Live, Mark::default()));
         }
         for chunk in self.lanes.chunks().chain(self.quarantine.chunks()) {
-            let mut batch = Batch::default();
+            let mut batch = [Waiting::default(); ENTRIES];
             let held = self.quarantine.hold();
             let blocks = batch.iter_mut().zip(chunk.blocks()).map(|(to, from)| *to = from).count();
             drop(held);
@@ -76,7 +76,8 @@ impl Cookies {
         let Some((start, words)) = record.read().filter(|(_, words)| !words.light()) else { return };
         // SAFETY: a block that was listed while the quarantine is held.
         let header = unsafe { read_header(start) };
-        if header == (words, self.keys.sum(start, words, Stage::Live)) && self.is_whole(start, words) {
+        let sum = self.keys.sum(start, words, Stage::Live);
+        if header == (words, sum) && self.is_whole(start, words, sum) {
             return;
         }
         if record.still(start, words) {
@@ -94,11 +95,11 @@ impl Cookies {
         faults.add(fault);
         let (start, words) = (block.address, block.words);
         // SAFETY: a block in quarantine, which is held.
-        unsafe { write_header(start, words, self.keys.sum(start, words, Stage::Freed)) };
+        unsafe { write_header(start, words, self.keys.turned(block.sum, Stage::Freed)) };
         // SAFETY: as above.
         unsafe { fill(start, POISON, words.size()) };
         // SAFETY: as above; light blocks do not wait.
-        unsafe { write_tail(&self.keys, start, words.size()) };
+        unsafe { write_tail(start, words.size(), block.sum) };
         // SAFETY: as above.
         unsafe { write_pad(&self.keys, start, words.align().max(HEADER)) };
     }

@@ -11,12 +11,16 @@ use super::memory::{
     write_sum,
 };
 use super::plan::{HEADER, plan};
-use super::quarantine::{Batch, Quarantine, Waiting};
+use super::quarantine::Waiting;
 use super::words::{Words, when};
 use super::{Cookies, registry};
-use crate::block::{Fault, Freed, Given, Mark};
+use crate::Mode;
+use crate::block::{Fault, Freed, Given, Known, Mark};
 use crate::os;
 use crate::report::ReportKind;
+
+/// No system has smaller pages.
+const LEAST_PAGE: usize = 4096;
 
 impl Cookies {
     /// Frees the block at `address`, if it is one that may be freed like this. `layout` and `scope` are what it is said to be of, where
@@ -25,6 +29,7 @@ impl Cookies {
     /// # Safety
     /// `memory` is what blocks are taken from. Nobody uses the block any more.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "as the keeper of pages has it, and what a cookie needs beside")]
     pub(crate) unsafe fn give<A: HostAllocator + ?Sized>(
         &self,
         memory: &A,
@@ -35,71 +40,138 @@ impl Cookies {
         moved_to: Option<usize>,
         late: &mut dyn FnMut(Fault),
     ) -> Given {
-        let (words, fault) = match self.live(address) {
-            Some(words) if agrees(words, layout, scope) && self.is_whole(address, words) => (words, None),
-            _ => match self.judge(address, layout, scope, late) {
-                Ok((words, fault)) => (words, fault),
-                Err(fault) => return Given { freed: None, fault: Some(fault) },
-            },
-        };
-        let light = words.light();
-        let block = Waiting { address, words, given: when(mark), site: mark.site.0, moved: moved_to.unwrap_or(0) };
-        if let Some(record) = self.table.record(words.token())
-            && record.leave(address)
+        if let Some((words, sum)) = self.live(address)
+            && agrees(words, layout, scope)
+            && self.is_whole(address, words, sum)
         {
-            self.lanes.with(|lane| lane.push(words.token(), &self.table));
+            // SAFETY: the caller; a live block.
+            let freed = unsafe { self.retire(memory, address, words, sum, mark, moved_to, late) };
+            return Given { freed: Some(freed), fault: None };
         }
-        if light || !self.quarantine.takes(words.size()) {
-            if !light {
-                // Who looks for damage may be looking at it: waits for that.
-                drop(self.quarantine.hold());
+        // SAFETY: the caller.
+        unsafe { self.give_in_doubt(memory, address, layout, scope, mark, moved_to, late) }
+    }
+
+    /// As [`give`](Self::give), where something is wrong.
+    #[cold]
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "those of `give`")]
+    unsafe fn give_in_doubt<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        address: usize,
+        layout: Option<Layout>,
+        scope: Option<Scope>,
+        mark: Mark,
+        moved_to: Option<usize>,
+        late: &mut dyn FnMut(Fault),
+    ) -> Given {
+        match self.judge(address, layout, scope, late) {
+            Ok((words, fault)) => {
+                let sum = self.keys.sum(address, words, Stage::Live);
+                // SAFETY: the caller; a live block.
+                let freed = unsafe { self.retire(memory, address, words, sum, mark, moved_to, late) };
+                Given { freed: Some(freed), fault }
             }
-            // SAFETY: a live block of ours, taken off the list by this call.
-            unsafe { self.let_go(memory, address, words) };
-        } else {
-            // SAFETY: a live block of ours.
-            unsafe { write_sum(address, self.keys.sum(address, words, Stage::Freed)) };
-            // SAFETY: as above; nobody uses it.
-            unsafe { fill(address, POISON, words.size()) };
-            if !self.lanes.with(|lane| self.quarantine.push(lane, &block)) {
-                // SAFETY: the caller.
-                unsafe { self.make_room(memory, block, late) };
-            }
-        }
-        Given {
-            freed: Some(Freed { size: words.size(), mode: if light { crate::Mode::Off } else { crate::Mode::Cookie } }),
-            fault,
+            Err(fault) => Given { freed: None, fault: Some(fault) },
         }
     }
 
-    /// What the header in front of `address` says, where it is that of a live block. Reads nothing that cannot be read.
-    #[inline]
-    pub(super) fn live(&self, address: usize) -> Option<Words> {
+    /// Takes a live block off the list, and into quarantine if it may wait.
+    ///
+    /// # Safety
+    /// As [`give`](Self::give); the block is listed.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "those of `give`, and what the header said")]
+    unsafe fn retire<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        address: usize,
+        words: Words,
+        sum: u64,
+        mark: Mark,
+        moved_to: Option<usize>,
+        late: &mut dyn FnMut(Fault),
+    ) -> Freed {
+        let (size, token) = (words.size(), words.token());
+        // Made where it is used: in registers as long as it goes no further than a chunk.
+        let block = || Waiting { address, words, sum, given: when(mark), site: mark.site.0, moved: moved_to.unwrap_or(0) };
+        if let Some(record) = self.table.record(token) {
+            record.leave();
+        }
+        if words.light() || !self.quarantine.takes(size) {
+            // SAFETY: the caller.
+            unsafe { self.let_go_at_once(memory, &block()) };
+        } else {
+            // SAFETY: a live block of ours.
+            unsafe { write_sum(address, self.keys.turned(sum, Stage::Freed)) };
+            // SAFETY: as above; nobody uses it.
+            unsafe { fill(address, POISON, size) };
+            let waits = match self.lanes.own() {
+                Some(lane) => {
+                    lane.push(token, &self.table);
+                    self.quarantine.push(lane, &block())
+                }
+                None => {
+                    self.lanes.with(move |lane| lane.push(token, &self.table));
+                    false
+                }
+            };
+            if !waits {
+                // SAFETY: the caller.
+                unsafe { self.make_room(memory, block(), late) };
+            }
+        }
+        Freed { size, mode: if words.light() { Mode::Off } else { Mode::Cookie } }
+    }
+
+    /// What the header in front of `address` says, where it is that of a live block, and its sum. Reads nothing that cannot be read.
+    #[inline(always)]
+    pub(super) fn live(&self, address: usize) -> Option<(Words, u64)> {
         let (words, sum) = peek(address)?;
-        (self.keys.sum(address, words, Stage::Live) == sum).then_some(words)
+        self.table.record(words.token())?.holds(address, words, sum).then_some((words, sum))
     }
 
     /// True where what stands around a live block is as it was written, but for the header.
-    #[inline]
-    pub(super) fn is_whole(&self, start: usize, words: Words) -> bool {
+    #[inline(always)]
+    pub(super) fn is_whole(&self, start: usize, words: Words, sum: u64) -> bool {
         if words.light() {
             return true;
         }
-        let front = if words.align() > HEADER { words.align() } else { HEADER };
         // SAFETY: a live block of ours, not a light one.
-        let tail = unsafe { tail_holds(&self.keys, start, words.size()) };
+        let tail = unsafe { tail_holds(start, words.size(), sum) };
         // SAFETY: as above; `front` as in its plan.
-        tail && (front == HEADER || unsafe { pad_holds(&self.keys, start, front) })
+        tail && (words.align() <= HEADER || unsafe { pad_holds(&self.keys, start, words.align()) })
+    }
+
+    /// Frees a block, off the list by now, that does not wait.
+    ///
+    /// # Safety
+    /// As [`give`](Self::give).
+    #[inline]
+    unsafe fn let_go_at_once<A: HostAllocator + ?Sized>(&self, memory: &A, block: &Waiting) {
+        let token = block.words.token();
+        match self.lanes.own() {
+            Some(lane) => lane.push(token, &self.table),
+            None => self.lanes.with(move |lane| lane.push(token, &self.table)),
+        }
+        if !block.words.light() {
+            // Who looks for damage may be looking at it: waits for that.
+            drop(self.quarantine.hold());
+        }
+        // SAFETY: a block of ours, in no list.
+        unsafe { self.let_go(memory, block) };
     }
 
     /// Gives the allocator behind its block back.
     ///
     /// # Safety
-    /// A block of ours that is in no list any more; `words` are its own.
-    #[inline]
-    unsafe fn let_go<A: HostAllocator + ?Sized>(&self, memory: &A, start: usize, words: Words) {
+    /// A block of ours that is in no list any more.
+    #[inline(always)]
+    unsafe fn let_go<A: HostAllocator + ?Sized>(&self, memory: &A, block: &Waiting) {
+        let (start, words) = (block.address, block.words);
         // SAFETY: the caller.
-        unsafe { write_sum(start, self.keys.sum(start, words, Stage::Gone)) };
+        unsafe { write_sum(start, self.keys.turned(block.sum, Stage::Gone)) };
         let Some(plan) = plan(words.size(), words.align(), words.light()) else { return };
         let Some(base) = NonNull::new(with_exposed_provenance_mut(start.wrapping_sub(plan.front))) else { return };
         // SAFETY: taken with this layout and scope.
@@ -113,25 +185,27 @@ impl Cookies {
     #[cold]
     #[inline(never)]
     unsafe fn make_room<A: HostAllocator + ?Sized>(&self, memory: &A, block: Waiting, late: &mut dyn FnMut(Fault)) {
-        let mut batch = Batch::default();
         loop {
-            let (taken, pushed) = self.lanes.with(|lane| {
-                let taken = self.quarantine.rotate(lane, &mut batch);
-                (taken, self.quarantine.push(lane, &block))
-            });
+            let Some((chunk, blocks)) = self.lanes.run(|lane| self.quarantine.rotate(lane)) else {
+                // Calls within calls have all chunks: it cannot wait.
+                drop(self.quarantine.hold());
+                // SAFETY: a block of ours, in no list.
+                return unsafe { self.let_go(memory, &block) };
+            };
             // SAFETY: the caller.
-            unsafe { self.release(memory, batch.iter().take(taken), late) };
-            if pushed {
+            unsafe { self.release(memory, chunk.former(blocks), late) };
+            let waits = self.lanes.run(|lane| {
+                self.quarantine.settle(lane, chunk);
+                self.quarantine.push(lane, &block)
+            });
+            if waits {
                 break;
             }
         }
-        loop {
-            let taken = self.quarantine.relieve(&mut batch);
-            if taken == 0 {
-                break;
-            }
+        while let Some((chunk, blocks)) = self.quarantine.relieve() {
             // SAFETY: the caller.
-            unsafe { self.release(memory, batch.iter().take(taken), late) };
+            unsafe { self.release(memory, chunk.former(blocks), late) };
+            self.quarantine.keep(chunk);
         }
     }
 
@@ -139,15 +213,16 @@ impl Cookies {
     ///
     /// # Safety
     /// As [`give`](Self::give).
-    unsafe fn release<'b, A: HostAllocator + ?Sized>(
+    #[inline(always)]
+    unsafe fn release<A: HostAllocator + ?Sized>(
         &self,
         memory: &A,
-        blocks: impl Iterator<Item = &'b Waiting>,
+        blocks: impl Iterator<Item = Waiting>,
         late: &mut dyn FnMut(Fault),
     ) {
         for block in blocks {
-            if !self.rests(block) {
-                let (fault, ours) = self.unrest(block);
+            if !self.rests(&block) {
+                let (fault, ours) = self.unrest(&block);
                 if let Some(fault) = fault {
                     late(fault);
                 }
@@ -156,18 +231,19 @@ impl Cookies {
                 }
             }
             // SAFETY: it was in quarantine, and is not any more.
-            unsafe { self.let_go(memory, block.address, block.words) };
+            unsafe { self.let_go(memory, &block) };
         }
     }
 
     /// True where a freed block, and what stands around it, is as its free left it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn rests(&self, block: &Waiting) -> bool {
         let (start, size) = (block.address, block.words.size());
         // SAFETY: blocks in quarantine are ours.
-        let header = unsafe { read_header(start) };
-        header == (block.words, self.keys.sum(start, block.words, Stage::Freed))
-            && self.is_whole(start, block.words)
+        let (words, sum) = unsafe { read_header(start) };
+        words.same(block.words)
+            && sum == self.keys.turned(block.sum, Stage::Freed)
+            && self.is_whole(start, block.words, block.sum)
             // SAFETY: as above.
             && unsafe { poison_holds(start, size) }
     }
@@ -183,11 +259,16 @@ impl Cookies {
             let kind = ReportKind::DoubleFree;
             return (Some(Fault { kind, block: Some(known), address: start, changed: None, owner: None }), false);
         }
-        // SAFETY: as in `rests`, each.
-        let changed = unsafe { poison_changes(start, words.size()) }
-            .or_else(|| unsafe { tail_changes(&self.keys, start, words.size()) })
-            .or_else(|| unsafe { header_changes(&self.keys, start, words, Stage::Freed) })
-            .or_else(|| unsafe { pad_changes(&self.keys, start, words.align().max(HEADER)) });
+        let front = words.align().max(HEADER);
+        // SAFETY: as in `rests`.
+        let object = unsafe { poison_changes(start, words.size()) };
+        // SAFETY: as above.
+        let tail = || unsafe { tail_changes(start, words.size(), block.sum) };
+        // SAFETY: as above.
+        let header = || unsafe { header_changes(&self.keys, start, words, Stage::Freed) };
+        // SAFETY: as above.
+        let pad = || unsafe { pad_changes(&self.keys, start, front) };
+        let changed = object.or_else(tail).or_else(header).or_else(pad);
         let fault = changed.map(|changed| Fault {
             kind: ReportKind::UseAfterFree,
             block: Some(known),
@@ -203,11 +284,10 @@ impl Cookies {
     /// # Safety
     /// `memory` is what blocks were taken from.
     pub(crate) unsafe fn close<A: HostAllocator + ?Sized>(&mut self, memory: &A, late: &mut dyn FnMut(Fault)) {
-        let mut batch = Batch::default();
         for chunk in self.lanes.chunks().chain(self.quarantine.chunks()) {
-            let taken = Quarantine::empty_out(chunk, &mut batch);
+            let blocks = chunk.empty();
             // SAFETY: the caller.
-            unsafe { self.release(memory, batch.iter().take(taken), late) };
+            unsafe { self.release(memory, chunk.former(blocks), late) };
         }
         registry::leave(self.seat);
         // SAFETY: the caller; borrowed for this call alone, so nobody refers to anything.
@@ -220,24 +300,34 @@ impl Cookies {
 }
 
 /// True where the block is said to be what it is.
-#[inline]
+#[inline(always)]
 pub(super) fn agrees(words: Words, layout: Option<Layout>, scope: Option<Scope>) -> bool {
+    if let (Some(layout), Some(scope)) = (layout, scope) {
+        return words.is(layout.size(), layout.align(), scope);
+    }
     layout.is_none_or(|layout| layout.size() == words.size() && layout.align() == words.align())
         && scope.is_none_or(|scope| scope == words.scope())
 }
 
 /// The four words in front of `address`, if there is memory, and if blocks may begin there at all.
-#[inline]
+#[inline(always)]
 pub(super) fn peek(address: usize) -> Option<(Words, u64)> {
     if !address.is_multiple_of(16) || address < HEADER {
         return None;
     }
+    let first = address.wrapping_sub(HEADER);
     // SAFETY: where there is no net, whoever frees a pointer has memory in front of it: it was an allocator's.
-    let at = |back: usize| unsafe { os::read_u64(address.wrapping_sub(back)) };
-    Some((Words([at(32)?, at(24)?, at(16)?]), at(8)?))
+    let one = unsafe { os::read_u64(first) }?;
+    if first / LEAST_PAGE != address.wrapping_sub(8) / LEAST_PAGE {
+        // SAFETY: as above.
+        unsafe { os::read_u64(address.wrapping_sub(8)) }?;
+    }
+    // SAFETY: both of its ends have just been read, and no page ends between.
+    let (Words([_, two, three]), sum) = unsafe { read_header(address) };
+    Some((Words([one, two, three]), sum))
 }
 
 /// A fault of a free that frees nothing.
-pub(super) fn bad(kind: ReportKind, block: Option<crate::block::Known>, address: usize) -> Fault {
+pub(super) fn bad(kind: ReportKind, block: Option<Known>, address: usize) -> Fault {
     Fault { kind, block, address, changed: None, owner: None }
 }

@@ -20,6 +20,7 @@ impl Cookies {
     /// goes to `late`.
     #[cold]
     #[inline(never)]
+    #[expect(clippy::result_large_err, reason = "a fault is rare, and there is no box to put it into")]
     pub(super) fn judge(
         &self,
         address: usize,
@@ -28,7 +29,7 @@ impl Cookies {
         late: &mut dyn FnMut(Fault),
     ) -> Result<(Words, Option<Fault>), Fault> {
         let words = match self.live(address) {
-            Some(words) => words,
+            Some((words, _)) => words,
             None => self.listed(address).ok_or_else(|| self.accuse(address))?,
         };
         let mut refused = (!agrees(words, layout, scope)).then(|| mismatch(address, words, layout));
@@ -47,7 +48,7 @@ impl Cookies {
     /// What was done to a live block. Each change is put right, so that it is told once, and the next one anew.
     pub(super) fn mend(&self, start: usize, words: Words) -> [Option<Fault>; 2] {
         let held = self.quarantine.hold();
-        if self.listed_as(start, words).is_none() && self.live(start) != Some(words) {
+        if self.listed_as(start, words).is_none() && self.live(start).is_none_or(|(live, _)| live != words) {
             return [None; 2];
         }
         let faults = self.mend_held(start, words);
@@ -58,14 +59,16 @@ impl Cookies {
     /// As [`mend`](Self::mend), for a block that stays what it is meanwhile: the quarantine is held, and it is listed.
     pub(super) fn mend_held(&self, start: usize, words: Words) -> [Option<Fault>; 2] {
         let (size, front, light) = (words.size(), words.align().max(HEADER), words.light());
+        let sum = self.keys.sum(start, words, Stage::Live);
         // SAFETY: a live block of ours.
         let header = unsafe { header_changes(&self.keys, start, words, Stage::Live) };
-        // SAFETY: as above, and not a light one, as for the next three.
+        // SAFETY: as above, and not a light one.
         let pad = if light { None } else { unsafe { pad_changes(&self.keys, start, front) } };
-        let tail = if light { None } else { unsafe { tail_changes(&self.keys, start, size) } };
+        // SAFETY: as above.
+        let tail = if light { None } else { unsafe { tail_changes(start, size, sum) } };
         if header.is_some() {
             // SAFETY: as above.
-            unsafe { write_header(start, words, self.keys.sum(start, words, Stage::Live)) };
+            unsafe { write_header(start, words, sum) };
         }
         if pad.is_some() {
             // SAFETY: as above.
@@ -73,7 +76,7 @@ impl Cookies {
         }
         if tail.is_some() {
             // SAFETY: as above.
-            unsafe { write_tail(&self.keys, start, size) };
+            unsafe { write_tail(start, size, sum) };
         }
         let told = |kind, changed: Changed| Fault {
             kind,
@@ -95,8 +98,9 @@ impl Cookies {
     ///
     /// # Errors
     /// What a free of this pointer would be.
+    #[expect(clippy::result_large_err, reason = "a fault is rare, and there is no box to put it into")]
     pub(crate) fn vet(&self, address: usize) -> Result<Known, Fault> {
-        let words = self.live(address).or_else(|| self.listed(address));
+        let words = self.live(address).map(|(words, _)| words).or_else(|| self.listed(address));
         words.map(|words| words.known(address, State::Live, Mark::default())).ok_or_else(|| self.accuse(address))
     }
 

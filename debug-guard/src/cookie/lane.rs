@@ -48,7 +48,7 @@ impl Lane {
     }
 
     /// A token, where one is at hand.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop(&self) -> Option<u32> {
         let last = self.count.load(Relaxed).checked_sub(1)?;
         let token = self.tokens.get(last as usize)?.load(Relaxed);
@@ -57,21 +57,21 @@ impl Lane {
     }
 
     /// Keeps a token; where there is no room, half of them go to the table.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&self, token: u32, table: &Table) {
-        if self.count.load(Relaxed) as usize == TOKENS {
-            self.shed(table);
-        }
         let count = self.count.load(Relaxed);
-        if let Some(place) = self.tokens.get(count as usize) {
-            place.store(token, Relaxed);
-            self.count.store(count + 1, Relaxed);
+        match self.tokens.get(count as usize) {
+            Some(place) => {
+                place.store(token, Relaxed);
+                self.count.store(count + 1, Relaxed);
+            }
+            None => self.shed(token, table),
         }
     }
 
     #[cold]
-    fn shed(&self, table: &Table) {
-        table.put((0..TOKENS / 2).filter_map(|_| self.pop()));
+    fn shed(&self, token: u32, table: &Table) {
+        table.put((0..TOKENS / 2).filter_map(|_| self.pop()).chain([token]));
     }
 
     /// Gets tokens from the table and keeps all but one, which is the answer.
@@ -102,21 +102,31 @@ impl Lanes {
         Self { seat, all: AtomicPtr::new(null_mut()), lock: StateLock::new(), shared: Lane::new() }
     }
 
-    /// Runs `f` with the thread's lane, or the shared one.
-    #[inline]
-    pub(super) fn with<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
-        match threads::lane(self.seat) {
-            // SAFETY: lanes live as long as the guard of their seat, which is borrowed; nobody else uses this thread's.
-            Some(lane) => f(unsafe { lane.as_ref() }),
-            None => self.without(f),
+    /// The thread's lane, if it has one.
+    #[inline(always)]
+    pub(super) fn own(&self) -> Option<&Lane> {
+        // SAFETY: lanes live as long as the guard of their seat, which is borrowed; nobody else uses this thread's.
+        threads::lane(self.seat).map(|lane| unsafe { lane.as_ref() })
+    }
+
+    /// Runs `f` with the thread's lane, or as [`with`](Self::with).
+    #[inline(always)]
+    pub(super) fn run<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
+        match self.own() {
+            Some(lane) => f(lane),
+            None => self.with(f),
         }
     }
 
+    /// Runs `f` with the thread's lane, or one that has become free, or the shared one.
     #[cold]
     #[inline(never)]
-    fn without<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
-        if self.adopt() {
-            return self.with(f);
+    pub(super) fn with<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
+        if self.own().is_none() {
+            self.adopt();
+        }
+        if let Some(lane) = self.own() {
+            return f(lane);
         }
         let _held = self.lock.lock();
         f(&self.shared)

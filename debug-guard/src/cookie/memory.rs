@@ -4,8 +4,8 @@
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::keys::{Keys, Stage};
-use super::plan::{HEADER, pad_len, tail_len};
+use super::keys::{Keys, Stage, tail};
+use super::plan::{HEADER, pad_len, tail_len, tail_stop};
 use super::words::Words;
 use crate::block::Changed;
 
@@ -26,11 +26,12 @@ unsafe fn word<'w>(address: usize) -> &'w AtomicU64 {
 
 /// # Safety
 /// A block of ours begins at `start`, as for all functions here: its memory is not given back, and it was planned as they are told.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn write_header(start: usize, words: Words, sum: u64) {
-    for (at, value) in (start.wrapping_sub(HEADER)..).step_by(8).zip(words.0.into_iter().chain([sum])) {
+    let [one, two, three] = words.0;
+    for (back, value) in [(32, one), (24, two), (16, three), (8, sum)] {
         // SAFETY: one of the four words in front of the object.
-        unsafe { word(at) }.store(value, Relaxed);
+        unsafe { word(start.wrapping_sub(back)) }.store(value, Relaxed);
     }
 }
 
@@ -46,7 +47,7 @@ pub(super) unsafe fn write_sum(start: usize, sum: u64) {
 ///
 /// # Safety
 /// As [`write_header`].
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn read_header(start: usize) -> (Words, u64) {
     // SAFETY: one of the four words in front of the object.
     let at = |back: usize| unsafe { word(start.wrapping_sub(back)) }.load(Relaxed);
@@ -79,37 +80,25 @@ unsafe fn write(address: usize, bytes: u64) {
     unsafe { with_exposed_provenance_mut::<u64>(address).write_unaligned(bytes) };
 }
 
-/// The pieces that make up a tail of `len` bytes, 8 to 23: how far behind the object, and its bytes. They overlap.
-#[inline]
-fn tail_pieces(tail: u64, len: usize) -> [(usize, u64); 3] {
-    let last = len.wrapping_sub(8);
-    let shifted = tail.rotate_right_bytes(last);
-    let middle = if last > 8 { (8, tail) } else { (0, tail) };
-    [(0, tail), middle, (last, shifted)]
-}
-
-trait RotateBytes {
-    /// The eight bytes that begin `n` bytes later in an endless repetition, as they lie in memory.
-    fn rotate_right_bytes(self, n: usize) -> Self;
-}
-
-impl RotateBytes for u64 {
-    #[inline]
-    fn rotate_right_bytes(self, n: usize) -> Self {
-        self.rotate_right((n as u32 & 7) * 8)
-    }
+/// The pieces that make up a tail: where they begin, and their bytes. They overlap; all but the first are aligned.
+#[inline(always)]
+fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
+    let end = start.wrapping_add(size);
+    let (last, middle) = (tail_stop(end).wrapping_sub(8), tail_stop(end).wrapping_sub(16));
+    let bytes = tail(sum);
+    let first = bytes.rotate_right((end as u32 & 7) * 8);
+    [(end, first.to_le()), (if middle > end { middle } else { last }, bytes.to_le()), (last, bytes.to_le())]
 }
 
 /// Writes the tail behind an object.
 ///
 /// # Safety
-/// As [`write_header`]; the block is not a light one.
-#[inline]
-pub(super) unsafe fn write_tail(keys: &Keys, start: usize, size: usize) {
-    let end = start.wrapping_add(size);
-    for (at, bytes) in tail_pieces(keys.tail(end, size).to_le(), tail_len(size)) {
+/// As [`write_header`]; the block is not a light one, and `sum` is its own while it lives.
+#[inline(always)]
+pub(super) unsafe fn write_tail(start: usize, size: usize, sum: u64) {
+    for (at, bytes) in tail_pieces(start, size, sum) {
         // SAFETY: eight bytes within the tail.
-        unsafe { write(end.wrapping_add(at), bytes) };
+        unsafe { write(at, bytes) };
     }
 }
 
@@ -117,13 +106,12 @@ pub(super) unsafe fn write_tail(keys: &Keys, start: usize, size: usize) {
 ///
 /// # Safety
 /// As [`write_tail`].
-#[inline]
-pub(super) unsafe fn tail_holds(keys: &Keys, start: usize, size: usize) -> bool {
-    let end = start.wrapping_add(size);
+#[inline(always)]
+pub(super) unsafe fn tail_holds(start: usize, size: usize, sum: u64) -> bool {
     let mut changed = 0;
-    for (at, bytes) in tail_pieces(keys.tail(end, size).to_le(), tail_len(size)) {
+    for (at, bytes) in tail_pieces(start, size, sum) {
         // SAFETY: eight bytes within the tail.
-        changed |= unsafe { read(end.wrapping_add(at)) } ^ bytes;
+        changed |= unsafe { read(at) } ^ bytes;
     }
     changed == 0
 }
@@ -132,10 +120,10 @@ pub(super) unsafe fn tail_holds(keys: &Keys, start: usize, size: usize) -> bool 
 ///
 /// # Safety
 /// As [`write_tail`].
-pub(super) unsafe fn tail_changes(keys: &Keys, start: usize, size: usize) -> Option<Changed> {
+pub(super) unsafe fn tail_changes(start: usize, size: usize, sum: u64) -> Option<Changed> {
     let end = start.wrapping_add(size);
-    let tail = keys.tail(end, size).to_le_bytes();
-    let expected = |at: usize| tail.get(at & 7).copied().unwrap_or(0);
+    let tail = tail(sum).to_le_bytes();
+    let expected = |at: usize| tail.get(end.wrapping_add(at) & 7).copied().unwrap_or(0);
     // SAFETY: the tail of a block of ours.
     unsafe { changes(end, tail_len(size), expected) }
 }
@@ -157,7 +145,7 @@ pub(super) unsafe fn write_pad(keys: &Keys, start: usize, front: usize) {
 ///
 /// # Safety
 /// As [`write_pad`].
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn pad_holds(keys: &Keys, start: usize, front: usize) -> bool {
     let end = start.wrapping_sub(HEADER);
     // SAFETY: within the pad.
@@ -192,18 +180,26 @@ pub(super) unsafe fn header_changes(keys: &Keys, start: usize, words: Words, sta
 ///
 /// # Safety
 /// As [`write_header`].
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn poison_holds(start: usize, size: usize) -> bool {
     const WORD: u64 = u64::from_ne_bytes([POISON; 8]);
-    let whole = size & !7;
     let mut changed = 0;
-    for at in (0..whole).step_by(8) {
-        // SAFETY: eight bytes of the object.
-        changed |= unsafe { read(start.wrapping_add(at)) } ^ WORD;
+    let mut at = start;
+    for _ in 0..size / 32 {
+        // SAFETY: 32 bytes of the object.
+        let [a, b, c, d] = unsafe { with_exposed_provenance::<[u64; 4]>(at).read_unaligned() };
+        changed |= (a ^ WORD) | (b ^ WORD) | (c ^ WORD) | (d ^ WORD);
+        at = at.wrapping_add(32);
     }
-    for at in whole..size {
+    for _ in 0..size % 32 / 8 {
+        // SAFETY: eight bytes of the object.
+        changed |= unsafe { read(at) } ^ WORD;
+        at = at.wrapping_add(8);
+    }
+    for _ in 0..size % 8 {
         // SAFETY: a byte of the object.
-        changed |= u64::from(unsafe { with_exposed_provenance::<u8>(start.wrapping_add(at)).read() } ^ POISON);
+        changed |= u64::from(unsafe { with_exposed_provenance::<u8>(at).read() } ^ POISON);
+        at = at.wrapping_add(1);
     }
     changed == 0
 }

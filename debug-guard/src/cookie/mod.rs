@@ -10,8 +10,9 @@
 //!   judge.rs         damaged, moved, freed before, inside of a block, another guard's (registry.rs), foreign
 //!   check.rs  looks at everything that lives and waits, and lists it
 //! ```
-//! The header decides without a look-up; the table beside it is read only when something is wrong, or to list. No lock is held over a
-//! call to the allocator behind, and a pair takes none at all but for one in 32.
+//! A free compares the header with what the table has under the number that the header tells: equal, and it is a live block of ours,
+//! whatever the pointer was. All else is for the case that something is wrong, and may walk. No lock is held over a call to the
+//! allocator behind, and a pair takes none at all but for two in seven frees.
 
 mod check;
 mod give;

@@ -34,16 +34,27 @@ pub(super) struct Plan {
 }
 
 /// `None` where `size` and what comes with it is more than a header or a [`Layout`] can say.
-#[inline]
+#[inline(always)]
 pub(super) const fn plan(size: usize, align: usize, light: bool) -> Option<Plan> {
     if size as u64 >= MOST {
         return None;
     }
-    let align = if align > GRANULE { align } else { GRANULE };
-    let front = if align > HEADER { align } else { HEADER };
-    let behind = if light { 0 } else { tail_len(size) };
-    let Some(total) = front.checked_add(size) else { return None };
-    let Some(total) = total.checked_add(behind) else { return None };
+    // Nearly all requests, with an alignment that the compiler knows.
+    if align <= GRANULE { with_front(size, GRANULE, HEADER, light) } else { plan_aligned(size, align, light) }
+}
+
+#[inline(never)]
+const fn plan_aligned(size: usize, align: usize, light: bool) -> Option<Plan> {
+    with_front(size, align, if align > HEADER { align } else { HEADER }, light)
+}
+
+#[inline(always)]
+const fn with_front(size: usize, align: usize, front: usize, light: bool) -> Option<Plan> {
+    let Some(end) = front.checked_add(size) else { return None };
+    let total = if light { end } else { tail_stop(end) };
+    if total < end {
+        return None;
+    }
     match Layout::from_size_align(total, align) {
         Ok(whole) => Some(Plan { whole, front }),
         Err(_) => None,
@@ -54,6 +65,12 @@ pub(super) const fn plan(size: usize, align: usize, light: bool) -> Option<Plan>
 #[inline]
 pub(super) const fn tail_len(size: usize) -> usize {
     TAIL + ((size.wrapping_add(TAIL)).wrapping_neg() & (GRANULE - 1))
+}
+
+/// Where the tail ends that begins at `end`; objects begin at multiples of 16.
+#[inline(always)]
+pub(super) const fn tail_stop(end: usize) -> usize {
+    end.wrapping_add(TAIL + GRANULE - 1) & !(GRANULE - 1)
 }
 
 /// Bytes of the pad in front of the header that are written and looked at; a multiple of 16.
@@ -75,6 +92,7 @@ mod tests {
                 let plan = plan(size, align, false).expect("small");
                 let (start, tail) = (plan.front, tail_len(size));
                 assert!((8..24).contains(&tail), "a tail of {tail}");
+                assert_eq!(tail_stop(start + size), start + size + tail);
                 assert!(start >= HEADER && start.is_multiple_of(align) && start.is_multiple_of(GRANULE));
                 assert_eq!(plan.whole.size(), start + size + tail);
                 assert!(plan.whole.size().is_multiple_of(GRANULE) && plan.whole.align() == align.max(GRANULE));

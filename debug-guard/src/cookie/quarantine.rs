@@ -5,7 +5,7 @@
 //!                        | full: under the lock
 //!                        v
 //!            last -> [chunk] .. [chunk] <- first      waiting, oldest first
-//!                                          | too many, or too many bytes: copied out and emptied, its blocks verified and given back
+//!                                          | too many, or too many bytes: emptied, its blocks verified and given back
 //!                                          v
 //!                                       the lane fills it next
 //! ```
@@ -22,14 +22,16 @@ use super::lane::Lane;
 use super::words::{Words, mark};
 use crate::block::{Known, State};
 
-/// Blocks that a chunk has room for.
-pub(super) const ENTRIES: usize = 32;
+/// Blocks that a chunk has room for, and that leave together: what glibc keeps at hand of a size.
+pub(super) const ENTRIES: usize = 7;
 
 /// A freed block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waiting {
     pub(super) address: usize,
     pub(super) words: Words,
+    /// Of its header, while it lived.
+    pub(super) sum: u64,
     /// Thread and serial of the free.
     pub(super) given: u64,
     pub(super) site: u32,
@@ -43,9 +45,6 @@ impl Waiting {
         self.words.known(self.address, state, mark(self.site, self.given))
     }
 }
-
-/// Blocks on their way out of a chunk.
-pub(super) type Batch = [Waiting; ENTRIES];
 
 /// A run of entries. All zeros is an empty one.
 #[derive(Debug)]
@@ -63,29 +62,33 @@ pub(super) struct Chunk {
 struct Entry {
     address: AtomicUsize,
     words: [AtomicU64; 3],
+    sum: AtomicU64,
     given: AtomicU64,
     site: AtomicU32,
     moved: AtomicUsize,
 }
 
 impl Entry {
-    #[inline]
+    #[inline(always)]
     fn store(&self, block: &Waiting) {
         self.address.store(block.address, Relaxed);
-        for (place, word) in self.words.iter().zip(block.words.0) {
-            place.store(word, Relaxed);
-        }
+        let ([one, two, three], [a, b, c]) = (&self.words, block.words.0);
+        one.store(a, Relaxed);
+        two.store(b, Relaxed);
+        three.store(c, Relaxed);
+        self.sum.store(block.sum, Relaxed);
         self.given.store(block.given, Relaxed);
         self.site.store(block.site, Relaxed);
         self.moved.store(block.moved, Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn load(&self) -> Waiting {
         let [a, b, c] = &self.words;
         Waiting {
             address: self.address.load(Relaxed),
             words: Words([a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)]),
+            sum: self.sum.load(Relaxed),
             given: self.given.load(Relaxed),
             site: self.site.load(Relaxed),
             moved: self.moved.load(Relaxed),
@@ -103,15 +106,18 @@ impl Chunk {
         self.bytes.load(Relaxed)
     }
 
-    /// Copies what waits in it and empties it.
-    fn take(&self, batch: &mut Batch) -> usize {
+    /// Empties it: whose blocks were in it, so many, is up to the caller.
+    pub(super) fn empty(&self) -> usize {
         let len = self.len.load(Relaxed) as usize;
-        for (to, from) in batch.iter_mut().zip(&self.entries).take(len) {
-            *to = from.load();
-        }
         self.len.store(0, Release);
         self.bytes.store(0, Relaxed);
         len
+    }
+
+    /// The blocks that were in it before it was emptied, as long as nobody fills it again.
+    #[inline(always)]
+    pub(super) fn former(&self, blocks: usize) -> impl Iterator<Item = Waiting> {
+        self.entries.iter().take(blocks).map(Entry::load)
     }
 }
 
@@ -178,7 +184,7 @@ impl Quarantine {
     }
 
     /// Puts a block into the lane's chunk; false where that is full.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&self, lane: &Lane, block: &Waiting) -> bool {
         // SAFETY: chunks live as long as the quarantine.
         let Some(chunk) = (unsafe { lane.chunk.load(Relaxed).as_ref() }) else { return false };
@@ -193,44 +199,53 @@ impl Quarantine {
         true
     }
 
-    /// Gives the lane another chunk for its full one. What that held until now has to go: so many of `batch`.
-    pub(super) fn rotate(&self, lane: &Lane, batch: &mut Batch) -> usize {
-        let held = self.lock.lock();
+    /// Takes the lane's full chunk into the queue, and out of it, or from the unused ones, a chunk to fill next: it is in no list until
+    /// it is settled, and so many blocks were in it that have to go. `None` where there is none: all are under way like this.
+    pub(super) fn rotate(&self, lane: &Lane) -> Option<(&Chunk, usize)> {
+        let _held = self.lock.lock();
         if let Some(full) = NonNull::new(lane.chunk.load(Relaxed)) {
             self.append(full);
+            lane.chunk.store(null_mut(), Relaxed);
         }
         let room = self.waiting.load(Relaxed) <= self.bytes;
-        let next = room.then(|| self.empty()).flatten().or_else(|| self.remove());
-        let taken = next.map_or(0, |next| {
-            // SAFETY: chunks live as long as the quarantine.
-            let chunk = unsafe { next.as_ref() };
-            chunk.take(batch)
-        });
-        lane.chunk.store(next.map_or(null_mut(), NonNull::as_ptr), Relaxed);
-        drop(held);
-        taken
+        let next = room.then(|| self.unused()).flatten().or_else(|| self.remove())?;
+        // SAFETY: chunks live as long as the quarantine.
+        let chunk = unsafe { next.as_ref() };
+        Some((chunk, chunk.empty()))
     }
 
-    /// Takes the oldest chunk out where too many bytes wait; so many of `batch` have to go.
-    pub(super) fn relieve(&self, batch: &mut Batch) -> usize {
-        let _held = self.lock.lock();
-        if self.waiting.load(Relaxed) <= self.bytes {
-            return 0;
+    /// Lets the lane fill `chunk`, unless it has got another one meanwhile.
+    pub(super) fn settle(&self, lane: &Lane, chunk: &Chunk) {
+        if lane.chunk.load(Relaxed).is_null() {
+            lane.chunk.store(core::ptr::from_ref(chunk).cast_mut(), Relaxed);
+        } else {
+            self.keep(chunk);
         }
-        let Some(oldest) = self.remove() else { return 0 };
-        // SAFETY: chunks live as long as the quarantine.
-        let chunk = unsafe { oldest.as_ref() };
-        let taken = chunk.take(batch);
+    }
+
+    /// Keeps an empty chunk for later.
+    pub(super) fn keep(&self, chunk: &Chunk) {
+        let _held = self.lock.lock();
         chunk.next.store(self.unused.load(Relaxed), Relaxed);
-        self.unused.store(oldest.as_ptr(), Relaxed);
-        taken
+        self.unused.store(core::ptr::from_ref(chunk).cast_mut(), Relaxed);
+    }
+
+    /// Takes the oldest chunk out where too many bytes wait; so many blocks were in it that have to go.
+    pub(super) fn relieve(&self) -> Option<(&Chunk, usize)> {
+        if self.waiting.load(Relaxed) <= self.bytes {
+            return None;
+        }
+        let _held = self.lock.lock();
+        // SAFETY: chunks live as long as the quarantine.
+        let chunk = unsafe { self.remove()?.as_ref() };
+        Some((chunk, chunk.empty()))
     }
 
     fn append(&self, full: NonNull<Chunk>) {
         // SAFETY: chunks live as long as the quarantine.
         let chunk = unsafe { full.as_ref() };
         chunk.next.store(null_mut(), Relaxed);
-        self.waiting.fetch_add(chunk.bytes(), Relaxed);
+        self.waiting.store(self.waiting.load(Relaxed).wrapping_add(chunk.bytes()), Relaxed);
         // SAFETY: as above.
         match unsafe { self.last.load(Relaxed).as_ref() } {
             Some(last) => last.next.store(full.as_ptr(), Relaxed),
@@ -248,11 +263,11 @@ impl Quarantine {
         if next.is_null() {
             self.last.store(null_mut(), Relaxed);
         }
-        self.waiting.fetch_sub(chunk.bytes(), Relaxed);
+        self.waiting.store(self.waiting.load(Relaxed).wrapping_sub(chunk.bytes()), Relaxed);
         Some(first)
     }
 
-    fn empty(&self) -> Option<NonNull<Chunk>> {
+    fn unused(&self) -> Option<NonNull<Chunk>> {
         if let Some(chunk) = NonNull::new(self.unused.load(Relaxed)) {
             // SAFETY: chunks live as long as the quarantine.
             self.unused.store(unsafe { chunk.as_ref() }.next.load(Relaxed), Relaxed);
@@ -277,11 +292,6 @@ impl Quarantine {
             // SAFETY: chunks are made of atomics, zero at first, and live as long as the quarantine.
             Some(unsafe { chunk.as_ref() })
         })
-    }
-
-    /// Empties a chunk whose blocks have to go: so many of `batch`.
-    pub(super) fn empty_out(chunk: &Chunk, batch: &mut Batch) -> usize {
-        chunk.take(batch)
     }
 
     /// Gives the chunks back.

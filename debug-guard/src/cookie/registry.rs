@@ -12,7 +12,7 @@ use super::keys::Keys;
 /// Guards that may be alive at once and have a seat.
 pub(super) const SEATS: usize = 32;
 
-static REGISTRY: [Entry; SEATS] = [const { Entry::EMPTY }; SEATS];
+static REGISTRY: [Entry; SEATS] = [const { Entry::new() }; SEATS];
 static TICKETS: AtomicU64 = AtomicU64::new(1);
 
 struct Entry {
@@ -24,12 +24,14 @@ struct Entry {
 }
 
 impl Entry {
-    const EMPTY: Self = Self {
-        lock: StateLock::new(),
-        ticket: AtomicU64::new(0),
-        guard: AtomicU64::new(0),
-        keys: [const { AtomicU64::new(0) }; Keys::COUNT],
-    };
+    const fn new() -> Self {
+        Self {
+            lock: StateLock::new(),
+            ticket: AtomicU64::new(0),
+            guard: AtomicU64::new(0),
+            keys: [const { AtomicU64::new(0) }; Keys::COUNT],
+        }
+    }
 }
 
 /// A place in the registry.

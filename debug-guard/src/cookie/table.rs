@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  segments   | 0 |   1   |       2       | ..     1024, 2048, 4096, .. records; they never move
-//!  record     address of the object, or 0 | word 0 | word 1 | word 2     as in the header
+//!  record     address of the object, or 0 | words 0, 1, 2 and the sum of its header while it lives
 //! ```
 //! A block's token is the number of its record. Threads keep some tokens each ([`Lane`](super::lane::Lane)), so that taking and
 //! giving back touches nothing that is shared; the rest is here, in a list through the records' first words, under a lock.
@@ -32,30 +32,36 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Record {
     address: AtomicUsize,
     words: [AtomicU64; 3],
+    sum: AtomicU64,
 }
 
 impl Record {
     /// Lists a block.
-    #[inline]
-    pub(super) fn enter(&self, address: usize, words: Words) {
+    #[inline(always)]
+    pub(super) fn enter(&self, address: usize, words: Words, sum: u64) {
         let ([zero, one, two], [a, b, c]) = (&self.words, words.0);
         two.store(c, Relaxed);
         fence(Release);
         one.store(b, Relaxed);
         zero.store(a, Relaxed);
+        self.sum.store(sum, Relaxed);
         self.address.store(address, Release);
     }
 
-    /// Takes the block at `address` off the list; false where it is another one, or none. What is done to the block after this is
-    /// seen by nobody who does not see this.
-    #[inline]
-    pub(super) fn leave(&self, address: usize) -> bool {
-        let ours = self.address.load(Relaxed) == address;
-        if ours {
-            self.address.store(0, Relaxed);
-            fence(Release);
-        }
-        ours
+    /// Takes the block off the list. What is done to it after this is seen by nobody who does not see this.
+    #[inline(always)]
+    pub(super) fn leave(&self) {
+        self.address.store(0, Relaxed);
+        fence(Release);
+    }
+
+    /// True where just this block is listed. For whoever is about to free it: nobody else changes the record then.
+    #[inline(always)]
+    pub(super) fn holds(&self, address: usize, words: Words, sum: u64) -> bool {
+        let ([zero, one, two], [a, b, c]) = (&self.words, words.0);
+        let changed =
+            (zero.load(Relaxed) ^ a) | (one.load(Relaxed) ^ b) | (two.load(Relaxed) ^ c) | (self.sum.load(Relaxed) ^ sum);
+        self.address.load(Relaxed) == address && changed == 0
     }
 
     /// The block that is listed: address and words of one moment.
@@ -104,7 +110,7 @@ impl Table {
     }
 
     /// The record with this number, where there is one by now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn record(&self, token: u32) -> Option<&Record> {
         let place = u64::from(token) + (1 << FIRST);
         let power = place.ilog2();

@@ -7,6 +7,7 @@ use alloc_core::{AllocError, HostAllocator, Scope};
 
 use super::Cookies;
 use super::keys::Stage;
+use super::lane::Lane;
 use super::memory::{FRESH, fill, write_header, write_pad, write_tail};
 use super::plan::{HEADER, Plan, plan};
 use super::words::Words;
@@ -29,7 +30,7 @@ impl Cookies {
         mark: Mark,
     ) -> Result<NonNull<u8>, AllocError> {
         let plan = plan(layout.size(), layout.align(), light).ok_or(AllocError)?;
-        let token = match self.lanes.with(|lane| lane.pop()) {
+        let token = match self.lanes.own().and_then(Lane::pop) {
             Some(token) => token,
             None => self.token(memory)?,
         };
@@ -47,25 +48,26 @@ impl Cookies {
     ///
     /// # Safety
     /// `memory` has just given `base` for `plan`, which is of `words`.
-    #[inline]
+    #[inline(always)]
     unsafe fn dress(&self, base: NonNull<u8>, plan: Plan, words: Words, zeroed: bool) -> NonNull<u8> {
         let start = base.as_ptr().expose_provenance().wrapping_add(plan.front);
+        let (size, sum) = (words.size(), self.keys.sum(start, words, Stage::Live));
         // SAFETY: the caller; as for all that follows.
-        unsafe { write_header(start, words, self.keys.sum(start, words, Stage::Live)) };
+        unsafe { write_header(start, words, sum) };
         if !words.light() {
             // SAFETY: not a light one.
-            unsafe { write_tail(&self.keys, start, words.size()) };
+            unsafe { write_tail(start, size, sum) };
             if plan.front > HEADER {
                 // SAFETY: `front` is the plan's.
                 unsafe { write_pad(&self.keys, start, plan.front) };
             }
             if !zeroed {
                 // SAFETY: `words` has the object's size.
-                unsafe { fill(start, FRESH, words.size()) };
+                unsafe { fill(start, FRESH, size) };
             }
         }
         if let Some(record) = self.table.record(words.token()) {
-            record.enter(start, words);
+            record.enter(start, words, sum);
         }
         // SAFETY: the block is larger than `front`.
         unsafe { base.add(plan.front) }

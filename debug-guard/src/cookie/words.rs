@@ -24,11 +24,30 @@ const SERIAL_BITS: u32 = 40;
 pub(super) struct Words(pub(super) [u64; 3]);
 
 impl Words {
-    #[inline]
+    #[inline(always)]
     pub(super) const fn new(size: usize, align: usize, scope: Scope, light: bool, mark: Mark, token: u32) -> Self {
         let first =
             size as u64 | (align.trailing_zeros() as u64) << SIZE_BITS | (scope as u64) << SCOPE_AT | (light as u64) << LIGHT_AT;
         Self([first, mark.site.0 as u64 | (token as u64) << 32, when(mark)])
+    }
+
+    /// Word 0 of a block that is not light.
+    #[inline(always)]
+    const fn first(size: usize, align: usize, scope: Scope) -> u64 {
+        size as u64 | (align.trailing_zeros() as u64) << SIZE_BITS | (scope as u64) << SCOPE_AT
+    }
+
+    /// `==`, word by word in registers: just written ones, compared as one piece, would have to go through memory first.
+    #[inline(always)]
+    pub(super) const fn same(self, other: Self) -> bool {
+        let ([a, b, c], [d, e, f]) = (self.0, other.0);
+        (a ^ d) | (b ^ e) | (c ^ f) == 0
+    }
+
+    /// True for a block of this size, alignment and scope.
+    #[inline(always)]
+    pub(super) const fn is(self, size: usize, align: usize, scope: Scope) -> bool {
+        self.0[0] & !(1 << LIGHT_AT) == Self::first(size, align, scope)
     }
 
     #[inline]
