@@ -2,7 +2,10 @@
 
 #![cfg(target_os = "linux")]
 
-use debug_guard::{BackEnd, BackEnds, OsRefusal};
+use std::alloc::Layout;
+
+use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
+use debug_guard::{BackEnd, BackEnds, Guard, GuardOptions, Mode, OsRefusal};
 use testkit::{Child, skip};
 
 /// Runs `body` in a process of its own.
@@ -119,4 +122,53 @@ fn without_either_there_is_mprotect() {
         let refusal = found.refusal(BackEnd::GuardMarkers).expect("denied");
         assert_eq!(refusal.errno(), libc::EINVAL, "{refusal}");
     });
+}
+
+/// In a process that is denied these calls, a strict guard takes `served` and stops a read after the free, or a write behind the block.
+fn still_stops(test: &str, denied: &[Denied], served: BackEnd) {
+    if Child::is_child(test) {
+        deny(denied);
+        let guard = Guard::new(FromGlobalAlloc::SYSTEM, GuardOptions::new(Mode::Strict).name("denied")).expect("a guard");
+        println!("served by {}", guard.stats().back_end);
+        let layout = Layout::from_size_align(64, 16).expect("small");
+        let block = guard.allocate(layout, Scope::Object).expect("memory");
+        // SAFETY: a live block of 64 bytes.
+        unsafe { block.as_ptr().write_bytes(7, 64) };
+        // SAFETY: taken above with this layout and scope.
+        unsafe { guard.deallocate(block, layout, Scope::Object) };
+        println!("guarded {}", guard.stats().guarded);
+        // SAFETY: none: the block is freed, and that is what is to be found.
+        let read = unsafe { block.as_ptr().add(8).read_volatile() };
+        println!("not reached: {read}");
+        return;
+    }
+    if let Some(refusal) = BackEnds::probe().refusal(served) {
+        let name = if served == BackEnd::GuardMarkers { "guard-markers" } else { "uffd" };
+        return skip(name, test, &format!("{served}: {refusal}"));
+    }
+    let ended = Child::this_test(test).run();
+    ended.assert_signal(libc::SIGABRT);
+    assert!(ended.stdout.contains(&format!("served by {served}\nguarded 1\n")), "{ended}");
+    assert!(!ended.stdout.contains("not reached"), "{ended}");
+    let line = ended.stderr.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("no line of JSON\n{ended}"));
+    for part in
+        ["\"kind\":\"use-after-free\"", "\"access\":\"read\"", "\"guard\":\"denied\"", &format!("\"back_end\":\"{served}\"")]
+    {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+}
+
+#[test]
+fn a_guard_without_move_still_stops() {
+    still_stops("a_guard_without_move_still_stops", &[MOVE], BackEnd::UserfaultfdCopy);
+}
+
+#[test]
+fn a_guard_without_userfaultfd_still_stops() {
+    still_stops("a_guard_without_userfaultfd_still_stops", &[USERFAULTFD], BackEnd::GuardMarkers);
+}
+
+#[test]
+fn a_guard_without_either_still_stops() {
+    still_stops("a_guard_without_either_still_stops", &[USERFAULTFD, MARKERS], BackEnd::Mprotect);
 }

@@ -24,7 +24,7 @@ mod back_ends;
 pub use back_ends::BackEnds;
 pub use refusal::OsRefusal;
 pub(crate) use system::{
-    Region, abort, at_exit, count_mappings, exit_now, forks, install_fault_handler, mapping_at, page_size, pause, process_id,
-    random_u64, read_u64, thread_id, thread_name, total_memory, write,
+    Region, abort, at_exit, exit_now, forks, install_fault_handler, mapping_at, page_size, pause, process_id, random_u64,
+    read_u64, thread_id, thread_name, total_memory, write,
 };
 pub(crate) use trap::{Content, Handled, Mapping, Trap};

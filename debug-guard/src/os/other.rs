@@ -163,11 +163,6 @@ pub(crate) fn mapping_at(_: usize, _: &mut [u8]) -> Option<Mapping<'_>> {
     None
 }
 
-/// 0: not known.
-pub(crate) fn count_mappings() -> usize {
-    0
-}
-
 pub(crate) fn thread_name(_: u32, _: &mut [u8; 16]) -> &str {
     ""
 }

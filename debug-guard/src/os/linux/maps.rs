@@ -6,7 +6,7 @@ use crate::os::Mapping;
 const LIST: &core::ffi::CStr = c"/proc/self/maps";
 
 /// How many mappings the process has now; 0 where the list cannot be read.
-pub(crate) fn count_mappings() -> usize {
+pub(super) fn count_mappings() -> usize {
     let Some(file) = File::open(LIST) else { return 0 };
     let mut chunk = [0_u8; 4096];
     let mut lines = 0;

@@ -21,7 +21,7 @@ mod userfault;
 pub(crate) use exit::{at_exit, exit_now};
 pub(crate) use fork::forks;
 pub(crate) use handler::install_fault_handler;
-pub(crate) use maps::{count_mappings, mapping_at};
+pub(crate) use maps::mapping_at;
 pub(super) use probe::probe;
 pub(crate) use process::{abort, page_size, pause, process_id, random_u64, thread_id, thread_name, write};
 pub(crate) use read::read_u64;

@@ -3,8 +3,9 @@
 use std::vec::Vec;
 use std::{println, vec};
 
+use super::super::maps::count_mappings;
 use super::super::memory::readable;
-use super::super::{count_mappings, page_size};
+use super::super::page_size;
 use super::{Region, alone, offered, pass_on, pattern, peek, poke, provide, region, revoke};
 use crate::mode::BackEnd;
 use crate::os::{BackEnds, OsRefusal};

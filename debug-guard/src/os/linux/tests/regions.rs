@@ -2,8 +2,9 @@
 
 use std::{format, println};
 
+use super::super::maps::count_mappings;
 use super::super::memory::readable;
-use super::super::{count_mappings, install_fault_handler, page_size};
+use super::super::{install_fault_handler, page_size};
 use super::{alone, judge, offered, pass_on, peek, poke, provide, region, revoke, status, stopped};
 use crate::mode::BackEnd;
 
