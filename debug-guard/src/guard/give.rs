@@ -31,7 +31,8 @@ impl Core {
     /// Where blocks pass, [`HostAllocator::deallocate`]'s. Elsewhere the guard finds out.
     #[inline]
     pub(super) unsafe fn give<M: HostAllocator>(&self, memory: &M, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        if self.sites.is_none() {
+        // Most blocks of these guards pass, and who gives them back need not be known.
+        if self.cookies.is_none() && self.slots_at(block.as_ptr().addr()).is_none() {
             // SAFETY: the caller's promise.
             return unsafe { self.pass_back(memory, block, layout, scope) };
         }
@@ -54,19 +55,13 @@ impl Core {
     ) {
         let address = block.as_ptr().expose_provenance();
         let slots = self.slots_at(address);
-        if slots.is_none() && self.cookies.is_none() {
-            // SAFETY: the caller's promise: what is not in the pool was passed on.
-            return unsafe { self.pass_back(memory, block, layout, who.scope) };
-        }
         let mark = self.mark_of_free(who);
         // Made where something is wrong, and nowhere else.
         let tell = |fault| Doing::giving(self, moment, who, mark, layout).tell(fault);
         // Looked up for profiles alone: who frees has no need of it.
         let taken = if self.options.profile { self.known(address).and_then(Result::ok).map(|known| known.taken) } else { None };
         let freed = match (slots, &self.cookies) {
-            (Some(slots), _) => {
-                slots.give(address, Some(layout), Some(who.scope), mark, moved_to, &mut |fault| tell(fault))
-            }
+            (Some(slots), _) => slots.give(address, Some(layout), Some(who.scope), mark, moved_to, &mut |fault| tell(fault)),
             (None, Some(cookies)) => {
                 let late = &mut |fault| Doing::of_others(self).tell(fault);
                 // SAFETY: all of this guard's cookies are over `memory`.

@@ -39,6 +39,8 @@ pub(crate) struct Core {
     /// `None` where blocks that pass are the allocator's behind, untouched.
     pub(super) cookies: Option<Cookies>,
     pub(super) sampler: Sampler,
+    /// All blocks are Sampled's.
+    pub(super) only_samples: bool,
     /// `None` where every block passes.
     pub(super) sites: Option<Sites>,
     pub(super) tally: Tally,
@@ -79,6 +81,7 @@ impl Core {
             pool: None,
             cookies: None,
             sampler: Sampler::new(options.sampling.one_in, options.sampling.first, os::random_u64()),
+            only_samples: options.mode == Mode::Sampled && options.rules_given() == 0,
             sites: None,
             tally: Tally::new(),
             counters: Counters::default(),

@@ -35,7 +35,8 @@ impl Core {
         scope: Scope,
         zeroed: bool,
     ) -> Result<NonNull<u8>, AllocError> {
-        if self.sites.is_none() {
+        // Most blocks of these guards pass, and who asks need not be known for that.
+        if self.sites.is_none() || self.only_samples && !self.samples(layout.size()) {
             return self.pass(memory, layout, scope, zeroed);
         }
         let taken = self.with_who(scope, |who| self.take_for(memory, layout, zeroed, who))?;
@@ -56,7 +57,7 @@ impl Core {
         let fenced = match choice.mode {
             Mode::Strict => self.strict.as_ref(),
             Mode::Fence => self.fence.as_ref(),
-            Mode::Sampled => match self.chosen(layout.size()) {
+            Mode::Sampled => match self.place_in_pool(layout.size()) {
                 None => return self.take_off(memory, layout, zeroed, who),
                 pool => pool,
             },
@@ -96,10 +97,17 @@ impl Core {
         }
     }
 
+    /// Whether this block is chosen.
+    #[inline]
+    fn samples(&self, size: usize) -> bool {
+        self.pool.is_some() && self.sampler.chooses(sites::call_site(size))
+    }
+
     /// The pool, if this block is chosen and a place is left: the place is then taken.
-    fn chosen(&self, size: usize) -> Option<&Slots> {
+    fn place_in_pool(&self, size: usize) -> Option<&Slots> {
         let pool = self.pool.as_ref()?;
-        if !self.sampler.chooses(sites::call_site(size)) {
+        // Where blocks are only sampled it was chosen before.
+        if !self.only_samples && !self.samples(size) {
             return None;
         }
         let most = u64::from(self.options.sampling.slots);

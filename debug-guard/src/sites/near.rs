@@ -4,15 +4,17 @@ use super::hash::mix;
 use super::walk::word;
 use super::{local, registers};
 
-/// So many calls are looked at.
-const NEAR: usize = 6;
+/// So many calls are looked at, where frame pointers chain.
+const NEAR: usize = 3;
+/// How deep the stack is tells further calls apart. Only within a page: threads' stacks begin anywhere, but at like places in a page.
+const DEPTH: usize = 0xFFF;
 
-/// Differs between requests that come through different calls, as far as frame pointers tell, or are for different sizes. Takes no
-/// memory; a few nanoseconds.
+/// Differs, but for chance, between requests that come through different calls or are for different sizes. Takes no memory; a few
+/// nanoseconds.
 #[inline(never)]
 pub(crate) fn call_site(size: usize) -> usize {
     let from = registers::read();
-    let mut hash = mix(0, size as u64);
+    let mut hash = mix((from.stack & DEPTH) as u64, size as u64);
     local::with(|local| {
         let Some(top) = local.filter(|_| from.stack != 0).map(|local| local.top(from.stack)) else { return };
         let (mut frame, mut lowest) = (from.frame, from.stack);
