@@ -30,7 +30,10 @@ impl Report {
     }
 
     pub fn ratio(&mut self, case: &str, peer: &str, ours: f64, theirs: f64) {
-        self.figures.push(format!("ratio: {}/{case} ours/{peer} {:.2}", self.bench, ours / theirs));
+        let ratio = ours / theirs;
+        // Small ones keep two digits that count.
+        let digits = if ratio < 0.1 { 4 } else { 2 };
+        self.figures.push(format!("ratio: {}/{case} ours/{peer} {ratio:.digits$}", self.bench));
     }
 
     pub fn delta(&mut self, case: &str, ours: f64, behind: f64) {
