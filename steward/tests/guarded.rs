@@ -24,7 +24,9 @@ const SEED: &str = "4711";
 fn steward(args: &[&str]) -> (Finished, Value) {
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("report.json");
-    let done = Child::new(STEWARD).args(args).args([Path::new("--json"), &json]).run();
+    let child = Child::new(STEWARD).args(args).args([Path::new("--json"), &json]);
+    let child = testkit::swiftshader().into_iter().fold(child, |child, manifest| child.env("VK_ADD_DRIVER_FILES", manifest));
+    let done = child.run();
     let report = std::fs::read(&json).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
     (done, report)
 }
