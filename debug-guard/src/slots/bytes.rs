@@ -100,12 +100,15 @@ impl Pattern {
 fn equal(one: &[u8], other: &[u8]) -> bool {
     let (one, one_rest) = one.as_chunks::<64>();
     let (other, other_rest) = other.as_chunks::<64>();
-    let mut differing = 0_u8;
+    // Lanes that are joined once, at the end.
+    let mut differing = [0_u64; 8];
     for (one, other) in one.iter().zip(other) {
-        for (one, other) in one.iter().zip(other) {
-            differing |= one ^ other;
+        let words = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
+        for (lane, (one, other)) in differing.iter_mut().zip(words) {
+            *lane |= u64::from_ne_bytes(*one) ^ u64::from_ne_bytes(*other);
         }
     }
+    let differing = differing.into_iter().fold(0, |all, lane| all | lane);
     differing == 0 && (one_rest.is_empty() || one_rest == other_rest)
 }
 

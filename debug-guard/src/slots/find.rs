@@ -34,7 +34,7 @@ impl<'a, P: Pages> Block<'a, P> {
 
     #[inline]
     fn is_live_at(&self, address: usize) -> bool {
-        self.word.kind().is_live() && self.place.start == address
+        self.word.kind() == Kind::Live && self.place.start == address
     }
 }
 
@@ -168,7 +168,7 @@ impl<P: Pages> Slots<P> {
     pub(super) fn known_of(&self, ground: &Ground<P>, cell: u32, word: Word, record: &Record) -> Known {
         let shape = word.shape();
         let state = match record.moved_to() {
-            _ if word.kind().is_live() => State::Live,
+            _ if word.kind() == Kind::Live => State::Live,
             Some(address) => State::Moved(address),
             None => State::Freed,
         };

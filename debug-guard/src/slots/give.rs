@@ -6,8 +6,9 @@ use alloc_core::Scope;
 
 use super::bytes::{self, NEAR};
 use super::find::Block;
-use super::lock::relax;
+use super::lock::Held;
 use super::pages::Pages;
+use super::stash::Stash;
 use super::word::Kind as State;
 use super::{Found, Slots};
 use crate::block::{Fault, Freed, Mark};
@@ -32,7 +33,7 @@ impl<P: Pages> Slots<P> {
     ) -> Option<Freed> {
         // Its surroundings come while its record does.
         bytes::fetch(address.wrapping_sub(NEAR), address.wrapping_add(1));
-        let Some(block) = self.live(address).filter(Self::win) else {
+        let Some((block, stash)) = self.live(address).and_then(|block| self.win(block)) else {
             found(self.no_block(address));
             return None;
         };
@@ -42,8 +43,9 @@ impl<P: Pages> Slots<P> {
             && scope.is_none_or(|scope| scope == block.word.scope());
         let mut late = None;
         if said && self.is_clean(block.ground, block.place, shape) {
-            self.part_with(&block, &mut late);
+            self.part_with(&block, stash, &mut late);
         } else {
+            drop(stash);
             self.give_askew(&block, layout, scope, &mut late, found);
         }
         if let Some(late) = late {
@@ -66,7 +68,7 @@ impl<P: Pages> Slots<P> {
         let known = self.known_of(block.ground, block.cell, block.word.with(State::Leaving), block.record);
         let around = self.around(block.ground, block.place, block.word.shape());
         self.mend(around);
-        self.part_with(block, late);
+        self.part_with(block, self.stashes.at(block.word.home()), late);
         let wrong = [
             (layout.is_some_and(|layout| layout.size() != known.size), ReportKind::SizeMismatch),
             (layout.is_some_and(|layout| layout.align() != known.align), ReportKind::AlignmentMismatch),
@@ -78,34 +80,16 @@ impl<P: Pages> Slots<P> {
         around.faults(known).for_each(found);
     }
 
-    /// Takes a live block out of use, unless another thread is faster.
+    /// Takes a live block out of use, unless another thread is faster: who does holds the stash that is the block's home.
     #[inline]
-    fn win(block: &Block<'_, P>) -> bool {
-        let won = block.word.kind() == State::Live && block.record.advance(block.word, State::Leaving).is_ok();
-        // The records of a chunk long dead may have begun to serve others meanwhile: then this was not the block's.
-        if won && block.ground.record(block.cell).is_some_and(|now| core::ptr::eq(now, block.record)) {
-            return true;
+    fn win<'a>(&'a self, block: Block<'a, P>) -> Option<(Block<'a, P>, Held<'a, Stash>)> {
+        let stash = self.stashes.at(block.word.home());
+        // The records of a chunk long dead may have begun to serve others meanwhile.
+        let is_its_record = block.ground.record(block.cell).is_some_and(|now| core::ptr::eq(now, block.record));
+        if !is_its_record || block.record.word() != block.word {
+            return None;
         }
-        if won {
-            block.record.set(block.word);
-            return false;
-        }
-        Self::win_later(block)
-    }
-
-    /// Somebody looks at the block, or frees it.
-    #[cold]
-    fn win_later(block: &Block<'_, P>) -> bool {
-        let mut tries = 0_u32;
-        loop {
-            match block.record.word() {
-                word if word.with(State::Live) != block.word.with(State::Live) || !word.kind().is_live() => return false,
-                word if word.kind() == State::Live && block.record.advance(word, State::Leaving).is_ok() => return true,
-                _ => {
-                    tries = tries.wrapping_add(1);
-                    relax(tries);
-                }
-            }
-        }
+        block.record.set(block.word.with(State::Leaving));
+        Some((block, stash))
     }
 }

@@ -50,14 +50,23 @@ impl<T: Abandoned> Locked<T> {
         Some(held)
     }
 
+    #[inline]
     pub(super) fn lock(&self) -> Held<'_, T> {
+        match self.try_lock() {
+            Some(held) => held,
+            None => self.wait(),
+        }
+    }
+
+    #[cold]
+    fn wait(&self) -> Held<'_, T> {
         let mut tries = 0_u32;
         loop {
+            tries = tries.wrapping_add(1);
+            relax(tries);
             if let Some(held) = self.try_lock() {
                 return held;
             }
-            tries = tries.wrapping_add(1);
-            relax(tries);
         }
     }
 }

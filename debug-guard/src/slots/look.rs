@@ -17,26 +17,19 @@ impl<P: Pages> Slots<P> {
     pub(crate) fn check(&self, found: &mut Found<'_>) -> usize {
         let mut count = 0;
         self.for_each_record(|ground, cell, record, word| {
-            let (around, block, late) = match word.kind() {
-                Kind::Live => {
-                    if record.advance(word, Kind::LiveLooked).is_err() {
-                        return;
-                    }
-                    let around = self.look_around(ground, cell, word);
-                    let block = self.known_of(ground, cell, word, record);
-                    record.set(word);
-                    (around, block, None)
-                }
-                Kind::Kept => {
-                    let _held = self.stashes.hold_all();
-                    if record.word() != word {
-                        return;
-                    }
-                    let around = self.look_around(ground, cell, word);
-                    (around, self.known_of(ground, cell, word, record), self.look_within(ground, cell, record, word))
-                }
+            // Nobody frees it meanwhile, or has it expire.
+            let (home, all) = match word.kind() {
+                Kind::Live => (Some(self.stashes.at(word.home())), None),
+                Kind::Kept => (None, Some(self.stashes.hold_all())),
                 _ => return,
             };
+            if record.word() != word {
+                return;
+            }
+            let around = self.look_around(ground, cell, word);
+            let block = self.known_of(ground, cell, word, record);
+            let late = if word.kind() == Kind::Kept { self.look_within(ground, cell, record, word) } else { None };
+            drop((home, all));
             for fault in around.faults(block).chain(late) {
                 count += 1;
                 found(fault);
@@ -67,7 +60,7 @@ impl<P: Pages> Slots<P> {
     /// Every live block, in no particular order. Blocks taken or given meanwhile may be among them or not.
     pub(crate) fn for_each(&self, each: &mut dyn FnMut(&Known)) {
         self.for_each_record(|ground, cell, record, word| {
-            if word.kind().is_live() {
+            if word.kind() == Kind::Live {
                 each(&self.known_of(ground, cell, word, record));
             }
         });

@@ -3,32 +3,35 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::bytes::{self, FREED, NEAR};
-use super::chain::Chain;
+use super::chain::{Chain, STOCK};
 use super::find::Block;
 use super::geometry::Place;
 use super::ground::Ground;
+use super::lock::Held;
 use super::pages::Pages;
 use super::record::Record;
 use super::stash::Stash;
 use super::word::{Kind as State, Word};
 use super::{Kind, Slots};
 use crate::block::{Changed, Fault};
+use crate::mode::BackEnd;
 use crate::report::ReportKind;
 
 /// Fence keeps so many ready pages in memory beyond those that threads have at hand; what is more goes back to the system.
 const IDLE: u32 = 8192;
 
 impl<P: Pages> Slots<P> {
-    /// Parts with a block that was taken out of use. `late` hears of another, freed long ago, that was written to since.
+    /// Parts with a block that was taken out of use; `stash` is its home. `late` hears of another, freed long ago, that was written to since.
     #[inline]
-    pub(super) fn part_with(&self, block: &Block<'_, P>, late: &mut Option<Fault>) {
+    pub(super) fn part_with(&self, block: &Block<'_, P>, stash: Held<'_, Stash>, late: &mut Option<Fault>) {
         let &Block { ground, cell, word, place, .. } = block;
         if self.is_single(ground, word) {
             match self.kind {
-                Kind::Fence => self.keep(block, late),
-                Kind::Strict => self.send_on(cell, word, place),
+                Kind::Fence => self.keep(block, stash, late),
+                Kind::Strict => self.send_on(cell, word, place, stash),
             }
         } else {
+            drop(stash);
             self.revoke(ground, cell, word, place);
         }
     }
@@ -42,7 +45,7 @@ impl<P: Pages> Slots<P> {
 
     /// Fence: the block is poisoned and waits; one that has waited long enough is looked at.
     #[inline]
-    fn keep(&self, block: &Block<'_, P>, late: &mut Option<Fault>) {
+    fn keep(&self, block: &Block<'_, P>, mut stash: Held<'_, Stash>, late: &mut Option<Fault>) {
         let size = block.word.shape().size;
         if size > 0 {
             // SAFETY: the block is this thread's alone.
@@ -50,7 +53,6 @@ impl<P: Pages> Slots<P> {
         }
         block.record.set(block.word.with(State::Kept));
         let table = &self.small.table;
-        let mut stash = self.stashes.own();
         stash.staged.push(table, block.cell);
         if stash.staged.len >= self.batch {
             self.queue(&mut stash);
@@ -58,10 +60,10 @@ impl<P: Pages> Slots<P> {
         if let Some(expired) = stash.expired.pop(table) {
             self.fetch_next(stash.expired);
             self.expire(expired, late);
-            if !stash.ready.push(expired) {
-                drop(stash);
-                self.put_by(expired);
+            if stash.ready.is_full() {
+                self.put_by(&mut stash);
             }
+            stash.ready.push(expired);
         }
     }
 
@@ -138,73 +140,72 @@ impl<P: Pages> Slots<P> {
         Fault { kind: ReportKind::UseAfterFree, block, address: first, changed: Some(Changed { first, ..changed }), owner: None }
     }
 
-    /// A ready page for which the thread has no room: for the others, or for the system.
+    /// Half of a full stock of ready pages: for the others, or for the system.
     #[cold]
-    fn put_by(&self, cell: u32) {
+    fn put_by(&self, stash: &mut Stash) {
         let table = &self.small.table;
-        {
-            let mut depot = self.small.depot.lock();
-            if depot.ready.cells() < IDLE {
-                let mut chain = Chain::EMPTY;
+        let mut depot = self.small.depot.lock();
+        if depot.ready.cells() < IDLE {
+            let mut chain = Chain::EMPTY;
+            while (chain.len as usize) < STOCK / 2
+                && let Some(cell) = stash.ready.pop()
+            {
                 chain.push(table, cell);
-                depot.ready.push(table, chain);
-                return;
             }
+            depot.ready.push(table, chain);
+            return;
         }
-        if let Some(record) = self.small.record(cell) {
-            let word = record.word();
-            let place = self.small.geometry.place(cell, word.shape());
-            if self.small.revoke(place) {
-                self.small.leave(cell, word.with(State::Gone));
-            }
+        drop(depot);
+        if let Some(cell) = stash.ready.pop() {
+            self.let_go(cell);
+        }
+    }
+
+    /// A ready page goes back to the system, and its cell to the ring.
+    fn let_go(&self, cell: u32) {
+        let Some(record) = self.small.record(cell) else { return };
+        let place = Place { start: 0, page: self.small.geometry.guard_of(cell) + 1, pages: 1 };
+        let word = record.word();
+        if self.small.revoke(place) {
+            self.small.leave(cell, word.with(if word.is_block() { State::Gone } else { State::Never }));
         }
     }
 
     /// Strict: the page goes to the next cell, or to the system.
-    fn send_on(&self, cell: u32, word: Word, place: Place) {
-        let Some(to) = self.next_cell() else { return self.revoke(&self.small, cell, word, place) };
+    fn send_on(&self, cell: u32, word: Word, place: Place, mut stash: Held<'_, Stash>) {
+        let moves = self.back_end() == BackEnd::UserfaultfdMove && !stash.ready.is_full();
+        let next = if moves { stash.fresh.pop() } else { None };
+        drop(stash);
+        let Some(to) = next.or_else(|| if moves { self.next_cell() } else { None }) else {
+            return self.revoke(&self.small, cell, word, place);
+        };
         if word.shape().size > 0 {
             // SAFETY: the block is this thread's alone.
             unsafe { self.pattern.write(place.start, word.shape().size) };
         }
-        if !self.small.pass_on(cell, to) {
+        let moved = self.small.pass_on(cell, to);
+        if moved {
+            if let Some(record) = self.small.record(to) {
+                record.other.store(cell + 1, Relaxed);
+                record.set(record.word().with(State::Ready));
+            }
+            self.small.leave(cell, word.with(State::Gone));
+        } else {
             self.revoke(&self.small, cell, word, place);
-            let kept = self.stashes.own().fresh.push(to);
-            if !kept {
-                self.small.unclaim(to, 1);
-            }
-            return;
         }
-        if let Some(record) = self.small.record(to) {
-            record.other.store(cell + 1, Relaxed);
-            record.set(record.word().with(State::Ready));
-        }
-        self.small.leave(cell, word.with(State::Gone));
-        let kept = self.stashes.own().ready.push(to);
-        if !kept && let Some(record) = self.small.record(to) {
-            let place = Place { start: 0, page: self.small.geometry.guard_of(to) + 1, pages: 1 };
-            let word = record.word();
-            if self.small.revoke(place) {
-                self.small.leave(to, word.with(if word.is_block() { State::Gone } else { State::Never }));
-            }
+        let mut stash = self.stashes.at(word.home());
+        let kept = if moved { stash.ready.push(to) } else { stash.fresh.push(to) };
+        drop(stash);
+        match (kept, moved) {
+            (true, _) => {}
+            (false, true) => self.let_go(to),
+            (false, false) => self.small.unclaim(to, 1),
         }
     }
 
-    /// Strict: where a freed page may go; `None` where it had better go back to the system.
-    #[inline]
+    /// Strict: where a freed page may go; `None` where that would take records that are not there.
+    #[cold]
     fn next_cell(&self) -> Option<u32> {
-        if self.back_end() != crate::mode::BackEnd::UserfaultfdMove {
-            return None;
-        }
-        {
-            let mut stash = self.stashes.own();
-            if stash.ready.is_full() {
-                return None;
-            }
-            if let Some(cell) = stash.fresh.pop() {
-                return Some(cell);
-            }
-        }
         let mut claimed = self.small.claim_some(None, self.claims).ok()?;
         let cell = claimed.pop();
         self.stock_up(claimed);

@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use super::word::{Kind, Word};
+use super::word::Word;
 use crate::block::{Mark, SiteId};
 
 /// No cell.
@@ -59,12 +59,6 @@ impl Record {
     #[inline]
     pub(super) fn set(&self, word: Word) {
         self.word.store(word.0, Release);
-    }
-
-    /// From `old` to `kind`, unless somebody was faster.
-    #[inline]
-    pub(super) fn advance(&self, old: Word, kind: Kind) -> Result<(), Word> {
-        self.word.compare_exchange(old.0, old.with(kind).0, Acquire, Acquire).map(drop).map_err(Word)
     }
 
     #[inline]

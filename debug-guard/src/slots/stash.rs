@@ -12,7 +12,7 @@ use super::chain::{Chain, Stock};
 use super::lock::{Abandoned, Held, Locked, relax};
 use super::table::SCOPE;
 
-/// How many stashes there are.
+/// How many stashes there are; a block's word has room for a number below it.
 const COUNT: usize = 16;
 
 #[derive(Debug)]
@@ -65,25 +65,41 @@ impl Stashes {
         unsafe { self.0.as_ref() }.each_ref().map(|shelf| shelf.0.lock())
     }
 
-    /// The calling thread's, or where somebody else has it just now, another one.
+    /// The calling thread's and its number, or where somebody else has it just now, another one.
     #[inline]
-    pub(super) fn own(&self) -> Held<'_, Stash> {
+    pub(super) fn own(&self) -> (Held<'_, Stash>, usize) {
         // SAFETY: written in `new`, there until `close`.
         let shelves = unsafe { self.0.as_ref() };
-        let own = crate::os::thread_id() as usize % COUNT;
+        let own = Self::number();
         match shelves.get(own).and_then(|shelf| shelf.0.try_lock()) {
-            Some(held) => held,
+            Some(held) => (held, own),
             None => Self::another(shelves, own),
         }
     }
 
+    /// Which is the calling thread's.
+    #[inline]
+    pub(super) fn number() -> usize {
+        crate::os::thread_id() as usize % COUNT
+    }
+
+    /// The one of that number. Waits for it.
+    #[inline]
+    pub(super) fn at(&self, number: usize) -> Held<'_, Stash> {
+        // SAFETY: written in `new`, there until `close`.
+        let [first, ..] = unsafe { self.0.as_ref() };
+        // SAFETY: as above.
+        unsafe { self.0.as_ref() }.get(number % COUNT).unwrap_or(first).0.lock()
+    }
+
     #[cold]
-    fn another(shelves: &[Shelf; COUNT], own: usize) -> Held<'_, Stash> {
+    fn another(shelves: &[Shelf; COUNT], own: usize) -> (Held<'_, Stash>, usize) {
         let mut tries = 0_u32;
         loop {
             for step in 1..=COUNT {
-                if let Some(held) = shelves.get((own + step) % COUNT).and_then(|shelf| shelf.0.try_lock()) {
-                    return held;
+                let other = (own + step) % COUNT;
+                if let Some(held) = shelves.get(other).and_then(|shelf| shelf.0.try_lock()) {
+                    return (held, other);
                 }
             }
             tries = tries.wrapping_add(1);

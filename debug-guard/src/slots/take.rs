@@ -11,6 +11,7 @@ use super::geometry::{Place, Shape};
 use super::ground::Ground;
 use super::pages::Pages;
 use super::record::Record;
+use super::stash::Stashes;
 use super::word::{self, Word};
 use super::{Found, Kind, SPAN, SlotRefused, Slots};
 use crate::block::{Fault, Mark};
@@ -19,12 +20,12 @@ use crate::block::{Fault, Mark};
 /// takes no memory until it is touched.
 const LARGE_FRESH: usize = 64 << 10;
 
-/// A cell for a block of up to a page.
+/// A cell for a block of up to a page, and the stash it came from.
 enum Cell {
     /// Full of the pattern.
-    Ready(u32),
+    Ready(u32, usize),
     /// To be provided.
-    Fresh(u32),
+    Fresh(u32, usize),
 }
 
 /// What is asked for.
@@ -75,19 +76,19 @@ impl<P: Pages> Slots<P> {
             Some(cell) => cell,
             None => self.fetch(memory, &mut late)?,
         };
-        if let Cell::Fresh(fresh) = cell {
+        if let Cell::Fresh(fresh, home) = cell {
             let place = self.small.geometry.place(fresh, request.shape);
             match self.small.provide(place, None, &self.pattern) {
-                Ok(()) => return self.settle(fresh, request, None),
+                Ok(()) => return self.settle(fresh, home, request, None),
                 Err(refused) => {
                     self.small.unclaim(fresh, 1);
                     cell = self.scrape(&mut late).ok_or(refused)?;
                 }
             }
         }
-        let (Cell::Ready(cell) | Cell::Fresh(cell)) = cell;
+        let (Cell::Ready(cell, home) | Cell::Fresh(cell, home)) = cell;
         let mut stale = None;
-        let block = self.settle(cell, request, Some(&mut stale));
+        let block = self.settle(cell, home, request, Some(&mut stale));
         if let Some(late) = late {
             found(late);
         }
@@ -100,15 +101,15 @@ impl<P: Pages> Slots<P> {
     /// From the thread's own stash.
     #[inline]
     fn at_hand(&self, late: &mut Option<Fault>) -> Option<Cell> {
-        let mut stash = self.stashes.own();
+        let (mut stash, home) = self.stashes.own();
         if let Some(cell) = stash.ready.pop() {
-            return Some(Cell::Ready(cell));
+            return Some(Cell::Ready(cell, home));
         }
         if let Some(cell) = stash.expired.pop(&self.small.table) {
             self.expire(cell, late);
-            return Some(Cell::Ready(cell));
+            return Some(Cell::Ready(cell, home));
         }
-        stash.fresh.pop().map(Cell::Fresh)
+        stash.fresh.pop().map(|cell| Cell::Fresh(cell, home))
     }
 
     /// From what the threads share, or from the ring; the stash is filled on the way.
@@ -118,7 +119,7 @@ impl<P: Pages> Slots<P> {
             let chain = self.small.depot.lock().ready.pop(&self.small.table);
             if let Some(mut chain) = chain {
                 let first = chain.pop(&self.small.table);
-                let mut stash = self.stashes.own();
+                let (mut stash, home) = self.stashes.own();
                 while !stash.ready.is_full()
                     && let Some(cell) = chain.pop(&self.small.table)
                 {
@@ -127,7 +128,7 @@ impl<P: Pages> Slots<P> {
                 drop(stash);
                 self.small.depot.lock().ready.push(&self.small.table, chain);
                 if let Some(cell) = first {
-                    return Ok(Cell::Ready(cell));
+                    return Ok(Cell::Ready(cell, home));
                 }
             }
         }
@@ -135,7 +136,7 @@ impl<P: Pages> Slots<P> {
             Ok(mut claimed) => {
                 let first = claimed.pop().ok_or(SlotRefused::Exhausted)?;
                 self.stock_up(claimed);
-                Ok(Cell::Fresh(first))
+                Ok(Cell::Fresh(first, Stashes::number()))
             }
             Err(refused) => self.scrape(late).ok_or(refused),
         }
@@ -145,7 +146,7 @@ impl<P: Pages> Slots<P> {
     pub(super) fn stock_up(&self, mut claimed: super::chain::Stock) {
         // From the last on, so that the first comes out first.
         claimed.reverse();
-        let mut stash = self.stashes.own();
+        let (mut stash, _) = self.stashes.own();
         while !stash.fresh.is_full()
             && let Some(cell) = claimed.pop()
         {
@@ -160,31 +161,31 @@ impl<P: Pages> Slots<P> {
     /// When there is nothing else: what other threads have at hand, and what waits in the quarantine, the oldest first.
     #[cold]
     fn scrape(&self, late: &mut Option<Fault>) -> Option<Cell> {
-        for stash in self.stashes.all() {
+        for (home, stash) in self.stashes.all().enumerate() {
             let mut stash = stash.lock();
             if let Some(cell) = stash.ready.pop() {
-                return Some(Cell::Ready(cell));
+                return Some(Cell::Ready(cell, home));
             }
             if let Some(cell) = stash.expired.pop(&self.small.table) {
                 self.expire(cell, late);
-                return Some(Cell::Ready(cell));
+                return Some(Cell::Ready(cell, home));
             }
         }
         let oldest = self.small.depot.lock().quarantine.pop(&self.small.table);
         if let Some(mut chain) = oldest {
-            let mut stash = self.stashes.own();
+            let (mut stash, home) = self.stashes.own();
             let cell = chain.pop(&self.small.table);
             while let Some(cell) = chain.pop(&self.small.table) {
                 stash.expired.push(&self.small.table, cell);
             }
             self.expire(cell?, late);
-            return cell.map(Cell::Ready);
+            return cell.map(|cell| Cell::Ready(cell, home));
         }
-        for stash in self.stashes.all() {
+        for (home, stash) in self.stashes.all().enumerate() {
             let mut stash = stash.lock();
             if let Some(cell) = stash.staged.pop(&self.small.table) {
                 self.expire(cell, late);
-                return Some(Cell::Ready(cell));
+                return Some(Cell::Ready(cell, home));
             }
         }
         None
@@ -192,7 +193,13 @@ impl<P: Pages> Slots<P> {
 
     /// Writes the block down and fills it. `stale` given: the page was another block's before, and what is around this one is looked at.
     #[inline]
-    fn settle(&self, cell: u32, request: Request, stale: Option<&mut Option<Fault>>) -> Result<NonNull<u8>, SlotRefused> {
+    fn settle(
+        &self,
+        cell: u32,
+        home: usize,
+        request: Request,
+        stale: Option<&mut Option<Fault>>,
+    ) -> Result<NonNull<u8>, SlotRefused> {
         let record = self.small.record(cell).ok_or(SlotRefused::Exhausted)?;
         let place = self.small.geometry.place(cell, request.shape);
         if let Some(stale) = stale
@@ -204,7 +211,7 @@ impl<P: Pages> Slots<P> {
             record.other.store(0, Relaxed);
         }
         record.taken_by(request.mark);
-        record.set(Word::new(word::Kind::Live, request.shape, request.scope));
+        record.set(Word::new(word::Kind::Live, request.shape, request.scope, home));
         let fresh = if request.zeroed { 0 } else { FRESH };
         if request.shape.size > 0 {
             // SAFETY: the block's page is provided and this thread's alone.
@@ -270,7 +277,7 @@ impl<P: Pages> Slots<P> {
         }
         if let Some(record) = ground.record(first) {
             record.taken_by(request.mark);
-            record.set(Word::new(word::Kind::Live, request.shape, request.scope));
+            record.set(Word::new(word::Kind::Live, request.shape, request.scope, Stashes::number()));
         }
     }
 }

@@ -18,41 +18,25 @@ pub(super) enum Kind {
     Ready = 2,
     /// The first cell of a live block.
     Live = 3,
-    /// A live block that is being looked at; soon live again.
-    LiveLooked = 4,
     /// Being freed.
-    Leaving = 5,
+    Leaving = 4,
     /// Freed, poisoned, within reach.
-    Kept = 6,
+    Kept = 5,
     /// Freed, out of reach; may be claimed.
-    Gone = 7,
+    Gone = 6,
     /// A further cell of a live block; the record's link says which.
-    Body = 8,
+    Body = 7,
     /// A further cell of a block that is gone; may be claimed.
-    BodyGone = 9,
+    BodyGone = 8,
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
-        Self::Never,
-        Self::Claimed,
-        Self::Ready,
-        Self::Live,
-        Self::LiveLooked,
-        Self::Leaving,
-        Self::Kept,
-        Self::Gone,
-        Self::Body,
-        Self::BodyGone,
-    ];
+    const ALL: [Self; 9] =
+        [Self::Never, Self::Claimed, Self::Ready, Self::Live, Self::Leaving, Self::Kept, Self::Gone, Self::Body, Self::BodyGone];
 
     /// Nobody has it: it can be set aside.
     pub(super) const fn is_free(self) -> bool {
         matches!(self, Self::Never | Self::Gone | Self::BodyGone)
-    }
-
-    pub(super) const fn is_live(self) -> bool {
-        matches!(self, Self::Live | Self::LiveLooked)
     }
 
     pub(super) const fn is_body(self) -> bool {
@@ -61,8 +45,8 @@ impl Kind {
 }
 
 /// ```text
-///   bit  63   62       14 13   8 7   5    4    3..0
-///       block | size      | align | scope | right | kind        block: there is or was one, the rest is of it
+///   bit  63   62  59 58   14 13   8 7   5    4    3..0
+///       block | home | size | align | scope | right | kind        block: there is or was one, the rest is of it
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub(super) u64);
@@ -71,13 +55,21 @@ const BLOCK: u64 = 1 << 63;
 
 impl Word {
     /// The largest size that can be written down.
-    pub(super) const LIMIT: usize = if usize::BITS == 64 { (1_u64 << 49) as usize - 1 } else { usize::MAX };
+    pub(super) const LIMIT: usize = if usize::BITS == 64 { (1_u64 << 45) as usize - 1 } else { usize::MAX };
 
-    /// `shape.size` up to [`LIMIT`](Self::LIMIT); its alignment a power of two.
-    pub(super) const fn new(kind: Kind, shape: Shape, scope: Scope) -> Self {
+    /// `home`, up to 15: the stash whose holder alone frees the block. `shape.size` up to [`LIMIT`](Self::LIMIT); its alignment a power of two.
+    pub(super) const fn new(kind: Kind, shape: Shape, scope: Scope, home: usize) -> Self {
         let align = shape.align.trailing_zeros() as u64;
         let size = shape.size as u64;
-        Self(BLOCK | size << 14 | align << 8 | (scope.as_raw() as u64) << 5 | (shape.right as u64) << 4 | kind as u64)
+        Self(
+            BLOCK
+                | (home as u64 & 15) << 59
+                | size << 14
+                | align << 8
+                | (scope.as_raw() as u64) << 5
+                | (shape.right as u64) << 4
+                | kind as u64,
+        )
     }
 
     /// The same block, further in its life.
@@ -90,12 +82,16 @@ impl Word {
     }
 
     pub(super) const fn shape(self) -> Shape {
-        Shape { size: ((self.0 & !BLOCK) >> 14) as usize, align: 1 << (self.0 >> 8 & 63), right: self.0 & 16 != 0 }
+        Shape { size: (self.0 >> 14) as usize & Self::LIMIT, align: 1 << (self.0 >> 8 & 63), right: self.0 & 16 != 0 }
     }
 
     /// False where no block ever stood, as far as is remembered.
     pub(super) const fn is_block(self) -> bool {
         self.0 & BLOCK != 0
+    }
+
+    pub(super) const fn home(self) -> usize {
+        (self.0 >> 59 & 15) as usize
     }
 
     pub(super) fn scope(self) -> Scope {
@@ -117,8 +113,10 @@ mod tests {
                     for right in [false, true] {
                         for kind in Kind::ALL {
                             let shape = Shape { size, align: 1 << log, right };
-                            let word = Word::new(Kind::Never, shape, scope).with(kind);
+                            let home = size % 16;
+                            let word = Word::new(Kind::Never, shape, scope, home).with(kind);
                             assert_eq!((word.kind(), word.shape(), word.scope(), word.is_block()), (kind, shape, scope, true));
+                            assert_eq!(word.home(), home);
                         }
                     }
                 }
