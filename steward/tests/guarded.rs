@@ -10,7 +10,7 @@ mod planted;
 
 use std::path::Path;
 
-use denied::deny_userfaultfd;
+use denied::{GUARD_MARKERS, OUT_OF_REACH, USERFAULTFD, deny};
 use planted::{PLANTED, planted, run_planted};
 use serde_json::Value;
 use testkit::{Child, Finished, skip};
@@ -146,7 +146,7 @@ fn gv24_what_is_planted_is_named_with_owner_scope_command_and_stacks() {
 fn a_denied_userfaultfd_is_said_and_the_next_best_serves() {
     const NAME: &str = "a_denied_userfaultfd_is_said_and_the_next_best_serves";
     if Child::is_child(NAME) {
-        deny_userfaultfd();
+        deny(&[USERFAULTFD]);
         let (done, report) = drive("lavapipe", &["--guard=strict"]);
         done.assert_code(0);
         let guard = guard_of(&report);
@@ -155,6 +155,30 @@ fn a_denied_userfaultfd_is_said_and_the_next_best_serves() {
         let denied: Vec<_> = guard.not_offered.iter().filter(|reason| reason.contains("EPERM")).collect();
         assert_eq!(denied.len(), 2, "{:?}", guard.not_offered);
         assert!(done.stdout.contains("not offered: userfaultfd-move: "), "{done}");
+        return;
+    }
+    if is_there("lavapipe", NAME) {
+        Child::this_test(NAME).run().assert_code(0);
+    }
+}
+
+#[test]
+fn where_nothing_is_lent_cookies_serve_and_the_report_says_so() {
+    const NAME: &str = "where_nothing_is_lent_cookies_serve_and_the_report_says_so";
+    if Child::is_child(NAME) {
+        deny(&[USERFAULTFD, GUARD_MARKERS, OUT_OF_REACH]);
+        let (done, report) = drive("lavapipe", &["--guard=fence"]);
+        done.assert_code(0);
+        let guard = guard_of(&report);
+        let all = guard.callback_blocks + guard.own_blocks;
+        assert_eq!((guard.back_end.as_str(), guard.guarded, guard.cookies, guard.unguarded), ("cookies", 0, all, all), "{guard}");
+        assert_eq!((guard.reports, guard.not_offered.len()), (0, 4), "{guard}");
+        assert!(done.stdout.contains("guard: fence, but nothing here makes pages untouchable: cookies serve instead"), "{done}");
+        assert!(done.stdout.contains("not offered: mprotect: "), "{done}");
+        // Asked for, it is refused.
+        let (done, _) = drive("lavapipe", &["--guard=fence", "--guard-back-end=mprotect"]);
+        done.assert_code(2);
+        assert!(done.stderr.contains("mprotect"), "{done}");
         return;
     }
     if is_there("lavapipe", NAME) {
