@@ -42,14 +42,18 @@ impl Modules {
 
     /// Path and offset of an address whose module was [noted](Self::note).
     pub(super) fn find(&self, pc: usize) -> Option<(&str, usize)> {
-        let module = self.list.iter().take(self.len).find(|module| (module.start..module.end).contains(&pc))?;
+        let module = self.of(pc)?;
         let path = module.path.get(..module.path_len)?;
         Some((str::from_utf8(path).ok()?, pc.wrapping_sub(module.bias)))
     }
 
+    fn of(&self, pc: usize) -> Option<&Module> {
+        self.list.iter().take(self.len).find(|module| (module.start..module.end).contains(&pc))
+    }
+
     /// Looks up the module of `pc`, unless it is known or there is no room.
     pub(super) fn note(&mut self, pc: usize) {
-        if self.find(pc).is_some() {
+        if self.of(pc).is_some() {
             return;
         }
         let Some(place) = self.list.get_mut(self.len) else { return };

@@ -11,7 +11,7 @@ use super::modules::Modules;
 use super::moment::{Access, Moment};
 use super::place::Place;
 use super::registry::Guarded;
-use crate::block::Changed;
+use crate::block::{Changed, Known, State};
 use crate::mode::{BackEnd, Mode};
 use crate::os;
 
@@ -59,7 +59,7 @@ impl<'a> Report<'a> {
         };
         Self {
             case,
-            block: case.fault.block.map(|known| BlockInfo::new(known, |id| home?.site(id))),
+            block: case.fault.block.map(|known| BlockInfo::new(as_it_came(known, case), |id| home?.site(id))),
             neighbour: case.other.map(|known| BlockInfo::new(known, |id| home?.site(id))),
             by,
             guard: guard.name(),
@@ -199,17 +199,25 @@ impl<'a> Report<'a> {
 
     /// The stacks, with what they are of. Those that were not written down are left out.
     pub(super) fn stacks(&self) -> impl Iterator<Item = (&'static str, Stack<'a>)> + use<'a> {
-        let here = if self.moment() == Moment::Instruction { "the access" } else { "where it was found" };
+        let here = match self.moment() {
+            Moment::Instruction => "the access",
+            Moment::Free if self.kind().is_about_a_pointer() => "this free",
+            Moment::Reallocation if self.kind().is_about_a_pointer() => "this realloc",
+            Moment::Query => "this query",
+            _ => "where it was found",
+        };
         let taken = self.block.map(|block| ("the allocation", block.taken().stack()));
         let given = self.block.and_then(|block| block.given()).map(|given| ("the free", given.stack()));
         let beside = self.neighbour.map(|block| ("the allocation of the block nearby", block.taken().stack()));
         [Some((here, self.by.stack())), taken, given, beside].into_iter().flatten().filter(|(_, stack)| !stack.frames.is_empty())
     }
+}
 
-    /// True when the block was no longer live.
-    pub(super) fn is_late(&self) -> bool {
-        self.block.is_some_and(|block| block.state() != BlockState::Live)
-    }
+/// A block that is just coming back is told as live, as it was, wherever its keeper stands with the free.
+fn as_it_came(known: Known, case: &Case<'_>) -> Known {
+    let comes = matches!(case.moment, Moment::Free | Moment::Reallocation);
+    let was_gone = matches!(case.fault.kind, ReportKind::UseAfterFree | ReportKind::DoubleFree);
+    Known { state: if comes && !was_gone { State::Live } else { known.state }, ..known }
 }
 
 impl fmt::Debug for Report<'_> {

@@ -180,6 +180,11 @@ fn the_first_line_says_all_that_matters() {
         &touch(ReportKind::Underflow, live.start - 1, None),
         &std::format!("underflow: access 1 byte in front of {BLOCK}, at the instruction"),
     );
+    // Pages are gone before they are looked at, cookies are not: either way the block is told as it came.
+    let coming = Case::new(fault(ReportKind::Underflow, Some(block(1, State::Freed)), live.start - 1), Moment::Free);
+    said(&coming, &std::format!("underflow: bytes changed 1 byte in front of {BLOCK}, at free"));
+    assert!(!text(&coming).contains("freed") && text(&coming).contains("found by: "), "{}", text(&coming));
+
     let dead = block(1, State::Freed);
     let late = |kind, address, moment| Case::new(fault(kind, Some(dead), address), moment);
     said(
@@ -362,7 +367,10 @@ fn behind_a_bridge_all_is_told_as_its_caller_knows_it() {
     }
     let nothing = Known { size: 16, ..known };
     let touched = json(&Case::new(fault(ReportKind::Overflow, Some(nothing), nothing.start + 16), Moment::Instruction));
-    assert_eq!((&touched["kind"], &touched["block"]["size"], &touched["bytes"]), (&"zero-size-access".into(), &0.into(), &0.into()));
+    assert_eq!(
+        (&touched["kind"], &touched["block"]["size"], &touched["bytes"]),
+        (&"zero-size-access".into(), &0.into(), &0.into())
+    );
     let back = CameBack { size: 72, align: 16, scope: None };
     let mismatch = json(&Case {
         came_back: Some(back),
