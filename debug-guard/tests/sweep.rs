@@ -1,87 +1,56 @@
-//! Law 2 over this crate: every public function, with every request behind it refused once.
+//! Law 2 over every public operation in every mode: each request behind it is refused once, then that one and all after it.
+//!
+//! The table in `operations` names every public function; one that it lacks fails here.
 
-use std::alloc::Layout;
+mod operations;
+
 use std::path::Path;
 
-use alloc_core::{AllocError, HostAllocator, Scope};
-use debug_guard::{FailingAllocator, Fault};
-use testkit::{Sweep, Swept, public_api};
+use debug_guard::{FailingAllocator, Fault, Mode};
+use operations::{MODES, Operation, table};
+use testkit::{Sweep, Swept, Takes, Trial, Witness, assert_bodies_call, assert_every_function_is_named};
 
-/// Every public function, and whether it asks for memory. None of these does: what a decorator gives, it is given.
-const TABLE: &[&str] = &[
-    "FailingAllocator::arm",
-    "FailingAllocator::disarm",
-    "FailingAllocator::inner",
-    "FailingAllocator::live_bytes",
-    "FailingAllocator::new",
-    "FailingAllocator::refused",
-    "FailingAllocator::requests",
-    "FailingAllocator::total_bytes",
-];
+type Host = FailingAllocator<Witness>;
+type Refuse = fn(&Host, Option<u64>);
+type Staged<'a> = Trial<'a, Host, Refuse>;
 
-#[test]
-fn the_table_names_every_public_function() {
-    assert_eq!(public_api(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")), TABLE);
+/// Runs one operation of the table in one mode, with every refusal.
+fn swept(number: usize, name: &str, mode: Mode, refuse: Refuse) -> Swept {
+    let sweep = Sweep::new(|witness| FailingAllocator::new(witness, Fault::Never), refuse);
+    // The table again, because its stage lives no longer than the trial.
+    sweep.run(name, |trial| (table()[number].body)(trial, mode))
+}
+
+fn sweep_all(refuse: Refuse, judge: impl Fn(&str, Takes, Swept)) {
+    for (number, operation) in table::<Staged<'_>>().iter().enumerate() {
+        let Operation { names, how, takes, .. } = operation;
+        for mode in MODES {
+            let name = format!("{} {how} ({mode})", names.first().unwrap_or(&"a guard:"));
+            judge(&name, takes(mode), swept(number, &name, mode, refuse));
+        }
+    }
 }
 
 #[test]
-fn functions_of_the_table_ask_for_nothing() {
-    let sweep = Sweep::new(
-        |witness| FailingAllocator::new(witness, Fault::Never),
-        |host, n| host.arm(n.map_or(Fault::Never, Fault::Nth)),
-    );
-    let swept = sweep.run("the table", |trial| {
-        let counts = trial.attempt(
-            || (),
-            || {
-                let guard = FailingAllocator::new(trial.host(), Fault::From(0));
-                guard.arm(Fault::LiveBytes(0));
-                guard.disarm();
-                guard.inner().refusal(Layout::new::<u8>(), Scope::Object);
-                Ok::<_, AllocError>([guard.requests(), guard.refused(), guard.live_bytes(), guard.total_bytes()])
-            },
-        );
-        assert_eq!(counts, [0; 4]);
-    });
-    assert_eq!(swept, Swept { requests: 0, failed: 0, survived: 0 });
+fn each_request_refused_alone() {
+    let refuse: Refuse = |host, n| host.arm(n.map_or(Fault::Never, Fault::Nth));
+    sweep_all(refuse, |name, takes, swept| takes.judge_each_alone(name, swept));
 }
 
 #[test]
-fn a_decorator_over_one_that_refuses_passes_every_refusal_on() {
-    let sweep = Sweep::new(
-        |witness| FailingAllocator::new(witness, Fault::Never),
-        |host, n| host.arm(n.map_or(Fault::Never, Fault::Nth)),
-    );
-    let (small, large) = (Layout::new::<[u64; 2]>(), Layout::new::<[u64; 9]>());
-    let swept = sweep.run("allocate, grow, shrink", |trial| {
-        let guard = FailingAllocator::new(trial.host(), Fault::Never);
-        let block = trial.attempt(
-            || guard.live_bytes(),
-            || {
-                let mut block = (guard.allocate_zeroed(small, Scope::Device)?, small);
-                for next in [large, small] {
-                    let resized = if next.size() > block.1.size() {
-                        // SAFETY: the live block.
-                        unsafe { guard.grow(block.0, block.1, next, Scope::Device) }
-                    } else {
-                        // SAFETY: the live block.
-                        unsafe { guard.shrink(block.0, block.1, next, Scope::Device) }
-                    };
-                    match resized {
-                        Ok(moved) => block = (moved, next),
-                        Err(error) => {
-                            // SAFETY: the live block, which the refusal left alone.
-                            unsafe { guard.deallocate(block.0, block.1, Scope::Device) };
-                            return Err(error);
-                        }
-                    }
-                }
-                Ok(block)
-            },
-        );
-        // SAFETY: the live block.
-        unsafe { guard.deallocate(block.0, block.1, Scope::Device) };
-        assert_eq!(guard.live_bytes(), 0);
+fn each_request_refused_and_all_after_it() {
+    let refuse: Refuse = |host, n| host.arm(n.map_or(Fault::Never, Fault::From));
+    sweep_all(refuse, |name, takes, swept| match takes {
+        Takes::Memory => assert!(swept.requests > 0 && swept.survived == 0, "{name}: {swept:?}"),
+        Takes::MemoryOrLess(_) | Takes::MemoryButKeeps(_) => assert!(swept.failed > 0, "{name}: {swept:?}"),
+        Takes::Nothing(why) => assert_eq!(swept.requests, 0, "{name} was to take nothing: {why}"),
     });
-    assert_eq!(swept, Swept { requests: 3, failed: 3, survived: 0 });
+}
+
+#[test]
+fn the_table_is_complete_and_its_bodies_do_what_they_name() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = || table::<Staged<'_>>().into_iter().flat_map(|operation| operation.names).copied();
+    assert_every_function_is_named(manifest, names());
+    assert_bodies_call(manifest, names());
 }
