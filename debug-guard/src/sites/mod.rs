@@ -49,8 +49,15 @@ pub(crate) use trie::{NoRoom, Pile, Trie};
 use walk::Bounds;
 pub(crate) use who::{SiteView, Who, line_hash};
 
-/// What an allocation leaves for the frees that follow it.
-const KEEP: usize = 16 * 1024;
+/// What an allocation leaves for the frees that follow it, of which hundreds may come in a row, each from a place of its own.
+const fn keep(stacks: Stacks) -> usize {
+    match stacks {
+        Stacks::Off => 16 * 1024,
+        Stacks::Fast => 64 * 1024,
+        Stacks::Full => 192 * 1024,
+    }
+}
+
 /// So many requests pass before memory is asked for again after a refusal.
 const PATIENCE: u32 = 1000;
 
@@ -139,10 +146,11 @@ impl Sites {
 
     #[inline(never)]
     fn note_anew(&self, memory: &dyn HostAllocator, who: &Who<'_>, stacks: Stacks) -> SiteId {
-        if self.arena.room() < 2 * KEEP {
+        let keep = keep(stacks);
+        if self.arena.room() < 2 * keep {
             self.grow(memory);
         }
-        let site = self.find(who, stacks, Some(memory));
+        let site = self.find(who, stacks, Some((memory, keep)));
         if let Some(place) = self.plain(who, stacks) {
             place.store(site.0, Ordering::Relaxed);
         }
@@ -154,6 +162,13 @@ impl Sites {
     fn plain(&self, who: &Who<'_>, stacks: Stacks) -> Option<&AtomicU32> {
         let is_plain = stacks == Stacks::Off && who.is_nobody();
         if is_plain { self.plain.get(who.scope.index()) } else { None }
+    }
+
+    /// The site of those of whom the scope is all that is known, without a stack; `None` before there is one.
+    #[inline(always)]
+    pub(crate) fn of_nobody(&self, scope: Scope) -> Option<SiteId> {
+        let site = self.plain.get(scope.index())?.load(Ordering::Relaxed);
+        (site != 0).then_some(SiteId(site))
     }
 
     /// The site of a free. Takes no memory; 0 when there is no room left.
@@ -217,7 +232,7 @@ impl Sites {
 
     /// Not inlined: the depth of its frame tells stacks apart, and both callers have the same.
     #[inline(never)]
-    fn find(&self, who: &Who<'_>, stacks: Stacks, memory: Option<&dyn HostAllocator>) -> SiteId {
+    fn find(&self, who: &Who<'_>, stacks: Stacks, memory: Option<(&dyn HostAllocator, usize)>) -> SiteId {
         let from = registers::read();
         let who = &Asker { who, quick: who.quick(self.tag), memory };
         local::with(|local| {
@@ -353,7 +368,7 @@ impl Sites {
     fn make(&self, hash: u64, who: &Asker<'_>, frames: &[usize], whole: bool) -> SiteId {
         let made = Made { hash, who: who.who, frames, whole, counters: None };
         let place = match (self.put(made, who.keep()), who.memory) {
-            (Err(NoRoom), Some(memory)) if self.arena.grow(memory) => self.put(made, who.keep()),
+            (Err(NoRoom), Some((memory, _))) if self.arena.grow(memory) => self.put(made, who.keep()),
             (place, _) => place,
         };
         if let Ok(place) = place {
@@ -391,14 +406,13 @@ struct Asker<'a> {
     who: &'a Who<'a>,
     /// What threads remember it by.
     quick: u64,
-    /// `None`: a free.
-    memory: Option<&'a dyn HostAllocator>,
+    /// With what must be left behind; `None`: a free.
+    memory: Option<(&'a dyn HostAllocator, usize)>,
 }
 
 impl Asker<'_> {
-    /// What must be left behind.
-    const fn keep(&self) -> usize {
-        if self.memory.is_some() { KEEP } else { 0 }
+    fn keep(&self) -> usize {
+        self.memory.map_or(0, |(_, keep)| keep)
     }
 }
 

@@ -19,8 +19,8 @@ use super::arena::{Arena, Place};
 use super::who::{SiteView, Who, cut};
 use crate::profile::Counters;
 
-/// As many frames as a site can have.
-pub(crate) const MOST_FRAMES: usize = 64;
+/// As many frames as a site can have. An unoptimised program has fifty of its own between a driver's call and the guard.
+pub(super) const MOST_FRAMES: usize = 192;
 
 #[repr(C)]
 pub(crate) struct Site {
