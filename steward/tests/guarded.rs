@@ -288,6 +288,7 @@ fn what_cannot_be_guarded_is_refused_with_the_remedy() {
         (&["replay", "lavapipe-workload", "--guard=fence"], 2, "for runs of a driver"),
         (&["check", "--trace", "lavapipe-workload", "--fail=nth=1"], 2, "for runs of a driver"),
         (&["rules", "--guard=fence"], 2, "for runs of a driver"),
+        (&["check", "--write-expect", "/dev/null", "--fail=nth=1"], 2, "what the driver does by itself"),
     ] {
         let done = Child::new(STEWARD).args(args).run();
         done.assert_code(code);

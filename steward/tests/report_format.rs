@@ -52,6 +52,21 @@ fn every_field_is_documented_and_nothing_else_is() {
     assert_eq!(documented.difference(&found).collect::<Vec<_>>(), [""; 0], "documented, and not there");
 }
 
+/// What the exit code says.
+#[test]
+fn a_report_is_clean_unless_a_guard_found_something_or_a_refusal_left_something() {
+    let mut report = full(&TRACES[0]);
+    assert!(!report.is_clean(), "a guard's report");
+    report.guard.as_mut().expect("there is one").reports = 0;
+    assert!(!report.is_clean(), "refused, and something is left");
+    let left = std::mem::take(&mut report.leftovers);
+    assert!(!report.is_clean(), "ended otherwise than by what was refused");
+    report.fail.as_mut().expect("there is one").ended = Some("vkCreateBuffer answered ERROR_OUT_OF_HOST_MEMORY: ..".into());
+    assert!(report.is_clean());
+    (report.fail, report.leftovers) = (None, left);
+    assert!(report.is_clean(), "a leftover alone is the driver's own");
+}
+
 #[test]
 fn names_of_formats_are_those_of_the_program() {
     assert!(TEXT.contains(&format!("`{}`", Report::FORMAT)) && TEXT.contains(&format!("`{}`", Report::FORMAT_1)));

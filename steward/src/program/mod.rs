@@ -104,6 +104,9 @@ pub enum ProgramError {
         "--guard and --fail are for runs of a driver: leave them out, or use them with `drive`, with `check` without --trace, or alone"
     )]
     NothingToGuard,
+    /// Expectations of a driver that is not itself.
+    #[error("--write-expect writes down what the driver does by itself: leave --guard and --fail out")]
+    ExpectGuarded,
     /// A back end without a guard.
     #[error("--guard-back-end says what a guard is to use: name the guard as well, with --guard")]
     NoGuard,
@@ -203,6 +206,10 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
     };
     if guarding.is_asked_for() && !runs_driver {
         return Err(ProgramError::NothingToGuard);
+    }
+    let fits = matches!(&cli.command, Some(Command::Check(options)) if options.write_expect.is_some());
+    if guarding.is_asked_for() && fits {
+        return Err(ProgramError::ExpectGuarded);
     }
     let done = match &cli.command {
         // SAFETY: forwarded.
