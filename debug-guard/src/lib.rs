@@ -1,16 +1,68 @@
-//! Host memory that fails on purpose.
+//! Host memory that tells who broke it, and host memory that fails on purpose.
 //!
-//! Code that handles every refused allocation is only as good as the refusals it has met. [`FailingAllocator`] wraps any
-//! [`HostAllocator`](alloc_core::HostAllocator) and refuses what its plan, a [`Fault`], says: the n-th request, all from the
-//! n-th, whatever would exceed a number of bytes, one scope, or a seeded share. Everything else passes through untouched.
-//! It is the one home of fault injection: tests of every layer wrap the allocator at the root and leave the code in between
-//! as it ships.
+//! [`Guard`] wraps any [`HostAllocator`](alloc_core::HostAllocator), or, as [`GlobalGuard`], the allocator of a whole program. Each block
+//! gets a [`Mode`], by [`Rule`] where one matches: a page of its own between two that cannot be touched, or a keyed header and tail, or
+//! nothing. What goes wrong becomes one [`Report`]: what was done, how far from which block, whose it is, taken and given back by which
+//! calls in which command; as text, as a line of JSON, or to a function.
 //!
-//! The usual form is the sweep. A dry run counts the requests, then each of them fails once, and after each failure the state
-//! must be as before:
+//! | mistake | Cookie | Fence | Strict |
+//! |-|-|-|-|
+//! | a write behind the block, in front of it | at its free | as it happens on the side where the page is, else at its free | as Fence |
+//! | a read there | never | as it happens, on that side | as it happens, on that side |
+//! | a write after the free | when the block leaves quarantine | the same; above a page as it happens | as it happens |
+//! | a read after the free | never (it reads 0xDD) | never; above a page as it happens | as it happens |
+//! | freed twice, inside, in the wrong place, with another layout | at that free | at that free | at that free |
+//! | never freed | [`Guard::leaks`], [`GuardOptions::exit_leaks`] | the same | the same |
+//! | read before written | never: it reads 0xCD, behind a grown block's old end 0xFD | the same | the same |
+//!
+//! Sampled finds what Strict finds, in the few blocks that it chooses. What the kernel reads or writes for the program (`read(2)`) it
+//! refuses with `EFAULT` where a page cannot be touched, and nothing is reported. [`Guard::check_all`] looks for what would else be
+//! found at a free, at any time. What each costs is in the README's table.
 //!
 //! ```
-//! use std::alloc::{Layout, System};
+//! use std::alloc::Layout;
+//! use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
+//! use debug_guard::{Guard, GuardOptions, Mode, OnReport, ReportKind, Rule};
+//! use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+//!
+//! static TOLD: AtomicUsize = AtomicUsize::new(0);
+//!
+//! // Cookies for all but what lives as long as an object: that is fenced.
+//! let options = GuardOptions::new(Mode::Cookie).name("textures").rule(Rule::new(Mode::Strict).scope(Scope::Object)).on_report(
+//!     OnReport::Call(|report| {
+//!         assert_eq!((report.kind(), report.guard()), (ReportKind::DoubleFree, "textures"));
+//!         TOLD.fetch_add(1, Relaxed);
+//!     }),
+//! );
+//! let guard = Guard::new(FromGlobalAlloc::SYSTEM, options)?;
+//!
+//! let layout = Layout::new::<[u8; 40]>();
+//! let block = guard.allocate(layout, Scope::Object)?;
+//! // SAFETY: the live block.
+//! unsafe { guard.deallocate(block, layout, Scope::Object) };
+//! // SAFETY: broken on purpose: the guard frees no block twice.
+//! unsafe { guard.deallocate(block, layout, Scope::Object) };
+//!
+//! assert_eq!((TOLD.load(Relaxed), guard.stats().live_blocks), (1, 0));
+//! guard.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it runs on
+//! Pages are made untouchable with what the kernel lends, the best that [`BackEnds`] finds by trying: userfaultfd, guard markers,
+//! `mprotect` as far as mappings last. Only on Linux; elsewhere blocks that were to be fenced get cookies, and each report says so.
+//! Stacks follow frame pointers; [`Stacks::Full`] asks the unwinder where a module was built without
+//! ([`StackSupport`] tells what works here). Always `no_std`; feature `std` (on by default) adds what is kept for each thread, without
+//! which there are no stacks and counts are slower.
+//!
+//! # Memory that fails
+//! Code that handles every refused allocation is only as good as the refusals it has met. [`FailingAllocator`] refuses what its plan, a
+//! [`Fault`], says: the n-th request, all from the n-th, whatever would exceed a number of bytes, a scope, a context, a size, or a seeded
+//! share. It goes around a guard as well as behind one. The usual form is the sweep: a dry run counts the requests, then each of them
+//! fails once, and after each failure the state must be as before:
+//!
+//! ```
+//! use std::alloc::Layout;
 //! use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, Scope};
 //! use debug_guard::{FailingAllocator, Fault};
 //!
@@ -55,8 +107,6 @@
         clippy::indexing_slicing
     )
 )]
-
-#![allow(dead_code, unreachable_pub, reason = "the parts of the guard come one by one")]
 
 #[cfg(any(test, feature = "std"))]
 extern crate std;

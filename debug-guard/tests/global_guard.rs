@@ -227,7 +227,7 @@ fn clean() {
 fn overflow() {
     let block = black_box(vec![1_u8; 40]);
     // SAFETY: broken on purpose; the byte is the guard's.
-    unsafe { block.as_ptr().cast_mut().add(40).write(9) };
+    unsafe { block.as_ptr().cast_mut().wrapping_add(40).write(9) };
     drop(block);
     unreachable!("the store or the free was stopped");
 }
@@ -238,7 +238,7 @@ fn late() {
     let pointer = black_box(block.as_ptr().cast_mut());
     drop(block);
     // SAFETY: broken on purpose; the page or the block waits, or is gone.
-    unsafe { pointer.add(3).write(9) };
+    unsafe { pointer.wrapping_add(3).write(9) };
     guard().check_all();
     unreachable!("the store was stopped or found");
 }

@@ -275,7 +275,7 @@ fn every_so_many_operations_all_is_looked_at() {
             |guard| {
                 let block = take(guard, 16);
                 // SAFETY: broken on purpose; the bytes behind the block are the guard's own.
-                unsafe { block.add(16).write(1) };
+                unsafe { block.as_ptr().wrapping_add(16).write(1) };
                 for _ in 0..8 {
                     give(guard, take(guard, 8), 8);
                 }

@@ -138,7 +138,7 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write_dhat(&self, out: &mut dyn fmt::Write, command: &str, names: Option<&dyn FrameNames>) -> fmt::Result {
+    pub fn write_dhat(&self, out: &mut dyn Write, command: &str, names: Option<&dyn FrameNames>) -> fmt::Result {
         self.ready().map_or(Ok(()), |core| core.write_dhat(out, command, names))
     }
 
@@ -148,7 +148,7 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
     /// Those of `out`.
     pub fn write_collapsed(
         &self,
-        out: &mut dyn fmt::Write,
+        out: &mut dyn Write,
         weight: Weight,
         measure: Measure,
         names: Option<&dyn FrameNames>,

@@ -63,7 +63,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 unsafe { old.write_bytes(9, 30) };
                 let seen = || {
                     // SAFETY: a byte of ours: a failed reallocation leaves the block as it was.
-                    (guard.stats().live_blocks, unsafe { old.add(29).read() })
+                    (guard.stats().live_blocks, unsafe { old.as_ptr().wrapping_add(29).read() })
                 };
                 // What is seen after it went well is not compared, and the old block is gone then.
                 let moved = stage.attempt(
@@ -72,7 +72,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                     || unsafe { guard.grow(old, bytes(30), bytes(200), Scope::Object) },
                 );
                 // SAFETY: a byte of ours.
-                assert_eq!(unsafe { moved.add(29).read() }, 9, "{mode}");
+                assert_eq!(unsafe { moved.as_ptr().wrapping_add(29).read() }, 9, "{mode}");
                 give(&guard, moved, 200);
             },
         },

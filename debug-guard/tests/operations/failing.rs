@@ -45,9 +45,10 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                     || {
                         let mut now = (failing.allocate_zeroed(bytes(16), Scope::Object)?, 16);
                         for next in [72, 16] {
-                            // SAFETY: the live block.
                             let moved = match next > now.1 {
+                                // SAFETY: the live block.
                                 true => unsafe { failing.grow(now.0, bytes(now.1), bytes(next), Scope::Object) },
+                                // SAFETY: the live block.
                                 false => unsafe { failing.shrink(now.0, bytes(now.1), bytes(next), Scope::Object) },
                             };
                             match moved {

@@ -98,7 +98,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
             let before = LOOKED.load(SeqCst);
             stage.attempt_plainly(|| {
                 // SAFETY: broken on purpose: 17 bytes with alignment 8 leave seven bytes before the next multiple, the guard's own.
-                unsafe { block.add(17).write(0) };
+                unsafe { block.as_ptr().wrapping_add(17).write(0) };
                 assert_eq!(guard.check_all(), 1, "{mode}");
                 give(&guard, other, 40);
                 give(&guard, other, 40);
