@@ -118,11 +118,6 @@ impl Told {
         self.number("/block/address")
     }
 
-    /// The stopped instruction was reached from this function.
-    pub(crate) fn stopped_in_call_of(&self, function: &str) -> bool {
-        self.stopped_there() && self.stack("/by").iter().any(|name| name.contains(function))
-    }
-
     pub(crate) fn changed_first(&self) -> usize {
         self.number("/changed/address")
     }

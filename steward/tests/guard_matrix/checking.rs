@@ -1,0 +1,159 @@
+//! The checker between the application's callbacks and the driver: by hand, and around the fake program.
+
+use std::alloc::System;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use vk_callbacks::{
+    Call, CheckOptions, CheckedOwner, Checker, Command, Coverage, Defect, FakeKind, FakeProgram, FindingKind, Given, HandedOut,
+    Opened, OwnerId, Owners, RawCallbacks,
+};
+
+use crate::application::{Application, Driver};
+use crate::common::{Lab, Seen, note};
+use crate::stage::{Allocators, Interrupted, Meeting, Stage, Watch};
+
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+pub(crate) const OPTIONS: CheckOptions = CheckOptions { coverage: Coverage::Complete, opened: Opened::Directly };
+
+/// What a checker found, its live blocks aside.
+pub(crate) fn kinds(checker: &Checker<'_>) -> BTreeSet<FindingKind> {
+    assert_eq!(checker.lost(), 0);
+    let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("memory of the system");
+    found.iter().map(|found| found.kind).collect()
+}
+
+pub(crate) fn checker() -> Checker<'static> {
+    Checker::new(&SYSTEM, OPTIONS).expect("memory of the system")
+}
+
+/// One object's callbacks with a checker around.
+pub(crate) struct Checked {
+    pub(crate) checker: Checker<'static>,
+    pub(crate) owner: OwnerId,
+    driver: Driver,
+}
+
+impl Checked {
+    pub(crate) fn around(driver: Driver, kind: &'static str) -> Self {
+        let (checker, owner) = (checker(), OwnerId::fresh());
+        // SAFETY: cases keep what is behind until after the last call.
+        let checked = unsafe { checker.wrap(driver.0, CheckedOwner::new(owner, kind)) }.expect("whole callbacks");
+        Self { checker, owner, driver: Driver(*checked.raw()) }
+    }
+
+    pub(crate) fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    pub(crate) fn run<R>(&self, name: &'static str, body: impl FnOnce() -> R) -> R {
+        let owners = Owners { object: Some(self.owner), ..Owners::default() };
+        self.checker.run(Command::new(name, owners, Coverage::Complete), |_| body())
+    }
+
+    /// Exactly these were found; notes how many.
+    #[track_caller]
+    pub(crate) fn note_found(&self, expected: &[FindingKind]) {
+        let found = kinds(&self.checker);
+        assert_eq!(found, expected.iter().copied().collect(), "what the checker says");
+        note("found", found.len());
+    }
+}
+
+/// The checker around everything that the fake program does.
+struct Checking<'c> {
+    checker: &'c Checker<'static>,
+    handed: Mutex<BTreeMap<FakeKind, Handed<'c>>>,
+}
+
+struct Handed<'c>(HandedOut<'c>);
+
+// SAFETY: made and spoilt by the program's one thread.
+unsafe impl Send for Handed<'_> {}
+
+impl Watch for Checking<'_> {
+    fn around(&self, inner: RawCallbacks, owner: OwnerId, kind: FakeKind) -> Given {
+        // SAFETY: the application outlives the checker's last call.
+        let Ok(checked) = (unsafe { self.checker.wrap(inner, CheckedOwner::new(owner, kind.name())) }) else {
+            return Given::NONE;
+        };
+        let handed = self.checker.hand_out(&checked).expect("memory of the system");
+        // SAFETY: the struct lies in the checker's memory, which outlives the run.
+        let given = unsafe { Given::new(handed.as_ptr(), owner) };
+        self.handed.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Handed(handed));
+        given
+    }
+
+    fn command(&self, call: &Call, body: &mut dyn FnMut() -> i32) {
+        self.checker.run(call.bracket(), |frame| frame.returned(body()));
+    }
+
+    fn created(&self, kind: FakeKind, handle: u64, by: Option<OwnerId>) {
+        self.checker.created(kind.name(), handle, by);
+    }
+
+    fn destroyed(&self, kind: FakeKind, handle: u64, by: Option<OwnerId>, command: &'static str) {
+        self.checker.destroyed(kind.name(), handle, by, command);
+    }
+
+    fn spoil(&self, kind: FakeKind) {
+        if let Some(Handed(handed)) = self.handed.lock().unwrap_or_else(PoisonError::into_inner).get(&kind) {
+            // SAFETY: the program spoils it when the command that was given it has returned.
+            unsafe { handed.poison() };
+        }
+    }
+}
+
+/// Runs the fake program over the application's callbacks, with a checker between; answers what the program did and what was found.
+pub(crate) fn run_checked(
+    application: &Application,
+    program: FakeProgram,
+    run: impl FnOnce(&dyn vk_callbacks::Dispatch) -> Result<(), i32>,
+) -> (Result<(), i32>, BTreeSet<FindingKind>) {
+    let checker = checker();
+    let meeting = Meeting::default();
+    let answer = {
+        let checking = Checking { checker: &checker, handed: Mutex::default() };
+        let interrupted = Interrupted { watch: &checking, meeting: &meeting };
+        // SAFETY: the application outlives the run.
+        let allocators = unsafe { Allocators::new(application.driver().0, program.defect, &interrupted) };
+        let answer = run(&Stage::new(&checking, &allocators, &meeting));
+        checker.finish();
+        answer
+    };
+    let found = kinds(&checker);
+    // SAFETY: the program is over, and all its threads are.
+    unsafe { checker.close_anyway() };
+    (answer, found)
+}
+
+/// The fake program with this defect, over the guard: what the checker found is noted, and asserted to be that and no more.
+pub(crate) fn runs_with(lab: &Lab, defect: Defect) {
+    let application = Application::new(&lab.guard, "fake application");
+    let program = FakeProgram { defect: Some(defect), rounds: 1, habits: false };
+    let (answer, found) = run_checked(&application, program, |stage| program.run(stage));
+    assert_eq!(answer, Ok(()));
+    assert_eq!(found, [defect.finding()].into(), "what the checker says of {defect:?}");
+    note("found", found.len());
+    assert_eq!(lab.guard.check_all(), 0);
+    std::mem::forget(application);
+}
+
+/// The checker found it; the guard below, with hundreds of blocks, found nothing.
+#[track_caller]
+pub(crate) fn found_by_the_checker_alone(seen: &Seen) {
+    seen.quiet(100);
+    assert_eq!(seen.note("found"), 1);
+}
+
+/// For each planted defect a case of its own: `plants!(Defect in name_of_the_case, ..)`.
+macro_rules! plants {
+    ($($defect:ident in $case:ident),+ $(,)?) => {$(
+        fn $case(lab: &$crate::common::Lab) {
+            $crate::checking::runs_with(lab, vk_callbacks::Defect::$defect);
+        }
+        $crate::common::each($crate::common::On::ALL, $case, $crate::checking::found_by_the_checker_alone);
+    )+};
+}
+pub(crate) use plants;
