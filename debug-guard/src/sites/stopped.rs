@@ -2,14 +2,40 @@
 
 use super::registers::{self, Registers};
 use super::walk::{self, Bounds, End};
-use super::{calls, local};
+use super::{calls, local, unwind};
+
+/// As many frames as the unwinder is asked for.
+const MOST: usize = 64;
 
 /// Writes the stack of a thread that was stopped at `pc`, innermost first, and answers how many frames that are and whether they reach
 /// the frame that `mark` points into, or the thread's first where that is 0.
 ///
-/// Follows the chain of frame pointers from the registers at that instruction. Async-signal-safe, takes no memory, reads nothing that
-/// it does not know to be that stack's. To be called on that thread; it may run on another stack.
+/// Follows the chain of frame pointers from the registers at that instruction, which is async-signal-safe, takes no memory, and reads
+/// nothing that it does not know to be that stack's. Where the chain ends early, and no unwinder is at work on this thread already,
+/// the unwinder is asked, and its answer taken where it tells more. That is as safe in a handler as the C library's search for
+/// tables: without a lock or memory from glibc 2.35 on, unless the program has registered tables of its own.
+///
+/// To be called in the handler of the signal that stopped the thread; it may run on another stack.
 pub(crate) fn walk_from(pc: usize, frame: usize, stack: usize, mark: usize, frames: &mut [usize]) -> (usize, bool) {
+    let (count, whole) = chained(pc, frame, stack, mark, frames);
+    if whole {
+        return (count, whole);
+    }
+    let mut unwound = [0; MOST];
+    let (mut more, mut all) = (0, false);
+    local::with(|local| local.map(|local| local.once(|| (more, all) = unwind::pass_stopped(pc, mark, &mut unwound))));
+    let more = more.min(frames.len());
+    if more <= count && !all {
+        return (count, whole);
+    }
+    for (to, from) in frames.iter_mut().zip(unwound.iter().take(more)) {
+        *to = *from;
+    }
+    (more, all)
+}
+
+/// By frame pointers.
+fn chained(pc: usize, frame: usize, stack: usize, mark: usize, frames: &mut [usize]) -> (usize, bool) {
     let Some((first, rest)) = frames.split_first_mut() else { return (0, false) };
     *first = pc;
     let Some((_, top)) = local::bounds(stack).filter(|_| registers::KNOWN) else { return (1, false) };

@@ -26,6 +26,41 @@ mod tables {
     const GO_ON: c_int = 0;
     const STOP: c_int = 5; // _URC_END_OF_STACK
 
+    struct Stopped<'a> {
+        pc: usize,
+        mark: usize,
+        frames: &'a mut [usize],
+        count: usize,
+        whole: bool,
+    }
+
+    /// Writes the frames from the one on that was stopped at `pc`, and answers how many there are and whether they are all up to `mark`.
+    ///
+    /// To be called in the handler of the signal that stopped it: the unwinder passes the kernel's frame.
+    pub(in super::super) fn pass_stopped(pc: usize, mark: usize, frames: &mut [usize]) -> (usize, bool) {
+        let mut stopped = Stopped { pc, mark, frames, count: 0, whole: false };
+        // SAFETY: as in `pass`.
+        unsafe { _Unwind_Backtrace(tell_stopped, (&raw mut stopped).cast()) };
+        (stopped.count, stopped.whole)
+    }
+
+    extern "C" fn tell_stopped(frame: *mut Frame, data: *mut c_void) -> c_int {
+        // SAFETY: the `Stopped` of `pass_stopped`, which waits, and of nobody else.
+        let stopped = unsafe { &mut *data.cast::<Stopped<'_>>() };
+        // SAFETY: a frame that the unwinder is just telling of.
+        let back = unsafe { _Unwind_GetIP(frame) };
+        // SAFETY: as above.
+        let bottom = unsafe { _Unwind_GetCFA(frame) };
+        if stopped.count == 0 && back != stopped.pc {
+            return GO_ON; // of the handler
+        }
+        stopped.whole = if stopped.mark == 0 { back == 0 } else { bottom > stopped.mark };
+        let Some(to) = stopped.frames.get_mut(stopped.count).filter(|_| !stopped.whole && back != 0) else { return STOP };
+        *to = back;
+        stopped.count = stopped.count.wrapping_add(1);
+        GO_ON
+    }
+
     struct Pass<'a> {
         found: &'a mut Found,
         stack: usize,
@@ -97,6 +132,10 @@ mod tables {
 
     /// No unwinder to ask.
     pub(in super::super) fn pass(_: &mut Found, _: usize, _: Bounds) {}
+
+    pub(in super::super) fn pass_stopped(_: usize, _: usize, _: &mut [usize]) -> (usize, bool) {
+        (0, false)
+    }
 }
 
-pub(super) use tables::pass;
+pub(super) use tables::{pass, pass_stopped};

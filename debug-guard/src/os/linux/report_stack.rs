@@ -95,16 +95,37 @@ const SWITCHES: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64")
 #[unsafe(naked)]
 unsafe extern "C" fn on_stack(argument: *mut c_void, function: unsafe extern "C" fn(*mut c_void), top: usize) {
     #[cfg(target_arch = "x86_64")]
-    core::arch::naked_asm!("push rbp", "mov rbp, rsp", "mov rsp, rdx", "call rsi", "mov rsp, rbp", "pop rbp", "ret");
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp", // an unwinder finds its way back to the small stack, and to the stopped one
+        "mov rsp, rdx",
+        "call rsi",
+        "mov rsp, rbp",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc"
+    );
     #[cfg(target_arch = "aarch64")]
     core::arch::naked_asm!(
+        ".cfi_startproc",
         "stp x29, x30, [sp, #-16]!",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset x29, -16",
+        ".cfi_offset x30, -8",
         "mov x29, sp",
+        ".cfi_def_cfa_register x29",
         "mov sp, x2",
         "blr x1",
         "mov sp, x29",
         "ldp x29, x30, [sp], #16",
-        "ret"
+        ".cfi_def_cfa sp, 0",
+        "ret",
+        ".cfi_endproc"
     );
 }
 

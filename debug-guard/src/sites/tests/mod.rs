@@ -5,6 +5,8 @@ mod depot;
 mod driver;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod stacks;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+mod stopped;
 
 use alloc_core::{FromGlobalAlloc, Scope};
 
