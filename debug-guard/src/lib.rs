@@ -37,7 +37,7 @@
 //! let guard = Guard::new(FromGlobalAlloc::SYSTEM, options)?;
 //!
 //! let layout = Layout::new::<[u8; 40]>();
-//! let block = guard.allocate(layout, Scope::Object)?;
+//! let block = guard.allocate(layout, Scope::Object).map_err(|_| "no memory")?;
 //! // SAFETY: the live block.
 //! unsafe { guard.deallocate(block, layout, Scope::Object) };
 //! // SAFETY: broken on purpose: the guard frees no block twice.

@@ -31,7 +31,7 @@ use crate::report::{BlockInfo, Leak, Moment};
 /// static GUARD: GlobalGuard<std::alloc::System> = GlobalGuard::system(GuardOptions::new(Mode::Fence).name("program"));
 ///
 /// let numbers = vec![1, 2, 3];
-/// assert!(GUARD.stats().is_some_and(|stats| stats.live > 0), "{numbers:?} lies in pages of its own");
+/// assert!(GUARD.stats().is_some_and(|stats| stats.live_blocks > 0), "{numbers:?} lies in pages of its own");
 /// ```
 pub struct GlobalGuard<A> {
     inner: FromGlobalAlloc<A>,

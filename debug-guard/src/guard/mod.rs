@@ -65,7 +65,7 @@ pub use stats::GuardStats;
 /// let options = GuardOptions::new(Mode::Cookie).name("example").on_report(OnReport::Call(|_| ()));
 /// let guard = Guard::new(FromGlobalAlloc::SYSTEM, options)?;
 /// let layout = Layout::new::<[u8; 24]>();
-/// let block = guard.allocate(layout, Scope::Object)?;
+/// let block = guard.allocate(layout, Scope::Object).map_err(|_| "no memory")?;
 /// // SAFETY: broken on purpose. The byte behind the block is the guard's own.
 /// unsafe { block.as_ptr().add(24).write(7) };
 /// assert_eq!(guard.check_all(), 1);
