@@ -20,13 +20,19 @@ impl GuardOptions {
         self.rules.iter().any(|rule| rule.called_from.is_some())
     }
 
+    /// What every request gets, where there are no rules, and each is guarded.
+    pub(super) fn fixed(&self) -> Option<Choice> {
+        let is_fixed = self.rules_given() == 0 && !matches!(self.mode, Mode::Off | Mode::Sampled);
+        is_fixed.then_some(self.own())
+    }
+
+    const fn own(&self) -> Choice {
+        Choice { mode: self.mode, placement: self.placement, stacks: self.stacks }
+    }
+
     /// What such a request gets.
-    #[inline]
     pub(super) fn choose(&self, asked: &Asked<'_>) -> Choice {
-        let own = Choice { mode: self.mode, placement: self.placement, stacks: self.stacks };
-        if self.rules_given() == 0 {
-            return own;
-        }
+        let own = self.own();
         match self.rules.iter().find(|rule| rule.matches(asked)) {
             Some(rule) => Choice {
                 mode: rule.mode,

@@ -15,7 +15,7 @@ use super::serial;
 use super::state::Core;
 use super::tally::Count;
 use super::telling::Doing;
-use crate::block::{Freed, Mark};
+use crate::block::{Fault, Freed, Mark};
 use crate::mode::Mode;
 use crate::os;
 use crate::report::Moment;
@@ -36,6 +36,12 @@ impl Core {
             // SAFETY: the caller's promise.
             return unsafe { self.pass_back(memory, block, layout, scope) };
         }
+        if let Some(site) = self.nobody(self.options.stacks, scope) {
+            let mark = Mark { site, thread: os::thread_id(), serial: serial::reached() };
+            let tell = |fault| self.with_who(scope, |who| Doing::giving(self, Moment::Free, who, mark, layout).tell(fault));
+            // SAFETY: the caller's promise.
+            return unsafe { self.give_as(memory, block, (layout, scope), mark, None, tell) };
+        }
         self.with_who(scope, |who| {
             // SAFETY: the caller's promise.
             unsafe { self.give_for(memory, block, layout, who, Moment::Free, None) };
@@ -53,19 +59,39 @@ impl Core {
         moment: Moment,
         moved_to: Option<usize>,
     ) {
+        let mark = self.mark_of_free(who);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.give_as(memory, block, (layout, who.scope), mark, moved_to, |fault| {
+                Doing::giving(self, moment, who, mark, layout).tell(fault);
+            });
+        }
+    }
+
+    /// `tell` hears what is wrong with the block.
+    ///
+    /// # Safety
+    /// As [`give`](Self::give).
+    #[inline(always)]
+    unsafe fn give_as<M: HostAllocator>(
+        &self,
+        memory: &M,
+        block: NonNull<u8>,
+        (layout, scope): (Layout, Scope),
+        mark: Mark,
+        moved_to: Option<usize>,
+        tell: impl Fn(Fault),
+    ) {
         let address = block.as_ptr().expose_provenance();
         let slots = self.slots_at(address);
-        let mark = self.mark_of_free(who);
-        // Made where something is wrong, and nowhere else.
-        let tell = |fault| Doing::giving(self, moment, who, mark, layout).tell(fault);
         // Looked up for profiles alone: who frees has no need of it.
         let taken = if self.options.profile { self.known(address).and_then(Result::ok).map(|known| known.taken) } else { None };
         let freed = match (slots, &self.cookies) {
-            (Some(slots), _) => slots.give(address, Some(layout), Some(who.scope), mark, moved_to, &mut |fault| tell(fault)),
+            (Some(slots), _) => slots.give(address, Some(layout), Some(scope), mark, moved_to, &mut |fault| tell(fault)),
             (None, Some(cookies)) => {
                 let late = &mut |fault| Doing::of_others(self).tell(fault);
                 // SAFETY: all of this guard's cookies are over `memory`.
-                let given = unsafe { cookies.give(memory, address, Some(layout), Some(who.scope), mark, moved_to, late) };
+                let given = unsafe { cookies.give(memory, address, Some(layout), Some(scope), mark, moved_to, late) };
                 if let Some(fault) = given.fault {
                     tell(fault);
                 }

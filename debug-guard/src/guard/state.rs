@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use alloc_core::{HostAllocator, Scope};
 
+use super::choice::Choice;
 use super::error::GuardError;
 use super::exit;
 use super::leaks::ExitFrom;
@@ -29,6 +30,8 @@ use crate::slots::{Kind, SlotOptions, Slots, SlotsError};
 /// ```
 pub(crate) struct Core {
     pub(super) options: GuardOptions,
+    /// What every block gets, where there are no rules and it is written down.
+    pub(super) fixed: Option<Choice>,
     /// Unlike that of any other guard of the process.
     pub(super) number: u64,
     pub(super) back_end: BackEnd,
@@ -74,6 +77,7 @@ impl Core {
         let guarded: *const dyn Guarded = place.as_ptr();
         let mut core = Self {
             options,
+            fixed: options.fixed(),
             number: NUMBERS.fetch_add(1, Relaxed),
             back_end: BackEnd::Cookies,
             strict: None,
@@ -220,7 +224,14 @@ impl Core {
     /// Whose pages the address is in.
     #[inline]
     pub(super) fn slots_at(&self, address: usize) -> Option<&Slots> {
-        self.laid_out().find(|slots| slots.contains(address))
+        for slots in [&self.strict, &self.fence, &self.pool] {
+            if let Some(slots) = slots
+                && slots.contains(address)
+            {
+                return Some(slots);
+            }
+        }
+        None
     }
 
     /// True when a block may stand with its last byte against the page behind.

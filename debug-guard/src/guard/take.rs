@@ -19,7 +19,7 @@ use super::serial;
 use super::state::Core;
 use super::tally::Count;
 use super::telling::Doing;
-use crate::block::Mark;
+use crate::block::{Mark, SiteId};
 use crate::mode::{Mode, Placement, Stacks};
 use crate::os;
 use crate::sites::{self, Who};
@@ -39,13 +39,34 @@ impl Core {
         if self.sites.is_none() || self.only_samples && !self.samples(layout.size()) {
             return self.pass(memory, layout, scope, zeroed);
         }
-        let taken = self.with_who(scope, |who| self.take_for(memory, layout, zeroed, who))?;
+        let taken = match self.at_once(scope) {
+            Some((choice, mark)) => self.take_as(memory, layout, scope, zeroed, (choice, mark))?,
+            None => self.with_who(scope, |who| self.take_for(memory, layout, zeroed, who))?,
+        };
         if self.options.check_every != 0 {
             self.check_now_and_then();
         }
         Ok(taken)
     }
 
+    /// Where there are no rules and nobody says who asks: how, and what is written down.
+    #[inline(always)]
+    fn at_once(&self, scope: Scope) -> Option<(Choice, Mark)> {
+        let choice = self.fixed?;
+        let site = self.nobody(choice.stacks, scope)?;
+        Some((choice, Mark { site, thread: os::thread_id(), serial: serial::next() }))
+    }
+
+    /// The site of those of whom the scope is all that is known, where it is there and has no stack.
+    #[inline(always)]
+    pub(super) fn nobody(&self, stacks: Stacks, scope: Scope) -> Option<SiteId> {
+        if stacks != Stacks::Off || self.options.command.is_some() || with_origin(|origin| origin.is_some()) {
+            return None;
+        }
+        self.sites.as_ref()?.of_nobody(scope)
+    }
+
+    #[inline(never)]
     pub(super) fn take_for<M: HostAllocator>(
         &self,
         memory: &M,
@@ -53,35 +74,53 @@ impl Core {
         zeroed: bool,
         who: &Who<'_>,
     ) -> Result<NonNull<u8>, AllocError> {
-        let choice = self.choose(memory, layout.size(), who);
-        let fenced = match choice.mode {
-            Mode::Strict => self.strict.as_ref(),
-            Mode::Fence => self.fence.as_ref(),
+        let choice = match self.fixed {
+            Some(choice) => choice,
+            None => self.choose(memory, layout.size(), who),
+        };
+        let pool = match choice.mode {
+            Mode::Off => return self.take_off(memory, layout, zeroed, who),
             Mode::Sampled => match self.place_in_pool(layout.size()) {
                 None => return self.take_off(memory, layout, zeroed, who),
                 pool => pool,
             },
-            Mode::Cookie => return self.take_cookie(memory, layout, zeroed, who, choice),
-            Mode::Off => return self.take_off(memory, layout, zeroed, who),
+            _ => None,
         };
-        match fenced.map(|slots| self.take_fenced(memory, slots, layout, zeroed, who, choice)) {
-            Some(Ok(block)) => return Ok(block),
-            Some(Err(refused)) => {
-                if choice.mode == Mode::Sampled {
-                    self.counters.sampled.fetch_sub(1, Relaxed);
-                }
-                if let SlotRefused::NoMemory = refused {
-                    return Err(AllocError);
-                }
+        let mark = self.mark(memory, who, choice.stacks);
+        let Some(pool) = pool else { return self.take_as(memory, layout, who.scope, zeroed, (choice, mark)) };
+        self.take_fenced(memory, pool, layout, who.scope, zeroed, (choice, mark)).or_else(|refused| {
+            self.counters.sampled.fetch_sub(1, Relaxed);
+            match refused {
+                SlotRefused::NoMemory => Err(AllocError),
+                SlotRefused::Exhausted => self.take_off(memory, layout, zeroed, who),
             }
-            None => {}
+        })
+    }
+
+    /// In pages where they were chosen and are to be had, else with cookies.
+    #[inline(always)]
+    fn take_as<M: HostAllocator>(
+        &self,
+        memory: &M,
+        layout: Layout,
+        scope: Scope,
+        zeroed: bool,
+        (choice, mark): (Choice, Mark),
+    ) -> Result<NonNull<u8>, AllocError> {
+        let slots = match choice.mode {
+            Mode::Strict => self.strict.as_ref(),
+            Mode::Fence => self.fence.as_ref(),
+            _ => return self.take_cookie(memory, layout, scope, zeroed, (choice, mark)),
+        };
+        match slots.map(|slots| self.take_fenced(memory, slots, layout, scope, zeroed, (choice, mark))) {
+            Some(Ok(block)) => Ok(block),
+            Some(Err(SlotRefused::NoMemory)) => Err(AllocError),
+            Some(Err(SlotRefused::Exhausted)) | None => {
+                let block = self.take_cookie(memory, layout, scope, zeroed, (choice, mark))?;
+                self.went_unguarded();
+                Ok(block)
+            }
         }
-        if choice.mode == Mode::Sampled {
-            return self.take_off(memory, layout, zeroed, who);
-        }
-        let block = self.take_cookie(memory, layout, zeroed, who, choice)?;
-        self.went_unguarded();
-        Ok(block)
     }
 
     /// What the rules say. Where one goes by calls the site is written down first: it has them.
@@ -118,39 +157,39 @@ impl Core {
         None
     }
 
+    #[inline(always)]
     fn take_fenced(
         &self,
         memory: &dyn HostAllocator,
         slots: &Slots,
         layout: Layout,
+        scope: Scope,
         zeroed: bool,
-        who: &Who<'_>,
-        choice: Choice,
+        (choice, mark): (Choice, Mark),
     ) -> Result<NonNull<u8>, SlotRefused> {
-        let mark = self.mark(memory, who, choice.stacks);
         let right = match choice.placement {
             Placement::Right => true,
             Placement::Left => false,
             Placement::Alternate => mark.serial.is_multiple_of(2),
         };
         let late = &mut |fault| Doing::of_others(self).tell(fault);
-        let block = slots.take(memory, layout, who.scope, right, zeroed, mark, late)?;
+        let block = slots.take(memory, layout, scope, right, zeroed, mark, late)?;
         self.count_taken(Count::FencedTaken, Count::FencedTakenBytes, layout.size(), mark, choice.stacks);
         Ok(block)
     }
 
+    #[inline(always)]
     fn take_cookie<M: HostAllocator>(
         &self,
         memory: &M,
         layout: Layout,
+        scope: Scope,
         zeroed: bool,
-        who: &Who<'_>,
-        choice: Choice,
+        (choice, mark): (Choice, Mark),
     ) -> Result<NonNull<u8>, AllocError> {
         // There wherever a mode but Off and Sampled is named.
         let cookies = self.cookies.as_ref().ok_or(AllocError)?;
-        let mark = self.mark(memory, who, choice.stacks);
-        let block = cookies.take(memory, layout, who.scope, false, zeroed, mark)?;
+        let block = cookies.take(memory, layout, scope, false, zeroed, mark)?;
         self.count_taken(Count::CookieTaken, Count::CookieTakenBytes, layout.size(), mark, choice.stacks);
         Ok(block)
     }

@@ -54,13 +54,13 @@ impl Tally {
     pub(crate) fn add(&self, block: Count, sum: Count, bytes: usize) {
         let place = place();
         let Some(row) = self.rows.get(place) else { return };
-        for (count, more) in [(block, 1), (sum, bytes as u64)] {
-            let Some(cell) = row.0.get(count as usize) else { continue };
-            if place < OWN_ROWS {
-                cell.store(cell.load(Relaxed).wrapping_add(more), Relaxed);
-            } else {
-                cell.fetch_add(more, Relaxed);
-            }
+        let (Some(blocks), Some(sum)) = (row.0.get(block as usize), row.0.get(sum as usize)) else { return };
+        if place < OWN_ROWS {
+            blocks.store(blocks.load(Relaxed).wrapping_add(1), Relaxed);
+            sum.store(sum.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
+        } else {
+            blocks.fetch_add(1, Relaxed);
+            sum.fetch_add(bytes as u64, Relaxed);
         }
     }
 
