@@ -88,7 +88,7 @@ impl Cookies {
     }
 
     fn check_waiting(&self, block: &Waiting, faults: &mut Remembered) {
-        if self.rests(block) {
+        if self.rests(block.address, block.words, block.sum) {
             return;
         }
         let (Some(fault), true) = self.unrest(block) else { return };

@@ -10,8 +10,8 @@ use super::memory::{
     POISON, fill, header_changes, pad_changes, pad_holds, poison_changes, poison_holds, read_header, tail_changes, tail_holds,
     write_sum,
 };
-use super::plan::{HEADER, plan};
-use super::quarantine::Waiting;
+use super::plan::{HEADER, is_plain, plain, plan};
+use super::quarantine::{Entry, Waiting};
 use super::words::{Words, when};
 use super::{Cookies, registry};
 use crate::Mode;
@@ -101,7 +101,7 @@ impl Cookies {
         }
         if words.light() || !self.quarantine.takes(size) {
             // SAFETY: the caller.
-            unsafe { self.let_go_at_once(memory, &block()) };
+            unsafe { self.let_go_at_once(memory, address, words, sum) };
         } else {
             // SAFETY: a live block of ours.
             unsafe { write_sum(address, self.keys.turned(sum, Stage::Freed)) };
@@ -149,18 +149,18 @@ impl Cookies {
     /// # Safety
     /// As [`give`](Self::give).
     #[inline]
-    unsafe fn let_go_at_once<A: HostAllocator + ?Sized>(&self, memory: &A, block: &Waiting) {
-        let token = block.words.token();
+    unsafe fn let_go_at_once<A: HostAllocator + ?Sized>(&self, memory: &A, address: usize, words: Words, sum: u64) {
+        let token = words.token();
         match self.lanes.own() {
             Some(lane) => lane.push(token, &self.table),
             None => self.lanes.with(move |lane| lane.push(token, &self.table)),
         }
-        if !block.words.light() {
+        if !words.light() {
             // Who looks for damage may be looking at it: waits for that.
             drop(self.quarantine.hold());
         }
         // SAFETY: a block of ours, in no list.
-        unsafe { self.let_go(memory, block) };
+        unsafe { self.let_go(memory, address, words, sum) };
     }
 
     /// Gives the allocator behind its block back.
@@ -168,11 +168,15 @@ impl Cookies {
     /// # Safety
     /// A block of ours that is in no list any more.
     #[inline(always)]
-    unsafe fn let_go<A: HostAllocator + ?Sized>(&self, memory: &A, block: &Waiting) {
-        let (start, words) = (block.address, block.words);
+    unsafe fn let_go<A: HostAllocator + ?Sized>(&self, memory: &A, start: usize, words: Words, sum: u64) {
         // SAFETY: the caller.
-        unsafe { write_sum(start, self.keys.turned(block.sum, Stage::Gone)) };
-        let Some(plan) = plan(words.size(), words.align(), words.light()) else { return };
+        unsafe { write_sum(start, self.keys.turned(sum, Stage::Gone)) };
+        let plan = if is_plain(words.align(), words.light()) {
+            plain(words.size())
+        } else {
+            plan(words.size(), words.align(), words.light())
+        };
+        let Some(plan) = plan else { return };
         let Some(base) = NonNull::new(with_exposed_provenance_mut(start.wrapping_sub(plan.front))) else { return };
         // SAFETY: taken with this layout and scope.
         unsafe { memory.deallocate(base, plan.whole, words.scope()) };
@@ -190,7 +194,7 @@ impl Cookies {
                 // Calls within calls have all chunks: it cannot wait.
                 drop(self.quarantine.hold());
                 // SAFETY: a block of ours, in no list.
-                return unsafe { self.let_go(memory, &block) };
+                return unsafe { self.let_go(memory, block.address, block.words, block.sum) };
             };
             // SAFETY: the caller.
             unsafe { self.release(memory, chunk.former(blocks), late) };
@@ -214,38 +218,38 @@ impl Cookies {
     /// # Safety
     /// As [`give`](Self::give).
     #[inline(always)]
-    unsafe fn release<A: HostAllocator + ?Sized>(
-        &self,
-        memory: &A,
-        blocks: impl Iterator<Item = Waiting>,
-        late: &mut dyn FnMut(Fault),
-    ) {
-        for block in blocks {
-            if !self.rests(&block) {
-                let (fault, ours) = self.unrest(&block);
-                if let Some(fault) = fault {
-                    late(fault);
-                }
-                if !ours {
-                    continue;
-                }
+    unsafe fn release<A: HostAllocator + ?Sized>(&self, memory: &A, blocks: &[Entry], late: &mut dyn FnMut(Fault)) {
+        for entry in blocks {
+            let (start, words, sum) = entry.header();
+            if !self.rests(start, words, sum) && !self.told_of(entry, late) {
+                continue;
             }
             // SAFETY: it was in quarantine, and is not any more.
-            unsafe { self.let_go(memory, &block) };
+            unsafe { self.let_go(memory, start, words, sum) };
         }
+    }
+
+    /// Tells what was done to a freed block; false where it is ours no more.
+    #[cold]
+    #[inline(never)]
+    fn told_of(&self, entry: &Entry, late: &mut dyn FnMut(Fault)) -> bool {
+        let (fault, ours) = self.unrest(&entry.load());
+        if let Some(fault) = fault {
+            late(fault);
+        }
+        ours
     }
 
     /// True where a freed block, and what stands around it, is as its free left it.
     #[inline(always)]
-    pub(super) fn rests(&self, block: &Waiting) -> bool {
-        let (start, size) = (block.address, block.words.size());
+    pub(super) fn rests(&self, start: usize, words: Words, sum: u64) -> bool {
         // SAFETY: blocks in quarantine are ours.
-        let (words, sum) = unsafe { read_header(start) };
-        words.same(block.words)
-            && sum == self.keys.turned(block.sum, Stage::Freed)
-            && self.is_whole(start, block.words, block.sum)
+        let (found, freed) = unsafe { read_header(start) };
+        found.same(words)
+            && freed == self.keys.turned(sum, Stage::Freed)
+            && self.is_whole(start, words, sum)
             // SAFETY: as above.
-            && unsafe { poison_holds(start, size) }
+            && unsafe { poison_holds(start, words.size()) }
     }
 
     /// What was done to a freed block, and false where it is ours no more: two threads freed it at the same instant.

@@ -32,17 +32,14 @@ impl Cookies {
             Some((words, _)) => words,
             None => self.listed(address).ok_or_else(|| self.accuse(address))?,
         };
-        let mut refused = (!agrees(words, layout, scope)).then(|| mismatch(address, words, layout));
-        let mut told = None;
+        // What was said of the block is wrong, the block is certain: it goes.
+        let mut told = (!agrees(words, layout, scope)).then(|| mismatch(address, words, layout));
         if !words.light() || self.live(address).is_none() {
             for fault in self.mend(address, words).into_iter().flatten() {
-                if told.is_none() && refused.is_none() { told = Some(fault) } else { late(fault) }
+                if told.is_none() { told = Some(fault) } else { late(fault) }
             }
         }
-        match refused.take() {
-            Some(fault) => Err(fault),
-            None => Ok((words, told)),
-        }
+        Ok((words, told))
     }
 
     /// What was done to a live block. Each change is put right, so that it is told once, and the next one anew.

@@ -34,22 +34,29 @@ pub(super) struct Plan {
 }
 
 /// `None` where `size` and what comes with it is more than a header or a [`Layout`] can say.
-#[inline(always)]
+#[inline]
 pub(super) const fn plan(size: usize, align: usize, light: bool) -> Option<Plan> {
-    if size as u64 >= MOST {
-        return None;
-    }
-    // Nearly all requests, with an alignment that the compiler knows.
-    if align <= GRANULE { with_front(size, GRANULE, HEADER, light) } else { plan_aligned(size, align, light) }
+    let align = if align > GRANULE { align } else { GRANULE };
+    with_front(size, align, if align > HEADER { align } else { HEADER }, light)
 }
 
-#[inline(never)]
-const fn plan_aligned(size: usize, align: usize, light: bool) -> Option<Plan> {
-    with_front(size, align, if align > HEADER { align } else { HEADER }, light)
+/// [`plan`] for a block that is not light and asks for no more alignment than all have.
+#[inline(always)]
+pub(super) const fn plain(size: usize) -> Option<Plan> {
+    with_front(size, GRANULE, HEADER, false)
+}
+
+/// True for an alignment that all blocks have.
+#[inline(always)]
+pub(super) const fn is_plain(align: usize, light: bool) -> bool {
+    align <= GRANULE && !light
 }
 
 #[inline(always)]
 const fn with_front(size: usize, align: usize, front: usize, light: bool) -> Option<Plan> {
+    if size as u64 >= MOST {
+        return None;
+    }
     let Some(end) = front.checked_add(size) else { return None };
     let total = if light { end } else { tail_stop(end) };
     if total < end {
@@ -96,6 +103,7 @@ mod tests {
                 assert!(start >= HEADER && start.is_multiple_of(align) && start.is_multiple_of(GRANULE));
                 assert_eq!(plan.whole.size(), start + size + tail);
                 assert!(plan.whole.size().is_multiple_of(GRANULE) && plan.whole.align() == align.max(GRANULE));
+                assert_eq!((align <= 16).then(|| plain(size)), is_plain(align, false).then_some(Some(plan)));
                 assert_eq!(super::plan(size, align, true).expect("small").whole.size(), start + size);
                 assert!(pad_len(start) <= start - HEADER && pad_len(start).is_multiple_of(GRANULE));
             }

@@ -59,7 +59,7 @@ pub(super) struct Chunk {
 /// A [`Waiting`] that may be read while it is written.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Entry {
+pub(super) struct Entry {
     address: AtomicUsize,
     words: [AtomicU64; 3],
     sum: AtomicU64,
@@ -82,8 +82,14 @@ impl Entry {
         self.moved.store(block.moved, Relaxed);
     }
 
+    /// Address, words and sum.
     #[inline(always)]
-    fn load(&self) -> Waiting {
+    pub(super) fn header(&self) -> (usize, Words, u64) {
+        let [a, b, c] = &self.words;
+        (self.address.load(Relaxed), Words([a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)]), self.sum.load(Relaxed))
+    }
+
+    pub(super) fn load(&self) -> Waiting {
         let [a, b, c] = &self.words;
         Waiting {
             address: self.address.load(Relaxed),
@@ -116,8 +122,8 @@ impl Chunk {
 
     /// The blocks that were in it before it was emptied, as long as nobody fills it again.
     #[inline(always)]
-    pub(super) fn former(&self, blocks: usize) -> impl Iterator<Item = Waiting> {
-        self.entries.iter().take(blocks).map(Entry::load)
+    pub(super) fn former(&self, blocks: usize) -> &[Entry] {
+        self.entries.get(..blocks).unwrap_or_default()
     }
 }
 

@@ -9,7 +9,7 @@ use super::Cookies;
 use super::keys::Stage;
 use super::lane::Lane;
 use super::memory::{FRESH, fill, write_header, write_pad, write_tail};
-use super::plan::{HEADER, Plan, plan};
+use super::plan::{HEADER, Plan, is_plain, plain, plan};
 use super::words::Words;
 use crate::block::Mark;
 
@@ -29,7 +29,40 @@ impl Cookies {
         zeroed: bool,
         mark: Mark,
     ) -> Result<NonNull<u8>, AllocError> {
+        if is_plain(layout.align(), light) {
+            // Nearly all: what the compiler knows of these it need not compute.
+            self.take_as(memory, plain(layout.size()).ok_or(AllocError)?, layout, scope, false, zeroed, mark)
+        } else {
+            self.take_other(memory, layout, scope, light, zeroed, mark)
+        }
+    }
+
+    #[inline(never)]
+    fn take_other<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        layout: Layout,
+        scope: Scope,
+        light: bool,
+        zeroed: bool,
+        mark: Mark,
+    ) -> Result<NonNull<u8>, AllocError> {
         let plan = plan(layout.size(), layout.align(), light).ok_or(AllocError)?;
+        self.take_as(memory, plan, layout, scope, light, zeroed, mark)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "those of `take`, and the plan")]
+    fn take_as<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        plan: Plan,
+        layout: Layout,
+        scope: Scope,
+        light: bool,
+        zeroed: bool,
+        mark: Mark,
+    ) -> Result<NonNull<u8>, AllocError> {
         let token = match self.lanes.own().and_then(Lane::pop) {
             Some(token) => token,
             None => self.token(memory)?,

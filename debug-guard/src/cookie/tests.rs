@@ -274,22 +274,25 @@ fn t23_strange_pointers_are_foreign() {
 }
 
 #[test]
-fn t28_t29_a_free_with_another_layout_or_scope_frees_nothing() {
+fn t28_t29_a_free_with_another_layout_or_scope_is_told_and_the_block_goes() {
     let mut keeper = Keeper::new(64);
-    let block = keeper.take(64, 8);
-    let at = block.addr().get();
     let layout = |size, align| Layout::from_size_align(size, align).ok();
     for (layout, scope, kind) in [
-        (layout(72, 8), Some(Scope::Object), ReportKind::SizeMismatch),
-        (layout(64, 16), Some(Scope::Object), ReportKind::AlignmentMismatch),
-        (layout(64, 8), Some(Scope::Device), ReportKind::ScopeMismatch),
+        (layout(72, 8), Some(Scope::Object), Some(ReportKind::SizeMismatch)),
+        (layout(64, 16), Some(Scope::Object), Some(ReportKind::AlignmentMismatch)),
+        (layout(64, 8), Some(Scope::Device), Some(ReportKind::ScopeMismatch)),
+        (layout(64, 8), Some(Scope::Object), None),
+        (layout(64, 8), None, None),
+        (None, None, None),
     ] {
+        let at = keeper.take(64, 8).addr().get();
         let (given, late) = keeper.give_as(at, layout, scope, None);
-        assert!(given.freed.is_none() && late.is_empty());
-        assert_eq!(given.fault.map(|fault| (fault.kind, fault.block.map(|known| known.start))), Some((kind, Some(at))));
+        assert_eq!(given.freed, Some(crate::block::Freed { size: 64, mode: Mode::Cookie }));
+        assert_eq!(given.fault.map(|fault| fault.kind), kind);
+        assert_eq!(given.fault.and_then(|fault| fault.block).map(|known| known.start), kind.map(|_| at));
+        assert!(late.is_empty());
+        assert_eq!(keeper.refused(at).kind, ReportKind::DoubleFree);
     }
-    let (given, _) = keeper.give_as(at, layout(64, 8), Some(Scope::Object), None);
-    assert!(given.freed.is_some() && given.fault.is_none());
     assert!(keeper.close().is_empty());
 }
 

@@ -5,12 +5,14 @@
 mod bytes;
 mod callback_stream;
 mod context_tree;
+mod guard_ops;
 mod owned_values;
 mod replay;
 
 pub use bytes::Bytes;
 pub use callback_stream::{Callbacks, Stream, callback_stream};
 pub use context_tree::context_tree;
+pub use guard_ops::{Guarded, Means, guard_ops, told};
 pub use owned_values::owned_values;
 pub use replay::replay;
 
