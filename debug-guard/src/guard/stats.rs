@@ -9,6 +9,7 @@ use super::state::Core;
 use super::tally::Count;
 use crate::cookie::Cookies;
 use crate::mode::BackEnd;
+use crate::sites::{Sites, StackSupport};
 
 /// What a guard has done since it was made. Exact at any moment when no other thread asks for or gives back blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,16 @@ pub struct GuardStats {
     pub stacks: u64,
     /// Of those, which came to the command's frame or to the stack's end.
     pub whole_stacks: u64,
+    /// Distinct call sites, of allocations and of frees: who asks, in which command, through which calls.
+    pub sites: u64,
+    /// Bytes taken for them.
+    pub site_bytes: u64,
+    /// Allocations and frees whose site could not be written down: there was no room.
+    pub lost_sites: u64,
+    /// Passes of the unwinder: one for each new stack that is asked for in full.
+    pub unwound: u64,
+    /// What of stacks can be seen from this library, as it was compiled.
+    pub stack_support: StackSupport,
 }
 
 impl Core {
@@ -69,6 +80,7 @@ impl Core {
             held.pages = held.pages.saturating_add(more.pages);
             held.reserved = held.reserved.saturating_add(more.reserved);
         }
+        let sites = self.sites.as_ref().map(Sites::stats).unwrap_or_default();
         GuardStats {
             back_end: self.back_end,
             guarded,
@@ -87,6 +99,11 @@ impl Core {
             reserved: held.reserved,
             stacks: sum(Count::Stacks),
             whole_stacks: sum(Count::WholeStacks),
+            sites: sites.sites,
+            site_bytes: sites.bytes,
+            lost_sites: sites.lost,
+            unwound: sites.unwound,
+            stack_support: StackSupport::of_this_process(),
         }
     }
 

@@ -44,7 +44,6 @@ use site::Made;
 pub(crate) use site::SiteRef;
 pub(crate) use stopped::walk_from;
 pub use support::StackSupport;
-pub(crate) use tally::Tallying;
 pub(crate) use trie::{NoRoom, Pile, Trie};
 use walk::Bounds;
 pub(crate) use who::{SiteView, Who, line_hash};
@@ -74,11 +73,9 @@ pub(crate) struct SiteOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SiteStats {
     /// Distinct call sites, of allocations and of frees.
-    pub(crate) sites: u32,
-    /// Those of them whose frames reach the command's, or the thread's first.
-    pub(crate) whole: u32,
+    pub(crate) sites: u64,
     /// Bytes taken for them.
-    pub(crate) bytes: usize,
+    pub(crate) bytes: u64,
     /// Requests and frees for whose site there was no room.
     pub(crate) lost: u64,
     /// Passes of the unwinder.
@@ -105,8 +102,9 @@ pub(crate) struct Sites {
 }
 
 impl Sites {
-    /// Takes the first 64 KiB.
+    /// Takes the first 64 KiB, and finds out what of stacks this process can see, if nobody did.
     pub(crate) fn new(memory: &dyn HostAllocator, options: SiteOptions) -> Result<Self, AllocError> {
+        let _ = StackSupport::of_this_process();
         static DEPOTS: AtomicU64 = AtomicU64::new(1);
         let limit = if options.max_bytes == 0 { 256 << 20 } else { options.max_bytes };
         Ok(Self {
@@ -186,12 +184,9 @@ impl Sites {
     }
 
     pub(crate) fn stats(&self) -> SiteStats {
-        let mut whole = 0_u32;
-        self.for_each(&mut |_, site| whole = whole.saturating_add(u32::from(site.view().whole)));
         SiteStats {
-            sites: self.all.head().1,
-            whole,
-            bytes: self.arena.bytes(),
+            sites: u64::from(self.all.head().1),
+            bytes: self.arena.bytes() as u64,
             lost: self.lost.load(Ordering::Relaxed),
             unwound: self.unwound.load(Ordering::Relaxed),
         }

@@ -136,7 +136,7 @@ fn threads_agree_on_sites() {
     });
     assert!(all.windows(2).all(|two| two[0] == two[1]));
     assert_eq!(all[0].iter().collect::<HashSet<_>>().len(), count);
-    assert_eq!(sites.stats().sites as usize, count);
+    assert_eq!(sites.stats().sites, count as u64);
     sites.close(&memory);
     assert_eq!(memory.live_bytes(), 0);
 }
