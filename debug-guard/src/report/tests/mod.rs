@@ -263,11 +263,11 @@ fn the_line_of_json_holds_the_same() {
         access: Some(Access::Write),
         came_back: Some(CameBack { size: 72, align: 16, scope: None }),
         other: Some(block(9, State::Live)),
-        ..Case::new(Fault { changed: Some(changed), ..fault(ReportKind::Underflow, Some(dead), dead.start - 2) }, Moment::Free)
+        ..Case::new(Fault { changed: Some(changed), ..fault(ReportKind::Underflow, Some(dead), dead.start - 2) }, Moment::Check)
     };
     let line = json(&case);
     assert_eq!(line["debug_guard"], 1);
-    assert_eq!((&line["kind"], &line["moment"], &line["access"]), (&"underflow".into(), &"free".into(), &"write".into()));
+    assert_eq!((&line["kind"], &line["moment"], &line["access"]), (&"underflow".into(), &"check".into(), &"write".into()));
     assert_eq!((&line["address"], &line["place"], &line["bytes"]), (&"0x7f0000000fbe".into(), &"before".into(), &2.into()));
     assert_eq!(
         (&line["guard"], &line["mode"], &line["back_end"]),
