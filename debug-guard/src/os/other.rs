@@ -29,9 +29,6 @@ impl Region {
     pub(crate) fn address_of(&self, _: usize) -> usize {
         match *self {}
     }
-    pub(crate) fn page_of(&self, _: usize) -> Option<usize> {
-        match *self {}
-    }
     /// # Safety
     /// Never called.
     pub(crate) unsafe fn provide(&self, _: usize, _: usize, _: *const u8) -> Result<Content, OsRefusal> {

@@ -86,7 +86,7 @@ impl Region {
     }
 
     /// The page that holds `address`; `None` outside of the region.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn page_of(&self, address: usize) -> Option<usize> {
         let page = address.wrapping_sub(self.base) >> self.shift;
         (page < self.pages).then_some(page)
@@ -186,16 +186,19 @@ impl Region {
         if !watched && self.back_end != BackEnd::Mprotect {
             return;
         }
-        // SAFETY: forwarded.
-        if unsafe { memory::reserve_again(base, bytes) }.is_err() {
-            return;
-        }
-        plain(base, bytes);
-        if watched && userfault::register(base, bytes).is_ok() {
-            let open = self.opened.load(Ordering::Acquire).saturating_sub(first).min(count) << self.shift;
-            // SAFETY: every page in there is missing.
-            let _ = unsafe { memory::protect(base, open, libc::PROT_READ | libc::PROT_WRITE) };
-        }
+        // A child that is forked meanwhile would find it half done.
+        STATE.with(|_| {
+            // SAFETY: forwarded.
+            if unsafe { memory::reserve_again(base, bytes) }.is_err() {
+                return;
+            }
+            plain(base, bytes);
+            if watched && userfault::register(base, bytes).is_ok() {
+                let open = self.opened.load(Ordering::Acquire).saturating_sub(first).min(count) << self.shift;
+                // SAFETY: every page in there is missing.
+                let _ = unsafe { memory::protect(base, open, libc::PROT_READ | libc::PROT_WRITE) };
+            }
+        });
     }
 
     /// Makes pages accessible, zeros in them, so that an access that was stopped can be made. Async-signal-safe; takes no lock. They stay
