@@ -12,6 +12,16 @@ use crate::mode::{BackEnd, Mode};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SiteId(pub(crate) u32);
 
+impl SiteId {
+    /// Set in the number of a site whose frames reach the command's, or the thread's first.
+    pub(crate) const WHOLE: u32 = 1 << 31;
+
+    /// True where the site's frames reach the command's, or the thread's first.
+    pub(crate) const fn is_whole(self) -> bool {
+        self.0 & Self::WHOLE != 0
+    }
+}
+
 /// What a record keeps of an allocation or a free, made by the guard before it asks cookies or slots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {

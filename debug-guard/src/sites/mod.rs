@@ -201,15 +201,18 @@ impl Sites {
     }
 
     pub(crate) fn site(&self, id: SiteId) -> Option<SiteRef<'_>> {
-        SiteRef::at(&self.arena, self.key, Place::from_raw(id.0)?)
+        self.at(Place::from_raw(id.0 & !SiteId::WHOLE)?)
+    }
+
+    fn at(&self, place: Place) -> Option<SiteRef<'_>> {
+        SiteRef::at(&self.arena, self.key, place)
     }
 
     /// All sites that are there now, the newest first.
     pub(crate) fn for_each(&self, tell: &mut dyn FnMut(SiteId, SiteRef<'_>)) {
         let mut next = self.all.head().0;
-        while let Some(place) = next {
-            let Some(site) = self.site(SiteId(place.raw())) else { return };
-            tell(SiteId(place.raw()), site);
+        while let Some(site) = next.and_then(|place| self.at(place)) {
+            tell(site.id(), site);
             next = site.before();
         }
     }
@@ -262,14 +265,20 @@ impl Sites {
     #[inline]
     fn fast(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
         let trail = self.trail(who.quick, from, bounds);
-        if let Some(site) = self.follow(local, trail, from) {
+        self.follow(local, trail, from).unwrap_or_else(|| self.walk(local, who, (from, bounds), trail))
+    }
+
+    /// A stack that this thread did not come along last.
+    #[inline(never)]
+    fn walk(&self, local: &Local, who: &Asker<'_>, (from, bounds): (Registers, Bounds), trail: u64) -> SiteId {
+        if let Some(site) = self.search(local, trail, from) {
             return site;
         }
         let mut frames = Frames::new();
         // SAFETY: `chain` reads words between the stack pointer and the top of this thread's stack only.
         walk::chain(from, bounds, |at| unsafe { walk::word(at) }, |back, _| frames.add(back));
         let quick = frames.finish(who.quick);
-        local.recall(quick).map_or_else(|| self.chained(local, who, (from, bounds), (frames, quick)), SiteId)
+        local.recall(quick).map_or_else(|| self.chained(local, who, (from, bounds), (frames, quick), trail), SiteId)
     }
 
     /// A chain of frame pointers that this thread does not remember.
@@ -280,14 +289,13 @@ impl Sites {
         who: &Asker<'_>,
         (from, bounds): (Registers, Bounds),
         (frames, quick): (Frames, u64),
+        trail: u64,
     ) -> SiteId {
         let id = self.known(frames.finish(self.hash(who))).unwrap_or_else(|| {
             let mut found = Found::nothing();
             found.by_frames(from, bounds);
             let id = self.of_stack(who, &found);
-            if found.whole {
-                self.remember(local, who, (&found, id), self.trail(who.quick, from, bounds));
-            }
+            self.remember(local, who, (&found, id), trail);
             id
         });
         local.remember(quick, id.0);
@@ -297,7 +305,9 @@ impl Sites {
     #[inline]
     fn full(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
         let trail = self.trail(!who.quick, from, bounds);
-        self.follow(local, trail, from).unwrap_or_else(|| self.search(local, who, (from, bounds), trail))
+        self.follow(local, trail, from)
+            .or_else(|| self.search(local, trail, from))
+            .unwrap_or_else(|| self.unwind(local, who, (from, bounds), trail))
     }
 
     /// What a trail is found by: who asks, by which way, and how deep the stack is.
@@ -315,17 +325,17 @@ impl Sites {
         unsafe { trail::follow(&self.arena, place, trail, from.stack) }.map(SiteId)
     }
 
+    /// Along any trail.
     #[cold]
-    fn search(&self, local: &Local, who: &Asker<'_>, (from, bounds): (Registers, Bounds), trail: u64) -> SiteId {
+    fn search(&self, local: &Local, trail: u64, from: Registers) -> Option<SiteId> {
         // SAFETY: `trail` was made of how deep the stack is.
-        if let Some((place, site)) = unsafe { trail::find(&self.trails, &self.arena, trail, from.stack) } {
-            local.remember(trail, place.raw());
-            return SiteId(site);
-        }
-        self.unwind(local, who, (from, bounds), trail)
+        let (place, site) = unsafe { trail::find(&self.trails, &self.arena, trail, from.stack) }?;
+        local.remember(trail, place.raw());
+        Some(SiteId(site))
     }
 
     /// A stack that no trail leads along.
+    #[cold]
     fn unwind(&self, local: &Local, who: &Asker<'_>, (from, bounds): (Registers, Bounds), trail: u64) -> SiteId {
         let mut found = Found::nothing();
         if !found.by_unwinder(local, from, bounds) {
@@ -338,8 +348,8 @@ impl Sites {
     }
 
     fn remember(&self, local: &Local, who: &Asker<'_>, (found, id): (&Found, SiteId), trail: u64) {
-        if let (Some(site), Some(slots)) = (Place::from_raw(id.0), found.slots())
-            && let Some(place) = trail::remember(&self.trails, &self.arena, trail, (found.frames(), slots), site, who.keep())
+        if let Some(slots) = found.slots().filter(|_| id.0 != 0)
+            && let Some(place) = trail::remember(&self.trails, &self.arena, trail, (found.frames(), slots), id.0, who.keep())
         {
             local.remember(trail, place.raw());
         }
@@ -355,7 +365,7 @@ impl Sites {
     }
 
     fn known(&self, hash: u64) -> Option<SiteId> {
-        self.sites.find(&self.arena, hash).map(|place| SiteId(place.raw()))
+        Some(self.at(self.sites.find(&self.arena, hash)?)?.id())
     }
 
     /// A new site, or 0.
@@ -366,8 +376,8 @@ impl Sites {
             (Err(NoRoom), Some((memory, _))) if self.arena.grow(memory) => self.put(made, who.keep()),
             (place, _) => place,
         };
-        if let Ok(place) = place {
-            return SiteId(place.raw());
+        if let Some(site) = place.ok().and_then(|place| self.at(place)) {
+            return site.id();
         }
         self.lost.fetch_add(1, Ordering::Relaxed);
         SiteId(0)
@@ -383,13 +393,12 @@ impl Sites {
         // SAFETY: just taken, `bytes` bytes at a multiple of 16.
         unsafe { made.write(self.key, place, at) };
         if let (Some(profile), Some(counters)) = (&self.profile, made.counters) {
-            let id = SiteId(place.raw());
-            let view = self.get(id).ok_or(NoRoom)?;
+            let site = self.at(place).ok_or(NoRoom)?;
             // SAFETY: made above for so many lines; only this thread knows of them until the site is linked.
-            unsafe { profile.label(&self.arena, counters, (id, view), keep)? };
+            unsafe { profile.label(&self.arena, counters, (site.id(), site.view()), keep)? };
         }
         let stands = self.sites.insert(&self.arena, made.hash, place, keep)?;
-        if let Some(site) = self.site(SiteId(place.raw())).filter(|_| stands == place) {
+        if let Some(site) = self.at(place).filter(|_| stands == place) {
             self.all.push(place, |before, number| site.link(before, number));
         }
         Ok(stands)

@@ -17,6 +17,7 @@ use alloc_core::{ContextId, Scope};
 
 use super::arena::{Arena, Place};
 use super::who::{SiteView, Who, cut};
+use crate::block::SiteId;
 use crate::profile::Counters;
 
 /// As many frames as a site can have. An unoptimised program has fifty of its own between a driver's call and the guard.
@@ -47,6 +48,7 @@ pub(crate) struct Site {
 #[derive(Clone, Copy)]
 pub(crate) struct SiteRef<'a> {
     at: NonNull<Site>,
+    place: Place,
     arena: PhantomData<&'a Arena>,
 }
 
@@ -165,7 +167,12 @@ impl<'a> SiteRef<'a> {
         // SAFETY: in memory that is never taken back; any word is an `AtomicU32`.
         let check = unsafe { check.as_ref() };
         // Only `Made::write` puts that word there, last of all, and a random key keeps other data from looking like it.
-        (check.load(Ordering::Acquire) == place.raw() ^ key).then_some(Self { at, arena: PhantomData })
+        (check.load(Ordering::Acquire) == place.raw() ^ key).then_some(Self { at, place, arena: PhantomData })
+    }
+
+    /// Its number.
+    pub(crate) fn id(self) -> SiteId {
+        SiteId(self.place.raw() | if self.whole() { SiteId::WHOLE } else { 0 })
     }
 
     pub(crate) fn view(self) -> SiteView<'a> {

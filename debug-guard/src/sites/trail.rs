@@ -7,8 +7,7 @@
 //! ```
 //! A trail says which return addresses stood where. If all of them stand there again, at the same depth, it is the same stack: a few
 //! loads decide, which do not wait for each other, and neither frame pointers nor tables are asked. A trail that does not reach the end
-//! of the stack says nothing of what is above it: those that the unwinder left are as far as anybody can see, and chains of frame
-//! pointers that ended early get none.
+//! of the stack says nothing of what is above it; that is as far as one could see when it was made.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -94,7 +93,7 @@ pub(super) fn remember(
     arena: &Arena,
     hash: u64,
     (frames, slots): (&[usize], &[u32]),
-    site: Place,
+    site: u32,
     keep: usize,
 ) -> Option<Place> {
     let bytes = size_of::<Trail>().checked_add(size_of::<Step>().checked_mul(frames.len())?)?;
@@ -108,7 +107,7 @@ pub(super) fn remember(
         return None;
     }
     let (place, at) = arena.take(bytes, keep)?;
-    let trail = Trail { hash, next: AtomicU32::new(0), site: site.raw(), steps: u32::try_from(frames.len()).ok()? };
+    let trail = Trail { hash, next: AtomicU32::new(0), site, steps: u32::try_from(frames.len()).ok()? };
     let to: NonNull<Trail> = at.cast();
     // SAFETY: `bytes` bytes at a multiple of 16 that nobody else knows of.
     unsafe { to.write(trail) };

@@ -64,6 +64,7 @@ impl Who<'_> {
         }
         match self.context {
             Some(context) => hash::mix(h, context.get()),
+            None if self.name.is_empty() && self.label.is_none() => hash::mix(h, 0),
             None => self.named(h),
         }
     }
