@@ -4,7 +4,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::record::NONE;
+use super::record::{NONE, Record};
 use super::table::Table;
 
 /// How many cells a thread's stock holds.
@@ -65,10 +65,16 @@ impl Chain {
     #[inline]
     pub(super) fn push(&mut self, table: &Table, cell: u32) {
         if let Some(record) = table.get(cell) {
-            record.link.store(self.first, Relaxed);
-            self.first = cell;
-            self.len += 1;
+            self.push_record(cell, record);
         }
+    }
+
+    /// As [`push`](Self::push), where the record is known.
+    #[inline]
+    pub(super) fn push_record(&mut self, cell: u32, record: &Record) {
+        record.link.store(self.first, Relaxed);
+        self.first = cell;
+        self.len += 1;
     }
 
     #[inline]
@@ -118,5 +124,36 @@ impl Queue {
         self.head = first.other.load(Relaxed);
         self.cells = self.cells.saturating_sub(chain.len);
         Some(chain)
+    }
+}
+
+/// The next few cells in the order they came: time enough for what is known of them to be fetched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Belt {
+    cells: [u32; 4],
+    at: usize,
+}
+
+impl Belt {
+    pub(super) const EMPTY: Self = Self { cells: [NONE; 4], at: 0 };
+
+    /// Puts one on, and takes the one that has come to the end.
+    #[inline]
+    pub(super) fn turn(&mut self, on: u32) -> Option<u32> {
+        let [a, b, c, d] = &mut self.cells;
+        let place = match self.at & 3 {
+            0 => a,
+            1 => b,
+            2 => c,
+            _ => d,
+        };
+        self.at = self.at.wrapping_add(1);
+        Some(core::mem::replace(place, on)).filter(|&cell| cell != NONE)
+    }
+
+    /// Any that is left on it.
+    pub(super) fn clear_one(&mut self) -> Option<u32> {
+        let place = self.cells.iter_mut().find(|cell| **cell != NONE)?;
+        Some(core::mem::replace(place, NONE))
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Block<'a, P> {
 }
 
 impl<'a, P: Pages> Block<'a, P> {
-    #[inline]
+    #[inline(always)]
     fn find(ground: &'a Ground<P>, cell: u32) -> Option<Self> {
         let record = ground.record(cell)?;
         let word = record.word();
@@ -34,7 +34,7 @@ impl<'a, P: Pages> Block<'a, P> {
 
     #[inline]
     fn is_live_at(&self, address: usize) -> bool {
-        self.word.kind() == Kind::Live && self.place.start == address
+        self.word.is(Kind::Live) && self.place.start == address
     }
 }
 
@@ -60,16 +60,8 @@ impl<P: Pages> Slots<P> {
         live.ok_or_else(|| self.no_block(address))
     }
 
-    /// The block whose bytes, or whose pages, hold `address`, live or freed.
-    pub(crate) fn find(&self, address: usize) -> Option<Known> {
-        let (ground, page) = self.ground_of(address)?;
-        let (cell, _) = ground.geometry.cell_of(page);
-        let in_front = || self.owner(ground, cell.checked_sub(1)?).filter(|block| block.start <= address && block.size == 0);
-        self.owner(ground, cell).filter(|block| page_in(ground, block, page)).or_else(in_front)
-    }
-
     /// The live block that begins at `address`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn live(&self, address: usize) -> Option<Block<'_, P>> {
         let page = self.small.geometry.page_of(address);
         let (cell, in_guard) = self.small.geometry.cell_of(page.unwrap_or_default());
@@ -168,7 +160,7 @@ impl<P: Pages> Slots<P> {
     pub(super) fn known_of(&self, ground: &Ground<P>, cell: u32, word: Word, record: &Record) -> Known {
         let shape = word.shape();
         let state = match record.moved_to() {
-            _ if word.kind() == Kind::Live => State::Live,
+            _ if word.is(Kind::Live) => State::Live,
             Some(address) => State::Moved(address),
             None => State::Freed,
         };
@@ -202,11 +194,4 @@ fn distance(block: &Known, address: usize) -> usize {
 fn nearer(one: Option<Known>, other: Known, address: usize) -> Option<Known> {
     let rank = |block: &Known| (distance(block, address), block.state != State::Live);
     Some(one.filter(|one| rank(one) <= rank(&other)).unwrap_or(other))
-}
-
-/// True where `page` is one of the block's.
-fn page_in<P: Pages>(ground: &Ground<P>, block: &Known, page: usize) -> bool {
-    let first = ground.geometry.page_of(block.start);
-    let last = ground.geometry.page_of(block.start.saturating_add(block.size.saturating_sub(1)));
-    first.zip(last).is_some_and(|(first, last)| (first..=last).contains(&page))
 }

@@ -115,6 +115,12 @@ impl Geometry {
     pub(super) const fn place(&self, cell: u32, shape: Shape) -> Place {
         let first = self.guard_of(cell) + 1;
         let page_bytes = self.page_bytes();
+        if shape.size.wrapping_sub(1) < page_bytes && shape.align <= page_bytes {
+            // Nearly all blocks.
+            let from = self.address(first);
+            let in_page = if shape.right { (page_bytes - shape.size) & !(shape.align - 1) } else { 0 };
+            return Place { start: from.wrapping_add(in_page), page: first, pages: 1 };
+        }
         let pages = self.pages_of(shape.size);
         let from = self.address(first);
         if shape.align > page_bytes {

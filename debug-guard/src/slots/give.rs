@@ -10,7 +10,7 @@ use super::lock::Held;
 use super::pages::Pages;
 use super::stash::Stash;
 use super::word::Kind as State;
-use super::{Found, Slots};
+use super::{Found, Kind, Slots};
 use crate::block::{Fault, Freed, Mark};
 use crate::report::ReportKind;
 
@@ -81,12 +81,15 @@ impl<P: Pages> Slots<P> {
     }
 
     /// Takes a live block out of use, unless another thread is faster: who does holds the stash that is the block's home.
-    #[inline]
+    #[inline(always)]
     fn win<'a>(&'a self, block: Block<'a, P>) -> Option<(Block<'a, P>, Held<'a, Stash>)> {
         let stash = self.stashes.at(block.word.home());
-        // The records of a chunk long dead may have begun to serve others meanwhile.
-        let is_its_record = block.ground.record(block.cell).is_some_and(|now| core::ptr::eq(now, block.record));
-        if !is_its_record || block.record.word() != block.word {
+        if block.record.word() != block.word {
+            return None;
+        }
+        // The records of a chunk long dead may have begun to serve others meanwhile; under Fence, single blocks' never do.
+        let may_serve_others = self.kind == Kind::Strict || block.place.pages > 1;
+        if may_serve_others && !block.ground.record(block.cell).is_some_and(|now| core::ptr::eq(now, block.record)) {
             return None;
         }
         block.record.set(block.word.with(State::Leaving));

@@ -82,11 +82,6 @@ impl<P: Pages> Slots<P> {
         held
     }
 
-    /// Bytes of the allocator behind that records take.
-    pub(crate) fn record_bytes(&self) -> usize {
-        self.grounds().map(|ground| ground.table.bytes()).sum()
-    }
-
     fn grounds(&self) -> impl Iterator<Item = &Ground<P>> {
         core::iter::once(&self.small).chain(self.large())
     }

@@ -24,8 +24,11 @@ pub(crate) trait Pages: Sized + Send + Sync {
     /// `from` is provided and nobody's, `to` is the caller's and is not provided.
     unsafe fn pass_on(&self, from: usize, to: usize) -> Result<bool, OsRefusal>;
 
-    /// Nothing of these pages is provided: what the system keeps of them may go.
-    fn retire(&self, first: usize, count: usize);
+    /// What the system keeps of these pages may go.
+    ///
+    /// # Safety
+    /// Nothing of them is provided, and nothing will be before this returns.
+    unsafe fn retire(&self, first: usize, count: usize);
     fn land(&self, first: usize, count: usize) -> bool;
 }
 
@@ -61,8 +64,9 @@ impl Pages for Region {
         // SAFETY: the caller's promise.
         unsafe { self.pass_on(from, to) }
     }
-    fn retire(&self, first: usize, count: usize) {
-        let _ = (first, count);
+    unsafe fn retire(&self, first: usize, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.retire(first, count) };
     }
     fn land(&self, first: usize, count: usize) -> bool {
         self.land(first, count)

@@ -44,7 +44,7 @@ impl<P: Pages> Slots<P> {
     }
 
     /// Fence: the block is poisoned and waits; one that has waited long enough is looked at.
-    #[inline]
+    #[inline(always)]
     fn keep(&self, block: &Block<'_, P>, mut stash: Held<'_, Stash>, late: &mut Option<Fault>) {
         let size = block.word.shape().size;
         if size > 0 {
@@ -53,12 +53,13 @@ impl<P: Pages> Slots<P> {
         }
         block.record.set(block.word.with(State::Kept));
         let table = &self.small.table;
-        stash.staged.push(table, block.cell);
+        stash.staged.push_record(block.cell, block.record);
         if stash.staged.len >= self.batch {
             self.queue(&mut stash);
         }
-        if let Some(expired) = stash.expired.pop(table) {
-            self.fetch_next(stash.expired);
+        let Some(next) = stash.expired.pop(table) else { return };
+        self.fetch_ahead(next, stash.expired.first);
+        if let Some(expired) = stash.belt.turn(next) {
             self.expire(expired, late);
             if stash.ready.is_full() {
                 self.put_by(&mut stash);
@@ -77,21 +78,19 @@ impl<P: Pages> Slots<P> {
         if stash.expired.len == 0 && depot.quarantine.cells() > self.limit {
             stash.expired = depot.quarantine.pop(table).unwrap_or(Chain::EMPTY);
         }
-        drop(depot);
-        self.fetch_next(stash.expired);
     }
 
-    /// Has the processor fetch what the next look will read: the page of the block that is next, the record of the one after it.
+    /// Has the processor fetch what a look at `next` will read, some frees from now: its page; and the record of the one after it.
     #[inline]
-    fn fetch_next(&self, expired: Chain) {
-        if let Some(next) = self.small.record(expired.first).filter(|_| expired.len > 0) {
-            let shape = next.word().shape();
-            let start = self.small.geometry.place(expired.first, shape).start;
+    fn fetch_ahead(&self, next: u32, after: u32) {
+        if let Some(record) = self.small.record(next) {
+            let shape = record.word().shape();
+            let start = self.small.geometry.place(next, shape).start;
             bytes::fetch(start.wrapping_sub(NEAR), start.wrapping_add(shape.size.min(NEAR)));
-            if let Some(after) = self.small.record(next.link.load(Relaxed)) {
-                let after = core::ptr::from_ref(after).addr();
-                bytes::fetch(after, after + 1);
-            }
+        }
+        if let Some(record) = self.small.record(after) {
+            let record = core::ptr::from_ref(record).addr();
+            bytes::fetch(record, record + 1);
         }
     }
 

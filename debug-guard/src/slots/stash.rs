@@ -8,9 +8,9 @@ use core::ptr::NonNull;
 
 use alloc_core::{AllocError, HostAllocator};
 
-use super::chain::{Chain, Stock};
+use super::chain::{Belt, Chain, Stock};
 use super::lock::{Abandoned, Held, Locked, relax};
-use super::table::SCOPE;
+use super::table::{SCOPE, Table};
 
 /// How many stashes there are; a block's word has room for a number below it.
 const COUNT: usize = 16;
@@ -25,10 +25,20 @@ pub(super) struct Stash {
     pub(super) staged: Chain,
     /// Freed long ago, poisoned; to be looked at.
     pub(super) expired: Chain,
+    /// Those of them that are next.
+    pub(super) belt: Belt,
 }
 
 impl Stash {
-    const EMPTY: Self = Self { ready: Stock::EMPTY, fresh: Stock::EMPTY, staged: Chain::EMPTY, expired: Chain::EMPTY };
+    const EMPTY: Self =
+        Self { ready: Stock::EMPTY, fresh: Stock::EMPTY, staged: Chain::EMPTY, expired: Chain::EMPTY, belt: Belt::EMPTY };
+}
+
+impl Stash {
+    /// Any that was freed long ago.
+    pub(super) fn any_expired(&mut self, table: &Table) -> Option<u32> {
+        self.belt.clear_one().or_else(|| self.expired.pop(table))
+    }
 }
 
 impl Abandoned for Stash {

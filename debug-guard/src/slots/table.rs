@@ -44,9 +44,6 @@ impl Chunk {
 pub(super) struct Table {
     directory: NonNull<AtomicPtr<Chunk>>,
     chunks: u32,
-    cells: u32,
-    /// Chunks taken from the allocator.
-    taken: AtomicU32,
 }
 
 // SAFETY: made of atomics and of memory that stays until `close`.
@@ -61,7 +58,7 @@ impl Table {
     pub(super) fn new(memory: &dyn HostAllocator, cells: u32) -> Result<Self, AllocError> {
         let chunks = cells.div_ceil(CHUNK);
         let directory = memory.allocate_zeroed(Self::directory_layout(chunks)?, SCOPE)?.cast();
-        Ok(Self { directory, chunks, cells, taken: AtomicU32::new(0) })
+        Ok(Self { directory, chunks })
     }
 
     fn directory_layout(chunks: u32) -> Result<Layout, AllocError> {
@@ -90,9 +87,6 @@ impl Table {
     /// The record of `cell`; `None` where none was ever needed, and where it has served others since.
     #[inline]
     pub(super) fn get(&self, cell: u32) -> Option<&Record> {
-        if cell >= self.cells {
-            return None;
-        }
         self.chunk(cell / CHUNK)?.records.get((cell % CHUNK) as usize)
     }
 
@@ -108,9 +102,7 @@ impl Table {
         let block = memory.allocate_zeroed(layout, SCOPE)?.cast::<Chunk>();
         // SAFETY: all zero is a fresh chunk; nobody else knows of it.
         unsafe { block.as_ref() }.number.store(number, Relaxed);
-        if entry.compare_exchange(null_mut(), block.as_ptr(), AcqRel, Relaxed).is_ok() {
-            self.taken.fetch_add(1, Relaxed);
-        } else {
+        if entry.compare_exchange(null_mut(), block.as_ptr(), AcqRel, Relaxed).is_err() {
             // SAFETY: taken above with this layout and scope; nobody knows of it.
             unsafe { memory.deallocate(block.cast(), layout, SCOPE) };
         }
@@ -129,12 +121,6 @@ impl Table {
             renewed.renew(old);
             from.store(chunk, Release);
         }
-    }
-
-    /// Bytes taken from the allocator.
-    pub(super) fn bytes(&self) -> usize {
-        let directory = Self::directory_layout(self.chunks).map_or(0, |layout| layout.size());
-        directory + self.taken.load(Relaxed) as usize * size_of::<Chunk>()
     }
 
     /// # Safety

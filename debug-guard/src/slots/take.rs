@@ -105,11 +105,13 @@ impl<P: Pages> Slots<P> {
         if let Some(cell) = stash.ready.pop() {
             return Some(Cell::Ready(cell, home));
         }
-        if let Some(cell) = stash.expired.pop(&self.small.table) {
-            self.expire(cell, late);
-            return Some(Cell::Ready(cell, home));
+        // Before what has expired: that is looked at some frees later, when it has been fetched.
+        if let Some(cell) = stash.fresh.pop() {
+            return Some(Cell::Fresh(cell, home));
         }
-        stash.fresh.pop().map(|cell| Cell::Fresh(cell, home))
+        let cell = stash.any_expired(&self.small.table)?;
+        self.expire(cell, late);
+        Some(Cell::Ready(cell, home))
     }
 
     /// From what the threads share, or from the ring; the stash is filled on the way.
@@ -166,7 +168,7 @@ impl<P: Pages> Slots<P> {
             if let Some(cell) = stash.ready.pop() {
                 return Some(Cell::Ready(cell, home));
             }
-            if let Some(cell) = stash.expired.pop(&self.small.table) {
+            if let Some(cell) = stash.any_expired(&self.small.table) {
                 self.expire(cell, late);
                 return Some(Cell::Ready(cell, home));
             }

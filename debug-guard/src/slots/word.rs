@@ -77,6 +77,12 @@ impl Word {
         Self(self.0 & !15 | kind as u64)
     }
 
+    /// As `kind() == kind`, in one comparison.
+    #[inline]
+    pub(super) const fn is(self, kind: Kind) -> bool {
+        self.0 & 15 == kind as u64
+    }
+
     pub(super) fn kind(self) -> Kind {
         Kind::ALL.get((self.0 & 15) as usize).copied().unwrap_or(Kind::Never)
     }
