@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use super::block_info::{BlockInfo, BlockState, Deed, Stack};
+use super::block_info::{BlockInfo, Deed, Stack};
 use super::case::{CameBack, Case};
 use super::kind::ReportKind;
 use super::modules::Modules;
@@ -60,7 +60,10 @@ impl<'a> Report<'a> {
         Self {
             case,
             block: case.fault.block.map(|known| BlockInfo::new(as_it_came(known, case), |id| home?.site(id))),
-            neighbour: case.other.map(|known| BlockInfo::new(known, |id| home?.site(id))),
+            neighbour: case
+                .other
+                .map(|known| BlockInfo::new(known, |id| home?.site(id)))
+                .filter(|block| distance(block, case.fault.address) <= NEARBY),
             by,
             guard: guard.name(),
             back_end: case.fault.block.map_or_else(|| guard.back_end(), |known| known.back_end),
@@ -184,11 +187,7 @@ impl<'a> Report<'a> {
     /// Bytes from the address to the neighbour's nearest byte.
     #[must_use]
     pub fn neighbour_distance(&self) -> Option<usize> {
-        self.neighbour.map(|block| match block.place_of(self.address()) {
-            Place::Before(bytes) => bytes,
-            Place::Inside(_) => 0,
-            Place::Past(bytes) => bytes.saturating_add(1),
-        })
+        self.neighbour.map(|block| distance(&block, self.address()))
     }
 
     /// About how many allocations of the process's guards ago `deed` was done.
@@ -210,6 +209,18 @@ impl<'a> Report<'a> {
         let given = self.block.and_then(|block| block.given()).map(|given| ("the free", given.stack()));
         let beside = self.neighbour.map(|block| ("the allocation of the block nearby", block.taken().stack()));
         [Some((here, self.by.stack())), taken, given, beside].into_iter().flatten().filter(|(_, stack)| !stack.frames.is_empty())
+    }
+}
+
+/// Further away no block was meant: four pages.
+const NEARBY: usize = 16 << 10;
+
+/// Bytes from `address` to the nearest byte of `block`.
+fn distance(block: &BlockInfo<'_>, address: usize) -> usize {
+    match block.place_of(address) {
+        Place::Before(bytes) => bytes,
+        Place::Inside(_) => 0,
+        Place::Past(bytes) => bytes.saturating_add(1),
     }
 }
 

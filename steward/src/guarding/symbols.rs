@@ -5,6 +5,7 @@
 //!   in JSON  {"address":"0x55d5475f6f22","module":"/usr/bin/program","offset":"0x2a6f22"}
 //! ```
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -54,7 +55,7 @@ impl Symbols {
                     told.push('\n');
                 }
                 for function in self.functions(module, if exact { offset } else { offset.saturating_sub(1) }) {
-                    let _ = write!(told, "         {}", function.name);
+                    let _ = write!(told, "         {}", short(&function.name));
                     if let Some(file) = &function.file {
                         let _ = write!(told, ", {file}");
                         let _ = function.line.map(|line| write!(told, ":{line}"));
@@ -136,6 +137,34 @@ impl Symbols {
         }
         told.push_str(rest);
     }
+}
+
+/// A name that a line has room for: of a long one, what stands in angle brackets behind a name is left out.
+fn short(name: &str) -> Cow<'_, str> {
+    const ROOM: usize = 100;
+    if name.len() <= ROOM {
+        return name.into();
+    }
+    let mut told = String::new();
+    let mut depth = 0_usize;
+    let mut before = ' ';
+    for c in name.chars() {
+        // `<T as Trait>::f` begins with one that says what it is; `->` ends none.
+        let opens = c == '<' && (depth > 0 || before.is_alphanumeric() || before == '_' || told.ends_with("::"));
+        let closes = c == '>' && depth > 0 && before != '-';
+        if opens {
+            depth += 1;
+            if depth == 1 {
+                told.push_str("<..>");
+            }
+        } else if closes {
+            depth -= 1;
+        } else if depth == 0 {
+            told.push(c);
+        }
+        before = c;
+    }
+    told.into()
 }
 
 /// The string that `json` begins with, and where it ends.
@@ -223,6 +252,16 @@ mod tests {
         assert_eq!(functions(&symbols.annotate(&line("instruction"))), [false, true, false]);
         assert_eq!(functions(&symbols.annotate(&line("free"))), [false, false, false]);
         assert_eq!(Symbols::report("{\"other\":1}"), None);
+    }
+
+    #[test]
+    fn long_names_lose_what_is_in_brackets() {
+        assert_eq!(short("take<Guard<System>>"), "take<Guard<System>>");
+        let long = "a::very::long::path::that::goes::on::and::on".to_owned();
+        let name = format!("<{long}::Type<A, {long}> as {long}::Trait>::call::<fn(A) -> B, C<D>>::{{closure#0}}<E>");
+        assert_eq!(short(&name), format!("<{long}::Type<..> as {long}::Trait>::call::<..>::{{closure#0}}<E>"));
+        let odd = format!("{}>>->operator", "x".repeat(100));
+        assert_eq!(short(&odd), odd);
     }
 
     #[test]

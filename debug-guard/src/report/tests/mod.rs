@@ -292,6 +292,9 @@ fn the_line_of_json_holds_the_same() {
     assert_eq!((&bytes["place"], &bytes["bytes"], &bytes["span"]), (&"before".into(), &2.into(), &40.into()));
     assert_eq!((&bytes["expected"], &bytes["found"]), (&"a1".repeat(16).into(), &"00".repeat(16).into()));
     assert_eq!((&line["neighbour"]["taken"]["owner"], &line["neighbour_distance"]), (&"".into(), &2.into()));
+    let far = Known { start: dead.start + (1 << 20), ..block(9, State::Live) };
+    let far = json(&Case { other: Some(far), ..case });
+    assert!(far["neighbour"].is_null() && far["neighbour_distance"].is_null(), "too far to be told");
     assert!(line["refused"].is_array());
 }
 
