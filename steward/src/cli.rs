@@ -150,7 +150,7 @@ pub struct GuardArgs {
     /// Of runs of a driver: guard every block that it is given. `fence`: a byte too far is stopped at the instruction, and what is written to a block after its free is found later. `strict`: whatever is read or written there is stopped at the instruction. `cookie`: both are found later, at little cost. `sampled=N`: one block in N of each call site is fenced, 1000 where N is left out. What is found goes to the error output at once, and into the report; the program then exits with 1.
     #[arg(long, global = true, value_name = "MODE")]
     pub guard: Option<GuardChoice>,
-    /// With --guard: make pages untouchable with this and nothing else: userfaultfd-move, userfaultfd-copy, guard-markers, mprotect or cookies. The best that the system lends when absent.
+    /// With --guard: make pages untouchable with this and nothing else: userfaultfd-move, userfaultfd-copy, guard-markers or mprotect. The best that the system lends when absent.
     #[arg(long, global = true, value_name = "BACK_END", value_parser = back_end)]
     pub guard_back_end: Option<BackEnd>,
     /// Of runs of a driver: refuse requests of it on purpose, and say which, in which command, and whether anything was left. Requests are numbered from 0. nth=N, from=N, live-bytes=N, total-bytes=N, scope=SCOPE, scope=SCOPE:N, context=NAME, context=NAME:N, size>N, one-in=N, one-in=N,seed=S or per-million=N,seed=S.
@@ -165,6 +165,8 @@ impl From<GuardArgs> for Guarding {
 }
 
 fn back_end(text: &str) -> Result<BackEnd, String> {
-    let named = BackEnd::ALL.into_iter().find(|back_end| back_end.name() == text);
-    named.ok_or_else(|| format!("expected {}", BackEnd::ALL.map(BackEnd::name).join(", ")))
+    // Cookies are what remains, and never asked for.
+    let all = BackEnd::ALL.into_iter().filter(|back_end| *back_end != BackEnd::Cookies);
+    let named = all.clone().find(|back_end| back_end.name() == text);
+    named.ok_or_else(|| format!("expected {}", all.map(BackEnd::name).collect::<Vec<_>>().join(", ")))
 }
