@@ -62,3 +62,33 @@ fn all_rules_are_listed_with_their_words_and_places() {
     }
     steward(&["rules", "--html", "x.html"]).assert_code(2);
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn reports_of_other_programs_get_the_names_of_functions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("errors.txt");
+    let steward = |args: &[&str]| Child::new(env!("CARGO_BIN_EXE_steward")).args(args).run();
+    let path = file.to_str().expect("UTF-8");
+    steward(&["symbols", path]).assert_code(2);
+
+    let program = std::env::current_exe().expect("a path").display().to_string();
+    let list = std::fs::read_to_string("/proc/self/maps").expect("a process can read its own list");
+    let first = list.lines().find(|line| line.ends_with(&program)).expect("the program is mapped");
+    let base = first.split_once('-').and_then(|(start, _)| usize::from_str_radix(start, 16).ok()).expect("a line begins so");
+    let offset = reports_of_other_programs_get_the_names_of_functions as fn() as usize - base + 1;
+    let module = serde_json::to_string(&program).expect("a string");
+    let frame = format!(r#"{{"address":"0x1","module":{module},"offset":"{offset:#x}"}}"#);
+    let report =
+        format!("before\n    #0  0x1 {program}+{offset:#x}\n{{\"debug_guard\":1,\"kind\":\"leak\",\"frames\":[{frame}]}}\nafter");
+    std::fs::write(&file, &report).expect("a file");
+    let told = steward(&["symbols", path]);
+    told.assert_code(0);
+    assert!(told.stdout.starts_with("before\n    #0  0x1 /") && told.stdout.ends_with("\nafter"), "{told}");
+    assert_eq!(told.stdout.matches("::reports_of_other_programs_get_the_names_of_functions").count(), 2, "{told}");
+    let data = steward(&["symbols", path, "--json", "-"]);
+    data.assert_code(0);
+    let data: serde_json::Value = serde_json::from_str(&data.stdout).expect("JSON");
+    assert_eq!((data.as_array().map(Vec::len), &data[0]["kind"]), (Some(1), &"leak".into()));
+    steward(&["symbols", path, "--html", "x.html"]).assert_code(2);
+}
