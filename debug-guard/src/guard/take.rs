@@ -204,7 +204,7 @@ impl Core {
         let Some(cookies) = &self.cookies else { return self.pass(memory, layout, who.scope, zeroed) };
         let mark = self.mark(memory, who, Stacks::Off);
         let block = cookies.take(memory, layout, who.scope, true, zeroed, mark)?;
-        self.tally.add(Count::OffTaken, Count::OffTakenBytes, layout.size());
+        self.count_taken(Count::OffTaken, Count::OffTakenBytes, layout.size(), mark, Stacks::Off);
         Ok(block)
     }
 
@@ -247,7 +247,7 @@ impl Core {
         self.tally.add(blocks, bytes, size);
         let Some(sites) = &self.sites else { return };
         if stacks != Stacks::Off {
-            self.tally.add(Count::Stacks, Count::WholeStacks, usize::from(sites.get(mark.site).is_some_and(|site| site.whole)));
+            self.tally.add(Count::Stacks, Count::WholeStacks, usize::from(mark.site.is_whole()));
         }
         if self.options.profile {
             sites.allocated(mark.site, size, mark.serial);

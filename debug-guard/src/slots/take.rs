@@ -231,6 +231,10 @@ impl<P: Pages> Slots<P> {
         let front = from.max(start.saturating_sub(near));
         let behind = to.min(end.saturating_add(near));
         // SAFETY: the page is provided and this thread's alone.
+        if unsafe { self.pattern.is_at(front, behind - front) } {
+            return None;
+        }
+        // SAFETY: as above.
         let changed = unsafe { self.pattern.changed(front, behind - front) }?;
         // SAFETY: as above.
         unsafe { self.pattern.write(front, behind - front) };
