@@ -150,6 +150,38 @@ fn who_does_not_want_to_know_is_not_told() {
     assert_eq!(told, vec![None; CALLS.len()]);
 }
 
+/// Blocks of all sizes come and go through both; every count, every peak and what it may be off are the same.
+#[test]
+fn telling_changes_no_count() {
+    let churn = |host: &'static Asks| {
+        let root = Context::root_static(host, ContextOptions::new("root")).expect("a root");
+        let limited = ContextOptions::new("limited").budget(Budget::limit(1 << 20));
+        let children = [root.child("plain").expect("a child"), root.child_with(limited).expect("a child")];
+        let mut usages = Vec::new();
+        for child in &children {
+            let mut live = Vec::new();
+            for n in 0..400_usize {
+                let layout = Layout::from_size_align(1 + n * 37 % 700, 8).expect("a layout");
+                live.push((child.try_allocate(layout, Scope::Object).expect("a block"), layout));
+                if n % 3 == 0 {
+                    let (block, layout) = live.swap_remove(n * 7 % live.len());
+                    // SAFETY: live.
+                    unsafe { child.free(block, layout, Scope::Object) };
+                }
+                usages.push(child.usage());
+            }
+            for (block, layout) in live {
+                // SAFETY: live.
+                unsafe { child.free(block, layout, Scope::Object) };
+            }
+            usages.push(child.usage());
+        }
+        usages
+    };
+    assert_eq!(churn(&ASKS), churn(&DEAF));
+    TOLD.take();
+}
+
 #[test]
 fn a_child_with_its_own_allocator_tells_that_one() {
     let deaf = Context::root_static(&DEAF, ContextOptions::new("deaf")).expect("a root");

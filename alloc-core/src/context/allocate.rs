@@ -74,7 +74,8 @@ impl Node {
     fn allocate_limited(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         // A layout's size is at most `isize::MAX`.
         let bytes = (layout.size() as u64).cast_signed();
-        let leased = self.flags() & CLOSED == 0
+        // Without a budget a ceiling is no lease.
+        let leased = self.flags() & (CLOSED | BUDGETED) == BUDGETED
             && with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
                 Some(entry) if bytes <= entry.ceiling().wrapping_sub(entry.delta()) => {
                     entry.set_ceiling(entry.ceiling().wrapping_sub(bytes));
