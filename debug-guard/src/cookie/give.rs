@@ -28,7 +28,7 @@ impl Cookies {
     ///
     /// # Safety
     /// `memory` is what blocks are taken from. Nobody uses the block any more.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "as the keeper of pages has it, and what a cookie needs beside")]
     pub(crate) unsafe fn give<A: HostAllocator + ?Sized>(
         &self,

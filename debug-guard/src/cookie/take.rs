@@ -19,7 +19,7 @@ impl Cookies {
     ///
     /// # Errors
     /// [`AllocError`] when `memory` refuses, or for more than 2^48 bytes; nothing was taken.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take<A: HostAllocator + ?Sized>(
         &self,
         memory: &A,

@@ -222,7 +222,7 @@ impl Core {
     }
 
     /// Whose pages the address is in.
-    #[inline]
+    #[inline(always)]
     pub(super) fn slots_at(&self, address: usize) -> Option<&Slots> {
         for slots in [&self.strict, &self.fence, &self.pool] {
             if let Some(slots) = slots

@@ -112,15 +112,14 @@ impl Core {
             Mode::Fence => self.fence.as_ref(),
             _ => return self.take_cookie(memory, layout, scope, zeroed, (choice, mark)),
         };
-        match slots.map(|slots| self.take_fenced(memory, slots, layout, scope, zeroed, (choice, mark))) {
-            Some(Ok(block)) => Ok(block),
-            Some(Err(SlotRefused::NoMemory)) => Err(AllocError),
-            Some(Err(SlotRefused::Exhausted)) | None => {
-                let block = self.take_cookie(memory, layout, scope, zeroed, (choice, mark))?;
-                self.went_unguarded();
-                Ok(block)
+        if let Some(slots) = slots {
+            match self.take_fenced(memory, slots, layout, scope, zeroed, (choice, mark)) {
+                Ok(block) => return Ok(block),
+                Err(SlotRefused::NoMemory) => return Err(AllocError),
+                Err(SlotRefused::Exhausted) => {}
             }
         }
+        self.take_instead(memory, layout, scope, zeroed, (choice, mark))
     }
 
     /// What the rules say. Where one goes by calls the site is written down first: it has them.
@@ -155,6 +154,22 @@ impl Core {
         }
         self.counters.sampled.fetch_sub(1, Relaxed);
         None
+    }
+
+    /// With cookies where there are no pages, or none are left.
+    #[cold]
+    #[inline(never)]
+    fn take_instead<M: HostAllocator>(
+        &self,
+        memory: &M,
+        layout: Layout,
+        scope: Scope,
+        zeroed: bool,
+        how: (Choice, Mark),
+    ) -> Result<NonNull<u8>, AllocError> {
+        let block = self.take_cookie(memory, layout, scope, zeroed, how)?;
+        self.went_unguarded();
+        Ok(block)
     }
 
     #[inline(always)]

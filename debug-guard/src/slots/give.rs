@@ -21,7 +21,7 @@ impl<P: Pages> Slots<P> {
     /// long ago that were written to since. `moved_to`: a reallocation frees it, and the block is there now.
     ///
     /// Takes no memory. Of several threads that free one block, one does.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give(
         &self,
         address: usize,

@@ -45,7 +45,7 @@ impl<P: Pages> Slots<P> {
     /// # Errors
     /// [`SlotRefused`]; nothing was taken.
     #[expect(clippy::too_many_arguments, reason = "what a block is, one by one, on a hot path")]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(
         &self,
         memory: &dyn HostAllocator,
