@@ -54,7 +54,8 @@ impl<P: Pages> Slots<P> {
         Some((large, large.geometry.page_of(address)?))
     }
 
-    /// The live block that begins at `address`.
+    /// The live block that begins at `address`, or what is wrong with asking for it.
+    #[expect(clippy::result_large_err, reason = "the answer to a good question is as large")]
     pub(crate) fn vet(&self, address: usize) -> Result<Known, Fault> {
         let live = self.live(address).map(|block| self.known_of(block.ground, block.cell, block.word, block.record));
         live.ok_or_else(|| self.no_block(address))
