@@ -4,11 +4,13 @@ use std::alloc::{Layout, System};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, Scope, TryVec};
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, Scope, TryVec, Vetted, with_front};
 use debug_guard::{
     BackEnd, BackEnds, FailingAllocator, Fault, Guard, GuardError, GuardOptions, LeakMark, Measure, Mode, OnReport, Placement,
     Report, ReportKind, Rule, Sampling, Stacks, Weight,
 };
+
+use testkit::Child;
 
 type Under = Guard<FromGlobalAlloc<System>>;
 
@@ -438,4 +440,97 @@ fn a_back_end_that_is_not_offered_is_refused_by_name() {
         }
     }
     assert_eq!(guard(GuardOptions::new(Mode::Fence)).stats().back_end, offered.best());
+}
+
+/// What a C bridge asks before it reads the header in front of a pointer.
+#[test]
+fn a_pointer_from_c_is_believed_where_its_header_was_taken() {
+    for mode in MODES {
+        let through_c = |guard: &Under| {
+            let block = with_front(16, || take(guard, 56));
+            // SAFETY: within the block.
+            (block, unsafe { block.add(16) })
+        };
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                let (block, pointer) = through_c(guard);
+                assert_eq!(guard.vet(pointer, 16), Vetted::Live, "{mode}");
+                assert_eq!(guard.stats().reports, 0, "{mode}: what is right is not told");
+                // SAFETY: within the block.
+                assert_eq!(guard.vet(unsafe { pointer.add(8) }, 16), Vetted::Refused, "{mode}");
+                with_front(16, || give(guard, block, 56));
+                assert_eq!(guard.vet(pointer, 16), Vetted::Refused, "{mode}");
+            },
+        );
+        assert_eq!(kinds(&seen), [ReportKind::InteriorFree, ReportKind::DoubleFree], "{mode}");
+
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                let block = take(guard, 56);
+                assert_eq!(guard.vet(block, 16), Vetted::Refused, "{mode}: there is no header before a block of Rust's");
+                give(guard, block, 56);
+            },
+        );
+        assert_eq!(seen.len(), 1, "{mode} {seen:?}");
+
+        let other = guard(GuardOptions::new(mode).name("the owner"));
+        let (block, pointer) = through_c(&other);
+        let seen = reports(mode, |options| options, |guard| assert_eq!(guard.vet(pointer, 16), Vetted::Refused, "{mode}"));
+        assert_eq!(kinds(&seen), [ReportKind::WrongGuard], "{mode}");
+        assert!(seen[0].1.contains("the owner"), "{mode} {}", seen[0].1);
+        with_front(16, || give(&other, block, 56));
+    }
+}
+
+#[test]
+fn faults_are_injected_on_either_side_of_a_guard() {
+    for mode in MODES {
+        let behind = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
+        let around = FailingAllocator::new(Guard::new(&behind, GuardOptions::new(mode)).expect("a guard"), Fault::Never);
+        let block = around.allocate(bytes(40), Scope::Object).expect("memory");
+        around.arm(Fault::SizeAbove(100));
+        assert!(around.allocate(bytes(101), Scope::Object).is_err(), "{mode}: refused in front");
+        assert_eq!((around.inner().stats().live_blocks, around.refused()), (1, 1), "{mode}: the guard was not asked");
+        around.disarm();
+        if mode == Mode::Cookie {
+            behind.arm(Fault::From(0));
+            assert!(around.allocate(bytes(41), Scope::Object).is_err(), "refused behind");
+            assert_eq!((around.inner().stats().live_blocks, behind.refused()), (1, 1));
+            behind.disarm();
+        }
+        // SAFETY: a live block.
+        unsafe { around.deallocate(block, bytes(40), Scope::Object) };
+        assert_eq!(
+            (around.live_bytes(), around.inner().stats().live_blocks, around.inner().stats().reports),
+            (0, 0, 0),
+            "{mode}"
+        );
+        drop(around);
+        assert_eq!(behind.live_bytes(), 0, "{mode}");
+    }
+}
+
+#[test]
+fn more_guards_than_can_be_asked_are_refused() {
+    const NAME: &str = "more_guards_than_can_be_asked_are_refused";
+    if !Child::is_child(NAME) {
+        Child::this_test(NAME).run().assert_code(0);
+        return;
+    }
+    let mut guards = Vec::new();
+    let refused = loop {
+        match Guard::new(FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never), GuardOptions::new(Mode::Off)) {
+            Ok(guard) => guards.push(guard),
+            Err(refused) => break refused,
+        }
+        assert!(guards.len() < 10_000);
+    };
+    assert_eq!((refused.error, refused.inner.live_bytes()), (GuardError::TooManyGuards, 0));
+    assert!(guards.len() >= 100, "{}", guards.len());
+    drop(guards.pop());
+    guard(GuardOptions::new(Mode::Cookie)).close().expect("there is a place again");
 }

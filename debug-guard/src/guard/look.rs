@@ -45,21 +45,29 @@ impl Core {
         self.with_who(Scope::Object, |who| {
             let block = match found {
                 Ok(known) => Some(known),
-                Err(fault) => fault.block,
+                // Another guard's block is not ours to vouch for.
+                Err(fault) => fault.block.filter(|_| fault.owner.is_none()),
             };
             let meant = block.filter(|known| known.start.wrapping_add(self.front_of(known, front)) == address);
             let fault = match (meant, found) {
-                (Some(known), _) if known.state == State::Live => match self.is_owner(&known, who) {
-                    true => return Vetted::Live,
-                    false => Fault { kind: ReportKind::WrongOwner, block: Some(known), address, changed: None, owner: None },
-                },
+                // Taken through other callbacks, or through none: then there is no header that could be read.
+                (Some(known), _) if known.state == State::Live => {
+                    match self.is_owner(&known, who) && self.front_of(&known, front) >= front {
+                        true => return Vetted::Live,
+                        false => Fault { kind: ReportKind::WrongOwner, block: Some(known), address, changed: None, owner: None },
+                    }
+                }
                 (Some(known), _) => {
                     Fault { kind: ReportKind::DoubleFree, block: Some(known), address, changed: None, owner: None }
                 }
                 (None, Ok(known)) => {
                     Fault { kind: ReportKind::InteriorFree, block: Some(known), address, changed: None, owner: None }
                 }
-                (None, Err(fault)) => Fault { address, ..fault },
+                (None, Err(mut fault)) => {
+                    // Other guards know the block by where it begins, not by what C was given.
+                    self.find_owner(&mut fault);
+                    Fault { address, ..fault }
+                }
             };
             Doing::asking(self, Moment::Free, who, self.mark_of_free(who), true).tell(fault);
             Vetted::Refused

@@ -226,8 +226,8 @@ impl GuardOptions {
         self
     }
 
-    /// When the process exits with blocks of this guard live, they are listed as leaks and the process ends with `code`; 0 leaves it
-    /// its own.
+    /// When the process exits with blocks of this guard live, they are listed as leaks and the process ends with `code` there
+    /// and then, past whatever else was to be done at exit; 0 leaves it its own.
     pub const fn exit_leaks(mut self, code: i32) -> Self {
         self.exit_leaks = Some(code);
         self

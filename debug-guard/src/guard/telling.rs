@@ -44,7 +44,7 @@ impl<'a> Doing<'a> {
     /// Reports it. May not return.
     #[cold]
     pub(super) fn tell(&self, mut fault: Fault) {
-        self.find_owner(&mut fault);
+        self.core.find_owner(&mut fault);
         // A late write that a free turned up is not the freer's.
         let late = fault.kind == ReportKind::UseAfterFree && self.came_back.is_some();
         let mut case = Case::new(fault, if late { Moment::Eviction } else { self.moment });
@@ -58,23 +58,23 @@ impl<'a> Doing<'a> {
         }
         report::tell(self.core, &case);
     }
+}
 
+impl Core {
     /// A foreign pointer that another guard claims is that one's block.
-    fn find_owner(&self, fault: &mut Fault) {
+    pub(super) fn find_owner(&self, fault: &mut Fault) {
         if fault.kind != ReportKind::ForeignFree {
             return;
         }
         let claimed = report::ask(|guard| {
-            let other = (guard.number() != self.core.number).then_some(guard)?;
+            let other = (guard.number() != self.number).then_some(guard)?;
             other.claims(fault.address).map(|known| (known, other.number()))
         });
         if let Some((known, number)) = claimed {
             *fault = Fault { kind: ReportKind::WrongGuard, block: Some(known), owner: Some(number), ..*fault };
         }
     }
-}
 
-impl Core {
     /// A block that was to be fenced got a cookie. The first time this is said.
     #[cold]
     pub(super) fn went_unguarded(&self) {
