@@ -534,3 +534,25 @@ fn more_guards_than_can_be_asked_are_refused() {
     drop(guards.pop());
     guard(GuardOptions::new(Mode::Cookie)).close().expect("there is a place again");
 }
+
+#[test]
+fn every_mode_serves_with_every_depth_of_stacks() {
+    for (mode, stacks) in [Mode::Off, Mode::Sampled, Mode::Cookie, Mode::Fence, Mode::Strict]
+        .into_iter()
+        .flat_map(|mode| [Stacks::Off, Stacks::Fast, Stacks::Full].map(|stacks| (mode, stacks)))
+    {
+        let guard = guard(GuardOptions::new(mode).stacks(stacks));
+        for size in [1, 40, 5000, 3 << 20] {
+            let block = take(&guard, size);
+            // SAFETY: all of the block.
+            unsafe { block.write_bytes(1, size) };
+            // SAFETY: a live block of this guard.
+            let grown = unsafe { guard.grow(block, bytes(size), bytes(size + 100), Scope::Object) }.expect("memory");
+            // SAFETY: bytes of the block.
+            assert_eq!(unsafe { grown.as_ptr().wrapping_add(size - 1).read() }, 1, "{mode} {stacks:?} {size}");
+            give(&guard, grown, size + 100);
+        }
+        assert_eq!((guard.stats().live_blocks, guard.stats().reports, guard.check_all()), (0, 0, 0), "{mode} {stacks:?}");
+        guard.close().expect("nothing is live");
+    }
+}
