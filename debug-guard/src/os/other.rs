@@ -26,9 +26,6 @@ impl Region {
     pub(crate) fn back_end(&self) -> BackEnd {
         match *self {}
     }
-    pub(crate) fn address_of(&self, _: usize) -> usize {
-        match *self {}
-    }
     /// # Safety
     /// Never called.
     pub(crate) unsafe fn provide(&self, _: usize, _: usize, _: *const u8) -> Result<Content, OsRefusal> {

@@ -8,6 +8,7 @@ use crate::report::Access;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// The pattern that was handed in, in every page.
+    #[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "nothing provides pages there"))]
     Pattern,
     /// Zeros; memory is taken page by page as they are touched.
     Zero,

@@ -55,7 +55,7 @@ impl Context {
     }
 
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn go_on_at(&mut self, pc: usize) {
+    pub(super) fn go_on_at(&self, pc: usize) {
         let number = Self::NUMBERS.first().and_then(|&number| usize::try_from(number).ok());
         let Some((context, number)) = self.0.zip(number) else { return };
         // SAFETY: `new`'s contract.
@@ -116,7 +116,7 @@ impl Context {
         None
     }
 
-    pub(super) fn go_on_at(&mut self, pc: usize) {
+    pub(super) fn go_on_at(&self, pc: usize) {
         if let Some(context) = self.0 {
             // SAFETY: `new`'s contract.
             unsafe { (*context.as_ptr()).uc_mcontext.pc = pc as u64 };

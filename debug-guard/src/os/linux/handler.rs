@@ -143,7 +143,7 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     let told = unsafe { &*info };
     let code = told.si_code;
     // SAFETY: the third argument of such a handler is the interrupted thread's state, ours to change until we return.
-    let mut state = unsafe { Context::new(context) };
+    let state = unsafe { Context::new(context) };
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if code > 0 && state.pc() == super::read::caught::load as *const () as usize {
         state.go_on_at(super::read::caught::cannot as *const () as usize);

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use super::{handler, memory};
+use super::memory;
 
 /// The eight bytes at any address; `None` where they cannot be read. Never faults.
 ///
@@ -11,7 +11,7 @@ use super::{handler, memory};
 #[inline]
 pub(crate) unsafe fn read_u64(address: usize) -> Option<u64> {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    if handler::installed() {
+    if super::handler::installed() {
         // SAFETY: the handler that stands knows the instruction.
         let loaded = unsafe { caught::load(address) };
         return (loaded.ok != 0).then_some(loaded.value);
