@@ -14,22 +14,23 @@ const DEPTH: usize = 0xFFF;
 #[inline(never)]
 pub(crate) fn call_site(size: usize) -> usize {
     let from = registers::read();
-    let mut hash = mix((from.stack & DEPTH) as u64, size as u64);
+    let mut calls = 0_u64;
     local::with(|local| {
         let Some(top) = local.filter(|_| from.stack != 0).map(|local| local.top(from.stack)) else { return };
+        let last = top.saturating_sub(2 * size_of::<usize>());
         let (mut frame, mut lowest) = (from.frame, from.stack);
         for _ in 0..NEAR {
-            if frame < lowest || frame > top.saturating_sub(2 * size_of::<usize>()) || !frame.is_multiple_of(align_of::<usize>())
-            {
+            if frame < lowest || frame > last || !frame.is_multiple_of(align_of::<usize>()) {
                 return;
             }
             let at = frame.wrapping_add(size_of::<usize>());
+            // One after the other, each in its place: which is which must tell, and one multiplication will do for all.
             // SAFETY: aligned, and between the stack pointer and the end of this thread's stack.
-            hash = mix(hash, unsafe { word(at) } as u64);
+            calls = calls.rotate_left(21) ^ unsafe { word(at) } as u64;
             lowest = at;
             // SAFETY: as above.
             frame = unsafe { word(frame) };
         }
     });
-    hash as usize
+    mix((from.stack & DEPTH) as u64 ^ (size as u64).rotate_left(12), calls) as usize
 }
