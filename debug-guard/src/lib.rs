@@ -115,6 +115,7 @@ mod block;
 mod cookie;
 mod failing;
 mod guard;
+mod lock;
 mod mode;
 mod os;
 mod profile;

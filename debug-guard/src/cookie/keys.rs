@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn t09_no_tail_begins_with_a_byte_that_strings_and_fills_end_with() {
         let mut seen = [0_u32; 256];
-        for start in (0x1000..0x50_000).step_by(16) {
+        let stop = if cfg!(miri) { 0x4000 } else { 0x50_000 };
+        for start in (0x1000..stop).step_by(16) {
             for byte in tail(KEYS.sum(start, Words([3, 5, 7]), Stage::Live)).to_le_bytes() {
                 seen[usize::from(byte)] += 1;
             }

@@ -7,11 +7,12 @@ use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use alloc_core::{HostAllocator, Scope, StateLock};
+use alloc_core::{HostAllocator, Scope};
 
 use super::quarantine::Chunk;
 use super::registry::Seat;
 use super::table::Table;
+use crate::lock::Lock;
 
 /// Tokens a lane has room for; it gets and gives away half of that at a time.
 const TOKENS: usize = 64;
@@ -92,14 +93,14 @@ impl Lane {
 pub(super) struct Lanes {
     seat: Seat,
     all: AtomicPtr<Home>,
-    lock: StateLock,
+    lock: Lock,
     /// Used under the lock.
     pub(super) shared: Lane,
 }
 
 impl Lanes {
     pub(super) const fn new(seat: Seat) -> Self {
-        Self { seat, all: AtomicPtr::new(null_mut()), lock: StateLock::new(), shared: Lane::new() }
+        Self { seat, all: AtomicPtr::new(null_mut()), lock: Lock::new(), shared: Lane::new() }
     }
 
     /// The thread's lane, if it has one.

@@ -16,11 +16,12 @@ use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use alloc_core::{AllocError, HostAllocator, Scope, StateLock, StateLockHeld};
+use alloc_core::{AllocError, HostAllocator, Scope};
 
 use super::lane::Lane;
 use super::words::{Words, mark};
 use crate::block::{Known, State};
+use crate::lock::{Held, Lock};
 
 /// Blocks that a chunk has room for, and that leave together: what glibc keeps at hand of a size.
 pub(super) const ENTRIES: usize = 7;
@@ -137,7 +138,7 @@ pub(super) struct Quarantine {
     chunk_bytes: usize,
     chunks: AtomicPtr<Chunk>,
     count: usize,
-    lock: StateLock,
+    lock: Lock,
     /// Chunks from this on were never used. Changed under the lock, as all below.
     used: AtomicUsize,
     unused: AtomicPtr<Chunk>,
@@ -163,7 +164,7 @@ impl Quarantine {
             chunk_bytes: (bytes / 16).max(1),
             chunks: AtomicPtr::new(chunks),
             count,
-            lock: StateLock::new(),
+            lock: Lock::new(),
             used: AtomicUsize::new(0),
             unused: AtomicPtr::new(null_mut()),
             first: AtomicPtr::new(null_mut()),
@@ -185,8 +186,18 @@ impl Quarantine {
     }
 
     /// Nothing leaves quarantine while this is held, and what left before is out of every list.
-    pub(super) fn hold(&self) -> StateLockHeld<'_> {
-        self.lock.lock()
+    ///
+    /// Lists that a thread was changing when the process forked are given up in the child: what waits there waits for ever.
+    #[inline]
+    pub(super) fn hold(&self) -> Held<'_> {
+        let held = self.lock.lock();
+        if held.is_inherited() {
+            for list in [&self.first, &self.last, &self.unused] {
+                list.store(null_mut(), Relaxed);
+            }
+            self.waiting.store(0, Relaxed);
+        }
+        held
     }
 
     /// Puts a block into the lane's chunk; false where that is full.
@@ -208,7 +219,7 @@ impl Quarantine {
     /// Takes the lane's full chunk into the queue, and out of it, or from the unused ones, a chunk to fill next: it is in no list until
     /// it is settled, and so many blocks were in it that have to go. `None` where there is none: all are under way like this.
     pub(super) fn rotate(&self, lane: &Lane) -> Option<(&Chunk, usize)> {
-        let _held = self.lock.lock();
+        let _held = self.hold();
         if let Some(full) = NonNull::new(lane.chunk.load(Relaxed)) {
             self.append(full);
             lane.chunk.store(null_mut(), Relaxed);
@@ -231,7 +242,7 @@ impl Quarantine {
 
     /// Keeps an empty chunk for later.
     pub(super) fn keep(&self, chunk: &Chunk) {
-        let _held = self.lock.lock();
+        let _held = self.hold();
         chunk.next.store(self.unused.load(Relaxed), Relaxed);
         self.unused.store(core::ptr::from_ref(chunk).cast_mut(), Relaxed);
     }
@@ -241,7 +252,7 @@ impl Quarantine {
         if self.waiting.load(Relaxed) <= self.bytes {
             return None;
         }
-        let _held = self.lock.lock();
+        let _held = self.hold();
         // SAFETY: chunks live as long as the quarantine.
         let chunk = unsafe { self.remove()?.as_ref() };
         Some((chunk, chunk.empty()))
@@ -298,6 +309,12 @@ impl Quarantine {
             // SAFETY: chunks are made of atomics, zero at first, and live as long as the quarantine.
             Some(unsafe { chunk.as_ref() })
         })
+    }
+
+    /// As it is in a child, where a thread that was left behind held the lock.
+    #[cfg(test)]
+    pub(super) fn leave_behind(&mut self) {
+        self.lock = Lock::left_behind();
     }
 
     /// Gives the chunks back.

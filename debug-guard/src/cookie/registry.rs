@@ -5,9 +5,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use alloc_core::StateLock;
-
 use super::keys::Keys;
+use crate::lock::Lock;
 
 /// Guards that may be alive at once and have a seat.
 pub(super) const SEATS: usize = 32;
@@ -16,7 +15,7 @@ static REGISTRY: [Entry; SEATS] = [const { Entry::new() }; SEATS];
 static TICKETS: AtomicU64 = AtomicU64::new(1);
 
 struct Entry {
-    lock: StateLock,
+    lock: Lock,
     /// Which seat this is; never used twice; 0: nobody's.
     ticket: AtomicU64,
     guard: AtomicU64,
@@ -26,7 +25,7 @@ struct Entry {
 impl Entry {
     const fn new() -> Self {
         Self {
-            lock: StateLock::new(),
+            lock: Lock::new(),
             ticket: AtomicU64::new(0),
             guard: AtomicU64::new(0),
             keys: [const { AtomicU64::new(0) }; Keys::COUNT],

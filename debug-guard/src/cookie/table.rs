@@ -16,9 +16,10 @@ use core::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence,
 };
 
-use alloc_core::{AllocError, HostAllocator, Scope, StateLock};
+use alloc_core::{AllocError, HostAllocator, Scope};
 
 use super::words::Words;
+use crate::lock::{Held, Lock};
 
 /// Records of the first segment, as a power of two; each further one has twice as many.
 const FIRST: u32 = 10;
@@ -90,7 +91,7 @@ impl Record {
 #[derive(Debug)]
 pub(super) struct Table {
     segments: [AtomicPtr<Record>; SEGMENTS],
-    lock: StateLock,
+    lock: Lock,
     /// Changed under the lock, as the next two.
     unused: AtomicU32,
     /// Tokens from this on were never given out.
@@ -102,7 +103,7 @@ impl Table {
     pub(super) const fn new() -> Self {
         Self {
             segments: [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS],
-            lock: StateLock::new(),
+            lock: Lock::new(),
             unused: AtomicU32::new(NONE),
             fresh: AtomicU32::new(0),
             grown: AtomicU32::new(0),
@@ -126,9 +127,18 @@ impl Table {
         self.fresh.load(Acquire)
     }
 
+    /// The lock. A list that a thread was changing when the process forked is given up in the child: its tokens are not used again.
+    fn hold(&self) -> Held<'_> {
+        let held = self.lock.lock();
+        if held.is_inherited() {
+            self.unused.store(NONE, Relaxed);
+        }
+        held
+    }
+
     /// Fills `tokens` as far as unused ones go; how many that were.
     pub(super) fn draw(&self, tokens: &mut [u32]) -> usize {
-        let _held = self.lock.lock();
+        let _held = self.hold();
         let mut drawn = 0;
         for token in tokens {
             let unused = self.unused.load(Relaxed);
@@ -151,7 +161,7 @@ impl Table {
 
     /// Takes tokens back whose records are empty.
     pub(super) fn put(&self, tokens: impl Iterator<Item = u32>) {
-        let _held = self.lock.lock();
+        let _held = self.hold();
         for token in tokens {
             if let Some(record) = self.record(token) {
                 let [next, ..] = &record.words;
@@ -167,7 +177,7 @@ impl Table {
         let place = self.segments.get(number as usize).ok_or(AllocError)?;
         let layout = segment(number).ok_or(AllocError)?;
         let records = memory.allocate_zeroed(layout, Scope::Instance)?;
-        let held = self.lock.lock();
+        let held = self.hold();
         let first = self.grown.load(Relaxed) == number;
         if first {
             place.store(records.cast().as_ptr(), Release);
@@ -179,6 +189,12 @@ impl Table {
             unsafe { memory.deallocate(records, layout, Scope::Instance) };
         }
         Ok(())
+    }
+
+    /// As it is in a child, where a thread that was left behind held the lock.
+    #[cfg(test)]
+    pub(super) fn leave_behind(&mut self) {
+        self.lock = Lock::left_behind();
     }
 
     /// Gives all segments back.

@@ -501,6 +501,23 @@ fn t45_threads_take_and_give_each_others_blocks_while_one_looks() {
 }
 
 #[test]
+fn t40_what_a_thread_held_when_the_process_forked_hinders_nobody_in_the_child() {
+    let mut keeper = Keeper::new(16);
+    for _ in 0..100 {
+        let block = keeper.take(64, 8);
+        keeper.give_well(block);
+    }
+    keeper.cookies.quarantine.leave_behind();
+    keeper.cookies.table.leave_behind();
+    let blocks: Vec<_> = (0..200).map(|_| keeper.take(64, 8)).collect();
+    poke(blocks[0], 64, peek(blocks[0], 64) ^ 1);
+    assert_eq!(keeper.check().iter().map(|fault| fault.kind).collect::<Vec<_>>(), [ReportKind::Overflow]);
+    blocks.into_iter().for_each(|block| keeper.give_well(block));
+    assert!(keeper.check().is_empty());
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
 fn threads_that_end_leave_nothing_behind() {
     let keeper = Keeper::new(16);
     let run = || {

@@ -11,7 +11,6 @@ mod collapsed;
 mod counters;
 mod dhat;
 mod label;
-mod lock;
 mod text;
 
 use core::ptr::NonNull;
@@ -19,12 +18,12 @@ use core::ptr::NonNull;
 use crate::block::SiteId;
 use crate::sites::{Arena, NoRoom, SiteRef, SiteView, Sites, line_hash};
 
+use crate::lock::Lock;
 pub use collapsed::{Measure, Weight};
 pub(crate) use counters::Counters;
 use counters::{Numbers, Peak};
 pub(crate) use dhat::Process;
 use label::{Labels, Line};
-use lock::Lock;
 pub use text::FrameNames;
 
 /// The part of a profile that belongs to no site.

@@ -57,6 +57,11 @@ pub enum Means {
     Strict,
 }
 
+impl Means {
+    /// From the weakest on.
+    pub const ALL: [Self; 3] = [Self::Cookies, Self::Fences, Self::Strict];
+}
+
 /// A guard as the program sees it.
 pub struct Guarded<'g> {
     /// Where blocks come from.

@@ -5,45 +5,63 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::os;
 
 /// Spins; held for some nanoseconds, never over a call out of this library.
-pub(super) struct Lock(AtomicU32);
+///
+/// The word holds 0, or how often the process had forked when it was taken, plus one: what a thread of the parent holds is, in a
+/// child, held by nobody.
+#[derive(Debug)]
+pub(crate) struct Lock(AtomicU32);
 
 /// Holds a [`Lock`] until dropped.
-pub(super) struct Held<'l>(&'l Lock);
+#[derive(Debug)]
+pub(crate) struct Held<'l> {
+    lock: &'l Lock,
+    inherited: bool,
+}
 
 const FREE: u32 = 0;
 
 impl Lock {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(AtomicU32::new(FREE))
     }
 
-    #[inline]
-    pub(super) fn lock(&self) -> Held<'_> {
-        let here = os::forks().wrapping_add(1).max(1);
-        if self.0.compare_exchange(FREE, here, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.wait(here);
-        }
-        Held(self)
+    /// One that a thread held when the process forked.
+    #[cfg(test)]
+    pub(crate) const fn left_behind() -> Self {
+        Self(AtomicU32::new(u32::MAX))
     }
 
-    /// Held since before a fork: by a thread that was left behind, in the middle of what it counted. One block may be counted half from
-    /// then on, in the child.
+    #[inline]
+    pub(crate) fn lock(&self) -> Held<'_> {
+        let here = os::forks().wrapping_add(1).max(1);
+        let free = self.0.compare_exchange(FREE, here, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        Held { lock: self, inherited: !free && self.wait(here) }
+    }
+
+    /// True where it was held since before a fork.
     #[cold]
-    fn wait(&self, here: u32) {
+    fn wait(&self, here: u32) -> bool {
         loop {
             let holder = self.0.load(Ordering::Relaxed);
             if holder != here && self.0.compare_exchange_weak(holder, here, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return;
+                return holder != FREE;
             }
             os::pause();
         }
     }
 }
 
+impl Held<'_> {
+    /// True where a thread that was left behind by a fork held it, in the middle of what it did: what the lock guards may be half-done.
+    pub(crate) const fn is_inherited(&self) -> bool {
+        self.inherited
+    }
+}
+
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.0.store(FREE, Ordering::Release);
+        self.lock.0.store(FREE, Ordering::Release);
     }
 }
 
@@ -68,8 +86,9 @@ mod tests {
             }
         });
         assert_eq!(count.into_inner(), 3 * times);
-        let inherited = Lock(AtomicU32::new(os::forks() + 2));
-        drop(inherited.lock());
+        let inherited = Lock::left_behind();
+        assert!(inherited.lock().is_inherited());
+        assert!(!inherited.lock().is_inherited());
         assert_eq!(inherited.0.into_inner(), FREE);
     }
 }
