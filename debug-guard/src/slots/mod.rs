@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   take   stock of the thread -> ready page | fresh cell (provide) | claim of the ring (records grow here, and here alone)
-//!   give   word: live -> leaving, so that one of two frees wins; what is around the block is looked at; then
-//!            Fence    poisoned, staged, 32 at a time into the queue; what falls out is looked at and ready again
+//!   give   under the stash the block came from, so that one of two frees wins: what is around it is looked at; then
+//!            Fence    poisoned, staged, 32 at a time into the queue; what falls out is fetched, looked at, and ready again
 //!            Strict   the page moves to the next cell of the ring, or is revoked; the addresses stay out of reach
 //!            more than a page: revoked in both
 //!   side table (memory of the allocator behind)   cell -> record: word, marks, links; never in pages a program could reach by mistake
@@ -200,7 +200,7 @@ impl<P: Pages> Slots<P> {
         }
         let page_bytes = P::page_bytes();
         let stride = ((1 << 20) / page_bytes).max(2);
-        let bytes: usize = if usize::BITS == 64 { 1 << 40 } else { 1 << 28 };
+        let bytes = 1_usize << if usize::BITS == 64 { 40 } else { 28 };
         let plan = Plan {
             back_end: BackEnd::Mprotect,
             pages: bytes / page_bytes + 1,

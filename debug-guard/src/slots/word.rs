@@ -55,7 +55,7 @@ const BLOCK: u64 = 1 << 63;
 
 impl Word {
     /// The largest size that can be written down.
-    pub(super) const LIMIT: usize = if usize::BITS == 64 { (1_u64 << 45) as usize - 1 } else { usize::MAX };
+    pub(super) const LIMIT: usize = if usize::BITS == 64 { ((1_u64 << 45) - 1) as usize } else { usize::MAX };
 
     /// `home`, up to 15: the stash whose holder alone frees the block. `shape.size` up to [`LIMIT`](Self::LIMIT); its alignment a power of two.
     pub(super) const fn new(kind: Kind, shape: Shape, scope: Scope, home: usize) -> Self {

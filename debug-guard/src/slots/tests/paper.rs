@@ -128,7 +128,7 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
         max_pages: 600,
         quarantine_blocks: 40,
         quarantine_bytes: usize::MAX,
-        deep: seed % 2 == 0,
+        deep: seed.is_multiple_of(2),
         mode: Mode::Fence,
     };
     let slots: Slots<Paper> = Slots::new(MEMORY, kind, back_end, options).expect("slots");
