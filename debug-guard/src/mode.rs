@@ -8,9 +8,9 @@ use core::fmt;
 ///
 /// | mode | a byte too far | used after its free | per block |
 /// |-|-|-|-|
-/// | [`Off`](Self::Off) | never | never | nothing, or 32 bytes where other modes serve the same guard |
+/// | [`Off`](Self::Off) | never | never | nothing, or 72 bytes where other modes serve the same guard |
 /// | [`Sampled`](Self::Sampled) | by chance, at the instruction | by chance, at the instruction | nothing, or a page |
-/// | [`Cookie`](Self::Cookie) | at its free | at the end of quarantine, writes only | 40 to 55 bytes |
+/// | [`Cookie`](Self::Cookie) | at its free | at the end of quarantine, writes only | 80 to 95 bytes |
 /// | [`Fence`](Self::Fence) | at the instruction | at the end of quarantine, writes only | a page |
 /// | [`Strict`](Self::Strict) | at the instruction | at the instruction | a page, and addresses |
 ///
