@@ -49,12 +49,14 @@ fn long_names_are_cut_and_still_the_same() {
 fn a_number_that_is_no_site_is_nothing() {
     let memory = memory();
     let mut sites = depot(&memory);
-    let names: Vec<String> = (0..300).map(|n| std::format!("context {n}")).collect();
+    let count = if cfg!(miri) { 10 } else { 300 };
+    let names: Vec<String> = (0..count).map(|n| std::format!("context {n}")).collect();
     let ids: HashMap<u32, &str> =
         names.iter().map(|name| (sites.note(&memory, &who(name), Stacks::Off).0, name.as_str())).collect();
-    assert_eq!(ids.len(), 300);
+    assert_eq!(ids.len(), count);
     let last = u32::try_from(sites.stats().bytes / 16).unwrap();
-    for raw in (0..last + 10).chain([u32::MAX, u32::MAX / 2, 1 << 31]) {
+    let step = if cfg!(miri) { 37 } else { 1 };
+    for raw in (0..last + 10).step_by(step).chain(ids.keys().copied()).chain([u32::MAX, u32::MAX / 2, 1 << 31]) {
         assert_eq!(sites.get(SiteId(raw)).map(|view| view.name), ids.get(&raw).copied(), "{raw}");
     }
     let mut told = HashSet::new();
