@@ -14,7 +14,7 @@ pub enum Moment {
     Reallocation,
     /// When the block, freed before, left quarantine.
     Eviction,
-    /// When somebody asked about the block: [`usable_size`](crate::Guard::usable_size), [`vet`](crate::Guard::vet).
+    /// When somebody asked about the block: [`usable_size`](crate::Guard::usable_size).
     Query,
     /// When everything was looked at, asked for or every so many operations: [`check_all`](crate::Guard::check_all).
     Check,
