@@ -236,9 +236,12 @@ impl Program<'_> {
         let mut old = self.live.swap_remove(index);
         let host = self.guards[old.guard].host;
         let grows = new.size() >= old.layout.size();
-        // SAFETY: a live block with its layout and scope.
-        let moved = unsafe {
-            if grows { host.grow(old.at, old.layout, new, old.scope) } else { host.shrink(old.at, old.layout, new, old.scope) }
+        let moved = if grows {
+            // SAFETY: a live block with its layout and scope.
+            unsafe { host.grow(old.at, old.layout, new, old.scope) }
+        } else {
+            // SAFETY: as above.
+            unsafe { host.shrink(old.at, old.layout, new, old.scope) }
         };
         let at = moved.expect("a guard over a willing allocator refuses nothing");
         assert_ne!(at, old.at, "a stale pointer would not show");
