@@ -138,7 +138,7 @@ fn still_stops(test: &str, denied: &[Denied], served: BackEnd) {
         unsafe { guard.deallocate(block, layout, Scope::Object) };
         println!("guarded {}", guard.stats().guarded);
         // SAFETY: none: the block is freed, and that is what is to be found.
-        let read = unsafe { block.as_ptr().add(8).read_volatile() };
+        let read = unsafe { block.as_ptr().wrapping_add(8).read_volatile() };
         println!("not reached: {read}");
         return;
     }
