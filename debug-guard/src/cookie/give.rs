@@ -135,10 +135,13 @@ impl Cookies {
     /// True where what stands around a live block is as it was written, but for the header.
     #[inline(always)]
     pub(super) fn is_whole(&self, start: usize, words: Words, sum: u64) -> bool {
-        if words.light() {
-            return true;
-        }
-        // SAFETY: a live block of ours, not a light one.
+        words.light() || self.stands(start, words, sum)
+    }
+
+    /// As [`is_whole`](Self::is_whole), for a block that is not light.
+    #[inline(always)]
+    fn stands(&self, start: usize, words: Words, sum: u64) -> bool {
+        // SAFETY: a block of ours, not a light one.
         let tail = unsafe { tail_holds(start, words.size(), sum) };
         // SAFETY: as above; `front` as in its plan.
         tail && (words.align() <= HEADER || unsafe { pad_holds(&self.keys, start, words.align()) })
@@ -247,7 +250,7 @@ impl Cookies {
         let (found, freed) = unsafe { read_header(start) };
         found.same(words)
             && freed == self.keys.turned(sum, Stage::Freed)
-            && self.is_whole(start, words, sum)
+            && self.stands(start, words, sum)
             // SAFETY: as above.
             && unsafe { poison_holds(start, words.size()) }
     }

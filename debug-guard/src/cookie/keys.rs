@@ -26,9 +26,8 @@ impl Keys {
     /// The fourth word of the header in front of an object at `start`.
     #[inline(always)]
     pub(super) const fn sum(&self, start: usize, words: Words, stage: Stage) -> u64 {
-        let [a, b, c, ..] = self.0;
-        let first = fold(start as u64 ^ a, words.0[0] ^ b);
-        self.turned(fold(first ^ words.0[1], words.0[2] ^ c), stage)
+        let ([a, b, ..], [zero, one, two]) = (self.0, words.0);
+        self.turned(fold(start as u64 ^ one ^ a, zero ^ two.rotate_left(24) ^ b), stage)
     }
 
     /// Which stage `sum` proves, where it proves one.
@@ -61,8 +60,8 @@ impl Keys {
     /// The word of a pad at `address`.
     #[inline(always)]
     pub(super) const fn pad(&self, address: usize) -> u64 {
-        let [a, .., d, _, _] = self.0;
-        fold(address as u64 ^ d, a)
+        let [.., c, d, _, _] = self.0;
+        fold(address as u64 ^ c, d)
     }
 }
 

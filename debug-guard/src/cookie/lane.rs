@@ -218,7 +218,8 @@ mod threads {
     use super::Lane;
 
     thread_local! {
-        static LANES: [Cell<(u64, Option<NonNull<Lane>>)>; SEATS] = const { [const { Cell::new((0, None)) }; SEATS] };
+        // Ticket and lane; a ticket that is not 0 has one.
+        static LANES: [Cell<(u64, NonNull<Lane>)>; SEATS] = const { [const { Cell::new((0, NonNull::dangling())) }; SEATS] };
         static END: End = const { End };
     }
 
@@ -228,8 +229,10 @@ mod threads {
         fn drop(&mut self) {
             LANES.with(|lanes| {
                 for (index, cell) in lanes.iter().enumerate() {
-                    let (ticket, lane) = cell.replace((0, None));
-                    let Some(lane) = lane else { continue };
+                    let (ticket, lane) = cell.replace((0, NonNull::dangling()));
+                    if ticket == 0 {
+                        continue;
+                    }
                     // SAFETY: the guard is there, and with it its lanes.
                     while_seated(Seat { index, ticket }, || unsafe { lane.as_ref() }.taken.store(false, Release));
                 }
@@ -242,7 +245,7 @@ mod threads {
     pub(super) fn lane(seat: Seat) -> Option<NonNull<Lane>> {
         LANES.with(|lanes| {
             let (ticket, lane) = lanes.get(seat.index)?.get();
-            if ticket == seat.ticket { lane } else { None }
+            (ticket == seat.ticket).then_some(lane)
         })
     }
 
@@ -257,7 +260,7 @@ mod threads {
         if kept {
             LANES.with(|lanes| {
                 if let Some(cell) = lanes.get(seat.index) {
-                    cell.set((seat.ticket, Some(NonNull::from(lane))));
+                    cell.set((seat.ticket, NonNull::from(lane)));
                 }
             });
         } else {

@@ -133,6 +133,8 @@ impl Chunk {
 pub(super) struct Quarantine {
     /// Most bytes that wait in full chunks.
     bytes: usize,
+    /// Blocks from this size on do not wait: one more than `bytes`, or 0.
+    most: usize,
     /// A chunk with so many blocks, or bytes, is full.
     chunk_len: u32,
     chunk_bytes: usize,
@@ -160,6 +162,7 @@ impl Quarantine {
         }
         Ok(Self {
             bytes,
+            most: if count == 0 { 0 } else { bytes.saturating_add(1) },
             chunk_len: chunk_len as u32,
             chunk_bytes: (bytes / 16).max(1),
             chunks: AtomicPtr::new(chunks),
@@ -182,7 +185,7 @@ impl Quarantine {
     /// True where a block of so many bytes may wait.
     #[inline]
     pub(super) const fn takes(&self, size: usize) -> bool {
-        self.count > 0 && size <= self.bytes
+        size < self.most
     }
 
     /// Nothing leaves quarantine while this is held, and what left before is out of every list.
@@ -211,7 +214,7 @@ impl Quarantine {
         }
         let Some(entry) = chunk.entries.get(len as usize) else { return false };
         entry.store(block);
-        chunk.bytes.store(bytes.saturating_add(block.words.size()), Relaxed);
+        chunk.bytes.store(bytes.wrapping_add(block.words.size()), Relaxed);
         chunk.len.store(len + 1, Release);
         true
     }
