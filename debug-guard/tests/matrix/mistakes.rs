@@ -65,10 +65,11 @@ fn with_a_live_block(lab: &Lab, number: usize) {
     let block = lab.take(size, 16);
     let at = |offset: usize| block.wrapping_add(offset);
     match number {
-        1 => stores(at(64), 0x41),
-        2 => stores(at(61), 0x41),
+        // Behind a block there is never this byte.
+        1 => stores(at(64), 0xFF),
+        2 => stores(at(61), 0xFF),
         3 => touches(at(64)),
-        4 => stores(block.wrapping_sub(1), 0x41),
+        4 => stores(block.wrapping_sub(1), !loads(block.wrapping_sub(1))),
         5 => touches(block.wrapping_sub(1)),
         // SAFETY: broken on purpose, as all of these.
         13 => unsafe { black_box(block).write_bytes(0x41, 4096) },
@@ -127,7 +128,7 @@ fn otherwise(lab: &Lab, number: usize) {
         18 => forget(lab.take(SIZE, 16)),
         _ => {
             let block = with_front(HEADER, || lab.take(HEADER, 16));
-            stores(block.wrapping_add(HEADER), 0x41);
+            stores(block.wrapping_add(HEADER), 0xFF);
             with_front(HEADER, || lab.give(block, HEADER, 16));
         }
     }

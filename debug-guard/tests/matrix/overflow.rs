@@ -1,16 +1,24 @@
 //! T01 to T09, T12, T14: past the end of a block.
 
-use crate::common::{Lab, On, each, each_with, loads, note, stores};
+use crate::common::{Lab, On, each, each_with, loads, note, note_pointer, stores};
 use debug_guard::OnReport;
 
 /// Where the end of a block touches the page behind, a store there is stopped; elsewhere it is found when the block comes back.
 const EVERYWHERE: On = On::ALL;
 
+/// The first byte behind a block is never this one.
+const UNLIKE: u8 = 0xFF;
+
+/// What is not there, where it can be read; the page behind cannot.
+fn other(lab: &Lab, at: *const u8) -> u8 {
+    if lab.config.has_pages() && lab.config.is_right() { UNLIKE } else { !loads(at) }
+}
+
 #[test]
 fn t01_a_byte_written_right_behind_the_end() {
     fn case(lab: &Lab) {
         let block = lab.block(64, 16);
-        stores(block.wrapping_add(64), 0x41);
+        stores(block.wrapping_add(64), UNLIKE);
         note("passed", 1);
         lab.give(block, 64, 16);
     }
@@ -23,7 +31,7 @@ fn t01_a_byte_written_right_behind_the_end() {
             told.stopped("write", block + 64).touched_in("stores");
         } else {
             seen.note("passed");
-            told.found_in("gives").changed(block + 64, &[0x41]);
+            told.found_in("gives").changed(block + 64, &[UNLIKE]);
         }
     });
 }
@@ -32,7 +40,7 @@ fn t01_a_byte_written_right_behind_the_end() {
 fn t02_a_byte_written_in_the_slack() {
     fn aligned(lab: &Lab) {
         let block = lab.block(61, 16);
-        stores(block.wrapping_add(61), 0x41);
+        stores(block.wrapping_add(61), UNLIKE);
         note("passed", 1);
         lab.give(block, 61, 16);
     }
@@ -40,12 +48,12 @@ fn t02_a_byte_written_in_the_slack() {
         let block = seen.note("block");
         seen.note("passed");
         let told = seen.aborted();
-        told.kind("overflow").block(block, 61, 16).taken_in_case().found_in("gives").changed(block + 61, &[0x41]);
+        told.kind("overflow").block(block, 61, 16).taken_in_case().found_in("gives").changed(block + 61, &[UNLIKE]);
     });
 
     fn exact(lab: &Lab) {
         let block = lab.block(61, 1);
-        stores(block.wrapping_add(61), 0x41);
+        stores(block.wrapping_add(61), UNLIKE);
         note("passed", 1);
     }
     each(On::RIGHT, exact, |seen| {
@@ -73,12 +81,9 @@ fn t03_a_byte_read_right_behind_the_end() {
 
 #[test]
 fn t04_eight_bytes_written_behind_the_end() {
-    const WRITTEN: [u8; 8] = *b"ABCDEFGH";
     fn case(lab: &Lab) {
         let block = lab.block(64, 16);
-        for (i, byte) in WRITTEN.into_iter().enumerate() {
-            stores(block.wrapping_add(64 + i), byte);
-        }
+        (64..72).map(|i| block.wrapping_add(i)).for_each(|at| stores(at, other(lab, at)));
         lab.give(block, 64, 16);
     }
     each(EVERYWHERE, case, |seen| {
@@ -88,19 +93,17 @@ fn t04_eight_bytes_written_behind_the_end() {
         if seen.config.has_pages() && seen.config.is_right() {
             told.stopped("write", block + 64);
         } else {
-            told.found_in("gives").changed(block + 64, &WRITTEN);
+            told.found_in("gives").flipped(block + 64, 8);
         }
     });
 }
 
 /// Eight bytes at once, wherever.
 #[inline(never)]
-fn stores_eight(at: *mut u8, value: u64) {
-    #[repr(packed)]
-    struct Anywhere(u64);
-    let at = std::hint::black_box(at).cast::<Anywhere>();
+fn stores_eight(at: *mut u8, value: [u8; 8]) {
+    let at = std::hint::black_box(at).cast::<[u8; 8]>();
     // SAFETY: as for `stores`.
-    unsafe { *at = Anywhere(value) };
+    unsafe { *at = value };
     std::hint::black_box(());
 }
 
@@ -108,7 +111,9 @@ fn stores_eight(at: *mut u8, value: u64) {
 fn t05_a_store_that_straddles_the_end() {
     fn case(lab: &Lab) {
         let block = lab.block(64, 16);
-        stores_eight(block.wrapping_add(60), 0x4847_4645_4443_4241);
+        let at = |i: usize| block.wrapping_add(60 + i);
+        let value: [u8; 8] = std::array::from_fn(|i| if i < 4 { 0x41 } else { other(lab, at(i)) });
+        stores_eight(at(0), value);
         lab.give(block, 64, 16);
     }
     each(EVERYWHERE, case, |seen| {
@@ -119,7 +124,7 @@ fn t05_a_store_that_straddles_the_end() {
             // The processor names the first byte that it could not have.
             told.stopped("write", block + 64).touched_in("stores_eight");
         } else {
-            told.found_in("gives").changed(block + 64, b"EFGH");
+            told.found_in("gives").flipped(block + 64, 4);
         }
     });
 }
@@ -181,11 +186,40 @@ fn t08_a_far_store_lands_beyond_the_page_behind() {
         assert!(!seen.noted("passed"));
     });
 
+    // Of a place whose block has gone both neighbours are told, and how far they are.
+    fn between(lab: &Lab) {
+        let blocks: Vec<_> = (0..8).map(|_| lab.take(64, 16)).collect();
+        blocks.iter().enumerate().for_each(|(i, block)| note_pointer(&format!("block{i}"), *block));
+        blocks.iter().skip(1).step_by(2).for_each(|block| lab.give(*block, 64, 16));
+        stores(blocks[2].wrapping_add(4096 + 2048), 0x41);
+        note("passed", 1);
+    }
+    let neighbours = std::cell::Cell::new((0, 0));
+    let note_seen = |with: bool| neighbours.set((neighbours.get().0 + usize::from(with), neighbours.get().1 + 1));
+    each(On::STRICT, between, |seen| {
+        assert!(!seen.noted("passed"));
+        let address = seen.note("block2") + 4096 + 2048;
+        let told = seen.aborted();
+        let nearest = told.stopped("write", address).block_address();
+        let ours: Vec<usize> = (0..8).map(|i| seen.note(&format!("block{i}"))).collect();
+        let away = |block: usize| if address < block { block - address } else { address - (block + 63) };
+        assert!(ours.contains(&nearest) && ours.iter().all(|block| away(nearest) <= away(*block)), "{told:?}");
+        // The other one is on the other side. Places are skipped now and then: who is too far away is no neighbour.
+        let beyond = ours.iter().copied().filter(|block| (*block > address) != (nearest > address));
+        let expected = beyond.min_by_key(|block| away(*block)).filter(|block| away(*block) < 4 * 4096 - 64);
+        if let Some(expected) = expected {
+            assert_eq!(told.neighbour(), (expected, away(expected)), "{told:?}");
+        }
+        note_seen(expected.is_some());
+    });
+    let (with, runs) = neighbours.into_inner();
+    assert!(crate::common::is_child() || with > 0, "no neighbour in {runs} runs");
+
     const BLOCKS: usize = 1000;
     fn among_others(lab: &Lab) {
         let blocks: Vec<_> = (0..BLOCKS).map(|_| lab.take(64, 16)).collect();
         for block in &blocks {
-            stores(block.wrapping_add(4096 + 2048), 0x41);
+            stores(block.wrapping_add(4096 + 2048), UNLIKE);
         }
         note("stopped", lab.guard.stats().reports as usize);
         blocks.iter().for_each(|block| lab.give(*block, 64, 16));
@@ -194,7 +228,7 @@ fn t08_a_far_store_lands_beyond_the_page_behind() {
     }
     each_with(
         On::PAGES,
-        |options| options.on_report(OnReport::Log).deep(true),
+        |options| options.on_report(OnReport::Call(|_| ())).deep(true),
         among_others,
         |seen| {
             seen.ended();
@@ -241,7 +275,7 @@ fn t09_a_terminator_behind_the_end() {
     }
     each_with(
         On::COOKIE.and(On::LEFT),
-        |options| options.on_report(OnReport::Log),
+        |options| options.on_report(OnReport::Call(|_| ())),
         always,
         |seen| {
             seen.ended();
@@ -258,7 +292,7 @@ fn t12_past_the_end_of_a_large_block() {
         stores(block.wrapping_add(SIZE - 1), 0x40);
         stores(block, 0x40);
         note("inside", 1);
-        stores(block.wrapping_add(SIZE), 0x41);
+        stores(block.wrapping_add(SIZE), UNLIKE);
         lab.give(block, SIZE, 16);
     }
     each(EVERYWHERE, one, |seen| {
@@ -269,7 +303,7 @@ fn t12_past_the_end_of_a_large_block() {
         if seen.config.has_pages() && seen.config.is_right() {
             told.stopped("write", block + SIZE);
         } else {
-            told.found_in("gives").changed(block + SIZE, &[0x41]);
+            told.found_in("gives").changed(block + SIZE, &[UNLIKE]);
         }
     });
 
@@ -303,7 +337,7 @@ fn gives_nothing(lab: &Lab, given: *mut u8) {
 fn t14_a_block_of_no_bytes() {
     fn writes(lab: &Lab) {
         let given = takes_nothing(lab);
-        stores(given, 0x41);
+        stores(given, UNLIKE);
         note("passed", 1);
         gives_nothing(lab, given);
     }
@@ -315,7 +349,7 @@ fn t14_a_block_of_no_bytes() {
             assert!(!seen.noted("passed"));
             told.stopped("write", given).touched_in("stores");
         } else {
-            told.found_in("gives_nothing").changed(given, &[0x41]);
+            told.found_in("gives_nothing").changed(given, &[UNLIKE]);
         }
     });
 

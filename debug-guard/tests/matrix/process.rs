@@ -245,7 +245,7 @@ fn t42_a_fault_in_a_signal_handler_and_in_an_allocator() {
     });
 
     // Reports are made while other threads hold whatever locks there are.
-    const FAULTS: usize = 200;
+    const FAULTS: usize = 50;
     fn while_others_work(lab: &Lab) {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {

@@ -87,6 +87,7 @@ fn t46_every_request_of_the_guard_fails_once() {
         for limit in [0, 4096, 100_000, 1 << 20] {
             fails(lab, Fault::LiveBytes(limit), &outcomes);
             fails(lab, Fault::TotalBytes(limit), &outcomes);
+            fails(lab, Fault::SizeAbove(limit), &outcomes);
         }
         for (name, outcome) in ["no guard", "refused", "went well"].into_iter().zip(&outcomes) {
             note(name, outcome.load(SeqCst) as usize);
@@ -113,6 +114,7 @@ fn t46_every_request_in_front_of_the_guard_fails_once() {
         plans.extend(Scope::ALL.map(|scope| Fault::Scope(scope, 0)));
         plans.extend((0..20).map(|seed| Fault::Probability { per_million: 200_000, seed }));
         plans.extend([0, 100_000].map(Fault::LiveBytes));
+        plans.extend([0, 64, 5000].map(Fault::SizeAbove));
         for plan in plans {
             failing.arm(plan);
             assert!(works(&failing).is_err(), "{plan:?}");

@@ -6,7 +6,9 @@ use crate::common::{Lab, On, each, loads, note, stores};
 fn t10_a_byte_in_front() {
     fn writes(lab: &Lab) {
         let block = lab.block(64, 16);
-        stores(block.wrapping_sub(1), 0x41);
+        let at = block.wrapping_sub(1);
+        // Unlike what is there, where that can be read.
+        stores(at, if lab.config.has_pages() && !lab.config.is_right() { 0x41 } else { !loads(at) });
         note("passed", 1);
         lab.give(block, 64, 16);
     }
@@ -16,7 +18,7 @@ fn t10_a_byte_in_front() {
         told.block(block, 64, 16).taken_in_case();
         if !seen.config.has_pages() || seen.config.is_right() {
             seen.note("passed");
-            told.kind("underflow").found_in("gives").changed(block - 1, &[0x41]);
+            told.kind("underflow").found_in("gives").flipped(block - 1, 1);
         } else {
             assert!(!seen.noted("passed"));
             told.kind("underflow").stopped("write", block - 1).touched_in("stores").offset_before_start(1);

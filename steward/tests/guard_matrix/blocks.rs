@@ -146,7 +146,7 @@ fn gv24_a_driver_that_writes_past_its_block() {
         let driver = Application::new(&lab.guard, "VkBuffer").leak();
         let block = driver.takes(100, 4, raw(Scope::Cache));
         note_pointer("block", block);
-        stores(block.wrapping_add(100), 0x41);
+        stores(block.wrapping_add(100), 0xFF);
         note("passed", 1);
         driver.gives(block);
     }
@@ -159,7 +159,7 @@ fn gv24_a_driver_that_writes_past_its_block() {
             assert!(!seen.noted("passed"), "stopped at the instruction");
             told.stopped("write", block + 100).touched_in("stores");
         } else {
-            told.changed(block + 100, &[0x41]);
+            told.changed(block + 100, &[0xFF]);
         }
     });
 
@@ -167,7 +167,7 @@ fn gv24_a_driver_that_writes_past_its_block() {
         let driver = Application::new(&lab.guard, "VkBuffer").leak();
         let block = driver.takes_object(0, 16);
         note_pointer("block", block);
-        stores(block, 0x41);
+        stores(block, 0xFF);
         driver.gives(block);
     }
     each(On::ALL, nothing, |seen| {

@@ -118,6 +118,11 @@ impl Told {
         self.number("/block/address")
     }
 
+    /// The block on the other side, and how far it is.
+    pub(crate) fn neighbour(&self) -> (usize, usize) {
+        (self.number("/neighbour/address"), self.number("/neighbour_distance"))
+    }
+
     pub(crate) fn changed_first(&self) -> usize {
         self.number("/changed/address")
     }
@@ -256,6 +261,14 @@ impl Told {
         let expected = self.bytes("/changed/expected");
         assert!(expected.len() == told.len() && expected != told, "{self:?}");
         self
+    }
+
+    /// So many bytes were found there, each with all its bits turned over.
+    #[track_caller]
+    pub(crate) fn flipped(&self, first: usize, span: usize) -> &Self {
+        let found: Vec<u8> = self.bytes("/changed/expected").into_iter().map(|byte| !byte).collect();
+        assert_eq!(found.len(), span, "{self:?}");
+        self.changed(first, &found)
     }
 
     #[track_caller]
