@@ -1,6 +1,5 @@
 //! A number for the place that asks, cheaper than its site: for those who only want to tell places apart.
 
-use super::hash::mix;
 use super::walk::word;
 use super::{local, registers};
 
@@ -14,7 +13,8 @@ const DEPTH: usize = 0xFFF;
 #[inline(never)]
 pub(crate) fn call_site(size: usize) -> usize {
     let from = registers::read();
-    let mut calls = 0_u64;
+    // Whoever tells places apart by this mixes it well.
+    let mut site = size ^ (from.stack & DEPTH).rotate_left(20);
     local::with(|local| {
         let Some(top) = local.filter(|_| from.stack != 0).map(|local| local.top(from.stack)) else { return };
         let last = top.saturating_sub(2 * size_of::<usize>());
@@ -23,14 +23,36 @@ pub(crate) fn call_site(size: usize) -> usize {
             if frame < lowest || frame > last || !frame.is_multiple_of(align_of::<usize>()) {
                 return;
             }
-            let at = frame.wrapping_add(size_of::<usize>());
-            // One after the other, each in its place: which is which must tell, and one multiplication will do for all.
+            lowest = frame.wrapping_add(size_of::<usize>());
             // SAFETY: aligned, and between the stack pointer and the end of this thread's stack.
-            calls = calls.rotate_left(21) ^ unsafe { word(at) } as u64;
-            lowest = at;
+            site = site.rotate_left(usize::BITS / 3) ^ unsafe { word(lowest) };
             // SAFETY: as above.
             frame = unsafe { word(frame) };
         }
     });
-    mix((from.stack & DEPTH) as u64 ^ (size as u64).rotate_left(12), calls) as usize
+    site
+}
+
+#[cfg(all(test, feature = "std", not(miri)))]
+mod tests {
+    use std::hint::black_box;
+
+    use super::*;
+
+    #[inline(never)]
+    fn through(calls: usize, size: usize) -> usize {
+        let site = if calls == 0 { call_site(size) } else { through(calls - 1, size) };
+        black_box(site)
+    }
+
+    #[test]
+    fn a_place_stays_the_same_and_others_differ() {
+        if !registers::KNOWN {
+            return;
+        }
+        let all: std::vec::Vec<[usize; 3]> = (0..5).map(|_| [through(0, 64), through(1, 64), through(0, 65)]).collect();
+        assert!(all.iter().all(|sites| *sites == all[0]), "{all:x?}");
+        let [here, deeper, larger] = all[0];
+        assert!(here != deeper && here != larger && deeper != larger, "{all:x?}");
+    }
 }
