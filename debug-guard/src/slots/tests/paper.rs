@@ -203,7 +203,7 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
 
 #[test]
 fn programs_over_pages_of_paper() {
-    let (seeds, turns) = if cfg!(miri) { (1, 300) } else { (6, 4000) };
+    let (seeds, turns) = if cfg!(miri) { (1, 100) } else { (6, 4000) };
     for seed in 1..=seeds {
         for back_end in [BackEnd::UserfaultfdMove, BackEnd::GuardMarkers] {
             for kind in [Kind::Fence, Kind::Strict] {
