@@ -12,8 +12,8 @@ const MOST: usize = 64;
 ///
 /// Follows the chain of frame pointers from the registers at that instruction, which is async-signal-safe, takes no memory, and reads
 /// nothing that it does not know to be that stack's. Where the chain ends early, and no unwinder is at work on this thread already,
-/// the unwinder is asked, and its answer taken where it tells more. That is as safe in a handler as the C library's search for
-/// tables: without a lock or memory from glibc 2.35 on, unless the program has registered tables of its own.
+/// the unwinder is asked, and its answer taken where it tells more: from glibc 2.35 on, where it takes neither a lock nor memory unless
+/// the program has registered tables of its own.
 ///
 /// To be called in the handler of the signal that stopped the thread; it may run on another stack.
 pub(crate) fn walk_from(pc: usize, frame: usize, stack: usize, mark: usize, frames: &mut [usize]) -> (usize, bool) {

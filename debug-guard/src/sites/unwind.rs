@@ -12,6 +12,7 @@ mod tables {
 
     use super::super::walk;
     use super::{Bounds, Found};
+    use crate::os::tables_without_lock;
 
     /// What the unwinder knows of a frame.
     enum Frame {}
@@ -36,8 +37,12 @@ mod tables {
 
     /// Writes the frames from the one on that was stopped at `pc`, and answers how many there are and whether they are all up to `mark`.
     ///
-    /// To be called in the handler of the signal that stopped it: the unwinder passes the kernel's frame.
+    /// To be called in the handler of the signal that stopped it: the unwinder passes the kernel's frame. Tells nothing where the
+    /// unwinder would take a lock.
     pub(in super::super) fn pass_stopped(pc: usize, mark: usize, frames: &mut [usize]) -> (usize, bool) {
+        if !tables_without_lock() {
+            return (0, false);
+        }
         let mut stopped = Stopped { pc, mark, frames, count: 0, whole: false };
         // SAFETY: as in `pass`.
         unsafe { _Unwind_Backtrace(tell_stopped, (&raw mut stopped).cast()) };

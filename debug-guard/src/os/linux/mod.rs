@@ -13,6 +13,8 @@ mod process;
 mod read;
 mod region;
 mod report_stack;
+#[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod tables;
 #[cfg(test)]
 mod tests;
 mod total;
@@ -26,4 +28,6 @@ pub(super) use probe::probe;
 pub(crate) use process::{abort, page_size, pause, process_id, random_u64, thread_id, thread_name, write};
 pub(crate) use read::read_u64;
 pub(crate) use region::Region;
+#[cfg(all(feature = "std", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) use tables::tables_without_lock;
 pub(crate) use total::total_memory;
