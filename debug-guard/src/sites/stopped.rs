@@ -11,21 +11,18 @@ const MOST: usize = 64;
 /// the frame that `mark` points into, or the thread's first where that is 0.
 ///
 /// Follows the chain of frame pointers from the registers at that instruction, which is async-signal-safe, takes no memory, and reads
-/// nothing that it does not know to be that stack's. Where the chain ends early, and no unwinder is at work on this thread already,
-/// the unwinder is asked, and its answer taken where it tells more: from glibc 2.35 on, where it takes neither a lock nor memory unless
-/// the program has registered tables of its own.
+/// nothing that it does not know to be that stack's. Unless it is at work on this thread already, the unwinder is asked too, for a chain
+/// may end early or leave out callers, and its answer is taken where it tells more: from glibc 2.35 on, where it takes neither a lock nor
+/// memory unless the program has registered tables of its own.
 ///
 /// To be called in the handler of the signal that stopped the thread; it may run on another stack.
 pub(crate) fn walk_from(pc: usize, frame: usize, stack: usize, mark: usize, frames: &mut [usize]) -> (usize, bool) {
     let (count, whole) = chained(pc, frame, stack, mark, frames);
-    if whole {
-        return (count, whole);
-    }
     let mut unwound = [0; MOST];
     let (mut more, mut all) = (0, false);
     local::with(|local| local.map(|local| local.once(|| (more, all) = unwind::pass_stopped(pc, mark, &mut unwound))));
     let more = more.min(frames.len());
-    if more <= count && !all {
+    if (all, more) <= (whole, count) {
         return (count, whole);
     }
     for (to, from) in frames.iter_mut().zip(unwound.iter().take(more)) {
