@@ -36,6 +36,16 @@ impl Core {
             // SAFETY: the caller's promise.
             return unsafe { self.pass_back(memory, block, layout, scope) };
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.give_guarded(memory, block, layout, scope) };
+    }
+
+    /// As [`give`](Self::give), for a block that did not pass. Apart, so that little stands in the way of those that do.
+    ///
+    /// # Safety
+    /// As [`give`](Self::give).
+    #[inline(never)]
+    unsafe fn give_guarded<M: HostAllocator>(&self, memory: &M, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if let Some(site) = self.nobody(self.options.stacks, scope) {
             let mark = Mark { site, thread: os::thread_id(), serial: serial::reached() };
             let tell = |fault| self.with_who(scope, |who| Doing::giving(self, Moment::Free, who, mark, layout).tell(fault));

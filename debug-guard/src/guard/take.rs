@@ -35,8 +35,23 @@ impl Core {
         scope: Scope,
         zeroed: bool,
     ) -> Result<NonNull<u8>, AllocError> {
+        match self.sites {
+            None => self.pass(memory, layout, scope, zeroed),
+            Some(_) => self.take_guarded(memory, layout, scope, zeroed),
+        }
+    }
+
+    /// As [`take`](Self::take), where not every block passes. Apart, so that where all do little stands in the way.
+    #[inline(never)]
+    fn take_guarded<M: HostAllocator>(
+        &self,
+        memory: &M,
+        layout: Layout,
+        scope: Scope,
+        zeroed: bool,
+    ) -> Result<NonNull<u8>, AllocError> {
         // Most blocks of these guards pass, and who asks need not be known for that.
-        if self.sites.is_none() || self.only_samples && !self.samples(layout.size()) {
+        if self.only_samples && !self.samples(layout.size()) {
             return self.pass(memory, layout, scope, zeroed);
         }
         let taken = match self.at_once(scope) {
