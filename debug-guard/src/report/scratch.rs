@@ -4,7 +4,7 @@
 
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::modules::Modules;
 use crate::os;
@@ -24,13 +24,17 @@ struct Shared(UnsafeCell<Scratch>);
 // SAFETY: used by the one that holds `REPORTER`.
 unsafe impl Sync for Shared {}
 
-static SCRATCH: Shared = Shared(UnsafeCell::new(Scratch { modules: Modules::NONE, mapping: [0; 256], out: [0; OUT] }));
+/// Two, used by turns from fork to fork: a report's own function may fork, and what it reads stays as it is while the child reports.
+static SCRATCH: [Shared; 2] =
+    [const { Shared(UnsafeCell::new(Scratch { modules: Modules::NONE, mapping: [0; 256], out: [0; OUT] })) }; 2];
 
-/// The thread that reports; 0 when none does.
-static REPORTER: AtomicU32 = AtomicU32::new(0);
+static REPORTER: Turn = Turn(AtomicU64::new(0));
 
-/// How often somebody who waits looks again: about two seconds in all. Longer than that takes only a thread that is gone (a fork left
-/// it behind) or that waits for this one.
+/// Whose turn it is: the thread, below how often its process had forked; 0 when it is nobody's.
+#[derive(Debug)]
+struct Turn(AtomicU64);
+
+/// How often somebody who waits looks again: about two seconds in all. Longer than that takes only a thread that waits for this one.
 const PATIENCE: usize = 20_000;
 
 /// Why there is nothing to report in.
@@ -44,28 +48,41 @@ pub(super) enum Unavailable {
 
 /// Runs `report` with the scratch, alone.
 pub(super) fn alone<R>(report: impl FnOnce(&mut Scratch) -> R) -> Result<R, Unavailable> {
-    // Systems without numbers for threads have one for all: there a report within a report waits, and is then left out.
-    let me = os::thread_id().max(1);
-    for _ in 0..PATIENCE {
-        match REPORTER.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => {
-                let _last = Release;
-                // SAFETY: nobody else is here until `REPORTER` is 0 again.
-                return Ok(report(unsafe { &mut *SCRATCH.0.get() }));
-            }
-            Err(other) if other == me && me != 1 => return Err(Unavailable::Nested),
-            Err(_) => os::pause(),
-        }
-    }
-    Err(Unavailable::Busy)
+    let [even, odd] = &SCRATCH;
+    let forks = os::forks();
+    let scratch = if forks.is_multiple_of(2) { even } else { odd };
+    let _held = REPORTER.take(forks, os::thread_id())?;
+    // SAFETY: nobody else of this process is here until the turn is over.
+    Ok(report(unsafe { &mut *scratch.0.get() }))
 }
 
-/// Lets the next one in, also where a function of the program's unwinds.
-struct Release;
+/// Somebody's turn, until dropped; also where a function of the program's unwinds.
+#[derive(Debug)]
+struct Held<'t>(&'t Turn);
 
-impl Drop for Release {
+impl Turn {
+    fn take(&self, forks: u32, thread: u32) -> Result<Held<'_>, Unavailable> {
+        // Systems without numbers for threads have one for all: there a report within a report waits, and is then left out.
+        let me = (u64::from(forks) << 32) | u64::from(thread.max(1));
+        for _ in 0..PATIENCE {
+            let holder = self.0.load(Ordering::Relaxed);
+            if holder == me && thread != 0 {
+                return Err(Unavailable::Nested);
+            }
+            // A thread of the process that this one was forked from is not here, and does not come back.
+            let left_behind = holder >> 32 != u64::from(forks);
+            if (holder == 0 || left_behind) && self.0.compare_exchange(holder, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Ok(Held(self));
+            }
+            os::pause();
+        }
+        Err(Unavailable::Busy)
+    }
+}
+
+impl Drop for Held<'_> {
     fn drop(&mut self) {
-        REPORTER.store(0, Ordering::Release);
+        self.0.0.store(0, Ordering::Release);
     }
 }
 
@@ -122,5 +139,25 @@ impl Scratch {
     /// The parts that a report is made of, and what it is written through.
     pub(super) fn parts(&mut self) -> (&mut Modules, &mut [u8; 256], &mut [u8]) {
         (&mut self.modules, &mut self.mapping, &mut self.out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_one_thread_s_at_a_time_and_nobody_waits_for_whom_a_fork_left_behind() {
+        let turn = Turn(AtomicU64::new(0));
+        let held = turn.take(3, 70).expect("nobody's");
+        assert_eq!(turn.take(3, 70).err(), Some(Unavailable::Nested));
+        core::mem::forget(held);
+        let child = turn.take(4, 70).expect("its holder is not in this process");
+        assert_eq!(turn.take(4, 70).err(), Some(Unavailable::Nested));
+        drop(child);
+        let _held = turn.take(4, 71).expect("given back");
+        if cfg!(not(miri)) {
+            assert_eq!(turn.take(4, 72).err(), Some(Unavailable::Busy), "somebody in this process has it, and keeps it");
+        }
     }
 }
