@@ -3,7 +3,7 @@
 //! Each row is a misuse of one block. It runs in a process of its own, under a guard of every mode, place and back end that the row
 //! speaks of and that this kernel offers; what the process said in its line of JSON, and how it ended, is judged here.
 
-#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 
 #[allow(dead_code, reason = "the matrix of Vulkan's rows uses the rest")]
 mod common;

@@ -3,7 +3,7 @@
 //!
 //! The harness is that of debug-guard's own matrix: a child process for each case, mode and back end.
 
-#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 
 mod application;
 mod blocks;
