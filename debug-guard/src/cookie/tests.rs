@@ -97,7 +97,8 @@ fn peek(block: NonNull<u8>, offset: isize) -> u8 {
 #[test]
 fn blocks_of_every_size_and_alignment_come_and_go() {
     let mut keeper = Keeper::new(64);
-    for size in [0, 1, 7, 8, 9, 15, 16, 17, 24, 61, 64, 100, 4096, 5000] {
+    let sizes: &[usize] = if cfg!(miri) { &[0, 1, 24, 61] } else { &[0, 1, 7, 8, 9, 15, 16, 17, 24, 61, 64, 100, 4096, 5000] };
+    for &size in sizes {
         for align in [1, 2, 8, 16, 32, 64, 256, 4096] {
             let block = keeper.take(size, align);
             assert!((0..size).all(|at| peek(block, at as isize) == 0xCD));
@@ -133,7 +134,7 @@ fn t32_zeroed_blocks_are_zero() {
 
 #[test]
 fn t02_every_byte_of_the_tail_is_watched() {
-    for size in [0, 1, 8, 13, 61, 64] {
+    for size in if cfg!(miri) { &[0, 13][..] } else { &[0, 1, 8, 13, 61, 64] }.iter().copied() {
         for offset in 0..super::plan::tail_len(size) {
             let mut keeper = Keeper::new(16);
             let block = keeper.take(size, 1);
@@ -371,9 +372,10 @@ fn light_blocks_have_a_header_and_no_more() {
 
 #[test]
 fn all_that_lives_and_waits_is_told() {
+    let (all, freed) = if cfg!(miri) { (150, 20) } else { (2000, 300) };
     let mut keeper = Keeper::new(1000);
-    let blocks: Vec<_> = (0..2000).map(|size| keeper.take(size % 50, 8)).collect();
-    for block in &blocks[..300] {
+    let blocks: Vec<_> = (0..all).map(|size| keeper.take(size % 50, 8)).collect();
+    for block in &blocks[..freed] {
         keeper.give_well(*block);
     }
     let (mut live, mut waiting) = (Vec::new(), Vec::new());
@@ -383,28 +385,31 @@ fn all_that_lives_and_waits_is_told() {
     });
     let mut expected: Vec<_> = blocks.iter().map(|block| block.addr().get()).collect();
     waiting.sort_unstable();
-    expected[..300].sort_unstable();
-    assert_eq!(waiting, expected[..300]);
+    expected[..freed].sort_unstable();
+    assert_eq!(waiting, expected[..freed]);
     live.sort_unstable();
-    expected[300..].sort_unstable();
-    assert_eq!(live, expected[300..]);
-    assert_eq!(keeper.cookies.held().quarantined, 300);
-    assert_eq!(keeper.cookies.held().quarantined_bytes, (0..300).map(|size| size % 50).sum::<u64>());
-    assert_eq!(keeper.cookies.find(blocks[400].addr().get() + 3).map(|known| known.start), Some(blocks[400].addr().get()));
-    blocks[300..].iter().for_each(|block| keeper.give_well(*block));
+    expected[freed..].sort_unstable();
+    assert_eq!(live, expected[freed..]);
+    assert_eq!(keeper.cookies.held().quarantined, freed as u64);
+    assert_eq!(keeper.cookies.held().quarantined_bytes, (0..freed as u64).map(|size| size % 50).sum::<u64>());
+    assert_eq!(
+        keeper.cookies.find(blocks[freed + 53].addr().get() + 3).map(|known| known.start),
+        Some(blocks[freed + 53].addr().get())
+    );
+    blocks[freed..].iter().for_each(|block| keeper.give_well(*block));
     assert!(keeper.close().is_empty());
 }
 
 #[test]
 fn quarantine_stays_within_its_blocks_and_bytes() {
     let mut keeper = Keeper::new(100);
-    for _ in 0..1000 {
+    for _ in 0..if cfg!(miri) { 150 } else { 1000 } {
         let block = keeper.take(10, 8);
         keeper.give_well(block);
         assert!(keeper.cookies.held().quarantined <= 140, "{:?}", keeper.cookies.held());
     }
     assert!(keeper.cookies.held().quarantined >= 100);
-    for _ in 0..100 {
+    for _ in 0..if cfg!(miri) { 12 } else { 100 } {
         let block = keeper.take(100_000, 8);
         keeper.give_well(block);
         assert!(keeper.cookies.held().quarantined_bytes <= (1 << 20) + 200_000, "{:?}", keeper.cookies.held());
