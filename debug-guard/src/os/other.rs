@@ -49,7 +49,15 @@ impl Region {
     pub(crate) unsafe fn retire(&self, _: usize, _: usize) {
         match *self {}
     }
-    pub(crate) fn land(&self, _: usize, _: usize) -> bool {
+    pub(crate) fn land(&self, _: usize, _: bool) -> bool {
+        match *self {}
+    }
+    pub(crate) fn has_landed(&self) -> bool {
+        match *self {}
+    }
+    /// # Safety
+    /// Never called.
+    pub(crate) unsafe fn close_again(&self, _: usize) {
         match *self {}
     }
 }

@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering;
 
 use super::Sites;
 use crate::block::SiteId;
+use crate::os;
 
 /// One walk. Its sums stand in the sites; a second one waits until this one is dropped.
 pub(crate) struct Tallying<'a> {
@@ -15,7 +16,13 @@ pub(crate) struct Tallying<'a> {
 impl Sites {
     /// Begins at zero. `None` while another tally is being taken.
     pub(crate) fn tally(&self) -> Option<Tallying<'_>> {
-        self.tallying.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        // A tally that a fork left behind is nobody's.
+        let me = os::forks().wrapping_add(1).max(1);
+        let now = self.tallying.load(Ordering::Relaxed);
+        if now == me {
+            return None;
+        }
+        self.tallying.compare_exchange(now, me, Ordering::Acquire, Ordering::Relaxed).ok()?;
         self.for_each(&mut |_, site| {
             site.tally.blocks.store(0, Ordering::Relaxed);
             site.tally.bytes.store(0, Ordering::Relaxed);

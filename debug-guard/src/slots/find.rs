@@ -136,7 +136,9 @@ impl<P: Pages> Slots<P> {
 
     /// Makes the page of a stopped access accessible, so that it can go on. Async-signal-safe. False where the system refuses.
     pub(crate) fn land(&self, address: usize) -> bool {
-        self.ground_of(address).is_some_and(|(ground, _)| ground.land(address))
+        // What stands beside a live block is closed again with the block.
+        let to_close = self.accused(address).block.is_some_and(|block| block.state == State::Live);
+        self.ground_of(address).is_some_and(|(ground, _)| ground.land(address, to_close))
     }
 
     /// The block that a cell belongs or belonged to.

@@ -39,6 +39,7 @@ impl<P: Pages> Slots<P> {
         };
         let shape = block.word.shape();
         block.record.given_by(mark, moved_to);
+        block.ground.close_sides(block.place);
         let said = layout.is_none_or(|layout| layout.size() == shape.size && layout.align() == shape.align)
             && scope.is_none_or(|scope| scope == block.word.scope());
         let mut late = None;

@@ -1,6 +1,6 @@
 //! A region with its side table and its ring: cells are claimed, their pages provided, revoked, and the cells left again.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
 use alloc_core::HostAllocator;
 
@@ -81,6 +81,11 @@ impl<P: Pages> Ground<P> {
 
     pub(super) fn provided(&self) -> usize {
         self.provided.load(Relaxed)
+    }
+
+    /// `usize::MAX` where there is no limit.
+    pub(super) fn max_pages(&self) -> usize {
+        self.max_pages
     }
 
     pub(super) fn reserved_bytes(&self) -> usize {
@@ -193,8 +198,17 @@ impl<P: Pages> Ground<P> {
     }
 
     /// Makes the pages of a claimed place accessible, full of the pattern, or of zeros with the pattern around the block.
-    pub(super) fn provide(&self, place: Place, zeroed: Option<Shape>, pattern: &Pattern) -> Result<(), SlotRefused> {
-        if self.provided.fetch_add(place.pages, Relaxed) + place.pages > self.max_pages {
+    /// `elsewhere`: another ground whose pages count towards the same limit.
+    pub(super) fn provide(
+        &self,
+        place: Place,
+        zeroed: Option<Shape>,
+        pattern: &Pattern,
+        elsewhere: Option<&Self>,
+    ) -> Result<(), SlotRefused> {
+        let here = self.provided.fetch_add(place.pages, SeqCst).saturating_add(place.pages);
+        let there = elsewhere.map_or(0, |other| other.provided.load(SeqCst));
+        if here.saturating_add(there) > self.max_pages {
             self.provided.fetch_sub(place.pages, Relaxed);
             return Err(SlotRefused::Exhausted);
         }
@@ -246,8 +260,19 @@ impl<P: Pages> Ground<P> {
         unsafe { self.pages.pass_on(from, to) }.unwrap_or(false)
     }
 
-    pub(super) fn land(&self, address: usize) -> bool {
-        self.geometry.page_of(address).is_some_and(|page| self.pages.land(page, 1))
+    pub(super) fn land(&self, address: usize, to_close: bool) -> bool {
+        self.geometry.page_of(address).is_some_and(|page| self.pages.land(page, to_close))
+    }
+
+    /// Closes the pages on either side of a block's again where an access landed on them: the next block has to have its own.
+    #[inline]
+    pub(super) fn close_sides(&self, place: Place) {
+        if self.pages.has_landed() {
+            for page in [place.page - 1, place.page + place.pages] {
+                // SAFETY: between a block's pages and any other's there is always one that is never provided: these are such.
+                unsafe { self.pages.close_again(page) };
+            }
+        }
     }
 
     /// # Safety

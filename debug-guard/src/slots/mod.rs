@@ -205,7 +205,7 @@ impl<P: Pages> Slots<P> {
             back_end: BackEnd::Mprotect,
             pages: bytes / page_bytes + 1,
             stride_shift: stride.trailing_zeros(),
-            max_pages: 0,
+            max_pages: self.small.max_pages(),
         };
         let ground = Ground::<P>::new(memory, plan, crate::os::random_u64()).map_err(|error| match error {
             SlotsError::NoMemory => SlotRefused::NoMemory,

@@ -29,7 +29,12 @@ pub(crate) trait Pages: Sized + Send + Sync {
     /// # Safety
     /// Nothing of them is provided, and nothing will be before this returns.
     unsafe fn retire(&self, first: usize, count: usize);
-    fn land(&self, first: usize, count: usize) -> bool;
+    fn land(&self, page: usize, to_close: bool) -> bool;
+    fn has_landed(&self) -> bool;
+
+    /// # Safety
+    /// The page is not provided.
+    unsafe fn close_again(&self, page: usize);
 }
 
 impl Pages for Region {
@@ -68,7 +73,15 @@ impl Pages for Region {
         // SAFETY: the caller's promise.
         unsafe { self.retire(first, count) };
     }
-    fn land(&self, first: usize, count: usize) -> bool {
-        self.land(first, count)
+    fn land(&self, page: usize, to_close: bool) -> bool {
+        self.land(page, to_close)
+    }
+    #[inline]
+    fn has_landed(&self) -> bool {
+        self.has_landed()
+    }
+    unsafe fn close_again(&self, page: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.close_again(page) };
     }
 }

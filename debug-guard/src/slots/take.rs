@@ -78,7 +78,7 @@ impl<P: Pages> Slots<P> {
         };
         if let Cell::Fresh(fresh, home) = cell {
             let place = self.small.geometry.place(fresh, request.shape);
-            match self.small.provide(place, None, &self.pattern) {
+            match self.small.provide(place, None, &self.pattern, self.large()) {
                 Ok(()) => return self.settle(fresh, home, request, None),
                 Err(refused) => {
                     self.small.unclaim(fresh, 1);
@@ -259,7 +259,8 @@ impl<P: Pages> Slots<P> {
         let place = ground.geometry.place(cell, shape);
         let is_large = run.is_none();
         let zeroed = if request.zeroed || is_large { Some(shape) } else { None };
-        if let Err(refused) = ground.provide(place, zeroed, &self.pattern) {
+        let elsewhere = if is_large { Some(&self.small) } else { self.large() };
+        if let Err(refused) = ground.provide(place, zeroed, &self.pattern, elsewhere) {
             ground.unclaim(cell, cells);
             return Err(refused);
         }

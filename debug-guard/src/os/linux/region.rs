@@ -7,7 +7,7 @@
 //!      until provided
 //! ```
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::lock::STATE;
 use super::map_budget;
@@ -37,7 +37,14 @@ pub(crate) struct Region {
     back_end: BackEnd,
     /// Pages in front of it can be provided.
     opened: AtomicUsize,
+    /// Pages were made accessible by [`Region::land`]: some that are not provided may hold what a program wrote there.
+    landed: AtomicBool,
+    /// Such pages that are to be taken out of reach again, plus 1; 0 = none. What finds no room stays as it is.
+    open_guards: [AtomicUsize; OPEN_GUARDS],
 }
+
+/// How many landed pages are remembered at a time.
+const OPEN_GUARDS: usize = 32;
 
 impl Region {
     /// Reserves addresses; takes no memory but page tables.
@@ -53,7 +60,15 @@ impl Region {
         }
         STATE.with(super::fork::watch)?;
         let base = memory::reserve_aligned(bytes, TABLE.max(page))?;
-        let region = Self { base, pages, shift: page.trailing_zeros(), back_end, opened: AtomicUsize::new(0) };
+        let region = Self {
+            base,
+            pages,
+            shift: page.trailing_zeros(),
+            back_end,
+            opened: AtomicUsize::new(0),
+            landed: AtomicBool::new(false),
+            open_guards: [const { AtomicUsize::new(0) }; OPEN_GUARDS],
+        };
         plain(base, bytes);
         match back_end {
             BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
@@ -201,11 +216,19 @@ impl Region {
         });
     }
 
-    /// Makes pages accessible, zeros in them, so that an access that was stopped can be made. Async-signal-safe; takes no lock. They stay
-    /// so until they are revoked. False where the kernel refuses.
-    pub(crate) fn land(&self, first: usize, count: usize) -> bool {
+    /// Makes a page accessible, zeros in it, so that an access that was stopped can be made. Async-signal-safe; takes no lock. It stays
+    /// so until it is provided and revoked or, where it is `to_close`, until [`close_again`](Self::close_again). False where the kernel
+    /// refuses.
+    pub(crate) fn land(&self, page: usize, to_close: bool) -> bool {
+        let (first, count) = (page, 1);
         let (base, bytes) = (self.address_of(first), count << self.shift);
         let errno = memory::errno();
+        if to_close {
+            // Before it is open: whoever closes it meanwhile has the access stopped a second time.
+            let free = |place: &AtomicUsize| place.compare_exchange(0, page + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            let _ = self.open_guards.iter().any(free);
+        }
+        self.landed.store(true, Ordering::Release);
         let open = first + count <= self.opened.load(Ordering::Acquire);
         if self.back_end == BackEnd::Mprotect || !open {
             // SAFETY: pages of ours become accessible; nobody relies on their being stopped but the guard that asks for this.
@@ -222,9 +245,44 @@ impl Region {
         landed
     }
 
+    /// True once a page was landed on.
+    #[inline]
+    pub(crate) fn has_landed(&self) -> bool {
+        self.landed.load(Ordering::Acquire)
+    }
+
+    /// Takes a landed page that was to be closed out of reach again.
+    ///
+    /// # Safety
+    /// The page is not provided.
+    #[cold]
+    pub(crate) unsafe fn close_again(&self, page: usize) {
+        let closes = |place: &AtomicUsize| place.compare_exchange(page + 1, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !self.open_guards.iter().any(closes) {
+            return;
+        }
+        let (base, bytes) = (self.address_of(page), 1 << self.shift);
+        if self.back_end == BackEnd::GuardMarkers {
+            // SAFETY: forwarded: what is in it is nobody's.
+            let _ = unsafe { memory::advise_locked(base, bytes, MADV_GUARD_INSTALL, INSTALL) };
+            return;
+        }
+        if self.back_end == BackEnd::Mprotect {
+            // SAFETY: as above.
+            let _ = unsafe { memory::protect(base, bytes, libc::PROT_NONE) };
+        }
+        // SAFETY: as above.
+        let _ = unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, DISCARD) };
+    }
+
     /// For back ends without userfaultfd: lets accesses through to pages that hold nothing.
     fn uncover(&self, first: usize, count: usize) -> Result<(), OsRefusal> {
         let (base, bytes) = (self.address_of(first), count << self.shift);
+        if self.has_landed() {
+            // What was written to a page that an access landed on stays in it.
+            // SAFETY: the caller's pages, not provided: nobody has anything in them.
+            unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, DISCARD) }?;
+        }
         if self.back_end == BackEnd::GuardMarkers {
             // SAFETY: takes markers away, no content.
             return unsafe { memory::advise_locked(base, bytes, MADV_GUARD_REMOVE, REMOVE) };

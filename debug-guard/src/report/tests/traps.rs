@@ -59,7 +59,7 @@ static REGION: AtomicPtr<Region> = AtomicPtr::new(core::ptr::null_mut());
 fn land(address: usize) -> bool {
     // SAFETY: null, or a region that stays.
     let region = unsafe { REGION.load(Ordering::Acquire).as_ref() };
-    region.is_some_and(|region| region.page_of(address).is_some_and(|page| region.land(page, 1)))
+    region.is_some_and(|region| region.page_of(address).is_some_and(|page| region.land(page, false)))
 }
 
 /// A guard of a region of 64 pages, none accessible, that accuses every access of an overflow; the handler stands.

@@ -104,8 +104,14 @@ impl Pages for Paper {
         let all = self.provided.lock().expect("lock");
         assert_eq!(all.range(first..first + count).next(), None, "retired with a page provided");
     }
-    fn land(&self, _: usize, _: usize) -> bool {
+    fn land(&self, _: usize, _: bool) -> bool {
         false
+    }
+    fn has_landed(&self) -> bool {
+        false
+    }
+    unsafe fn close_again(&self, page: usize) {
+        unreachable!("nothing lands, and {page} was closed");
     }
 }
 

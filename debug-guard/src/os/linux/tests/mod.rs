@@ -121,7 +121,7 @@ fn judge(trap: &Trap) -> Handled {
     LAST.store(trap.address, Ordering::Relaxed);
     WRITES.fetch_add(usize::from(trap.access == Some(Access::Write)), Ordering::Relaxed);
     let told = trap.pc != 0 && trap.stack != 0;
-    if told && region.land(page, 1) { Handled::Resume } else { Handled::No }
+    if told && region.land(page, false) { Handled::Resume } else { Handled::No }
 }
 
 /// How many accesses `f` was stopped at, how many of them were writes, and where the last was.

@@ -101,7 +101,7 @@ fn content_goes_along_when_a_page_is_passed_on() {
             assert!(!passed || !readable(region.address_of(1)), "{back_end}: the old place is out of reach");
             assert_eq!((peek(region.address_of(at) + 77), peek(region.address_of(at) + 78)), (0xEE, 0x5A), "{back_end}");
             // A page on which an access landed stands in the way: told, and nothing changed.
-            assert!(region.land(5, 1));
+            assert!(region.land(5, false));
             assert!(!pass_on(region, at, 5), "{back_end}");
             assert_eq!(peek(region.address_of(at) + 77), 0xEE, "{back_end}");
         }
