@@ -23,7 +23,9 @@ impl<P: Pages> Slots<P> {
                 Kind::Kept => (None, Some(self.stashes.hold_all())),
                 _ => return,
             };
-            if record.word() != word {
+            // The records of a chunk that died meanwhile may serve other cells by now: then the word, the same again, is another block's.
+            let still_here = ground.record(cell).is_some_and(|now| core::ptr::eq(now, record));
+            if record.word() != word || !still_here {
                 return;
             }
             let around = self.look_around(ground, cell, word);
