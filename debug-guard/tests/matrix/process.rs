@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, Scope};
-use debug_guard::{Guard, Mode, OnReport};
+use debug_guard::{Guard, GuardOptions, Mode, OnReport};
 
 use crate::common::{Lab, On, SIGABRT, SIGSEGV, each, each_with, gives, loads, note, note_pointer, stores, takes};
 
@@ -160,21 +160,36 @@ fn t41_faults_of_others_go_to_the_handler_before() {
         // SAFETY: ends the process.
         unsafe { libc::_exit(7) }
     }
-    fn chained(lab: &Lab) {
-        // The laboratory's guard stands already: one more comes after the handler, and takes its place again.
+    /// Before the guard is made, and with it the guard's handler.
+    fn with_a_handler(options: GuardOptions) -> GuardOptions {
         // SAFETY: all zeros is a valid value.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = former as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         // SAFETY: a handler that may be called on any stack.
         assert_eq!(unsafe { libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()) }, 0);
+        options
+    }
+    fn chained(lab: &Lab) {
         used(lab);
         stores(std::ptr::without_provenance_mut(0x1230), 1);
+        note("passed", 1);
     }
-    each(On::PAGES, chained, |seen| {
+    each_with(On::PAGES, with_a_handler, chained, |seen| {
         seen.finished.assert_code(7);
         assert_eq!(seen.note("heard"), 0x1230);
-        assert!(seen.reports.is_empty(), "{}", seen.finished);
+        assert!(seen.reports.is_empty() && !seen.noted("passed"), "{}", seen.finished);
+    });
+    // What is the guard's does not reach it.
+    fn ours(lab: &Lab) {
+        let block = lab.block(64, 16);
+        lab.give(block, 64, 16);
+        loads(block);
+        note("passed", 1);
+    }
+    each_with(On::STRICT, with_a_handler, ours, |seen| {
+        assert!(!seen.noted("heard") && !seen.noted("passed"));
+        seen.aborted().kind("use-after-free").block(seen.note("block"), 64, 16).stopped("read", seen.note("block"));
     });
 }
 

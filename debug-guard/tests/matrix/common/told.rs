@@ -322,8 +322,10 @@ impl Told {
 
 /// Before glibc 2.35 the unwinder takes a lock, and is not asked in a signal handler: stacks end there where frame pointers do.
 fn unwinds_in_handlers() -> bool {
-    // SAFETY: a string of the library's own.
-    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+    // SAFETY: asks for an address.
+    let version = unsafe { libc::gnu_get_libc_version() };
+    // SAFETY: a string that the library never changes.
+    let version = unsafe { CStr::from_ptr(version) };
     let minor = version.to_str().ok().and_then(|version| version.strip_prefix("2.")).and_then(|minor| minor.parse::<u32>().ok());
     minor.is_none_or(|minor| minor >= 35)
 }
