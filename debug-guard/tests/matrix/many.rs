@@ -5,11 +5,23 @@ use std::thread;
 
 use debug_guard::{BackEnd, BackEnds, Mode, Stacks};
 
-use crate::common::{Lab, On, each, each_of, each_with, lent, note, stores};
+use crate::common::{Lab, On, each, each_of, each_with, is_child, note, stores};
 
 /// Mappings of this process.
 fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").expect("proc").lines().count()
+}
+
+/// Most mappings that a process may have.
+fn most_mappings() -> usize {
+    std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("proc").trim().parse().expect("a number")
+}
+
+/// What the machine can spare.
+fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").expect("proc");
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
 }
 
 /// Takes so many blocks at once, writes to each, and gives them all back; notes what that cost in mappings.
@@ -50,21 +62,28 @@ fn t43_a_hundred_thousand_and_a_million_blocks_at_once() {
     };
     each_with(On::STRICT_RIGHT.and(On::COOKIE), options, many, verdict(MANY));
     // Four gigabytes: once, on the best back end.
+    let available = available_memory();
+    if !is_child() && available < 6 << 30 {
+        return testkit::skip("memory", "t43, a million blocks", &format!("only {} MiB available", available >> 20));
+    }
     let best = On::STRICT_RIGHT.configs().into_iter().take(1).collect();
     each_of(best, options, more, verdict(MORE));
 }
 
 #[test]
 fn t44_without_mappings_blocks_get_cookies_and_one_notice() {
-    if !BackEnds::probe().offers(BackEnd::Mprotect) {
-        testkit::skip("mprotect", "t44", "no mprotect");
-        return;
+    let refusal = BackEnds::probe().refusal(BackEnd::Mprotect);
+    let most = most_mappings();
+    if !is_child() && (refusal.is_some() || most > 70_000) {
+        return testkit::skip(
+            "mprotect",
+            "t44",
+            &format!("{most} mappings would take long, or there is no mprotect: {refusal:?}"),
+        );
     }
-    assert!(lent().contains(&BackEnd::Mprotect));
     const MANY: usize = 40_000;
     fn case(lab: &Lab) {
-        let most: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("proc").trim().parse().expect("a number");
-        note("most", most);
+        note("most", most_mappings());
         let blocks: Vec<_> = (0..MANY).map(|i| (lab.take(1 + i % 64, 1), 1 + i % 64)).collect();
         note("mapped", mappings());
         blocks.iter().for_each(|(block, size)| stores(block.wrapping_add(size - 1), 0x41));
@@ -80,14 +99,13 @@ fn t44_without_mappings_blocks_get_cookies_and_one_notice() {
         stores(last.wrapping_add(size), 0xFF);
         blocks.iter().for_each(|(block, size)| lab.give(*block, *size, 1));
     }
-    each_with(
-        On::STRICT_RIGHT.and(On::FENCE_RIGHT),
+    let mut configs = On::STRICT_RIGHT.and(On::FENCE_RIGHT).configs();
+    configs.retain(|config| config.back_end == Some(BackEnd::Mprotect));
+    each_of(
+        configs,
         |options| options.stacks(Stacks::Off),
         case,
         |seen| {
-            if seen.config.back_end != Some(BackEnd::Mprotect) || seen.note("most") > 70_000 {
-                return;
-            }
             let (guarded, unguarded) = (seen.note("guarded then"), seen.note("unguarded then"));
             println!("T44 {}: {guarded} in pages, {unguarded} with cookies", seen.config.name());
             assert_eq!(guarded + unguarded, MANY, "{}", seen.finished);
