@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
+use super::later::{Later, Unreturned, Whose};
 use super::serial;
 use super::state::Core;
 use super::tally::Count;
@@ -92,18 +93,45 @@ impl Core {
         moved_to: Option<usize>,
         tell: impl Fn(Fault),
     ) {
+        let mut later = Later::new();
+        // SAFETY: the caller's promise.
+        unsafe { self.give_quietly(memory, block, (layout, scope), mark, moved_to, &mut later) };
+        if !later.is_empty() {
+            later.tell(self, |fault, whose| match whose {
+                Whose::Own => tell(fault),
+                Whose::Other => Doing::of_others(self).tell(fault),
+            });
+        }
+    }
+
+    /// As [`give_as`](Self::give_as); what is wrong is noted, for when all is done.
+    ///
+    /// # Safety
+    /// As [`give`](Self::give).
+    #[inline(always)]
+    pub(super) unsafe fn give_quietly<M: HostAllocator>(
+        &self,
+        memory: &M,
+        block: NonNull<u8>,
+        (layout, scope): (Layout, Scope),
+        mark: Mark,
+        moved_to: Option<usize>,
+        later: &mut Later,
+    ) {
         let address = block.as_ptr().expose_provenance();
         let slots = self.slots_at(address);
         // Looked up for profiles alone: who frees has no need of it.
         let taken = if self.options.profile { self.known(address).and_then(Result::ok).map(|known| known.taken) } else { None };
         let freed = match (slots, &self.cookies) {
-            (Some(slots), _) => slots.give(address, Some(layout), Some(scope), mark, moved_to, &mut |fault| tell(fault)),
+            (Some(slots), _) => {
+                slots.give(address, Some(layout), Some(scope), mark, moved_to, &mut |fault| later.note(fault, Whose::Own))
+            }
             (None, Some(cookies)) => {
-                let late = &mut |fault| Doing::of_others(self).tell(fault);
+                let late = &mut |fault| later.note(fault, Whose::Other);
                 // SAFETY: all of this guard's cookies are over `memory`.
                 let given = unsafe { cookies.give(memory, address, Some(layout), Some(scope), mark, moved_to, late) };
                 if let Some(fault) = given.fault {
-                    tell(fault);
+                    later.note(fault, Whose::Own);
                 }
                 given.freed
             }
@@ -167,8 +195,10 @@ impl Core {
             // SAFETY: what is left of the new block.
             unsafe { tail.write_bytes(GROWN, new.size().saturating_sub(kept)) };
             let to = moved.as_ptr().expose_provenance();
+            let unreturned = Unreturned { core: self, memory, block: moved, layout: new, scope };
             // SAFETY: the caller's promise.
             unsafe { self.give_for(memory, block, old, who, Moment::Reallocation, Some(to)) };
+            core::mem::forget(unreturned);
             Ok(moved)
         })
     }

@@ -74,10 +74,11 @@ impl Core {
         })
     }
 
-    /// How many bytes stand in front of what the block's C caller sees; `else_` where nothing was written down.
-    fn front_of(&self, known: &Known, else_: usize) -> usize {
+    /// How many bytes stand in front of what the block's C caller sees. Where nothing was written down, what a bridge needs: its header
+    /// of `least` bytes, or as much as the alignment asks for.
+    fn front_of(&self, known: &Known, least: usize) -> usize {
         let site = self.sites.as_ref().and_then(|sites| sites.get(known.taken.site));
-        site.and_then(|site| usize::try_from(site.front).ok()).unwrap_or(else_)
+        site.and_then(|site| usize::try_from(site.front).ok()).unwrap_or_else(|| least.max(known.align))
     }
 
     /// Whether who gives a block back through C callbacks is who took it.

@@ -9,6 +9,7 @@ mod give;
 mod global;
 mod guarded;
 mod host;
+mod later;
 mod leaks;
 mod limits;
 mod look;

@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use alloc_core::{AllocError, HostAllocator, Scope, with_origin};
 
 use super::choice::Choice;
+use super::later::{Later, Unreturned, Whose};
 use super::rule::Asked;
 use super::serial;
 use super::state::Core;
@@ -59,7 +60,9 @@ impl Core {
             None => self.with_who(scope, |who| self.take_for(memory, layout, zeroed, who))?,
         };
         if self.options.check_every != 0 {
+            let unreturned = Unreturned { core: self, memory, block: taken, layout, scope };
             self.check_now_and_then();
+            core::mem::forget(unreturned);
         }
         Ok(taken)
     }
@@ -103,12 +106,9 @@ impl Core {
         };
         let mark = self.mark(memory, who, choice.stacks);
         let Some(pool) = pool else { return self.take_as(memory, layout, who.scope, zeroed, (choice, mark)) };
-        self.take_fenced(memory, pool, layout, who.scope, zeroed, (choice, mark)).or_else(|refused| {
-            self.counters.sampled.fetch_sub(1, Relaxed);
-            match refused {
-                SlotRefused::NoMemory => Err(AllocError),
-                SlotRefused::Exhausted => self.take_off(memory, layout, zeroed, who),
-            }
+        self.take_fenced(memory, pool, layout, who.scope, zeroed, (choice, mark)).or_else(|refused| match refused {
+            SlotRefused::NoMemory => Err(AllocError),
+            SlotRefused::Exhausted => self.take_off(memory, layout, zeroed, who),
         })
     }
 
@@ -202,10 +202,26 @@ impl Core {
             Placement::Left => false,
             Placement::Alternate => mark.serial.is_multiple_of(2),
         };
-        let late = &mut |fault| Doing::of_others(self).tell(fault);
-        let block = slots.take(memory, layout, scope, right, zeroed, mark, late)?;
-        self.count_taken(Count::FencedTaken, Count::FencedTakenBytes, layout.size(), mark, choice.stacks);
-        Ok(block)
+        let mut later = Later::new();
+        let taken = slots.take(memory, layout, scope, right, zeroed, mark, &mut |fault| later.note(fault, Whose::Other));
+        match taken {
+            Ok(_) => self.count_taken(Count::FencedTaken, Count::FencedTakenBytes, layout.size(), mark, choice.stacks),
+            // The place in the pool, which was taken before.
+            Err(_) if choice.mode == Mode::Sampled => drop(self.counters.sampled.fetch_sub(1, Relaxed)),
+            Err(_) => {}
+        }
+        if !later.is_empty() {
+            self.tell_late(later, &memory, taken.ok(), layout, scope);
+        }
+        taken
+    }
+
+    /// Tells what room for a block showed of others. Where that unwinds nobody gets the block, and it goes back.
+    #[cold]
+    fn tell_late<M: HostAllocator>(&self, later: Later, memory: &M, taken: Option<NonNull<u8>>, layout: Layout, scope: Scope) {
+        let unreturned = taken.map(|block| Unreturned { core: self, memory, block, layout, scope });
+        later.tell(self, |fault, _| Doing::of_others(self).tell(fault));
+        core::mem::forget(unreturned);
     }
 
     #[inline(always)]
