@@ -58,7 +58,9 @@ impl GuardRun {
             return writeln!(f, "  with cookies {equal} = {callback_blocks}");
         }
         if self.mode.starts_with("sampled") {
-            return writeln!(f, "  guarded = {guarded} of {callback_blocks} callback blocks, as they were chosen");
+            // Who asks is not looked at before a block is chosen.
+            let all = callback_blocks.saturating_add(*own_blocks);
+            return writeln!(f, "  guarded = {guarded} of {all} blocks, as they were chosen, the accounts' own among them");
         }
         if self.is_whole() {
             return writeln!(f, "  guarded = callback blocks = {callback_blocks}, unguarded = 0");
