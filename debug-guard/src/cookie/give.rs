@@ -99,7 +99,8 @@ impl Cookies {
         if let Some(record) = self.table.record(token) {
             record.leave();
         }
-        if words.light() || !self.quarantine.takes(size) {
+        let staged = self.quarantine.stages(size);
+        if words.light() || !(staged || self.quarantine.takes(size)) {
             // SAFETY: the caller.
             unsafe { self.let_go_at_once(memory, address, words, sum) };
         } else {
@@ -110,11 +111,14 @@ impl Cookies {
             let waits = match self.lanes.own() {
                 Some(lane) => {
                     lane.push(token, &self.table);
-                    self.quarantine.push(lane, &block())
+                    staged && self.quarantine.push(lane, &block())
                 }
                 None => {
-                    self.lanes.with(move |lane| lane.push(token, &self.table));
-                    false
+                    let block = block();
+                    self.lanes.with(move |lane| {
+                        lane.push(token, &self.table);
+                        staged && self.quarantine.push(lane, &block)
+                    })
                 }
             };
             if !waits {
@@ -192,7 +196,8 @@ impl Cookies {
     #[cold]
     #[inline(never)]
     unsafe fn make_room<A: HostAllocator + ?Sized>(&self, memory: &A, block: Waiting, late: &mut dyn FnMut(Fault)) {
-        loop {
+        let large = !self.quarantine.stages(block.words.size());
+        while !(large && self.lanes.run(|lane| self.quarantine.push(lane, &block))) {
             let Some((chunk, blocks)) = self.lanes.run(|lane| self.quarantine.rotate(lane)) else {
                 // Calls within calls have all chunks: it cannot wait.
                 drop(self.quarantine.hold());
@@ -203,11 +208,20 @@ impl Cookies {
             unsafe { self.release(memory, chunk.former(blocks), late) };
             let waits = self.lanes.run(|lane| {
                 self.quarantine.settle(lane, chunk);
-                self.quarantine.push(lane, &block)
+                !large && self.quarantine.push(lane, &block)
             });
             if waits {
                 break;
             }
+        }
+        // A large one goes on to the queue at once.
+        if large && let Some((chunk, blocks)) = self.lanes.run(|lane| self.quarantine.rotate(lane)) {
+            // SAFETY: the caller.
+            unsafe { self.release(memory, chunk.former(blocks), late) };
+            self.lanes.run(|lane| self.quarantine.settle(lane, chunk));
+        }
+        if self.quarantine.is_due() {
+            self.lanes.collect(&self.quarantine);
         }
         while let Some((chunk, blocks)) = self.quarantine.relieve() {
             // SAFETY: the caller.

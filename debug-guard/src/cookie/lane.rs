@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Acquire, Or
 
 use alloc_core::{HostAllocator, Scope};
 
-use super::quarantine::Chunk;
+use super::quarantine::{Chunk, Quarantine};
 use super::registry::Seat;
 use super::table::Table;
 use crate::lock::Lock;
@@ -173,6 +173,22 @@ impl Lanes {
             }
         }
         threads::keep(self.seat, &made.lane);
+    }
+
+    /// Takes into the queue what waits in lanes of threads that ended.
+    pub(super) fn collect(&self, quarantine: &Quarantine) {
+        for home in self.homes() {
+            if !home.lane.taken.load(Relaxed) && !home.lane.taken.swap(true, Acquire) {
+                quarantine.collect(&home.lane);
+                home.lane.taken.store(false, Release);
+            }
+        }
+    }
+
+    /// From now on threads find no lane of their own, as those of a guard beyond the last seat.
+    #[cfg(test)]
+    pub(super) fn share(&mut self) {
+        self.seat.index = super::registry::SEATS;
     }
 
     fn homes(&self) -> impl Iterator<Item = &Home> {

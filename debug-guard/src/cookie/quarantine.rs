@@ -135,6 +135,8 @@ pub(super) struct Quarantine {
     bytes: usize,
     /// Blocks from this size on do not wait: one more than `bytes`, or 0.
     most: usize,
+    /// Blocks from this size on do not stay in a lane's chunk, but go on with it to the queue, where bytes are counted.
+    small: usize,
     /// A chunk with so many blocks, or bytes, is full.
     chunk_len: u32,
     chunk_bytes: usize,
@@ -147,6 +149,8 @@ pub(super) struct Quarantine {
     first: AtomicPtr<Chunk>,
     last: AtomicPtr<Chunk>,
     waiting: AtomicUsize,
+    /// How often a chunk was exchanged, about.
+    turns: AtomicUsize,
 }
 
 impl Quarantine {
@@ -163,6 +167,7 @@ impl Quarantine {
         Ok(Self {
             bytes,
             most: if count == 0 { 0 } else { bytes.saturating_add(1) },
+            small: if count == 0 { 0 } else { (bytes / 16).max(1) },
             chunk_len: chunk_len as u32,
             chunk_bytes: (bytes / 16).max(1),
             chunks: AtomicPtr::new(chunks),
@@ -173,6 +178,7 @@ impl Quarantine {
             first: AtomicPtr::new(null_mut()),
             last: AtomicPtr::new(null_mut()),
             waiting: AtomicUsize::new(0),
+            turns: AtomicUsize::new(0),
         })
     }
 
@@ -186,6 +192,30 @@ impl Quarantine {
     #[inline]
     pub(super) const fn takes(&self, size: usize) -> bool {
         size < self.most
+    }
+
+    /// True where a block of so many bytes may stay in a lane's chunk.
+    #[inline(always)]
+    pub(super) const fn stages(&self, size: usize) -> bool {
+        size < self.small
+    }
+
+    /// True now and then: when chunks of threads that ended are to be collected.
+    pub(super) fn is_due(&self) -> bool {
+        let turns = self.turns.load(Relaxed).wrapping_add(1);
+        self.turns.store(turns, Relaxed);
+        turns.is_multiple_of(32)
+    }
+
+    /// Takes what waits in a lane into the queue. The lane is the caller's.
+    pub(super) fn collect(&self, lane: &Lane) {
+        let _held = self.hold();
+        // SAFETY: chunks live as long as the quarantine.
+        let Some(chunk) = (unsafe { lane.chunk.load(Relaxed).as_ref() }) else { return };
+        if chunk.len.load(Relaxed) > 0 {
+            self.append(NonNull::from(chunk));
+            lane.chunk.store(null_mut(), Relaxed);
+        }
     }
 
     /// Nothing leaves quarantine while this is held, and what left before is out of every list.

@@ -235,8 +235,7 @@ impl Program<'_> {
         };
         let mut old = self.live.swap_remove(index);
         let host = self.guards[old.guard].host;
-        let grows = new.size() >= old.layout.size();
-        let moved = if grows {
+        let moved = if new.size() >= old.layout.size() {
             // SAFETY: a live block with its layout and scope.
             unsafe { host.grow(old.at, old.layout, new, old.scope) }
         } else {
