@@ -41,10 +41,8 @@ impl Found {
     /// By the chain of frame pointers, as far as what stands on it follows calls.
     pub(super) fn by_frames(&mut self, from: Registers, bounds: Bounds) {
         self.count = 0;
-        // SAFETY: `chain` reads words between the stack pointer and the top of this thread's stack only.
-        let read = |at| unsafe { walk::word(at) };
         let mut astray = false;
-        let end = walk::chain(from, bounds, read, |back, at| {
+        let end = walk::frames(from, bounds, |back, at| {
             astray = astray || !calls::returns_to(back) || !self.push(back, at.checked_sub(from.stack));
         });
         self.whole = end == End::Reached && !astray;

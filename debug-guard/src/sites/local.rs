@@ -6,15 +6,21 @@
 use core::cell::Cell;
 
 use super::registers;
+use super::walk::Bounds;
 use crate::os;
 
 /// So many answers are remembered, each in the place that its hash says.
 const REMEMBERED: usize = 128;
 
+/// The own stack is taken as known so far below the stack pointer, where it can be read; asking again costs some microseconds.
+const ROOM: usize = 64 << 10;
+
 /// Of one thread.
 pub(super) struct Local {
-    /// The mapping that the stack pointer was in when it was last looked for.
-    stack: Cell<(usize, usize)>,
+    /// Addresses that are certainly its own stack's, which stays as long as the thread.
+    own: Cell<(usize, usize)>,
+    /// The mapping of the stack that it ran on last where that was not certain. Nobody says when it goes.
+    other: Cell<(usize, usize)>,
     /// In the unwinder, which may ask for memory.
     unwinding: Cell<bool>,
     last: [Cell<(u64, u32)>; REMEMBERED],
@@ -23,22 +29,42 @@ pub(super) struct Local {
 impl Local {
     #[cfg(feature = "std")]
     const fn new() -> Self {
-        Self { stack: Cell::new((0, 0)), unwinding: Cell::new(false), last: [const { Cell::new((0, 0)) }; REMEMBERED] }
+        let last = [const { Cell::new((0, 0)) }; REMEMBERED];
+        Self { own: Cell::new((0, 0)), other: Cell::new((0, 0)), unwinding: Cell::new(false), last }
     }
 
-    /// The first address behind the stack that `stack` points into; 0 when that cannot be told.
+    /// Where a walk may go on the stack that `stack`, this thread's stack pointer, points into; without a command's mark. Nowhere when
+    /// that cannot be told.
     #[inline]
-    pub(super) fn top(&self, stack: usize) -> usize {
-        let (low, high) = self.stack.get();
-        if low <= stack && stack < high { high } else { self.look(stack) }
+    pub(super) fn bounds(&self, stack: usize) -> Bounds {
+        let (low, high) = self.own.get();
+        if low <= stack && stack < high {
+            // SAFETY: `look` found it so.
+            unsafe { Bounds::own(high) }
+        } else {
+            self.look(stack)
+        }
     }
 
-    /// Once a thread, and when it runs on another stack. Asks the kernel, not the C library, which might ask for memory.
+    /// Now and then on a thread's own stack, always on another one. Asks the kernel, not the C library, which might ask for memory.
     #[cold]
-    fn look(&self, stack: usize) -> usize {
-        let (low, high) = bounds(stack).unwrap_or((0, 0));
-        self.stack.set((low, high));
-        high
+    fn look(&self, stack: usize) -> Bounds {
+        let (low, high) = self.other.get();
+        if low <= stack && stack < high {
+            return Bounds::other(high);
+        }
+        let Some(found) = Found::at(stack) else { return Bounds::other(0) };
+        match found.own() {
+            Some(own) => {
+                self.own.set(own);
+                // SAFETY: just found so.
+                unsafe { Bounds::own(own.1) }
+            }
+            None => {
+                self.other.set((found.low, found.high));
+                Bounds::other(found.high)
+            }
+        }
     }
 
     #[inline]
@@ -65,14 +91,71 @@ impl Local {
     }
 }
 
-/// The stack that `stack` points into. The mapping may go on behind it, with the thread's control block or with a neighbour's memory,
-/// which may go one day: where the control block tells the end, that is it.
-pub(super) fn bounds(stack: usize) -> Option<(usize, usize)> {
-    let mut name = [0; 16];
-    let mapping = os::mapping_at(stack, &mut name)?;
-    let block = registers::thread_block();
-    let high = if stack < block && block < mapping.end { block } else { mapping.end };
-    Some((mapping.start, high & !15))
+/// The first address behind the stack that `stack` points into, as far as the kernel and this thread's control block tell.
+pub(super) fn top(stack: usize) -> Option<usize> {
+    Some(Found::at(stack)?.high)
+}
+
+/// The mapping that a stack pointer points into.
+struct Found {
+    stack: usize,
+    low: usize,
+    /// The thread's control block where that is in it, else its end.
+    high: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    /// The kernel made it, for the process's first thread.
+    First,
+    /// The control block ends it.
+    Block,
+    /// Somebody's. The kernel makes one mapping of it and of a neighbour's memory, which may go one day.
+    Any,
+}
+
+impl Found {
+    fn at(stack: usize) -> Option<Self> {
+        let mut name = [0; 16];
+        let mapping = os::mapping_at(stack, &mut name)?;
+        let block = registers::thread_block();
+        let (high, kind) = if mapping.name == "[stack]" {
+            (mapping.end, Kind::First)
+        } else if stack < block && block < mapping.end {
+            (block, Kind::Block)
+        } else {
+            (mapping.end, Kind::Any)
+        };
+        Some(Self { stack, low: mapping.start, high: high & !15, kind })
+    }
+
+    /// What of it is certainly the running thread's own stack, or the process's first, for as long as the thread lives.
+    fn own(&self) -> Option<(usize, usize)> {
+        match self.kind {
+            Kind::First => Some((self.low, self.high)),
+            // The first thread's block is not on its stack, but somewhere among other memory.
+            Kind::Block if os::thread_id() != os::process_id() => self.below_block(),
+            Kind::Block | Kind::Any => None,
+        }
+    }
+
+    /// All of it above the stack pointer, where nothing that cannot be read comes between: the pages that stop a stack from running over
+    /// may be markers within one mapping, of which a stranger's stack below is part then.
+    fn below_block(&self) -> Option<(usize, usize)> {
+        let page = os::page_size();
+        let first = self.stack & !page.wrapping_sub(1);
+        if !(first..self.high).step_by(page).all(readable) {
+            return None;
+        }
+        let least = self.low.max(first.saturating_sub(ROOM));
+        let below = (least..first).step_by(page).rev().take_while(|at| readable(*at));
+        Some((below.last().unwrap_or(first), self.high))
+    }
+}
+
+fn readable(address: usize) -> bool {
+    // SAFETY: there is a net where stacks are walked, which is on Linux.
+    cfg!(all(target_os = "linux", not(miri))) && unsafe { os::read_u64(address) }.is_some()
 }
 
 #[cfg(feature = "std")]

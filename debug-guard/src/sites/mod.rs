@@ -238,10 +238,10 @@ impl Sites {
             if stacks == Stacks::Off || from.stack == 0 {
                 return local.recall(who.quick).map_or_else(|| self.bare_and_remember(local, who), SiteId);
             }
-            let top = local.top(from.stack);
+            let bounds = local.bounds(from.stack);
             let mark = who.who.command.map_or(0, |command| command.stack);
-            let mark = if from.stack < mark && mark < top { mark } else { 0 };
-            let bounds = Bounds { mark, top };
+            let mark = if from.stack < mark && mark < bounds.top { mark } else { 0 };
+            let bounds = bounds.up_to(mark);
             match stacks {
                 Stacks::Full => self.full(local, who, from, bounds),
                 _ => self.fast(local, who, from, bounds),
@@ -265,18 +265,17 @@ impl Sites {
     #[inline]
     fn fast(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
         let trail = self.trail(who.quick, from, bounds);
-        self.follow(local, trail, from).unwrap_or_else(|| self.walk(local, who, (from, bounds), trail))
+        self.follow(local, trail, (from, bounds)).unwrap_or_else(|| self.walk(local, who, (from, bounds), trail))
     }
 
     /// A stack that this thread did not come along last.
     #[inline(never)]
     fn walk(&self, local: &Local, who: &Asker<'_>, (from, bounds): (Registers, Bounds), trail: u64) -> SiteId {
-        if let Some(site) = self.search(local, trail, from) {
+        if let Some(site) = self.search(local, trail, (from, bounds)) {
             return site;
         }
         let mut frames = Frames::new();
-        // SAFETY: `chain` reads words between the stack pointer and the top of this thread's stack only.
-        walk::chain(from, bounds, |at| unsafe { walk::word(at) }, |back, _| frames.add(back));
+        walk::frames(from, bounds, |back, _| frames.add(back));
         let quick = frames.finish(who.quick);
         local.recall(quick).map_or_else(|| self.chained(local, who, (from, bounds), (frames, quick), trail), SiteId)
     }
@@ -305,8 +304,8 @@ impl Sites {
     #[inline]
     fn full(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
         let trail = self.trail(!who.quick, from, bounds);
-        self.follow(local, trail, from)
-            .or_else(|| self.search(local, trail, from))
+        self.follow(local, trail, (from, bounds))
+            .or_else(|| self.search(local, trail, (from, bounds)))
             .unwrap_or_else(|| self.unwind(local, who, (from, bounds), trail))
     }
 
@@ -319,17 +318,17 @@ impl Sites {
 
     /// Along the trail that this thread went last.
     #[inline]
-    fn follow(&self, local: &Local, trail: u64, from: Registers) -> Option<SiteId> {
+    fn follow(&self, local: &Local, trail: u64, (from, bounds): (Registers, Bounds)) -> Option<SiteId> {
         let place = Place::from_raw(local.recall(trail)?)?;
-        // SAFETY: `trail` was made of how deep the stack is.
-        unsafe { trail::follow(&self.arena, place, trail, from.stack) }.map(SiteId)
+        // SAFETY: what is remembered by the hash of a trail is its place; the bounds are those of this stack pointer.
+        unsafe { trail::follow(&self.arena, place, trail, (from.stack, bounds)) }.map(SiteId)
     }
 
     /// Along any trail.
     #[cold]
-    fn search(&self, local: &Local, trail: u64, from: Registers) -> Option<SiteId> {
-        // SAFETY: `trail` was made of how deep the stack is.
-        let (place, site) = unsafe { trail::find(&self.trails, &self.arena, trail, from.stack) }?;
+    fn search(&self, local: &Local, trail: u64, (from, bounds): (Registers, Bounds)) -> Option<SiteId> {
+        // SAFETY: the bounds are those of this stack pointer.
+        let (place, site) = unsafe { trail::find(&self.trails, &self.arena, trail, (from.stack, bounds)) }?;
         local.remember(trail, place.raw());
         Some(SiteId(site))
     }

@@ -1,6 +1,5 @@
 //! A number for the place that asks, cheaper than its site: for those who only want to tell places apart.
 
-use super::walk::word;
 use super::{local, registers};
 
 /// So many calls are looked at, where frame pointers chain.
@@ -16,18 +15,17 @@ pub(crate) fn call_site(size: usize) -> usize {
     // Whoever tells places apart by this mixes it well.
     let mut site = size ^ (from.stack & DEPTH).rotate_left(20);
     local::with(|local| {
-        let Some(top) = local.filter(|_| from.stack != 0).map(|local| local.top(from.stack)) else { return };
-        let last = top.saturating_sub(2 * size_of::<usize>());
+        let Some(bounds) = local.filter(|_| from.stack != 0).map(|local| local.bounds(from.stack)) else { return };
+        let last = bounds.top.saturating_sub(2 * size_of::<usize>());
         let (mut frame, mut lowest) = (from.frame, from.stack);
         for _ in 0..NEAR {
             if frame < lowest || frame > last || !frame.is_multiple_of(align_of::<usize>()) {
                 return;
             }
             lowest = frame.wrapping_add(size_of::<usize>());
-            // SAFETY: aligned, and between the stack pointer and the end of this thread's stack.
-            site = site.rotate_left(usize::BITS / 3) ^ unsafe { word(lowest) };
-            // SAFETY: as above.
-            frame = unsafe { word(frame) };
+            let (Some(next), Some(back)) = (bounds.word(frame), bounds.word(lowest)) else { return };
+            site = site.rotate_left(usize::BITS / 3) ^ back;
+            frame = next;
         }
     });
     site

@@ -11,7 +11,7 @@ const MOST: usize = 64;
 /// the frame that `mark` points into, or the thread's first where that is 0.
 ///
 /// Follows the chain of frame pointers from the registers at that instruction, which is async-signal-safe, takes no memory, and reads
-/// nothing that it does not know to be that stack's. Unless it is at work on this thread already, the unwinder is asked too, for a chain
+/// in a way that cannot fault: what ran over its stack may have left any number in the registers. Unless it is at work on this thread already, the unwinder is asked too, for a chain
 /// may end early or leave out callers, and its answer is taken where it tells more: from glibc 2.35 on, where it takes neither a lock nor
 /// memory unless the program has registered tables of its own.
 ///
@@ -35,12 +35,11 @@ pub(crate) fn walk_from(pc: usize, frame: usize, stack: usize, mark: usize, fram
 fn chained(pc: usize, frame: usize, stack: usize, mark: usize, frames: &mut [usize]) -> (usize, bool) {
     let Some((first, rest)) = frames.split_first_mut() else { return (0, false) };
     *first = pc;
-    let Some((_, top)) = local::bounds(stack).filter(|_| registers::KNOWN) else { return (1, false) };
+    let Some(top) = local::top(stack).filter(|_| registers::KNOWN) else { return (1, false) };
     let mut count = 0_usize;
     let mut astray = false;
-    // SAFETY: `chain` reads words between the stack pointer and the top of the stopped stack only.
-    let read = |at| unsafe { walk::word(at) };
-    let end = walk::chain(Registers { stack, frame }, Bounds { mark, top }, read, |back, _| {
+    let bounds = Bounds::other(top).up_to(mark);
+    let end = walk::frames(Registers { stack, frame }, bounds, |back, _| {
         astray = astray || !calls::returns_to(back);
         match rest.get_mut(count).filter(|_| !astray) {
             Some(to) => {

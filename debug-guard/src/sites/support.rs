@@ -5,7 +5,6 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::found::Found;
-use super::walk::Bounds;
 use super::{local, registers, unwind};
 
 /// What [`Stacks`](crate::Stacks) can show of the code that this library was compiled into.
@@ -90,7 +89,7 @@ fn look() -> u8 {
     let mut answer = TRIED;
     local::with(|local| {
         let Some(local) = local else { return };
-        let bounds = Bounds { mark: 0, top: local.top(from.stack) };
+        let bounds = local.bounds(from.stack);
         if from.stack == 0 || bounds.top == 0 {
             return;
         }

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::arena::{Arena, Place};
 use super::trie::Trie;
-use super::walk;
+use super::walk::Bounds;
 
 #[repr(C)]
 struct Trail {
@@ -24,6 +24,8 @@ struct Trail {
     next: AtomicU32,
     site: u32,
     steps: u32,
+    /// The highest slot.
+    reach: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -51,35 +53,35 @@ fn steps(arena: &Arena, place: Place, hash: u64) -> Option<(&Trail, &[Step])> {
     Some((trail, unsafe { core::slice::from_raw_parts(first.as_ptr(), usize::try_from(trail.steps).ok()?) }))
 }
 
-/// True when each word stands where it stood. All are looked at: they do not wait for each other, and mostly all stand.
-fn stands(steps: &[Step], stack: usize) -> bool {
-    let differ = |step: &Step| {
-        // SAFETY: the stack is as deep as it was when the trail was made, by the hash, so the slot is below its end.
-        let word = unsafe { walk::word(stack.wrapping_add(step.slot as usize)) };
-        word as u32 ^ step.low
-    };
-    steps.iter().fold(0, |all, step| all | differ(step)) == 0
+impl Trail {
+    /// True when each word stands where it stood.
+    #[inline(always)]
+    fn stands(&self, steps: &[Step], stack: usize, bounds: Bounds) -> bool {
+        // A trail may go on above the command's mark, to where this stack may have ended.
+        (self.reach as usize) < bounds.top.wrapping_sub(stack)
+            && bounds.all(steps, |step| stack.wrapping_add(step.slot as usize), |step, word| word as u32 ^ step.low)
+    }
 }
 
 /// The site of the trail at `place`, if the stack is that trail's.
 ///
 /// # Safety
-/// `place` is a trail's, of the same hash of who asks and how deep the stack is from `stack` on.
+/// `place` is a trail's, `stack` the stack pointer that `bounds` are of.
 #[inline]
-pub(super) unsafe fn follow(arena: &Arena, place: Place, hash: u64, stack: usize) -> Option<u32> {
+pub(super) unsafe fn follow(arena: &Arena, place: Place, hash: u64, (stack, bounds): (usize, Bounds)) -> Option<u32> {
     let (trail, steps) = steps(arena, place, hash)?;
-    stands(steps, stack).then_some(trail.site)
+    trail.stands(steps, stack, bounds).then_some(trail.site)
 }
 
 /// The trail with this hash that the stack is, and its site.
 ///
 /// # Safety
-/// `hash` is made of how deep the stack is from `stack` on.
-pub(super) unsafe fn find(trie: &Trie, arena: &Arena, hash: u64, stack: usize) -> Option<(Place, u32)> {
+/// `stack` is the stack pointer that `bounds` are of.
+pub(super) unsafe fn find(trie: &Trie, arena: &Arena, hash: u64, (stack, bounds): (usize, Bounds)) -> Option<(Place, u32)> {
     let mut place = trie.find(arena, hash)?;
     for _ in 0..MOST_ALIKE {
         let (trail, steps) = steps(arena, place, hash)?;
-        if stands(steps, stack) {
+        if trail.stands(steps, stack, bounds) {
             return Some((place, trail.site));
         }
         place = Place::from_raw(trail.next.load(Ordering::Acquire))?;
@@ -106,8 +108,9 @@ pub(super) fn remember(
     if alike >= MOST_ALIKE {
         return None;
     }
+    let reach = slots.iter().copied().max()?;
     let (place, at) = arena.take(bytes, keep)?;
-    let trail = Trail { hash, next: AtomicU32::new(0), site, steps: u32::try_from(frames.len()).ok()? };
+    let trail = Trail { hash, next: AtomicU32::new(0), site, steps: u32::try_from(frames.len()).ok()?, reach };
     let to: NonNull<Trail> = at.cast();
     // SAFETY: `bytes` bytes at a multiple of 16 that nobody else knows of.
     unsafe { to.write(trail) };

@@ -10,7 +10,6 @@ use super::walk::Bounds;
 mod tables {
     use core::ffi::{c_int, c_void};
 
-    use super::super::walk;
     use super::{Bounds, Found};
     use crate::os::tables_without_lock;
 
@@ -120,8 +119,7 @@ mod tables {
             let mut at = bottom;
             while let Some(lower) = at.checked_sub(word).filter(|lower| *lower >= self.behind) {
                 at = lower;
-                // SAFETY: at or above the stack pointer, below the top of this thread's stack.
-                if unsafe { walk::word(at) } == back {
+                if self.bounds.word(at)? == back {
                     self.behind = at.saturating_add(word);
                     return Some(at);
                 }

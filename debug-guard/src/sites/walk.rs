@@ -7,9 +7,11 @@
 //! ```
 //! Code that uses the register for something else ends the chain, or leads it astray: each step must go up, stay below the end of the
 //! stack and stand at a multiple of 16, as the calling conventions of x86-64 and AArch64 have it. So nothing but the thread's own stack
-//! is ever read. A chain that is led astray may skip callers; which of the addresses on it follow a call is judged where a site is new.
+//! is ever read. Where a stack ends that is not the thread's own (a fiber's, a coroutine's) nobody can tell: what lies above it may be
+//! somebody's and may go, so there each word is read in a way that cannot fault. A chain that is led astray may skip callers; which of the addresses on it follow a call is judged where a site is new.
 
 use super::registers::Registers;
+use crate::os;
 
 /// No longer chain is followed.
 pub(super) const MOST: usize = 32;
@@ -34,13 +36,67 @@ pub(super) struct Bounds {
     pub(super) mark: usize,
     /// The first address that is not the stack's.
     pub(super) top: usize,
+    /// `top` is certain: everything from the stack pointer up to it can be read as long as the thread lives.
+    own: bool,
+}
+
+impl Bounds {
+    /// The running thread's own stack, from its stack pointer up to `top`.
+    ///
+    /// # Safety
+    /// These addresses can be read as long as the thread lives.
+    #[inline(always)]
+    pub(super) const unsafe fn own(top: usize) -> Self {
+        Self { mark: 0, top, own: true }
+    }
+
+    /// Some stack that ends at `top` or below.
+    pub(super) const fn other(top: usize) -> Self {
+        Self { mark: 0, top, own: false }
+    }
+
+    /// As far as the frame in which `mark` is; 0: all frames.
+    #[inline(always)]
+    pub(super) const fn up_to(self, mark: usize) -> Self {
+        Self { mark, ..self }
+    }
+
+    /// The word at `at`, which is a multiple of the word's size between the stack pointer and `top`; `None` where it cannot be read.
+    #[inline(always)]
+    pub(super) fn word(&self, at: usize) -> Option<usize> {
+        // SAFETY: of the thread's own stack all words can be read.
+        if self.own { Some(unsafe { word(at) }) } else { caught(at) }
+    }
+
+    /// True when `differ` finds no bit of the word at `at` of any of them; `at` gives addresses as for [`word`](Self::word).
+    #[inline(always)]
+    pub(super) fn all<T>(&self, of: &[T], at: impl Fn(&T) -> usize, differ: impl Fn(&T, usize) -> u32) -> bool {
+        if self.own {
+            // All are looked at: they do not wait for each other, and mostly all stand.
+            // SAFETY: of the thread's own stack all words can be read.
+            of.iter().fold(0, |all, one| all | differ(one, unsafe { word(at(one)) })) == 0
+        } else {
+            of.iter().all(|one| caught(at(one)).is_some_and(|word| differ(one, word) == 0))
+        }
+    }
+}
+
+/// [`chain`] within the bounds of a stack.
+#[inline(always)]
+pub(super) fn frames(from: Registers, bounds: Bounds, tell: impl FnMut(usize, usize)) -> End {
+    if bounds.own {
+        // SAFETY: `chain` reads words between the stack pointer and the top; of the thread's own stack all of them can be read.
+        chain(from, bounds, |at| Some(unsafe { word(at) }), tell)
+    } else {
+        chain(from, bounds, caught, tell)
+    }
 }
 
 /// Tells each return address with where on the stack it stands, innermost first.
 ///
-/// `read` reads a word of the stack at or above `from.stack` and below `bounds.top`.
+/// `read` reads a word of the stack at or above `from.stack` and below `bounds.top`, if it can be read.
 #[inline(always)]
-pub(super) fn chain(from: Registers, bounds: Bounds, read: impl Fn(usize) -> usize, mut tell: impl FnMut(usize, usize)) -> End {
+fn chain(from: Registers, bounds: Bounds, read: impl Fn(usize) -> Option<usize>, mut tell: impl FnMut(usize, usize)) -> End {
     let mut frame = from.frame;
     let mut lowest = from.stack;
     let Some(last) = bounds.top.checked_sub(2 * WORD) else { return End::Short };
@@ -49,7 +105,7 @@ pub(super) fn chain(from: Registers, bounds: Bounds, read: impl Fn(usize) -> usi
             return End::Short;
         }
         let at = frame.wrapping_add(WORD);
-        let (next, back) = (read(frame), read(at));
+        let (Some(next), Some(back)) = (read(frame), read(at)) else { return End::Short };
         if back < LOWEST_CODE {
             return if bounds.mark == 0 && back == 0 && next == 0 { End::Reached } else { End::Short };
         }
@@ -67,14 +123,22 @@ pub(super) fn chain(from: Registers, bounds: Bounds, read: impl Fn(usize) -> usi
     End::Short
 }
 
-/// Reads a word of the running thread's stack.
+/// Reads a word of the running thread's own stack.
 ///
 /// # Safety
 /// `at` is a multiple of the word's size between this thread's stack pointer and the end of its stack.
 #[inline(always)]
-pub(super) unsafe fn word(at: usize) -> usize {
+unsafe fn word(at: usize) -> usize {
     // SAFETY: the caller's promise; volatile, because other frames are none of the compiler's business here.
     unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() }
+}
+
+/// Reads a word of some other stack, wherever that is.
+#[cold]
+fn caught(at: usize) -> Option<usize> {
+    // SAFETY: there is a net where stacks are walked, which is on Linux.
+    let word = if cfg!(all(target_os = "linux", not(miri))) { unsafe { os::read_u64(at) } } else { None };
+    word.map(|word| word as usize)
 }
 
 #[cfg(test)]
@@ -90,11 +154,11 @@ mod tests {
         let top = BASE + words.len() * WORD;
         let read = |at: usize| {
             assert!(at >= BASE && at < top && at.is_multiple_of(WORD), "{at:#x} is not the stack's");
-            words[(at - BASE) / WORD]
+            Some(words[(at - BASE) / WORD])
         };
         let mut all = Vec::new();
-        let end = chain(Registers { stack: BASE, frame }, Bounds { mark, top }, read, |back, at| {
-            assert_eq!(read(at), back);
+        let end = chain(Registers { stack: BASE, frame }, Bounds::other(top).up_to(mark), read, |back, at| {
+            assert_eq!(read(at), Some(back));
             all.push(back);
         });
         (all, end)
@@ -131,6 +195,17 @@ mod tests {
             assert_eq!(walk(&[7, 7, next, A, 7, 7], at(2), at(5)), (Vec::from([A]), End::Short));
         }
         assert_eq!(walk(&[at(2), 12, 0, A], at(0), at(3)), (Vec::new(), End::Short));
+    }
+
+    #[test]
+    fn a_chain_ends_where_a_word_cannot_be_read() {
+        let words = [at(4), A, 7, 7, at(8), B, 7, 7, 0, C];
+        for (gone, frames) in [(0, &[][..]), (1, &[]), (4, &[A]), (5, &[A]), (8, &[A, B]), (9, &[A, B])] {
+            let mut all = Vec::new();
+            let read = |address| (address != at(gone)).then(|| words[(address - BASE) / WORD]);
+            let end = chain(Registers { stack: BASE, frame: at(0) }, Bounds::other(at(10)), read, |back, _| all.push(back));
+            assert_eq!((&all[..], end), (frames, End::Short), "word {gone}");
+        }
     }
 
     #[test]

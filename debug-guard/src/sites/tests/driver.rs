@@ -100,8 +100,8 @@ extern "C" fn framed(data: *mut c_void) -> usize {
 extern "C" fn walk(data: *mut c_void, stack: usize, frame: usize) -> usize {
     // SAFETY: the `Found` and the mark of the test, which wait.
     let (found, mark) = unsafe { &mut *data.cast::<(Found, usize)>() };
-    let top = local::with(|local| local.expect("std").top(stack));
-    found.by_frames(Registers { stack, frame }, Bounds { mark: *mark, top });
+    let bounds = local::with(|local| local.expect("std").bounds(stack));
+    found.by_frames(Registers { stack, frame }, bounds.up_to(*mark));
     0
 }
 
