@@ -1,13 +1,13 @@
 //! The checker between the application's callbacks and the driver: by hand, and around the fake program.
 
 use std::alloc::System;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use vk_callbacks::{
-    Call, CheckOptions, CheckedOwner, Checker, Command, Coverage, Defect, FakeKind, FakeProgram, FindingKind, Given, HandedOut,
-    Opened, OwnerId, Owners, RawCallbacks,
+    Call, CheckOptions, CheckedOwner, Checker, Command, Coverage, Defect, FakeKind, FakeProgram, Given, HandedOut, Opened,
+    OwnerId, Owners, RawCallbacks,
 };
 
 use crate::application::{Application, Driver};
@@ -17,11 +17,11 @@ use crate::stage::{Allocators, Interrupted, Meeting, Stage, Watch};
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 pub(crate) const OPTIONS: CheckOptions = CheckOptions { coverage: Coverage::Complete, opened: Opened::Directly };
 
-/// What a checker found, its live blocks aside.
-pub(crate) fn kinds(checker: &Checker<'_>) -> BTreeSet<FindingKind> {
+/// What a checker found, one after the other: how much it weighs, and the sentence with rules, owner, command, scope and bytes.
+pub(crate) fn said(checker: &Checker<'_>) -> Vec<String> {
     assert_eq!(checker.lost(), 0);
     let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("memory of the system");
-    found.iter().map(|found| found.kind).collect()
+    found.iter().map(|found| format!("{}: {found}", found.level())).collect()
 }
 
 pub(crate) fn checker() -> Checker<'static> {
@@ -52,11 +52,11 @@ impl Checked {
         self.checker.run(Command::new(name, owners, Coverage::Complete), |_| body())
     }
 
-    /// Exactly these were found; notes how many.
+    /// Exactly this was found, as [`said`] says it; notes how much.
     #[track_caller]
-    pub(crate) fn note_found(&self, expected: &[FindingKind]) {
-        let found = kinds(&self.checker);
-        assert_eq!(found, expected.iter().copied().collect(), "what the checker says");
+    pub(crate) fn note_found(&self, expected: &[&str]) {
+        let found = said(&self.checker);
+        assert_eq!(found, expected, "what the checker says");
         note("found", found.len());
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn run_checked(
     application: &Application,
     program: FakeProgram,
     run: impl FnOnce(&dyn vk_callbacks::Dispatch) -> Result<(), i32>,
-) -> (Result<(), i32>, BTreeSet<FindingKind>) {
+) -> (Result<(), i32>, Vec<String>) {
     let checker = checker();
     let meeting = Meeting::default();
     let answer = {
@@ -122,19 +122,19 @@ pub(crate) fn run_checked(
         checker.finish();
         answer
     };
-    let found = kinds(&checker);
+    let found = said(&checker);
     // SAFETY: the program is over, and all its threads are.
     unsafe { checker.close_anyway() };
     (answer, found)
 }
 
-/// The fake program with this defect, over the guard: what the checker found is noted, and asserted to be that and no more.
-pub(crate) fn runs_with(lab: &Lab, defect: Defect) {
+/// The fake program with this defect, over the guard: what the checker found is asserted to be that and no more, and noted.
+pub(crate) fn runs_with(lab: &Lab, defect: Defect, expected: &str) {
     let application = Application::new(&lab.guard, "fake application");
     let program = FakeProgram { defect: Some(defect), rounds: 1, habits: false };
     let (answer, found) = run_checked(&application, program, |stage| program.run(stage));
     assert_eq!(answer, Ok(()));
-    assert_eq!(found, [defect.finding()].into(), "what the checker says of {defect:?}");
+    assert_eq!(found, [expected], "what the checker says of {defect:?}");
     note("found", found.len());
     assert_eq!(lab.guard.check_all(), 0);
     std::mem::forget(application);
@@ -147,11 +147,11 @@ pub(crate) fn found_by_the_checker_alone(seen: &Seen) {
     assert_eq!(seen.note("found"), 1);
 }
 
-/// For each planted defect a case of its own: `plants!(Defect in name_of_the_case, ..)`.
+/// For each planted defect a case of its own: `plants! { Defect in name_of_the_case: "what the checker says of it", .. }`.
 macro_rules! plants {
-    ($($defect:ident in $case:ident),+ $(,)?) => {$(
+    ($($defect:ident in $case:ident: $said:literal),+ $(,)?) => {$(
         fn $case(lab: &$crate::common::Lab) {
-            $crate::checking::runs_with(lab, vk_callbacks::Defect::$defect);
+            $crate::checking::runs_with(lab, vk_callbacks::Defect::$defect, $said);
         }
         $crate::common::each($crate::common::On::ALL, $case, $crate::checking::found_by_the_checker_alone);
     )+};

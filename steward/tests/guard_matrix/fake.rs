@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use alloc_core::{AllocError, HostAllocator, Notice, Scope};
-use vk_callbacks::{FakeProgram, FindingKind, INTERNAL_EXECUTABLE};
+use vk_callbacks::{FakeProgram, INTERNAL_EXECUTABLE};
 
 use crate::application::{Application, raw};
 use crate::checking::{Checked, plants, run_checked};
@@ -14,12 +14,20 @@ use crate::common::{Lab, On, Under, each, note};
 
 #[test]
 fn gv09_a_scope_that_there_is_not() {
-    plants!(BadScope in scope);
+    plants! {
+        BadScope in scope:
+            "violation: V35: the driver asked VkDeviceMemory's allocator for 64 B in vkMapMemory, with a scope that does not \
+             exist",
+    }
 }
 
 #[test]
 fn gv10_a_commands_block_that_outlives_it() {
-    plants!(CommandBlockLeft in left);
+    plants! {
+        CommandBlockLeft in left:
+            "violation: V28: the driver left 64 B (scope COMMAND) of VkDeviceMemory's allocator, taken in vkMapMemory, live \
+             when that returned; freed later in vkUnmapMemory",
+    }
 
     // Where it was taken is the guard's to say.
     fn with_stack(lab: &Lab) {
@@ -27,11 +35,15 @@ fn gv10_a_commands_block_that_outlives_it() {
         let checked = Checked::around(application.driver(), "VkDeviceMemory");
         let from = lab.guard.mark();
         checked.run("vkMapMemory", || checked.driver().takes(100, 4, raw(Scope::Command)));
-        checked.note_found(&[FindingKind::CommandBlockLeft]);
+        checked.note_found(&[
+            "violation: V28: the driver left 100 B (scope COMMAND) of VkDeviceMemory's allocator, taken in vkMapMemory, \
+                 live when that returned; never freed",
+        ]);
         let (mut leaks, mut bytes) = (0, 0);
         lab.guard.leaks(from, lab.guard.mark(), &mut |leak| {
             leaks += 1;
             bytes += leak.bytes as usize;
+            assert_eq!((leak.block.taken().owner(), leak.block.scope()), ("VkDeviceMemory", Scope::Command));
             for (i, frame) in leak.block.taken().stack().frames.iter().enumerate() {
                 note(&format!("leak{i}"), *frame);
             }
@@ -54,16 +66,22 @@ fn gv10_a_commands_block_that_outlives_it() {
 
 #[test]
 fn gv11_blocks_that_outlive_their_object() {
-    plants!(LiveAfterDestroy in after_destroy, LiveAtEnd in at_the_end);
+    plants! {
+        LiveAfterDestroy in after_destroy:
+            "violation: V41: the driver left 96 B (scope OBJECT) of VkDescriptorUpdateTemplate's allocator, taken in \
+             vkCreateDescriptorUpdateTemplate, live when vkDestroyDescriptorUpdateTemplate returned; never freed",
+        LiveAtEnd in at_the_end:
+            "note: V41: 256 B (scope OBJECT) of VkFence's allocator were live at the end, taken in vkCreateFence; never freed",
+    }
 
     // One block of each longer scope, none of which its object gives back.
     fn every_scope(lab: &Lab) {
         let mut found = 0;
-        for (kind, create, destroy, scope) in [
-            ("VkBuffer", "vkCreateBuffer", "vkDestroyBuffer", Scope::Object),
-            ("VkPipelineCache", "vkCreatePipelineCache", "vkDestroyPipelineCache", Scope::Cache),
-            ("VkDevice", "vkCreateDevice", "vkDestroyDevice", Scope::Device),
-            ("VkInstance", "vkCreateInstance", "vkDestroyInstance", Scope::Instance),
+        for (kind, whose, create, destroy, scope) in [
+            ("VkBuffer", "VkBuffer's", "vkCreateBuffer", "vkDestroyBuffer", Scope::Object),
+            ("VkPipelineCache", "VkPipelineCache's", "vkCreatePipelineCache", "vkDestroyPipelineCache", Scope::Cache),
+            ("VkDevice", "the device's", "vkCreateDevice", "vkDestroyDevice", Scope::Device),
+            ("VkInstance", "the instance's", "vkCreateInstance", "vkDestroyInstance", Scope::Instance),
         ] {
             let application = Application::new(&lab.guard, kind);
             let checked = Checked::around(application.driver(), kind);
@@ -80,9 +98,16 @@ fn gv11_blocks_that_outlive_their_object() {
             checked.checker.created(kind, 77, Some(checked.owner));
             checked.checker.run(bracket(destroy), |_| ());
             checked.checker.destroyed(kind, 77, Some(checked.owner), destroy);
-            let kinds = crate::checking::kinds(&checked.checker);
-            assert_eq!(kinds, [FindingKind::LiveAfterDestroy].into(), "{kind}");
-            found += kinds.len();
+            let upper = scope.name().to_uppercase();
+            let said = crate::checking::said(&checked.checker);
+            assert_eq!(
+                said,
+                [format!(
+                    "violation: V41: the driver left 200 B (scope {upper}) of {whose} allocator, taken in {create}, live when {destroy} \
+                     returned; never freed"
+                )]
+            );
+            found += said.len();
             // SAFETY: nothing calls any more.
             unsafe { checked.checker.close_anyway() };
             std::mem::forget(application);
@@ -102,17 +127,39 @@ fn gv11_blocks_that_outlive_their_object() {
 
 #[test]
 fn gv13_a_callback_on_a_thread_that_is_in_no_command() {
-    plants!(AskedBetweenCommands in asked, FreedBetweenCommands in freed, NotifiedBetweenCommands in notified);
+    plants! {
+        AskedBetweenCommands in asked:
+            "violation: V22: the driver asked the device's allocator for 64 B (scope DEVICE), between commands",
+        FreedBetweenCommands in freed:
+            "violation: V22: the driver freed 64 B (scope DEVICE) of the device's allocator, taken in vkQueueWaitIdle, \
+             between commands",
+        NotifiedBetweenCommands in notified:
+            "violation: V21: the driver told the device's allocator of 64 B each (scope DEVICE) internal memory, between \
+             commands; 2 times",
+    }
 }
 
 #[test]
 fn gv14_a_callback_on_another_thread_than_the_provoking_one() {
-    plants!(AskedOnForeignThread in asked, FreedOnForeignThread in freed, NotifiedOnForeignThread in notified);
+    plants! {
+        AskedOnForeignThread in asked:
+            "violation: V23: the driver asked the device's allocator for 64 B (scope DEVICE), on a thread that has never \
+             issued a command",
+        FreedOnForeignThread in freed:
+            "violation: V22/V23: the driver freed 168 B (scope DEVICE) of the device's allocator, taken in vkQueueSubmit, on \
+             a thread that has never issued a command",
+        NotifiedOnForeignThread in notified:
+            "violation: V21: the driver told the device's allocator of 64 B each (scope DEVICE) internal memory, on a thread \
+             that has never issued a command; 2 times",
+    }
 }
 
 #[test]
 fn gv15_a_command_from_inside_a_callback() {
-    plants!(CommandInCallback in command);
+    plants! {
+        CommandInCallback in command:
+            "violation: V25: the application called vkGetFenceStatus from inside a callback",
+    }
 }
 
 /// A guard whose notice of memory taken elsewhere takes and gives memory itself.
@@ -170,22 +217,51 @@ fn gv16_memory_taken_inside_a_notification() {
 
 #[test]
 fn gv17_notifications_that_do_not_add_up() {
-    plants!(InternalNegative in negative, InternalType in of_no_type, InternalLeft in left, InternalAtEnd in at_the_end);
+    plants! {
+        InternalNegative in negative:
+            "violation: V20: the driver told VkDeviceMemory's allocator that 64 B (scope COMMAND) internal memory went, more \
+             than had come, in vkMapMemory",
+        InternalType in of_no_type:
+            "violation: V20: the driver told VkDeviceMemory's allocator of 64 B (scope COMMAND) internal memory that is not \
+             executable, in vkMapMemory",
+        InternalLeft in left:
+            "violation: V20: the driver never told VkDeviceMemory's allocator that 64 B (scope COMMAND) internal memory went",
+        InternalAtEnd in at_the_end:
+            "note: V20: 64 B (scope OBJECT) internal memory of which VkFence's allocator was told had not gone at the end",
+    }
 }
 
 #[test]
 fn gv18_callbacks_that_lack_a_function() {
-    plants!(HalfInternal in half, MissingFree in free, MissingAllocation in allocation, MissingReallocation in reallocation);
+    plants! {
+        HalfInternal in half:
+            "violation: V4: the application handed over VkFence's allocator with one internal notification and not the other",
+        MissingFree in free:
+            "violation: V3: the application handed over VkFence's allocator without pfnFree",
+        MissingAllocation in allocation:
+            "violation: V1: the application handed over VkFence's allocator without pfnAllocation",
+        MissingReallocation in reallocation:
+            "violation: V2: the application handed over VkFence's allocator without pfnReallocation",
+    }
 }
 
 #[test]
 fn gv19_destroyed_with_other_callbacks_than_created() {
-    plants!(NoneAtDestroy in none, OtherGroupAtDestroy in other);
+    plants! {
+        NoneAtDestroy in none:
+            "violation: V42: the application passed vkDestroyFence no allocator, though the VkFence was created with one",
+        OtherGroupAtDestroy in other:
+            "violation: V42: the application passed vkDestroyFence an allocator that is not compatible with that the VkFence \
+             was created with",
+    }
 }
 
 #[test]
 fn gv20_destroyed_with_callbacks_and_created_without() {
-    plants!(OnlyAtDestroy in only);
+    plants! {
+        OnlyAtDestroy in only:
+            "violation: V43: the application passed vkDestroyImage an allocator, though the VkImage was created without",
+    }
 }
 
 /// The fake program, nothing planted: a great deal is asked, from several threads, and neither checker nor guard finds anything.
@@ -195,7 +271,7 @@ fn gv28_what_a_driver_may_do_is_found_by_nobody() {
         let application = Application::new(&lab.guard, "fake application");
         let program = FakeProgram { defect: None, rounds: 10, habits: false };
         let (answer, found) = run_checked(&application, program, |stage| program.run(stage));
-        assert_eq!((answer, found), (Ok(()), [].into()));
+        assert_eq!((answer, found), (Ok(()), Vec::new()));
         assert_eq!(lab.guard.check_all(), 0);
         application.close();
         assert_eq!(lab.guard.stats().live_blocks, 0);

@@ -1,7 +1,6 @@
 //! GV03 to GV06, GV12: pfnReallocation.
 
 use alloc_core::Scope;
-use vk_callbacks::FindingKind;
 
 use crate::application::{Application, NULL, fill, is_filled, raw};
 use crate::checking::{Checked, plants};
@@ -24,14 +23,21 @@ fn gv03_a_reallocation_with_another_alignment() {
             note("alignments", application.notes().alignment_changes as usize);
             checked.driver().gives(moved);
         });
-        checked.note_found(&[FindingKind::OtherAlignment]);
+        checked.note_found(&[
+            "violation: V15: the driver reallocated a block of VkBuffer's allocator to 128 B (scope OBJECT) with another \
+                 alignment than it was made with, in vkCreateBuffer",
+        ]);
         application.close();
     }
     each(On::ALL, case, |seen| {
         seen.quiet(2);
         assert_eq!((seen.note("found"), seen.note("alignments")), (1, 1));
     });
-    plants!(OtherAlignment in other_alignment);
+    plants! {
+        OtherAlignment in other_alignment:
+            "violation: V15: the driver reallocated a block of VkDeviceMemory's allocator to 128 B (scope COMMAND) with \
+             another alignment than it was made with, in vkMapMemory",
+    }
 }
 
 #[test]
@@ -58,7 +64,11 @@ fn gv04_reallocations_from_null_to_nothing_and_in_vain() {
         assert_eq!((seen.note("readable"), seen.note("found"), seen.note("left")), (1, 0, 0));
     });
     // An application that frees the old block all the same.
-    plants!(OldBlockGivenAway in given_away);
+    plants! {
+        OldBlockGivenAway in given_away:
+            "violation: V16: the application gave a block of VkDeviceMemory's allocator to somebody else, after its \
+             reallocation had failed, in vkMapMemory",
+    }
 }
 
 #[test]
@@ -124,8 +134,16 @@ fn gv06_a_reallocation_of_what_is_no_block() {
             assert_eq!(seen.note("answered"), 0);
         },
     );
-    plants!(ReallocatedFreed in moved_freed);
-    plants!(ReallocatedUnknown in moved_unknown);
+    plants! {
+        ReallocatedFreed in moved_freed:
+            "violation: V11: the driver reallocated a block of 64 B (scope COMMAND) through VkDeviceMemory's allocator that \
+             had gone, in vkMapMemory",
+    }
+    plants! {
+        ReallocatedUnknown in moved_unknown:
+            "violation: V11: the driver reallocated a pointer through VkDeviceMemory's allocator that no callback gave, or \
+             that went long ago, in vkMapMemory",
+    }
 }
 
 #[test]
@@ -146,5 +164,9 @@ fn gv12_a_reallocation_with_another_scope() {
         seen.quiet(2);
         assert_eq!(seen.note("scopes"), 1);
     });
-    plants!(OtherScope in other_scope);
+    plants! {
+        OtherScope in other_scope:
+            "note: V30: the driver reallocated a block of VkBuffer's allocator to 128 B (scope OBJECT), a scope that it was \
+             not made with, in vkCreateBuffer",
+    }
 }
