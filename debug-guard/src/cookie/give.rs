@@ -15,7 +15,7 @@ use super::quarantine::{Entry, Waiting};
 use super::words::{Words, when};
 use super::{Cookies, registry};
 use crate::Mode;
-use crate::block::{Fault, Freed, Given, Known, Mark};
+use crate::block::{Fault, Freed, Given, Known, Mark, State};
 use crate::os;
 use crate::report::ReportKind;
 
@@ -46,7 +46,9 @@ impl Cookies {
         {
             // SAFETY: the caller; a live block.
             let freed = unsafe { self.retire(memory, address, words, sum, mark, moved_to, late) };
-            return Given { freed: Some(freed), fault: None };
+            if freed.is_some() {
+                return Given { freed, fault: None };
+            }
         }
         // SAFETY: the caller.
         unsafe { self.give_in_doubt(memory, address, layout, scope, mark, moved_to, late) }
@@ -71,13 +73,14 @@ impl Cookies {
                 let sum = self.keys.sum(address, words, Stage::Live);
                 // SAFETY: the caller; a live block.
                 let freed = unsafe { self.retire(memory, address, words, sum, mark, moved_to, late) };
-                Given { freed: Some(freed), fault }
+                let twice = || bad(ReportKind::DoubleFree, Some(words.known(address, State::Freed, Mark::default())), address);
+                Given { fault: if freed.is_some() { fault } else { Some(twice()) }, freed }
             }
             Err(fault) => Given { freed: None, fault: Some(fault) },
         }
     }
 
-    /// Takes a live block off the list, and into quarantine if it may wait.
+    /// Takes a live block off the list, and into quarantine if it may wait. `None` where another thread was faster.
     ///
     /// # Safety
     /// As [`give`](Self::give); the block is listed.
@@ -92,12 +95,12 @@ impl Cookies {
         mark: Mark,
         moved_to: Option<usize>,
         late: &mut dyn FnMut(Fault),
-    ) -> Freed {
+    ) -> Option<Freed> {
         let (size, token) = (words.size(), words.token());
         // Made where it is used: in registers as long as it goes no further than a chunk.
         let block = || Waiting { address, words, sum, given: when(mark), site: mark.site.0, moved: moved_to.unwrap_or(0) };
-        if let Some(record) = self.table.record(token) {
-            record.leave();
+        if !self.table.record(token)?.leave(address) {
+            return None;
         }
         let staged = self.quarantine.stages(size);
         if words.light() || !(staged || self.quarantine.takes(size)) {
@@ -126,7 +129,7 @@ impl Cookies {
                 unsafe { self.make_room(memory, block(), late) };
             }
         }
-        Freed { size, mode: if words.light() { Mode::Off } else { Mode::Cookie } }
+        Some(Freed { size, mode: if words.light() { Mode::Off } else { Mode::Cookie } })
     }
 
     /// What the header in front of `address` says, where it is that of a live block, and its sum. Reads nothing that cannot be read.

@@ -49,11 +49,13 @@ impl Record {
         self.address.store(address, Release);
     }
 
-    /// Takes the block off the list. What is done to it after this is seen by nobody who does not see this.
+    /// Takes the block at `address` off the list; false where another thread has just done so. What is done to the block after this is
+    /// seen by nobody who does not see this.
     #[inline(always)]
-    pub(super) fn leave(&self) {
-        self.address.store(0, Relaxed);
+    pub(super) fn leave(&self, address: usize) -> bool {
+        let ours = self.address.compare_exchange(address, 0, Acquire, Relaxed).is_ok();
         fence(Release);
+        ours
     }
 
     /// True where just this block is listed. For whoever is about to free it: nobody else changes the record then.

@@ -228,7 +228,9 @@ impl Core {
     /// What is written down of a free: takes no memory.
     #[inline]
     pub(super) fn mark_of_free(&self, who: &Who<'_>) -> Mark {
+        // As in `mark`.
+        let thread = os::thread_id();
         let site = self.sites.as_ref().map(|sites| sites.note_free(who, self.options.stacks)).unwrap_or_default();
-        Mark { site, thread: os::thread_id(), serial: serial::reached() }
+        Mark { site, thread, serial: serial::reached() }
     }
 }

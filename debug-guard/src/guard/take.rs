@@ -284,8 +284,10 @@ impl Core {
     /// What is written down of an allocation.
     #[inline]
     fn mark(&self, memory: &dyn HostAllocator, who: &Who<'_>, stacks: Stacks) -> Mark {
+        // First: a thread that is new here has the signals unblocked that a stack which leads astray may raise.
+        let thread = os::thread_id();
         let site = self.sites.as_ref().map(|sites| sites.note(memory, who, stacks)).unwrap_or_default();
-        Mark { site, thread: os::thread_id(), serial: serial::next() }
+        Mark { site, thread, serial: serial::next() }
     }
 
     #[inline]

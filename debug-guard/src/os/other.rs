@@ -157,6 +157,13 @@ pub(crate) unsafe fn read_u64(address: usize) -> Option<u64> {
     Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address).read_unaligned() })
 }
 
+/// # Safety
+/// As [`read_u64`].
+pub(crate) unsafe fn ask_u64(address: usize) -> Option<u64> {
+    // SAFETY: the caller's promise.
+    unsafe { read_u64(address) }
+}
+
 pub(crate) fn install_fault_handler(_: fn(&Trap) -> Handled) -> Result<(), OsRefusal> {
     Err(NONE)
 }

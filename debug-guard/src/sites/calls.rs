@@ -9,7 +9,7 @@ use crate::os;
 pub(super) fn returns_to(back: usize) -> bool {
     let Some(before) = back.checked_sub(8) else { return false };
     // SAFETY: there is a net where stacks are walked, which is on Linux.
-    let bytes = if cfg!(all(target_os = "linux", not(miri))) { unsafe { os::read_u64(before) } } else { None };
+    let bytes = if cfg!(all(target_os = "linux", not(miri))) { unsafe { os::ask_u64(before) } } else { None };
     bytes.is_some_and(|bytes| follows_call(bytes.to_le_bytes()))
 }
 

@@ -155,7 +155,7 @@ impl Found {
 
 fn readable(address: usize) -> bool {
     // SAFETY: there is a net where stacks are walked, which is on Linux.
-    cfg!(all(target_os = "linux", not(miri))) && unsafe { os::read_u64(address) }.is_some()
+    cfg!(all(target_os = "linux", not(miri))) && unsafe { os::ask_u64(address) }.is_some()
 }
 
 #[cfg(feature = "std")]
