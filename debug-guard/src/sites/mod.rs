@@ -304,9 +304,7 @@ impl Sites {
     #[inline]
     fn full(&self, local: &Local, who: &Asker<'_>, from: Registers, bounds: Bounds) -> SiteId {
         let trail = self.trail(!who.quick, from, bounds);
-        self.follow(local, trail, (from, bounds))
-            .or_else(|| self.search(local, trail, (from, bounds)))
-            .unwrap_or_else(|| self.unwind(local, who, (from, bounds), trail))
+        self.follow(local, trail, (from, bounds)).unwrap_or_else(|| self.unwind(local, who, (from, bounds), trail))
     }
 
     /// What a trail is found by: who asks, by which way, and how deep the stack is.
@@ -333,9 +331,13 @@ impl Sites {
         Some(SiteId(site))
     }
 
-    /// A stack that no trail leads along.
+    /// A stack that this thread did not come along last; the unwinder's where no trail leads along it.
     #[cold]
+    #[inline(never)]
     fn unwind(&self, local: &Local, who: &Asker<'_>, (from, bounds): (Registers, Bounds), trail: u64) -> SiteId {
+        if let Some(site) = self.search(local, trail, (from, bounds)) {
+            return site;
+        }
         let mut found = Found::nothing();
         if !found.by_unwinder(local, from, bounds) {
             return self.bare(who);

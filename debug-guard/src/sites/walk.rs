@@ -76,7 +76,7 @@ impl Bounds {
             // SAFETY: of the thread's own stack all words can be read.
             of.iter().fold(0, |all, one| all | differ(one, unsafe { word(at(one)) })) == 0
         } else {
-            of.iter().all(|one| caught(at(one)).is_some_and(|word| differ(one, word) == 0))
+            all_caught(of, at, differ)
         }
     }
 }
@@ -133,8 +133,16 @@ unsafe fn word(at: usize) -> usize {
     unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() }
 }
 
+/// [`Bounds::all`] of some other stack. Out of the way of those that are known.
+#[cold]
+#[inline(never)]
+fn all_caught<T>(of: &[T], at: impl Fn(&T) -> usize, differ: impl Fn(&T, usize) -> u32) -> bool {
+    of.iter().all(|one| caught(at(one)).is_some_and(|word| differ(one, word) == 0))
+}
+
 /// Reads a word of some other stack, wherever that is.
 #[cold]
+#[inline(never)]
 fn caught(at: usize) -> Option<usize> {
     // SAFETY: there is a net where stacks are walked, which is on Linux.
     let word = if cfg!(all(target_os = "linux", not(miri))) { unsafe { os::read_u64(at) } } else { None };
