@@ -11,13 +11,16 @@
 //! | a read there | never | as it happens, on that side | as it happens, on that side |
 //! | a write after the free | when the block leaves quarantine | the same; above a page as it happens | as it happens |
 //! | a read after the free | never (it reads 0xDD) | never; above a page as it happens | as it happens |
-//! | freed twice, inside, in the wrong place, with another layout | at that free | at that free | at that free |
+//! | freed twice, inside, through another guard, with another layout | at that free | at that free | at that free |
 //! | never freed | [`Guard::leaks`], [`GuardOptions::exit_leaks`] | the same | the same |
 //! | read before written | never: it reads 0xCD, behind a grown block's old end 0xFD | the same | the same |
 //!
-//! Sampled finds what Strict finds, in the few blocks that it chooses. What the kernel reads or writes for the program (`read(2)`) it
-//! refuses with `EFAULT` where a page cannot be touched, and nothing is reported. [`Guard::check_all`] looks for what would else be
-//! found at a free, at any time. What each costs is in the README's table.
+//! Sampled finds what Strict finds, in the few blocks that it chooses; leaks it does not tell, and what is freed and is no block of those
+//! goes to the allocator behind unlooked at. What the kernel reads or writes for the program (`read(2)`) it
+//! refuses with `EFAULT` where a page cannot be touched, and nothing is reported. What is found later is found by its bytes: a write of
+//! the very byte that stood there, one in 256 of random ones, is no change. Blocks are the guard's and not a
+//! [`Context`](alloc_core::Context)'s: one that is freed through another context over the same guard is not reported. [`Guard::check_all`] looks for what would else be
+//! found at a free, at any time. What each costs is in [`Mode`]'s table.
 //!
 //! ```
 //! use std::alloc::Layout;
@@ -48,11 +51,39 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Under a context
+//! A guard is the backing of a tree of contexts, and reports then name the context that asked:
+//!
+//! ```
+//! use alloc_core::{Context, ContextOptions, FromGlobalAlloc, TryVec};
+//! use debug_guard::{Guard, GuardOptions, Mode, Rule};
+//!
+//! // Cookies for all but what the textures take.
+//! let options = GuardOptions::new(Mode::Cookie).rule(Rule::new(Mode::Strict).name("textures"));
+//! let guard = Guard::new(FromGlobalAlloc::SYSTEM, options)?;
+//! {
+//!     // SAFETY: the guard outlives the contexts and all that they give.
+//!     let root = unsafe { Context::root(&guard, ContextOptions::new("renderer")) }?;
+//!     let textures = root.child("textures")?;
+//!     let mut list = TryVec::<u64, &Context>::new_in(&textures);
+//!     list.try_push(7)?;
+//!     let mut strict = 0;
+//!     guard.live(&mut |block| strict += usize::from(block.mode() == Mode::Strict && block.taken().owner() == "textures"));
+//!     assert_eq!(strict, 1);
+//! }
+//! guard.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # What it runs on
 //! Pages are made untouchable with what the kernel lends, the best that [`BackEnds`] finds by trying: userfaultfd, guard markers,
 //! `mprotect` as far as mappings last. Only on Linux; elsewhere blocks that were to be fenced get cookies, and each report says so.
-//! Stacks follow frame pointers; [`Stacks::Full`] asks the unwinder where a module was built without
-//! ([`StackSupport`] tells what works here). Always `no_std`; feature `std` (on by default) adds what is kept for each thread, without
+//! Stacks follow frame pointers, and [`Stacks::Full`], the default, asks the unwinder where a module was built without
+//! ([`StackSupport`] tells what works here). A report at the instruction comes from a handler of SIGSEGV and SIGBUS, which the first
+//! guard that lays out pages installs and which passes on what is not its own: a program that installs another one *later* takes its
+//! place, and unless that one passes on in turn, such mistakes end the program without a report.
+//! Elsewhere too: no list at exit, reports on the standard error only, no thread ids, no stacks, and a freed pointer that was never a
+//! block is read in front of, which ends the program where nothing is mapped there. Always `no_std`; feature `std` (on by default) adds what is kept for each thread, without
 //! which there are no stacks and counts are slower.
 //!
 //! # Memory that fails

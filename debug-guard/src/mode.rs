@@ -6,21 +6,26 @@ use core::fmt;
 
 /// How a block is guarded.
 ///
-/// | mode | a byte too far | used after its free | per block |
-/// |-|-|-|-|
-/// | [`Off`](Self::Off) | never | never | nothing, or 72 bytes where other modes serve the same guard |
-/// | [`Sampled`](Self::Sampled) | by chance, at the instruction | by chance, at the instruction | nothing, or a page |
-/// | [`Cookie`](Self::Cookie) | at its free | at the end of quarantine, writes only | 80 to 95 bytes |
-/// | [`Fence`](Self::Fence) | at the instruction | at the end of quarantine, writes only | a page |
-/// | [`Strict`](Self::Strict) | at the instruction | at the instruction | a page, and addresses |
+/// | mode | a byte too far | used after its free | freed twice or wrongly | time and bytes of a block |
+/// |-|-|-|-|-|
+/// | [`Off`](Self::Off) | never | never | never | some ns; none, or 72 bytes where other modes serve the same guard |
+/// | [`Sampled`](Self::Sampled) | as Strict, of the blocks chosen | as Strict, of those | of those | some ns, and for those chosen as Strict |
+/// | [`Cookie`](Self::Cookie) | writes, at its free | writes, at the end of quarantine | at that free | some ten ns; 80 to 95 bytes |
+/// | [`Fence`](Self::Fence) | at the instruction on the page's side | writes, at the end of quarantine | at that free | some 100 ns; a page |
+/// | [`Strict`](Self::Strict) | at the instruction on the page's side | at the instruction | at that free | one to two µs; a page, and addresses |
 ///
-/// At any time [`Guard::check_all`](crate::Guard::check_all) looks at what the last column but one says "at its free" or "at the end" of.
+/// The page's side is the one that [`Placement`] says. On the other side, and in the bytes that alignment leaves between block and
+/// page, a write is found at the block's free and a read never. Of a fenced block larger than a page, what lies above its first page is
+/// stopped at the instruction after its free.
+///
+/// [`Guard::check_all`](crate::Guard::check_all) finds at any time what is else found at a free or at the end of quarantine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Mode {
     /// Passed on to the allocator behind, and counted.
     Off,
-    /// A few blocks, chosen call site by call site, are fenced; the rest pass. For production.
+    /// A few blocks, chosen call site by call site, are guarded as [`Strict`](Self::Strict) does; the rest pass, and so does a free of
+    /// what is no block of the guard. Leaks are not told. For production.
     Sampled,
     /// A keyed header in front and a tail that begins exactly behind the last byte; freed blocks are poisoned and wait.
     Cookie,
@@ -50,10 +55,12 @@ pub enum Placement {
 pub enum Stacks {
     /// Nothing.
     Off,
-    /// What the chain of frame pointers gives: some nanoseconds; it ends at the first function without one.
-    #[default]
+    /// What the chain of frame pointers gives: some nanoseconds. It ends at the first function without one, and Rust compiles none in
+    /// unless told (`-C force-frame-pointers=yes`): [`StackSupport`](crate::StackSupport) says what this sees.
     Fast,
-    /// As [`Fast`](Self::Fast); where the chain ends early, one pass of the unwinder for each new call site, remembered.
+    /// As [`Fast`](Self::Fast); where the chain ends early, one pass of the unwinder, some microseconds, for each new call site. It is
+    /// remembered: a known one costs what it costs with [`Fast`](Self::Fast).
+    #[default]
     Full,
 }
 

@@ -9,6 +9,9 @@ use crate::mode::{BackEnd, Mode, OnReport, Stacks};
 /// The modes that lay blocks out in pages.
 const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
 
+/// The only descriptor that systems other than Linux write to.
+const STANDARD_ERROR: i32 = 2;
+
 pub(super) fn check(options: &GuardOptions) -> Result<(), GuardError> {
     let given = options.rules_given();
     if given > MOST_RULES {
@@ -34,10 +37,21 @@ pub(super) fn check(options: &GuardOptions) -> Result<(), GuardError> {
     if options.report_to < 0 {
         return Err(GuardError::NoDescriptor);
     }
+    if cfg!(not(all(target_os = "linux", not(miri)))) {
+        elsewhere(options)?;
+    }
     if matches!(options.on_report, OnReport::Panic) && cfg!(not(feature = "std")) {
         return Err(GuardError::PanicWithoutStd);
     }
     Ok(())
+}
+
+/// What systems other than Linux cannot honour.
+fn elsewhere(options: &GuardOptions) -> Result<(), GuardError> {
+    if options.exit_leaks.is_some() {
+        return Err(GuardError::NoExitHere);
+    }
+    if options.report_to == STANDARD_ERROR { Ok(()) } else { Err(GuardError::OneDescriptorHere) }
 }
 
 /// Each rule by itself, then against those before it.
@@ -69,5 +83,18 @@ fn back_end(options: &GuardOptions) -> Result<(), GuardError> {
         (BackEnd::Cookies, Some(mode)) => Err(GuardError::BackEndCannot { back_end, mode }),
         (_, None) => Err(GuardError::BackEndUnused { back_end }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_systems_refuse_what_they_cannot_do() {
+        let plain = GuardOptions::new(Mode::Cookie);
+        assert_eq!(elsewhere(&plain), Ok(()));
+        assert_eq!(elsewhere(&plain.exit_leaks(1)), Err(GuardError::NoExitHere));
+        assert_eq!(elsewhere(&plain.report_to(3)), Err(GuardError::OneDescriptorHere));
     }
 }

@@ -57,12 +57,12 @@ mod tests {
             .placement(Placement::Alternate)
             .rule(Rule::new(Mode::Off).size(0, 16))
             .rule(Rule::new(Mode::Fence).name("Vk*").placement(Placement::Left))
-            .rule(Rule::new(Mode::Strict).called_from(100, 200).stacks(Stacks::Full));
+            .rule(Rule::new(Mode::Strict).called_from(100, 200).stacks(Stacks::Fast));
         let asked = |name, size, frames: &'static [usize]| options.choose(&Asked { scope: Scope::Object, name, size, frames });
         let choice = |mode, placement, stacks| Choice { mode, placement, stacks };
-        assert_eq!(asked("VkImage", 16, &[150]), choice(Mode::Off, Placement::Alternate, Stacks::Fast));
-        assert_eq!(asked("VkImage", 17, &[150]), choice(Mode::Fence, Placement::Left, Stacks::Fast));
-        assert_eq!(asked("", 17, &[99, 150]), choice(Mode::Strict, Placement::Alternate, Stacks::Full));
-        assert_eq!(asked("", 17, &[99, 200]), choice(Mode::Cookie, Placement::Alternate, Stacks::Fast));
+        assert_eq!(asked("VkImage", 16, &[150]), choice(Mode::Off, Placement::Alternate, Stacks::Full));
+        assert_eq!(asked("VkImage", 17, &[150]), choice(Mode::Fence, Placement::Left, Stacks::Full));
+        assert_eq!(asked("", 17, &[99, 150]), choice(Mode::Strict, Placement::Alternate, Stacks::Fast));
+        assert_eq!(asked("", 17, &[99, 200]), choice(Mode::Cookie, Placement::Alternate, Stacks::Full));
     }
 }

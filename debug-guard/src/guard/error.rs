@@ -75,6 +75,10 @@ pub enum GuardError {
     NoPages,
     /// Reports are to be written to a descriptor that cannot be one.
     NoDescriptor,
+    /// A list at exit is asked for, and only Linux has it.
+    NoExitHere,
+    /// Reports are to be written to another descriptor than the standard error, and only Linux has those.
+    OneDescriptorHere,
     /// [`OnReport::Panic`](crate::OnReport::Panic) without feature `std`.
     PanicWithoutStd,
     /// [`OnReport::Panic`](crate::OnReport::Panic) in a global allocator.
@@ -167,6 +171,10 @@ impl fmt::Display for GuardError {
             Self::SamplesNothing => f.write_str("sampling one in 0, or with 0 slots, fences nothing: use `Mode::Off`"),
             Self::NoPages => f.write_str("a fenced block needs 3 pages of addresses and one of memory: allow more"),
             Self::NoDescriptor => f.write_str("a descriptor is 0 or above: leave `report_to` out for the standard error"),
+            Self::NoExitHere => f.write_str("leaks are listed at exit on Linux only: leave `exit_leaks` out and ask `Guard::leaks` at the end"),
+            Self::OneDescriptorHere => {
+                f.write_str("reports go to other descriptors on Linux only: leave `report_to` out, or use `OnReport::Call`")
+            }
             Self::PanicWithoutStd => f.write_str("a report can panic only with feature `std`: turn it on, or use another `OnReport`"),
             Self::PanicInGlobal => {
                 f.write_str("a global allocator must not unwind: use `OnReport::Abort`, `Log` or `Call` instead of `Panic`")

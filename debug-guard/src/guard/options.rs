@@ -45,11 +45,11 @@ pub struct GuardOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sampling {
-    /// In the long run one block in so many of a call site is fenced, at least 1.
+    /// In the long run one block in so many of a call site is guarded as [`Mode::Strict`] does, at least 1.
     pub one_in: u32,
-    /// At most so many blocks are fenced at a time, a page each.
+    /// At most so many blocks are guarded at a time, a page each.
     pub slots: u32,
-    /// The first so many blocks of each call site are all fenced.
+    /// The first so many blocks of each call site are all guarded.
     pub first: u32,
 }
 
@@ -112,7 +112,7 @@ impl Rules {
 }
 
 impl GuardOptions {
-    /// Blocks that no rule speaks of get `mode`. The rest: no rules, [`Placement::Right`], [`Stacks::Fast`], [`OnReport::Abort`], the
+    /// Blocks that no rule speaks of get `mode`. The rest: no rules, [`Placement::Right`], [`Stacks::Full`], [`OnReport::Abort`], the
     /// best back end that is offered, a quarantine of 4096 blocks and 16 MiB, no check but at a block's free and its end of quarantine.
     pub const fn new(mode: Mode) -> Self {
         Self {
@@ -120,7 +120,7 @@ impl GuardOptions {
             name: "guard",
             rules: Rules { list: [Rule::new(Mode::Off); MOST_RULES], given: 0 },
             placement: Placement::Right,
-            stacks: Stacks::Fast,
+            stacks: Stacks::Full,
             on_report: OnReport::Abort,
             back_end: None,
             quarantine_blocks: 4096,
@@ -213,7 +213,8 @@ impl GuardOptions {
         self
     }
 
-    /// The descriptor that reports are written to; 2, the standard error, if not said.
+    /// The descriptor that reports are written to; 2, the standard error, if not said. Others on Linux only: refused elsewhere. Without
+    /// feature `std` nothing is written elsewhere: use [`OnReport::Call`] there.
     pub const fn report_to(mut self, descriptor: i32) -> Self {
         self.report_to = descriptor;
         self
@@ -227,7 +228,7 @@ impl GuardOptions {
     }
 
     /// When the process exits with blocks of this guard live, they are listed as leaks and the process ends with `code` there
-    /// and then, past whatever else was to be done at exit; 0 leaves it its own.
+    /// and then, past whatever else was to be done at exit; 0 leaves it its own. Linux only: refused elsewhere.
     pub const fn exit_leaks(mut self, code: i32) -> Self {
         self.exit_leaks = Some(code);
         self

@@ -118,11 +118,16 @@ impl Core {
 }
 
 impl fmt::Display for GuardStats {
-    /// One line: `guarded = 12 (userfaultfd-move), cookies = 0, off = 3, unguarded = 0, live = 2 (96 bytes), reports = 0, ..`.
+    /// One line: `guarded = 12 (userfaultfd-move), cookies = 0, off = 3, unguarded = 0, live = 2 (96 bytes), reports = 0, ..`, and what of
+    /// stacks can be seen.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { guarded, back_end, cookies, off, unguarded, live_blocks, live_bytes, reports, stacks, whole_stacks, .. } =
             self;
+        let walked = self.stack_support;
         write!(f, "guarded = {guarded} ({back_end}), cookies = {cookies}, off = {off}, unguarded = {unguarded}, ")?;
-        write!(f, "live = {live_blocks} ({live_bytes} bytes), reports = {reports}, stacks whole = {whole_stacks} of {stacks}")
+        write!(
+            f,
+            "live = {live_blocks} ({live_bytes} bytes), reports = {reports}, stacks whole = {whole_stacks} of {stacks}; {walked}"
+        )
     }
 }

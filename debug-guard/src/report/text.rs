@@ -47,6 +47,9 @@ impl Display for Report<'_> {
                 writeln!(f, "    #{number:<2} {}", Frame(self.modules, *pc))?;
             }
         }
+        if self.stacks().into_iter().any(|(_, stack)| !stack.frames.is_empty()) {
+            writeln!(f, "  names of functions: steward symbols FILE, with all of this in FILE")?;
+        }
         Ok(())
     }
 }
@@ -76,7 +79,13 @@ fn headline(report: &Report<'_>, f: &mut Formatter<'_>) -> Result {
         }
         (ReportKind::InteriorFree | ReportKind::ForeignFree, ..) => {
             write!(f, "{} of {address:#x}, which is no block of guard {:?}", verb(report.moment()), report.guard())?;
-            if report.mapping().is_empty() { Ok(()) } else { write!(f, " but lies in {}", report.mapping()) }
+            if !report.mapping().is_empty() {
+                write!(f, " but lies in {}", report.mapping())?;
+            }
+            match (report.block(), report.place()) {
+                (Some(block), Some(place)) => write!(f, ", {place} {}", Told(block)),
+                _ => Ok(()),
+            }
         }
         (ReportKind::WrongGuard, block, _) => {
             write!(f, "{} through guard {:?} of ", verb(report.moment()), report.guard())?;
