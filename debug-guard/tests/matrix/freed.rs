@@ -1,6 +1,7 @@
 //! T15 to T21: what was given back is used, or given back again.
 
 use std::ptr::NonNull;
+use std::sync::Barrier;
 use std::thread;
 
 use alloc_core::{HostAllocator, Scope};
@@ -198,15 +199,24 @@ fn t18_a_pointer_kept_over_a_reallocation() {
 fn t19_used_on_another_thread_than_it_was_freed_on() {
     fn case(lab: &Lab) {
         let block = Sent(lab.block(64, 16));
+        let (freed, wait) = (&Barrier::new(2), &Barrier::new(2));
         thread::scope(|scope| {
             let freeing = thread::Builder::new().name("the-freeing".to_owned());
-            freeing.spawn_scoped(scope, || lab.give(block.get(), 64, 16)).expect("a thread").join().expect("it ends");
+            let gives = move || {
+                lab.give(block.get(), 64, 16);
+                freed.wait();
+                // Threads that are gone have no names.
+                wait.wait();
+            };
+            freeing.spawn_scoped(scope, gives).expect("a thread");
+            freed.wait();
             let using = thread::Builder::new().name("the-using".to_owned());
             let using = using.spawn_scoped(scope, || stores(block.get(), 0x41)).expect("a thread");
             using.join().expect("it ends");
+            note("passed", 1);
+            lab.guard.check_all();
+            wait.wait();
         });
-        note("passed", 1);
-        lab.guard.check_all();
     }
     each(On::ALL, case, |seen| {
         let block = seen.note("block");
@@ -214,6 +224,7 @@ fn t19_used_on_another_thread_than_it_was_freed_on() {
         told.kind("use-after-free").block(block, 64, 16).taken_in_case().given_in_case();
         let (taken, given) = told.threads();
         assert_ne!(taken, given, "the thread that freed it is another one");
+        assert_eq!(told.given_thread_name(), "the-freeing");
         if seen.config.mode == Mode::Strict {
             told.stopped("write", block);
             assert!(told.thread() != taken && told.thread() != given, "{told:?}");
@@ -293,5 +304,40 @@ fn t21_given_back_twice_while_others_of_its_size_came() {
         assert_eq!(seen.note("reused"), 0);
         assert!(!seen.noted("passed"));
         seen.aborted().kind("double-free").block(seen.note("block"), 64, 16).taken_in_case().given_in_case();
+    });
+
+    // A limit: once the address is another block's, the older pointer is that block's too, and frees it. Who gives it back then hears
+    // of the block that there was last.
+    fn given_again(lab: &Lab) {
+        let block = lab.block(64, 16);
+        lab.give(block, 64, 16);
+        let newer = takes_until(lab, block);
+        lab.give(block, 64, 16);
+        note("passed", 1);
+        lab.give(newer, 64, 16);
+        note("passed twice", 1);
+    }
+    #[inline(never)]
+    fn takes_until(lab: &Lab, block: *mut u8) -> *mut u8 {
+        for _ in 0..100_000 {
+            let newer = lab.take(64, 16);
+            if newer == block {
+                return newer;
+            }
+            lab.give(newer, 64, 16);
+        }
+        panic!("the address never came back");
+    }
+    let small = |options: debug_guard::GuardOptions| options.quarantine(0, 0).pages(4096);
+    each_with(On::ALL, small, given_again, |seen| {
+        seen.note("passed");
+        assert!(!seen.noted("passed twice"));
+        let told = seen.aborted();
+        if seen.config.has_pages() {
+            told.kind("double-free").block(seen.note("block"), 64, 16).taken_in("takes_until").given_in_case();
+        } else {
+            // Without a quarantine its memory is the allocator's behind again, and nobody's block.
+            told.kind("foreign-free").without_block().found_in("given_again");
+        }
     });
 }

@@ -3,7 +3,8 @@
 //! `cargo test -p debug-guard --test matrix suite24 -- --nocapture` prints it.
 //!
 //! `I` stopped at the instruction or at the call; `F` found later, when the block came back or all was looked at; `R` told of at the
-//! end of the process; `.` nothing was said. Alternate places are run twice, with the block that the mistake is about as the guard's
+//! end of the process; `.` nothing was said, and the process went on to its end; `!` nothing was said, and the process ended by the
+//! mistake; `~` nothing was said, and what becomes of the process is the C library's affair. Alternate places are run twice, with the block that the mistake is about as the guard's
 //! first and as its second, and the better letter counts: what a program does every time is done to both.
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::thread;
 use debug_guard::{BackEnd, BackEnds, GuardOptions, Mode, Placement, Sampling};
 
 use crate::common::{Config, Lab, Place, Seen, is_child, lent, skip_what_is_not_offered};
-use crate::mistakes::{CASES, NAMES, commit};
+use crate::mistakes::{CASES, MISTAKES, commit};
 
 const TABLE: &str = include_str!("../suite24.table");
 /// Which mistake the child makes, and how many blocks it takes before.
@@ -23,6 +24,11 @@ const NUMBER: &str = "STEWARD_NUMBER";
 const BEFORE: &str = "STEWARD_BEFORE";
 /// What a process with leaks exits with.
 const LEAKS: i32 = 24;
+/// The mistake that is about no block, and those that only read.
+const FOREIGN: usize = 12;
+const READS: [usize; 3] = [3, 5, 7];
+/// Those that damage what the C library keeps next to its blocks, or hand it what is none of its own: it may end the process.
+const DAMAGING: [usize; 13] = [4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 21];
 
 #[test]
 fn suite24_every_mistake_under_every_mode() {
@@ -41,7 +47,7 @@ fn suite24_every_mistake_under_every_mode() {
     let rows = rows();
     let letters = letters(place, &rows);
     let expected: Vec<&str> = TABLE.lines().skip_while(|line| !line.starts_with("case")).collect();
-    for (number, name) in NAMES.iter().enumerate() {
+    for (number, (name, _)) in MISTAKES.iter().enumerate() {
         println!("{:2} {name}", number + 1);
     }
     println!("\n{}", expected[0]);
@@ -54,7 +60,7 @@ fn suite24_every_mistake_under_every_mode() {
         }
         if config.placement == Placement::Alternate {
             let missed: Vec<usize> =
-                (1..).zip(letters.chars()).filter(|(_, letter)| *letter == '.').map(|(case, _)| case).collect();
+                (1..).zip(letters.chars()).filter(|(_, letter)| !"IFR".contains(*letter)).map(|(case, _)| case).collect();
             // What was never written may be read; and so may what waits poisoned, in a page that is still there.
             let seen_by_none: &[usize] = if config.mode == Mode::Strict { &[17] } else { &[7, 17] };
             assert_eq!(missed, seen_by_none, "{}", config.name());
@@ -101,18 +107,42 @@ fn judge(place: Place, config: Config, number: usize) -> char {
     let before = if config.placement == Placement::Alternate { &[0, 1][..] } else { &[0] };
     let letters = before.iter().map(|before| {
         let more = |child: testkit::Child| child.env(NUMBER, number.to_string()).env(BEFORE, before.to_string());
-        letter(&Seen::new(place.path, config, place.child(config, more)))
+        letter(number, &Seen::new(place.path, config, place.child(config, more)))
     });
-    letters.min_by_key(|letter| "IFR.".find(*letter)).expect("a run")
+    letters.min_by_key(|letter| "!IFR.~".find(*letter)).expect("a run")
 }
 
-fn letter(seen: &Seen) -> char {
+/// What is said is said once, of the right kind and block, and ends the process; what is not said does not end it.
+fn letter(number: usize, seen: &Seen) -> char {
     assert!(!seen.finished.timed_out, "{}", seen.finished);
-    match seen.reports.first() {
-        Some(report) if report.at_once() => 'I',
-        Some(_) => 'F',
-        None if seen.finished.code == Some(LEAKS) => 'R',
-        None => '.',
+    if !seen.reports.is_empty() {
+        let (_, kind) = MISTAKES[number - 1];
+        let told = seen.aborted().kind(kind);
+        if number == FOREIGN {
+            told.without_block();
+        } else {
+            assert_eq!(told.block_address(), seen.note("block"), "{}: {number}: {told:?}", seen.config.name());
+        }
+        if told.stopped_there() {
+            told.access(if READS.contains(&number) { "read" } else { "write" });
+        }
+        return if told.at_once() { 'I' } else { 'F' };
+    }
+    let unguarded = seen.config.mode == Mode::Off || (seen.config.mode == Mode::Sampled && number == FOREIGN);
+    match seen.finished.code {
+        _ if unguarded && DAMAGING.contains(&number) => '~',
+        Some(0) => {
+            let guarded = ["guarded", "cookies"].map(|name| seen.note(name)).iter().sum::<usize>();
+            assert_eq!(guarded > 0, seen.config.mode != Mode::Off, "{}: {number}: {}", seen.config.name(), seen.finished);
+            seen.ended();
+            '.'
+        }
+        Some(LEAKS) => {
+            seen.note("done");
+            assert_eq!(seen.leaked(), [(1, 64)], "{}: {number}: {}", seen.config.name(), seen.finished);
+            'R'
+        }
+        _ => '!',
     }
 }
 

@@ -16,8 +16,8 @@ pub(crate) struct Seen {
     pub(crate) finished: Finished,
     notes: HashMap<String, usize>,
     pub(crate) reports: Vec<Told>,
-    /// Lines about leaks: blocks and bytes of each.
-    pub(crate) leaks: Vec<(u64, u64)>,
+    /// Lines about leaks.
+    pub(crate) leaks: Vec<Told>,
 }
 
 impl Seen {
@@ -33,7 +33,7 @@ impl Seen {
         let (mut reports, mut leaks) = (Vec::new(), Vec::new());
         for line in finished.stderr.lines().filter(|line| line.starts_with('{')) {
             match Told::new(line, case, config, anchor) {
-                told if told.is_leak() => leaks.push(told.leak()),
+                told if told.is_leak() => leaks.push(told),
                 told => reports.push(told),
             }
         }
@@ -51,6 +51,13 @@ impl Seen {
 
     pub(crate) fn noted(&self, name: &str) -> bool {
         self.notes.contains_key(name)
+    }
+
+    /// Blocks and bytes of each leak, the smallest first.
+    pub(crate) fn leaked(&self) -> Vec<(u64, u64)> {
+        let mut leaked: Vec<_> = self.leaks.iter().map(Told::leak).collect();
+        leaked.sort_unstable();
+        leaked
     }
 
     /// The functions whose addresses the child noted as `name0`, `name1`, and so on.

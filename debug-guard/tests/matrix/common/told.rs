@@ -81,7 +81,7 @@ impl Told {
         (self.number("/blocks") as u64, self.number("/bytes") as u64)
     }
 
-    fn stopped_there(&self) -> bool {
+    pub(crate) fn stopped_there(&self) -> bool {
         self.text("/moment") == "instruction"
     }
 
@@ -109,6 +109,10 @@ impl Told {
     /// The threads that took and gave the block.
     pub(crate) fn threads(&self) -> (usize, usize) {
         (self.number("/block/taken/thread"), self.number("/block/given/thread"))
+    }
+
+    pub(crate) fn given_thread_name(&self) -> &str {
+        self.text("/block/given/thread_name")
     }
 
     pub(crate) fn owner(&self) -> &str {
@@ -239,6 +243,11 @@ impl Told {
     #[track_caller]
     pub(crate) fn taken_in_case(&self) -> &Self {
         self.names("/block/taken", "takes").names("/block/taken", &self.case)
+    }
+
+    #[track_caller]
+    pub(crate) fn taken_in(&self, function: &str) -> &Self {
+        self.names("/block/taken", function)
     }
 
     #[track_caller]
