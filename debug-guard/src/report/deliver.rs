@@ -11,6 +11,9 @@ use super::told::Report;
 use crate::mode::OnReport;
 use crate::os;
 
+/// What a pointer lies in that is between the guard's blocks, or beyond them.
+const OWN_PAGES: &str = "the guard's own pages";
+
 /// Makes the report of `case` and does with it what `guard` was told to do.
 ///
 /// Returns for [`OnReport::Log`] and [`OnReport::Call`] alone. Unwinds for [`OnReport::Panic`]: no lock may be held.
@@ -62,6 +65,8 @@ fn make(guard: &dyn Guarded, home: Option<&dyn Guarded>, case: &Case<'_>, scratc
     let (modules, mapping, out) = scratch.parts();
     modules.clear();
     let mapping = match case.fault.kind {
+        // Map lists have no name for these, and who reads them should not take the pointer for another allocator's.
+        ReportKind::ForeignFree if guard.covers(case.fault.address) => OWN_PAGES,
         ReportKind::ForeignFree => os::mapping_at(case.fault.address, mapping).map_or("", |mapping| mapping.name),
         _ => "",
     };

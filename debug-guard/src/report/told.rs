@@ -179,6 +179,7 @@ impl<'a> Report<'a> {
     }
 
     /// What a pointer that is no block's lies in, as the system's map list calls it (`[stack]`, a file); "" where that has no name.
+    /// `the guard's own pages` are those that the guard keeps for its blocks; [`block`](Self::block) then says whose page it is.
     #[must_use]
     pub const fn mapping(&self) -> &'a str {
         self.mapping

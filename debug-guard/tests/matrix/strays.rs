@@ -72,8 +72,7 @@ fn t23_a_pointer_to_something_else() {
 
 #[test]
 fn t24_a_pointer_far_into_the_guards_own_addresses() {
-    /// Not so far that it leaves a small reservation.
-    const FAR: usize = 64 << 20;
+    const FAR: usize = 1 << 30;
     fn case(lab: &Lab) {
         let block = lab.block(64, 16);
         lab.give(block.wrapping_add(FAR), 64, 16);
@@ -82,8 +81,9 @@ fn t24_a_pointer_far_into_the_guards_own_addresses() {
     each(On::PAGES, case, |seen| {
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("foreign-free").found_in("case");
+        told.kind("foreign-free").without_block().mapping("the guard's own pages").found_in("case");
         assert_eq!(told.address(), seen.note("block") + FAR);
+        assert!(seen.finished.stderr.contains(" but lies in the guard's own pages, at free"), "{}", seen.finished);
     });
 }
 
@@ -100,8 +100,12 @@ fn t25_a_pointer_into_the_page_behind() {
         assert!(!seen.noted("passed"));
         // Found by the free itself, not by a fault within it.
         let told = seen.aborted();
-        told.kind("foreign-free").found_in("case");
-        assert_eq!(told.address(), seen.note("given"));
+        let (block, given) = (seen.note("block"), seen.note("given"));
+        told.kind("foreign-free").mapping("the guard's own pages").found_in("case");
+        told.block(block, 64, 16).offset_past_end(given - block - 64).taken_in_case();
+        assert_eq!(told.address(), given);
+        let said = format!(" but lies in the guard's own pages, {} bytes past the end of ", given - block - 64);
+        assert!(seen.finished.stderr.contains(&said), "no{said}: {}", seen.finished);
     });
 }
 
@@ -196,7 +200,7 @@ fn t27_asked_about_what_is_no_block() {
     }
     each(On::ALL, interior, |seen| {
         assert!(!seen.noted("answered"));
-        seen.aborted().block(seen.note("block"), 64, 16).offset(3).found("query").found_in("asks");
+        seen.aborted().kind("interior-free").block(seen.note("block"), 64, 16).offset(3).found("query").found_in("asks");
     });
 }
 
