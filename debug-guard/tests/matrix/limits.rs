@@ -7,6 +7,10 @@ use crate::common::{Lab, On, each, loads, note};
 #[test]
 fn t39_the_kernel_copies_past_the_end() {
     const SENT: usize = 80;
+    fn note_answer(name: &str, answer: isize) {
+        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        note(name, if answer == -1 { errno as usize } else { 0 });
+    }
     fn case(lab: &Lab) {
         let block = lab.block(64, 16);
         let mut ends = [0; 2];
@@ -26,6 +30,13 @@ fn t39_the_kernel_copies_past_the_end() {
         // SAFETY: as above, the other way.
         let sent = unsafe { libc::write(ends[1], block.cast(), SENT) };
         note("sent", sent.max(0) as usize);
+        if !readable {
+            // Not one byte of the page behind it.
+            // SAFETY: broken on purpose.
+            note_answer("read", unsafe { libc::read(ends[0], block.wrapping_add(64).cast(), 1) });
+            // SAFETY: as above.
+            note_answer("write", unsafe { libc::write(ends[1], block.wrapping_add(64).cast(), 1) });
+        }
         lab.give(block, 64, 16);
     }
     each(On::ALL, case, |seen| {
@@ -34,6 +45,7 @@ fn t39_the_kernel_copies_past_the_end() {
             let (got, errno, sent) = (seen.note("got"), seen.note("errno"), seen.note("sent"));
             assert!(got <= 64 && sent <= 64, "{got} {sent}");
             assert!(errno == libc::EFAULT as usize || got > 0, "{errno}");
+            assert_eq!((seen.note("read"), seen.note("write")), (libc::EFAULT as usize, libc::EFAULT as usize));
             seen.quiet(1);
         } else {
             assert_eq!((seen.note("got"), seen.note("sent")), (SENT, SENT));

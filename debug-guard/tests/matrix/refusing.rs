@@ -98,7 +98,8 @@ fn t46_every_request_of_the_guard_fails_once() {
     each(On::ALL, case, |seen| {
         seen.quiet(1);
         assert!(seen.note("no guard") > 0 && seen.note("requests") > 0, "{}", seen.finished);
-        assert!(seen.config.has_pages() || seen.note("refused") > 0, "with cookies every block is the allocator's behind");
+        // Of a guard with pages few requests go to the allocator behind.
+        assert!(seen.note("went well") > 0 && seen.note("refused") > 0, "{}: {}", seen.config.name(), seen.finished);
     });
 }
 

@@ -98,7 +98,7 @@ fn t44_the_map_budget_ends_before_the_mappings_do() {
         let limit: usize =
             std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("a limit").trim().parse().expect("a number");
         if limit > 300_000 {
-            return println!("SKIPPED the map budget: {limit} mappings would take long");
+            return testkit::skip("map-budget", "t44", &std::format!("{limit} mappings would take long"));
         }
         let region = region(BackEnd::Mprotect, 2 * limit);
         let mut taken = 0;
