@@ -39,6 +39,7 @@ pub enum DriveError {
 pub(super) fn drive(selected: &Selected, options: &Drive, guarding: &Guarding, opened: Opened) -> Result<Report, ProgramError> {
     if guarding.is_asked_for() {
         let layers = Layers::new(guarding)?;
+        layers.begin(&title(selected));
         drive_over(&layers, Some(&layers), selected, options, opened)
     } else {
         drive_over(&SYSTEM, None, selected, options, opened)
@@ -70,7 +71,7 @@ fn drive_over(
     }
     let (commands, guard) = (accounts.commands(), layers.and_then(Layers::guard_run));
     let done = accounts.finish().map_err(DriveError::from)?;
-    let fail = layers.and_then(|layers| layers.fail_run(ran.as_ref().err().map(ToString::to_string)));
+    let fail = layers.and_then(|layers| layers.fail_run(ran.as_ref().err().map(ended)));
     let ran = match ran {
         // What was made so far was destroyed, and that is to be told.
         Err(_) if fail.as_ref().is_some_and(|fail| fail.refused > 0) => unfinished(selected, commands),
@@ -82,6 +83,16 @@ fn drive_over(
     report.limits.extend(options.no_check.then(|| "--no-check: callbacks were not judged by Vulkan's rules".to_owned()));
     report.honour = (!options.no_honour).then(|| honour::measure(selected, seed, options.rounds, took));
     Ok(report)
+}
+
+/// What a refused workload ended with. Where that is what was asked for there is nothing to remedy.
+fn ended(error: &WorkloadError) -> String {
+    match error {
+        WorkloadError::Command { command, result } if error.is_out_of_host_memory() => {
+            format!("{command} answered {result:?}, as it must")
+        }
+        other => other.to_string(),
+    }
 }
 
 /// What there is to tell of a workload that ended early: no round was finished, as far as is known, and nothing compared to the end.

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use debug_guard::Fault;
 use serde::{Deserialize, Serialize};
 
 /// A run under a guard. Blocks are counted when they are given; one that is reallocated is given anew.
@@ -84,6 +85,12 @@ impl GuardRun {
 }
 
 impl FailRun {
+    /// True where something was refused, if anything was to be: a plan that nothing met shows nothing.
+    #[must_use]
+    pub fn met_its_plan(&self) -> bool {
+        self.refused > 0 || self.plan == Fault::Never.to_string()
+    }
+
     /// True where the workload went on to its end, or ended with what Vulkan answers when host memory runs out.
     #[must_use]
     pub fn ended_as_it_should(&self) -> bool {

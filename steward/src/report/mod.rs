@@ -116,12 +116,29 @@ impl Report {
         }
     }
 
-    /// False where a guard found something wrong, or a run that was refused memory left some behind or ended in anything but that.
+    /// What went wrong in a run that was guarded, or refused memory, each a sentence: a guard found something, what was refused left
+    /// something behind or ended the workload in the wrong way, or nothing met the plan of what to refuse.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let reports = self.guard.as_ref().map_or(0, |guard| guard.reports);
+        let reported = (reports > 0).then(|| format!("the guard found {reports} mistake{}", if reports == 1 { "" } else { "s" }));
+        let of_fail = self.fail.iter().flat_map(|fail| {
+            let (plan, after) = (&fail.plan, "after a refusal on purpose");
+            let unmet = (!fail.met_its_plan()).then(|| format!("nothing that was asked for met the plan {plan}"));
+            let names: Vec<_> = self.leftovers.iter().map(|left| left.context.as_str()).collect();
+            let left = (!names.is_empty()).then(|| format!("{after} blocks of {} were never given back", names.join(", ")));
+            let ended = fail.ended.as_ref().filter(|_| !fail.ended_as_it_should());
+            let ended = ended
+                .map(|ended| format!("{after} the workload ended with something else than ERROR_OUT_OF_HOST_MEMORY: {ended}"));
+            [unmet, left, ended]
+        });
+        std::iter::once(reported).chain(of_fail).flatten().collect()
+    }
+
+    /// True where there are no [`Report::faults`].
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        let guarded = self.guard.as_ref().is_none_or(|guard| guard.reports == 0);
-        let refused = self.fail.as_ref().is_none_or(|fail| self.leftovers.is_empty() && fail.ended_as_it_should());
-        guarded && refused
+        self.faults().is_empty()
     }
 
     /// What there is to know before the numbers: what was not judged, and what the source cannot tell.

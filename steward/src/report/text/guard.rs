@@ -10,7 +10,7 @@ use crate::report::{FailRun, GuardReport, GuardRun, Refusal};
 use crate::units::bytes;
 
 /// `text` in lines, all but the first set in below it.
-fn paragraph(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result {
+pub(super) fn paragraph(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result {
     let lines = wrapped(&one_line(text), WIDTH.saturating_sub(head.len()));
     let indent = " ".repeat(head.len());
     lines.iter().enumerate().try_for_each(|(nth, line)| writeln!(f, "{}{line}", if nth == 0 { head } else { &indent }))
@@ -88,7 +88,14 @@ impl fmt::Display for FailRun {
         match ended {
             Some(ended) => paragraph(f, "  the workload ended: ", ended),
             None if *refused > 0 => writeln!(f, "  the workload went on to its end all the same"),
-            None => writeln!(f, "  nothing that was asked for met the plan"),
+            None if self.met_its_plan() => Ok(()),
+            None => {
+                writeln!(
+                    f,
+                    "  nothing that was asked for met the plan: see the table of contexts and scopes for those that asked, in"
+                )?;
+                writeln!(f, "  upper and lower case as there; requests have the numbers 0 to {}", requests.saturating_sub(1))
+            }
         }
     }
 }
@@ -153,5 +160,13 @@ mod tests {
         assert!(text.ends_with("to its end all the same\n") && fail.ended_as_it_should(), "{text}");
         let ended = Some("vkCreateBuffer answered ERROR_UNKNOWN: ..".to_owned());
         assert!(!FailRun { ended, ..fail }.ended_as_it_should());
+    }
+
+    #[test]
+    fn a_plan_that_nothing_met_is_a_failure_with_a_remedy() {
+        let unmet = FailRun { plan: "context=vkbuffer:0".into(), requests: 4, ..FailRun::default() };
+        assert!(!unmet.met_its_plan());
+        assert!(unmet.to_string().ends_with("requests have the numbers 0 to 3\n"), "{unmet}");
+        assert!(FailRun { plan: "never".into(), ..unmet }.met_its_plan());
     }
 }
