@@ -4,9 +4,10 @@ use debug_guard::OnReport;
 use vk_callbacks::{CallbackAllocator, RawCallbacks};
 
 use crate::application::{Application, Driver};
-use crate::common::{Lab, On, each, each_with, note, note_pointer};
+use crate::common::{Lab, On, SIGSEGV, each, each_with, note, note_pointer};
 
-/// The user data of a bridge is its state, which lies in the guard as everything does: used after its end it is told as any block.
+/// The user data of a bridge is its state, which lies in the guard as everything does: read after its end it is told as any block,
+/// where reads are stopped.
 #[test]
 fn gv21_user_data_that_is_gone() {
     fn case(lab: &Lab) {
@@ -30,6 +31,13 @@ fn gv21_user_data_that_is_gone() {
         told.kind("use-after-free").access("read").found("instruction").given_in_case();
         assert_eq!(told.block_address(), seen.note("state"), "{told:?}");
         assert_eq!(told.owner(), "device");
+    });
+    // The other modes stop no read, and nothing in the state itself says that it is gone. A limit: the callback runs on poison, no
+    // address of which there can be. The process ends there, nothing is given, and nobody is told why.
+    each(On::FENCE.and(On::COOKIE), case, |seen| {
+        seen.note("closed");
+        assert!(!seen.noted("passed"));
+        assert_eq!((seen.finished.signal, seen.reports.len()), (Some(SIGSEGV), 0), "{}", seen.finished);
     });
 }
 
