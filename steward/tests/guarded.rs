@@ -138,9 +138,10 @@ fn gv24_what_is_planted_is_named_with_owner_scope_command_and_stacks() {
             };
             assert!(text.contains(second), "{mode}, {harm:?} does not say {second}: {text}");
             // Stacks come down to the driver: to what was planted, and not only to callbacks of ours.
-            for stack in ["stack of the allocation", second] {
+            let third = if at_once && *harm == Harm::LateWrite { "stack of the access" } else { second };
+            for stack in ["stack of the allocation", second, third] {
                 let frames = stack_in(text, stack);
-                assert!(frames.contains("FakeDriver") && frames.contains("harm"), "{mode}, {harm:?}, {stack}: {text}");
+                assert!(frames.contains("FakeDriver>::harm"), "{mode}, {harm:?}, {stack}: {text}");
             }
         }
     }
