@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     match unsafe { program::run(&cli, &mut io::stdout().lock()) } {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Unexpected) => ExitCode::FAILURE,
+        Ok(Outcome::Failed) => ExitCode::from(2),
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             // Where nobody listens the exit code says it.

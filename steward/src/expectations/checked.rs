@@ -27,6 +27,8 @@ pub struct Checked<'a> {
     pub guard: Option<&'a GuardRun>,
     /// What was refused on purpose.
     pub fail: Option<&'a FailRun>,
+    /// What went wrong in a run that was guarded, or refused memory: [`Report::faults`](crate::report::Report::faults).
+    pub faults: &'a [String],
     /// What came of it.
     pub verdict: Verdict<'a>,
 }
@@ -34,6 +36,12 @@ pub struct Checked<'a> {
 impl Checked<'_> {
     /// The form of [`Checked::to_json`].
     pub const FORMAT: &'static str = "steward check 1";
+
+    /// True where nothing is different, and nothing went wrong.
+    #[must_use]
+    pub const fn is_as_expected(&self) -> bool {
+        self.verdict.differences.is_empty() && self.faults.is_empty()
+    }
 
     /// As data.
     #[must_use]
@@ -54,10 +62,11 @@ impl Checked<'_> {
             "driver": self.driver,
             "how": self.how,
             "expectations": self.expectations,
-            "as_expected": differences.is_empty(),
+            "as_expected": self.is_as_expected(),
             "expected": known,
             "notes": notes,
             "differences": differences.iter().map(other).collect::<Vec<_>>(),
+            "faults": self.faults,
             "limits": self.limits,
             "guard": self.guard,
             "fail": self.fail,
@@ -91,18 +100,24 @@ impl fmt::Display for Checked<'_> {
                 paragraph(f, &format!("  {:<9} known: ", ""), &one_line(cause))?;
             }
         }
-        if !differences.is_empty() {
+        if !self.is_as_expected() {
             writeln!(f, "\nnot as expected:")?;
+            self.faults.iter().try_for_each(|fault| paragraph(f, "  ", &one_line(fault)))?;
             differences.iter().try_for_each(|difference| paragraph(f, "  ", &one_line(&difference.to_string())))?;
         }
         self.guard.map_or(Ok(()), |guard| write!(f, "\n{guard}"))?;
         self.fail.map_or(Ok(()), |fail| write!(f, "\n{fail}"))?;
-        let counts = [(expected.len(), "known finding"), (notes.len(), "note"), (differences.len(), "difference")];
+        let counts = [
+            (expected.len(), "known finding"),
+            (notes.len(), "note"),
+            (differences.len(), "difference"),
+            (self.faults.len(), "fault"),
+        ];
         let words =
             |(count, what): (usize, &str)| (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
         let words: Vec<_> = counts.into_iter().filter_map(words).collect();
         let words = if words.is_empty() { "no findings".to_owned() } else { words.join(", ") };
-        writeln!(f, "\nresult: {}as expected: {words}", if differences.is_empty() { "" } else { "not " })
+        writeln!(f, "\nresult: {}as expected: {words}", if self.is_as_expected() { "" } else { "not " })
     }
 }
 

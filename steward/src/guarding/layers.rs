@@ -11,6 +11,7 @@ use debug_guard::{
 };
 use vk_callbacks::{current_command, in_callback};
 
+use super::refused::Line;
 use super::source::Source;
 use super::told::Told;
 use super::{GuardChoice, Guarding, mappings};
@@ -43,6 +44,10 @@ pub struct Layers {
     callback_blocks: AtomicU64,
     own_blocks: AtomicU64,
     refusals: Mutex<Vec<Refusal>>,
+    /// Who asked, and for what, until something was refused: those that a plan can name.
+    asked: Mutex<Vec<(&'static str, Scope)>>,
+    /// To the process that started this one.
+    line: Line,
 }
 
 /// What is to be told of the guard.
@@ -76,7 +81,14 @@ impl Layers {
             callback_blocks: AtomicU64::new(0),
             own_blocks: AtomicU64::new(0),
             refusals: Mutex::default(),
+            asked: Mutex::default(),
+            line: Line::new(),
         })
+    }
+
+    /// Says which `driver` the blocks are for.
+    pub(crate) fn begin(&self, driver: &str) {
+        self.line.begin(driver);
     }
 
     /// What the guard saw until now, all blocks looked at once more; none without a guard.
@@ -123,8 +135,31 @@ impl Layers {
             requests: self.faults.requests(),
             refused: self.faults.refused(),
             first: refusals.clone(),
+            asked: if self.faults.refused() == 0 { self.asked() } else { Vec::new() },
             ended,
         })
+    }
+
+    /// Each context that asked, with its scopes.
+    fn asked(&self) -> Vec<String> {
+        let asked = self.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut names: Vec<_> = asked.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let scopes = |name| {
+            let of_name = Scope::ALL.into_iter().filter(|scope| asked.contains(&(name, *scope)));
+            of_name.map(Scope::name).collect::<Vec<_>>().join(", ")
+        };
+        names.into_iter().map(|name| format!("{name} ({})", scopes(name))).collect()
+    }
+
+    /// Writes down who asks.
+    fn note_asked(&self, scope: Scope) {
+        let name = with_origin(|origin| origin.map_or("", |origin| origin.name));
+        let mut asked = self.asked.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !asked.contains(&(name, scope)) {
+            asked.push((name, scope));
+        }
     }
 
     /// A request of the driver goes through the faults, any other past them.
@@ -139,6 +174,9 @@ impl Layers {
             let block = own(self.faults.inner())?;
             self.own_blocks.fetch_add(1, Relaxed);
             return Ok(block);
+        }
+        if self.fail.is_some() && self.faults.refused() == 0 {
+            self.note_asked(scope);
         }
         let answer = faulty(&self.faults);
         match answer {
@@ -159,6 +197,7 @@ impl Layers {
             scope: scope.name().to_owned(),
             bytes: layout.size() as u64,
         };
+        self.line.refused(&refusal);
         let mut refusals = self.refusals.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if refusals.len() < MOST_REFUSALS {
             refusals.push(refusal);

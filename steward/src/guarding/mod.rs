@@ -11,6 +11,7 @@
 mod choice;
 mod layers;
 mod mappings;
+pub(crate) mod refused;
 mod source;
 mod symbols;
 mod told;

@@ -7,7 +7,7 @@ use vk_callbacks::Opened;
 
 use super::drive::{self, title};
 use super::files::write_whole;
-use super::{Outcome, ProgramError, SYSTEM, every, is_all, outputs};
+use super::{Outcome, ProgramError, SYSTEM, apart, every, is_all, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, Selected};
 use crate::expectations::{self, Checked, Expectations, compare, fit};
@@ -28,8 +28,8 @@ struct Run {
     unjudged: Option<Unjudged>,
     guard: Option<GuardRun>,
     fail: Option<FailRun>,
-    /// As [`Report::is_clean`].
-    clean: bool,
+    /// As [`Report::faults`].
+    faults: Vec<String>,
 }
 
 /// Checks what was asked for.
@@ -53,6 +53,9 @@ pub(super) unsafe fn check(
         }
         // SAFETY: forwarded.
         return unsafe { every::check(check, guarding, output, out) };
+    }
+    if apart::is_wanted(guarding) {
+        return apart::run(guarding, Checked::FORMAT, output, out);
     }
     // SAFETY: forwarded.
     let mut selected = unsafe { drivers::select(check.driver.as_deref()) }?;
@@ -98,7 +101,7 @@ fn trace(file: &str, check: &Check, output: &Output, out: &mut dyn Write) -> Res
 
 impl Run {
     fn of(report: Report, driver: String) -> Self {
-        let clean = report.is_clean();
+        let faults = report.faults();
         let (how, rounds) = match report.source {
             Source::Driver { seed, rounds, commands, .. } => {
                 let s = if rounds == 1 { "" } else { "s" };
@@ -109,7 +112,7 @@ impl Run {
             Source::Trace { file, lines, .. } => (format!("the trace {file}, {lines} lines"), None),
         };
         let Report { limits, findings, unjudged, guard, fail, .. } = report;
-        Self { driver, how, rounds, limits, findings, unjudged, guard, fail, clean }
+        Self { driver, how, rounds, limits, findings, unjudged, guard, fail, faults }
     }
 }
 
@@ -124,12 +127,13 @@ fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Resul
         limits: &run.limits,
         guard: run.guard.as_ref(),
         fail: run.fail.as_ref(),
+        faults: &run.faults,
         verdict: compare(&known, (&run.findings, run.unjudged), run.rounds),
     };
     let written = outputs::write(output, &checked, &checked.to_json(), outputs::no_page, out);
     // A reader that has had enough does not change what was found.
     written.or_else(|error| if error.is_closed_pipe() { Ok(()) } else { Err(error) })?;
-    Ok(if checked.verdict.differences.is_empty() && run.clean { Outcome::Done } else { Outcome::Unexpected })
+    Ok(if checked.is_as_expected() { Outcome::Done } else { Outcome::Unexpected })
 }
 
 fn write(driver: &str, runs: &[Run], (file, direct): (&Path, bool), out: &mut dyn Write) -> Result<Outcome, ProgramError> {

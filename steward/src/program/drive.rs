@@ -39,6 +39,7 @@ pub enum DriveError {
 pub(super) fn drive(selected: &Selected, options: &Drive, guarding: &Guarding, opened: Opened) -> Result<Report, ProgramError> {
     if guarding.is_asked_for() {
         let layers = Layers::new(guarding)?;
+        layers.begin(&title(selected));
         drive_over(&layers, Some(&layers), selected, options, opened)
     } else {
         drive_over(&SYSTEM, None, selected, options, opened)

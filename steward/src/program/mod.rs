@@ -1,5 +1,6 @@
 //! What `main` does, with a sink for its output.
 
+mod apart;
 mod check;
 mod drive;
 mod every;
@@ -36,6 +37,8 @@ pub enum Outcome {
     /// A check found what is not as expected, a comparison that was asked for an exit code a difference, or a guard something wrong; each
     /// named it.
     Unexpected,
+    /// It could not be done, and a child of the program said why on the error output.
+    Failed,
 }
 
 /// Why the program could not do what it was asked. One sentence that says what to do.
@@ -214,6 +217,7 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
     let done = match &cli.command {
         // SAFETY: forwarded.
         Some(Command::Check(options)) => return unsafe { check::check(options, &guarding, &cli.output, out) },
+        None if apart::is_wanted(&guarding) => return apart::run(&guarding, Report::FORMAT, &cli.output, out),
         // SAFETY: forwarded.
         None => return unsafe { main_job(&guarding, &cli.output, out) },
         Some(Command::Drive(options)) if options.driver.as_deref().is_some_and(is_all) => {
@@ -222,6 +226,9 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             }
             // SAFETY: forwarded.
             return unsafe { every::drive(options, &guarding, &cli.output, out) };
+        }
+        Some(Command::Drive(_)) if apart::is_wanted(&guarding) => {
+            return apart::run(&guarding, Report::FORMAT, &cli.output, out);
         }
         Some(Command::Drive(options)) => {
             // SAFETY: forwarded.

@@ -17,8 +17,7 @@ pub(super) fn write(
     page: impl FnOnce() -> Result<String, ProgramError>,
     out: &mut dyn Write,
 ) -> Result<(), ProgramError> {
-    let standard = [&output.json, &output.html].into_iter().flatten().any(|file| is_standard(file));
-    let printed = if standard { Ok(()) } else { write!(out, "{text}").and_then(|()| out.flush()) };
+    let printed = if is_for_programs(output) { Ok(()) } else { write!(out, "{text}").and_then(|()| out.flush()) };
     let mut written = Ok(());
     if let Some(file) = &output.json {
         let json = serde_json::to_string_pretty(json).map_err(|error| files::unwritable(file, error.into()))?;
@@ -28,6 +27,11 @@ pub(super) fn write(
         written = written.and(page().and_then(|page| put(file, page, out)));
     }
     written.and(printed.map_err(ProgramError::from))
+}
+
+/// True where the standard output is for JSON, or a page, and so not for text.
+pub(super) fn is_for_programs(output: &Output) -> bool {
+    [&output.json, &output.html].into_iter().flatten().any(|file| is_standard(file))
 }
 
 /// Where there is nothing to draw.

@@ -72,6 +72,9 @@ pub struct FailRun {
     pub refused: u64,
     /// The first of them.
     pub first: Vec<Refusal>,
+    /// Where nothing was refused: the contexts that asked, each with its scopes.
+    #[serde(default)]
+    pub asked: Vec<String>,
     /// With what the workload ended early; null where it went on to its end.
     pub ended: Option<String>,
 }

@@ -89,8 +89,14 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
     });
     let refusal =
         Refusal { command: "vkCreateImage".into(), serial: 7, owner: "VkImage".into(), scope: "object".into(), bytes: 99 };
-    report.fail =
-        Some(FailRun { plan: "nth=3".into(), requests: 4, refused: 1, first: vec![refusal], ended: Some("it ended".into()) });
+    report.fail = Some(FailRun {
+        plan: "nth=3".into(),
+        requests: 4,
+        refused: 1,
+        first: vec![refusal],
+        asked: vec!["VkBuffer (object)".into()],
+        ended: Some("it ended".into()),
+    });
     report.unjudged = Unjudged::of_trace(7, 3);
     report.limits = vec!["what cannot be told".into()];
     report

@@ -78,7 +78,7 @@ impl fmt::Display for GuardReport {
 
 impl fmt::Display for FailRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { plan, requests, refused, first, ended } = self;
+        let Self { plan, requests, refused, first, asked, ended } = self;
         writeln!(f, "refused on purpose ({}): {refused} of {requests} requests", one_line(plan))?;
         first.iter().try_for_each(|refusal| refusal.fmt(f))?;
         let more = refused.saturating_sub(first.len() as u64);
@@ -90,11 +90,11 @@ impl fmt::Display for FailRun {
             None if *refused > 0 => writeln!(f, "  the workload went on to its end all the same"),
             None if self.met_its_plan() => Ok(()),
             None => {
-                writeln!(
-                    f,
-                    "  nothing that was asked for met the plan: see the table of contexts and scopes for those that asked, in"
-                )?;
-                writeln!(f, "  upper and lower case as there; requests have the numbers 0 to {}", requests.saturating_sub(1))
+                let last = requests.saturating_sub(1);
+                paragraph(f, "  ", &format!("nothing that was asked for met the plan: requests have the numbers 0 to {last}"))?;
+                let asked = asked.join(", ");
+                let letters = "names are written as here, and stand for no context below them";
+                if asked.is_empty() { Ok(()) } else { paragraph(f, "  those that asked: ", &format!("{asked}; {letters}")) }
             }
         }
     }
@@ -150,7 +150,7 @@ mod tests {
     fn refusals_name_command_scope_and_owner() {
         let first =
             Refusal { command: "vkCreateBuffer".into(), serial: 9, owner: "VkBuffer".into(), scope: "object".into(), bytes: 128 };
-        let fail = FailRun { plan: "nth=3".into(), requests: 4, refused: 1, first: vec![first], ended: None };
+        let fail = FailRun { plan: "nth=3".into(), requests: 4, refused: 1, first: vec![first], ..FailRun::default() };
         let text = fail.to_string();
         assert!(
             text.starts_with("refused on purpose (nth=3): 1 of 4 requests\n  in vkCreateBuffer, command 9: 128 bytes"),
@@ -164,9 +164,17 @@ mod tests {
 
     #[test]
     fn a_plan_that_nothing_met_is_a_failure_with_a_remedy() {
-        let unmet = FailRun { plan: "context=vkbuffer:0".into(), requests: 4, ..FailRun::default() };
+        let unmet = FailRun {
+            plan: "context=vkbuffer:0".into(),
+            requests: 4,
+            asked: vec!["VkBuffer (object)".into()],
+            ..FailRun::default()
+        };
         assert!(!unmet.met_its_plan());
-        assert!(unmet.to_string().ends_with("requests have the numbers 0 to 3\n"), "{unmet}");
+        assert!(
+            unmet.to_string().contains("requests have the numbers 0 to 3\n  those that asked: VkBuffer (object); names"),
+            "{unmet}"
+        );
         assert!(FailRun { plan: "never".into(), ..unmet }.met_its_plan());
     }
 }

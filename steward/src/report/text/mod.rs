@@ -47,7 +47,9 @@ impl fmt::Display for Text<'_> {
         findings::findings(f, &self.report.findings, self.all_findings)?;
         self.report.guard.as_ref().map_or(Ok(()), |guard| fmt::Display::fmt(guard, f))?;
         self.report.fail.as_ref().map_or(Ok(()), |fail| fmt::Display::fmt(fail, f))?;
-        self.report.honour.as_ref().map_or(Ok(()), |honour| findings::honour(f, honour))
+        self.report.honour.as_ref().map_or(Ok(()), |honour| findings::honour(f, honour))?;
+        let faults = self.report.faults();
+        faults.iter().try_for_each(|fault| guard::paragraph(f, "not as expected: ", fault))
     }
 }
 
