@@ -158,7 +158,8 @@ mod slots;
 pub use block::Changed;
 pub use failing::{ContextName, FailingAllocator, Fault, FaultError};
 pub use guard::{
-    CommandMark, GlobalGuard, Guard, GuardBusy, GuardError, GuardOptions, GuardRefused, GuardStats, LeakMark, LeakSum, Rule, Sampling,
+    CommandMark, GlobalGuard, Guard, GuardBusy, GuardError, GuardOptions, GuardRefused, GuardStats, LeakMark, LeakSum, Rule,
+    Sampling,
 };
 pub use mode::{BackEnd, Mode, OnReport, Placement, Stacks};
 pub use os::{BackEnds, OsRefusal};
