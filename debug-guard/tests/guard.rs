@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, Scope, TryVec, Vetted, with_front};
 use debug_guard::{
-    BackEnd, FailingAllocator, Fault, Guard, GuardError, GuardOptions, LeakMark, Measure, Mode, OnReport, Placement, Report,
-    ReportKind, Rule, Sampling, Stacks, Weight,
+    BackEnd, BackEnds, FailingAllocator, Fault, Guard, GuardError, GuardOptions, LeakMark, Measure, Mode, OnReport, Placement,
+    Report, ReportKind, Rule, Sampling, Stacks, Weight,
 };
 
 use testkit::Child;
