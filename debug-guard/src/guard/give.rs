@@ -49,7 +49,8 @@ impl Core {
     unsafe fn give_guarded<M: HostAllocator>(&self, memory: &M, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if let Some(site) = self.nobody(self.options.stacks, scope) {
             let mark = Mark { site, thread: os::thread_id(), serial: serial::reached() };
-            let tell = |fault| self.with_who(scope, |who| Doing::giving(self, Moment::Free, who, mark, layout).tell(fault));
+            // By value: a mark that is pointed to would be written to memory, and read back at once in larger pieces than it was written in.
+            let tell = move |fault| self.with_who(scope, |who| Doing::giving(self, Moment::Free, who, mark, layout).tell(fault));
             // SAFETY: the caller's promise.
             return unsafe { self.give_as(memory, block, (layout, scope), mark, None, tell) };
         }
