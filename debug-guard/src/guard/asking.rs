@@ -18,9 +18,17 @@ mod local {
         if ASKING.replace(true) {
             return None;
         }
-        let answer = ask();
-        ASKING.set(false);
-        answer
+        let _asking = Asking;
+        ask()
+    }
+
+    /// Ends the question, also where the program's function unwinds.
+    struct Asking;
+
+    impl Drop for Asking {
+        fn drop(&mut self) {
+            ASKING.set(false);
+        }
     }
 }
 

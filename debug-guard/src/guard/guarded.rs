@@ -1,4 +1,4 @@
-//! What reports ask of a guard. All of it may run in a signal handler: no lock, no memory.
+//! What reports ask of a guard. Takes no memory and, but for `claims` and `at_exit`, which no signal handler asks, no lock.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -16,7 +16,7 @@ pub struct GuardRun {
     pub not_offered: Vec<String>,
     /// Blocks that the driver was given through its callbacks.
     pub callback_blocks: u64,
-    /// Of those, blocks in pages of their own; of a sampled run, of all blocks.
+    /// Of those, blocks in pages of their own; of a sampled run, and where some got cookies instead, of all blocks.
     pub guarded: u64,
     /// Blocks with cookies, those of the accounts and the unguarded ones among them.
     pub cookies: u64,

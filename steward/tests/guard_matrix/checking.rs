@@ -1,18 +1,14 @@
 //! The checker between the application's callbacks and the driver: by hand, and around the fake program.
 
 use std::alloc::System;
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
-use vk_callbacks::{
-    Call, CheckOptions, CheckedOwner, Checker, Command, Coverage, Defect, FakeKind, FakeProgram, Given, HandedOut, Opened,
-    OwnerId, Owners, RawCallbacks,
-};
+use vk_callbacks::{CheckOptions, CheckedOwner, Checker, Command, Coverage, Defect, FakeProgram, Opened, OwnerId, Owners};
 
 use crate::application::{Application, Driver};
 use crate::common::{Lab, Seen, note};
-use crate::stage::{Allocators, Interrupted, Meeting, Stage, Watch};
+use crate::stage::{Allocators, Interrupted, Meeting, Stage};
+use crate::watching::Checking;
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 pub(crate) const OPTIONS: CheckOptions = CheckOptions { coverage: Coverage::Complete, opened: Opened::Directly };
@@ -61,50 +57,6 @@ impl Checked {
     }
 }
 
-/// The checker around everything that the fake program does.
-struct Checking<'c> {
-    checker: &'c Checker<'static>,
-    handed: Mutex<BTreeMap<FakeKind, Handed<'c>>>,
-}
-
-struct Handed<'c>(HandedOut<'c>);
-
-// SAFETY: made and spoilt by the program's one thread.
-unsafe impl Send for Handed<'_> {}
-
-impl Watch for Checking<'_> {
-    fn around(&self, inner: RawCallbacks, owner: OwnerId, kind: FakeKind) -> Given {
-        // SAFETY: the application outlives the checker's last call.
-        let Ok(checked) = (unsafe { self.checker.wrap(inner, CheckedOwner::new(owner, kind.name())) }) else {
-            return Given::NONE;
-        };
-        let handed = self.checker.hand_out(&checked).expect("memory of the system");
-        // SAFETY: the struct lies in the checker's memory, which outlives the run.
-        let given = unsafe { Given::new(handed.as_ptr(), owner) };
-        self.handed.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Handed(handed));
-        given
-    }
-
-    fn command(&self, call: &Call, body: &mut dyn FnMut() -> i32) {
-        self.checker.run(call.bracket(), |frame| frame.returned(body()));
-    }
-
-    fn created(&self, kind: FakeKind, handle: u64, by: Option<OwnerId>) {
-        self.checker.created(kind.name(), handle, by);
-    }
-
-    fn destroyed(&self, kind: FakeKind, handle: u64, by: Option<OwnerId>, command: &'static str) {
-        self.checker.destroyed(kind.name(), handle, by, command);
-    }
-
-    fn spoil(&self, kind: FakeKind) {
-        if let Some(Handed(handed)) = self.handed.lock().unwrap_or_else(PoisonError::into_inner).get(&kind) {
-            // SAFETY: the program spoils it when the command that was given it has returned.
-            unsafe { handed.poison() };
-        }
-    }
-}
-
 /// Runs the fake program over the application's callbacks, with a checker between; answers what the program did and what was found.
 pub(crate) fn run_checked(
     application: &Application,
@@ -114,7 +66,7 @@ pub(crate) fn run_checked(
     let checker = checker();
     let meeting = Meeting::default();
     let answer = {
-        let checking = Checking { checker: &checker, handed: Mutex::default() };
+        let checking = Checking::new(&checker);
         let interrupted = Interrupted { watch: &checking, meeting: &meeting };
         // SAFETY: the application outlives the run.
         let allocators = unsafe { Allocators::new(application.driver().0, program.defect, &interrupted) };

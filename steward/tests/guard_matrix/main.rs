@@ -19,3 +19,5 @@ mod reallocation;
 #[allow(dead_code, unreachable_pub, reason = "the fake driver's own tests use the rest")]
 mod stage;
 mod sweep;
+#[path = "../../../vk-callbacks/tests/fake_driver/watching.rs"]
+mod watching;

@@ -1,16 +1,13 @@
 //! The live checker between the fake application and its driver.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
-use vk_callbacks::{
-    Call, CheckOptions, CheckedOwner, Checker, Coverage, Defect, FakeKind, FakeProgram, FindingKind, Found, Given, HandedOut,
-    Opened, OwnerId, RawCallbacks,
-};
+use vk_callbacks::{CheckOptions, Checker, Coverage, Defect, FakeKind, FakeProgram, FindingKind, Found, Opened};
 
 use crate::heap::{Heap, Seen};
-use crate::stage::{Allocators, Interrupted, Meeting, Stage, Watch};
+use crate::stage::{Allocators, Interrupted, Meeting, Stage};
+pub(crate) use crate::watching::Checking;
 
 pub(crate) static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
@@ -18,55 +15,6 @@ pub(crate) const OPTIONS: CheckOptions = CheckOptions { coverage: Coverage::Comp
 
 /// What was found: each kind, how often, and in words.
 pub(crate) type FoundKinds = BTreeMap<FindingKind, (u64, Vec<String>)>;
-
-pub(crate) struct Checking<'c> {
-    checker: &'c Checker<'static>,
-    handed: Mutex<BTreeMap<FakeKind, Handed<'c>>>,
-}
-
-struct Handed<'c>(HandedOut<'c>);
-
-// SAFETY: made, spoilt and read by the program's one thread.
-unsafe impl Send for Handed<'_> {}
-
-impl<'c> Checking<'c> {
-    pub(crate) fn new(checker: &'c Checker<'static>) -> Self {
-        Self { checker, handed: Mutex::default() }
-    }
-}
-
-impl Watch for Checking<'_> {
-    fn around(&self, inner: RawCallbacks, owner: OwnerId, kind: FakeKind) -> Given {
-        // SAFETY: the heap behind `inner` outlives the checker.
-        let Ok(checked) = (unsafe { self.checker.wrap(inner, CheckedOwner::new(owner, kind.name())) }) else {
-            return Given::NONE;
-        };
-        let handed = self.checker.hand_out(&checked).expect("memory of the system");
-        // SAFETY: the struct lies in the checker's memory, the functions are the checker's: both outlive the run.
-        let given = unsafe { Given::new(handed.as_ptr(), owner) };
-        self.handed.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Handed(handed));
-        given
-    }
-
-    fn command(&self, call: &Call, body: &mut dyn FnMut() -> i32) {
-        self.checker.run(call.bracket(), |frame| frame.returned(body()));
-    }
-
-    fn created(&self, kind: FakeKind, handle: u64, by: Option<OwnerId>) {
-        self.checker.created(kind.name(), handle, by);
-    }
-
-    fn destroyed(&self, kind: FakeKind, handle: u64, by: Option<OwnerId>, command: &'static str) {
-        self.checker.destroyed(kind.name(), handle, by, command);
-    }
-
-    fn spoil(&self, kind: FakeKind) {
-        if let Some(Handed(handed)) = self.handed.lock().unwrap_or_else(PoisonError::into_inner).get(&kind) {
-            // SAFETY: the program spoils it when the command that was given it has returned.
-            unsafe { handed.poison() };
-        }
-    }
-}
 
 /// Runs the program under the live checker; what that says about it, and what the allocator was asked.
 pub(crate) fn checked(program: FakeProgram) -> (FoundKinds, Seen) {

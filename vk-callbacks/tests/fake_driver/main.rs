@@ -7,3 +7,4 @@ mod matrix;
 mod recording;
 mod refusals;
 mod stage;
+mod watching;

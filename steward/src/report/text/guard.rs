@@ -57,15 +57,18 @@ impl GuardRun {
             let equal = if of_driver == *callback_blocks { "= callback blocks" } else { "of the callback blocks," };
             return writeln!(f, "  with cookies {equal} = {callback_blocks}");
         }
+        // Whose a block is is not looked at before it is chosen, nor where some get no page.
+        let all = callback_blocks.saturating_add(*own_blocks);
         if self.mode.starts_with("sampled") {
-            // Who asks is not looked at before a block is chosen.
-            let all = callback_blocks.saturating_add(*own_blocks);
             return writeln!(f, "  guarded = {guarded} of {all} blocks, as they were chosen, the accounts' own among them");
         }
         if self.is_whole() {
             return writeln!(f, "  guarded = callback blocks = {callback_blocks}, unguarded = 0");
         }
-        writeln!(f, "  guarded = {guarded} of {callback_blocks} callback blocks, unguarded = {unguarded}: those have cookies")
+        writeln!(
+            f,
+            "  guarded = {guarded} of {all} blocks, the accounts' own among them, unguarded = {unguarded}: those have cookies"
+        )
     }
 }
 
