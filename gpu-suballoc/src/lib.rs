@@ -46,8 +46,14 @@
 #[cfg(test)]
 extern crate std;
 
+mod device;
 mod memory_type;
 mod property_flags;
 
+pub use device::{
+    BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceFeatures, DeviceLimits, DeviceMemory, DeviceProperties,
+    ExternalHandleTypes, HeapBudget, HeapFlags, ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange,
+    MemoryHandle, MemoryHeap, MemoryRequest, NextChain, QueueFamilies, ResourceRequirements,
+};
 pub use memory_type::{MAX_MEMORY_TYPES, MemoryType, MemoryTypeError, Wish, choose_memory_type};
 pub use property_flags::PropertyFlags;

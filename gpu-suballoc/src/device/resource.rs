@@ -1,0 +1,211 @@
+//! Buffers and images: how they are made, and what they ask of memory.
+
+#![forbid(unsafe_code)]
+
+/// `VkMemoryRequirements`, with what `VkMemoryDedicatedRequirements` adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceRequirements {
+    /// Bytes to be bound.
+    pub size: u64,
+    /// Of the offset; a power of two.
+    pub alignment: u64,
+    /// One bit for each memory type that will do.
+    pub memory_type_bits: u32,
+    /// A memory object of its own would be faster.
+    pub prefers_dedicated: bool,
+    /// Only a memory object of its own will do. Implies `prefers_dedicated`.
+    pub requires_dedicated: bool,
+}
+
+/// `VkBufferCreateInfo`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BufferInfo {
+    /// Bytes, above 0.
+    pub size: u64,
+    /// What it is for, at least one bit.
+    pub usage: BufferUsage,
+    /// `VkBufferCreateFlags`; no sparse bits, such a buffer has no one memory.
+    pub flags: u32,
+    /// Who uses it at once.
+    pub sharing: QueueFamilies,
+    /// Handle types of external memory that it may be bound to (`VkExternalMemoryBufferCreateInfo`).
+    pub external: super::ExternalHandleTypes,
+}
+
+impl BufferInfo {
+    /// A buffer of one queue family at a time.
+    #[must_use]
+    pub const fn new(size: u64, usage: BufferUsage) -> Self {
+        Self { size, usage, flags: 0, sharing: QueueFamilies::EXCLUSIVE, external: super::ExternalHandleTypes::NONE }
+    }
+}
+
+/// `VkImageCreateInfo`. Numbers without a type of their own are Vulkan's (`VkFormat`, `VkImageLayout`, ..).
+///
+/// An image that needs structures behind its create info (a DRM format modifier, a list of formats) is made by the application,
+/// which then asks for a bare region and binds it itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ImageInfo {
+    /// `VkImageCreateFlags`; neither sparse nor disjoint.
+    pub flags: u32,
+    /// `VkImageType`: 0, 1, 2 for one, two, three dimensions.
+    pub image_type: u32,
+    /// `VkFormat`.
+    pub format: u32,
+    /// Width, height, depth; each above 0.
+    pub extent: [u32; 3],
+    /// At least 1.
+    pub mip_levels: u32,
+    /// At least 1.
+    pub array_layers: u32,
+    /// `VkSampleCountFlagBits`: 1, 2, 4, ..
+    pub samples: u32,
+    /// Which kind of pages it lies in.
+    pub tiling: ImageTiling,
+    /// What it is for, at least one bit.
+    pub usage: ImageUsage,
+    /// `VkImageLayout`: 0 (undefined) or 8 (preinitialised).
+    pub initial_layout: u32,
+    /// Who uses it at once.
+    pub sharing: QueueFamilies,
+    /// Handle types of external memory that it may be bound to (`VkExternalMemoryImageCreateInfo`).
+    pub external: super::ExternalHandleTypes,
+}
+
+impl ImageInfo {
+    /// One level, one layer, one sample of a two-dimensional image in the device's own order.
+    #[must_use]
+    pub const fn new_2d(format: u32, width: u32, height: u32, usage: ImageUsage) -> Self {
+        Self {
+            flags: 0,
+            image_type: 1,
+            format,
+            extent: [width, height, 1],
+            mip_levels: 1,
+            array_layers: 1,
+            samples: 1,
+            tiling: ImageTiling::Optimal,
+            usage,
+            initial_layout: 0,
+            sharing: QueueFamilies::EXCLUSIVE,
+            external: super::ExternalHandleTypes::NONE,
+        }
+    }
+}
+
+/// `VkImageTiling`: how texels lie in memory. Linear images share granularity pages with buffers, optimal ones do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum ImageTiling {
+    /// In the device's own order.
+    #[default]
+    Optimal = 0,
+    /// Row by row.
+    Linear = 1,
+}
+
+/// Queue families that use a resource at the same time (`VK_SHARING_MODE_CONCURRENT`), one bit each, or none for
+/// `VK_SHARING_MODE_EXCLUSIVE`. Families from 64 on cannot be named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct QueueFamilies(u64);
+
+impl QueueFamilies {
+    /// One family at a time.
+    pub const EXCLUSIVE: Self = Self(0);
+
+    /// The families whose bits are set; fewer than two are the same as [`EXCLUSIVE`](QueueFamilies::EXCLUSIVE).
+    #[must_use]
+    pub const fn concurrent(bits: u64) -> Self {
+        if bits.count_ones() < 2 { Self::EXCLUSIVE } else { Self(bits) }
+    }
+
+    /// One bit a family; 0 for exclusive use.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+macro_rules! usages {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$bit_doc:meta])* $bit:ident = $place:literal;)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[repr(transparent)]
+        pub struct $name(u32);
+
+        impl $name {
+            $($(#[$bit_doc])* pub const $bit: Self = Self(1 << $place);)*
+
+            /// From Vulkan's mask.
+            #[must_use]
+            pub const fn from_raw(raw: u32) -> Self {
+                Self(raw)
+            }
+
+            /// Vulkan's mask.
+            #[must_use]
+            pub const fn as_raw(self) -> u32 {
+                self.0
+            }
+
+            /// Every bit of `other` is set here.
+            #[must_use]
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+        }
+
+        impl core::ops::BitOr for $name {
+            type Output = Self;
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+    )*};
+}
+
+usages! {
+    /// `VkBufferUsageFlags`; unknown bits are kept.
+    BufferUsage {
+        /// Copied from.
+        TRANSFER_SRC = 0;
+        /// Copied to.
+        TRANSFER_DST = 1;
+        /// Read through a uniform texel buffer view.
+        UNIFORM_TEXEL_BUFFER = 2;
+        /// Used through a storage texel buffer view.
+        STORAGE_TEXEL_BUFFER = 3;
+        /// Read as a uniform buffer.
+        UNIFORM_BUFFER = 4;
+        /// Used as a storage buffer.
+        STORAGE_BUFFER = 5;
+        /// Holds indices.
+        INDEX_BUFFER = 6;
+        /// Holds vertices.
+        VERTEX_BUFFER = 7;
+        /// Holds parameters of indirect commands.
+        INDIRECT_BUFFER = 8;
+        /// Has an address that shaders may use.
+        SHADER_DEVICE_ADDRESS = 17;
+    }
+    /// `VkImageUsageFlags`; unknown bits are kept.
+    ImageUsage {
+        /// Copied from.
+        TRANSFER_SRC = 0;
+        /// Copied to.
+        TRANSFER_DST = 1;
+        /// Sampled by shaders.
+        SAMPLED = 2;
+        /// Loaded and stored by shaders.
+        STORAGE = 3;
+        /// Drawn to.
+        COLOR_ATTACHMENT = 4;
+        /// Depth or stencil.
+        DEPTH_STENCIL_ATTACHMENT = 5;
+        /// Lives on the tile alone, if memory is lazily allocated.
+        TRANSIENT_ATTACHMENT = 6;
+        /// Read by the fragment that wrote it.
+        INPUT_ATTACHMENT = 7;
+    }
+}
