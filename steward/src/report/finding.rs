@@ -29,6 +29,9 @@ pub struct FindingRow {
     pub bytes: u64,
     /// The serial number of the command in which it was first seen, from 1; in a replay the line. 0 where that is not known.
     pub first_serial: u64,
+    /// The number of the thread it was seen on, where it matters and was one alone: the program counts its threads from 1.
+    #[serde(default)]
+    pub thread: Option<u64>,
 }
 
 impl From<&Found<'_>> for FindingRow {
@@ -46,6 +49,7 @@ impl From<&Found<'_>> for FindingRow {
             count: found.count,
             bytes: found.bytes,
             first_serial: found.first_serial,
+            thread: found.on_thread,
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::alloc::System;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
-use vk_callbacks::{CheckOptions, CheckedOwner, Checker, Command, Coverage, Defect, FakeProgram, Opened, OwnerId, Owners};
+use vk_callbacks::{
+    CheckOptions, CheckedOwner, Checker, Command, Coverage, Defect, FakeProgram, Found, Opened, OwnerId, Owners, current_thread,
+};
 
 use crate::application::{Application, Driver};
 use crate::common::{Lab, Seen, note};
@@ -13,11 +15,17 @@ use crate::watching::Checking;
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 pub(crate) const OPTIONS: CheckOptions = CheckOptions { coverage: Coverage::Complete, opened: Opened::Directly };
 
-/// What a checker found, one after the other: how much it weighs, and the sentence with rules, owner, command, scope and bytes.
+/// What a checker found, one after the other: how much it weighs, the sentence with rules, owner, command, scope and bytes, and of what
+/// was outside of any command whether this thread did it or another.
 pub(crate) fn said(checker: &Checker<'_>) -> Vec<String> {
     assert_eq!(checker.lost(), 0);
     let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("memory of the system");
-    found.iter().map(|found| format!("{}: {found}", found.level())).collect()
+    let on = |found: &Found<'_>| match found.on_thread {
+        None => "",
+        Some(thread) if thread == current_thread() => " [on this thread]",
+        Some(_) => " [on another thread]",
+    };
+    found.iter().map(|found| format!("{}: {found}{}", found.level(), on(found))).collect()
 }
 
 pub(crate) fn checker() -> Checker<'static> {

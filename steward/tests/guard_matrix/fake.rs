@@ -129,13 +129,14 @@ fn gv11_blocks_that_outlive_their_object() {
 fn gv13_a_callback_on_a_thread_that_is_in_no_command() {
     plants! {
         AskedBetweenCommands in asked:
-            "violation: V22: the driver asked the device's allocator for 64 B (scope DEVICE), between commands",
+            "violation: V22: the driver asked the device's allocator for 64 B (scope DEVICE), between commands \
+             [on this thread]",
         FreedBetweenCommands in freed:
             "violation: V22: the driver freed 64 B (scope DEVICE) of the device's allocator, taken in vkQueueWaitIdle, \
-             between commands",
+             between commands [on this thread]",
         NotifiedBetweenCommands in notified:
             "violation: V21: the driver told the device's allocator of 64 B each (scope DEVICE) internal memory, between \
-             commands; 2 times",
+             commands; 2 times [on this thread]",
     }
 }
 
@@ -144,13 +145,13 @@ fn gv14_a_callback_on_another_thread_than_the_provoking_one() {
     plants! {
         AskedOnForeignThread in asked:
             "violation: V23: the driver asked the device's allocator for 64 B (scope DEVICE), on a thread that has never \
-             issued a command",
+             issued a command [on another thread]",
         FreedOnForeignThread in freed:
             "violation: V22/V23: the driver freed 168 B (scope DEVICE) of the device's allocator, taken in vkQueueSubmit, on \
-             a thread that has never issued a command",
+             a thread that has never issued a command [on another thread]",
         NotifiedOnForeignThread in notified:
             "violation: V21: the driver told the device's allocator of 64 B each (scope DEVICE) internal memory, on a thread \
-             that has never issued a command; 2 times",
+             that has never issued a command; 2 times [on another thread]",
     }
 }
 
@@ -251,8 +252,8 @@ fn gv19_destroyed_with_other_callbacks_than_created() {
         NoneAtDestroy in none:
             "violation: V42: the application passed vkDestroyFence no allocator, though the VkFence was created with one",
         OtherGroupAtDestroy in other:
-            "violation: V42: the application passed vkDestroyFence an allocator that is not compatible with that the VkFence \
-             was created with",
+            "violation: V42: the application passed vkDestroyFence VkBuffer's allocator, which is not compatible with that \
+             the VkFence was created with",
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         count,
         bytes: count * 100,
         first_serial: 3,
+        thread: Some(2),
     };
     report.findings = vec![
         finding("V30", FindingRow::NOTE, 2),

@@ -117,6 +117,14 @@ impl<'t> Block<'t> {
         ALIGN.get(self.packed) == align_word(align)
     }
 
+    /// The alignment it was made with, in bytes, where that was one.
+    pub(crate) const fn align(&self) -> Option<u64> {
+        match ALIGN.get(self.packed) {
+            ODD => None,
+            log => Some(1 << log),
+        }
+    }
+
     #[inline]
     pub(crate) const fn state(&self) -> State {
         match STATE.get(self.packed) {

@@ -42,6 +42,15 @@ pub struct Found<'t> {
     /// How many came while another thread was in a command: they show that the thread was the wrong one (V23), and not that no
     /// command ran (V22).
     pub during_commands: u64,
+    /// The thread that it was observed on, outside of any command, where it was one alone: as [`CommandInfo::thread`] numbers them.
+    /// In a judged trace as the trace does.
+    ///
+    /// [`CommandInfo::thread`]: crate::CommandInfo::thread
+    pub on_thread: Option<u64>,
+    /// The alignment that each block was made with, and the one that its reallocation asked for, in bytes, where all are the same.
+    pub alignments: Option<(u64, u64)>,
+    /// Of an object that was ended with another allocator than it was made with: whose that was, where it was one alone.
+    pub passed: Option<OwnerId>,
     /// Whether callbacks that are compatible were told to be. In a trace they cannot be.
     pub groups_told: bool,
     /// The checker's word on who may have called.

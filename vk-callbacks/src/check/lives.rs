@@ -224,7 +224,8 @@ impl<'t> Engine<'_, 't> {
                 self.report(Row { owner: made_with.id, ..row(FindingKind::NoneAtDestroy) });
             }
             (Some(made_with), Some(owner)) if made_with.group != owner.group => {
-                self.report(row(FindingKind::OtherGroupAtDestroy));
+                let passed = Row { owner: made_with.id, passed: owner.id, ..row(FindingKind::OtherGroupAtDestroy) };
+                self.report(Row { against: owner.kind, ..passed });
             }
             _ => {}
         }

@@ -29,6 +29,12 @@ pub(crate) struct Row<'t> {
     pub(crate) freed_in: &'t str,
     /// How many came while another thread was in a command.
     pub(crate) during_commands: u64,
+    /// The thread that each came on, outside of any command, while all came on one.
+    pub(crate) on_thread: Option<u64>,
+    /// The alignment each block was made with and the one asked for, while all are the same.
+    pub(crate) alignments: Option<(u64, u64)>,
+    /// The owner of what was passed at the end of an object, while all are the same.
+    pub(crate) passed: Option<OwnerId>,
 }
 
 impl<'t> Row<'t> {
@@ -49,6 +55,9 @@ impl<'t> Row<'t> {
             freed_later: 0,
             freed_in: "",
             during_commands: 0,
+            on_thread: None,
+            alignments: None,
+            passed: None,
         }
     }
 
@@ -67,6 +76,9 @@ impl<'t> Row<'t> {
         self.count = self.count.saturating_add(more.count);
         self.bytes = self.bytes.saturating_add(more.bytes);
         self.during_commands = self.during_commands.saturating_add(more.during_commands);
+        self.on_thread = common(self.on_thread, more.on_thread);
+        self.alignments = common(self.alignments, more.alignments);
+        self.passed = common(self.passed, more.passed);
     }
 
     /// Alike for the reader, to whom a thread is like another.
@@ -82,7 +94,15 @@ impl<'t> Row<'t> {
         told.count = told.count.saturating_add(self.count);
         told.bytes = told.bytes.saturating_add(self.bytes);
         told.during_commands = told.during_commands.saturating_add(self.during_commands);
+        told.on_thread = common(told.on_thread, self.on_thread);
+        told.alignments = common(told.alignments, self.alignments);
+        told.passed = common(told.passed, self.passed);
     }
+}
+
+/// What both say, if it is the same.
+fn common<T: PartialEq>(one: Option<T>, other: Option<T>) -> Option<T> {
+    one.filter(|one| other.as_ref() == Some(one))
 }
 
 impl Entry for Row<'_> {

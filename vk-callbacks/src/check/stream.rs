@@ -85,6 +85,7 @@ impl<'t> Engine<'_, 't> {
         if !who.known {
             return;
         }
+        row.on_thread = Some(who.thread).filter(|thread| *thread != 0);
         if !who.issued {
             row.kind = on_foreign_thread;
             row.thread = who.thread;
@@ -312,7 +313,9 @@ impl<'t> Engine<'_, 't> {
     pub(crate) fn move_asked(&self, who: &Who<'_, 't>, owner: &Owner<'t>, block: &Moving<'t>, asked: Asked) {
         let scope = asked.scope();
         if !block.has_align(asked.align) {
-            self.report(self.row(FindingKind::OtherAlignment, who, owner, block.scope()).of_size(asked.size));
+            let alignments = block.align().map(|made| (made, asked.align));
+            let row = self.row(FindingKind::OtherAlignment, who, owner, block.scope()).of_size(asked.size);
+            self.report(Row { alignments, ..row });
         }
         if scope.is_some() && !block.has_scope(asked) {
             self.report(self.row(FindingKind::OtherScope, who, owner, scope).of_size(asked.size));

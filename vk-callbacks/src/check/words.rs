@@ -142,10 +142,11 @@ impl Found<'_> {
                 write!(f, "reallocated {bytes} of {gave} allocator through {whose}, {}{during}", self.other())
             }
             Kind::OtherAlignment => {
-                write!(
-                    f,
-                    "reallocated a block of {whose} allocator to {bytes} with another alignment than it was made with{during}"
-                )
+                write!(f, "reallocated a block of {whose} allocator to {bytes} with ")?;
+                match self.alignments {
+                    Some((made, asked)) => write!(f, "alignment {asked}, though it was made with {made}{during}"),
+                    None => write!(f, "another alignment than it was made with{during}"),
+                }
             }
             _ => write!(f, "reallocated a block of {whose} allocator to {bytes}, a scope that it was not made with{during}"),
         }
@@ -224,10 +225,12 @@ impl Found<'_> {
         let (kind, command) = (self.owner_kind, self.command);
         match self.kind {
             Kind::OtherGroupAtDestroy if self.groups_told => {
-                write!(f, "passed {command} an allocator that is not compatible with that the {kind} was created with")
+                let passed = Whose(self.against);
+                write!(f, "passed {command} {passed} allocator, which is not compatible with that the {kind} was created with")
             }
             Kind::OtherGroupAtDestroy => {
-                write!(f, "passed {command} the allocator of another owner than the {kind} was created with")
+                let passed = Whose(self.against);
+                write!(f, "passed {command} {passed} allocator, of another owner than the {kind} was created with")
             }
             Kind::NoneAtDestroy => write!(f, "passed {command} no allocator, though the {kind} was created with one"),
             Kind::OnlyAtDestroy => write!(f, "passed {command} an allocator, though the {kind} was created without"),

@@ -104,6 +104,9 @@ fn v44_one_handle_with_two_owners_blames_nobody() {
     let block = create(a);
     destroy(b, std::ptr::null_mut());
     assert_eq!(kinds(&bench.checker), [FindingKind::NullFree, FindingKind::OtherGroupAtDestroy]);
+    // Both are named: who made it, and whose was passed.
+    let found = bench.checker.findings(Scoped::new(&SYSTEM, Scope::Object)).expect("there is memory");
+    assert_eq!(found.last().map(|found| (found.owner, found.passed)), Some((Some(bench.owner), Some(id))));
     bench.checker.run(command("vkDestroySampler", a.1), |_| a.0.free(block));
 }
 

@@ -174,7 +174,8 @@ fn v19_v42_a_log_cannot_say_whose_callbacks_are_compatible() {
             ),
             (
                 "suspect",
-                "V42: the application passed vkDestroyBuffer the allocator of another owner than the VkBuffer was created with"
+                "V42: the application passed vkDestroyBuffer VkImage's allocator, of another owner than the VkBuffer was created \
+                 with"
             ),
         ]
     );
