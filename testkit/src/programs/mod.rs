@@ -7,14 +7,18 @@ mod callback_stream;
 mod context_tree;
 mod guard_ops;
 mod owned_values;
+mod range_ops;
 mod replay;
+mod tried;
 
 pub use bytes::Bytes;
 pub use callback_stream::{Callbacks, Stream, callback_stream};
 pub use context_tree::context_tree;
 pub use guard_ops::{Guarded, Means, guard_ops, told};
 pub use owned_values::owned_values;
-pub use replay::replay;
+pub use range_ops::{NoRange, RangeTotals, Ranges, range_ops};
+pub use replay::{random, replay};
+pub use tried::Tried;
 
 /// How much of a program took effect. A program whose operations mostly fail tests refusals alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -33,6 +33,24 @@ pub fn replay(target: &str, random: u64, program: impl Fn(&[u8]) -> Ran) -> Ran 
     all
 }
 
+/// Runs `program` on random programs of `len` bytes until at least `operations` were run, and checks that they were worth it.
+///
+/// # Panics
+/// As [`replay`]; without seeds.
+pub fn random(target: &str, operations: u64, len: usize, mut program: impl FnMut(&[u8]) -> Ran) -> Ran {
+    let mut all = Ran::default();
+    let mut number = 0;
+    while all.operations < operations {
+        let told = Told(format!("random program {number} of {target}, {len} bytes"));
+        all.add(program(&Rng::new(number).bytes(len)));
+        number += 1;
+        std::mem::forget(told);
+    }
+    println!("{target}: {number} random programs of {len} bytes, {all:?}");
+    all.assert_meaningful();
+    all
+}
+
 fn seeds(target: &str) -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
     let entries = fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));

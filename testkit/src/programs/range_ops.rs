@@ -1,0 +1,395 @@
+//! Random use of a range allocator beside an interval model: what is taken, what is a hole, and nothing else.
+//!
+//! Knows no allocator: the subject is a [`Ranges`]. After each operation the totals are the model's; now and then, and at the end, the
+//! subject's walk is the model's list of intervals, hole by hole. A refusal is right only where the model has no hole that fits.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use crate::programs::{Bytes, Ran, Tried};
+
+/// Live ranges at most.
+const LIVE: usize = 4096;
+/// Stale ids that are remembered.
+const DEAD: usize = 64;
+/// Operations between two walks.
+const WALK: u64 = 128;
+
+/// A range allocator as the program sees it. Offsets, sizes and alignments are bytes.
+pub trait Ranges {
+    /// Names a range; a copy may be kept for ever.
+    type Id: Copy + PartialEq + Debug;
+
+    /// Takes a range, near the upper end if `high`: its id and offset.
+    ///
+    /// # Errors
+    /// Why not; nothing changed.
+    fn allocate(&mut self, size: u64, alignment: u64, high: bool) -> Result<(Self::Id, u64), NoRange>;
+
+    /// Gives a range back.
+    ///
+    /// # Errors
+    /// [`NoRange::Stale`] when it is not live; nothing changed.
+    fn free(&mut self, id: Self::Id) -> Result<(), NoRange>;
+
+    /// Offset and size of a live range, the size as it was asked for or rounded to granules.
+    fn find(&self, id: Self::Id) -> Option<(u64, u64)>;
+
+    /// Bytes used (in whole granules), bytes free, live ranges, the largest hole.
+    fn totals(&self) -> RangeTotals;
+
+    /// Calls `each` with (offset, size, taken) for all of the space, lowest first.
+    fn walk(&self, each: &mut dyn FnMut(u64, u64, bool));
+
+    /// Gives back what host memory can be spared.
+    fn trim(&mut self);
+
+    /// Gives all ranges back at once.
+    fn clear(&mut self);
+
+    /// Lets the n-th host request from now, counted from 0, be refused, and no other; or none.
+    fn refuse_host(&mut self, nth: Option<u64>);
+}
+
+/// Why a range allocator said no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRange {
+    /// The request makes no sense: size 0, more than there is, an alignment that is none.
+    Misuse,
+    /// No hole fits.
+    Full,
+    /// No host memory.
+    Host,
+    /// Not a live range.
+    Stale,
+}
+
+/// The sums that a range allocator keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeTotals {
+    /// Bytes of live ranges, in whole granules.
+    pub used: u64,
+    /// Bytes of holes.
+    pub free: u64,
+    /// Live ranges.
+    pub live: u64,
+    /// The largest hole's bytes.
+    pub largest: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Live<I> {
+    id: I,
+    offset: u64,
+    size: u64,
+}
+
+/// Intervals, and nothing clever.
+#[derive(Debug)]
+struct Model {
+    granule: u64,
+    holes: BTreeMap<u64, u64>,
+    taken: BTreeMap<u64, u64>,
+    used: u64,
+    size: u64,
+}
+
+impl Model {
+    fn new(size: u64, granule: u64) -> Self {
+        Self { granule, holes: BTreeMap::from([(0, size)]), taken: BTreeMap::new(), used: 0, size }
+    }
+
+    fn span(&self, size: u64) -> u64 {
+        size.next_multiple_of(self.granule)
+    }
+
+    fn fits(&self, size: u64, alignment: u64) -> bool {
+        let (span, alignment) = (u128::from(self.span(size)), u128::from(alignment.max(self.granule)));
+        self.holes
+            .iter()
+            .any(|(&start, &len)| u128::from(start).next_multiple_of(alignment) + span <= u128::from(start) + u128::from(len))
+    }
+
+    fn take(&mut self, offset: u64, size: u64) {
+        let span = self.span(size);
+        let hole = self.holes.range(..=offset).next_back().map(|(&start, &len)| (start, len));
+        let (start, len) = hole.unwrap_or_else(|| panic!("{offset:#x} lies below every hole: it is taken, or outside"));
+        let (end, hole_end) = (offset.checked_add(span).expect("no range ends beyond 2^64"), start + len);
+        assert!(end <= hole_end, "{offset:#x}+{span:#x} overlaps what is taken, or the end: the hole is {start:#x}+{len:#x}");
+        self.holes.remove(&start);
+        if start < offset {
+            self.holes.insert(start, offset - start);
+        }
+        if end < hole_end {
+            self.holes.insert(end, hole_end - end);
+        }
+        self.taken.insert(offset, span);
+        self.used += span;
+    }
+
+    fn give(&mut self, offset: u64) {
+        let span = self.taken.remove(&offset).expect("the program frees what it took");
+        self.used -= span;
+        let (mut start, mut len) = (offset, span);
+        if let Some((&below, &its)) = self.holes.range(..offset).next_back().filter(|(below, its)| **below + **its == offset) {
+            self.holes.remove(&below);
+            (start, len) = (below, len + its);
+        }
+        if let Some(above) = self.holes.remove(&(offset + span)) {
+            len += above;
+        }
+        self.holes.insert(start, len);
+    }
+}
+
+struct Program<'b, S: Ranges> {
+    bytes: Bytes<'b>,
+    subject: S,
+    model: Model,
+    live: Vec<Live<S::Id>>,
+    dead: Vec<S::Id>,
+    ran: Ran,
+    tried: Tried,
+}
+
+/// Runs the program in `bytes` on the range allocator that `make` makes for a size and a granule.
+///
+/// # Panics
+/// When it says or does something that intervals do not.
+pub fn range_ops<S: Ranges>(bytes: &[u8], make: impl FnOnce(u64, u64) -> S) -> (Ran, Tried) {
+    let mut bytes = Bytes::new(bytes);
+    let shape = bytes.next().unwrap_or(0);
+    let granule = if shape & 1 == 0 { 256 } else { 16 };
+    let granules = match shape >> 1 & 7 {
+        0 => 1,
+        1 => 255,
+        2 => 4096,
+        3 => 65_537,
+        4 => 1 << 20,
+        5 => u64::from(u32::MAX),
+        _ => 1 << (10 + (shape >> 4)),
+    };
+    let size = granule * granules;
+    let mut program = Program {
+        bytes,
+        subject: make(size, granule),
+        model: Model::new(size, granule),
+        live: Vec::new(),
+        dead: Vec::new(),
+        ran: Ran::default(),
+        tried: Tried::default(),
+    };
+    program.compare();
+    while let Some(succeeded) = program.step() {
+        program.ran.count(succeeded);
+        program.totals();
+        if program.ran.operations.is_multiple_of(WALK) {
+            program.compare();
+        }
+    }
+    program.compare();
+    while !program.live.is_empty() {
+        program.free(program.live.len() - 1);
+    }
+    program.compare();
+    (program.ran, program.tried)
+}
+
+impl<S: Ranges> Program<'_, S> {
+    /// One operation: whether it did what it says; `None` when the program is over.
+    fn step(&mut self) -> Option<bool> {
+        let kind = self.bytes.next()?;
+        Some(match kind % 32 {
+            0..=13 => self.take(kind >= 200)?,
+            14..=25 => match self.bytes.below(LIVE)?.checked_rem(self.live.len()) {
+                Some(index) => {
+                    self.free(index);
+                    true
+                }
+                None => false,
+            },
+            26 => self.stale()?,
+            27 => self.bad()?,
+            28 => self.refused()?,
+            29 => self.look()?,
+            30 => {
+                self.subject.trim();
+                true
+            }
+            _ => self.clear()?,
+        })
+    }
+
+    /// Mostly small beside the space, often beside a power of two.
+    fn size(&mut self) -> Option<u64> {
+        let (kind, fine) = (self.bytes.next()?, u64::from(self.bytes.next()?));
+        let top = u64::from((self.model.size / self.model.granule).max(1).ilog2());
+        let granule = self.model.granule;
+        let size = match kind % 8 {
+            0 => 1 + fine,
+            1..=4 => granule * (1 + fine % 32) - fine / 32,
+            // A power of two granules, one byte less, one more.
+            5 | 6 => ((granule << (fine % (top + 1)).min(top.saturating_sub(4))) - 1) + fine % 3,
+            _ => (granule << (fine % (top + 1))) + granule * (fine / 16),
+        };
+        Some(size.clamp(1, self.model.size))
+    }
+
+    fn alignment(&mut self) -> Option<u64> {
+        let byte = self.bytes.next()?;
+        let power = if byte < 160 { byte % 9 } else { byte % 21 };
+        Some((1 << power).min(1 << self.model.size.ilog2()))
+    }
+
+    fn take(&mut self, high: bool) -> Option<bool> {
+        let (size, alignment) = (self.size()?, self.alignment()?);
+        if self.live.len() == LIVE {
+            return Some(false);
+        }
+        let answer = self.subject.allocate(size, alignment, high);
+        Some(self.judge(size, alignment, answer, false))
+    }
+
+    /// Whether the answer to a request that makes sense is right; true when it was granted.
+    fn judge(&mut self, size: u64, alignment: u64, answer: Result<(S::Id, u64), NoRange>, armed: bool) -> bool {
+        match answer {
+            Ok((id, offset)) => {
+                assert!(offset.is_multiple_of(alignment), "{offset:#x} is not aligned to {alignment:#x}");
+                assert!(offset.is_multiple_of(self.model.granule), "{offset:#x} is within a granule");
+                self.model.take(offset, size);
+                assert!(!self.dead.contains(&id), "{id:?} is given out again");
+                self.live.push(Live { id, offset, size });
+                self.tried.alignment(alignment);
+                self.tried.size(size);
+                true
+            }
+            Err(NoRange::Full) => {
+                let fits = self.model.fits(size, alignment);
+                assert!(!fits, "{size:#x} aligned to {alignment:#x} is refused, and there is a hole: {:x?}", self.model.holes);
+                self.tried.note("refused for lack of a hole");
+                false
+            }
+            Err(NoRange::Host) if armed => {
+                self.tried.note("refused for lack of host memory");
+                false
+            }
+            Err(other) => panic!("{size:#x} aligned to {alignment:#x} of {:#x}: {other:?}", self.model.size),
+        }
+    }
+
+    fn free(&mut self, index: usize) {
+        let Live { id, offset, .. } = self.live.swap_remove(index);
+        self.subject.free(id).expect("a live range can be given back");
+        self.model.give(offset);
+        self.bury(id);
+    }
+
+    fn bury(&mut self, id: S::Id) {
+        if self.dead.len() == DEAD {
+            self.dead.remove(0);
+        }
+        self.dead.push(id);
+    }
+
+    fn stale(&mut self) -> Option<bool> {
+        let Some(index) = self.bytes.below(DEAD)?.checked_rem(self.dead.len()) else { return Some(false) };
+        let id = self.dead[index];
+        assert_eq!(self.subject.free(id), Err(NoRange::Stale), "{id:?} was given back before");
+        assert_eq!(self.subject.find(id), None, "{id:?} was given back before");
+        self.tried.note("stale id");
+        Some(true)
+    }
+
+    fn bad(&mut self) -> Option<bool> {
+        let which = self.bytes.next()?;
+        let end = self.model.size;
+        let (size, alignment) = match which % 9 {
+            0 => (0, 16),
+            1 => (end + 1, 1),
+            2 => (u64::MAX - 15, 16),
+            3 => (u64::MAX, 1),
+            4 => (1 << 63, 256),
+            5 => (1, 0),
+            6 => (1, 3),
+            7 => (1, 1 << 63),
+            _ => (256, u64::MAX),
+        };
+        let answer = self.subject.allocate(size, alignment, which & 1 == 0);
+        match answer.map(|(_, offset)| offset) {
+            Err(NoRange::Misuse) => self.tried.note("bad request"),
+            // An alignment above the space leaves offset 0, which is a multiple of everything.
+            Err(NoRange::Full) if which % 9 == 7 => {}
+            other => panic!("{size:#x} aligned to {alignment:#x} of {end:#x}: {other:?}"),
+        }
+        Some(true)
+    }
+
+    /// An allocation whose n-th host request is refused; then the same again without.
+    fn refused(&mut self) -> Option<bool> {
+        let (size, alignment, nth) = (self.size()?, self.alignment()?, self.bytes.next()? % 3);
+        if self.live.len() == LIVE {
+            return Some(false);
+        }
+        self.subject.refuse_host(Some(nth.into()));
+        let answer = self.subject.allocate(size, alignment, false);
+        self.subject.refuse_host(None);
+        let short = answer.is_err_and(|why| why == NoRange::Host);
+        let granted = self.judge(size, alignment, answer, true);
+        if !short {
+            return Some(granted);
+        }
+        self.totals();
+        let answer = self.subject.allocate(size, alignment, false);
+        Some(self.judge(size, alignment, answer, false))
+    }
+
+    fn look(&mut self) -> Option<bool> {
+        let Some(index) = self.bytes.below(LIVE)?.checked_rem(self.live.len()) else { return Some(false) };
+        let Live { id, offset, size } = self.live[index];
+        let found = self.subject.find(id).expect("a live range is found");
+        assert!(
+            found == (offset, size) || found == (offset, self.model.span(size)),
+            "{id:?} is {found:x?}, not {offset:#x}+{size:#x}"
+        );
+        Some(true)
+    }
+
+    /// Rarely, since everything begins anew then.
+    fn clear(&mut self) -> Option<bool> {
+        if self.bytes.next()? < 240 {
+            return Some(true);
+        }
+        self.subject.clear();
+        while let Some(Live { id, offset, .. }) = self.live.pop() {
+            self.model.give(offset);
+            self.bury(id);
+        }
+        self.compare();
+        self.tried.note("clear");
+        Some(true)
+    }
+
+    fn totals(&mut self) {
+        let RangeTotals { used, free, live, .. } = self.subject.totals();
+        let expected = (self.model.used, self.model.size - self.model.used, self.live.len() as u64);
+        assert_eq!((used, free, live), expected, "used, free, live");
+        self.ran.compared += 1;
+    }
+
+    /// The walk is the model's intervals: no range lost, no two holes side by side.
+    fn compare(&mut self) {
+        self.totals();
+        let mut taken = self.model.taken.iter().peekable();
+        let mut holes = self.model.holes.iter().peekable();
+        let mut at = 0;
+        self.subject.walk(&mut |offset, size, is_taken| {
+            assert_eq!(offset, at, "the walk leaves something out");
+            let next = if is_taken { taken.next() } else { holes.next() };
+            assert_eq!(next, Some((&offset, &size)), "the walk's next interval, taken: {is_taken}");
+            at += size;
+        });
+        assert_eq!(at, self.model.size, "the walk ends early");
+        let largest = self.model.holes.values().copied().max().unwrap_or(0);
+        assert_eq!(self.subject.totals().largest, largest, "the largest hole");
+    }
+}
