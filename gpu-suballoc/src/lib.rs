@@ -49,6 +49,7 @@ extern crate std;
 mod device;
 mod memory_type;
 mod property_flags;
+mod range;
 
 pub use device::{
     BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceFeatures, DeviceLimits, DeviceMemory, DeviceProperties,

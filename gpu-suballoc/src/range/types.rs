@@ -1,0 +1,126 @@
+//! What is asked of a [`RangeCore`](super::RangeCore), and what it answers.
+
+#![forbid(unsafe_code)]
+
+use super::conform::Unfit;
+
+/// The last generation that an id may carry; a node that has used it up is retired.
+pub(crate) const MAX_GENERATION: u32 = (1 << 24) - 1;
+
+/// How many nodes one take may need: one for the range itself, one for what is left behind it.
+pub(crate) const NODES_PER_TAKE: u32 = 2;
+
+/// A request for a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Want {
+    /// Bytes, at least 1.
+    pub(crate) size: u64,
+    /// Bytes, a power of two; of the offset within the core.
+    pub(crate) alignment: u64,
+    /// Kept with the range and given back with it; means nothing to the core.
+    pub(crate) word: u32,
+    /// Which end of a hole is taken.
+    pub(crate) fit: Fit,
+    /// How long to look.
+    pub(crate) search: Search,
+}
+
+/// Which end of a hole is taken: long-lived ranges low, short-lived ones high, so that they do not pin one another's holes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// The lowest aligned offset.
+    Low,
+    /// The highest aligned offset.
+    High,
+}
+
+/// How long a take looks for a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// Constant time. May miss a hole of less than 1/32 more than the request, or one that fits by the luck of its alignment.
+    Quick,
+    /// As [`Search::Quick`]; where that finds nothing, every hole that might do is looked at, once.
+    Full,
+}
+
+/// A range that was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// With the generation: its name.
+    pub(crate) node: u32,
+    /// 1 to [`MAX_GENERATION`].
+    pub(crate) generation: u32,
+    /// Bytes, aligned as asked.
+    pub(crate) offset: u64,
+    /// Bytes: the size asked for, rounded up to granules.
+    pub(crate) size: u64,
+}
+
+/// A range that was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) word: u32,
+    /// Nothing is live any more.
+    pub(crate) empty: bool,
+}
+
+/// A live range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) word: u32,
+    /// How often it is held: see [`RangeCore::hold`](super::RangeCore::hold).
+    pub(crate) holds: u32,
+}
+
+/// A piece of the core's whole range; all pieces tile it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) state: SpanState,
+}
+
+/// Whether a [`Span`] is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SpanState {
+    Free,
+    Used { node: u32, generation: u32, word: u32, holds: u32 },
+}
+
+/// Why a core did not do what it was asked. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A size of 0.
+    ZeroSize,
+    /// An alignment that is no power of two.
+    Alignment,
+    /// A granule that is no power of two.
+    Granule,
+    /// More than there can ever be.
+    TooLarge,
+    /// No hole fits.
+    Full,
+    /// Nodes have to be supplied first.
+    NoNodes,
+    /// No such live range: given back already, or never taken here. For a new core: the place's generations are used up.
+    Stale,
+    /// Somebody still holds it.
+    Held,
+    /// Held more often than can be counted.
+    TooManyHolds,
+}
+
+impl From<Unfit> for Refusal {
+    #[inline]
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::ZeroSize => Self::ZeroSize,
+            Unfit::Alignment => Self::Alignment,
+            Unfit::TooLarge => Self::TooLarge,
+        }
+    }
+}
