@@ -46,15 +46,23 @@
 #[cfg(test)]
 extern crate std;
 
+mod allocator;
 mod device;
+mod error;
+mod id;
 mod memory_type;
 mod property_flags;
 mod range;
+mod request;
 
+pub use allocator::{Ownership, Region};
 pub use device::{
     BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceFeatures, DeviceLimits, DeviceMemory, DeviceProperties,
     ExternalHandleTypes, HeapBudget, HeapFlags, ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange,
     MemoryHandle, MemoryHeap, MemoryRequest, NextChain, QueueFamilies, ResourceRequirements,
 };
+pub use error::{GpuError, Limit, MapRefusal, Misuse, Refused};
+pub use id::{PoolId, RegionId};
 pub use memory_type::{MAX_MEMORY_TYPES, MemoryType, MemoryTypeError, Wish, choose_memory_type};
 pub use property_flags::PropertyFlags;
+pub use request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};

@@ -1,0 +1,324 @@
+//! The one error of this crate: what went wrong, whose fault it was, what to do. Building it allocates nothing.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use alloc_core::HostError;
+
+use crate::device::DeviceError;
+use crate::memory_type::MemoryTypeError;
+
+/// Why a call was refused. A refused call changed nothing, and a refused call that consumes gives the value back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GpuError {
+    /// The host allocator had no memory for the book-keeping. Nobody's fault.
+    Host(HostError),
+    /// The driver refused. Nobody's fault, unless it says otherwise.
+    Device(DeviceError),
+    /// A limit that the options or the device set would have been exceeded.
+    Limit(Limit),
+    /// More than any heap, block or buffer of this device can hold: no amount of freeing helps. The caller's fault.
+    TooLarge {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The most there can be.
+        limit: u64,
+    },
+    /// No memory type fits. The caller's fault, or the device's.
+    MemoryType(MemoryTypeError),
+    /// The region cannot be mapped, whatever is freed.
+    MapUnsupported {
+        /// Why.
+        reason: MapRefusal,
+    },
+    /// A rule of this crate was broken by the caller.
+    Misuse(Misuse),
+}
+
+/// A limit that was reached. Nothing exceeds one at any moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// The bytes that all blocks together may have.
+    Bytes {
+        /// Bytes that were missing.
+        short_by: u64,
+    },
+    /// The bytes that the blocks of one heap may have, or its budget (`VK_EXT_memory_budget`).
+    Heap {
+        /// Which heap.
+        heap: u32,
+        /// Bytes that were missing.
+        short_by: u64,
+    },
+    /// The number of blocks of a pool.
+    Blocks {
+        /// How many there may be.
+        limit: u32,
+    },
+    /// The number of memory objects: `maxMemoryAllocationCount`, or what the options set below it.
+    Objects {
+        /// How many there may be.
+        limit: u32,
+    },
+    /// The number of custom pools.
+    Pools,
+    /// The number of crops of one region, or of its mappings.
+    Shares,
+    /// The number of records: regions with a resource, a name, crops or a mapping.
+    Records,
+}
+
+/// Why a region cannot be mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MapRefusal {
+    /// Its memory type is not `HOST_VISIBLE`.
+    NotHostVisible,
+    /// A wrapped buffer whose memory the wrapper was not told.
+    BackingUnknown,
+    /// A wrapped buffer whose memory the application said is not `HOST_VISIBLE`.
+    BackingNotHostVisible,
+    /// More bytes than this process can address.
+    AddressSpace,
+}
+
+/// A rule that the caller broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// 0 bytes.
+    ZeroSize,
+    /// Alignment 0, or not a power of two.
+    BadAlignment,
+    /// An alignment that no block can honour.
+    AlignmentTooLarge,
+    /// The region was given back already, or there never was one of that id.
+    Stale,
+    /// The region is another allocator's.
+    OtherAllocator,
+    /// The region is another shard's.
+    OtherShard,
+    /// The region has crops.
+    HasCrops,
+    /// The region is mapped.
+    Mapped,
+    /// The region is not mapped, or less often.
+    NotMapped,
+    /// The region is held by something that was made from it.
+    Held,
+    /// An offset and size past the end of the region.
+    Outside,
+    /// A negative offset.
+    Negative,
+    /// An offset or size that is no multiple of the element.
+    Misaligned,
+    /// Elements of 0 bytes.
+    ZeroElement,
+    /// `VK_NULL_HANDLE`.
+    NullHandle,
+    /// Only a wrapped buffer can be detached.
+    NotWrapped,
+    /// Somebody else's buffer: it cannot be made larger or kept for reuse.
+    IsWrapped,
+    /// A crop: ask for it of the region that it was cut from.
+    IsCrop,
+    /// The region has no buffer.
+    NoBuffer,
+    /// No descriptor offset fits both the device's alignment and the element.
+    NoDescriptorOffset,
+    /// Creation flags that need more than one piece of memory (sparse, disjoint), or none at all.
+    Unbindable,
+    /// A usage of no bit at all.
+    NoUsage,
+    /// No such pool: destroyed, or of another allocator.
+    NoSuchPool,
+    /// Regions of the pool live.
+    PoolInUse,
+    /// Options that contradict one another.
+    BadOptions,
+    /// What was asked needs a feature that the device does not have, or that was not enabled.
+    NotEnabled,
+    /// A piece of a linear pool that is not the next to go.
+    OutOfOrder,
+    /// A priority below 0, above 1, or no number.
+    BadPriority,
+}
+
+impl GpuError {
+    /// True when freeing or trimming device memory may help.
+    #[must_use]
+    pub const fn is_out_of_device_memory(self) -> bool {
+        matches!(self, Self::Device(DeviceError::OutOfDeviceMemory | DeviceError::TooManyObjects) | Self::Limit(_))
+    }
+
+    /// True when the device is lost: nothing helps, see `GpuAllocator::abandon`.
+    #[must_use]
+    pub const fn is_device_lost(self) -> bool {
+        matches!(self, Self::Device(DeviceError::DeviceLost))
+    }
+
+    /// The `VkResult` that a driver or a C caller answers with: what the device said, or `VK_ERROR_OUT_OF_HOST_MEMORY`,
+    /// `VK_ERROR_OUT_OF_DEVICE_MEMORY`, `VK_ERROR_MEMORY_MAP_FAILED`, `VK_ERROR_FEATURE_NOT_PRESENT`, `VK_ERROR_VALIDATION_FAILED_EXT`.
+    #[must_use]
+    pub const fn as_vk_result(self) -> i32 {
+        match self {
+            Self::Host(error) if error.is_out_of_host_memory() => -1,
+            Self::Host(_) | Self::Misuse(_) => -1_000_011_001,
+            Self::Device(error) => error.as_raw(),
+            Self::Limit(Limit::Objects { .. }) => -10,
+            Self::Limit(_) | Self::TooLarge { .. } => -2,
+            Self::MemoryType(_) => -8,
+            Self::MapUnsupported { .. } => -5,
+        }
+    }
+}
+
+impl From<HostError> for GpuError {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
+    }
+}
+
+impl From<DeviceError> for GpuError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+impl From<MemoryTypeError> for GpuError {
+    fn from(error: MemoryTypeError) -> Self {
+        Self::MemoryType(error)
+    }
+}
+
+impl From<Misuse> for GpuError {
+    fn from(rule: Misuse) -> Self {
+        Self::Misuse(rule)
+    }
+}
+
+impl From<Limit> for GpuError {
+    fn from(limit: Limit) -> Self {
+        Self::Limit(limit)
+    }
+}
+
+impl fmt::Display for GpuError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+            Self::Limit(limit) => limit.fmt(f),
+            Self::TooLarge { bytes, limit } => {
+                write!(f, "{bytes} bytes are more than the {limit} that can be had at once: split the request")
+            }
+            Self::MemoryType(error) => error.fmt(f),
+            Self::MapUnsupported { reason } => reason.fmt(f),
+            Self::Misuse(rule) => rule.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes { short_by } => {
+                write!(f, "the limit of bytes in blocks is short by {short_by}: free regions, trim, or raise the limit")
+            }
+            Self::Heap { heap, short_by } => {
+                write!(f, "heap {heap} is short by {short_by} bytes: free regions, trim, or accept memory of another heap")
+            }
+            Self::Blocks { limit } => write!(f, "the pool has its {limit} blocks: free regions, or raise the limit"),
+            Self::Objects { limit } => write!(f, "there are {limit} memory objects already: free dedicated regions, or trim"),
+            Self::Pools => f.write_str("there is no room for another pool: destroy one"),
+            Self::Shares => f.write_str("the region has all the crops or mappings that can be counted: free some"),
+            Self::Records => f.write_str("there is no room for another region with a resource, name or crop: free some"),
+        }
+    }
+}
+
+impl fmt::Display for MapRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotHostVisible => "the region's memory is not HOST_VISIBLE: require that when allocating, or copy through a staging buffer",
+            Self::BackingUnknown => {
+                "of a wrapped buffer only the VkBuffer is known, not its memory: pass WrapInfo::backing, or copy through a staging buffer"
+            }
+            Self::BackingNotHostVisible => "the wrapped buffer's memory was said not to be HOST_VISIBLE: copy through a staging buffer",
+            Self::AddressSpace => "the region is larger than this process can address: map a smaller one",
+        })
+    }
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ZeroSize => "0 bytes were asked for: ask for at least one",
+            Self::BadAlignment => "the alignment is not a power of two: pass 1, 2, 4, ...",
+            Self::AlignmentTooLarge => "no block can honour that alignment: ask for a smaller one",
+            Self::Stale => "there is no such region: it was given back already, or the id is not one",
+            Self::OtherAllocator => "the region is another allocator's: give it back there",
+            Self::OtherShard => "the region is another shard's: give it back through the allocator",
+            Self::HasCrops => "the region has crops: free them first, or use free_when_unused",
+            Self::Mapped => "the region is mapped: unmap it first, or use free_when_unused",
+            Self::NotMapped => "the region is not mapped: map it first",
+            Self::Held => "the region is held by something that was made from it: free that first",
+            Self::Outside => "offset and size reach past the end of the region: stay within",
+            Self::Negative => "the offset is negative: a crop starts at 0 or later",
+            Self::Misaligned => "offset or size is no multiple of the element: pass whole elements",
+            Self::ZeroElement => "an element has 0 bytes: pass its size, or 1",
+            Self::NullHandle => "the handle is VK_NULL_HANDLE: pass a live one",
+            Self::NotWrapped => "the region is not a wrapped one: free it instead of detaching it",
+            Self::IsWrapped => "the buffer is the application's: it cannot be made larger or kept for reuse",
+            Self::IsCrop => "the region is a crop: ask for this of the region that it was cut from",
+            Self::NoBuffer => "the region has no buffer: make it with create_buffer or wrap",
+            Self::NoDescriptorOffset => {
+                "no descriptor offset fits both the device's alignment and the element: copy the data to the start of a buffer"
+            }
+            Self::Unbindable => "sparse and disjoint resources have no one memory: bind such a resource yourself",
+            Self::NoUsage => "the resource has no usage: pass at least one bit",
+            Self::NoSuchPool => "there is no such pool: it was destroyed, or is another allocator's",
+            Self::PoolInUse => "regions of the pool live: free them first",
+            Self::BadOptions => "the options contradict one another: see their ranges",
+            Self::NotEnabled => "the device does not have what this needs, or it was not enabled: see DeviceFeatures",
+            Self::OutOfOrder => "a piece of a linear pool goes back in the pool's order: free the others first",
+            Self::BadPriority => "the priority is no number from 0 to 1: pass one",
+        })
+    }
+}
+
+impl core::error::Error for GpuError {}
+impl core::error::Error for Misuse {}
+
+/// A refused call that would have consumed `value`: here it is again, with the reason.
+#[derive(Debug)]
+#[must_use = "it holds what was not consumed"]
+pub struct Refused<T> {
+    /// What was to be consumed, as it was.
+    pub value: T,
+    /// Why it was not.
+    pub error: GpuError,
+}
+
+impl<T> Refused<T> {
+    pub(crate) fn new(value: T, error: impl Into<GpuError>) -> Self {
+        Self { value, error: error.into() }
+    }
+}
+
+impl<T> From<Refused<T>> for GpuError {
+    fn from(refused: Refused<T>) -> Self {
+        refused.error
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T: fmt::Debug> core::error::Error for Refused<T> {}

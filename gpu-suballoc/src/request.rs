@@ -1,0 +1,130 @@
+//! What is asked for beside size and alignment: how long it is to live, who shares pages with it, what it is called.
+
+#![forbid(unsafe_code)]
+
+use crate::device::{ExternalHandleTypes, ResourceRequirements};
+use crate::id::PoolId;
+use crate::memory_type::Wish;
+
+/// How long a region is to live. A hint that chooses the structure it lies in; a wrong one costs memory, never correctness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lifetime {
+    /// A frame or two, dying together with its neighbours: pages that are only counted down.
+    Transient,
+    /// Nobody knows.
+    #[default]
+    Unknown,
+    /// Long. Small ones get slabs.
+    Persistent,
+}
+
+/// Which regions may share a page of `bufferImageGranularity` bytes. Vulkan specification, *Buffer-Image Granularity*.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ResourceKind {
+    /// Buffers and linear images.
+    #[default]
+    Linear,
+    /// Optimal images.
+    Optimal,
+    /// Not known: kept a granularity page away from everything else.
+    Unknown,
+}
+
+/// Whether a region gets a memory object of its own (`VkMemoryDedicatedAllocateInfo`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DedicatedPolicy {
+    /// Never, unless the resource requires it.
+    Never,
+    /// When it is large, or the driver prefers it.
+    #[default]
+    Allowed,
+    /// If there is room for one more memory object; else from a block.
+    Preferred,
+    /// Or not at all.
+    Required,
+}
+
+/// What a region is asked with, beside its requirements. [`RegionOptions::new`] asks for nothing special.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RegionOptions<'n> {
+    /// What the memory must, should and should not be able to do.
+    pub wish: Wish,
+    /// Who it shares pages with. Taken from the resource itself where the allocator makes it.
+    pub kind: ResourceKind,
+    /// How long it is to live.
+    pub lifetime: Lifetime,
+    /// A memory object of its own?
+    pub dedicated: DedicatedPolicy,
+    /// A custom pool; the device's own pools otherwise.
+    pub pool: Option<PoolId>,
+    /// 0 to 1 (`VK_EXT_memory_priority`), for memory objects of its own.
+    pub priority: Option<f32>,
+    /// Handle types it will be exported as; such a region gets a memory object of its own.
+    pub export: ExternalHandleTypes,
+    /// Refuse rather than exceed what `VK_EXT_memory_budget` says is left.
+    pub within_budget: bool,
+    /// What reports call it. Copied, up to 255 bytes.
+    pub name: Option<&'n str>,
+    /// A word of the caller's own, for reports.
+    pub tag: u64,
+    /// Where it was asked for: an opaque word of a hook of the user's (a return address, an id of a stack); 0 = not known.
+    pub site: u64,
+}
+
+impl<'n> RegionOptions<'n> {
+    /// Nothing special: any memory type that fits, a lifetime nobody knows, shared with buffers.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            wish: Wish::requiring(crate::PropertyFlags::NONE),
+            kind: ResourceKind::Linear,
+            lifetime: Lifetime::Unknown,
+            dedicated: DedicatedPolicy::Allowed,
+            pool: None,
+            priority: None,
+            export: ExternalHandleTypes::NONE,
+            within_budget: false,
+            name: None,
+            tag: 0,
+            site: 0,
+        }
+    }
+
+    /// With these demands on the memory type.
+    #[must_use]
+    pub const fn wish(self, wish: Wish) -> Self {
+        Self { wish, ..self }
+    }
+
+    /// To live so long.
+    #[must_use]
+    pub const fn lifetime(self, lifetime: Lifetime) -> Self {
+        Self { lifetime, ..self }
+    }
+
+    /// Called `name` in reports.
+    #[must_use]
+    pub const fn name(self, name: &'n str) -> Self {
+        Self { name: Some(name), ..self }
+    }
+
+    /// From a custom pool.
+    #[must_use]
+    pub const fn pool(self, pool: PoolId) -> Self {
+        Self { pool: Some(pool), ..self }
+    }
+}
+
+impl ResourceRequirements {
+    /// So many bytes at such an alignment, in any memory type.
+    #[must_use]
+    pub const fn new(size: u64, alignment: u64) -> Self {
+        Self { size, alignment, memory_type_bits: u32::MAX, prefers_dedicated: false, requires_dedicated: false }
+    }
+
+    /// In these memory types only, one bit each.
+    #[must_use]
+    pub const fn memory_types(self, memory_type_bits: u32) -> Self {
+        Self { memory_type_bits, ..self }
+    }
+}
