@@ -94,8 +94,8 @@ pub(crate) enum PlaceKind {
     Wrapped = 5,
     /// A part of another region; the slot is its record. No pool, no block.
     Crop = 6,
-    /// No kind at all: a number that was never given out.
-    Nothing = 7,
+    /// A piece of a shard's own page or slab; the pool is the shard's number, bit 19 of the block says slab.
+    Shard = 7,
 }
 
 impl PlaceKind {
@@ -108,7 +108,7 @@ impl PlaceKind {
             4 => Self::Linear,
             5 => Self::Wrapped,
             6 => Self::Crop,
-            _ => Self::Nothing,
+            _ => Self::Shard,
         }
     }
 }
