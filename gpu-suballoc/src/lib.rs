@@ -43,7 +43,7 @@
     )
 )]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 mod allocator;
@@ -51,9 +51,13 @@ mod device;
 mod error;
 mod id;
 mod memory_type;
+mod pool;
 mod property_flags;
 mod range;
+mod report;
 mod request;
+mod sync;
+mod threads;
 
 pub use allocator::{Ownership, Region};
 pub use device::{
@@ -64,5 +68,10 @@ pub use device::{
 pub use error::{GpuError, Limit, MapRefusal, Misuse, Refused};
 pub use id::{PoolId, RegionId};
 pub use memory_type::{MAX_MEMORY_TYPES, MemoryType, MemoryTypeError, Wish, choose_memory_type};
+pub use pool::{MapPolicy, MemoryOptions, PoolAlgorithm, PoolOptions};
 pub use property_flags::PropertyFlags;
+pub use report::{
+    BlockContent, BlockView, CropView, GpuStats, Leak, LeakKind, Move, MoveLimits, MovePlace, MovePlan, Picture, Placement,
+    RangeUse, RangeView, Resource, Totals,
+};
 pub use request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};

@@ -36,31 +36,53 @@ const ONLY_ON_REQUEST: PropertyFlags = PropertyFlags::from_raw(
 /// [`MemoryTypeError::NoneAccepted`] when the resource accepts no type of this device, and
 /// [`MemoryTypeError::NoneFits`] when no accepted type has what is required.
 pub fn choose_memory_type(types: &[MemoryType], memory_type_bits: u32, wish: Wish) -> Result<u32, MemoryTypeError> {
-    let wanted = wish.required | wish.preferred;
-    let contradicted = wanted & wish.avoided;
+    let contradicted = (wish.required | wish.preferred) & wish.avoided;
     if !contradicted.is_empty() {
         return Err(MemoryTypeError::Contradiction { properties: contradicted });
     }
-    let mut accepted = false;
-    let mut best: Option<(u32, u32)> = None;
-    for (index, candidate) in (0u32..).zip(types.iter().take(MAX_MEMORY_TYPES)) {
-        if memory_type_bits & (1 << index) == 0 {
-            continue;
-        }
-        accepted = true;
-        let special = candidate.properties & ONLY_ON_REQUEST;
-        if !candidate.properties.contains(wish.required) || !wanted.contains(special) {
-            continue;
-        }
-        let faults = wish.preferred.without(candidate.properties).count() + (candidate.properties & wish.avoided).count();
-        if best.is_none_or(|(_, fewest)| faults < fewest) {
-            best = Some((index, faults));
-        }
+    if let Some(best) = (MemoryTypesByFit { types, memory_type_bits, wish, last: None }).next() {
+        return Ok(best);
     }
-    match best {
-        Some((index, _)) => Ok(index),
-        None if accepted => Err(MemoryTypeError::NoneFits { required: wish.required }),
-        None => Err(MemoryTypeError::NoneAccepted { memory_type_bits }),
+    let named =
+        u32::try_from(types.len()).ok().and_then(|count| 1u32.checked_shl(count)).map_or(u32::MAX, |end| end.wrapping_sub(1));
+    if memory_type_bits & named == 0 {
+        Err(MemoryTypeError::NoneAccepted { memory_type_bits })
+    } else {
+        Err(MemoryTypeError::NoneFits { required: wish.required })
+    }
+}
+
+/// The types that fit, best first: what [`choose_memory_type`] answers, and then where to turn when that one has no room.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryTypesByFit<'t> {
+    pub(crate) types: &'t [MemoryType],
+    pub(crate) memory_type_bits: u32,
+    pub(crate) wish: Wish,
+    /// Faults and index of the one before.
+    pub(crate) last: Option<(u32, u32)>,
+}
+
+impl Iterator for MemoryTypesByFit<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let Wish { required, preferred, avoided } = self.wish;
+        let mut best: Option<(u32, u32)> = None;
+        for (index, candidate) in (0u32..).zip(self.types.iter().take(MAX_MEMORY_TYPES)) {
+            let special = candidate.properties & ONLY_ON_REQUEST;
+            if self.memory_type_bits & (1 << index) == 0
+                || !candidate.properties.contains(required)
+                || !(required | preferred).contains(special)
+            {
+                continue;
+            }
+            let fit = (preferred.without(candidate.properties).count() + (candidate.properties & avoided).count(), index);
+            if self.last.is_none_or(|last| last < fit) && best.is_none_or(|best| fit < best) {
+                best = Some(fit);
+            }
+        }
+        self.last = best.or(self.last);
+        best.map(|(_, index)| index)
     }
 }
 
@@ -209,6 +231,19 @@ mod tests {
         assert_eq!(choose_memory_type(&many, !0, Wish::requiring(P::HOST_CACHED)), Ok(31));
         let beyond = choose_memory_type(&many, !0, Wish::requiring(P::HOST_VISIBLE));
         assert_eq!(beyond, Err(MemoryTypeError::NoneFits { required: P::HOST_VISIBLE }));
+    }
+
+    #[test]
+    fn h108_the_next_type_in_order_of_preference_comes_when_the_best_has_no_room() {
+        let own = P::DEVICE_LOCAL;
+        let host = P::HOST_VISIBLE | P::HOST_COHERENT;
+        let types = types([own, host, host | P::HOST_CACHED, own | host, own | P::PROTECTED]);
+        let order = |memory_type_bits, wish| MemoryTypesByFit { types: &types, memory_type_bits, wish, last: None };
+        let upload = Wish::requiring(P::HOST_VISIBLE).preferring(own).avoiding(P::HOST_CACHED);
+        assert!(order(!0, upload).eq([3, 1, 2]));
+        assert!(order(0b0110, upload).eq([1, 2]));
+        assert!(order(!0, Wish::default().preferring(own)).eq([0, 3, 1, 2]));
+        assert_eq!(order(0b1_0000, Wish::default()).next(), None);
     }
 
     /// Every set of four types over two properties, every mask and wish, against a definition written the other way round.

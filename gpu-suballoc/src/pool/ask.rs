@@ -1,0 +1,117 @@
+//! What pools are asked for, and what they answer.
+
+#![forbid(unsafe_code)]
+
+use core::ptr::NonNull;
+
+use alloc_core::HostAllocator;
+
+use crate::device::{Dedicated, DeviceMemory, ExternalHandleTypes, MemoryHandle, NextChain};
+use crate::id::{Place, PoolId};
+use crate::memory_type::Wish;
+use crate::property_flags::PropertyFlags;
+use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
+
+/// Whom to turn to for memory: the driver for the device's, the allocator for our own records.
+#[derive(Clone, Copy)]
+pub(crate) struct Env<'a> {
+    pub(crate) device: &'a dyn DeviceMemory,
+    pub(crate) memory: &'a dyn HostAllocator,
+}
+
+/// A region that is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// Bytes, at least 1.
+    pub(crate) size: u64,
+    /// A power of two.
+    pub(crate) alignment: u64,
+    pub(crate) memory_type_bits: u32,
+    pub(crate) wish: Wish,
+    pub(crate) kind: ResourceKind,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) dedicated: DedicatedPolicy,
+    /// The resource that a memory object of its own would be for, if it is there already.
+    pub(crate) resource: Option<Dedicated>,
+    /// The driver would have it dedicated, or must.
+    pub(crate) prefers_dedicated: bool,
+    pub(crate) requires_dedicated: bool,
+    pub(crate) pool: Option<PoolId>,
+    /// Kept with the region. The two highest numbers are the pools' own.
+    pub(crate) word: u32,
+    pub(crate) priority: Option<f32>,
+    pub(crate) export: ExternalHandleTypes,
+    /// Structures for the driver, an import for instance; such memory is always dedicated.
+    pub(crate) next: Option<NextChain>,
+    pub(crate) within_budget: bool,
+    /// It will be held: it must not lie where holds cannot be counted.
+    pub(crate) holdable: bool,
+}
+
+impl Ask {
+    pub(crate) const fn new(size: u64, alignment: u64) -> Self {
+        Self {
+            size,
+            alignment,
+            memory_type_bits: u32::MAX,
+            wish: Wish::requiring(PropertyFlags::NONE),
+            kind: ResourceKind::Linear,
+            lifetime: Lifetime::Unknown,
+            dedicated: DedicatedPolicy::Allowed,
+            resource: None,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+            pool: None,
+            word: 0,
+            priority: None,
+            export: ExternalHandleTypes::NONE,
+            next: None,
+            within_budget: false,
+            holdable: false,
+        }
+    }
+}
+
+/// Where a region is: what its id carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Where {
+    pub(crate) place: Place,
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+/// A region that was found room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    pub(crate) at: Where,
+    pub(crate) memory: MemoryHandle,
+    /// Within the memory object, bytes.
+    pub(crate) offset: u64,
+    /// What was asked for, in whole granules.
+    pub(crate) size: u64,
+    pub(crate) memory_type: u32,
+    pub(crate) properties: PropertyFlags,
+    /// Of its first byte, where its block happens to be mapped. To be relied upon only between `map` and `unmap`.
+    pub(crate) mapped: Option<NonNull<u8>>,
+}
+
+/// A live region, looked up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FoundRegion {
+    pub(crate) memory: MemoryHandle,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) word: u32,
+    pub(crate) memory_type: u32,
+    pub(crate) properties: PropertyFlags,
+    /// The whole memory object's.
+    pub(crate) memory_size: u64,
+    pub(crate) mapped: Option<NonNull<u8>>,
+}
+
+/// A region that was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gave {
+    pub(crate) size: u64,
+    pub(crate) word: u32,
+}

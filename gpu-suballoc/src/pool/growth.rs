@@ -1,0 +1,143 @@
+//! How large the next block is.
+
+#![forbid(unsafe_code)]
+
+use super::options::MemoryOptions;
+
+const MIB: u64 = 1 << 20;
+
+/// How often a block that the driver refused is asked for again at half its size.
+const HALVINGS: u32 = 3;
+
+/// The sizes of a pool's blocks: from small, doubling, within what heap and device allow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Growth {
+    /// Of the next block, unless a request needs more.
+    next: u64,
+    first: u64,
+    max: u64,
+    granule: u64,
+}
+
+impl Growth {
+    /// For a pool in a heap of `heap_size` bytes: from `min(8 MiB, heap / 64)` to `min(256 MiB, heap / 8)`, unless `options` say
+    /// otherwise; never above `ceiling`, what one memory object may have.
+    pub(crate) fn new(heap_size: u64, ceiling: u64, options: &MemoryOptions) -> Self {
+        let granule = u64::from(options.granule);
+        let whole = |bytes: u64| (bytes - bytes % granule).max(granule);
+        let max = whole(options.max_block.unwrap_or((256 * MIB).min(heap_size / 8)).min(ceiling));
+        let first = whole(options.first_block.unwrap_or((8 * MIB).min(heap_size / 64))).min(max);
+        Self { next: first, first, max, granule }
+    }
+
+    /// Every block has this size.
+    pub(crate) fn fixed(size: u64, granule: u64) -> Self {
+        Self { next: size, first: size, max: size, granule }
+    }
+
+    /// The largest block that is shared.
+    pub(crate) fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// What the next block has where nothing special is asked for.
+    pub(crate) fn preferred(&self) -> u64 {
+        self.next
+    }
+
+    /// What to ask the driver for, in turn, to hold `need` bytes, none above `room`: first as large as the pool has come to, then
+    /// half of it three times. Nothing where a shared block cannot hold it.
+    pub(crate) fn sizes(&self, need: u64, room: u64) -> impl Iterator<Item = u64> + use<> {
+        let need = need.checked_next_multiple_of(self.granule).unwrap_or(u64::MAX);
+        let (granule, mut size) = (self.granule, self.next.max(need));
+        let mut left = if need > self.max || need > room { 0 } else { HALVINGS + 1 };
+        // What budgets and limits leave is no refusal of the driver's: that costs no try.
+        while left > 0 && size > room {
+            size = smaller(size, need, granule);
+        }
+        core::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let now = size;
+            size = smaller(size, need, granule);
+            if size == now {
+                left = 0;
+            }
+            Some(now)
+        })
+    }
+
+    /// A block of `size` bytes was made: the next one is twice as large.
+    pub(crate) fn made(&mut self, size: u64) {
+        self.next = size.saturating_mul(2).clamp(self.first, self.max);
+    }
+
+    /// The last block is gone: from small again.
+    pub(crate) fn emptied(&mut self) {
+        self.next = self.first;
+    }
+}
+
+fn smaller(size: u64, need: u64, granule: u64) -> u64 {
+    let half = size / 2;
+    (half - half % granule).max(need)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn sizes(growth: &Growth, need: u64, room: u64) -> Vec<u64> {
+        growth.sizes(need, room).collect()
+    }
+
+    #[test]
+    fn blocks_begin_small_and_double_to_a_limit() {
+        for (heap, first, max) in [
+            (16 * GIB, 8 * MIB, 256 * MIB),
+            (256 * MIB, 4 * MIB, 32 * MIB),
+            (2 * GIB, 8 * MIB, 256 * MIB),
+            (64 * MIB, MIB, 8 * MIB),
+        ] {
+            let mut growth = Growth::new(heap, u64::MAX, &MemoryOptions::default());
+            assert_eq!(sizes(&growth, 1024, u64::MAX)[0], first);
+            let mut expected = first;
+            for _ in 0..12 {
+                let now = sizes(&growth, 1024, u64::MAX)[0];
+                assert_eq!(now, expected);
+                growth.made(now);
+                expected = (expected * 2).min(max);
+            }
+            assert_eq!(sizes(&growth, 1024, u64::MAX)[0], max);
+            growth.emptied();
+            assert_eq!(sizes(&growth, 1024, u64::MAX)[0], first);
+        }
+    }
+
+    #[test]
+    fn a_refused_block_is_halved_three_times_and_never_below_the_need() {
+        let growth = Growth::new(16 * GIB, u64::MAX, &MemoryOptions::default());
+        assert_eq!(sizes(&growth, 1024, u64::MAX), [8 * MIB, 4 * MIB, 2 * MIB, MIB]);
+        assert_eq!(sizes(&growth, 3 * MIB, u64::MAX), [8 * MIB, 4 * MIB, 3 * MIB]);
+        assert_eq!(sizes(&growth, 9 * MIB, u64::MAX), [9 * MIB]);
+        assert_eq!(sizes(&growth, 9 * MIB + 1, u64::MAX), [9 * MIB + 256]);
+        assert_eq!(sizes(&growth, 256 * MIB + 1, u64::MAX), []);
+        assert_eq!(sizes(&growth, u64::MAX - 15, u64::MAX), []);
+        // What a limit leaves is taken into account without a try.
+        assert_eq!(sizes(&growth, 1024, 2 * MIB), [2 * MIB, MIB, MIB / 2, MIB / 4]);
+        assert_eq!(sizes(&growth, 1024, 1024), [1024]);
+        assert_eq!(sizes(&growth, 1024, 1023), []);
+    }
+
+    #[test]
+    fn odd_limits_leave_whole_granules() {
+        let options = MemoryOptions { max_block: Some(1_000_001), first_block: Some(99_999), ..MemoryOptions::default() };
+        let growth = Growth::new(GIB, 700_000, &options);
+        assert_eq!(growth.max(), 700_000 - 700_000 % 256);
+        assert_eq!(growth.preferred() % 256, 0);
+        assert_eq!(Growth::new(0, u64::MAX, &MemoryOptions::default()).max(), 256);
+    }
+}

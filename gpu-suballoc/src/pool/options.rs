@@ -1,0 +1,138 @@
+//! What a user may decide about blocks and pools.
+
+#![forbid(unsafe_code)]
+
+use crate::device::{ExternalHandleTypes, MAX_MEMORY_HEAPS, NextChain};
+use crate::request::ResourceKind;
+
+/// Sizes and limits of the memory that is taken from the driver; bytes throughout. The default suits most programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryOptions {
+    /// Regions begin and end at multiples of this: a power of two, 16 to 4096. Where the device's `nonCoherentAtomSize` is
+    /// larger, that one counts, so that a flush never touches a neighbour. 256 by default.
+    pub granule: u32,
+    /// A pool's first block. By default 8 MiB, or a 64th of the heap where that is less.
+    pub first_block: Option<u64>,
+    /// No memory object is larger, not even a dedicated one: such a request is refused at once. By default shared blocks grow to
+    /// 256 MiB, or an eighth of the heap where that is less, and dedicated ones to what the device allows.
+    pub max_block: Option<u64>,
+    /// All memory objects together, at every moment.
+    pub max_bytes: u64,
+    /// Live memory objects; what the device allows (`maxMemoryAllocationCount`) if that is less.
+    pub max_allocations: u32,
+    /// Memory objects in each heap together, at every moment.
+    pub heap_limits: [u64; MAX_MEMORY_HEAPS],
+    /// Empty blocks that each pool keeps for what comes next, in bytes; none are kept while their heap is over its budget. By
+    /// default as much as the pool's largest block.
+    pub keep_empty: Option<u64>,
+    /// Size of the pages that short-lived regions share: a power of two, 64 KiB to 64 MiB. 4 MiB by default; blocks too small for
+    /// such pages get smaller ones.
+    pub page: u64,
+    /// When blocks are unmapped.
+    pub maps: MapPolicy,
+    /// Buffers in shared blocks may have device addresses (`bufferDeviceAddress` must be enabled; without it this does nothing).
+    pub device_address: bool,
+    /// Refuse rather than take more than the budget of a heap (`VK_EXT_memory_budget`). Otherwise a heap with room is preferred,
+    /// and if there is none the driver is asked all the same.
+    pub within_budget: bool,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        Self {
+            granule: 256,
+            first_block: None,
+            max_block: None,
+            max_bytes: u64::MAX,
+            max_allocations: u32::MAX,
+            heap_limits: [u64::MAX; MAX_MEMORY_HEAPS],
+            keep_empty: None,
+            page: 4 << 20,
+            maps: MapPolicy::Persistent,
+            device_address: true,
+            within_budget: false,
+        }
+    }
+}
+
+impl MemoryOptions {
+    /// Whether powers of two are such and sizes are not 0.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.granule.is_power_of_two()
+            && (16..=4096).contains(&self.granule)
+            && self.page.is_power_of_two()
+            && (1 << 16..=1 << 26).contains(&self.page)
+            && self.first_block != Some(0)
+            && self.max_block != Some(0)
+    }
+}
+
+/// When a mapped block is unmapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MapPolicy {
+    /// Once mapped it stays so until it is given back to the driver: mapping again costs no driver call.
+    #[default]
+    Persistent,
+    /// When the last of its regions is unmapped. For 32-bit address spaces.
+    Counted,
+}
+
+/// A pool of the user's own: memory of one type that nothing else lies in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PoolOptions {
+    /// Index of its memory type.
+    pub memory_type: u32,
+    /// What lies in it. Where `bufferImageGranularity` matters, regions of another kind are kept apart by padding.
+    pub kind: ResourceKind,
+    /// How space is found.
+    pub algorithm: PoolAlgorithm,
+    /// All its blocks have this size; by default they grow as in other pools.
+    pub block_size: Option<u64>,
+    /// Blocks that are made with the pool and kept until it goes.
+    pub min_blocks: u32,
+    /// Blocks at most, dedicated ones included.
+    pub max_blocks: u32,
+    /// Bytes of its blocks at most, at every moment.
+    pub max_bytes: u64,
+    /// Empty blocks it keeps beyond `min_blocks`, in bytes; by default as [`MemoryOptions::keep_empty`].
+    pub keep_empty: Option<u64>,
+    /// `VkMemoryPriorityAllocateInfoEXT`, 0 to 1, of its blocks.
+    pub priority: Option<f32>,
+    /// All its regions are aligned to this at least; a power of two.
+    pub min_alignment: u64,
+    /// Handle types that its blocks are exported as.
+    pub export: ExternalHandleTypes,
+    /// Structures of the caller's own for each of its blocks.
+    pub next: Option<NextChain>,
+}
+
+impl PoolOptions {
+    /// A growing pool of one memory type for buffers and linear images.
+    #[must_use]
+    pub const fn new(memory_type: u32) -> Self {
+        Self {
+            memory_type,
+            kind: ResourceKind::Linear,
+            algorithm: PoolAlgorithm::General,
+            block_size: None,
+            min_blocks: 0,
+            max_blocks: u32::MAX,
+            max_bytes: u64::MAX,
+            keep_empty: None,
+            priority: None,
+            min_alignment: 1,
+            export: ExternalHandleTypes::NONE,
+            next: None,
+        }
+    }
+}
+
+/// How a pool finds space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PoolAlgorithm {
+    /// Any order of allocating and freeing.
+    #[default]
+    General,
+    /// One behind the other: for regions freed in the order they came, in the reverse, or all at once. One block.
+    Linear,
+}
