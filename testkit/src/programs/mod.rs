@@ -8,6 +8,7 @@ mod context_tree;
 mod guard_ops;
 mod owned_values;
 mod range_ops;
+mod region_ops;
 mod replay;
 mod tried;
 
@@ -17,6 +18,7 @@ pub use context_tree::context_tree;
 pub use guard_ops::{Guarded, Means, guard_ops, told};
 pub use owned_values::owned_values;
 pub use range_ops::{NoRange, RangeTotals, Ranges, range_ops};
+pub use region_ops::{Ask, Class, DeviceFacts, Facts, Life, Memory, No, Piece, Regions, Resource, Sums, Way, Wrap, region_ops};
 pub use replay::{random, replay};
 pub use tried::Tried;
 

@@ -1,0 +1,351 @@
+//! The program: decodes operations, does them on the subject and in the model.
+
+use super::model::{Kind, Model};
+use super::{Ask, Facts, Life, Memory, No, Regions, Resource, Way};
+use crate::programs::{Bytes, Ran, Tried};
+
+/// Live regions at most, of one allocator.
+pub(super) const LIVE: usize = 1024;
+/// Operations between two walks.
+const WALK: u64 = 256;
+
+/// One allocator and what must be true of it.
+pub(super) struct Side<S: Regions> {
+    pub(super) subject: S,
+    pub(super) model: Model<S>,
+    pub(super) pools: [bool; 2],
+    pub(super) frame: u32,
+}
+
+pub(super) struct Program<'b, S: Regions> {
+    pub(super) bytes: Bytes<'b>,
+    pub(super) sides: [Side<S>; 2],
+    /// The one that the current operation is about.
+    pub(super) at: usize,
+    pub(super) ran: Ran,
+    pub(super) tried: Tried,
+}
+
+/// Runs the program in `bytes` on two allocators of one kind that `make` makes, each over a device of its own.
+///
+/// # Panics
+/// When one says or does what it must not.
+pub fn region_ops<S: Regions>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
+    let sides = [(); 2].map(|()| {
+        let subject = make();
+        let model = Model::new(subject.device());
+        Side { subject, model, pools: [false; 2], frame: 0 }
+    });
+    let mut program = Program { bytes: Bytes::new(bytes), sides, at: 0, ran: Ran::default(), tried: Tried::default() };
+    while let Some(succeeded) = program.step() {
+        program.ran.count(succeeded);
+        program.compare();
+    }
+    program.finish()
+}
+
+impl<S: Regions> Program<'_, S> {
+    pub(super) fn side(&mut self) -> &mut Side<S> {
+        &mut self.sides[self.at]
+    }
+
+    /// One operation: whether it did what it says; `None` when the program is over.
+    fn step(&mut self) -> Option<bool> {
+        let (kind, fine) = (self.bytes.next()?, self.bytes.next()?);
+        // Mostly the first, so that it becomes full.
+        self.at = usize::from(fine >= 224);
+        Some(match kind % 64 {
+            0..=17 => self.take()?,
+            18..=35 => self.free_one(fine)?,
+            36 | 37 => self.take_batch()?,
+            38 | 39 => self.free_batch()?,
+            40..=43 => self.crop()?,
+            44 => self.wrap()?,
+            45 => self.detach()?,
+            46..=48 => self.map()?,
+            49..=51 => self.unmap()?,
+            52 => self.look()?,
+            53 => self.stale()?,
+            54 => self.foreign()?,
+            55 => self.bad_request()?,
+            56 => self.bad_crop()?,
+            57 | 58 => self.refused()?,
+            59 => self.pool()?,
+            60 => self.free_held()?,
+            61 => {
+                let bytes = u64::MAX >> (fine % 64);
+                self.side().subject.trim(bytes);
+                true
+            }
+            62 => {
+                let side = self.side();
+                side.frame += 1;
+                side.subject.frame(side.frame);
+                true
+            }
+            _ => self.free_by_id()?,
+        })
+    }
+
+    /// A live entry.
+    pub(super) fn pick(&mut self) -> Option<Option<usize>> {
+        let which = self.bytes.below(LIVE)?;
+        Some(which.checked_rem(self.side().model.entries.len()))
+    }
+
+    /// Any request that makes sense.
+    pub(super) fn ask(&mut self) -> Option<Ask> {
+        let [shape, fine, power, how, place] =
+            [self.bytes.next()?, self.bytes.next()?, self.bytes.next()?, self.bytes.next()?, self.bytes.next()?];
+        let fine = u64::from(fine);
+        let size = match shape % 16 {
+            0 => 1 + fine,
+            1..=5 => 256 * (1 + fine % 16) - fine % 3,
+            6..=10 => (1 << (8 + fine % 9)) + fine,
+            11 | 12 => (1 << (fine % 21)) - 1 + fine / 86,
+            13 | 14 => (1 << (14 + fine % 7)) + 4096 * fine,
+            _ => (1 << (20 + fine % 5)) + 65_536 * fine,
+        };
+        let alignment = 1 << if power < 200 { power % 10 } else { power % 17 };
+        let resource = match how & 7 {
+            0..=3 => Resource::Linear,
+            4 => Resource::Optimal,
+            5 => Resource::Unknown,
+            _ => Resource::Buffer,
+        };
+        let lifetime = match how >> 3 & 7 {
+            0..=2 => Life::Transient,
+            3 | 4 => Life::Unknown,
+            _ => Life::Persistent,
+        };
+        let memory = [Memory::Any, Memory::Visible, Memory::Local, Memory::Visible][usize::from(how >> 6)];
+        let side = self.side();
+        let pool = match place {
+            200..208 => Some(usize::from(place & 1)).filter(|slot| side.pools[*slot]),
+            _ => None,
+        };
+        let types = (1_u32 << side.model.device.types.len()) - 1;
+        let can = |bits: u32, wanted: &dyn Fn(&(bool, bool)) -> bool| {
+            (0..32).any(|index| bits >> index & 1 == 1 && side.model.device.types.get(index).is_some_and(wanted))
+        };
+        // A few ask for few types, but for one at least that has what is wanted.
+        let few = types & u32::from(place).wrapping_mul(0x9E37_79B9) >> 7;
+        let wanted = |bits| match memory {
+            Memory::Any => can(bits, &|_| true),
+            Memory::Visible => can(bits, &|(visible, _)| *visible),
+            Memory::Local => can(bits, &|(_, local)| *local),
+        };
+        let bits = if place >= 224 && wanted(few) { few } else { types };
+        let dedicated = place == 223 && pool.is_none();
+        let shard = if place < 40 && pool.is_none() && !dedicated && resource == Resource::Linear {
+            Some(usize::from(place & 1))
+        } else {
+            None
+        };
+        Some(Ask { size: size.max(1), alignment, bits, memory, resource, lifetime, dedicated, pool, shard })
+    }
+
+    fn take(&mut self) -> Option<bool> {
+        let ask = self.ask()?;
+        if self.side().model.entries.len() >= LIVE {
+            return Some(false);
+        }
+        let answer = self.side().subject.allocate(&ask);
+        Some(self.judge(&ask, answer, false))
+    }
+
+    /// Whether the answer to a request that makes sense is right; true when it was granted.
+    pub(super) fn judge(&mut self, ask: &Ask, answer: Result<S::Region, No>, armed: bool) -> bool {
+        match answer {
+            Ok(region) => {
+                self.took(region, ask);
+                true
+            }
+            Err(No::Host) if armed => {
+                self.tried.note("refused by the host");
+                false
+            }
+            Err(No::Device) => {
+                // What failed on purpose may have been a resource's creation, which no hole mends.
+                if !armed && !ask.dedicated {
+                    let side = self.side();
+                    let hole = side.model.fitting_hole(&side.subject, ask);
+                    assert!(hole.is_none(), "{ask:x?} is refused, and there is a hole: {hole:x?}");
+                    self.tried.note("refused for lack of a hole");
+                }
+                false
+            }
+            Err(other) => panic!("{ask:x?}: {other:?}"),
+        }
+    }
+
+    fn took(&mut self, region: S::Region, ask: &Ask) -> Facts {
+        let side = &mut self.sides[self.at];
+        let facts = side.model.took(&side.subject, region, ask);
+        self.tried.note(facts.class.name());
+        if ask.resource != Resource::Buffer {
+            self.tried.alignment(ask.alignment);
+        }
+        self.tried.size(ask.size);
+        if ask.shard.is_some() {
+            self.tried.note("by a shard");
+        }
+        if ask.pool.is_some() {
+            self.tried.note("in a custom pool");
+        }
+        facts
+    }
+
+    fn take_batch(&mut self) -> Option<bool> {
+        let count = 2 + usize::from(self.bytes.next()? % 14);
+        let mut asks = Vec::new();
+        for _ in 0..count {
+            let ask = self.ask()?;
+            asks.push(Ask { shard: None, pool: None, dedicated: false, resource: Resource::Linear, ..ask });
+        }
+        if self.side().model.entries.len() + count > LIVE {
+            return Some(false);
+        }
+        match self.side().subject.allocate_batch(&asks) {
+            Ok(regions) => {
+                assert_eq!(regions.len(), count);
+                for (region, ask) in regions.into_iter().zip(&asks) {
+                    self.took(region, ask);
+                }
+                self.tried.note("batch");
+                Some(true)
+            }
+            Err(No::Device) => Some(false),
+            Err(other) => panic!("{asks:x?}: {other:?}"),
+        }
+    }
+
+    /// Which entries may be given back: not mapped, not held by crops.
+    fn is_free(&mut self, index: usize) -> bool {
+        let entry = &self.side().model.entries[index];
+        entry.maps == 0 && entry.crops == 0
+    }
+
+    fn free_one(&mut self, fine: u8) -> Option<bool> {
+        let Some(index) = self.pick()? else { return Some(false) };
+        if !self.is_free(index) {
+            return Some(false);
+        }
+        let way = [Way::Owner, Way::Owner, Way::Allocator, Way::Release][usize::from(fine % 4)];
+        self.free(index, way);
+        Some(true)
+    }
+
+    fn free(&mut self, index: usize, way: Way) {
+        let side = self.side();
+        let entry = side.model.remove(index);
+        side.model.bury(entry.id);
+        if let Err((no, _)) = side.subject.free(entry.region, way) {
+            panic!("{:?}, a live region {:x?}, is given back: {no:?}", entry.id, entry.facts);
+        }
+    }
+
+    fn free_by_id(&mut self) -> Option<bool> {
+        let Some(index) = self.pick()? else { return Some(false) };
+        if !self.is_free(index) {
+            return Some(false);
+        }
+        let side = self.side();
+        let entry = side.model.remove(index);
+        side.model.bury(entry.id);
+        side.subject.free_id(entry.id).unwrap_or_else(|no| panic!("{:x?} is given back by its id: {no:?}", entry.facts));
+        // The region itself is worth nothing now.
+        let Err((no, _)) = side.subject.free(entry.region, Way::Allocator) else { panic!("{:?} was given back twice", entry.id) };
+        assert_eq!(no, No::Stale, "{:?} was given back by its id", entry.id);
+        self.tried.note("double free");
+        Some(true)
+    }
+
+    fn free_batch(&mut self) -> Option<bool> {
+        let (count, first) = (2 + usize::from(self.bytes.next()? % 30), self.pick()?);
+        let Some(first) = first else { return Some(false) };
+        let mut keys = Vec::new();
+        for index in first..(first + count).min(self.side().model.entries.len()) {
+            if self.is_free(index) {
+                keys.push(self.side().model.entries[index].key);
+            }
+        }
+        let mut regions = Vec::new();
+        for key in keys {
+            let side = self.side();
+            let index = side.model.by_key(key);
+            let entry = side.model.remove(index);
+            side.model.bury(entry.id);
+            regions.push(entry.region);
+        }
+        let left = self.side().subject.free_batch(regions);
+        assert_eq!(left.len(), 0, "a batch of live regions is given back");
+        Some(true)
+    }
+
+    fn look(&mut self) -> Option<bool> {
+        let Some(index) = self.pick()? else { return Some(false) };
+        let side = self.side();
+        let entry = &side.model.entries[index];
+        assert_eq!(side.subject.facts(&entry.region), entry.facts, "facts of {:?} do not change", entry.id);
+        let known = side.subject.known(entry.id).unwrap_or_else(|no| panic!("{:?} lives: {no:?}", entry.id));
+        assert!(known.is_none_or(|facts| facts == entry.facts), "{known:x?} by its id, {:x?} by itself", entry.facts);
+        Some(true)
+    }
+
+    /// Makes a custom pool, or ends one.
+    fn pool(&mut self) -> Option<bool> {
+        let (slot, linear) = (usize::from(self.bytes.next()? & 1), self.bytes.next()? & 1 == 1);
+        let side = self.side();
+        if !side.pools[slot] {
+            let made = side.subject.create_pool(slot, linear);
+            assert!(matches!(made, Ok(()) | Err(No::Device)), "{made:?}");
+            side.pools[slot] = made.is_ok();
+            return Some(made.is_ok());
+        }
+        let used = side.model.entries.iter().any(|entry| entry.pool == Some(slot));
+        let ended = side.subject.destroy_pool(slot);
+        assert_eq!(ended, if used { Err(No::Held) } else { Ok(()) }, "the end of a pool in use: {used}");
+        side.pools[slot] = used;
+        self.tried.note(if used { "end of a pool in use refused" } else { "end of a pool" });
+        Some(true)
+    }
+
+    fn compare(&mut self) {
+        self.ran.compared += 1;
+        let side = &self.sides[self.at];
+        side.model.compare_sums(&side.subject);
+        if self.ran.operations.is_multiple_of(WALK) {
+            self.sides.iter().for_each(|side| side.model.compare_walk(&side.subject));
+        }
+    }
+
+    /// Gives everything back, crops before their roots, and ends the allocators.
+    fn finish(mut self) -> (Ran, Tried) {
+        for at in 0..self.sides.len() {
+            self.at = at;
+            let side = self.side();
+            side.model.compare_walk(&side.subject);
+            while let Some(index) = self.side().model.entries.iter().position(|entry| entry.maps > 0) {
+                self.unmap_one(index);
+            }
+            for crops in [true, false] {
+                let chosen = |kind: Kind| matches!(kind, Kind::Crop { .. }) == crops;
+                while let Some(index) = self.side().model.entries.iter().rposition(|entry| chosen(entry.kind)) {
+                    self.free(index, Way::Owner);
+                }
+            }
+            self.compare();
+            for slot in 0..2 {
+                if self.side().pools[slot] {
+                    assert_eq!(self.side().subject.destroy_pool(slot), Ok(()), "the end of an empty pool");
+                }
+            }
+        }
+        for side in self.sides {
+            side.model.compare_walk(&side.subject);
+            side.subject.close();
+        }
+        (self.ran, self.tried)
+    }
+}
