@@ -279,6 +279,8 @@ impl Class {
 pub struct DeviceFacts {
     /// Of each memory type: is it host-visible, is it device-local.
     pub types: Vec<(bool, bool)>,
+    /// The types that need no special permission, a bit each.
+    pub ordinary: u32,
     /// `bufferImageGranularity`.
     pub granularity: u64,
     /// More than any heap has.
@@ -332,6 +334,8 @@ pub enum No {
     Held,
     /// It is mapped.
     Mapped,
+    /// It is not its turn: a linear pool takes back in order.
+    Order,
     /// It cannot be mapped, with the reason.
     Unmappable,
     /// No host memory.

@@ -1,7 +1,7 @@
 //! The program: decodes operations, does them on the subject and in the model.
 
 use super::model::{Kind, Model};
-use super::{Ask, Facts, Life, Memory, No, Regions, Resource, Way};
+use super::{Ask, Class, Facts, Life, Memory, No, Regions, Resource, Way};
 use crate::programs::{Bytes, Ran, Tried};
 
 /// Live regions at most, of one allocator.
@@ -126,7 +126,9 @@ impl<S: Regions> Program<'_, S> {
         };
         let types = (1_u32 << side.model.device.types.len()) - 1;
         let can = |bits: u32, wanted: &dyn Fn(&(bool, bool)) -> bool| {
-            (0..32).any(|index| bits >> index & 1 == 1 && side.model.device.types.get(index).is_some_and(wanted))
+            (0..32).any(|index| {
+                (bits & side.model.device.ordinary) >> index & 1 == 1 && side.model.device.types.get(index).is_some_and(wanted)
+            })
         };
         // A few ask for few types, but for one at least that has what is wanted.
         let few = types & u32::from(place).wrapping_mul(0x9E37_79B9) >> 7;
@@ -232,22 +234,31 @@ impl<S: Regions> Program<'_, S> {
             return Some(false);
         }
         let way = [Way::Owner, Way::Owner, Way::Allocator, Way::Release][usize::from(fine % 4)];
-        self.free(index, way);
-        Some(true)
+        Some(self.free(index, way))
     }
 
-    fn free(&mut self, index: usize, way: Way) {
+    /// False only where a linear pool wants another first.
+    fn free(&mut self, index: usize, way: Way) -> bool {
         let side = self.side();
-        let entry = side.model.remove(index);
-        side.model.bury(entry.id);
-        if let Err((no, _)) = side.subject.free(entry.region, way) {
-            panic!("{:?}, a live region {:x?}, is given back: {no:?}", entry.id, entry.facts);
+        let mut entry = side.model.remove(index);
+        match side.subject.free(entry.region, way) {
+            Ok(()) => {
+                side.model.bury(entry.id);
+                true
+            }
+            Err((No::Order, region)) if entry.facts.class == Class::Linear => {
+                entry.region = region;
+                side.model.restore(entry);
+                false
+            }
+            Err((no, _)) => panic!("{:?}, a live region {:x?}, is given back: {no:?}", entry.id, entry.facts),
         }
     }
 
     fn free_by_id(&mut self) -> Option<bool> {
         let Some(index) = self.pick()? else { return Some(false) };
-        if !self.is_free(index) {
+        // A linear pool may want another first.
+        if !self.is_free(index) || self.side().model.entries[index].facts.class == Class::Linear {
             return Some(false);
         }
         let side = self.side();
@@ -266,7 +277,7 @@ impl<S: Regions> Program<'_, S> {
         let Some(first) = first else { return Some(false) };
         let mut keys = Vec::new();
         for index in first..(first + count).min(self.side().model.entries.len()) {
-            if self.is_free(index) {
+            if self.is_free(index) && self.side().model.entries[index].facts.class != Class::Linear {
                 keys.push(self.side().model.entries[index].key);
             }
         }
@@ -331,8 +342,17 @@ impl<S: Regions> Program<'_, S> {
             }
             for crops in [true, false] {
                 let chosen = |kind: Kind| matches!(kind, Kind::Crop { .. }) == crops;
+                let mut refused = 0;
                 while let Some(index) = self.side().model.entries.iter().rposition(|entry| chosen(entry.kind)) {
-                    self.free(index, Way::Owner);
+                    if self.free(index, Way::Owner) {
+                        refused = 0;
+                    } else {
+                        // Another one's turn: the last becomes the first.
+                        refused += 1;
+                        let entries = &mut self.side().model.entries;
+                        assert!(refused <= entries.len(), "a linear pool wants nothing back");
+                        entries.rotate_right(1);
+                    }
                 }
             }
             self.compare();
