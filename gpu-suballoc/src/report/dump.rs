@@ -1,0 +1,424 @@
+//! A picture as JSON, with the keys that users of the Vulkan Memory Allocator know from `vmaBuildStatsString`.
+//!
+//! Tools that draw such files read ours too: every block's `Suballocations` tile it, and `Type` is one of VMA's own words. What
+//! VMA has no word for stands beside, under keys of ours: `PaddingBytes`, `Placement`, `Site`, `Crops`, `Spent`, `Wrapped`,
+//! `HostBytes`.
+
+#![forbid(unsafe_code)]
+
+use core::fmt::{self, Display, Write};
+
+use alloc_core::HostSource;
+
+use super::json::Json;
+use super::picture::Picture;
+use super::view::{BlockContent, BlockView, Placement, RangeUse, RangeView, Resource};
+use crate::{DeviceProperties, HeapBudget, PropertyFlags};
+
+/// What stands around the blocks.
+pub(crate) struct Head<'a> {
+    pub(crate) properties: DeviceProperties<'a>,
+    /// By heap; where the device does not tell, the allocator's own estimate.
+    pub(crate) budgets: &'a [HeapBudget],
+    pub(crate) host_bytes: u64,
+}
+
+impl<A: HostSource> Picture<A> {
+    pub(crate) fn dump<W: Write + ?Sized>(&self, head: &Head<'_>, sink: &mut W) -> fmt::Result {
+        Json::new(sink).object(|json| {
+            json.key("General")?;
+            json.object(|json| general(json, head))?;
+            json.key("Total")?;
+            self.figures(json, |_| true)?;
+            json.key("MemoryInfo")?;
+            json.object(|json| self.heaps(json, head))?;
+            json.key("DefaultPools")?;
+            json.object(|json| self.default_pools(json, head))?;
+            json.key("CustomPools")?;
+            json.object(|json| self.custom_pools(json, head))?;
+            json.key("Wrapped")?;
+            json.list(|json| self.wrapped(json))
+        })
+    }
+
+    fn heaps<W: Write + ?Sized>(&self, json: &mut Json<'_, W>, head: &Head<'_>) -> fmt::Result {
+        let types = head.properties.types;
+        for (index, heap) in (0u32..).zip(head.properties.heaps) {
+            let of_heap = |block: &BlockView| type_of(head, block).is_some_and(|of| of.heap_index == index);
+            json.key(format_args!("Heap {index}"))?;
+            json.object(|json| {
+                json.key("Flags")?;
+                json.list(|json| flag(json, heap.is_device_local(), "DEVICE_LOCAL"))?;
+                json.number("Size", heap.size)?;
+                let budget = head.budgets.get(index as usize).copied().unwrap_or_default();
+                json.key("Budget")?;
+                json.object(|json| {
+                    json.number("BudgetBytes", budget.budget)?;
+                    json.number("UsageBytes", budget.usage)
+                })?;
+                json.key("Stats")?;
+                self.figures(json, of_heap)?;
+                json.key("MemoryPools")?;
+                json.object(|json| {
+                    for (number, of) in (0u32..).zip(types).filter(|(_, of)| of.heap_index == index) {
+                        json.key(format_args!("Type {number}"))?;
+                        json.object(|json| {
+                            json.key("Flags")?;
+                            json.list(|json| properties(json, of.properties))?;
+                            json.key("Stats")?;
+                            self.figures(json, |block| block.memory_type == Some(number))
+                        })?;
+                    }
+                    Ok(())
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    fn default_pools<W: Write + ?Sized>(&self, json: &mut Json<'_, W>, head: &Head<'_>) -> fmt::Result {
+        for number in 0..head.properties.types.len() as u32 {
+            let of_type = |block: &BlockView| !block.custom && block.memory_type == Some(number);
+            json.key(format_args!("Type {number}"))?;
+            json.object(|json| self.pool(json, of_type))?;
+        }
+        Ok(())
+    }
+
+    fn custom_pools<W: Write + ?Sized>(&self, json: &mut Json<'_, W>, head: &Head<'_>) -> fmt::Result {
+        for number in 0..head.properties.types.len() as u32 {
+            let mut pools = self.blocks().iter().filter(|block| block.custom && block.memory_type == Some(number)).peekable();
+            if pools.peek().is_none() {
+                continue;
+            }
+            json.key(format_args!("Type {number}"))?;
+            json.list(|json| {
+                let mut last = None;
+                for pool in pools.map(|block| block.pool) {
+                    // The blocks of a pool stand together.
+                    if last.replace(pool) == Some(pool) {
+                        continue;
+                    }
+                    json.item()?;
+                    json.object(|json| {
+                        json.string("Name", pool)?;
+                        self.pool(json, |block| block.custom && block.pool == pool)
+                    })?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The blocks of a pool, and its dedicated ones beside.
+    fn pool<W: Write + ?Sized>(&self, json: &mut Json<'_, W>, of_pool: impl Fn(&BlockView) -> bool) -> fmt::Result {
+        let is_shared = |block: &BlockView| !matches!(block.content, BlockContent::Dedicated | BlockContent::Wrapped);
+        json.key("Blocks")?;
+        json.object(|json| {
+            for (number, (block, ranges)) in self.each().enumerate().filter(|(_, each)| of_pool(each.0) && is_shared(each.0)) {
+                json.key(number)?;
+                json.object(|json| self.block(json, block, ranges))?;
+            }
+            Ok(())
+        })?;
+        json.key("DedicatedAllocations")?;
+        json.list(|json| {
+            let dedicated = self.each().filter(|each| of_pool(each.0) && each.0.content == BlockContent::Dedicated);
+            for range in dedicated.flat_map(|each| each.1).filter(|range| range.what == RangeUse::Region) {
+                json.item()?;
+                json.object(|json| self.region(json, range))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn block<W: Write + ?Sized>(&self, json: &mut Json<'_, W>, block: &BlockView, ranges: &[RangeView]) -> fmt::Result {
+        let figures = Figures::of(core::iter::once((block, ranges)));
+        json.number("MapRefCount", u64::from(block.maps))?;
+        json.number("TotalBytes", block.size)?;
+        json.number("UnusedBytes", block.size.saturating_sub(figures.allocation_bytes))?;
+        json.number("Allocations", figures.allocations)?;
+        json.number("UnusedRanges", figures.unused)?;
+        json.key("Suballocations")?;
+        json.list(|json| {
+            for range in ranges {
+                json.item()?;
+                json.object(|json| {
+                    json.number("Offset", range.offset)?;
+                    match range.what {
+                        RangeUse::Region => self.region(json, range),
+                        RangeUse::Free | RangeUse::Spent => {
+                            json.string("Type", "FREE")?;
+                            json.number("Size", range.size)?;
+                            if range.what == RangeUse::Spent { json.number("Spent", 1) } else { Ok(()) }
+                        }
+                    }
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    fn region<W: Write + ?Sized>(&self, json: &mut Json<'_, W>, range: &RangeView) -> fmt::Result {
+        json.string("Type", words_of(range.resource))?;
+        json.number("Size", range.size)?;
+        json.number("Usage", range.usage)?;
+        if range.tag != 0 {
+            json.string("CustomData", Pointer(range.tag))?;
+        }
+        if let Some(name) = self.name(range) {
+            json.string("Name", name)?;
+        }
+        json.string("Placement", placement(range.placement))?;
+        json.number("PaddingBytes", range.padding)?;
+        if range.site != 0 {
+            json.string("Site", Pointer(range.site))?;
+        }
+        let Some(id) = range.id.filter(|_| range.crops > 0) else { return Ok(()) };
+        json.key("Crops")?;
+        json.list(|json| {
+            for crop in self.crops_of(id) {
+                json.item()?;
+                json.object(|json| {
+                    json.number("Offset", crop.offset)?;
+                    json.number("Size", crop.size)?;
+                    self.crop_name(crop).map_or(Ok(()), |name| json.string("Name", name))
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    fn wrapped<W: Write + ?Sized>(&self, json: &mut Json<'_, W>) -> fmt::Result {
+        let wrapped = self.each().filter(|(block, _)| block.content == BlockContent::Wrapped);
+        for range in wrapped.flat_map(|(_, ranges)| ranges).filter(|range| range.what == RangeUse::Region) {
+            json.item()?;
+            json.object(|json| {
+                json.number("Offset", range.offset)?;
+                self.region(json, range)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn figures<W: Write + ?Sized>(&self, json: &mut Json<'_, W>, which: impl Fn(&BlockView) -> bool) -> fmt::Result {
+        let own = self.each().filter(|(block, _)| block.content != BlockContent::Wrapped && which(block));
+        Figures::of(own).write(json)
+    }
+}
+
+/// VMA's detailed statistics.
+#[derive(Default)]
+struct Figures {
+    blocks: u64,
+    block_bytes: u64,
+    allocations: u64,
+    allocation_bytes: u64,
+    allocation_sizes: Option<(u64, u64)>,
+    unused: u64,
+    unused_sizes: Option<(u64, u64)>,
+}
+
+impl Figures {
+    fn of<'p>(blocks: impl Iterator<Item = (&'p BlockView, &'p [RangeView])>) -> Self {
+        let mut sum = Self::default();
+        for (block, ranges) in blocks {
+            sum.blocks = sum.blocks.saturating_add(1);
+            sum.block_bytes = sum.block_bytes.saturating_add(block.size);
+            for range in ranges {
+                let (count, sizes) = match range.what {
+                    RangeUse::Region => (&mut sum.allocations, &mut sum.allocation_sizes),
+                    RangeUse::Free | RangeUse::Spent => (&mut sum.unused, &mut sum.unused_sizes),
+                };
+                *count = count.saturating_add(1);
+                let (least, most) = sizes.unwrap_or((u64::MAX, 0));
+                *sizes = Some((least.min(range.size), most.max(range.size)));
+                let allocated = if range.what == RangeUse::Region { range.size } else { 0 };
+                sum.allocation_bytes = sum.allocation_bytes.saturating_add(allocated);
+            }
+        }
+        sum
+    }
+
+    fn write<W: Write + ?Sized>(&self, json: &mut Json<'_, W>) -> fmt::Result {
+        json.object(|json| {
+            json.number("BlockCount", self.blocks)?;
+            json.number("BlockBytes", self.block_bytes)?;
+            json.number("AllocationCount", self.allocations)?;
+            json.number("AllocationBytes", self.allocation_bytes)?;
+            json.number("UnusedRangeCount", self.unused)?;
+            if let Some((least, most)) = self.allocation_sizes {
+                json.number("AllocationSizeMin", least)?;
+                json.number("AllocationSizeMax", most)?;
+            }
+            if let Some((least, most)) = self.unused_sizes {
+                json.number("UnusedRangeSizeMin", least)?;
+                json.number("UnusedRangeSizeMax", most)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn general<W: Write + ?Sized>(json: &mut Json<'_, W>, head: &Head<'_>) -> fmt::Result {
+    let limits = &head.properties.limits;
+    json.string("API", "Vulkan")?;
+    json.number("maxMemoryAllocationCount", u64::from(limits.max_memory_allocation_count))?;
+    json.number("bufferImageGranularity", limits.buffer_image_granularity)?;
+    json.number("nonCoherentAtomSize", limits.non_coherent_atom_size)?;
+    json.number("memoryHeapCount", head.properties.heaps.len() as u64)?;
+    json.number("memoryTypeCount", head.properties.types.len() as u64)?;
+    json.number("HostBytes", head.host_bytes)
+}
+
+fn type_of<'a>(head: &Head<'a>, block: &BlockView) -> Option<&'a crate::MemoryType> {
+    head.properties.types.get(block.memory_type? as usize)
+}
+
+fn flag<W: Write + ?Sized>(json: &mut Json<'_, W>, is_set: bool, name: &str) -> fmt::Result {
+    if is_set { json.item().and_then(|()| json.text(name)) } else { Ok(()) }
+}
+
+fn properties<W: Write + ?Sized>(json: &mut Json<'_, W>, flags: PropertyFlags) -> fmt::Result {
+    let named = [
+        (PropertyFlags::DEVICE_LOCAL, "DEVICE_LOCAL"),
+        (PropertyFlags::HOST_VISIBLE, "HOST_VISIBLE"),
+        (PropertyFlags::HOST_COHERENT, "HOST_COHERENT"),
+        (PropertyFlags::HOST_CACHED, "HOST_CACHED"),
+        (PropertyFlags::LAZILY_ALLOCATED, "LAZILY_ALLOCATED"),
+        (PropertyFlags::PROTECTED, "PROTECTED"),
+        (PropertyFlags::DEVICE_COHERENT_AMD, "DEVICE_COHERENT_AMD"),
+        (PropertyFlags::DEVICE_UNCACHED_AMD, "DEVICE_UNCACHED_AMD"),
+    ];
+    named.into_iter().try_for_each(|(bit, name)| flag(json, flags.contains(bit), name))
+}
+
+/// VMA's words.
+const fn words_of(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Unknown => "UNKNOWN",
+        Resource::Buffer => "BUFFER",
+        Resource::ImageLinear => "IMAGE_LINEAR",
+        Resource::ImageOptimal => "IMAGE_OPTIMAL",
+    }
+}
+
+const fn placement(placement: Placement) -> &'static str {
+    match placement {
+        Placement::General => "general",
+        Placement::Transient => "transient",
+        Placement::Slab => "slab",
+        Placement::Linear => "linear",
+        Placement::Dedicated => "dedicated",
+        Placement::Wrapped => "wrapped",
+    }
+}
+
+/// A word as VMA shows pointers.
+struct Pointer(u64);
+
+impl Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#018x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::String;
+
+    use serde_json::Value;
+
+    use super::super::built::{block, id, picture, wrapped};
+    use super::super::view::CropView;
+    use super::*;
+    use crate::{DeviceFeatures, DeviceLimits, HeapFlags, MemoryHeap, MemoryType};
+
+    const TYPES: [MemoryType; 2] = [
+        MemoryType { properties: PropertyFlags::DEVICE_LOCAL, heap_index: 0 },
+        MemoryType { properties: PropertyFlags::HOST_VISIBLE, heap_index: 1 },
+    ];
+    const HEAPS: [MemoryHeap; 2] = [MemoryHeap::new(1 << 30, HeapFlags::DEVICE_LOCAL), MemoryHeap::new(1 << 31, HeapFlags::NONE)];
+
+    fn dumped<A: HostSource>(picture: &Picture<A>) -> (String, Value) {
+        let (limits, features) = (DeviceLimits::default(), DeviceFeatures::default());
+        let properties = DeviceProperties { types: &TYPES, heaps: &HEAPS, limits, features };
+        let budgets = [HeapBudget { usage: 5, budget: 100 }, HeapBudget { usage: 6, budget: 200 }];
+        let mut out = String::new();
+        picture.dump(&Head { properties, budgets: &budgets, host_bytes: 77 }, &mut out).expect("a String takes all");
+        let value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
+        (out, value)
+    }
+
+    #[test]
+    fn every_block_is_there_with_vmas_keys() {
+        let named = |range: &mut RangeView| (range.tag, range.padding, range.usage, range.crops) = (0xabc, 24, 0x82, 1);
+        let shared = block(0, BlockContent::Linear, 1).free(512).with(1, 1024, named).spent(256).region(2, 256);
+        let optimal = block(0, BlockContent::Optimal, 1).with(3, 4096, |range| range.resource = Resource::ImageOptimal);
+        let alone = block(1, BlockContent::Dedicated, 0).region(4, 8192);
+        let crop = CropView { id: id(90), root: id(1), offset: 12, size: 100, tag: 0, site: 0, name: (0, 0) };
+        let mut custom = block(0, BlockContent::Linear, 0).free(64);
+        (custom.view.custom, custom.view.pool) = (true, 9);
+        let (text, json) = dumped(&picture([shared, optimal, alone, custom, wrapped(6, 12, 100)], [crop]));
+
+        let general = &json["General"];
+        assert_eq!(
+            (&general["API"], &general["memoryHeapCount"], &general["HostBytes"]),
+            (&"Vulkan".into(), &2.into(), &77.into())
+        );
+        let total = &json["Total"];
+        let numbers = |of: &Value| {
+            ["BlockCount", "BlockBytes", "AllocationCount", "AllocationBytes", "UnusedRangeCount"]
+                .map(|key| of[key].as_u64().unwrap())
+        };
+        assert_eq!(numbers(total), [4, 2048 + 4096 + 8192 + 64, 4, 1024 + 256 + 4096 + 8192, 3], "{text}");
+        assert_eq!((&total["AllocationSizeMin"], &total["AllocationSizeMax"]), (&256.into(), &8192.into()));
+        assert_eq!((&total["UnusedRangeSizeMin"], &total["UnusedRangeSizeMax"]), (&64.into(), &512.into()));
+        let heap = &json["MemoryInfo"]["Heap 1"];
+        assert_eq!((&heap["Budget"]["BudgetBytes"], &heap["Budget"]["UsageBytes"]), (&200.into(), &6.into()));
+        assert_eq!(heap["MemoryPools"]["Type 1"]["Flags"][0], "HOST_VISIBLE");
+        assert_eq!(numbers(&heap["MemoryPools"]["Type 1"]["Stats"]), numbers(&heap["Stats"]));
+        assert_eq!(numbers(&heap["Stats"])[0], 2);
+
+        let pool = &json["DefaultPools"]["Type 1"];
+        let first = &pool["Blocks"]["0"];
+        assert_eq!((&first["TotalBytes"], &first["UnusedBytes"], &first["Allocations"]), (&2048.into(), &768.into(), &2.into()));
+        let region = &first["Suballocations"][1];
+        assert_eq!((&region["Offset"], &region["Type"], &region["Size"]), (&512.into(), &"BUFFER".into(), &1024.into()));
+        assert_eq!((&region["Usage"], &region["Name"]), (&0x82.into(), &"region 1".into()));
+        assert_eq!(region["CustomData"], "0x0000000000000abc");
+        assert_eq!((&region["PaddingBytes"], &region["Crops"][0]["Offset"]), (&24.into(), &12.into()));
+        assert_eq!(first["Suballocations"][2]["Spent"], 1);
+        assert_eq!(pool["Blocks"]["1"]["Suballocations"][0]["Type"], "IMAGE_OPTIMAL");
+        assert_eq!(json["DefaultPools"]["Type 0"]["DedicatedAllocations"][0]["Size"], 8192);
+        assert_eq!(json["CustomPools"]["Type 0"][0]["Blocks"]["3"]["TotalBytes"], 64);
+        assert_eq!((&json["Wrapped"][0]["Offset"], &json["Wrapped"][0]["Size"]), (&12.into(), &100.into()));
+    }
+
+    /// What tools that draw VMA's files rely on: sizes that add up, and VMA's own words.
+    #[test]
+    fn suballocations_tile_their_block() {
+        let (_, json) = dumped(&picture([block(0, BlockContent::Linear, 0).free(256).region(1, 512).spent(256).free(1024)], []));
+        for pool in json["DefaultPools"].as_object().expect("pools").values() {
+            for block in pool["Blocks"].as_object().expect("blocks").values() {
+                let mut end = 0;
+                for part in block["Suballocations"].as_array().expect("a list") {
+                    assert_eq!(part["Offset"], end);
+                    end += part["Size"].as_u64().expect("a size");
+                    assert!(
+                        ["FREE", "UNKNOWN", "BUFFER", "IMAGE_LINEAR", "IMAGE_OPTIMAL"].contains(&part["Type"].as_str().unwrap())
+                    );
+                }
+                assert_eq!(block["TotalBytes"], end);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_a_whole_document_too() {
+        let (_, json) = dumped(&picture([], []));
+        assert_eq!(json["Total"]["BlockCount"], 0);
+        assert!(json["Total"].get("AllocationSizeMin").is_none());
+    }
+}

@@ -1,0 +1,121 @@
+//! What was not given back, line by line.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use alloc_core::HostSource;
+
+use super::picture::Picture;
+use super::view::{BlockView, Placement, RangeUse};
+use crate::RegionId;
+
+/// A region, a wrapped resource or a crop that is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leak<'p> {
+    /// Which.
+    pub id: RegionId,
+    /// What kind of region.
+    pub kind: LeakKind,
+    /// The `VkDeviceMemory` that it lies in; 0 where a wrapper was not told.
+    pub memory: u64,
+    /// Bytes from the start of the memory, or of a wrapped buffer; of a crop from the start of its root.
+    pub offset: u64,
+    /// Bytes that were asked for.
+    pub size: u64,
+    /// Its name.
+    pub name: Option<&'p str>,
+    /// The user's word; 0 where none was given.
+    pub tag: u64,
+    /// Where it was taken, in the user's own numbering of call sites; 0 where the request did not say.
+    pub site: u64,
+}
+
+/// What is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeakKind {
+    /// A region of the allocator's memory.
+    Owned,
+    /// The application's own buffer or image, still wrapped.
+    Wrapped,
+    /// A crop of one of both.
+    Crop,
+}
+
+impl<A: HostSource> Picture<A> {
+    /// Everything that is live, as a list of leaks: owned regions, wrapped ones, crops.
+    pub fn leaks(&self) -> impl Iterator<Item = Leak<'_>> {
+        let regions = self.each().flat_map(|(block, ranges)| ranges.iter().map(move |range| (block, range)));
+        let regions = regions.filter(|(_, range)| range.what == RangeUse::Region);
+        let regions = regions.filter_map(|(block, range)| {
+            let kind = if range.placement == Placement::Wrapped { LeakKind::Wrapped } else { LeakKind::Owned };
+            let (offset, size) = (range.offset, range.size.saturating_sub(range.padding));
+            let BlockView { memory, .. } = *block;
+            Some(Leak { id: range.id?, kind, memory, offset, size, name: self.name(range), tag: range.tag, site: range.site })
+        });
+        let crops = self.crops().iter().map(|crop| Leak {
+            id: crop.id,
+            kind: LeakKind::Crop,
+            memory: 0,
+            offset: crop.offset,
+            size: crop.size,
+            name: self.crop_name(crop),
+            tag: crop.tag,
+            site: crop.site,
+        });
+        regions.chain(crops)
+    }
+}
+
+impl fmt::Display for Leak<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            LeakKind::Owned => "region",
+            LeakKind::Wrapped => "wrapped region",
+            LeakKind::Crop => "crop",
+        };
+        write!(f, "{kind} of {} bytes at offset {:#x}", self.size, self.offset)?;
+        if self.memory != 0 {
+            write!(f, " of memory {:#x}", self.memory)?;
+        }
+        if let Some(name) = self.name {
+            write!(f, ", {name:?}")?;
+        }
+        if self.tag != 0 {
+            write!(f, ", tag {:#x}", self.tag)?;
+        }
+        if self.site != 0 {
+            write!(f, ", taken at site {}", self.site)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    use super::super::built::{block, id, picture, wrapped};
+    use super::super::view::{BlockContent, CropView};
+    use super::*;
+
+    #[test]
+    fn each_live_thing_is_a_line_and_free_space_is_none() {
+        let named = |range: &mut super::super::view::RangeView| (range.padding, range.tag, range.site) = (24, 0xabc, 41);
+        let shared = block(3, BlockContent::Linear, 0).free(512).with(1, 1024, named).spent(256);
+        let crop = CropView { id: id(90), root: id(1), offset: 12, size: 100, tag: 0, site: 0, name: (0, 0) };
+        let picture = picture([shared, wrapped(6, 0, 64)], [crop]);
+        let lines: Vec<_> = picture.leaks().map(|leak| leak.to_string()).collect();
+        assert_eq!(
+            lines,
+            [
+                "region of 1000 bytes at offset 0x200 of memory 0x103, \"region 1\", tag 0xabc, taken at site 41",
+                "wrapped region of 64 bytes at offset 0x0, \"region 6\"",
+                "crop of 100 bytes at offset 0xc, \"a crop\"",
+            ]
+        );
+        assert_eq!(picture.leaks().map(|leak| leak.id).collect::<Vec<_>>(), [id(1), id(6), id(90)]);
+    }
+}

@@ -1,0 +1,106 @@
+//! Running totals: read in O(1), whatever lives.
+
+#![forbid(unsafe_code)]
+
+use crate::{MAX_MEMORY_HEAPS, MAX_MEMORY_TYPES};
+
+/// What lives in a pool, in a memory type, in a heap or in all. Counts and bytes; exact whenever no thread is inside of a call.
+///
+/// ```text
+///  block_bytes = region_bytes + padding_bytes + free_bytes()        one VkDeviceMemory each
+///                regions        what rounding   nobody's, and what a transient page
+///                asked for      added           cannot give again before it is empty
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// `VkDeviceMemory` objects, dedicated ones among them.
+    pub blocks: u64,
+    /// Their bytes.
+    pub block_bytes: u64,
+    /// Of the blocks, those with one region alone, which was made for them (`VK_KHR_dedicated_allocation`, or a large one).
+    pub dedicated: u64,
+    /// Owned regions.
+    pub regions: u64,
+    /// Bytes that were asked for by them.
+    pub region_bytes: u64,
+    /// Bytes that rounding added to regions.
+    pub padding_bytes: u64,
+    /// Wrapped buffers and images: the application's own, in none of the bytes above.
+    pub wrapped: u64,
+    /// Their bytes, as far as they were told.
+    pub wrapped_bytes: u64,
+    /// Living crops, of owned and of wrapped regions; their bytes are their roots'.
+    pub crops: u64,
+}
+
+impl Totals {
+    /// Bytes of blocks in no region.
+    #[must_use]
+    pub const fn free_bytes(&self) -> u64 {
+        self.block_bytes.saturating_sub(self.region_bytes.saturating_add(self.padding_bytes))
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn plus(&self, other: &Self) -> Self {
+        Self {
+            blocks: self.blocks.saturating_add(other.blocks),
+            block_bytes: self.block_bytes.saturating_add(other.block_bytes),
+            dedicated: self.dedicated.saturating_add(other.dedicated),
+            regions: self.regions.saturating_add(other.regions),
+            region_bytes: self.region_bytes.saturating_add(other.region_bytes),
+            padding_bytes: self.padding_bytes.saturating_add(other.padding_bytes),
+            wrapped: self.wrapped.saturating_add(other.wrapped),
+            wrapped_bytes: self.wrapped_bytes.saturating_add(other.wrapped_bytes),
+            crops: self.crops.saturating_add(other.crops),
+        }
+    }
+}
+
+/// An allocator's totals: in sum, for each memory type and for each heap, and what it needs on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuStats {
+    /// Everything.
+    pub total: Totals,
+    /// By memory type; what the device lacks stays 0. Wrapped regions and crops are in no type.
+    pub types: [Totals; MAX_MEMORY_TYPES],
+    /// By heap, likewise.
+    pub heaps: [Totals; MAX_MEMORY_HEAPS],
+    /// Bytes of host memory that the allocator holds for its book-keeping, all from the `HostAllocator` it was given.
+    pub host_bytes: u64,
+}
+
+impl Default for GpuStats {
+    fn default() -> Self {
+        let none = Totals::default();
+        Self { total: none, types: [none; MAX_MEMORY_TYPES], heaps: [none; MAX_MEMORY_HEAPS], host_bytes: 0 }
+    }
+}
+
+impl GpuStats {
+    /// Adds what a pool has, to the sum, to its type and to its heap.
+    pub(crate) fn add(&mut self, memory_type: u32, heap: u32, totals: &Totals) {
+        let row = self.types.get_mut(memory_type as usize);
+        let heap = self.heaps.get_mut(heap as usize);
+        for sum in [Some(&mut self.total), row, heap].into_iter().flatten() {
+            *sum = sum.plus(totals);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_counts_in_the_sum_in_its_type_and_in_its_heap() {
+        let pool =
+            Totals { blocks: 2, block_bytes: 4096, regions: 3, region_bytes: 1000, padding_bytes: 24, ..Totals::default() };
+        let mut stats = GpuStats::default();
+        stats.add(3, 1, &pool);
+        stats.add(4, 1, &pool);
+        assert_eq!((stats.types[3], stats.types[4], stats.types[0]), (pool, pool, Totals::default()));
+        assert_eq!((stats.heaps[1], stats.total), (pool.plus(&pool), pool.plus(&pool)));
+        assert_eq!(stats.total.free_bytes(), 2 * (4096 - 1024));
+    }
+}
