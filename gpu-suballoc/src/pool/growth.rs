@@ -17,6 +17,8 @@ pub(crate) struct Growth {
     first: u64,
     max: u64,
     granule: u64,
+    /// Sizes are rounded up to this.
+    multiple: u64,
 }
 
 impl Growth {
@@ -27,12 +29,12 @@ impl Growth {
         let whole = |bytes: u64| (bytes - bytes % granule).max(granule);
         let max = whole(options.max_block.unwrap_or((256 * MIB).min(heap_size / 8)).min(ceiling));
         let first = whole(options.first_block.unwrap_or((8 * MIB).min(heap_size / 64))).min(max);
-        Self { next: first, first, max, granule }
+        Self { next: first, first, max, granule, multiple: options.nearest_multiple.max(1) }
     }
 
     /// Every block has this size.
     pub(crate) fn fixed(size: u64, granule: u64) -> Self {
-        Self { next: size, first: size, max: size, granule }
+        Self { next: size, first: size, max: size, granule, multiple: 1 }
     }
 
     /// The largest block that is shared.
@@ -49,21 +51,26 @@ impl Growth {
     /// half of it three times. Nothing where a shared block cannot hold it.
     pub(crate) fn sizes(&self, need: u64, room: u64) -> impl Iterator<Item = u64> + use<> {
         let need = need.checked_next_multiple_of(self.granule).unwrap_or(u64::MAX);
-        let (granule, mut size) = (self.granule, self.next.max(need));
-        let mut left = if need > self.max || need > room { 0 } else { HALVINGS + 1 };
+        let (growth, top) = (*self, self.max.min(room));
+        let mut size = self.next.max(need);
+        let mut left = if need > top { 0 } else { HALVINGS + 1 };
         // What budgets and limits leave is no refusal of the driver's: that costs no try.
-        while left > 0 && size > room {
-            size = smaller(size, need, granule);
+        while left > 0 && size > top {
+            size = smaller(size, need, growth.granule);
         }
         core::iter::from_fn(move || {
             left = left.checked_sub(1)?;
             let now = size;
-            size = smaller(size, need, granule);
+            size = smaller(size, need, growth.granule);
             if size == now {
                 left = 0;
             }
-            Some(now)
+            Some(growth.rounded(now).min(top))
         })
+    }
+
+    fn rounded(&self, size: u64) -> u64 {
+        size.checked_next_multiple_of(self.multiple).unwrap_or(u64::MAX)
     }
 
     /// A block of `size` bytes was made: the next one is twice as large.
@@ -130,6 +137,21 @@ mod tests {
         assert_eq!(sizes(&growth, 1024, 2 * MIB), [2 * MIB, MIB, MIB / 2, MIB / 4]);
         assert_eq!(sizes(&growth, 1024, 1024), [1024]);
         assert_eq!(sizes(&growth, 1024, 1023), []);
+    }
+
+    #[test]
+    fn h81_a_block_is_rounded_up_to_the_multiple_and_clamped_to_the_largest() {
+        let options = MemoryOptions {
+            first_block: Some(4096),
+            max_block: Some(1 << 20),
+            nearest_multiple: 96_000,
+            ..MemoryOptions::default()
+        };
+        let growth = Growth::new(GIB, u64::MAX, &options);
+        assert_eq!(sizes(&growth, 1, u64::MAX)[0], 96_000);
+        assert_eq!(sizes(&growth, 96_001, u64::MAX)[0], 192_000);
+        assert_eq!(sizes(&growth, 1_000_000, u64::MAX), [1_048_576]);
+        assert_eq!(sizes(&growth, (1 << 20) + 1, u64::MAX), [], "refused up front");
     }
 
     #[test]

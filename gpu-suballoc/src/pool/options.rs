@@ -16,6 +16,8 @@ pub struct MemoryOptions {
     /// No memory object is larger, not even a dedicated one: such a request is refused at once. By default shared blocks grow to
     /// 256 MiB, or an eighth of the heap where that is less, and dedicated ones to what the device allows.
     pub max_block: Option<u64>,
+    /// Sizes of shared blocks are rounded up to a multiple of this; 1 by default, 0 is the same.
+    pub nearest_multiple: u64,
     /// All memory objects together, at every moment.
     pub max_bytes: u64,
     /// Live memory objects; what the device allows (`maxMemoryAllocationCount`) if that is less.
@@ -43,6 +45,7 @@ impl Default for MemoryOptions {
             granule: 256,
             first_block: None,
             max_block: None,
+            nearest_multiple: 1,
             max_bytes: u64::MAX,
             max_allocations: u32::MAX,
             heap_limits: [u64::MAX; MAX_MEMORY_HEAPS],
