@@ -65,11 +65,19 @@ pub use device::{
     ExternalHandleTypes, HeapBudget, HeapFlags, ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange,
     MemoryHandle, MemoryHeap, MemoryRequest, NextChain, QueueFamilies, ResourceRequirements,
 };
+#[cfg(feature = "testing")]
+pub use device::{
+    Breach, Fault, Logged, MockCall, MockDevice, MockFacts, MockLive, MockMemory, Profile, ResourceRules, Violation, Violations,
+};
 pub use error::{GpuError, Limit, MapRefusal, Misuse, Refused};
 pub use id::{PoolId, RegionId};
 pub use memory_type::{MAX_MEMORY_TYPES, MemoryType, MemoryTypeError, Wish, choose_memory_type};
 pub use pool::{MapPolicy, MemoryOptions, PoolAlgorithm, PoolOptions};
 pub use property_flags::PropertyFlags;
+pub use range::{
+    VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock, VirtualBlockError, VirtualBlockStatistics,
+    VirtualPiece, VirtualRange,
+};
 pub use report::{
     BlockContent, BlockView, CropView, GpuStats, Leak, LeakKind, Move, MoveLimits, MovePlace, MovePlan, Picture, Placement,
     RangeUse, RangeView, Resource, Totals,

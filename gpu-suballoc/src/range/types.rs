@@ -70,7 +70,10 @@ pub(crate) struct Given {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) offset: u64,
+    /// In whole granules.
     pub(crate) size: u64,
+    /// As it was asked for.
+    pub(crate) asked: u64,
     pub(crate) word: u32,
     /// How often it is held: see [`RangeCore::hold`](super::RangeCore::hold).
     pub(crate) holds: u32,
@@ -88,7 +91,14 @@ pub(crate) struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanState {
     Free,
-    Used { node: u32, generation: u32, word: u32, holds: u32 },
+    Used {
+        node: u32,
+        generation: u32,
+        /// Of `size`, what was asked for.
+        asked: u64,
+        word: u32,
+        holds: u32,
+    },
 }
 
 /// Why a core did not do what it was asked. Nothing was changed.

@@ -1,0 +1,381 @@
+//! The range core for everybody: a block of which only offsets exist.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use alloc_core::{HostAllocator, HostError, Scope};
+
+use super::range_core::RangeCore;
+use super::store::Memory;
+use super::types::{Fit, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Want};
+
+/// Hands out ranges of something that it never touches: a buffer of your own, descriptors of a heap, an address space. The peer of
+/// `VmaVirtualBlock`.
+///
+/// Allocating and freeing take constant time, whatever is live; holes are joined as soon as they touch. Sizes and offsets are in
+/// units of your choice, bytes below, and are multiples of the *granule*: a size is rounded up to it, an alignment below it costs
+/// nothing. As long as a hole fits a request, the request succeeds.
+///
+/// All memory for its book-keeping comes from `A`, scope [`Scope::Object`]: about 32 bytes for each range and each hole, in blocks of
+/// 4 KiB, and a table. A request that finds none is refused and changes nothing. Freeing never takes memory and gives back what is no
+/// longer needed; dropping the block gives everything back.
+///
+/// One thread at a time (`&mut self`), any thread; each method says where it takes more than constant time.
+///
+/// ```
+/// use alloc_core::FromGlobalAlloc;
+/// use gpu_suballoc::{VirtualBlock, VirtualBlockError};
+///
+/// // 64 MiB of some buffer, in granules of 256 bytes.
+/// let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 64 << 20, 256)?;
+/// let vertices = block.allocate(100_000, 16)?;
+/// let indices = block.allocate(5_000, 4096)?;
+/// assert_eq!((vertices.offset, vertices.size), (0, 100_096));
+/// assert_eq!(indices.offset % 4096, 0);
+///
+/// block.free(vertices.allocation)?;
+/// assert_eq!(block.free(vertices.allocation), Err(VirtualBlockError::Stale)); // also after the range was given to another
+/// assert_eq!(block.statistics().allocation_bytes, 5_120);
+/// # Ok::<(), VirtualBlockError>(())
+/// ```
+#[derive(Debug)]
+pub struct VirtualBlock<A: HostAllocator> {
+    core: RangeCore,
+    memory: A,
+    tag: u32,
+}
+
+/// Names a live range of one [`VirtualBlock`]. Once the range is freed, it names nothing ever again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct VirtualAllocation {
+    node: u32,
+    generation: u32,
+    tag: u32,
+}
+
+/// A range that was allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VirtualRange {
+    /// Its name, for freeing it.
+    pub allocation: VirtualAllocation,
+    /// Where it begins, aligned as asked for.
+    pub offset: u64,
+    /// The size asked for, rounded up to the granule.
+    pub size: u64,
+}
+
+/// A request in full: [`VirtualBlock::allocate_with`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VirtualAllocationOptions {
+    /// At least 1.
+    pub size: u64,
+    /// Of the offset; a power of two, at most the block's size.
+    pub alignment: u64,
+    /// Take the high end of a hole. For what lives shortly in a block beside what lives long: neither breaks up the other's room.
+    pub upper_address: bool,
+    /// Kept with the range; means nothing to the block.
+    pub user_data: u32,
+}
+
+impl VirtualAllocationOptions {
+    /// At the low end, user data 0.
+    #[must_use]
+    pub const fn new(size: u64, alignment: u64) -> Self {
+        Self { size, alignment, upper_address: false, user_data: 0 }
+    }
+}
+
+/// A live range: [`VirtualBlock::info`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VirtualAllocationInfo {
+    /// Where it begins.
+    pub offset: u64,
+    /// As it was asked for, at most the size of the range.
+    pub size: u64,
+    /// What was kept with it.
+    pub user_data: u32,
+}
+
+/// A piece of the block: [`VirtualBlock::for_each`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VirtualPiece {
+    /// Where it begins.
+    pub offset: u64,
+    /// Whole granules.
+    pub size: u64,
+    /// Its name and its user data; `None` for a hole.
+    pub used: Option<(VirtualAllocation, u32)>,
+}
+
+/// How a block is used: [`VirtualBlock::statistics`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VirtualBlockStatistics {
+    /// What can be handed out altogether: the size asked for, rounded down to the granule.
+    pub size: u64,
+    /// Live ranges.
+    pub allocation_count: u32,
+    /// What they take, rounded up to granules.
+    pub allocation_bytes: u64,
+    /// Holes.
+    pub unused_range_count: u32,
+    /// No hole is larger. Exact below 64 granules, otherwise up to 1/32 too much; [`VirtualBlock::largest_free`] is exact.
+    pub largest_free_bound: u64,
+}
+
+/// Why a [`VirtualBlock`] refused. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VirtualBlockError {
+    /// Size 0, or a block smaller than its granule.
+    ZeroSize,
+    /// An alignment that is no power of two.
+    Alignment,
+    /// A granule that is no power of two up to 2^31.
+    Granule,
+    /// More than the block could hold if it were empty; a block of more than 2^32 - 2 granules.
+    TooLarge,
+    /// No hole fits.
+    Full,
+    /// That range was freed before.
+    Stale,
+    /// That range is of another block.
+    Foreign,
+    /// There are 2^32 ranges and holes.
+    TooManyRanges,
+    /// No memory for book-keeping.
+    Host(HostError),
+}
+
+impl fmt::Display for VirtualBlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ZeroSize => "a size of 0 has no range; ask for one granule at least",
+            Self::Alignment => "the alignment is no power of two; use 1 where any offset will do",
+            Self::Granule => "the granule is no power of two up to 2^31; use 1 or 256",
+            Self::TooLarge => {
+                "more than the block could ever hold; split it, or make a larger block or one with a larger granule"
+            }
+            Self::Full => "no hole is large enough; free something, or use another block",
+            Self::Stale => "that range was freed before; forget its name when you free it",
+            Self::Foreign => "that range is of another block; free it there",
+            Self::TooManyRanges => "there are 2^32 ranges and holes; use several blocks",
+            Self::Host(error) => return write!(f, "no memory for the block's book-keeping: {error}"),
+        })
+    }
+}
+
+impl core::error::Error for VirtualBlockError {}
+
+impl From<Refusal> for VirtualBlockError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::ZeroSize => Self::ZeroSize,
+            Refusal::Alignment => Self::Alignment,
+            Refusal::Granule => Self::Granule,
+            Refusal::TooLarge => Self::TooLarge,
+            Refusal::Full => Self::Full,
+            Refusal::NoNodes | Refusal::TooManyHolds => Self::TooManyRanges,
+            Refusal::Stale | Refusal::Held => Self::Stale,
+        }
+    }
+}
+
+impl fmt::Debug for VirtualAllocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VirtualAllocation({}, generation {})", self.node, self.generation)
+    }
+}
+
+impl From<VirtualAllocation> for (u32, u32) {
+    fn from(allocation: VirtualAllocation) -> Self {
+        (allocation.node, allocation.generation)
+    }
+}
+
+impl<A: HostAllocator> VirtualBlock<A> {
+    /// A block of `size`, all free. It takes memory when something is first allocated.
+    ///
+    /// # Errors
+    /// [`VirtualBlockError::Granule`]; [`VirtualBlockError::ZeroSize`] below one granule; [`VirtualBlockError::TooLarge`] above
+    /// 2^32 - 2 granules.
+    pub fn new(memory: A, size: u64, granule: u64) -> Result<Self, VirtualBlockError> {
+        /// Tells blocks apart, so that one does not free another's ranges.
+        static BLOCKS: AtomicU32 = AtomicU32::new(1);
+        let core = RangeCore::new(size, granule, 1)?;
+        Ok(Self { core, memory, tag: BLOCKS.fetch_add(1, Ordering::Relaxed) })
+    }
+
+    /// Allocates a range. Constant time; where the block is too fragmented for that, each hole that might fit is looked at once.
+    ///
+    /// # Errors
+    /// [`VirtualBlockError::ZeroSize`]; [`VirtualBlockError::Alignment`]; [`VirtualBlockError::TooLarge`] for a size or an alignment
+    /// above the block's size; [`VirtualBlockError::Full`]; [`VirtualBlockError::Host`].
+    #[inline]
+    pub fn allocate(&mut self, size: u64, alignment: u64) -> Result<VirtualRange, VirtualBlockError> {
+        self.allocate_with(&VirtualAllocationOptions::new(size, alignment))
+    }
+
+    /// Allocates a range, with all there is to say about it.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate).
+    #[inline]
+    pub fn allocate_with(&mut self, options: &VirtualAllocationOptions) -> Result<VirtualRange, VirtualBlockError> {
+        if self.core.lacks(NODES_PER_TAKE).is_some() {
+            self.make_ready(NODES_PER_TAKE)?;
+        }
+        let fit = if options.upper_address { Fit::High } else { Fit::Low };
+        let want = Want { size: options.size, alignment: options.alignment, word: options.user_data, fit, search: Search::Full };
+        let taken = self.core.take(&want)?;
+        let allocation = VirtualAllocation { node: taken.node, generation: taken.generation, tag: self.tag };
+        Ok(VirtualRange { allocation, offset: taken.offset, size: taken.size })
+    }
+
+    /// Takes the memory for `additional` more ranges now, so that allocating them cannot fail for want of it.
+    ///
+    /// # Errors
+    /// [`VirtualBlockError::Host`], [`VirtualBlockError::TooManyRanges`].
+    pub fn reserve(&mut self, additional: u32) -> Result<(), VirtualBlockError> {
+        self.make_ready(additional.checked_mul(NODES_PER_TAKE).ok_or(VirtualBlockError::TooManyRanges)?)
+    }
+
+    #[cold]
+    fn make_ready(&mut self, nodes: u32) -> Result<(), VirtualBlockError> {
+        while let Some(lack) = self.core.lacks(nodes) {
+            let layout = lack.layout();
+            let Ok(block) = self.memory.allocate(layout, Scope::Object) else {
+                return Err(VirtualBlockError::Host(self.memory.refusal(layout, Scope::Object)));
+            };
+            // SAFETY: just allocated with the layout that this core asked for.
+            if let Some(outgrown) = unsafe { self.core.supply(lack, block) } {
+                self.give_back(outgrown);
+            }
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, memory: Memory) {
+        // SAFETY: the core was supplied with it from this allocator, with that layout, and has let go of it.
+        unsafe { self.memory.deallocate(memory.block, memory.layout, Scope::Object) };
+    }
+
+    #[cold]
+    fn give_back_spare(&mut self, memory: Memory) {
+        self.give_back(memory);
+        while let Some(memory) = self.core.spare() {
+            self.give_back(memory);
+        }
+    }
+
+    #[inline]
+    fn own(&self, allocation: VirtualAllocation) -> Result<(u32, u32), VirtualBlockError> {
+        if allocation.tag == self.tag { Ok(allocation.into()) } else { Err(VirtualBlockError::Foreign) }
+    }
+
+    /// Frees a range. Constant time; takes no memory.
+    ///
+    /// # Errors
+    /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
+    #[inline]
+    pub fn free(&mut self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
+        let (node, generation) = self.own(allocation)?;
+        self.core.give(node, generation)?;
+        if let Some(memory) = self.core.spare() {
+            self.give_back_spare(memory);
+        }
+        Ok(())
+    }
+
+    /// Frees many ranges, all or none. Neighbours are joined first: it is faster than freeing one by one, most of all in order of
+    /// offset.
+    ///
+    /// # Errors
+    /// The number of a range that cannot be freed, and why; one that is named twice is [`VirtualBlockError::Stale`].
+    pub fn free_batch(&mut self, allocations: &[VirtualAllocation]) -> Result<(), (usize, VirtualBlockError)> {
+        if let Some(foreign) = allocations.iter().position(|allocation| allocation.tag != self.tag) {
+            return Err((foreign, VirtualBlockError::Foreign));
+        }
+        self.core.give_batch(allocations).map_err(|(at, refusal)| (at, refusal.into()))?;
+        if let Some(memory) = self.core.spare() {
+            self.give_back_spare(memory);
+        }
+        Ok(())
+    }
+
+    /// Frees everything. It looks at each range and hole once; every name is stale from now on.
+    pub fn clear(&mut self) {
+        self.core.clear();
+        if let Some(memory) = self.core.spare() {
+            self.give_back_spare(memory);
+        }
+    }
+
+    /// Where a range is, and what is kept with it. Constant time.
+    ///
+    /// # Errors
+    /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
+    pub fn info(&self, allocation: VirtualAllocation) -> Result<VirtualAllocationInfo, VirtualBlockError> {
+        let (node, generation) = self.own(allocation)?;
+        let found = self.core.get(node, generation)?;
+        Ok(VirtualAllocationInfo { offset: found.offset, size: found.asked, user_data: found.word })
+    }
+
+    /// Changes what is kept with a range. Constant time.
+    ///
+    /// # Errors
+    /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
+    pub fn set_user_data(&mut self, allocation: VirtualAllocation, user_data: u32) -> Result<(), VirtualBlockError> {
+        let (node, generation) = self.own(allocation)?;
+        Ok(self.core.set_word(node, generation, user_data)?)
+    }
+
+    /// Whether nothing is allocated.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.core.is_empty()
+    }
+
+    /// How the block is used. Constant time.
+    #[must_use]
+    pub fn statistics(&self) -> VirtualBlockStatistics {
+        VirtualBlockStatistics {
+            size: self.core.size(),
+            allocation_count: self.core.live(),
+            allocation_bytes: self.core.used(),
+            unused_range_count: self.core.holes(),
+            largest_free_bound: self.core.largest_free_bound(),
+        }
+    }
+
+    /// The largest hole. It looks at each hole of about that size.
+    #[must_use]
+    pub fn largest_free(&self) -> u64 {
+        self.core.largest_free()
+    }
+
+    /// Bytes of host memory that the block has from its allocator. It looks at each chunk once.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.core.memory_bytes()
+    }
+
+    /// Shows every range and every hole, in order of offset: together they are the block.
+    pub fn for_each(&self, mut see: impl FnMut(VirtualPiece)) {
+        let tag = self.tag;
+        self.core.for_each(&mut |Span { offset, size, state }| {
+            let used = match state {
+                SpanState::Free => None,
+                SpanState::Used { node, generation, word, .. } => Some((VirtualAllocation { node, generation, tag }, word)),
+            };
+            see(VirtualPiece { offset, size, used });
+        });
+    }
+}
+
+impl<A: HostAllocator> Drop for VirtualBlock<A> {
+    fn drop(&mut self) {
+        while let Some(memory) = self.core.dismantle() {
+            self.give_back(memory);
+        }
+    }
+}
