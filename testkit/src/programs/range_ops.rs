@@ -166,7 +166,7 @@ pub fn range_ops<S: Ranges>(bytes: &[u8], make: impl FnOnce(u64, u64) -> S) -> (
         2 => 4096,
         3 => 65_537,
         4 => 1 << 20,
-        5 => u64::from(u32::MAX),
+        5 => u64::from(u32::MAX - 1),
         _ => 1 << (10 + (shape >> 4)),
     };
     let size = granule * granules;
