@@ -5,6 +5,8 @@
 //! delta: <bench>/<case> +<ns>                   ns an operation over the same work on the allocator behind
 //! ns: <bench>/<case> <ns>                       ours, absolute
 //! count: <bench>/<case> <number>                mappings, KiB, blocks
+//! waste: <bench>/<case> <x.xxx>                 bytes taken over bytes live, at their most
+//! bytes: <bench>/<case> <x.x>                   host bytes for each live piece
 //! ```
 
 use std::fs;
@@ -46,6 +48,15 @@ impl Report {
 
     pub fn count(&mut self, case: &str, count: i64) {
         self.figures.push(format!("count: {}/{case} {count}", self.bench));
+    }
+
+    pub fn waste(&mut self, case: &str, waste: f64) {
+        // Rounded up: what is over a limit is not to look as if it kept to it.
+        self.figures.push(format!("waste: {}/{case} {:.3}", self.bench, (waste * 1000.0).ceil() / 1000.0));
+    }
+
+    pub fn bytes(&mut self, case: &str, each: f64) {
+        self.figures.push(format!("bytes: {}/{case} {each:.1}", self.bench));
     }
 
     /// Prints all of it.

@@ -1,0 +1,76 @@
+//! Ranges alone: no driver, no blocks, one arena.
+
+use offset_allocator::Allocation;
+use vk_mem::{VirtualAllocation, VirtualAllocationCreateFlags, VirtualAllocationCreateInfo, VirtualBlockCreateInfo};
+
+use super::play::Places;
+use super::traffic::Trace;
+
+/// `VmaVirtualBlock`.
+pub struct VmaVirtual {
+    block: vk_mem::VirtualBlock,
+    flags: VirtualAllocationCreateFlags,
+}
+
+impl VmaVirtual {
+    pub fn new(size: u64, flags: VirtualAllocationCreateFlags) -> Self {
+        let block = vk_mem::VirtualBlock::new(VirtualBlockCreateInfo { size, ..Default::default() }).expect("memory");
+        Self { block, flags }
+    }
+
+    pub fn plain(size: u64) -> Self {
+        Self::new(size, VirtualAllocationCreateFlags::empty())
+    }
+
+    pub fn min_time(size: u64) -> Self {
+        Self::new(size, VirtualAllocationCreateFlags::VMA_VIRTUAL_ALLOCATION_CREATE_STRATEGY_MIN_TIME_BIT)
+    }
+}
+
+impl Places for VmaVirtual {
+    type Piece = (VirtualAllocation, u64);
+    #[inline]
+    fn take(&mut self, size: u64, alignment: u64) -> Option<Self::Piece> {
+        let info = VirtualAllocationCreateInfo { size, alignment, user_data: 0, flags: self.flags };
+        // SAFETY: size and alignment are not zero.
+        unsafe { self.block.allocate(info) }.ok()
+    }
+    #[inline]
+    fn give(&mut self, mut piece: Self::Piece) {
+        // SAFETY: a live piece of this block.
+        unsafe { self.block.free(&mut piece.0) };
+    }
+    fn place(&self, piece: &Self::Piece) -> (u64, u64) {
+        (0, piece.1)
+    }
+}
+
+/// It knows no alignment: the trace's is its unit. A node for each piece and for each hole that can be between.
+pub struct Offset {
+    allocator: offset_allocator::Allocator,
+    unit: u32,
+}
+
+impl Offset {
+    pub fn new(size: u64, trace: &Trace) -> Self {
+        let unit = trace.align.trailing_zeros();
+        let units = u32::try_from(size >> unit).unwrap_or(u32::MAX);
+        Self { allocator: offset_allocator::Allocator::with_max_allocs(units, 2 * trace.most as u32 + 8), unit }
+    }
+}
+
+impl Places for Offset {
+    type Piece = Allocation;
+    #[inline]
+    fn take(&mut self, size: u64, _: u64) -> Option<Allocation> {
+        let units = (size + (1 << self.unit) - 1) >> self.unit;
+        self.allocator.allocate(units as u32)
+    }
+    #[inline]
+    fn give(&mut self, piece: Allocation) {
+        self.allocator.free(piece);
+    }
+    fn place(&self, piece: &Allocation) -> (u64, u64) {
+        (0, u64::from(piece.offset) << self.unit)
+    }
+}

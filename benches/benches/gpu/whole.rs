@@ -1,0 +1,190 @@
+//! Allocators with a driver behind them.
+
+use std::ptr::NonNull;
+
+use ash::vk;
+use gpu_alloc::{Config, MemoryBlock, Request, UsageFlags};
+use gpu_alloc_types::{
+    AllocationFlags, DeviceMapError, DeviceProperties, MappedMemoryRange, MemoryDevice, MemoryHeap, MemoryPropertyFlags,
+    MemoryType, OutOfMemory,
+};
+use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc};
+use vk::Handle;
+use vk_mem::{Alloc, AllocationCreateInfo, AllocatorCreateInfo};
+
+use super::driver::{self, Driver, HEAP};
+use super::play::Places;
+use super::witness::apart;
+
+fn requirements(size: u64, alignment: u64) -> vk::MemoryRequirements {
+    vk::MemoryRequirements { size, alignment, memory_type_bits: 1 }
+}
+
+/// VMA as a whole, with its mutexes, as it is by default.
+pub struct Vma(vk_mem::Allocator);
+
+impl Vma {
+    pub fn new(driver: &Driver) -> Self {
+        let info = AllocatorCreateInfo::new(&driver.instance, &driver.device, driver.physical);
+        // SAFETY: a live device of the instance, both of which outlive the bench.
+        Self(unsafe { vk_mem::Allocator::new(info) }.expect("memory"))
+    }
+}
+
+impl Places for Vma {
+    type Piece = vk_mem::Allocation;
+    #[inline]
+    fn take(&mut self, size: u64, align: u64) -> Option<Self::Piece> {
+        let info = AllocationCreateInfo { required_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL, ..Default::default() };
+        // SAFETY: valid requirements.
+        unsafe { self.0.allocate_memory(&requirements(size, align), &info) }.ok()
+    }
+    #[inline]
+    fn give(&mut self, mut piece: Self::Piece) {
+        // SAFETY: a live piece of this allocator.
+        unsafe { self.0.free_memory(&mut piece) };
+    }
+    fn place(&self, piece: &Self::Piece) -> (u64, u64) {
+        let info = self.0.get_allocation_info(piece);
+        (info.device_memory.as_raw(), info.offset)
+    }
+}
+
+/// gpu-allocator, with names and reports as it is by default.
+pub struct Traverse(gpu_allocator::vulkan::Allocator);
+
+impl Traverse {
+    pub fn new(driver: &Driver) -> Self {
+        let mut debug_settings = gpu_allocator::AllocatorDebugSettings::default();
+        debug_settings.log_leaks_on_shutdown = false;
+        let desc = AllocatorCreateDesc {
+            instance: driver.instance.clone(),
+            device: driver.device.clone(),
+            physical_device: driver.physical,
+            debug_settings,
+            buffer_device_address: false,
+            allocation_sizes: gpu_allocator::AllocationSizes::default(),
+        };
+        Self(gpu_allocator::vulkan::Allocator::new(&desc).expect("memory"))
+    }
+}
+
+impl Places for Traverse {
+    type Piece = Allocation;
+    #[inline]
+    fn take(&mut self, size: u64, align: u64) -> Option<Allocation> {
+        let desc = AllocationCreateDesc {
+            name: "piece",
+            requirements: requirements(size, align),
+            location: gpu_allocator::MemoryLocation::GpuOnly,
+            linear: true,
+            allocation_scheme: AllocationScheme::GpuAllocatorManaged,
+        };
+        self.0.allocate(&desc).ok()
+    }
+    #[inline]
+    fn give(&mut self, piece: Allocation) {
+        self.0.free(piece).expect("a live piece");
+    }
+    fn place(&self, piece: &Allocation) -> (u64, u64) {
+        // SAFETY: the memory is not freed through the handle.
+        (unsafe { piece.memory() }.as_raw(), piece.offset())
+    }
+}
+
+/// gpu-alloc on a device of its own kind, which counts as the others' does.
+pub struct GpuAlloc {
+    allocator: gpu_alloc::GpuAllocator<u64>,
+    device: Hollow,
+    usage: UsageFlags,
+}
+
+impl GpuAlloc {
+    pub fn new(usage: UsageFlags) -> Self {
+        let properties = DeviceProperties {
+            memory_types: vec![MemoryType { heap: 0, props: MemoryPropertyFlags::DEVICE_LOCAL }].into(),
+            memory_heaps: vec![MemoryHeap { size: HEAP }].into(),
+            max_memory_allocation_count: 4096,
+            max_memory_allocation_size: HEAP,
+            non_coherent_atom_size: 64,
+            buffer_device_address: false,
+        };
+        let allocator = gpu_alloc::GpuAllocator::new(Config::i_am_prototyping(), properties);
+        Self { allocator, device: Hollow::default(), usage }
+    }
+}
+
+impl Places for GpuAlloc {
+    type Piece = MemoryBlock<u64>;
+    #[inline]
+    fn take(&mut self, size: u64, align: u64) -> Option<Self::Piece> {
+        let request = Request { size, align_mask: align - 1, usage: self.usage, memory_types: 1 };
+        // SAFETY: always the same device.
+        unsafe { self.allocator.alloc(&self.device, request) }.ok()
+    }
+    #[inline]
+    fn give(&mut self, piece: Self::Piece) {
+        // SAFETY: a live piece of this allocator and this device.
+        unsafe { self.allocator.dealloc(&self.device, piece) };
+    }
+    fn place(&self, piece: &Self::Piece) -> (u64, u64) {
+        (*piece.memory(), piece.offset())
+    }
+}
+
+impl Drop for GpuAlloc {
+    fn drop(&mut self) {
+        // SAFETY: always the same device.
+        unsafe { self.allocator.cleanup(&self.device) };
+    }
+}
+
+#[derive(Default)]
+struct Hollow {
+    sizes: std::cell::RefCell<Vec<u64>>,
+}
+
+impl MemoryDevice<u64> for Hollow {
+    unsafe fn allocate_memory(&self, size: u64, _: u32, _: AllocationFlags) -> Result<u64, OutOfMemory> {
+        if !driver::take(size) {
+            return Err(OutOfMemory::OutOfDeviceMemory);
+        }
+        let mut sizes = self.sizes.borrow_mut();
+        apart(|| sizes.push(size));
+        Ok(sizes.len() as u64)
+    }
+    unsafe fn deallocate_memory(&self, memory: u64) {
+        driver::gave(self.sizes.borrow()[memory as usize - 1]);
+    }
+    unsafe fn map_memory(&self, _: &mut u64, _: u64, _: u64) -> Result<NonNull<u8>, DeviceMapError> {
+        Err(DeviceMapError::MapFailed)
+    }
+    unsafe fn unmap_memory(&self, _: &mut u64) {}
+    unsafe fn invalidate_memory_ranges(&self, _: &[MappedMemoryRange<'_, u64>]) -> Result<(), OutOfMemory> {
+        Ok(())
+    }
+    unsafe fn flush_memory_ranges(&self, _: &[MappedMemoryRange<'_, u64>]) -> Result<(), OutOfMemory> {
+        Ok(())
+    }
+}
+
+/// Every piece a memory of its own.
+pub struct Raw<'d>(pub &'d Driver);
+
+impl Places for Raw<'_> {
+    type Piece = vk::DeviceMemory;
+    #[inline]
+    fn take(&mut self, size: u64, _: u64) -> Option<vk::DeviceMemory> {
+        let info = vk::MemoryAllocateInfo::default().allocation_size(size).memory_type_index(0);
+        // SAFETY: a valid structure; the device has a first type.
+        unsafe { self.0.device.allocate_memory(&info, None) }.ok()
+    }
+    #[inline]
+    fn give(&mut self, piece: vk::DeviceMemory) {
+        // SAFETY: a live memory of this device, which nothing uses.
+        unsafe { self.0.device.free_memory(piece, None) };
+    }
+    fn place(&self, piece: &vk::DeviceMemory) -> (u64, u64) {
+        (piece.as_raw(), 0)
+    }
+}

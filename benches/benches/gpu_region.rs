@@ -1,0 +1,148 @@
+//! Whole allocators, from request to region: ours, VMA, gpu-allocator, gpu-alloc and the driver itself, on the same traces.
+//!
+//! Twice: behind a driver that only counts, so that what is timed is the allocator; and on lavapipe, with what fits its heap. Each row: ns an
+//! operation over the whole trace; the median and the 99th of a hundred single takes and gives; device bytes reserved at their most over bytes
+//! live at theirs; how many takes are refused when the driver gives no more than 100, 102, 105 and 110 % of that; host bytes for each piece at
+//! that moment, by `malloc`'s own words and by the subject's accounts; calls of `malloc` and of the driver an operation.
+//! Who takes longer than a second for a trace is timed once, while the pieces are checked.
+
+mod gpu;
+mod support;
+
+use gpu::driver::{self, Driver};
+use gpu::play::Places;
+use gpu::stamps::Scale;
+use gpu::table::{Subject, common, figures, rows};
+use gpu::traffic::{FULL, SIZES, SMALL, Sizes, Trace, all, churn};
+use gpu::whole::{GpuAlloc, Raw, Traverse, Vma};
+use gpu_alloc::UsageFlags;
+use support::clock::pinned;
+use support::report::Report;
+use support::rounds::{amount, wanted};
+
+const HEAD: [&str; 15] = [
+    "trace, by whom",
+    "bulk",
+    "take",
+    "p99",
+    "give",
+    "p99",
+    "reserved",
+    "refused 100 %",
+    "102 %",
+    "105 %",
+    "110 %",
+    "host B",
+    "own B",
+    "mallocs",
+    "driver calls",
+];
+
+fn main() {
+    let clock = Scale::measure();
+    let mut report = Report::new("gpu_region", &HEAD);
+    let hollow = Driver::hollow();
+    for (ending, sizes) in SIZES {
+        for trace in &all(sizes, FULL, amount) {
+            let label = format!("{}-{ending}", trace.name);
+            if wanted(&label) {
+                pinned(|| one(&mut report, &label, trace, &behind_hollow(trace, clock, &hollow)));
+            }
+        }
+    }
+    for (count, live) in [("1k", 1000), ("10k", 10_000), ("100k", 100_000), ("1m", 1_000_000)] {
+        let label = format!("live-{count}");
+        if wanted(&label) {
+            let trace = churn(label.as_str(), Sizes::Rounded, live, amount(100_000), 64 << 10);
+            pinned(|| crowded(&mut report, &label, &trace, live, clock, &hollow));
+        }
+    }
+    if let Some(drivers) = Driver::software() {
+        for trace in &all(Sizes::Rounded, SMALL, amount) {
+            let label = format!("lavapipe-{}", trace.name);
+            if wanted(&label) {
+                pinned(|| one(&mut report, &label, trace, &on_lavapipe(trace, clock, &drivers)));
+            }
+        }
+    }
+    report.print();
+}
+
+fn behind_hollow<'t>(trace: &'t Trace, clock: Scale, driver: &'t Driver) -> [Subject<'t>; 4] {
+    let buddy = || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS);
+    let transient = || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS | UsageFlags::TRANSIENT);
+    let vma = || Vma::new(driver);
+    let traverse = || Traverse::new(driver);
+    [
+        Subject::new("vma", trace, clock, vma, vma).refusing(limited(vma)),
+        Subject::new("gpu-alloc", trace, clock, buddy, buddy).refusing(limited(buddy)),
+        Subject::new("gpu-alloc-transient", trace, clock, transient, transient).refusing(limited(transient)),
+        Subject::new("gpu-allocator", trace, clock, traverse, traverse).refusing(limited(traverse)),
+    ]
+}
+
+fn on_lavapipe<'t>(trace: &'t Trace, clock: Scale, [plain, counted]: &'t [Driver; 2]) -> [Subject<'t>; 3] {
+    [
+        Subject::new("vma", trace, clock, || Vma::new(plain), || Vma::new(counted)),
+        Subject::new("gpu-allocator", trace, clock, || Traverse::new(plain), || Traverse::new(counted)),
+        Subject::new("raw", trace, clock, || Raw(plain), || Raw(counted)),
+    ]
+}
+
+/// Made when the driver gives no more than so many bytes.
+fn limited<P: Places>(make: impl Fn() -> P) -> impl Fn(u64) -> Limited<P> {
+    move |bytes| {
+        driver::limit(bytes);
+        Limited(make())
+    }
+}
+
+/// The limit ends with it.
+struct Limited<P>(P);
+
+impl<P: Places> Places for Limited<P> {
+    type Piece = P::Piece;
+    fn take(&mut self, size: u64, align: u64) -> Option<P::Piece> {
+        self.0.take(size, align)
+    }
+    fn give(&mut self, piece: P::Piece) {
+        self.0.give(piece);
+    }
+    fn place(&self, piece: &P::Piece) -> (u64, u64) {
+        self.0.place(piece)
+    }
+}
+
+impl<P> Drop for Limited<P> {
+    fn drop(&mut self) {
+        driver::limit(u64::MAX);
+    }
+}
+
+fn one(report: &mut Report, label: &str, trace: &Trace, subjects: &[Subject<'_>]) {
+    let rows = rows(subjects);
+    for row in &rows {
+        let [times, refused, host] = common(row);
+        let reserved = row.space.reserved as f64 / trace.peak as f64;
+        report.row(
+            &format!("{label} {}", row.name),
+            &[times, vec![reserved], refused, host, vec![row.space.driver_calls]].concat(),
+        );
+        if row.name.starts_with("ours") {
+            report.waste(&format!("{label}{}-reserved", row.name.trim_start_matches("ours")), reserved);
+        }
+    }
+    figures(report, label, &rows);
+}
+
+/// Single operations while so many pieces live.
+fn crowded(report: &mut Report, label: &str, trace: &Trace, live: usize, clock: Scale, driver: &Driver) {
+    let rows = rows(&[
+        Subject::steady("vma", trace, live, clock, || Vma::new(driver)),
+        Subject::steady("gpu-alloc", trace, live, clock, || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS)),
+    ]);
+    for row in &rows {
+        report.row(&format!("{label} {}", row.name), &row.times);
+    }
+    figures(report, label, &rows);
+}
