@@ -7,10 +7,12 @@
 mod gpu;
 mod support;
 
-use gpu::arenas::{Offset, VmaVirtual};
+use alloc_core::{Context, ContextOptions};
+use gpu::arenas::{Offset, Ours, VmaVirtual};
 use gpu::stamps::Scale;
 use gpu::table::{Subject, common, figures, rows};
 use gpu::traffic::{FULL, SIZES, Sizes, Trace, all, churn};
+use support::backing::SYSTEM;
 use support::clock::pinned;
 use support::heap::keep_pages;
 use support::report::Report;
@@ -39,12 +41,13 @@ const HEAD: [&str; 14] = [
 fn main() {
     keep_pages();
     let clock = Scale::measure();
+    let root = &Context::root_static(&SYSTEM, ContextOptions::new("ranges")).expect("memory");
     let mut report = Report::new("gpu_range", &HEAD);
     for (ending, sizes) in SIZES {
         for trace in &all(sizes, FULL, amount) {
             let label = format!("{}-{ending}", trace.name);
             if wanted(&label) {
-                pinned(|| one(&mut report, &label, trace, clock));
+                pinned(|| one(&mut report, &label, trace, clock, root));
             }
         }
     }
@@ -52,16 +55,18 @@ fn main() {
         let label = format!("live-{count}");
         if wanted(&label) {
             let trace = churn(label.as_str(), Sizes::Rounded, live, amount(100_000), 64 << 10);
-            pinned(|| crowded(&mut report, &label, &trace, live, clock));
+            pinned(|| crowded(&mut report, &label, &trace, live, clock, root));
         }
     }
     report.print();
 }
 
-fn one(report: &mut Report, label: &str, trace: &Trace, clock: Scale) {
+fn one(report: &mut Report, label: &str, trace: &Trace, clock: Scale, root: &Context) {
     let (vma, min_time) = (|| VmaVirtual::plain(ENDLESS), || VmaVirtual::min_time(ENDLESS));
     let offset = move || Offset::new(ENDLESS, trace);
+    let ours = || Ours::new(root, ENDLESS);
     let rows = rows(&[
+        Subject::new("ours", trace, clock, ours, ours).refusing(|size| Ours::new(root, size)),
         Subject::new("vma-virtual", trace, clock, vma, vma).refusing(VmaVirtual::plain),
         Subject::new("vma-min-time", trace, clock, min_time, min_time).refusing(VmaVirtual::min_time),
         Subject::new("offset-allocator", trace, clock, offset, offset).refusing(|size| Offset::new(size, trace)),
@@ -79,8 +84,9 @@ fn one(report: &mut Report, label: &str, trace: &Trace, clock: Scale) {
 }
 
 /// Single operations while so many pieces live.
-fn crowded(report: &mut Report, label: &str, trace: &Trace, live: usize, clock: Scale) {
+fn crowded(report: &mut Report, label: &str, trace: &Trace, live: usize, clock: Scale, root: &Context) {
     let rows = rows(&[
+        Subject::steady("ours", trace, live, clock, || Ours::new(root, ENDLESS)),
         Subject::steady("vma-virtual", trace, live, clock, || VmaVirtual::plain(ENDLESS)),
         Subject::steady("offset-allocator", trace, live, clock, || Offset::new(ENDLESS, trace)),
     ]);

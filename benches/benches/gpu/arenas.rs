@@ -1,10 +1,43 @@
 //! Ranges alone: no driver, no blocks, one arena.
 
+use alloc_core::{Context, Scope};
+use gpu_suballoc::{VirtualAllocation as OurAllocation, VirtualBlock};
 use offset_allocator::Allocation;
 use vk_mem::{VirtualAllocation, VirtualAllocationCreateFlags, VirtualAllocationCreateInfo, VirtualBlockCreateInfo};
 
 use super::play::Places;
 use super::traffic::Trace;
+
+/// The range core, its book-keeping in memory of a context.
+pub struct Ours<'c> {
+    block: VirtualBlock<&'c Context>,
+    context: &'c Context,
+}
+
+impl<'c> Ours<'c> {
+    pub fn new(context: &'c Context, size: u64) -> Self {
+        Self { block: VirtualBlock::new(context, size, 256).expect("a size that is fine"), context }
+    }
+}
+
+impl Places for Ours<'_> {
+    type Piece = (OurAllocation, u64);
+    #[inline]
+    fn take(&mut self, size: u64, align: u64) -> Option<Self::Piece> {
+        let range = self.block.allocate(size, align).ok()?;
+        Some((range.allocation, range.offset))
+    }
+    #[inline]
+    fn give(&mut self, piece: Self::Piece) {
+        self.block.free(piece.0).expect("a live piece");
+    }
+    fn place(&self, piece: &Self::Piece) -> (u64, u64) {
+        (0, piece.1)
+    }
+    fn accounts(&self) -> Option<u64> {
+        Some(self.context.usage().scope(Scope::Object).live_bytes)
+    }
+}
 
 /// `VmaVirtualBlock`.
 pub struct VmaVirtual {
