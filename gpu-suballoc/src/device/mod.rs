@@ -7,12 +7,18 @@
 
 mod error;
 mod handle;
+#[cfg(feature = "testing")]
+mod mock;
 mod properties;
 mod request;
 mod resource;
 
 pub use error::DeviceError;
 pub use handle::{BufferHandle, ImageHandle, MemoryHandle};
+#[cfg(feature = "testing")]
+pub use mock::{
+    Breach, Fault, Logged, MockCall, MockDevice, MockFacts, MockLive, MockMemory, Profile, ResourceRules, Violation, Violations,
+};
 pub use properties::{DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS, MemoryHeap};
 pub use request::{Dedicated, ExternalHandleTypes, MappedRange, MemoryRequest, NextChain};
 pub use resource::{BufferInfo, BufferUsage, ImageInfo, ImageTiling, ImageUsage, QueueFamilies, ResourceRequirements};

@@ -1,0 +1,111 @@
+//! The bytes behind a memory object: what the device sees, and, where memory is not coherent, what the host sees.
+//!
+//! ```text
+//!   coherent        host pointer ----+---- device          one copy
+//!   non-coherent    host pointer -- H | D -- device        flush: H to D; invalidate: D to H
+//! ```
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use alloc_core::{HostAllocator, Scope};
+
+/// Large enough for every `minMemoryMapAlignment` of the profiles.
+const ALIGNMENT: usize = 16_384;
+
+/// Zeroed memory of one object, taken when it is first touched.
+#[derive(Clone, Copy)]
+struct Copy1 {
+    first: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: bytes that the device owns; who touches them when is the caller's to order, as with any mapped memory.
+unsafe impl Send for Copy1 {}
+
+/// The content of one memory object.
+pub(super) struct Backing {
+    size: u64,
+    coherent: bool,
+    device: Option<Copy1>,
+    host: Option<Copy1>,
+}
+
+impl Backing {
+    pub(super) const fn new(size: u64, coherent: bool) -> Self {
+        Self { size, coherent, device: None, host: None }
+    }
+
+    fn take(&self, memory: &impl HostAllocator) -> Option<Copy1> {
+        let size = usize::try_from(self.size).ok()?;
+        let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
+        let first = memory.allocate_zeroed(layout, Scope::Device).ok()?;
+        Some(Copy1 { first, layout })
+    }
+
+    fn device(&mut self, memory: &impl HostAllocator) -> Option<Copy1> {
+        self.device = self.device.or_else(|| self.take(memory));
+        self.device
+    }
+
+    fn host(&mut self, memory: &impl HostAllocator) -> Option<Copy1> {
+        if self.coherent {
+            return self.device(memory);
+        }
+        self.host = self.host.or_else(|| self.take(memory));
+        self.host
+    }
+
+    /// Where the host sees `offset`; `None` when host memory is short, or past the end.
+    pub(super) fn host_at(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> Option<NonNull<u8>> {
+        let copy = self.host(memory)?;
+        self.within(copy, offset, size)
+    }
+
+    /// Where the device sees `offset`; as [`host_at`](Backing::host_at).
+    pub(super) fn device_at(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> Option<NonNull<u8>> {
+        let copy = self.device(memory)?;
+        self.within(copy, offset, size)
+    }
+
+    fn within(&self, copy: Copy1, offset: u64, size: u64) -> Option<NonNull<u8>> {
+        let offset = offset.checked_add(size).filter(|end| *end <= self.size).and(usize::try_from(offset).ok())?;
+        // SAFETY: `offset + size` is within the block, as was just seen.
+        Some(unsafe { copy.first.add(offset) })
+    }
+
+    /// Host to device, where they differ. False when host memory is short.
+    pub(super) fn flush(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> bool {
+        self.coherent || self.carry(offset, size, memory, |host, device| (host, device))
+    }
+
+    /// Device to host, where they differ. False when host memory is short.
+    pub(super) fn invalidate(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> bool {
+        self.coherent || self.carry(offset, size, memory, |host, device| (device, host))
+    }
+
+    fn carry(
+        &mut self,
+        offset: u64,
+        size: u64,
+        memory: &impl HostAllocator,
+        from_to: fn(NonNull<u8>, NonNull<u8>) -> (NonNull<u8>, NonNull<u8>),
+    ) -> bool {
+        let (Some(host), Some(device)) = (self.host_at(offset, size, memory), self.device_at(offset, size, memory)) else {
+            return false;
+        };
+        let (from, to) = from_to(host, device);
+        // SAFETY: `host_at` and `device_at` checked the range; the copies are two blocks; whoever flushes or invalidates promises that
+        // nobody writes these bytes now. `size` fits, since the block has it.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), size as usize) };
+        true
+    }
+
+    /// Gives the bytes back.
+    pub(super) fn give_back(&mut self, memory: &impl HostAllocator) {
+        for copy in [self.device.take(), self.host.take()].into_iter().flatten() {
+            // SAFETY: taken in `take` from the same allocator with this layout and scope, and forgotten above.
+            unsafe { memory.deallocate(copy.first, copy.layout, Scope::Device) };
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The six devices that the mock can be, and one's own.
+
+#![forbid(unsafe_code)]
+
+use crate::device::{DeviceFeatures, DeviceLimits, DeviceProperties, HeapFlags, MAX_MEMORY_HEAPS, MemoryHeap};
+use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType};
+use crate::property_flags::PropertyFlags as P;
+
+/// A kind of device. Figures are those that drivers of the kind publish, except where noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Profile {
+    /// A discrete NVIDIA card: granularity 1024, a large heap of its own, host memory, and a window of 256 MiB into its own.
+    Nvidia,
+    /// A discrete AMD card with a base address register of 256 MiB: a small heap that the host sees, and types that need permission.
+    AmdSmallBar,
+    /// An Intel chip: one heap for host and device.
+    IntelUma,
+    /// A tiler at its worst: granularity 65536 and non-coherent host-visible memory only, which is harsher than the
+    /// specification allows (*Device Memory*: some type is visible and coherent), and memory that lives on the tile.
+    Tiler,
+    /// As MoltenVK may be met: 30 memory objects at most, one heap.
+    MoltenVk,
+    /// lavapipe of Mesa 22.3: one type, one heap of 2 GiB, neither budget nor priority.
+    Lavapipe,
+}
+
+impl Profile {
+    /// Each of them.
+    pub const ALL: [Self; 6] = [Self::Nvidia, Self::AmdSmallBar, Self::IntelUma, Self::Tiler, Self::MoltenVk, Self::Lavapipe];
+
+    /// For messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nvidia => "NVIDIA, discrete",
+            Self::AmdSmallBar => "AMD, BAR of 256 MiB",
+            Self::IntelUma => "Intel, UMA",
+            Self::Tiler => "tiler, non-coherent",
+            Self::MoltenVk => "MoltenVK, 30 allocations",
+            Self::Lavapipe => "lavapipe",
+        }
+    }
+
+    /// What such a device is made of; change it to make another.
+    #[must_use]
+    pub fn facts(self) -> MockFacts {
+        match self {
+            Self::Nvidia => nvidia(),
+            Self::AmdSmallBar => amd(),
+            Self::IntelUma => intel(),
+            Self::Tiler => tiler(),
+            Self::MoltenVk => molten_vk(),
+            Self::Lavapipe => lavapipe(),
+        }
+    }
+}
+
+/// What a mock device is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct MockFacts {
+    types: [MemoryType; MAX_MEMORY_TYPES],
+    type_count: usize,
+    heaps: [MemoryHeap; MAX_MEMORY_HEAPS],
+    heap_count: usize,
+    /// Its limits.
+    pub limits: DeviceLimits,
+    /// What is enabled.
+    pub features: DeviceFeatures,
+    /// What its resources ask for.
+    pub rules: ResourceRules,
+}
+
+/// What buffers and images of a mock device ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceRules {
+    /// Alignment, and what sizes are rounded to, of buffers; a power of two.
+    pub buffer_alignment: u64,
+    /// The same of images in the device's own order.
+    pub optimal_alignment: u64,
+    /// The same of linear images.
+    pub linear_alignment: u64,
+    /// Memory types that buffers and linear images accept.
+    pub buffer_types: u32,
+    /// Memory types that images in the device's own order accept.
+    pub optimal_types: u32,
+    /// Memory types for transient attachments alone, which accept `optimal_types` too.
+    pub transient_types: u32,
+    /// Images of so many bytes prefer memory of their own, where dedicated allocation is enabled.
+    pub prefers_dedicated_from: u64,
+    /// Resources that name external handle types require memory of their own, where dedicated allocation is enabled.
+    pub external_requires_dedicated: bool,
+}
+
+impl MockFacts {
+    /// Memory types and heaps of one's own (as many as Vulkan can have are used), with the limits, features and rules of this one;
+    /// buffers and images then accept every type.
+    #[must_use]
+    pub fn with_memory(mut self, types: &[MemoryType], heaps: &[MemoryHeap]) -> Self {
+        self.type_count = types.len().min(MAX_MEMORY_TYPES);
+        self.heap_count = heaps.len().min(MAX_MEMORY_HEAPS);
+        self.types.iter_mut().zip(types).for_each(|(place, kind)| *place = *kind);
+        self.heaps.iter_mut().zip(heaps).for_each(|(place, heap)| *place = *heap);
+        let every = types.iter().take(MAX_MEMORY_TYPES).fold(0u32, |bits, _| bits << 1 | 1);
+        self.rules = ResourceRules { buffer_types: every, optimal_types: every, transient_types: 0, ..self.rules };
+        self
+    }
+
+    /// The same with another size of a heap, if it has that heap.
+    #[must_use]
+    pub fn with_heap_size(mut self, heap: usize, bytes: u64) -> Self {
+        if let Some(heap) = self.heaps.get_mut(heap) {
+            heap.size = bytes;
+        }
+        self
+    }
+
+    /// What the device will say.
+    #[must_use]
+    pub fn properties(&self) -> DeviceProperties<'_> {
+        DeviceProperties {
+            types: self.types.get(..self.type_count).unwrap_or_default(),
+            heaps: self.heaps.get(..self.heap_count).unwrap_or_default(),
+            limits: self.limits,
+            features: self.features,
+        }
+    }
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+const VISIBLE: P = P::from_raw(P::HOST_VISIBLE.as_raw() | P::HOST_COHERENT.as_raw());
+const CACHED: P = P::from_raw(VISIBLE.as_raw() | P::HOST_CACHED.as_raw());
+const BAR: P = P::from_raw(VISIBLE.as_raw() | P::DEVICE_LOCAL.as_raw());
+const UNIFIED: P = P::from_raw(CACHED.as_raw() | P::DEVICE_LOCAL.as_raw());
+const TILE: P = P::from_raw(P::DEVICE_LOCAL.as_raw() | P::LAZILY_ALLOCATED.as_raw());
+const NON_COHERENT: P = P::from_raw(P::DEVICE_LOCAL.as_raw() | P::HOST_VISIBLE.as_raw() | P::HOST_CACHED.as_raw());
+const AMD_COHERENT: u32 = P::DEVICE_COHERENT_AMD.as_raw() | P::DEVICE_UNCACHED_AMD.as_raw();
+
+const fn of(properties: P, heap_index: u32) -> MemoryType {
+    MemoryType { properties, heap_index }
+}
+
+const fn own(size: u64) -> MemoryHeap {
+    MemoryHeap::new(size, HeapFlags::DEVICE_LOCAL)
+}
+
+const fn host(size: u64) -> MemoryHeap {
+    MemoryHeap::new(size, HeapFlags::NONE)
+}
+
+const ALL_FEATURES: DeviceFeatures = DeviceFeatures {
+    dedicated_allocation: true,
+    memory_budget: true,
+    memory_priority: true,
+    buffer_device_address: true,
+    external_memory: true,
+    device_coherent_memory: false,
+};
+
+const PLAIN: ResourceRules = ResourceRules {
+    buffer_alignment: 16,
+    optimal_alignment: 4096,
+    linear_alignment: 64,
+    buffer_types: 0,
+    optimal_types: 0,
+    transient_types: 0,
+    prefers_dedicated_from: u64::MAX,
+    external_requires_dedicated: true,
+};
+
+const LIMITS: DeviceLimits = DeviceLimits {
+    buffer_image_granularity: 1,
+    non_coherent_atom_size: 64,
+    max_memory_allocation_count: u32::MAX,
+    max_memory_allocation_size: 4 * GIB - 4,
+    max_buffer_size: 4 * GIB - 4,
+    min_memory_map_alignment: 4096,
+    min_storage_buffer_offset_alignment: 16,
+    min_uniform_buffer_offset_alignment: 64,
+    min_texel_buffer_offset_alignment: 16,
+    optimal_buffer_copy_offset_alignment: 1,
+};
+
+const NOTHING: MockFacts = MockFacts {
+    types: [of(P::NONE, 0); MAX_MEMORY_TYPES],
+    type_count: 0,
+    heaps: [host(0); MAX_MEMORY_HEAPS],
+    heap_count: 0,
+    limits: LIMITS,
+    features: ALL_FEATURES,
+    rules: PLAIN,
+};
+
+fn nvidia() -> MockFacts {
+    let types = [of(P::NONE, 1), of(P::DEVICE_LOCAL, 0), of(VISIBLE, 1), of(CACHED, 1), of(BAR, 2)];
+    let mut facts = NOTHING.with_memory(&types, &[own(8 * GIB), host(16 * GIB), own(246 * MIB)]);
+    facts.limits.buffer_image_granularity = 1024;
+    facts.limits.max_memory_allocation_size = 0xffe0_0000;
+    facts.limits.min_memory_map_alignment = 64;
+    facts.rules.optimal_types = 0b0_0011; // images do not live in what the host sees
+    facts.rules.optimal_alignment = 1024;
+    facts.rules.prefers_dedicated_from = 16 * MIB;
+    facts
+}
+
+fn amd() -> MockFacts {
+    let types = [
+        of(P::DEVICE_LOCAL, 0),
+        of(VISIBLE, 1),
+        of(BAR, 2),
+        of(CACHED, 1),
+        of(P::from_raw(P::DEVICE_LOCAL.as_raw() | AMD_COHERENT), 0),
+        of(P::from_raw(VISIBLE.as_raw() | AMD_COHERENT), 1),
+    ];
+    let mut facts = NOTHING.with_memory(&types, &[own(8 * GIB - 256 * MIB), host(16 * GIB), own(256 * MIB)]);
+    facts.limits.min_storage_buffer_offset_alignment = 4;
+    facts.limits.min_uniform_buffer_offset_alignment = 4;
+    facts.limits.min_texel_buffer_offset_alignment = 4;
+    facts.rules.optimal_types = 0b01_0001;
+    facts
+}
+
+fn intel() -> MockFacts {
+    let mut facts = NOTHING.with_memory(&[of(P::DEVICE_LOCAL, 0), of(UNIFIED, 0), of(BAR, 0)], &[own(12 * GIB)]);
+    facts.rules.buffer_alignment = 64;
+    facts.limits.min_storage_buffer_offset_alignment = 4;
+    facts
+}
+
+fn tiler() -> MockFacts {
+    let types = [of(P::DEVICE_LOCAL, 0), of(NON_COHERENT, 0), of(TILE, 0)];
+    let mut facts = NOTHING.with_memory(&types, &[own(4 * GIB)]);
+    facts.limits.buffer_image_granularity = 65_536;
+    facts.limits.max_memory_allocation_count = 4096;
+    facts.limits.max_memory_allocation_size = GIB;
+    facts.limits.max_buffer_size = GIB;
+    facts.limits.min_storage_buffer_offset_alignment = 64;
+    facts.features.memory_budget = false;
+    facts.features.memory_priority = false;
+    facts.rules.buffer_types = 0b011;
+    facts.rules.optimal_types = 0b011;
+    facts.rules.transient_types = 0b100;
+    facts
+}
+
+fn molten_vk() -> MockFacts {
+    let types = [of(P::DEVICE_LOCAL, 0), of(UNIFIED, 0), of(TILE, 0)];
+    let mut facts = NOTHING.with_memory(&types, &[own(8 * GIB)]);
+    facts.limits.buffer_image_granularity = 16;
+    facts.limits.non_coherent_atom_size = 16;
+    facts.limits.max_memory_allocation_count = 30;
+    facts.limits.min_memory_map_alignment = 16_384;
+    facts.limits.min_uniform_buffer_offset_alignment = 16;
+    facts.features.memory_priority = false;
+    facts.rules.buffer_types = 0b011;
+    facts.rules.optimal_types = 0b011;
+    facts.rules.transient_types = 0b100;
+    facts
+}
+
+fn lavapipe() -> MockFacts {
+    let mut facts = NOTHING.with_memory(&[of(UNIFIED, 0)], &[own(2 * GIB)]);
+    facts.limits.buffer_image_granularity = 64;
+    facts.limits.max_memory_allocation_size = 2 * GIB;
+    facts.limits.max_buffer_size = 0xffff_ffff;
+    facts.limits.min_memory_map_alignment = 64;
+    facts.limits.min_uniform_buffer_offset_alignment = 16;
+    facts.limits.optimal_buffer_copy_offset_alignment = 128;
+    facts.features.memory_budget = false;
+    facts.features.memory_priority = false;
+    facts.rules.buffer_alignment = 64;
+    facts.rules.optimal_alignment = 64;
+    facts
+}
