@@ -47,6 +47,7 @@
 extern crate std;
 
 mod allocator;
+mod classes;
 mod device;
 mod error;
 mod id;

@@ -1,0 +1,146 @@
+//! How regions come back from other threads: one bit a seat, and a list of the groups that have bits.
+//!
+//! ```text
+//!   Mailbox.head --> group 7 --next--> group 2 --next--> end          each of them with bits in `Returned`
+//!          \---- the highest bit: nobody empties this mailbox, whoever puts something in has to see to it
+//! ```
+//!
+//! Who frees a region has [claimed](super::seat::Seat::claim) its seat, so each bit is set once. Who sets the first bit of a group puts
+//! the group onto the list. No memory is needed: bit and link were there when the region was taken. The owner takes the whole list at
+//! once, and each group's bits at once; a group whose bits it has taken may be on the list again before it has seen the next one.
+
+#![forbid(unsafe_code)]
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// In the head: the mailbox has no owner. Beside it the head is a group's number and 1, or 0 at the end of the list.
+const ABANDONED: u32 = 1 << 31;
+
+/// A group's part in it.
+pub(crate) struct Returned {
+    bits: AtomicU64,
+    next: AtomicU32,
+}
+
+/// Where the groups with returned seats are listed.
+pub(crate) struct Mailbox {
+    head: AtomicU32,
+}
+
+impl Returned {
+    pub(crate) const fn new() -> Self {
+        Self { bits: AtomicU64::new(0), next: AtomicU32::new(0) }
+    }
+}
+
+impl Mailbox {
+    /// Empty, with an owner.
+    pub(crate) const fn new() -> Self {
+        Self { head: AtomicU32::new(0) }
+    }
+
+    /// Whether there is nothing to collect. A reading without order: what comes later is seen later.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed) & !ABANDONED == 0
+    }
+
+    /// Any thread hands in a seat that it has claimed. True where nobody owns the mailbox: then
+    /// [`collect_abandoned`](Mailbox::collect_abandoned) is up to the caller.
+    #[must_use]
+    pub(crate) fn post(&self, group: u32, returned: &Returned, slot: u32) -> bool {
+        // Release: what was done with the region is over. Acquire: where these are the first bits since the owner took some, `next` is
+        // overwritten after the owner has read it.
+        if returned.bits.fetch_or(1 << (slot & 63), Ordering::AcqRel) != 0 {
+            return false;
+        }
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            returned.next.store(head & !ABANDONED, Ordering::Relaxed);
+            let listed = head & ABANDONED | (group + 1);
+            match self.head.compare_exchange(head, listed, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return head & ABANDONED != 0,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// The owner collects what came back: `each(group, slot)` for every seat.
+    pub(crate) fn collect<'g>(&self, find: impl Fn(u32) -> Option<&'g Returned>, each: impl FnMut(u32, u32)) {
+        walk(self.head.swap(0, Ordering::AcqRel), find, each);
+    }
+
+    /// The owner goes, and collects what came back before. From then on posting answers true.
+    pub(crate) fn leave<'g>(&self, find: impl Fn(u32) -> Option<&'g Returned>, each: impl FnMut(u32, u32)) {
+        walk(self.head.swap(ABANDONED, Ordering::AcqRel), find, each);
+    }
+
+    /// Under the lock that [`adopt`](Mailbox::adopt) is called under: collects where there is no owner. False where there is one by now,
+    /// who will.
+    pub(crate) fn collect_abandoned<'g>(&self, find: impl Fn(u32) -> Option<&'g Returned>, each: impl FnMut(u32, u32)) -> bool {
+        if self.head.load(Ordering::Relaxed) & ABANDONED == 0 {
+            return false;
+        }
+        walk(self.head.fetch_and(ABANDONED, Ordering::AcqRel), find, each);
+        true
+    }
+
+    /// Under a lock: somebody becomes the owner. False where somebody is.
+    #[must_use]
+    pub(crate) fn adopt(&self) -> bool {
+        self.head.fetch_and(!ABANDONED, Ordering::AcqRel) & ABANDONED != 0
+    }
+}
+
+fn walk<'g>(mut head: u32, find: impl Fn(u32) -> Option<&'g Returned>, mut each: impl FnMut(u32, u32)) {
+    while let Some(group) = (head & !ABANDONED).checked_sub(1) {
+        let Some(returned) = find(group) else {
+            return;
+        };
+        head = returned.next.load(Ordering::Relaxed);
+        // Acquire: what was done with the regions is over. Release: `next` has been read, and may be overwritten.
+        let mut bits = returned.bits.swap(0, Ordering::AcqRel);
+        while bits != 0 {
+            each(group, bits.trailing_zeros());
+            bits &= bits - 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn what_is_posted_is_collected_once() {
+        let (mailbox, groups) = (Mailbox::new(), [const { Returned::new() }; 3]);
+        let find = |group: u32| groups.get(group as usize);
+        for (group, slot) in [(2, 63), (0, 0), (2, 1)] {
+            assert!(!mailbox.post(group, &groups[group as usize], slot), "there is an owner");
+        }
+        assert!(!mailbox.is_empty());
+        let mut seen = Vec::new();
+        mailbox.collect(find, |group, slot| seen.push((group, slot)));
+        assert_eq!(seen, [(0, 0), (2, 1), (2, 63)]);
+        assert!(mailbox.is_empty());
+        mailbox.collect(find, |_, _| panic!("collected twice"));
+    }
+
+    #[test]
+    fn a_mailbox_without_an_owner_says_so() {
+        let (mailbox, group) = (Mailbox::new(), Returned::new());
+        let find = |_| Some(&group);
+        assert!(!mailbox.adopt(), "it has an owner");
+        assert!(!mailbox.collect_abandoned(find, |_, _| ()));
+        let mut seen = Vec::new();
+        assert!(!mailbox.post(0, &group, 5));
+        mailbox.leave(find, |_, slot| seen.push(slot));
+        assert!(mailbox.post(0, &group, 6));
+        assert!(mailbox.collect_abandoned(find, |_, slot| seen.push(slot)));
+        assert!(mailbox.post(0, &group, 7));
+        assert!(mailbox.adopt());
+        mailbox.collect(find, |_, slot| seen.push(slot));
+        assert_eq!(seen, [5, 6, 7]);
+    }
+}

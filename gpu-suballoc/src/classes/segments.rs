@@ -1,0 +1,182 @@
+//! A table that grows and never moves: segments of 16, 32, 64 .. items in memory that is donated.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use crate::range::Memory;
+use crate::sync::{AtomicPtr, Ordering};
+
+/// Log2 of the items in the first segment.
+const FIRST: u32 = 4;
+/// Segments, for 16 * (2^16 - 1) items.
+const SEGMENTS: usize = 16;
+
+/// Host memory that is handed in for good, until it is taken out again.
+#[derive(Debug)]
+pub(crate) struct Donation(Memory);
+
+impl Donation {
+    /// # Safety
+    /// `block` is of `layout`, nobody else's, and stays until whoever it is handed to gives it back as a [`Memory`].
+    pub(crate) unsafe fn new(block: NonNull<u8>, layout: Layout) -> Self {
+        Self(Memory { block, layout })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.0.layout
+    }
+
+    /// Fills it with items, as many as fit.
+    pub(super) fn fill<T>(self, mut make: impl FnMut() -> T) -> NonNull<T> {
+        let Memory { block, layout } = self.0;
+        let first = block.cast::<T>();
+        let items = if layout.align() < align_of::<T>() { 0 } else { layout.size().checked_div(size_of::<T>()).unwrap_or(0) };
+        for item in 0..items {
+            // SAFETY: the block has room for that many items.
+            let place = unsafe { first.add(item) };
+            // SAFETY: within the block, which is aligned for the items, and nobody else's.
+            unsafe { place.write(make()) };
+        }
+        first
+    }
+
+    /// It is not wanted.
+    pub(super) fn back(self) -> Memory {
+        self.0
+    }
+}
+
+/// Items that never move, found by number. One thread at a time may add; any may read what is there.
+///
+/// ```text
+///   number + 16 =   1 x x x x     segment 0, item xxxx
+///                 1 x x x x x     segment 1, item xxxxx    and so on: the highest bit chooses the segment
+/// ```
+pub(super) struct Segments<T> {
+    segments: [AtomicPtr<T>; SEGMENTS],
+    owned: PhantomData<T>,
+}
+
+impl<T> Segments<T> {
+    /// More items than it can ever have.
+    pub(super) const MOST: u32 = (1 << (FIRST + SEGMENTS as u32)) - (1 << FIRST);
+
+    /// Without an item.
+    pub(super) const fn new() -> Self {
+        const { assert!(!core::mem::needs_drop::<T>(), "nobody drops the items") };
+        Self { segments: [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS], owned: PhantomData }
+    }
+
+    /// The segment and the place in it of an item.
+    #[inline]
+    const fn place(number: u32) -> Option<(usize, usize)> {
+        if number >= Self::MOST {
+            return None;
+        }
+        let shifted = number + (1 << FIRST);
+        let top = u32::BITS - 1 - shifted.leading_zeros();
+        Some(((top - FIRST) as usize, (shifted ^ 1 << top) as usize))
+    }
+
+    #[inline]
+    fn find(&self, number: u32) -> Option<NonNull<T>> {
+        let (segment, item) = Self::place(number)?;
+        // Acquire: the segment's content was written before its address.
+        let first = NonNull::new(self.segments.get(segment)?.load(Ordering::Acquire))?;
+        // SAFETY: `item` is below the segment's length, by the arithmetic of `place`, and the segment was donated with that length.
+        Some(unsafe { first.add(item) })
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> Option<&T> {
+        let item = self.find(number)?;
+        // SAFETY: items of a segment are initialised before its address is stored, and stay until the table goes. A `&mut` to one
+        // takes `&mut self`.
+        Some(unsafe { item.as_ref() })
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        let mut item = self.find(number)?;
+        // SAFETY: as in `get`; and nobody else has a reference, for this is `&mut self`.
+        Some(unsafe { item.as_mut() })
+    }
+
+    fn layout(segment: usize) -> Option<Layout> {
+        (segment < SEGMENTS).then(|| Layout::array::<T>(1 << (FIRST as usize + segment)).ok())?
+    }
+
+    /// What has to be supplied for item `number` to be there; `None` if it is, or can never be.
+    pub(super) fn lacks(&self, number: u32) -> Option<Layout> {
+        let (segment, _) = Self::place(number)?;
+        if self.segments.get(segment)?.load(Ordering::Relaxed).is_null() { Self::layout(segment) } else { None }
+    }
+
+    /// Adds the next segment, filled with `make()`; one thread at a time. The donation comes back where no segment of that size is next.
+    pub(super) fn supply(&self, donation: Donation, make: impl FnMut() -> T) -> Option<Memory> {
+        let next = self.segments.iter().position(|segment| segment.load(Ordering::Relaxed).is_null());
+        let next = next.filter(|next| Self::layout(*next) == Some(donation.layout()));
+        let Some(segment) = next.and_then(|next| self.segments.get(next)) else {
+            return Some(donation.back());
+        };
+        segment.store(donation.fill(make).as_ptr(), Ordering::Release);
+        None
+    }
+
+    /// Takes the last segment's memory out, at the end of it all.
+    pub(super) fn withdraw(&mut self) -> Option<Memory> {
+        let last = self.segments.iter().rposition(|segment| !segment.load(Ordering::Relaxed).is_null())?;
+        let first = NonNull::new(self.segments.get(last)?.swap(ptr::null_mut(), Ordering::Relaxed))?;
+        Some(Memory { block: first.cast(), layout: Self::layout(last)? })
+    }
+}
+
+// SAFETY: the pointers lead to items that this table owns.
+unsafe impl<T: Send> Send for Segments<T> {}
+// SAFETY: what is shared are references to items; two that add at once, which nobody does, would lose a segment, no more.
+unsafe impl<T: Send + Sync> Sync for Segments<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn items_lie_side_by_side_and_stay() {
+        let mut table = Segments::<u64>::new();
+        assert!(table.get(0).is_none());
+        assert!(table.get(u32::MAX).is_none());
+        let mut blocks = Vec::new();
+        for number in 0..200u32 {
+            if let Some(layout) = table.lacks(number) {
+                // SAFETY: the layout is not empty.
+                let block = NonNull::new(unsafe { std::alloc::alloc(layout) }).unwrap();
+                // SAFETY: a new block of that layout.
+                let donation = unsafe { Donation::new(block, layout) };
+                assert!(table.supply(donation, || 7).is_none());
+                blocks.push(block);
+            }
+            assert_eq!(table.get(number), Some(&7));
+            *table.get_mut(number).unwrap() = u64::from(number);
+        }
+        assert_eq!(blocks.len(), 4, "16, 32, 64, 128");
+        assert!((0..200u32).all(|number| table.get(number) == Some(&u64::from(number))));
+        while let Some(Memory { block, layout }) = table.withdraw() {
+            assert_eq!(blocks.pop(), Some(block));
+            // SAFETY: from `alloc` above with that layout.
+            unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
+        }
+        assert!(blocks.is_empty());
+    }
+
+    #[test]
+    fn a_block_of_another_size_comes_back() {
+        let table = Segments::<u64>::new();
+        let layout = Layout::new::<u64>();
+        let mut there = 0u64;
+        // SAFETY: a block of that layout, which comes back.
+        let donation = unsafe { Donation::new(NonNull::from(&mut there).cast(), layout) };
+        assert_eq!(table.supply(donation, || 0).map(|memory| memory.layout), Some(layout));
+    }
+}

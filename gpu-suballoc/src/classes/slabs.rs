@@ -1,0 +1,403 @@
+//! Slabs: small regions of one size each, which live long and come and go one by one.
+//!
+//! ```text
+//!   base                                      a slab of 8 seats of 3 granules
+//!   |  0  |  1  |  2  |  3  |  4  |  5  |  6  |  7  |          live: 64 bits, one a seat
+//! ```
+//!
+//! There is a class for each number of granules up to 16, so nothing is lost to rounding. A class begins with slabs of 8 seats and doubles
+//! them with its population, up to 64. A slab whose last region goes is given back where its class has another with room. Slab and group
+//! of seats have the same number.
+
+#![forbid(unsafe_code)]
+
+use super::groups::{GROUPS, Groups, NONE};
+use super::placing::{Placing, Totals};
+use super::seat::{Seat, Sitting};
+use super::segments::{Donation, Segments};
+use super::types::{Found, GiveError, Given, Lack, Need, Part, Piece, RangeNeed, Spare, Taken};
+use crate::range::Memory;
+
+/// Granules of the largest class.
+const CLASSES: usize = 16;
+/// Seats of the smallest and the largest slab.
+const FEWEST: u32 = 8;
+const MOST: u32 = 64;
+/// 8, 16, 32, 64.
+const SIZES: usize = 4;
+
+/// One slab, as its owner knows it.
+pub(super) struct Slab<H> {
+    home: Option<H>,
+    /// Bytes.
+    base: u64,
+    /// A bit a seat: who lives, and which seats are not used up.
+    live: u64,
+    usable: u64,
+    /// Among the slabs of its class that have room, or empty ones, or slabs without a range.
+    previous: u32,
+    next: u32,
+    granules: u32,
+    seats: u32,
+}
+
+/// The slabs of one size.
+#[derive(Clone, Copy)]
+struct Class {
+    /// Slabs with room.
+    partial: u32,
+    /// Slabs to be given back, unless they are wanted before.
+    empty: u32,
+    live: u32,
+}
+
+/// The slabs of one kind of memory. What it tells its user of a slab is `H`.
+pub(crate) struct Slabs<H> {
+    headers: Segments<Slab<H>>,
+    classes: [Class; CLASSES],
+    /// Slabs without a range, by their seats.
+    vacant: [u32; SIZES],
+    granule_log2: u32,
+    live: u32,
+    used: u64,
+    reserved: u64,
+    /// Granules in empty slabs.
+    empty: u64,
+}
+
+const fn all(seats: u32) -> u64 {
+    u64::MAX >> ((MOST - seats) & 63)
+}
+
+/// Which of the four sizes that is.
+const fn size(seats: u32) -> usize {
+    (seats.trailing_zeros().saturating_sub(FEWEST.trailing_zeros())) as usize
+}
+
+impl<H> Slab<H> {
+    const fn vacant() -> Self {
+        Self { home: None, base: 0, live: 0, usable: 0, previous: NONE, next: NONE, granules: 0, seats: 0 }
+    }
+
+    const fn room(&self) -> u64 {
+        self.usable & !self.live
+    }
+}
+
+impl<H: Copy> Slabs<H> {
+    /// Without a slab. `granule` is bytes, a power of two.
+    pub(crate) const fn new(granule: u64) -> Self {
+        Self {
+            headers: Segments::new(),
+            classes: [Class { partial: NONE, empty: NONE, live: 0 }; CLASSES],
+            vacant: [NONE; SIZES],
+            granule_log2: granule.trailing_zeros(),
+            live: 0,
+            used: 0,
+            reserved: 0,
+            empty: 0,
+        }
+    }
+
+    /// Bytes in regions, and bytes in slabs.
+    const fn bytes(&self) -> (u64, u64) {
+        (self.used << self.granule_log2, self.reserved << self.granule_log2)
+    }
+
+    /// Granules of the class that such a request belongs to.
+    #[inline]
+    fn class_of(&self, size: u64, alignment: u64) -> Option<u32> {
+        let largest = self.largest();
+        if size.wrapping_sub(1) >= largest || alignment > largest || !alignment.is_power_of_two() {
+            return None;
+        }
+        // A seat's distance from the base is a multiple of its size: that has to be one of the alignment, too.
+        let mask = (alignment - 1) >> self.granule_log2;
+        let granules = ((size - 1) >> self.granule_log2) + 1;
+        let granules = (granules + mask) & !mask;
+        u32::try_from(granules).ok().filter(|granules| *granules as usize <= CLASSES)
+    }
+
+    fn class(&mut self, granules: u32) -> Option<&mut Class> {
+        self.classes.get_mut((granules as usize).wrapping_sub(1))
+    }
+
+    /// Finds a class without room an empty slab, or says what for another is lacking.
+    #[cold]
+    fn revive(&mut self, granules: u32) -> Result<(), Lack> {
+        let class = *self.class(granules).ok_or(Lack::Unfit)?;
+        let Some(slab) = self.headers.get(class.empty) else {
+            let seats = class.live.max(FEWEST).checked_next_power_of_two().unwrap_or(MOST).min(MOST);
+            let granule = 1u64 << self.granule_log2;
+            let size = u64::from(seats * granules) * granule;
+            let alignment = granule << granules.trailing_zeros();
+            return Err(Lack::Range(RangeNeed { size, alignment, granules }));
+        };
+        let (next, size) = (slab.next, u64::from(slab.granules * slab.seats));
+        if let Some(found) = self.class(granules) {
+            found.empty = next;
+        }
+        self.empty -= size;
+        self.link(granules, class.empty);
+        Ok(())
+    }
+
+    /// What is to be supplied before a slab of that range can be added.
+    pub(super) fn lacks(&self, groups: &Groups, need: RangeNeed) -> Option<Lack> {
+        let seats = self.seats_of(need);
+        if self.vacant.get(size(seats)).is_some_and(|vacant| *vacant != NONE) {
+            return None;
+        }
+        let next = groups.made();
+        if next >= GROUPS {
+            return Some(Lack::Unfit);
+        }
+        if let Some(layout) = self.headers.lacks(next) {
+            return Some(Lack::Memory(Need { layout, part: Part::Headers }));
+        }
+        Some(groups.another(seats).map_or(Lack::Unfit, Lack::Memory))
+    }
+
+    fn seats_of(&self, need: RangeNeed) -> u32 {
+        let granules = need.size >> self.granule_log2;
+        u32::try_from(granules.checked_div(u64::from(need.granules)).unwrap_or(0)).unwrap_or(0)
+    }
+
+    #[inline]
+    fn left(&mut self, number: u32, slot: u32, sitting: Sitting) -> Given {
+        let granules = sitting.granules;
+        self.live -= 1;
+        self.used -= u64::from(granules);
+        if let Some(class) = self.class(granules) {
+            class.live -= 1;
+        }
+        let mut emptied = false;
+        if let Some(slab) = self.headers.get_mut(number) {
+            let was_full = slab.room() == 0;
+            slab.live &= !(1u64 << (slot & 63));
+            let empty = slab.live == 0;
+            if was_full && slab.room() != 0 {
+                self.link(granules, number);
+            }
+            if empty {
+                emptied = self.retire(granules, number);
+            }
+        }
+        Given { size: u64::from(granules) << self.granule_log2, word: sitting.word, emptied }
+    }
+
+    /// Puts an empty slab aside, unless it is the last of its class with room.
+    #[cold]
+    fn retire(&mut self, granules: u32, number: u32) -> bool {
+        let Some(slab) = self.headers.get(number) else {
+            return false;
+        };
+        let linked = slab.room() != 0;
+        if linked && slab.previous == NONE && slab.next == NONE {
+            return false;
+        }
+        let size = u64::from(slab.granules * slab.seats);
+        if linked {
+            self.unlink(granules, number);
+        }
+        let Some(class) = self.classes.get_mut((granules as usize).wrapping_sub(1)) else {
+            return false;
+        };
+        if let Some(slab) = self.headers.get_mut(number) {
+            slab.next = class.empty;
+            class.empty = number;
+            self.empty += size;
+        }
+        true
+    }
+
+    /// Puts a slab first among those of its class with room.
+    fn link(&mut self, granules: u32, number: u32) {
+        let Some(class) = self.classes.get_mut((granules as usize).wrapping_sub(1)) else {
+            return;
+        };
+        let next = core::mem::replace(&mut class.partial, number);
+        if let Some(slab) = self.headers.get_mut(number) {
+            slab.previous = NONE;
+            slab.next = next;
+        }
+        if let Some(next) = self.headers.get_mut(next) {
+            next.previous = number;
+        }
+    }
+
+    /// Takes a slab out of those of its class with room.
+    fn unlink(&mut self, granules: u32, number: u32) {
+        let Some(slab) = self.headers.get_mut(number) else {
+            return;
+        };
+        let (previous, next) = (slab.previous, slab.next);
+        slab.previous = NONE;
+        slab.next = NONE;
+        match self.headers.get_mut(previous) {
+            Some(previous) => previous.next = next,
+            None => {
+                if let Some(class) = self.class(granules) {
+                    class.partial = next;
+                }
+            }
+        }
+        if let Some(next) = self.headers.get_mut(next) {
+            next.previous = previous;
+        }
+    }
+
+    /// Its seats wait for another range, unless some of them are used up.
+    fn dissolve(&mut self, groups: &Groups, number: u32) -> Option<Spare<H>> {
+        let slab = self.headers.get_mut(number)?;
+        let (home, base, granules) = (slab.home.take()?, slab.base, u64::from(slab.granules * slab.seats));
+        let fresh = slab.usable == all(slab.seats);
+        self.reserved -= granules;
+        if fresh {
+            self.keep_group(groups, number);
+        }
+        Some(Spare { home, base, size: granules << self.granule_log2 })
+    }
+}
+
+impl<H: Copy> Placing for Slabs<H> {
+    type Home = H;
+
+    #[inline]
+    fn take(&mut self, groups: &Groups, size: u64, alignment: u64, word: u32) -> Result<Taken, Lack> {
+        let granules = self.class_of(size, alignment).ok_or(Lack::Unfit)?;
+        loop {
+            let number = self.class(granules).ok_or(Lack::Unfit)?.partial;
+            let Some(slab) = self.headers.get_mut(number) else {
+                self.revive(granules)?;
+                continue;
+            };
+            let slot = slab.room().trailing_zeros();
+            let sitting = Sitting { first: slot * granules, granules, word };
+            let issued = groups.seat(number, slot).ok().and_then(|seat| seat.issue(sitting));
+            let bit = 1u64 << (slot & 63);
+            match issued {
+                Some(_) => slab.live |= bit,
+                None => slab.usable &= !bit,
+            }
+            let full = slab.room() == 0;
+            let base = slab.base;
+            if full {
+                self.unlink(granules, number);
+            }
+            let Some(generation) = issued else { continue };
+            self.live += 1;
+            self.used += u64::from(granules);
+            if let Some(class) = self.class(granules) {
+                class.live += 1;
+            }
+            let size = u64::from(granules) << self.granule_log2;
+            return Ok(Taken { group: number, slot, generation, offset: base + u64::from(slot) * size, size });
+        }
+    }
+
+    #[inline]
+    fn give(&mut self, groups: &Groups, group: u32, slot: u32, generation: u32, word: u32) -> Result<Given, GiveError> {
+        let sitting = groups.seat(group, slot)?.give(generation, word)?;
+        Ok(self.left(group, slot, sitting))
+    }
+
+    fn settle(&mut self, groups: &Groups, group: u32, slot: u32) -> Option<Given> {
+        let sitting = groups.seat(group, slot).ok().and_then(Seat::settle)?;
+        Some(self.left(group, slot, sitting))
+    }
+
+    fn find(&self, groups: &Groups, group: u32, slot: u32, generation: u32) -> Result<Found, GiveError> {
+        let sitting = groups.seat(group, slot)?.sitting(generation)?;
+        let base = self.headers.get(group).ok_or(GiveError::Foreign)?.base;
+        Ok(Found {
+            offset: base + (u64::from(sitting.first) << self.granule_log2),
+            size: u64::from(sitting.granules) << self.granule_log2,
+            word: sitting.word,
+        })
+    }
+
+    #[inline]
+    fn home(&self, _: &Groups, group: u32) -> Option<&H> {
+        self.headers.get(group)?.home.as_ref()
+    }
+
+    fn add(&mut self, groups: &Groups, home: H, base: u64, need: RangeNeed) -> Result<u32, Lack> {
+        if let Some(lack) = self.lacks(groups, need) {
+            return Err(lack);
+        }
+        let seats = self.seats_of(need);
+        let vacant = self.vacant.get_mut(size(seats)).ok_or(Lack::Unfit)?;
+        let number = *vacant;
+        let slab = self.headers.get_mut(number).ok_or(Lack::Unfit)?;
+        *vacant = slab.next;
+        *slab = Slab { home: Some(home), base, usable: all(seats), granules: need.granules, seats, ..Slab::vacant() };
+        self.reserved += u64::from(seats * need.granules);
+        self.link(need.granules, number);
+        Ok(number)
+    }
+
+    fn spare(&mut self, groups: &Groups, keep: u64) -> Option<Spare<H>> {
+        if keep > 0 && self.empty << self.granule_log2 <= keep {
+            return None;
+        }
+        for granules in 1..=CLASSES as u32 {
+            let class = *self.class(granules)?;
+            if let Some(slab) = self.headers.get(class.empty) {
+                let (next, size) = (slab.next, u64::from(slab.granules * slab.seats));
+                if let Some(found) = self.class(granules) {
+                    found.empty = next;
+                }
+                self.empty -= size;
+                return self.dissolve(groups, class.empty);
+            }
+            if keep == 0 && self.headers.get(class.partial).is_some_and(|slab| slab.live == 0) {
+                self.unlink(granules, class.partial);
+                return self.dissolve(groups, class.partial);
+            }
+        }
+        None
+    }
+
+    fn walk(&self, groups: &Groups, number: u32, see: &mut dyn FnMut(Piece)) {
+        let (Some(slab), Some(group)) = (self.headers.get(number), groups.get(number)) else {
+            return;
+        };
+        for slot in 0..group.len() {
+            let Some((generation, sitting)) = group.seat(slot).and_then(Seat::seated) else { continue };
+            see(Piece {
+                group: number,
+                slot,
+                generation,
+                offset: slab.base + (u64::from(sitting.first) << self.granule_log2),
+                size: u64::from(sitting.granules) << self.granule_log2,
+                word: sitting.word,
+            });
+        }
+    }
+
+    fn largest(&self) -> u64 {
+        (CLASSES as u64) << self.granule_log2
+    }
+
+    fn totals(&self) -> Totals {
+        let (used, reserved) = self.bytes();
+        Totals { live: self.live, used, reserved }
+    }
+
+    fn supply_headers(&mut self, donation: Donation) -> Option<Memory> {
+        self.headers.supply(donation, Slab::vacant)
+    }
+
+    fn keep_group(&mut self, groups: &Groups, number: u32) {
+        let seats = groups.get(number).map_or(0, |group| group.len());
+        if let (Some(slab), Some(vacant)) = (self.headers.get_mut(number), self.vacant.get_mut(size(seats))) {
+            *slab = Slab { next: *vacant, seats, usable: all(seats), ..Slab::vacant() };
+            *vacant = number;
+        }
+    }
+
+    fn withdraw(&mut self) -> Option<Memory> {
+        self.headers.withdraw()
+    }
+}
