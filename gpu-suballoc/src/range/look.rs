@@ -5,7 +5,7 @@
 use super::bins::{Bins, bin_of, largest_of};
 use super::node::{NIL, Node, State};
 use super::range_core::RangeCore;
-use super::types::{Found, Refusal, Span, SpanState};
+use super::types::{Found, MAX_GENERATION, Refusal, Span, SpanState};
 
 /// As often may a range be held.
 const MOST_HOLDS: u32 = u32::MAX - 1;
@@ -47,6 +47,19 @@ impl RangeCore {
     pub(crate) fn set_word(&mut self, node: u32, generation: u32, word: u32) -> Result<(), Refusal> {
         self.live_node_mut(node, generation)?.word = word;
         Ok(())
+    }
+
+    /// Gives a live range a new name: the next generation. The old one is stale from now on; place, word and holds stay.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`]; [`Refusal::UsedUp`] where the node has no generation left: then nothing changed.
+    pub(crate) fn renew(&mut self, node: u32, generation: u32) -> Result<u32, Refusal> {
+        let live = self.live_node_mut(node, generation)?;
+        if generation >= MAX_GENERATION {
+            return Err(Refusal::UsedUp);
+        }
+        live.outdate(State::Used);
+        Ok(generation + 1)
     }
 
     /// Holds a range: until it is [released](Self::release) as often, it cannot be given back. How often it is held now.

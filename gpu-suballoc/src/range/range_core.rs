@@ -37,13 +37,13 @@ impl RangeCore {
     ///
     /// # Errors
     /// [`Refusal::Granule`], [`Refusal::ZeroSize`] where not even one granule fits, [`Refusal::TooLarge`] above 2^32 - 2 granules,
-    /// [`Refusal::Stale`] where the floor is above [`MAX_GENERATION`].
+    /// [`Refusal::UsedUp`] where the floor is above [`MAX_GENERATION`].
     pub(crate) fn new(size: u64, granule: u64, generation_floor: u32) -> Result<Self, Refusal> {
         if !granule.is_power_of_two() || granule > 1 << 31 {
             return Err(Refusal::Granule);
         }
         if generation_floor > MAX_GENERATION {
-            return Err(Refusal::Stale);
+            return Err(Refusal::UsedUp);
         }
         let granule_log2 = granule.trailing_zeros();
         let count = u32::try_from(size >> granule_log2).map_err(|_| Refusal::TooLarge)?;

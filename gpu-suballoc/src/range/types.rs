@@ -116,8 +116,10 @@ pub(crate) enum Refusal {
     Full,
     /// Nodes have to be supplied first.
     NoNodes,
-    /// No such live range: given back already, or never taken here. For a new core: the place's generations are used up.
+    /// No such live range: given back already, or never taken here.
     Stale,
+    /// All generations are used up: of the place where a core was to be, or of a node that was to be renewed.
+    UsedUp,
     /// Somebody still holds it.
     Held,
     /// Held more often than can be counted.

@@ -175,7 +175,7 @@ impl From<Refusal> for VirtualBlockError {
             Refusal::TooLarge => Self::TooLarge,
             Refusal::Full => Self::Full,
             Refusal::NoNodes | Refusal::TooManyHolds => Self::TooManyRanges,
-            Refusal::Stale | Refusal::Held => Self::Stale,
+            Refusal::Stale | Refusal::Held | Refusal::UsedUp => Self::Stale,
         }
     }
 }
