@@ -1,0 +1,269 @@
+//! Making a group: every device is asked, every pair compared, and only then anybody joins.
+//!
+//! ```text
+//!   add: take the seat      finish: capabilities 0..n -> edges, refined -> matrix, validated -> join 0..n
+//!                                        any refusal: leave k-1..0, give all seats up, give all devices back
+//! ```
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use alloc_core::{HostError, HostSource, TryVec};
+
+use super::capabilities::Capabilities;
+use super::device::GroupDevice;
+use super::edge::Edge;
+use super::group::DeviceGroup;
+use super::seat::{GroupId, Membership};
+use super::topology::{MAX_DEVICES, Topology, TopologyBuilder, TopologyError};
+
+/// A group, or the devices again.
+type Made<T, A> = Result<DeviceGroup<T, A>, GroupRefused<TryVec<T, A>, <T as GroupDevice>::Error>>;
+
+/// Devices that are to become a group. [`finish`](Self::finish) consumes it, and gives the devices back where it fails.
+pub struct DeviceGroupBuilder<T: GroupDevice, A: HostSource + Clone> {
+    /// `None` once they went elsewhere.
+    devices: Option<TryVec<T, A>>,
+    id: GroupId,
+    memory: A,
+}
+
+impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
+    /// For no devices yet; takes no memory. All that the group ever takes comes from `memory`.
+    #[must_use]
+    pub fn new(memory: A) -> Self {
+        Self { devices: Some(TryVec::new_in(memory.clone())), id: GroupId::fresh(), memory }
+    }
+
+    /// Adds a device; the first one is number 0. Answers its number.
+    ///
+    /// # Errors
+    /// With the device, nothing changed: [`GroupError::Full`] for the 65th; [`GroupError::Duplicate`] for one that is in this builder;
+    /// [`GroupError::InGroup`] for one that is in a living group, or another builder; the allocator's refusal.
+    pub fn add(&mut self, device: T) -> Result<usize, GroupRefused<T, T::Error>> {
+        // There until `finish`, which consumes this.
+        let Some(devices) = self.devices.as_mut() else { return Err(GroupRefused { value: device, error: GroupError::Empty }) };
+        let index = devices.len();
+        if index >= MAX_DEVICES {
+            return Err(GroupRefused { value: device, error: GroupError::Full });
+        }
+        if let Err(error) = devices.try_reserve(1) {
+            return Err(GroupRefused { value: device, error: GroupError::Host(error) });
+        }
+        if let Err(group) = device.seat().take(self.id) {
+            let error = if group == self.id { GroupError::Duplicate } else { GroupError::InGroup(group) };
+            return Err(GroupRefused { value: device, error });
+        }
+        // There is room.
+        match devices.try_push(device) {
+            Ok(()) => Ok(index),
+            Err(refused) => {
+                refused.value.seat().give_up();
+                Err(GroupRefused { value: refused.value, error: GroupError::Host(refused.error) })
+            }
+        }
+    }
+
+    /// How many were added.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.devices.as_ref().map_or(0, |devices| devices.len())
+    }
+
+    /// Makes the group.
+    ///
+    /// # Errors
+    /// With all devices, in no group and as they were before they were added: [`GroupError::Empty`] without any; a device's own refusal;
+    /// [`GroupError::Topology`] where refinements contradict each other; the allocator's refusal.
+    pub fn finish(mut self) -> Made<T, A> {
+        let memory = self.memory.clone();
+        self.make(|devices| edges_of(devices, memory))
+    }
+
+    /// As [`finish`](Self::finish), with edges that are known already.
+    pub(super) fn finish_with(mut self, topology: Topology<A>) -> Made<T, A> {
+        self.make(|devices| if devices.len() == topology.count() { Ok(topology) } else { Err(GroupError::Empty) })
+    }
+
+    fn make(&mut self, edges: impl FnOnce(&[T]) -> Result<Topology<A>, GroupError<T::Error>>) -> Made<T, A> {
+        let devices = self.devices.take().unwrap_or_else(|| TryVec::new_in(self.memory.clone()));
+        match topology_of(&devices, self.id, edges) {
+            Ok(topology) => Ok(DeviceGroup::of(devices, topology, self.id)),
+            Err(error) => Err(GroupRefused { value: devices, error }),
+        }
+    }
+}
+
+/// The devices go, and are in no group.
+impl<T: GroupDevice, A: HostSource + Clone> Drop for DeviceGroupBuilder<T, A> {
+    fn drop(&mut self) {
+        if let Some(devices) = &self.devices {
+            give_up_all(devices);
+        }
+    }
+}
+
+fn give_up_all<T: GroupDevice>(devices: &[T]) {
+    for device in devices {
+        device.seat().give_up();
+    }
+}
+
+/// Works the edges out and lets all join; where anything is refused all seats are given up.
+pub(super) fn topology_of<T: GroupDevice, A: HostSource>(
+    devices: &[T],
+    id: GroupId,
+    edges: impl FnOnce(&[T]) -> Result<Topology<A>, GroupError<T::Error>>,
+) -> Result<Topology<A>, GroupError<T::Error>> {
+    let made = edges(devices).and_then(|topology| join_all(devices, id).map(|()| topology));
+    if made.is_err() {
+        give_up_all(devices);
+    }
+    made
+}
+
+/// Asks all of them, compares each with each.
+pub(super) fn edges_of<T: GroupDevice, A: HostSource + Clone>(
+    devices: &[T],
+    memory: A,
+) -> Result<Topology<A>, GroupError<T::Error>> {
+    if devices.is_empty() {
+        return Err(GroupError::Empty);
+    }
+    let mut said = TryVec::<Capabilities, A>::try_with_capacity_in(devices.len(), memory.clone())?;
+    for (index, device) in devices.iter().enumerate() {
+        let capabilities =
+            device.capabilities().map_err(|error| GroupError::Device { index, step: GroupStep::Capabilities, error })?;
+        said.try_push(capabilities).map_err(|refused| refused.error)?;
+    }
+    let of = |index: usize| said.get(index).copied().unwrap_or_default();
+    let mut builder = TopologyBuilder::new(devices.len(), |index| Edge::to_itself(&of(index)), memory)?;
+    for (from, device) in devices.iter().enumerate() {
+        for (to, other) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
+            let Some(mut edge) = Edge::between(&of(from), &of(to)) else {
+                builder.cut(from, to)?;
+                continue;
+            };
+            if of(from).is_same_driver(&of(to)) {
+                let refuses = |error| GroupError::Device { index: from, step: GroupStep::Refine { other: to }, error };
+                device.refine(other, &mut edge).map_err(refuses)?;
+            }
+            builder.set(from, to, edge)?;
+        }
+    }
+    Ok(builder.finish()?)
+}
+
+/// One after the other; where one refuses those before it leave again, the last first.
+fn join_all<T: GroupDevice>(devices: &[T], group: GroupId) -> Result<(), GroupError<T::Error>> {
+    for (index, device) in devices.iter().enumerate() {
+        device.seat().settle(index);
+        if let Err(error) = device.join(Membership { group, index }) {
+            for (index, joined) in devices.iter().enumerate().take(index).rev() {
+                joined.leave(Membership { group, index });
+            }
+            return Err(GroupError::Device { index, step: GroupStep::Join, error });
+        }
+    }
+    Ok(())
+}
+
+/// What would have been consumed, and why it was not.
+#[derive(Debug)]
+#[must_use = "it holds what was not consumed"]
+pub struct GroupRefused<V, E> {
+    /// The device, or all of them, in no group.
+    pub value: V,
+    /// Why.
+    pub error: GroupError<E>,
+}
+
+/// Why there is no group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupError<E> {
+    /// No devices were added.
+    Empty,
+    /// [`MAX_DEVICES`] devices are in it.
+    Full,
+    /// The device is in this builder.
+    Duplicate,
+    /// The device is in a group that lives, or is being made.
+    InGroup(GroupId),
+    /// A device refused.
+    Device {
+        /// Which one: its number.
+        index: usize,
+        /// What it was asked.
+        step: GroupStep,
+        /// What it said.
+        error: E,
+    },
+    /// The edges contradict each other.
+    Topology(TopologyError),
+    /// The host allocator had no memory. Nobody's fault.
+    Host(HostError),
+}
+
+/// What a device was asked when it refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupStep {
+    /// [`GroupDevice::capabilities`].
+    Capabilities,
+    /// [`GroupDevice::refine`].
+    Refine {
+        /// The other device of the pair.
+        other: usize,
+    },
+    /// [`GroupDevice::join`].
+    Join,
+    /// To be stood in for ([`DeviceGroup::with_stand_ins`]).
+    StandIn,
+}
+
+impl<E> From<HostError> for GroupError<E> {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
+    }
+}
+
+impl<E> From<TopologyError> for GroupError<E> {
+    fn from(error: TopologyError) -> Self {
+        match error {
+            TopologyError::Host(error) => Self::Host(error),
+            error => Self::Topology(error),
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for GroupError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a group needs a device: add one before it is finished"),
+            Self::Full => write!(f, "a group has at most {MAX_DEVICES} devices: make another one"),
+            Self::Duplicate => f.write_str("the device was added before: add each one once"),
+            Self::InGroup(group) => write!(f, "the device is in {group}: end that one first"),
+            Self::Device { index, step: GroupStep::Capabilities, error } => {
+                write!(f, "device {index} does not say what it can do: {error}")
+            }
+            Self::Device { index, step: GroupStep::Refine { other }, error } => {
+                write!(f, "device {index} does not say how it uses device {other}: {error}")
+            }
+            Self::Device { index, step: GroupStep::StandIn, error } => write!(f, "device {index} has no stand-in: {error}"),
+            Self::Device { index, step: GroupStep::Join, error } => write!(f, "device {index} did not join: {error}"),
+            Self::Topology(error) => error.fmt(f),
+            Self::Host(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: core::error::Error> core::error::Error for GroupError<E> {}
+
+impl<V, E: fmt::Display> fmt::Display for GroupRefused<V, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<V: fmt::Debug, E: core::error::Error> core::error::Error for GroupRefused<V, E> {}

@@ -1,0 +1,237 @@
+//! What a device says of itself, before it is compared with others.
+
+#![forbid(unsafe_code)]
+
+use core::ops::{BitAnd, BitOr};
+
+/// What is known of one device. Two `VkDevice`s on one GPU are two devices, with equal UUIDs.
+///
+/// Whatever is not known is `None`, or no bit: it is never taken to be equal to another device's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Whose driver it is: `VkPhysicalDeviceDriverProperties::driverID`. Devices of one driver may share what no standard handle carries.
+    pub driver: Option<u32>,
+    /// `VkPhysicalDeviceIDProperties::deviceUUID`: the same for every device that is made of one piece of hardware.
+    pub device_uuid: Option<[u8; 16]>,
+    /// `VkPhysicalDeviceIDProperties::driverUUID`: the same for every driver build whose opaque handles fit.
+    pub driver_uuid: Option<[u8; 16]>,
+    /// `VkPhysicalDeviceIDProperties::deviceLUID`, where the system has those.
+    pub device_luid: Option<[u8; 8]>,
+    /// What it can do.
+    pub flags: CapabilityFlags,
+    /// Handles of semaphores that it can take in.
+    pub semaphore_import: HandleTypes,
+    /// Handles of its semaphores that it can give out.
+    pub semaphore_export: HandleTypes,
+    /// Handles of memory that it can take in.
+    pub buffer_import: HandleTypes,
+    /// Handles of its memory that it can give out.
+    pub buffer_export: HandleTypes,
+    /// The node of the machine it is nearest to. Node 0 is a node like others.
+    pub numa_node: Option<u16>,
+    /// Where it sits (`VK_EXT_pci_bus_info`).
+    pub pci: Option<PciAddress>,
+}
+
+impl Capabilities {
+    /// True where both are known to be the same hardware.
+    #[must_use]
+    pub fn is_same_hardware(&self, other: &Self) -> bool {
+        self.device_uuid.is_some() && self.device_uuid == other.device_uuid
+    }
+
+    /// True where both are known to be one driver's.
+    #[must_use]
+    pub fn is_same_driver(&self, other: &Self) -> bool {
+        self.driver.is_some() && self.driver == other.driver
+    }
+
+    /// Opaque handles fit: device and driver UUIDs are known and equal (`VkExternalMemoryHandleTypeFlagBits`,
+    /// `VkExternalSemaphoreHandleTypeFlagBits`, the tables of required matches).
+    #[must_use]
+    pub fn shares_opaque_handles(&self, other: &Self) -> bool {
+        self.is_same_hardware(other) && self.driver_uuid.is_some() && self.driver_uuid == other.driver_uuid
+    }
+
+    /// What holds of a device that is made of both: what is guaranteed is what both guarantee, what is demanded is what one demands.
+    /// It is neither of the two, so it has no UUID.
+    #[must_use]
+    pub fn together(&self, other: &Self) -> Self {
+        let both = self.flags & other.flags;
+        let either = (self.flags | other.flags) & CapabilityFlags::DEMANDS;
+        Self {
+            driver: self.driver.filter(|_| self.is_same_driver(other)),
+            device_uuid: None,
+            driver_uuid: None,
+            device_luid: None,
+            flags: both | either,
+            semaphore_import: self.semaphore_import & other.semaphore_import,
+            semaphore_export: self.semaphore_export & other.semaphore_export,
+            buffer_import: self.buffer_import & other.buffer_import,
+            buffer_export: self.buffer_export & other.buffer_export,
+            numa_node: self.numa_node.filter(|_| self.numa_node == other.numa_node),
+            pci: None,
+        }
+    }
+}
+
+/// `VkPhysicalDevicePCIBusInfoPropertiesEXT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PciAddress {
+    /// Segment.
+    pub domain: u32,
+    /// Bus.
+    pub bus: u8,
+    /// Slot on the bus, 0 to 31.
+    pub device: u8,
+    /// Function of the slot, 0 to 7.
+    pub function: u8,
+}
+
+impl core::fmt::Display for PciAddress {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:04x}:{:02x}:{:02x}.{:x}", self.domain, self.bus, self.device, self.function)
+    }
+}
+
+/// A set of [`Capabilities::flags`] or of an edge's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CapabilityFlags(u16);
+
+impl CapabilityFlags {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Of an edge: one driver's.
+    pub const SAME_DRIVER: Self = Self(1 << 0);
+    /// Memory is the host's.
+    pub const UNIFIED_MEMORY: Self = Self(1 << 1);
+    /// Peers see what it writes, without flushes.
+    pub const PEER_COHERENT: Self = Self(1 << 2);
+    /// The host sees what it writes, without flushes.
+    pub const HOST_COHERENT: Self = Self(1 << 3);
+    /// Copies to and from a peer's memory without the host.
+    pub const PEER_COPY: Self = Self(1 << 4);
+    /// Several at once may use one object.
+    pub const CONCURRENT: Self = Self(1 << 5);
+    /// Atomic operations on the device's memory.
+    pub const DEVICE_ATOMICS: Self = Self(1 << 6);
+    /// Atomic operations across devices and host.
+    pub const SYSTEM_ATOMICS: Self = Self(1 << 7);
+    /// Timeline semaphores.
+    pub const TIMELINE_SEMAPHORE: Self = Self(1 << 8);
+    /// Reached over a network. Only a refinement says so.
+    pub const REMOTE_DMA: Self = Self(1 << 9);
+    /// One address means the same everywhere. Only a refinement says so; it does not make memory unified (I26).
+    pub const SHARED_VIRTUAL_ADDRESS: Self = Self(1 << 10);
+    /// Memory can be addressed by peers of the same driver.
+    pub const PEER_ADDRESSABLE: Self = Self(1 << 11);
+    /// A peer must be let in before it reaches memory. A demand, not a gift.
+    pub const PEER_ACCESS_NEEDS_GRANT: Self = Self(1 << 12);
+    /// Cut off from all others by its owner (MIG, SR-IOV): it has no edges. A demand.
+    pub const ISOLATED: Self = Self(1 << 13);
+
+    /// What one of several demands, all have to put up with.
+    pub(super) const DEMANDS: Self = Self(Self::PEER_ACCESS_NEEDS_GRANT.0 | Self::ISOLATED.0);
+    /// What only a refinement may say of two devices.
+    pub(super) const REFINED: Self =
+        Self(Self::REMOTE_DMA.0 | Self::SHARED_VIRTUAL_ADDRESS.0 | Self::PEER_ACCESS_NEEDS_GRANT.0 | Self::ISOLATED.0);
+
+    /// Every bit of `other` is set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Those that are set here and not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Those of both.
+    pub(super) const fn plus(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The bits, lowest first as listed.
+    #[must_use]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+}
+
+/// Ways of handing an object from one device to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HandleTypes(u8);
+
+impl HandleTypes {
+    /// None: it stays where it is.
+    pub const NONE: Self = Self(0);
+    /// The runtime's own handle, as it is. Never true of two `VkDevice`s.
+    pub const NATIVE: Self = Self(1 << 0);
+    /// `OPAQUE_FD`: device and driver UUIDs must match.
+    pub const OPAQUE_FD: Self = Self(1 << 1);
+    /// `OPAQUE_WIN32`: device and driver UUIDs must match.
+    pub const OPAQUE_WIN32: Self = Self(1 << 2);
+    /// `DMA_BUF_EXT`.
+    pub const DMA_BUF: Self = Self(1 << 3);
+    /// `SYNC_FD`, for semaphores.
+    pub const SYNC_FD: Self = Self(1 << 4);
+    /// `HOST_ALLOCATION_EXT`, for memory.
+    pub const HOST_ALLOCATION: Self = Self(1 << 5);
+    /// An `IOSurface` or shared event of Metal's.
+    pub const METAL: Self = Self(1 << 6);
+    /// `ANDROID_HARDWARE_BUFFER_ANDROID`.
+    pub const ANDROID_HARDWARE_BUFFER: Self = Self(1 << 7);
+
+    /// Those that mean nothing to another device or driver.
+    const OPAQUE: Self = Self(Self::OPAQUE_FD.0 | Self::OPAQUE_WIN32.0);
+
+    /// Every bit of `other` is set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// No bit is set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The bits, lowest first as listed.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Without those that need equal UUIDs.
+    #[must_use]
+    pub(super) const fn without_opaque(self) -> Self {
+        Self(self.0 & !Self::OPAQUE.0)
+    }
+
+    /// Without the runtime's own.
+    #[must_use]
+    pub(super) const fn without_native(self) -> Self {
+        Self(self.0 & !Self::NATIVE.0)
+    }
+}
+
+macro_rules! set_of_bits {
+    ($($set:ident),+) => {$(
+        impl BitOr for $set {
+            type Output = Self;
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+        impl BitAnd for $set {
+            type Output = Self;
+            fn bitand(self, other: Self) -> Self {
+                Self(self.0 & other.0)
+            }
+        }
+    )+};
+}
+set_of_bits!(CapabilityFlags, HandleTypes);

@@ -1,0 +1,231 @@
+//! How one device uses what belongs to another: derived from what both say, then refined by whoever knows more.
+//!
+//! An edge has one direction: `from` uses, `to` owns. `from` waits on, and signals, semaphores of `to`; reads and writes memory of `to`;
+//! so all it takes is that `to` exports what `from` imports. The other way round is the other edge.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use super::capabilities::{Capabilities, CapabilityFlags, HandleTypes};
+use super::mode::{Cost, LinkClass, UseMode};
+
+/// One direction between two devices, or a device and itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Waiting on a semaphore.
+    pub wait: UseMode,
+    /// Signalling a semaphore.
+    pub signal: UseMode,
+    /// Reading the device's memory.
+    pub read: UseMode,
+    /// Writing the device's memory.
+    pub write: UseMode,
+    /// Reading memory that both see without flushes.
+    pub coherent_read: UseMode,
+    /// Writing such memory.
+    pub coherent_write: UseMode,
+    /// What both can do.
+    pub flags: CapabilityFlags,
+    /// Handles through which `from` gets semaphores of `to`.
+    pub semaphores: HandleTypes,
+    /// Handles through which `from` gets memory of `to`.
+    pub buffers: HandleTypes,
+    /// What joins them.
+    pub link: LinkClass,
+    /// Of a wait.
+    pub wait_cost: Cost,
+    /// Of a signal.
+    pub signal_cost: Cost,
+    /// Of a copy, as far as it is known.
+    pub copy_cost: Option<Cost>,
+    /// Of the first byte, as far as it is known.
+    pub latency: Option<Cost>,
+    /// Between the nodes of the machine that they are nearest to, as far as it is known.
+    pub numa_distance: Option<Cost>,
+}
+
+impl Edge {
+    /// A device and itself: everything as it is, and no more than the device can do (IW10).
+    #[must_use]
+    pub const fn to_itself(device: &Capabilities) -> Self {
+        Self {
+            wait: UseMode::Native,
+            signal: UseMode::Native,
+            read: UseMode::Native,
+            write: UseMode::Native,
+            coherent_read: UseMode::Native,
+            coherent_write: UseMode::Native,
+            flags: CapabilityFlags::from_self(device.flags),
+            semaphores: HandleTypes::NATIVE,
+            buffers: HandleTypes::NATIVE,
+            link: LinkClass::SameDevice,
+            wait_cost: Cost::FREE,
+            signal_cost: Cost::FREE,
+            copy_cost: Some(Cost::FREE),
+            latency: Some(Cost::FREE),
+            numa_distance: Some(Cost::FREE),
+        }
+    }
+
+    /// What two different devices say for themselves: how `from` uses what belongs to `to`. `None` where one of them is isolated.
+    ///
+    /// Nothing is guessed: a link is known where both are one piece of hardware, and else [`LinkClass::Unknown`] until
+    /// [refined](super::GroupDevice::refine).
+    #[must_use]
+    pub fn between(from: &Capabilities, to: &Capabilities) -> Option<Self> {
+        if (from.flags | to.flags).contains(CapabilityFlags::ISOLATED) {
+            return None;
+        }
+        let (same_driver, same_hardware) = (from.is_same_driver(to), from.is_same_hardware(to));
+        let fits = |handles: HandleTypes| {
+            let handles = if from.shares_opaque_handles(to) { handles } else { handles.without_opaque() };
+            if same_driver { handles } else { handles.without_native() }
+        };
+        let semaphores = fits(from.semaphore_import & to.semaphore_export);
+        let buffers = fits(from.buffer_import & to.buffer_export);
+        let both = from.flags & to.flags;
+        let sync = reached(semaphores);
+        let addressable = same_driver && both.contains(CapabilityFlags::PEER_ADDRESSABLE);
+        let memory = if addressable { UseMode::Native } else { reached(buffers) };
+        let coherent = if both.contains(CapabilityFlags::UNIFIED_MEMORY) { UseMode::Native } else { memory };
+        let direct = memory.is_direct() || same_driver && both.contains(CapabilityFlags::PEER_COPY);
+        Some(Self {
+            wait: sync,
+            signal: sync,
+            read: memory,
+            write: memory,
+            coherent_read: coherent,
+            coherent_write: coherent,
+            flags: CapabilityFlags::of_pair(both, same_driver),
+            semaphores,
+            buffers,
+            link: if same_hardware { LinkClass::SameDevice } else { LinkClass::Unknown },
+            wait_cost: sync_cost(sync, 0),
+            signal_cost: sync_cost(sync, 1),
+            // Free where the bytes need not move: one piece of hardware, one memory, and a way to name it.
+            copy_cost: (same_hardware && direct).then_some(Cost::FREE),
+            latency: same_hardware.then_some(Cost::FREE),
+            numa_distance: from.numa_node.filter(|_| from.numa_node == to.numa_node).map(|_| Cost::FREE),
+        })
+    }
+
+    /// The worse of two in everything: what holds of a device that is made of several.
+    #[must_use]
+    pub fn worse(&self, other: &Self) -> Self {
+        let worst = |a: UseMode, b: UseMode| if b > a { b } else { a };
+        let dearer = |a: Option<Cost>, b: Option<Cost>| a.zip(b).map(|(a, b)| a.max(b));
+        let (both, either) = (self.flags & other.flags, (self.flags | other.flags) & CapabilityFlags::DEMANDS);
+        Self {
+            wait: worst(self.wait, other.wait),
+            signal: worst(self.signal, other.signal),
+            read: worst(self.read, other.read),
+            write: worst(self.write, other.write),
+            coherent_read: worst(self.coherent_read, other.coherent_read),
+            coherent_write: worst(self.coherent_write, other.coherent_write),
+            flags: both | either,
+            semaphores: self.semaphores & other.semaphores,
+            buffers: self.buffers & other.buffers,
+            link: self.link.farther(other.link),
+            wait_cost: self.wait_cost.max(other.wait_cost),
+            signal_cost: self.signal_cost.max(other.signal_cost),
+            copy_cost: dearer(self.copy_cost, other.copy_cost),
+            latency: dearer(self.latency, other.latency),
+            numa_distance: dearer(self.numa_distance, other.numa_distance),
+        }
+    }
+
+    /// Bytes go from one memory to the other without passing through the host.
+    #[must_use]
+    pub const fn is_peer_to_peer(&self) -> bool {
+        let by_copy = self.flags.contains(CapabilityFlags::PEER_COPY) && self.flags.contains(CapabilityFlags::SAME_DRIVER);
+        !matches!(self.link, LinkClass::HostStaged) && (by_copy || matches!(self.read, UseMode::Native))
+    }
+
+    /// What contradicts itself, if anything does.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<Contradiction> {
+        let named = |mode: UseMode, handles: HandleTypes| mode != UseMode::Import || !handles.without_native().is_empty();
+        if !named(self.wait, self.semaphores) || !named(self.signal, self.semaphores) {
+            Some(Contradiction::SemaphoreImportWithoutHandle)
+        } else if ![self.read, self.write].iter().all(|mode| named(*mode, self.buffers)) {
+            Some(Contradiction::BufferImportWithoutHandle)
+        } else if self.copy_cost == Some(Cost::FREE) && !self.read.is_direct() && !self.is_peer_to_peer() {
+            Some(Contradiction::FreeCopyThroughHost)
+        } else if self.link == LinkClass::HostStaged && self.read == UseMode::Native {
+            Some(Contradiction::NativeThroughHost)
+        } else {
+            None
+        }
+    }
+}
+
+/// Two things of an edge that cannot both be true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contradiction {
+    /// Semaphores are imported, and there is no handle for it.
+    SemaphoreImportWithoutHandle,
+    /// Memory is imported, and there is no handle for it.
+    BufferImportWithoutHandle,
+    /// A copy costs nothing and goes through the host.
+    FreeCopyThroughHost,
+    /// Memory is reached as it is, over a link that only the host bridges.
+    NativeThroughHost,
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SemaphoreImportWithoutHandle => "semaphores are imported through no handle",
+            Self::BufferImportWithoutHandle => "memory is imported through no handle",
+            Self::FreeCopyThroughHost => "a copy through the host costs nothing",
+            Self::NativeThroughHost => "memory behind the host is reached as it is",
+        })
+    }
+}
+
+impl fmt::Display for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wait, signal, read, write, coherent_read, coherent_write, link, .. } = self;
+        write!(f, "wait {wait}, signal {signal}, read {read}, write {write}, ")?;
+        write!(f, "coherent {coherent_read}/{coherent_write}, {link} link, copy cost ")?;
+        match self.copy_cost {
+            Some(cost) => write!(f, "{cost}"),
+            None => f.write_str("unknown"),
+        }
+    }
+}
+
+/// The best way through these handles.
+const fn reached(handles: HandleTypes) -> UseMode {
+    if handles.contains(HandleTypes::NATIVE) {
+        UseMode::Native
+    } else if handles.is_empty() {
+        UseMode::Copy
+    } else {
+        UseMode::Import
+    }
+}
+
+/// A thread of the host that waits and signals is much dearer than a handle.
+const fn sync_cost(mode: UseMode, native: u32) -> Cost {
+    Cost::clamped(match mode {
+        UseMode::Native => native,
+        UseMode::Import => 3,
+        UseMode::Copy => 10,
+        UseMode::None => 15,
+    })
+}
+
+impl CapabilityFlags {
+    /// Of a device and itself: all it can do, and it is its own driver's.
+    const fn from_self(flags: Self) -> Self {
+        flags.without(Self::ISOLATED).plus(Self::SAME_DRIVER)
+    }
+
+    /// Of two: what both can do; what one driver can tell only of its own; nothing that only a refinement may say.
+    const fn of_pair(both: Self, same_driver: bool) -> Self {
+        let both = both.without(Self::REFINED).without(Self::SAME_DRIVER);
+        if same_driver { both.plus(Self::SAME_DRIVER) } else { both.without(Self::PEER_COHERENT) }
+    }
+}

@@ -1,0 +1,224 @@
+//! Devices that know how they reach each other, and the one owner of both.
+
+#![forbid(unsafe_code)]
+
+use core::{fmt, slice};
+
+use alloc_core::{HostSource, TryVec};
+
+use super::builder::{DeviceGroupBuilder, GroupError, GroupRefused, GroupStep, edges_of, topology_of};
+use super::device::GroupDevice;
+use super::edge::Edge;
+use super::mode::{Cost, UseMode};
+use super::seat::{GroupId, Membership};
+use super::topology::Topology;
+use crate::id::RegionId;
+
+/// Up to sixty-four devices and the [`Topology`] between them. It owns both: the topology never changes and goes with the group, and a
+/// device that outlives the group knows of none.
+///
+/// Queries are plain loads: wait-free, from any thread, without memory. What is asked of devices of two groups, or of numbers out of
+/// range, has the answer `None`.
+///
+/// ```
+/// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+/// use gpu_suballoc::{Capabilities, DeviceGroup, GroupDevice, Seat};
+///
+/// struct Card {
+///     seat: Seat,
+///     uuid: [u8; 16],
+/// }
+/// impl GroupDevice for Card {
+///     type Error = core::convert::Infallible;
+///     fn seat(&self) -> &Seat {
+///         &self.seat
+///     }
+///     fn capabilities(&self) -> Result<Capabilities, Self::Error> {
+///         Ok(Capabilities { device_uuid: Some(self.uuid), ..Capabilities::default() })
+///     }
+/// }
+///
+/// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+/// let cards = [Card { seat: Seat::new(), uuid: [1; 16] }, Card { seat: Seat::new(), uuid: [2; 16] }];
+///
+/// let mut builder = DeviceGroup::builder(Scoped::new(&SYSTEM, Scope::Device));
+/// for card in &cards {
+///     builder.add(card).map_err(|refused| refused.error)?;
+/// }
+/// let group = builder.finish().map_err(|refused| refused.error)?;
+/// assert_eq!(group.topology().reach(0).map(|reach| reach.can_wait_on), Some(0b10));
+///
+/// let (one, other) = (cards[0].seat.membership().unwrap(), cards[1].seat.membership().unwrap());
+/// assert!(group.edge(one, other).is_some());
+/// drop(group);
+/// assert_eq!(cards[0].seat.membership(), None);
+/// # Ok::<(), gpu_suballoc::GroupError<core::convert::Infallible>>(())
+/// ```
+pub struct DeviceGroup<T: GroupDevice, A: HostSource> {
+    devices: TryVec<T, A>,
+    topology: Topology<A>,
+    id: GroupId,
+    /// All have left.
+    ended: bool,
+}
+
+impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
+    /// This group's number: no other has it, or will.
+    #[must_use]
+    pub const fn id(&self) -> GroupId {
+        self.id
+    }
+
+    /// How many devices it has, 1 to 64.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.devices().len()
+    }
+
+    /// The devices, in the order in which they were added.
+    #[must_use]
+    pub fn devices(&self) -> &[T] {
+        &self.devices
+    }
+
+    /// Device `index`; `None` out of range.
+    #[must_use]
+    pub fn device(&self, index: usize) -> Option<&T> {
+        self.devices().get(index)
+    }
+
+    /// All edges.
+    #[must_use]
+    pub const fn topology(&self) -> &Topology<A> {
+        &self.topology
+    }
+
+    /// How `from` uses what belongs to `to`; `None` where one of them is not of this group, and where one is isolated.
+    #[inline]
+    #[must_use]
+    pub fn edge(&self, from: Membership, to: Membership) -> Option<&Edge> {
+        let both_here = from.group == self.id && to.group == self.id;
+        if both_here { self.topology.edge(from.index, to.index) } else { None }
+    }
+
+    /// How device `user` reaches the memory of a region that lives on a device of this group, and at what cost: can it be imported, must
+    /// it be copied? `None` for a region of no device of this group, and where there is no edge.
+    #[must_use]
+    pub fn access(&self, region: RegionId, user: usize) -> Option<Access> {
+        let owner = self.devices().iter().position(|device| device.region_tag() == Some(region.tag()))?;
+        let edge = self.topology.edge(user, owner)?;
+        Some(Access {
+            owner,
+            read: edge.read,
+            write: edge.write,
+            copy_cost: edge.copy_cost,
+            peer_to_peer: edge.is_peer_to_peer(),
+        })
+    }
+
+    /// Every device leaves, the last one first.
+    fn end(&self) {
+        for (index, device) in self.devices.iter().enumerate().rev() {
+            device.leave(Membership { group: self.id, index });
+            device.seat().give_up();
+        }
+    }
+
+    pub(super) fn of(devices: TryVec<T, A>, topology: Topology<A>, id: GroupId) -> Self {
+        Self { devices, topology, id, ended: false }
+    }
+}
+
+impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
+    /// A group to be.
+    #[must_use]
+    pub fn builder(memory: A) -> DeviceGroupBuilder<T, A> {
+        DeviceGroupBuilder::new(memory)
+    }
+
+    /// A group of one device, in one call.
+    ///
+    /// # Errors
+    /// As [`DeviceGroupBuilder::add`] and [`DeviceGroupBuilder::finish`], with the device.
+    pub fn of_one(device: T, memory: A) -> Result<Self, GroupRefused<T, T::Error>> {
+        let id = GroupId::fresh();
+        let mut devices = match TryVec::try_with_capacity_in(1, memory.clone()) {
+            Ok(devices) => devices,
+            Err(error) => return Err(GroupRefused { value: device, error: error.into() }),
+        };
+        if let Err(group) = device.seat().take(id) {
+            return Err(GroupRefused { value: device, error: GroupError::InGroup(group) });
+        }
+        let topology = match topology_of(slice::from_ref(&device), id, |device| edges_of(device, memory)) {
+            Ok(topology) => topology,
+            Err(error) => return Err(GroupRefused { value: device, error }),
+        };
+        match devices.try_push(device) {
+            Ok(()) => Ok(Self::of(devices, topology, id)),
+            // There was room; what was taken goes back all the same.
+            Err(refused) => {
+                refused.value.leave(Membership { group: id, index: 0 });
+                refused.value.seat().give_up();
+                Err(GroupRefused { value: refused.value, error: refused.error.into() })
+            }
+        }
+    }
+
+    /// Ends the group and gives the devices back, in no group.
+    #[must_use]
+    pub fn dissolve(mut self) -> TryVec<T, A> {
+        self.end();
+        self.ended = true;
+        let none = TryVec::new_in(self.devices.allocator().clone());
+        core::mem::replace(&mut self.devices, none)
+    }
+
+    /// A group of stand-ins with the same edges: `stand_in` makes one for each device, in order, for instance to record what is done
+    /// with it. Both groups live side by side.
+    ///
+    /// # Errors
+    /// What `stand_in` says, or [`DeviceGroupBuilder::finish`]; the stand-ins that were made are dropped, in no group.
+    pub fn with_stand_ins<U: GroupDevice>(
+        &self,
+        memory: A,
+        mut stand_in: impl FnMut(usize, &T) -> Result<U, U::Error>,
+    ) -> Result<DeviceGroup<U, A>, GroupError<U::Error>> {
+        let mut builder = DeviceGroupBuilder::new(memory.clone());
+        for (index, device) in self.devices().iter().enumerate() {
+            let step = GroupStep::StandIn;
+            let made = stand_in(index, device).map_err(|error| GroupError::Device { index, step, error })?;
+            builder.add(made).map_err(|refused| refused.error)?;
+        }
+        builder.finish_with(self.topology.try_clone(memory)?).map_err(|refused| refused.error)
+    }
+}
+
+/// The devices leave, the last one first, and are dropped, the first one first.
+impl<T: GroupDevice, A: HostSource> Drop for DeviceGroup<T, A> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end();
+        }
+    }
+}
+
+impl<T: GroupDevice, A: HostSource> fmt::Debug for DeviceGroup<T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceGroup").field("id", &self.id).field("topology", &self.topology).finish()
+    }
+}
+
+/// How a device reaches a region of another, or of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The device that the region lives on.
+    pub owner: usize,
+    /// Reading it.
+    pub read: UseMode,
+    /// Writing it.
+    pub write: UseMode,
+    /// Of a copy, as far as it is known.
+    pub copy_cost: Option<Cost>,
+    /// A copy need not pass through the host.
+    pub peer_to_peer: bool,
+}

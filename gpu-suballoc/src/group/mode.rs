@@ -1,0 +1,203 @@
+//! How one device can use what belongs to another, what joins the two, and what that costs: small closed sets, never bare numbers.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+/// How a device gets at a semaphore or a buffer of another one. The smaller, the better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum UseMode {
+    /// As if it were its own: the same handle works.
+    Native = 0,
+    /// After the owner exported it and the user imported it.
+    Import = 1,
+    /// Only through the host: a copy of the bytes, a wait by a thread.
+    Copy = 2,
+    /// Not at all.
+    None = 3,
+}
+
+impl UseMode {
+    /// The better of two.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        if (other as u8) < self as u8 { other } else { self }
+    }
+
+    /// True where the object itself is reached, not a copy of it.
+    #[must_use]
+    pub const fn is_direct(self) -> bool {
+        matches!(self, Self::Native | Self::Import)
+    }
+}
+
+/// What joins two devices. Which of two is nearer is said by [`LinkClass::rank`]; what nobody told is [`Unknown`](Self::Unknown).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum LinkClass {
+    /// They are one piece of hardware.
+    SameDevice = 0,
+    /// A link of their own: NVLink, xGMI.
+    PeerLink = 1,
+    /// PCI Express, below one root port or switch.
+    PcieSameRoot = 2,
+    /// PCI Express, through the host bridges of one machine.
+    PcieCrossRoot = 3,
+    /// Only through host memory.
+    HostStaged = 4,
+    /// A network between machines.
+    Fabric = 5,
+    /// Something that has no name here.
+    Other = 6,
+    /// Nobody told: Vulkan has no word for links. Never guessed.
+    #[default]
+    Unknown = 7,
+}
+
+impl LinkClass {
+    /// 0 (the same hardware) to 6; `None` where it is not known.
+    #[must_use]
+    pub const fn rank(self) -> Option<u8> {
+        match self {
+            Self::Unknown => None,
+            known => Some(known as u8),
+        }
+    }
+
+    /// The farther of two, for a device that is made of several; not known where one of them is not.
+    #[must_use]
+    pub const fn farther(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (one, other) => {
+                if (other as u8) > one as u8 {
+                    other
+                } else {
+                    one
+                }
+            }
+        }
+    }
+
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SameDevice => "same device",
+            Self::PeerLink => "peer link",
+            Self::PcieSameRoot => "PCIe, same root",
+            Self::PcieCrossRoot => "PCIe, across roots",
+            Self::HostStaged => "host-staged",
+            Self::Fabric => "fabric",
+            Self::Other => "other",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A price without a unit, 0 (free) to 15 (the most): for comparing two ways, not for predicting a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cost(u8);
+
+impl Cost {
+    /// Nothing.
+    pub const FREE: Self = Self(0);
+    /// The most that can be said.
+    pub const MOST: Self = Self(15);
+
+    /// `value`, or [`MOST`](Self::MOST) where that is more.
+    #[must_use]
+    pub const fn clamped(value: u32) -> Self {
+        if value > 15 { Self::MOST } else { Self(value as u8) }
+    }
+
+    /// 0 to 15.
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// From an entry of ACPI's SLIT, as Linux shows it in `/sys/devices/system/node/node*/distance`: 10 is the node itself.
+    #[must_use]
+    pub const fn of_numa_distance(slit: u8) -> Self {
+        Self::clamped(slit.saturating_sub(10) as u32 / 2)
+    }
+}
+
+/// A number that stands for none of the values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// The number.
+    pub value: u8,
+    /// The greatest that means something.
+    pub most: u8,
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is none of 0 to {}: pass one of those", self.value, self.most)
+    }
+}
+
+impl core::error::Error for OutOfRange {}
+
+impl TryFrom<u8> for UseMode {
+    type Error = OutOfRange;
+    fn try_from(value: u8) -> Result<Self, OutOfRange> {
+        Ok(match value {
+            0 => Self::Native,
+            1 => Self::Import,
+            2 => Self::Copy,
+            3 => Self::None,
+            _ => return Err(OutOfRange { value, most: 3 }),
+        })
+    }
+}
+
+impl TryFrom<u8> for LinkClass {
+    type Error = OutOfRange;
+    fn try_from(value: u8) -> Result<Self, OutOfRange> {
+        Ok(match value {
+            0 => Self::SameDevice,
+            1 => Self::PeerLink,
+            2 => Self::PcieSameRoot,
+            3 => Self::PcieCrossRoot,
+            4 => Self::HostStaged,
+            5 => Self::Fabric,
+            6 => Self::Other,
+            7 => Self::Unknown,
+            _ => return Err(OutOfRange { value, most: 7 }),
+        })
+    }
+}
+
+impl TryFrom<u8> for Cost {
+    type Error = OutOfRange;
+    fn try_from(value: u8) -> Result<Self, OutOfRange> {
+        if value <= Self::MOST.0 { Ok(Self(value)) } else { Err(OutOfRange { value, most: Self::MOST.0 }) }
+    }
+}
+
+impl fmt::Display for UseMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Native => "native",
+            Self::Import => "import",
+            Self::Copy => "copy",
+            Self::None => "none",
+        })
+    }
+}
+
+impl fmt::Display for LinkClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
