@@ -42,8 +42,10 @@ impl RegionId {
         Self { tag, place, slot, generation }
     }
 
+    /// The number of the allocator whose region it is: no other allocator of the process has it.
     #[inline]
-    pub(crate) const fn tag(self) -> u32 {
+    #[must_use]
+    pub const fn tag(self) -> u32 {
         self.tag
     }
 

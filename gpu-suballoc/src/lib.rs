@@ -50,12 +50,14 @@ mod allocator;
 mod classes;
 mod device;
 mod error;
+mod group;
 mod id;
 mod memory_type;
 mod pool;
 mod property_flags;
 mod range;
 mod report;
+mod records;
 mod request;
 mod sync;
 mod threads;
@@ -71,6 +73,11 @@ pub use device::{
     Breach, Fault, Logged, MockCall, MockDevice, MockFacts, MockLive, MockMemory, Profile, ResourceRules, Violation, Violations,
 };
 pub use error::{GpuError, Limit, MapRefusal, Misuse, Refused};
+pub use group::{
+    Access, Capabilities, CapabilityFlags, Contradiction, Cost, DeviceGroup, DeviceGroupBuilder, Edge, GroupDevice, GroupError, GroupId,
+    GroupRefused, GroupStep, HandleTypes, LinkClass, MAX_DEVICES, Membership, OutOfRange, PciAddress, Reach, Seat, Topology,
+    TopologyBuilder, TopologyError, UseMode,
+};
 pub use id::{PoolId, RegionId};
 pub use memory_type::{MAX_MEMORY_TYPES, MemoryType, MemoryTypeError, Wish, choose_memory_type};
 pub use pool::{MapPolicy, MemoryOptions, PoolAlgorithm, PoolOptions};
