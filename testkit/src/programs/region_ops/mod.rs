@@ -32,11 +32,11 @@ pub trait Regions {
     /// Why not; nothing changed.
     fn allocate(&self, ask: &Ask) -> Result<Self::Region, No>;
 
-    /// Takes all or none.
+    /// Takes so many, or none.
     ///
     /// # Errors
     /// Why not; nothing changed.
-    fn allocate_batch(&self, asks: &[Ask]) -> Result<Vec<Self::Region>, No>;
+    fn allocate_batch(&self, ask: &Ask, count: usize) -> Result<Vec<Self::Region>, No>;
 
     /// The name of a region.
     fn id(&self, region: &Self::Region) -> Self::Id;
@@ -125,14 +125,14 @@ pub trait Regions {
     /// Calls `each` with every piece of every block, a block's in order of offset.
     fn walk(&self, each: &mut dyn FnMut(Piece<Self::Id>));
 
-    /// Calls `each` with the memory objects that the device now has of this allocator: handle, size, memory type.
-    fn memories(&self, each: &mut dyn FnMut(u64, u64, u32));
+    /// What the device says that this allocator has of it: memory objects, and their bytes.
+    fn taken(&self) -> (u64, u64);
+
+    /// What the device says of a memory object: size and memory type; `None` when it is none.
+    fn memory(&self, memory: u64) -> Option<(u64, u32)>;
 
     /// Lets the n-th host request and the n-th fallible device command from now, counted from 0, fail, and no other; or none.
     fn refuse(&self, host: Option<u64>, device: Option<u64>);
-
-    /// From now on the device is lost.
-    fn lose_device(&self);
 
     /// Ends the allocator, of which everything was given back; checks that the device and the host have everything back.
     fn close(self);
@@ -342,6 +342,4 @@ pub enum No {
     Host,
     /// No device memory, or a limit.
     Device,
-    /// The device is lost.
-    Lost,
 }

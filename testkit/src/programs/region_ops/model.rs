@@ -171,22 +171,18 @@ impl<S: Regions> Model<S> {
 
     /// The allocator's sums are the model's, and its blocks are what the device gave.
     pub(super) fn compare_sums(&self, subject: &S) {
-        let mut expected = self.sums;
-        subject.memories(&mut |_, size, _| {
-            expected.blocks += 1;
-            expected.block_bytes += size;
-        });
+        let (blocks, block_bytes) = subject.taken();
+        let expected = Sums { blocks, block_bytes, ..self.sums };
         assert_eq!(subject.sums(), expected, "the allocator's sums (left), and the model's with the device's");
     }
 
     /// The walk has each block whole, and in it each region where the model has it.
     pub(super) fn compare_walk(&self, subject: &S) {
         self.compare_sums(subject);
-        let mut blocks = BTreeMap::new();
-        subject.memories(&mut |memory, size, _| _ = blocks.insert(memory, size));
         for ((memory, offset), (end, _)) in &self.taken {
-            let size = blocks.get(memory).unwrap_or_else(|| panic!("{memory:#x} is no memory object, and a region lies in it"));
-            assert!(end <= size, "{offset:#x}..{end:#x} ends outside of its memory of {size:#x}");
+            let found = subject.memory(*memory);
+            let (size, _) = found.unwrap_or_else(|| panic!("{memory:#x} is no memory object, and a region lies in it"));
+            assert!(*end <= size, "{offset:#x}..{end:#x} ends outside of its memory of {size:#x}");
         }
         let (mut at, mut regions) = (BTreeMap::new(), 0);
         subject.walk(&mut |piece: Piece<S::Id>| {
@@ -202,17 +198,19 @@ impl<S: Regions> Model<S> {
             regions += 1;
         });
         assert_eq!(regions, self.taken.len(), "regions in the walk");
-        assert_eq!(at, blocks, "how far the walk went in each block (left), and its size");
+        assert_eq!(at.len() as u64, subject.taken().0, "blocks in the walk (left), and of the device");
+        for (memory, reached) in at {
+            let size = subject.memory(memory).map(|(size, _)| size);
+            assert_eq!(Some(reached), size, "how far the walk went in {memory:#x} (left), and its size");
+        }
     }
 
     /// Whether some hole that the allocator knows of would do for `ask`.
     pub(super) fn fitting_hole(&self, subject: &S, ask: &Ask) -> Option<Piece<S::Id>> {
-        let mut types = HashMap::new();
-        subject.memories(&mut |memory, _, index| _ = types.insert(memory, index));
         let mut found = None;
         subject.walk(&mut |piece| {
-            let Some(index) = types.get(&piece.memory) else { return };
-            let (visible, local) = self.device.types[*index as usize];
+            let Some((_, index)) = subject.memory(piece.memory) else { return };
+            let (visible, local) = self.device.types[index as usize];
             let right = match ask.memory {
                 Memory::Any => true,
                 Memory::Visible => visible,

@@ -199,26 +199,24 @@ impl<S: Regions> Program<'_, S> {
     }
 
     fn take_batch(&mut self) -> Option<bool> {
-        let count = 2 + usize::from(self.bytes.next()? % 14);
-        let mut asks = Vec::new();
-        for _ in 0..count {
-            let ask = self.ask()?;
-            asks.push(Ask { shard: None, pool: None, dedicated: false, resource: Resource::Linear, ..ask });
-        }
+        let count = 2 + usize::from(self.bytes.next()? % 30);
+        let ask = self.ask()?;
+        let ask =
+            Ask { shard: None, pool: None, dedicated: false, resource: Resource::Linear, size: ask.size.min(1 << 20), ..ask };
         if self.side().model.entries.len() + count > LIVE {
             return Some(false);
         }
-        match self.side().subject.allocate_batch(&asks) {
+        match self.side().subject.allocate_batch(&ask, count) {
             Ok(regions) => {
                 assert_eq!(regions.len(), count);
-                for (region, ask) in regions.into_iter().zip(&asks) {
-                    self.took(region, ask);
+                for region in regions {
+                    self.took(region, &ask);
                 }
                 self.tried.note("batch");
                 Some(true)
             }
             Err(No::Device) => Some(false),
-            Err(other) => panic!("{asks:x?}: {other:?}"),
+            Err(other) => panic!("{count} times {ask:x?}: {other:?}"),
         }
     }
 
