@@ -63,6 +63,7 @@ mod sync;
 mod threads;
 
 pub use allocator::{Ownership, Region};
+pub use classes::{TransientAllocation, TransientPages, TransientRange, TransientStatistics};
 pub use device::{
     BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceFeatures, DeviceLimits, DeviceMemory, DeviceProperties,
     ExternalHandleTypes, HeapBudget, HeapFlags, ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange,

@@ -15,6 +15,7 @@ pub(crate) mod returns;
 mod seat;
 mod segments;
 mod slabs;
+mod transient_pages;
 mod types;
 
 pub(crate) use groups::{GROUPS, Groups};
@@ -22,4 +23,5 @@ pub(crate) use pages::Pages;
 pub(crate) use placing::{Placed, Placing, SlabClass, Totals, TransientClass};
 pub(crate) use segments::Donation;
 pub(crate) use slabs::Slabs;
+pub use transient_pages::{TransientAllocation, TransientPages, TransientRange, TransientStatistics};
 pub(crate) use types::{Found, GiveError, Given, Lack, Need, Piece, RangeNeed, Spare, Taken};

@@ -422,6 +422,10 @@ impl<H: Copy> Placing for Pages<H> {
         (self.largest as u64) << self.granule_log2
     }
 
+    fn numbers(&self, _: &Groups) -> u32 {
+        self.made
+    }
+
     fn totals(&self) -> Totals {
         let (used, reserved) = self.bytes();
         Totals { live: self.live, used, reserved }

@@ -64,6 +64,9 @@ pub(crate) trait Placing {
     /// The live regions of a page or slab, in order of their offsets.
     fn walk(&self, groups: &Groups, number: u32, see: &mut dyn FnMut(Piece));
 
+    /// Numbers of pages or slabs are below this.
+    fn numbers(&self, groups: &Groups) -> u32;
+
     /// The largest region there can be, in bytes.
     fn largest(&self) -> u64;
 
@@ -152,6 +155,10 @@ impl<P: Placing> Placed<P> {
 
     pub(crate) fn walk(&self, number: u32, see: &mut dyn FnMut(Piece)) {
         self.class.walk(&self.groups, number, see);
+    }
+
+    pub(crate) fn numbers(&self) -> u32 {
+        self.class.numbers(&self.groups)
     }
 
     pub(crate) fn largest(&self) -> u64 {

@@ -380,6 +380,10 @@ impl<H: Copy> Placing for Slabs<H> {
         (CLASSES as u64) << self.granule_log2
     }
 
+    fn numbers(&self, groups: &Groups) -> u32 {
+        groups.made()
+    }
+
     fn totals(&self) -> Totals {
         let (used, reserved) = self.bytes();
         Totals { live: self.live, used, reserved }
