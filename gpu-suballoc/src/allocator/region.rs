@@ -1,6 +1,6 @@
 //! What a user holds: memory of a device, until it is given back.
 
-#![forbid(unsafe_code)]
+use core::ptr::NonNull;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle};
 use crate::id::{PlaceKind, RegionId};
@@ -22,9 +22,16 @@ pub struct Region {
     pub(crate) resource: u64,
     /// From the start of the buffer.
     pub(crate) buffer_offset: u64,
+    /// Where its first byte is mapped, for regions whose mapping is their shard's.
+    pub(crate) mapped: Option<NonNull<u8>>,
     pub(crate) memory_type: u8,
     pub(crate) content: Content,
 }
+
+// SAFETY: the pointer is a number here; whoever reads or writes through it got it from `GpuAllocator::map`, whose rules say how.
+unsafe impl Send for Region {}
+// SAFETY: as for `Send`; nothing is changed through a shared region.
+unsafe impl Sync for Region {}
 
 /// What a region's `resource` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
