@@ -15,20 +15,20 @@ const ALIGNMENT: usize = 16_384;
 
 /// Zeroed memory of one object, taken when it is first touched.
 #[derive(Clone, Copy)]
-struct Copy1 {
+struct Bytes {
     first: NonNull<u8>,
     layout: Layout,
 }
 
 // SAFETY: bytes that the device owns; who touches them when is the caller's to order, as with any mapped memory.
-unsafe impl Send for Copy1 {}
+unsafe impl Send for Bytes {}
 
 /// The content of one memory object.
 pub(super) struct Backing {
     size: u64,
     coherent: bool,
-    device: Option<Copy1>,
-    host: Option<Copy1>,
+    device: Option<Bytes>,
+    host: Option<Bytes>,
 }
 
 impl Backing {
@@ -36,19 +36,19 @@ impl Backing {
         Self { size, coherent, device: None, host: None }
     }
 
-    fn take(&self, memory: &impl HostAllocator) -> Option<Copy1> {
+    fn take(&self, memory: &impl HostAllocator) -> Option<Bytes> {
         let size = usize::try_from(self.size).ok()?;
         let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
         let first = memory.allocate_zeroed(layout, Scope::Device).ok()?;
-        Some(Copy1 { first, layout })
+        Some(Bytes { first, layout })
     }
 
-    fn device(&mut self, memory: &impl HostAllocator) -> Option<Copy1> {
+    fn device(&mut self, memory: &impl HostAllocator) -> Option<Bytes> {
         self.device = self.device.or_else(|| self.take(memory));
         self.device
     }
 
-    fn host(&mut self, memory: &impl HostAllocator) -> Option<Copy1> {
+    fn host(&mut self, memory: &impl HostAllocator) -> Option<Bytes> {
         if self.coherent {
             return self.device(memory);
         }
@@ -68,7 +68,7 @@ impl Backing {
         self.within(copy, offset, size)
     }
 
-    fn within(&self, copy: Copy1, offset: u64, size: u64) -> Option<NonNull<u8>> {
+    fn within(&self, copy: Bytes, offset: u64, size: u64) -> Option<NonNull<u8>> {
         let offset = offset.checked_add(size).filter(|end| *end <= self.size).and(usize::try_from(offset).ok())?;
         // SAFETY: `offset + size` is within the block, as was just seen.
         Some(unsafe { copy.first.add(offset) })
@@ -76,25 +76,19 @@ impl Backing {
 
     /// Host to device, where they differ. False when host memory is short.
     pub(super) fn flush(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> bool {
-        self.coherent || self.carry(offset, size, memory, |host, device| (host, device))
+        self.coherent || self.carry(offset, size, memory, true)
     }
 
     /// Device to host, where they differ. False when host memory is short.
     pub(super) fn invalidate(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> bool {
-        self.coherent || self.carry(offset, size, memory, |host, device| (device, host))
+        self.coherent || self.carry(offset, size, memory, false)
     }
 
-    fn carry(
-        &mut self,
-        offset: u64,
-        size: u64,
-        memory: &impl HostAllocator,
-        from_to: fn(NonNull<u8>, NonNull<u8>) -> (NonNull<u8>, NonNull<u8>),
-    ) -> bool {
+    fn carry(&mut self, offset: u64, size: u64, memory: &impl HostAllocator, to_device: bool) -> bool {
         let (Some(host), Some(device)) = (self.host_at(offset, size, memory), self.device_at(offset, size, memory)) else {
             return false;
         };
-        let (from, to) = from_to(host, device);
+        let (from, to) = if to_device { (host, device) } else { (device, host) };
         // SAFETY: `host_at` and `device_at` checked the range; the copies are two blocks; whoever flushes or invalidates promises that
         // nobody writes these bytes now. `size` fits, since the block has it.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), size as usize) };

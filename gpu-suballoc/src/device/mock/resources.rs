@@ -87,14 +87,13 @@ impl<A: HostAllocator> State<A> {
             Ok(needs) => needs,
             Err(breach) => {
                 self.breach(breach, call, name.number());
-                let nothing = ResourceRequirements {
+                ResourceRequirements {
                     size: 0,
                     alignment: 1,
                     memory_type_bits: 0,
                     prefers_dedicated: false,
                     requires_dedicated: false,
-                };
-                nothing
+                }
             }
         }
     }
