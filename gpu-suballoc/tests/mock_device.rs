@@ -24,61 +24,61 @@ type Mock<'w> = MockDevice<&'w Witness>;
 
 // SAFETY of everything below: a mock answers wrong use with a breach and touches nothing; pointers that it maps are used by
 // tests only while mapped.
-fn allocate(mock: &Mock<'_>, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
+fn allocate(mock: &dyn DeviceMemory, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
     // SAFETY: see above.
     unsafe { mock.allocate(request) }
 }
-fn memory(mock: &Mock<'_>, size: u64, kind: u32) -> MemoryHandle {
+fn memory(mock: &dyn DeviceMemory, size: u64, kind: u32) -> MemoryHandle {
     allocate(mock, &MemoryRequest::new(size, kind)).expect("there is room")
 }
-fn free(mock: &Mock<'_>, memory: MemoryHandle) {
+fn free(mock: &dyn DeviceMemory, memory: MemoryHandle) {
     // SAFETY: see above.
     unsafe { mock.free(memory) }
 }
-fn map(mock: &Mock<'_>, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
+fn map(mock: &dyn DeviceMemory, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
     // SAFETY: see above.
     unsafe { mock.map(memory, offset, size) }
 }
-fn unmap(mock: &Mock<'_>, memory: MemoryHandle) {
+fn unmap(mock: &dyn DeviceMemory, memory: MemoryHandle) {
     // SAFETY: see above.
     unsafe { mock.unmap(memory) }
 }
-fn flush(mock: &Mock<'_>, memory: MemoryHandle, offset: u64, size: u64) -> Result<(), DeviceError> {
+fn flush(mock: &dyn DeviceMemory, memory: MemoryHandle, offset: u64, size: u64) -> Result<(), DeviceError> {
     // SAFETY: see above.
     unsafe { mock.flush(&[MappedRange { memory, offset, size }]) }
 }
-fn invalidate(mock: &Mock<'_>, memory: MemoryHandle, offset: u64, size: u64) -> Result<(), DeviceError> {
+fn invalidate(mock: &dyn DeviceMemory, memory: MemoryHandle, offset: u64, size: u64) -> Result<(), DeviceError> {
     // SAFETY: see above.
     unsafe { mock.invalidate(&[MappedRange { memory, offset, size }]) }
 }
-fn create(mock: &Mock<'_>, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
+fn create(mock: &dyn DeviceMemory, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
     // SAFETY: see above.
     unsafe { mock.create_buffer(info) }
 }
-fn buffer(mock: &Mock<'_>, size: u64) -> BufferHandle {
+fn buffer(mock: &dyn DeviceMemory, size: u64) -> BufferHandle {
     create(mock, &BufferInfo::new(size, COPIED)).expect("there is room")
 }
-fn destroy(mock: &Mock<'_>, buffer: BufferHandle) {
+fn destroy(mock: &dyn DeviceMemory, buffer: BufferHandle) {
     // SAFETY: see above.
     unsafe { mock.destroy_buffer(buffer) }
 }
-fn needs(mock: &Mock<'_>, buffer: BufferHandle) -> ResourceRequirements {
+fn needs(mock: &dyn DeviceMemory, buffer: BufferHandle) -> ResourceRequirements {
     // SAFETY: see above.
     unsafe { mock.buffer_requirements(buffer) }
 }
-fn bind(mock: &Mock<'_>, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+fn bind(mock: &dyn DeviceMemory, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
     // SAFETY: see above.
     unsafe { mock.bind_buffer(buffer, memory, offset) }
 }
-fn image(mock: &Mock<'_>, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
+fn image(mock: &dyn DeviceMemory, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
     // SAFETY: see above.
     unsafe { mock.create_image(info) }
 }
-fn bind_image(mock: &Mock<'_>, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+fn bind_image(mock: &dyn DeviceMemory, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
     // SAFETY: see above.
     unsafe { mock.bind_image(image, memory, offset) }
 }
-fn destroy_image(mock: &Mock<'_>, image: ImageHandle) {
+fn destroy_image(mock: &dyn DeviceMemory, image: ImageHandle) {
     // SAFETY: see above.
     unsafe { mock.destroy_image(image) }
 }
@@ -120,7 +120,7 @@ fn right_use_is_silent_on_every_profile_and_leaves_nothing() {
         assert!(mock.copy_buffer(one, 0, two, 0, 1000));
         invalidate(&mock, block, 4096, 4096).expect("in order");
         // SAFETY: mapped, 8192 bytes.
-        assert_eq!(unsafe { first.add(4096 + 999).read() }, 7, "{profile:?}");
+        assert_eq!(unsafe { first.as_ptr().wrapping_add(4096 + 999).read() }, 7, "{profile:?}");
         unmap(&mock, block);
         destroy(&mock, one);
         destroy(&mock, two);

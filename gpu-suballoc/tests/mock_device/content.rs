@@ -53,7 +53,7 @@ fn a_read_before_the_invalidate_sees_the_old() {
     let (buffer, memory, first) = mapped(&mock, 1, 128);
     assert!(mock.fill_buffer(buffer, 0, 128, 9));
     // SAFETY: mapped, 128 bytes.
-    let read = |at: usize| unsafe { first.add(at).read() };
+    let read = |at: usize| unsafe { first.as_ptr().wrapping_add(at).read() };
     assert_eq!((read(0), read(64)), (0, 0));
     invalidate(&mock, memory, 64, 64).expect("in order");
     assert_eq!((read(0), read(64)), (0, 9));

@@ -103,13 +103,12 @@ fn without_host_memory_it_says_so_and_goes_on() {
     for n in 0.. {
         let host = FailingAllocator::new(Witness::system(), Refuse::Nth(n));
         let mock = MockDevice::new(Profile::Tiler, &host);
-        // SAFETY: a mock.
-        let run = || unsafe {
-            let buffer = mock.create_buffer(&BufferInfo::new(64, COPIED))?;
-            let memory = mock.allocate(&MemoryRequest::new(64, 1))?;
-            mock.bind_buffer(buffer, memory, 0)?;
-            mock.map(memory, 0, 64)?;
-            mock.flush(&[MappedRange { memory, offset: 0, size: 64 }])
+        let run = || {
+            let buffer = create(&mock, &BufferInfo::new(64, COPIED))?;
+            let memory = allocate(&mock, &MemoryRequest::new(64, 1))?;
+            bind(&mock, buffer, memory, 0)?;
+            map(&mock, memory, 0, 64)?;
+            flush(&mock, memory, 0, 64)
         };
         let Err(error) = run() else { break };
         assert_eq!(error, DeviceError::OutOfHostMemory, "request {n}");
