@@ -135,6 +135,8 @@ pub enum Misuse {
     NoUsage,
     /// No such pool: destroyed, or of another allocator.
     NoSuchPool,
+    /// The pool's memory type is none that the resource accepts.
+    WrongPool,
     /// Regions of the pool live.
     PoolInUse,
     /// Options that contradict one another.
@@ -281,6 +283,7 @@ impl fmt::Display for Misuse {
             Self::Unbindable => "sparse and disjoint resources have no one memory: bind such a resource yourself",
             Self::NoUsage => "the resource has no usage: pass at least one bit",
             Self::NoSuchPool => "there is no such pool: it was destroyed, or is another allocator's",
+            Self::WrongPool => "the resource does not accept the pool's memory type: make a pool of one of its memoryTypeBits",
             Self::PoolInUse => "regions of the pool live: free them first",
             Self::BadOptions => "the options contradict one another: see their ranges",
             Self::NotEnabled => "the device does not have what this needs, or it was not enabled: see DeviceFeatures",

@@ -4,19 +4,22 @@
 
 use core::ptr::NonNull;
 
-use alloc_core::HostAllocator;
-
-use crate::device::{Dedicated, DeviceMemory, ExternalHandleTypes, MemoryHandle, NextChain};
+use crate::device::{Dedicated, ExternalHandleTypes, MemoryHandle, NextChain};
 use crate::id::{Place, PoolId};
 use crate::memory_type::Wish;
 use crate::property_flags::PropertyFlags;
 use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
 
-/// Whom to turn to for memory: the driver for the device's, the allocator for our own records.
-#[derive(Clone, Copy)]
-pub(crate) struct Env<'a> {
-    pub(crate) device: &'a dyn DeviceMemory,
-    pub(crate) memory: &'a dyn HostAllocator,
+/// The word of a region without a record.
+pub(crate) const BARE: u32 = u32::MAX;
+/// The word of a range that is a transient page: this, and the page's number.
+pub(super) const PAGE: u32 = 0xfe00_0000;
+/// The word of a range that is a slab: this, and the slab's number.
+pub(super) const SLAB: u32 = 0xfc00_0000;
+
+/// Whether a range is a page or slab of the pool's own. No record has so high a number.
+pub(super) const fn is_own(word: u32) -> bool {
+    word >= SLAB && word != BARE
 }
 
 /// A region that is wanted.
@@ -37,15 +40,13 @@ pub(crate) struct Ask {
     pub(crate) prefers_dedicated: bool,
     pub(crate) requires_dedicated: bool,
     pub(crate) pool: Option<PoolId>,
-    /// Kept with the region. The two highest numbers are the pools' own.
+    /// Kept with the region: a record's number, or [`BARE`].
     pub(crate) word: u32,
     pub(crate) priority: Option<f32>,
     pub(crate) export: ExternalHandleTypes,
     /// Structures for the driver, an import for instance; such memory is always dedicated.
     pub(crate) next: Option<NextChain>,
     pub(crate) within_budget: bool,
-    /// It will be held: it must not lie where holds cannot be counted.
-    pub(crate) holdable: bool,
 }
 
 impl Ask {
@@ -62,12 +63,11 @@ impl Ask {
             prefers_dedicated: false,
             requires_dedicated: false,
             pool: None,
-            word: 0,
+            word: BARE,
             priority: None,
             export: ExternalHandleTypes::NONE,
             next: None,
             within_budget: false,
-            holdable: false,
         }
     }
 }

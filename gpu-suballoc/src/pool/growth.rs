@@ -37,6 +37,13 @@ impl Growth {
         Self { next: size, first: size, max: size, granule, multiple: 1 }
     }
 
+    /// The same, with no block larger than that.
+    pub(crate) fn at_most(self, bytes: u64) -> Self {
+        let max = self.max.min(bytes - bytes % self.granule).max(self.granule);
+        let first = self.first.min(max);
+        Self { next: first, first, max, ..self }
+    }
+
     /// The largest block that is shared.
     pub(crate) fn max(&self) -> u64 {
         self.max

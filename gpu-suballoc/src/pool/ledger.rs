@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::device::{HeapBudget, MAX_MEMORY_HEAPS};
+use crate::error::Limit;
 
 /// All memory objects of an allocator.
 #[derive(Clone, Debug)]
@@ -31,15 +32,12 @@ pub(crate) struct Heap {
     ours_then: u64,
 }
 
-/// Which limit a request ran into.
+/// Which limit a request ran into, and by how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Short {
-    /// No further memory object is allowed.
-    Objects,
-    /// The user's limit, of the heap or altogether.
-    Limit,
-    /// The budget of the heap.
-    Budget,
+pub(crate) struct Short {
+    pub(crate) limit: Limit,
+    /// It is the heap's budget: the driver might give more.
+    pub(crate) budget: bool,
 }
 
 impl Ledger {
@@ -66,23 +64,37 @@ impl Ledger {
         usize::try_from(index).ok().and_then(|index| self.heaps.get(index)).copied().unwrap_or_default()
     }
 
-    /// What a block in the heap may have at most.
-    pub(crate) fn room(&self, heap: u32, within_budget: bool) -> Result<u64, Short> {
+    /// What a memory object in the heap may have at most, as far as limits go.
+    pub(crate) fn room(&self, heap: u32, within_budget: bool) -> u64 {
         if self.objects >= self.max_objects {
-            return Err(Short::Objects);
+            return 0;
         }
         let heap = self.heap(heap);
         let hard = heap.limit.saturating_sub(heap.ours).min(self.max_bytes.saturating_sub(self.bytes));
-        Ok(if within_budget { hard.min(heap.budget_left()) } else { hard })
+        if within_budget { hard.min(heap.budget_left()) } else { hard }
+    }
+
+    /// The limit that is in the way of an object of `bytes`.
+    pub(crate) fn short(&self, index: u32, bytes: u64, within_budget: bool) -> Option<Short> {
+        if self.objects >= self.max_objects {
+            return Some(Short { limit: Limit::Objects { limit: self.max_objects }, budget: false });
+        }
+        let heap = self.heap(index);
+        let over = |most: u64, used: u64| bytes.checked_sub(most.saturating_sub(used)).filter(|short_by| *short_by > 0);
+        if let Some(short_by) = over(self.max_bytes, self.bytes) {
+            return Some(Short { limit: Limit::Bytes { short_by }, budget: false });
+        }
+        if let Some(short_by) = over(heap.limit, heap.ours) {
+            return Some(Short { limit: Limit::Heap { heap: index, short_by }, budget: false });
+        }
+        let short_by = over(heap.budget(), heap.usage()).filter(|_| within_budget)?;
+        Some(Short { limit: Limit::Heap { heap: index, short_by }, budget: true })
     }
 
     /// Enters an object of `bytes`.
     pub(crate) fn enter(&mut self, heap: u32, bytes: u64, within_budget: bool) -> Result<(), Short> {
-        if self.room(heap, false)? < bytes {
-            return Err(Short::Limit);
-        }
-        if within_budget && self.heap(heap).budget_left() < bytes {
-            return Err(Short::Budget);
+        if let Some(short) = self.short(heap, bytes, within_budget) {
+            return Err(short);
         }
         if let Some(heap) = self.heap_mut(heap) {
             heap.ours = heap.ours.saturating_add(bytes);
@@ -143,18 +155,23 @@ mod tests {
         ledger
     }
 
+    const fn hard(limit: Limit) -> Result<(), Short> {
+        Err(Short { limit, budget: false })
+    }
+
     #[test]
     fn h82_a_limit_holds_to_the_byte() {
         let mut ledger = ledger();
-        assert_eq!(ledger.enter(0, 801, false), Err(Short::Limit), "more than the heap has");
-        assert_eq!(ledger.enter(1, 301, false), Err(Short::Limit));
+        let heap = |heap, short_by| hard(Limit::Heap { heap, short_by });
+        assert_eq!(ledger.enter(0, 801, false), heap(0, 1), "more than the heap has");
+        assert_eq!(ledger.enter(1, 305, false), heap(1, 5));
         assert_eq!(ledger.enter(1, 300, false), Ok(()));
-        assert_eq!(ledger.room(0, false), Ok(700), "of all bytes");
-        assert_eq!(ledger.enter(0, 701, false), Err(Short::Limit));
+        assert_eq!(ledger.room(0, false), 700, "of all bytes");
+        assert_eq!(ledger.enter(0, 703, false), hard(Limit::Bytes { short_by: 3 }));
         assert_eq!(ledger.enter(0, 700, false), Ok(()));
-        assert_eq!(ledger.enter(0, 1, false), Err(Short::Limit));
+        assert_eq!(ledger.enter(0, 1, false), hard(Limit::Bytes { short_by: 1 }));
         assert_eq!(ledger.enter(0, 0, false), Ok(()));
-        assert_eq!(ledger.enter(0, 0, false), Err(Short::Objects));
+        assert_eq!(ledger.enter(0, 0, false), hard(Limit::Objects { limit: 3 }));
         ledger.leave(0, 700);
         assert_eq!(ledger.enter(0, 700, false), Ok(()));
         assert_eq!((ledger.objects, ledger.bytes), (3, 1000));
@@ -166,10 +183,11 @@ mod tests {
         ledger.enter(0, 100, true).unwrap();
         // The driver counts our 100 and 50 of another's in the process.
         ledger.tell(&[HeapBudget { usage: 150, budget: 400 }, HeapBudget { usage: 900, budget: 800 }]);
-        assert_eq!(ledger.room(0, true), Ok(250));
+        assert_eq!(ledger.room(0, true), 250);
         ledger.enter(0, 200, true).unwrap();
         assert_eq!(ledger.heap(0).usage(), 350);
-        assert_eq!(ledger.enter(0, 51, true), Err(Short::Budget));
+        let short = Short { limit: Limit::Heap { heap: 0, short_by: 1 }, budget: true };
+        assert_eq!(ledger.enter(0, 51, true), Err(short));
         assert!(!ledger.heap(0).is_over_budget());
         ledger.enter(0, 51, false).unwrap();
         assert!(ledger.heap(0).is_over_budget());
@@ -177,8 +195,8 @@ mod tests {
         ledger.leave(0, 100);
         assert_eq!(ledger.heap(0).usage(), 101, "50 of another's, 51 of ours");
         // The other heap was full all the time, and had no say.
-        assert_eq!(ledger.room(1, true), Ok(0));
-        assert_eq!(ledger.room(1, false), Ok(300));
+        assert_eq!(ledger.room(1, true), 0);
+        assert_eq!(ledger.room(1, false), 300);
     }
 
     #[test]

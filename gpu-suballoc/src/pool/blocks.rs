@@ -1,0 +1,231 @@
+//! Shared blocks: ranges taken out of them and given back, under the pool's lock.
+
+#![forbid(unsafe_code)]
+
+use super::object::Object;
+use super::order::{Order, Rank};
+use super::table::Table;
+use crate::error::Misuse;
+use crate::range::{Fit, Found, Lack, MAX_GENERATION, Memory, NODES_PER_TAKE, RangeCore, Refusal, Search, Taken, Want};
+
+/// No slot, no rank.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The shared blocks of a pool.
+pub(super) struct Blocks {
+    pub(super) slots: Table<BlockSlot>,
+    pub(super) order: Order,
+    /// The first slot without a block.
+    spare: u32,
+    granule_log2: u32,
+    /// Bytes of blocks without a region.
+    pub(super) empty_bytes: u64,
+}
+
+/// Where a block is, or was, or will be.
+pub(super) struct BlockSlot {
+    /// Of a live block: its place in the order. Of a spare slot: the next one.
+    pub(super) link: u32,
+    /// Generations below are used up.
+    pub(super) floor: u32,
+    pub(super) live: Option<LiveBlock>,
+}
+
+/// A block.
+pub(super) struct LiveBlock {
+    pub(super) object: Object,
+    pub(super) core: RangeCore,
+}
+
+/// Why no range was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Miss {
+    /// A block has the room, and lacks memory for its records.
+    Records { block: u32, lack: Lack },
+    /// No block has the room.
+    Full,
+}
+
+/// What came of giving a range back.
+pub(super) struct Returned {
+    pub(super) size: u64,
+    pub(super) word: u32,
+    /// Nothing is left in the block.
+    pub(super) empty: bool,
+    /// Memory for records that is not needed any more.
+    pub(super) spare: Option<Memory>,
+}
+
+impl Blocks {
+    pub(super) const fn new(granule_log2: u32) -> Self {
+        Self { slots: Table::new(), order: Order::new(), spare: NONE, granule_log2, empty_bytes: 0 }
+    }
+
+    fn granules(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes >> self.granule_log2).unwrap_or(u32::MAX)
+    }
+
+    /// Takes a range out of the fullest block that has one: all blocks are asked before there is to be another.
+    pub(super) fn take(&mut self, size: u64, alignment: u64, word: u32, fit: Fit) -> Result<(u32, Taken), Miss> {
+        let granule = 1u64 << self.granule_log2;
+        let granules = self.granules(size.saturating_add(granule - 1));
+        for search in [Search::Quick, Search::Full] {
+            let want = Want { size, alignment, word, fit, search };
+            let mut at = 0u32;
+            while let Some(rank) = self.order.ranks.get(at).copied() {
+                if rank.bound >= granules
+                    && let Some(LiveBlock { object, core }) = self.slots.get_mut(rank.block).and_then(|slot| slot.live.as_mut())
+                {
+                    let was_empty = core.is_empty();
+                    match core.take(&want) {
+                        Ok(taken) => {
+                            if was_empty {
+                                self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
+                            }
+                            self.resettle(rank.block, at);
+                            return Ok((rank.block, taken));
+                        }
+                        Err(Refusal::NoNodes) => {
+                            if let Some(lack) = core.lacks(NODES_PER_TAKE) {
+                                return Err(Miss::Records { block: rank.block, lack });
+                            }
+                        }
+                        // Every hole was looked at: none is that large, until something is given back.
+                        Err(_) if search == Search::Full && alignment <= granule => {
+                            if let Some(rank) = self.order.ranks.get_mut(at) {
+                                rank.bound = granules.saturating_sub(1);
+                            }
+                        }
+                        Err(_) => {}
+                    }
+                }
+                at = at.saturating_add(1);
+            }
+        }
+        Err(Miss::Full)
+    }
+
+    /// Gives a range back that has `word`.
+    #[inline]
+    pub(super) fn give(&mut self, block: u32, node: u32, generation: u32, word: u32) -> Result<Returned, Misuse> {
+        let slot = self.slots.get_mut(block).ok_or(Misuse::Stale)?;
+        let (at, live) = (slot.link, slot.live.as_mut().ok_or(Misuse::Stale)?);
+        if live.core.get(node, generation).map_err(misuse)?.word != word {
+            return Err(Misuse::Held);
+        }
+        let given = live.core.give(node, generation).map_err(misuse)?;
+        let spare = live.core.spare();
+        if given.empty {
+            self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
+        }
+        self.resettle(block, at);
+        Ok(Returned { size: given.size, word, empty: given.empty, spare })
+    }
+
+    /// After something was taken from the block or given back.
+    #[inline]
+    fn resettle(&mut self, block: u32, at: u32) {
+        let Some(live) = self.slots.get(block).and_then(|slot| slot.live.as_ref()) else { return };
+        let (free, bound) = (live.core.free(), live.core.largest_free_bound());
+        let (free, bound) = (self.granules(free), self.granules(bound));
+        if let Some(rank) = self.order.ranks.get_mut(at) {
+            // What a search in vain has learnt holds as long as holes only get smaller.
+            rank.bound = if free < rank.free { bound.min(rank.bound) } else { bound };
+            rank.free = free;
+        }
+        self.order.settle(&mut self.slots, at);
+    }
+
+    /// The live block, and its core.
+    pub(super) fn block(&self, block: u32) -> Result<&LiveBlock, Misuse> {
+        self.slots.get(block).and_then(|slot| slot.live.as_ref()).ok_or(Misuse::Stale)
+    }
+
+    pub(super) fn block_mut(&mut self, block: u32) -> Result<&mut LiveBlock, Misuse> {
+        self.slots.get_mut(block).and_then(|slot| slot.live.as_mut()).ok_or(Misuse::Stale)
+    }
+
+    /// The block of a live range, and the range.
+    pub(super) fn range(&self, block: u32, node: u32, generation: u32) -> Result<(&LiveBlock, Found), Misuse> {
+        let live = self.block(block)?;
+        Ok((live, live.core.get(node, generation).map_err(misuse)?))
+    }
+
+    /// A slot for a block that is to be made, with the floor of its generations. `making` others are promised a rank. `Err` where the
+    /// tables have no room: [`lacks`](Blocks::lacks).
+    pub(super) fn reserve(&mut self, limit: u32) -> Option<(u32, u32)> {
+        let block = if self.spare == NONE {
+            let block = self.slots.len();
+            if block >= limit || self.slots.push(BlockSlot { link: NONE, floor: 0, live: None }).is_err() {
+                return None;
+            }
+            block
+        } else {
+            self.spare
+        };
+        let slot = self.slots.get_mut(block)?;
+        if self.spare == block {
+            self.spare = slot.link;
+        }
+        slot.link = NONE;
+        Some((block, slot.floor))
+    }
+
+    /// There is a slot to reuse.
+    pub(super) fn has_spare(&self) -> bool {
+        self.spare != NONE
+    }
+
+    /// The block was not made after all, or is gone. A slot whose generations are used up is not used again.
+    pub(super) fn unreserve(&mut self, block: u32) {
+        if let Some(slot) = self.slots.get_mut(block)
+            && slot.floor <= MAX_GENERATION
+        {
+            slot.link = self.spare;
+            self.spare = block;
+        }
+    }
+
+    /// Puts a block into the slot that was reserved for it.
+    pub(super) fn install(&mut self, block: u32, live: LiveBlock) {
+        let rank = Rank { free: self.granules(live.core.free()), bound: self.granules(live.core.largest_free_bound()), block };
+        self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
+        if let Some(slot) = self.slots.get_mut(block) {
+            slot.live = Some(live);
+            self.order.insert(&mut self.slots, rank);
+        }
+    }
+
+    /// Takes a block out, if nothing lies in it and nobody has it mapped.
+    pub(super) fn remove(&mut self, block: u32) -> Option<LiveBlock> {
+        let slot = self.slots.get_mut(block)?;
+        slot.live.as_ref().filter(|live| live.core.is_empty() && live.object.map.is_idle())?;
+        let (at, live) = (slot.link, slot.live.take()?);
+        slot.floor = live.core.generation_ceiling();
+        self.empty_bytes = self.empty_bytes.saturating_sub(live.object.size);
+        self.order.remove(&mut self.slots, at);
+        self.unreserve(block);
+        Some(live)
+    }
+
+    /// The emptiest block, if it is empty and may go: the one that was tried last.
+    pub(super) fn removable(&self) -> Option<u32> {
+        let empty = |rank: &&Rank| self.block(rank.block).is_ok_and(|live| live.core.is_empty() && live.object.map.is_idle());
+        self.order.ranks.as_slice().iter().rev().find(empty).map(|rank| rank.block)
+    }
+
+    /// How many blocks there are.
+    pub(super) fn len(&self) -> u32 {
+        self.order.ranks.len()
+    }
+}
+
+/// What a core's refusal says about the caller.
+pub(super) const fn misuse(refusal: Refusal) -> Misuse {
+    match refusal {
+        Refusal::Held => Misuse::Held,
+        Refusal::ZeroSize => Misuse::ZeroSize,
+        Refusal::Alignment | Refusal::Granule => Misuse::BadAlignment,
+        _ => Misuse::Stale,
+    }
+}

@@ -1,0 +1,167 @@
+//! Pages and slabs of a pool: ranges of its blocks, in which small and short-lived regions lie.
+
+#![forbid(unsafe_code)]
+
+use super::ask::{Ask, Gave, PAGE, Placed, SLAB, Where};
+use super::blocks::Miss;
+use super::facts::Facts;
+use super::state::{Returned, State};
+use crate::classes::{
+    Donation, Found, GiveError, Lack, Need, Pages, Placed as Class, RangeNeed, SlabClass, Slabs, Spare, Taken, TransientClass,
+};
+use crate::error::Misuse;
+use crate::id::PlaceKind;
+use crate::range::{Fit, Memory};
+use crate::request::Lifetime;
+
+/// Empty slabs of a pool that wait for what comes next, in bytes. Of pages it is one.
+const KEPT_SLABS: u64 = 1 << 16;
+
+/// Which range a page or slab is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Home {
+    pub(super) block: u32,
+    pub(super) node: u32,
+    pub(super) generation: u32,
+}
+
+/// The two classes of a pool.
+pub(super) struct Classes {
+    pub(super) pages: TransientClass<Home>,
+    pub(super) slabs: SlabClass<Home>,
+    page: u64,
+}
+
+/// What a region could not be placed for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lacking {
+    /// A block has the room, and lacks memory for its records.
+    Records { block: u32, lack: crate::range::Lack },
+    /// Pages, or slabs, lack memory for their records.
+    Class { slab: bool, need: Need },
+    /// No block has `need` bytes in one piece; with `class` they are for a page or slab, and the region itself may fit somewhere.
+    Block { need: u64, class: bool },
+}
+
+impl Classes {
+    pub(super) const fn new(facts: &Facts) -> Self {
+        let granule = 1 << facts.granule_log2;
+        Self { pages: Class::new(Pages::new(granule, facts.page)), slabs: Class::new(Slabs::new(granule)), page: facts.page }
+    }
+
+    fn take(&mut self, slab: bool, ask: &Ask, alignment: u64) -> Result<Taken, Lack> {
+        if slab { self.slabs.take(ask.size, alignment, ask.word) } else { self.pages.take(ask.size, alignment, ask.word) }
+    }
+
+    fn add(&mut self, slab: bool, home: Home, base: u64, need: RangeNeed) -> Result<u32, Lack> {
+        if slab { self.slabs.add(home, base, need) } else { self.pages.add(home, base, need) }
+    }
+
+    /// Hands in what a class lacked.
+    pub(super) fn supply(&mut self, slab: bool, need: Need, donation: Donation) -> Option<Memory> {
+        if slab { self.slabs.supply(need, donation) } else { self.pages.supply(need, donation) }
+    }
+
+    /// The block that a live region is in, and what is known of it.
+    pub(super) fn find(&self, at: Where) -> Result<(u32, Found), Misuse> {
+        let (group, slot, generation) = (at.place.block, at.slot, at.generation);
+        let (found, home) = if at.place.kind == PlaceKind::Slab {
+            (self.slabs.find(group, slot, generation), self.slabs.home(group))
+        } else {
+            (self.pages.find(group, slot, generation), self.pages.home(group))
+        };
+        Ok((home.ok_or(Misuse::Stale)?.block, found.map_err(misuse)?))
+    }
+
+    pub(super) fn set_word(&mut self, at: Where, from: u32, to: u32) -> Result<u32, Misuse> {
+        let (group, slot, generation) = (at.place.block, at.slot, at.generation);
+        let was = if at.place.kind == PlaceKind::Slab {
+            self.slabs.set_word(group, slot, generation, from, to)
+        } else {
+            self.pages.set_word(group, slot, generation, from, to)
+        };
+        was.map_err(misuse)
+    }
+
+    /// An empty page or slab that is not kept; with `all` none is.
+    fn spare(&mut self, all: bool) -> Option<Spare<Home>> {
+        let (pages, slabs) = if all { (0, 0) } else { (self.page, KEPT_SLABS) };
+        self.pages.spare(pages).or_else(|| self.slabs.spare(slabs))
+    }
+
+    /// At the end: their memory, until there is none.
+    pub(super) fn withdraw(&mut self) -> Option<Memory> {
+        self.pages.withdraw().or_else(|| self.slabs.withdraw())
+    }
+}
+
+impl State {
+    /// Into a page or slab, if one takes it.
+    pub(super) fn place_classed(&mut self, ask: &Ask, alignment: u64) -> Result<Option<Placed>, Lacking> {
+        let slab = ask.lifetime == Lifetime::Persistent;
+        loop {
+            let need = match self.classes.take(slab, ask, alignment) {
+                Ok(taken) => {
+                    let kind = if slab { PlaceKind::Slab } else { PlaceKind::Transient };
+                    let at = self.at(kind, taken.group, taken.slot, taken.generation);
+                    let home = if slab { self.classes.slabs.home(taken.group) } else { self.classes.pages.home(taken.group) };
+                    let Some(block) = home.map(|home| home.block) else { return Ok(None) };
+                    return self.placed_in(at, block, taken.offset, taken.size).map(Some);
+                }
+                Err(Lack::Unfit) => return Ok(None),
+                Err(Lack::Memory(need)) => return Err(Lacking::Class { slab, need }),
+                Err(Lack::Range(need)) => need,
+            };
+            let (own, fit) = if slab { (SLAB, Fit::Low) } else { (PAGE, Fit::High) };
+            let (block, range) = self.blocks.take(need.size, need.alignment, own, fit).map_err(|miss| match miss {
+                Miss::Records { block, lack } => Lacking::Records { block, lack },
+                Miss::Full => Lacking::Block { need: need.size, class: true },
+            })?;
+            let home = Home { block, node: range.node, generation: range.generation };
+            match self.classes.add(slab, home, range.offset, need) {
+                Ok(number) => {
+                    let core = self.blocks.block_mut(block).map(|live| &mut live.core);
+                    let _ = core.map(|core| core.set_word(home.node, home.generation, own | number));
+                }
+                Err(lack) => {
+                    // The range goes back as it came; a block that was empty is so again.
+                    let _ = self.blocks.give(block, home.node, home.generation, own);
+                    return match lack {
+                        Lack::Memory(need) => Err(Lacking::Class { slab, need }),
+                        Lack::Range(_) | Lack::Unfit => Ok(None),
+                    };
+                }
+            }
+        }
+    }
+
+    pub(super) fn give_classed(&mut self, at: Where, word: u32) -> Result<Returned, Misuse> {
+        let (group, slot, generation) = (at.place.block, at.slot, at.generation);
+        let given = if at.place.kind == PlaceKind::Slab {
+            self.classes.slabs.give(group, slot, generation, word)
+        } else {
+            self.classes.pages.give(group, slot, generation, word)
+        };
+        let given = given.map_err(misuse)?;
+        let gave = Gave { size: given.size, word: given.word };
+        let freed = if given.emptied { self.free_spare(false) } else { None };
+        let (emptied, spare) = freed.map_or((None, None), |(emptied, spare)| (emptied, spare));
+        Ok(Returned { gave, emptied, object: None, spare })
+    }
+
+    /// Gives the range of an empty page or slab back to its block: the block if it is empty now, and memory that is not needed any more.
+    pub(super) fn free_spare(&mut self, all: bool) -> Option<(Option<u32>, Option<Memory>)> {
+        let Home { block, node, generation } = self.classes.spare(all)?.home;
+        let (_, found) = self.blocks.range(block, node, generation).ok()?;
+        let given = self.blocks.give(block, node, generation, found.word).ok()?;
+        Some((given.empty.then_some(block), given.spare))
+    }
+}
+
+/// What a class's refusal says about the caller.
+const fn misuse(error: GiveError) -> Misuse {
+    match error {
+        GiveError::Held => Misuse::Held,
+        GiveError::Foreign | GiveError::Stale | GiveError::Double => Misuse::Stale,
+    }
+}

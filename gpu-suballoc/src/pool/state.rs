@@ -1,0 +1,236 @@
+//! A pool as it is under its lock. Nothing here calls anybody: what is needed is asked for, and supplied from outside.
+
+#![forbid(unsafe_code)]
+
+use super::alone::Alone;
+use super::ask::{Ask, FoundRegion, Gave, Placed, Where, is_own};
+use super::blocks::{Blocks, LiveBlock, Miss};
+use super::classed::{Classes, Lacking};
+use super::facts::Facts;
+use super::growth::Growth;
+use super::object::Object;
+use crate::error::Misuse;
+use crate::id::{Place, PlaceKind};
+use crate::range::{Fit, Memory};
+use crate::request::Lifetime;
+
+/// What a pool's lock guards.
+pub(super) struct State {
+    pub(super) facts: Facts,
+    pub(super) growth: Growth,
+    pub(super) blocks: Blocks,
+    pub(super) alone: Alone,
+    pub(super) classes: Classes,
+    /// Memory objects and their bytes: live, being made, and not yet given back to the driver.
+    pub(super) objects: u32,
+    pub(super) bytes: u64,
+    /// Shared blocks that are being made, and what the largest of them will hold: who needs no more than that waits for it.
+    pub(super) making: u32,
+    pub(super) making_room: u64,
+    /// Live regions and their bytes.
+    pub(super) regions: u64,
+    pub(super) used: u64,
+    /// A custom pool that was destroyed takes nothing any more.
+    pub(super) open: bool,
+}
+
+/// What came of giving a region back.
+pub(super) struct Returned {
+    pub(super) gave: Gave,
+    /// A block has nothing left in it.
+    pub(super) emptied: Option<u32>,
+    /// A memory object that nothing lies in any more.
+    pub(super) object: Option<Object>,
+    /// Memory for records that is not needed any more.
+    pub(super) spare: Option<Memory>,
+}
+
+impl State {
+    pub(super) const fn new(facts: Facts, growth: Growth) -> Self {
+        Self {
+            facts,
+            growth,
+            blocks: Blocks::new(facts.granule_log2),
+            alone: Alone::new(),
+            classes: Classes::new(&facts),
+            objects: 0,
+            bytes: 0,
+            making: 0,
+            making_room: 0,
+            regions: 0,
+            used: 0,
+            open: true,
+        }
+    }
+
+    /// Finds room in the blocks there are; with `classes` in a page or slab, where the request is for one.
+    #[inline]
+    pub(super) fn place(&mut self, ask: &Ask, classes: bool) -> Result<Placed, Lacking> {
+        let (size, alignment) = self.facts.padded(ask);
+        if classes
+            && ask.lifetime != Lifetime::Unknown
+            && size == ask.size
+            && let Some(placed) = self.place_classed(ask, alignment)?
+        {
+            return Ok(placed);
+        }
+        // What dies soon lies at the other end, so that it pins no hole between what stays.
+        let fit = if matches!(ask.lifetime, Lifetime::Transient) { Fit::High } else { Fit::Low };
+        let (block, taken) = self.blocks.take(size, alignment, ask.word, fit).map_err(|miss| match miss {
+            Miss::Records { block, lack } => Lacking::Records { block, lack },
+            Miss::Full => Lacking::Block { need: size, class: false },
+        })?;
+        let at = self.at(PlaceKind::General, block, taken.node, taken.generation);
+        self.placed_in(at, block, taken.offset, taken.size)
+    }
+
+    /// A region that was taken from `block`, counted and described.
+    #[inline]
+    pub(super) fn placed_in(&mut self, at: Where, block: u32, offset: u64, size: u64) -> Result<Placed, Lacking> {
+        self.regions = self.regions.saturating_add(1);
+        self.used = self.used.saturating_add(size);
+        match self.blocks.block(block) {
+            Ok(live) => Ok(self.placed(at, &live.object, offset, size)),
+            Err(_) => Err(Lacking::Block { need: size, class: false }),
+        }
+    }
+
+    pub(super) fn at(&self, kind: PlaceKind, block: u32, slot: u32, generation: u32) -> Where {
+        Where { place: Place { kind, pool: self.facts.index, block }, slot, generation }
+    }
+
+    #[inline]
+    pub(super) fn placed(&self, at: Where, object: &Object, offset: u64, size: u64) -> Placed {
+        Placed {
+            at,
+            memory: object.memory,
+            offset,
+            size,
+            memory_type: self.facts.memory_type,
+            properties: self.facts.properties,
+            mapped: object.map.at(offset),
+        }
+    }
+
+    /// Gives a region back that has `word`.
+    #[inline]
+    pub(super) fn give(&mut self, at: Where, word: u32) -> Result<Returned, Misuse> {
+        let (block, generation) = (at.place.block, at.generation);
+        let returned = match at.place.kind {
+            PlaceKind::General => {
+                let given = self.blocks.give(block, at.slot, generation, word)?;
+                let gave = Gave { size: given.size, word };
+                Returned { gave, emptied: given.empty.then_some(block), object: None, spare: given.spare }
+            }
+            PlaceKind::Transient | PlaceKind::Slab => self.give_classed(at, word)?,
+            PlaceKind::Dedicated if at.slot == 0 => {
+                let object = self.alone.remove(block, generation, word)?;
+                let gave = Gave { size: object.size, word };
+                Returned { gave, emptied: None, object: Some(object), spare: None }
+            }
+            _ => return Err(Misuse::Stale),
+        };
+        self.regions = self.regions.saturating_sub(1);
+        self.used = self.used.saturating_sub(returned.gave.size);
+        Ok(returned)
+    }
+
+    /// The memory object of a live region; where it lies in it, how large it is, and its word.
+    pub(super) fn find(&self, at: Where) -> Result<(&Object, u64, u64, u32), Misuse> {
+        let block = at.place.block;
+        match at.place.kind {
+            PlaceKind::General => {
+                let (live, found) = self.blocks.range(block, at.slot, at.generation)?;
+                if is_own(found.word) {
+                    return Err(Misuse::Stale);
+                }
+                Ok((&live.object, found.offset, found.size, found.word))
+            }
+            PlaceKind::Transient | PlaceKind::Slab => {
+                let (home, found) = self.classes.find(at)?;
+                Ok((&self.blocks.block(home)?.object, found.offset, found.size, found.word))
+            }
+            PlaceKind::Dedicated if at.slot == 0 => {
+                let found = self.alone.get(block, at.generation)?;
+                Ok((&found.object, 0, found.object.size, found.word))
+            }
+            _ => Err(Misuse::Stale),
+        }
+    }
+
+    /// As [`find`](State::find), in full.
+    pub(super) fn found(&self, at: Where) -> Result<FoundRegion, Misuse> {
+        let (object, offset, size, word) = self.find(at)?;
+        Ok(FoundRegion {
+            memory: object.memory,
+            offset,
+            size,
+            word,
+            memory_type: self.facts.memory_type,
+            properties: self.facts.properties,
+            memory_size: object.size,
+            mapped: object.map.at(offset),
+        })
+    }
+
+    /// The place of a live region's memory object, and where the region lies in it.
+    pub(super) fn home_of(&self, at: Where) -> Result<(Place, u64), Misuse> {
+        let (_, offset, _, _) = self.find(at)?;
+        let home = match at.place.kind {
+            PlaceKind::Transient | PlaceKind::Slab => self.classes.find(at)?.0,
+            _ => at.place.block,
+        };
+        let kind = if at.place.kind == PlaceKind::Dedicated { PlaceKind::Dedicated } else { PlaceKind::General };
+        Ok((Place { kind, block: home, ..at.place }, offset))
+    }
+
+    /// The memory object of a [home](State::home_of).
+    pub(super) fn object_mut(&mut self, home: Place) -> Result<&mut Object, Misuse> {
+        if home.kind == PlaceKind::Dedicated {
+            return self.alone.object_mut(home.block);
+        }
+        Ok(&mut self.blocks.block_mut(home.block)?.object)
+    }
+
+    /// Puts another word in the place of `from`; what it was before.
+    pub(super) fn set_word(&mut self, at: Where, from: u32, to: u32) -> Result<u32, Misuse> {
+        let (_, _, _, word) = self.find(at)?;
+        if word == from {
+            match at.place.kind {
+                PlaceKind::Dedicated => self.alone.get_mut(at.place.block, at.generation)?.word = to,
+                PlaceKind::Transient | PlaceKind::Slab => return self.classes.set_word(at, from, to),
+                _ => {
+                    let core = &mut self.blocks.block_mut(at.place.block)?.core;
+                    core.set_word(at.slot, at.generation, to).map_err(super::blocks::misuse)?;
+                }
+            }
+        }
+        Ok(word)
+    }
+
+    /// Takes an empty block out, if there are more of them than are kept; with `all` whether or not.
+    pub(super) fn drop_block(&mut self, block: Option<u32>, all: bool) -> Option<LiveBlock> {
+        let kept = if all { 0 } else { self.facts.keep_empty };
+        if self.blocks.empty_bytes <= kept || self.blocks.len() <= self.facts.min_blocks {
+            return None;
+        }
+        let block = block.or_else(|| self.blocks.removable())?;
+        let live = self.blocks.remove(block)?;
+        if self.blocks.len() == 0 {
+            self.growth.emptied();
+        }
+        Some(live)
+    }
+
+    /// The pool begins anew, with the facts it has now, for which its granule is as it was: that is the device's.
+    pub(super) fn reopen(&mut self, growth: Growth) {
+        self.growth = growth;
+        self.open = true;
+    }
+
+    /// The driver has an object of ours back.
+    pub(super) fn forget(&mut self, size: u64) {
+        self.objects = self.objects.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(size);
+    }
+}
