@@ -77,6 +77,13 @@ fn with_names(mut report: Report, name: &str) -> Report {
             (told.kind, told.text) = (name.into(), format!("{name}\n{name}"));
         }
     }
+    for block in report.device_memory.iter_mut().flat_map(|memory| &mut memory.blocks) {
+        (block.properties, block.content) = (name.into(), name.into());
+        for range in &mut block.ranges {
+            (range.name, range.placement) = (name.into(), name.into());
+            range.crops.iter_mut().for_each(|crop| crop.name = name.into());
+        }
+    }
     if let Some(fail) = &mut report.fail {
         (fail.plan, fail.ended) = (name.into(), Some(name.into()));
         for first in &mut fail.first {
@@ -150,6 +157,43 @@ fn tables_hold_the_exact_numbers() {
     {
         assert!(guard.contains(said), "{said}: {guard}");
     }
+}
+
+#[test]
+fn every_block_is_drawn_with_free_owned_wrapped_crops_and_padding() {
+    let report = full(&TRACES[0]);
+    let page = page(&report);
+    let memory = part(&page, "memory");
+    let blocks = &report.device_memory.as_ref().expect("there is some").blocks;
+    assert_eq!(memory.matches("<figure>").count(), blocks.len());
+    // The first block once more, larger: what it has lies in a fifteenth of it.
+    assert_eq!(memory.matches("<svg").count(), blocks.len() + 1);
+    for class in ["free", "owned", "wrapped", "crop", "padding", "spent"] {
+        assert!(
+            memory.contains(&format!("<g class=\"{class}\">")) && memory.contains(&format!("class=\"key {class}\"")),
+            "{class}"
+        );
+    }
+    let text = text_of(memory);
+    for said in [
+        "vertices: owned, 65\u{202f}440 bytes at 4\u{202f}096, general",
+        "padding, 96 bytes at 69\u{202f}536",
+        "a crop of it: crop, 1\u{202f}001 bytes at 12\u{202f}345 of its region",
+        "the application's: wrapped, 9\u{202f}892 bytes at 12, wrapped",
+        "spent, 256 bytes",
+        "block 2.1: type 0 DEVICE_LOCAL | HOST_VISIBLE, linear, 1.00 MiB",
+        "2 regions of 64.3 KiB asked for and 192 B of padding; 1 wrapped, 1 crop; 4.45 KiB of host memory.",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    // Shapes of a strip lie side by side: their widths are its own.
+    let strip = memory.split("<svg").nth(1).expect("a strip").split("</svg>").next().expect("its end");
+    let number = |of: &str, name: &str| of.split(&format!("{name}=\"")).nth(1)?.split('"').next()?.parse::<f64>().ok();
+    let sides = strip.split("<g class=").filter(|group| !group.starts_with("\"crop")).filter_map(|group| number(group, " width"));
+    let sum: f64 = sides.sum();
+    assert!((sum - 1000.0).abs() < 5.0, "{sum}");
+    let without = Report { device_memory: None, ..report };
+    assert!(!self::page(&without).contains("id=\"memory\""), "nothing to draw, no part");
 }
 
 #[test]

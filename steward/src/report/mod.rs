@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod by_scope;
+mod device_memory;
 mod finding;
 mod guard;
 mod honour;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::accounts::Accounted;
 use crate::workload::{self, ObjectKind};
 pub use by_scope::ByScope;
+pub use device_memory::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
 pub use finding::FindingRow;
 pub use guard::{FailRun, GuardReport, GuardRun, Refusal};
 pub use honour::{Honour, HonourRun};
@@ -66,6 +68,9 @@ pub struct Report {
     /// What was refused on purpose; none where nothing was to be.
     #[serde(default)]
     pub fail: Option<FailRun>,
+    /// How device memory was divided; none where nothing was sub-allocated.
+    #[serde(default)]
+    pub device_memory: Option<DeviceMemory>,
     /// What was live in between, in the order of time.
     #[serde(default)]
     pub timeline: Vec<Sample>,
@@ -110,6 +115,7 @@ impl Report {
             honour: None,
             guard: None,
             fail: None,
+            device_memory: None,
             timeline: done.timeline,
             unjudged: done.unjudged,
             limits: Vec::new(),
@@ -163,6 +169,7 @@ impl Report {
             honour: None,
             guard: None,
             fail: None,
+            device_memory: None,
             timeline: Vec::new(),
             unjudged: None,
             limits: Vec::new(),

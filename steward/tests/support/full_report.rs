@@ -4,7 +4,8 @@ use alloc_core::FromGlobalAlloc;
 use vk_steward::bundled::BundledTrace;
 use vk_steward::replayed::{self, TraceFile};
 use vk_steward::report::{
-    ByScope, FailRun, FindingRow, GuardReport, GuardRun, Honour, HonourRun, Leftover, Refusal, Report, Source, Unjudged,
+    ByScope, DeviceMemory, FailRun, FindingRow, GuardReport, GuardRun, Honour, HonourRun, Leftover, MemoryBlock, MemoryCrop,
+    MemoryRange, Refusal, Report, Source, Unjudged,
 };
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
@@ -98,7 +99,58 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         asked: vec!["VkBuffer (object)".into()],
         ended: Some("it ended".into()),
     });
+    report.device_memory = Some(device_memory());
     report.unjudged = Unjudged::of_trace(7, 3);
     report.limits = vec!["what cannot be told".into()];
     report
+}
+
+/// A block with a range of each kind, and a wrapped buffer.
+fn device_memory() -> DeviceMemory {
+    let range = |what: &str, offset, size, placement: &str, name: &str| MemoryRange {
+        what: what.into(),
+        offset,
+        size,
+        padding: if what == "region" { 96 } else { 0 },
+        placement: placement.into(),
+        name: name.into(),
+        crops: Vec::new(),
+    };
+    let crop = MemoryCrop { offset: 12_345, size: 1_001, name: "a crop of it".into() };
+    let vertices = MemoryRange { crops: vec![crop], ..range("region", 4_096, 65_536, "general", "vertices") };
+    let shared = MemoryBlock {
+        pool: 2,
+        number: 1,
+        memory_type: Some(0),
+        properties: "DEVICE_LOCAL | HOST_VISIBLE".into(),
+        content: "linear".into(),
+        size: 1 << 20,
+        ranges: vec![
+            range("free", 0, 4_096, "general", ""),
+            vertices,
+            range("spent", 69_632, 256, "transient", ""),
+            range("region", 69_888, 512, "transient", "frame"),
+            range("free", 70_400, (1 << 20) - 70_400, "general", ""),
+        ],
+    };
+    let wrapped = MemoryBlock {
+        memory_type: None,
+        content: "wrapped".into(),
+        size: 10_000,
+        ranges: vec![range("free", 0, 12, "general", ""), range("region", 12, 9_988, "wrapped", "the application's")],
+        ..MemoryBlock::default()
+    };
+    DeviceMemory {
+        blocks: vec![shared, wrapped],
+        block_bytes: 1 << 20,
+        regions: 2,
+        region_bytes: 65_856,
+        padding_bytes: 192,
+        wrapped: 1,
+        wrapped_bytes: 9_988,
+        crops: 1,
+        host_bytes: 4_567,
+        moves: 3,
+        moves_free_blocks: 1,
+    }
 }

@@ -1,4 +1,4 @@
-//! One self-contained page: a treemap of contexts, a timeline, findings, the honour ratio, leftovers.
+//! One self-contained page: a treemap of contexts, a timeline, device memory, findings, the honour ratio, leftovers.
 //!
 //! ```text
 //!  Report --treemap, timeline (geometry)--> view (strings) --templates/page.html--> text
@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod areas;
+mod blocks;
 mod course;
 mod guard;
 mod label;

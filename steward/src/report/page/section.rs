@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::areas::{Areas, areas};
+use super::blocks::{self, Drawn};
 use super::course::{Course, course};
 use super::guard::{self, Told};
 use super::label::grouped;
@@ -32,6 +33,11 @@ pub(super) struct Section {
     pub(super) steps: &'static str,
     pub(super) phases: Table,
     pub(super) slack: bool,
+    /// How device memory was divided; empty where nothing was sub-allocated.
+    pub(super) memory: Vec<Drawn>,
+    pub(super) memory_about: Vec<String>,
+    /// Blocks that were left out.
+    pub(super) memory_more: usize,
     pub(super) findings: Vec<Found>,
     pub(super) honour_absent: String,
     pub(super) bars: Vec<Bar>,
@@ -64,6 +70,7 @@ impl Section {
     fn of(report: &Report) -> Self {
         let (contexts, unused) = tables::contexts(report);
         let honour = report.honour.clone().unwrap_or_default();
+        let (memory, memory_more) = blocks::blocks(report.device_memory.as_ref());
         let live = matches!(report.source, Source::Driver { .. });
         let runs = [("Without the loader", honour.without_loader), ("With the loader", honour.with_loader)];
         let bars: Vec<_> = runs.iter().filter_map(|(name, run)| Some(tables::bar(name, run.as_ref()?))).collect();
@@ -90,6 +97,9 @@ impl Section {
             steps: if live { "commands" } else { "lines of the trace" },
             phases: tables::phases(report),
             slack: report.contexts.iter().any(|row| row.peak_slack > 0) || report.phases.iter().any(|row| row.peak_slack > 0),
+            memory,
+            memory_about: report.device_memory.as_ref().map(blocks::about).unwrap_or_default(),
+            memory_more,
             findings: tables::findings(report),
             honour_absent: absent,
             bars,

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod device_memory;
 mod findings;
 mod guard;
 
@@ -44,6 +45,7 @@ impl fmt::Display for Report {
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.report.numbers(f)?;
+        self.report.device_memory.as_ref().map_or(Ok(()), |memory| fmt::Display::fmt(memory, f))?;
         findings::findings(f, &self.report.findings, self.all_findings)?;
         self.report.guard.as_ref().map_or(Ok(()), |guard| fmt::Display::fmt(guard, f))?;
         self.report.fail.as_ref().map_or(Ok(()), |fail| fmt::Display::fmt(fail, f))?;
@@ -186,6 +188,11 @@ fn count(number: u64) -> String {
 
 fn peak(number: u64, slack: u64) -> String {
     format!("{}{}", if slack == 0 { "" } else { "~" }, cell(number))
+}
+
+/// What stands behind a word that is counted.
+fn plural(number: u64) -> &'static str {
+    if number == 1 { "" } else { "s" }
 }
 
 fn scopes_in_words(f: &mut fmt::Formatter<'_>, by_scope: &ByScope) -> fmt::Result {
