@@ -74,6 +74,15 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         Some(MockMemory { request: object.request, mapped: object.mapped })
     }
 
+    /// Every live memory object. `see` must not call this device.
+    pub fn for_each_memory(&self, see: &mut dyn FnMut(MemoryHandle, MockMemory)) {
+        for (number, object) in self.state.enter().memory.iter() {
+            if let Some(memory) = MemoryHandle::from_raw(number) {
+                see(memory, MockMemory { request: object.request, mapped: object.mapped });
+            }
+        }
+    }
+
     /// What a live buffer was made from.
     #[must_use]
     pub fn buffer(&self, buffer: BufferHandle) -> Option<BufferInfo> {
@@ -127,6 +136,11 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     /// Plants a failure; false when four are planted already.
     pub fn plant(&self, fault: Fault) -> bool {
         self.state.enter().faults.plant(fault)
+    }
+
+    /// Forgets every planted failure, and nothing else.
+    pub fn clear_faults(&self) {
+        self.state.enter().faults = super::Faults::NONE;
     }
 
     /// Forgets every planted failure, refusal by size, and use of heaps by others, and finds the device again.

@@ -104,7 +104,15 @@ impl<T, A: HostAllocator> Slots<T, A> {
         Ok(value)
     }
 
-    /// Every live object.
+    /// Every live object with its name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+        (0u32..).zip(self.slots.iter()).filter_map(|(at, slot)| {
+            let name = Name::new(self.owner, self.kind, slot.generation, at);
+            Some((name.0, slot.value.as_ref()?))
+        })
+    }
+
+    /// Takes every live object out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.slots.iter_mut().filter_map(|slot| slot.value.take())
     }

@@ -1,0 +1,283 @@
+//! The one folder that names ash: a real Vulkan device behind [`DeviceMemory`].
+//!
+//! ```text
+//!   AshDevice -- Commands   the functions that are called, those later than Vulkan 1.0 by name
+//!             |- Facts      types, heaps, limits: asked once
+//!             |- callbacks  the application's, passed to every command that takes them
+//! ```
+
+mod chain;
+mod commands;
+mod facts;
+mod layout;
+
+use core::fmt;
+use core::num::NonZeroU64;
+use core::ptr::NonNull;
+
+use ash::vk;
+
+use crate::device::{
+    BufferHandle, BufferInfo, DeviceError, DeviceFeatures, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle, ImageInfo,
+    MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
+};
+use commands::Commands;
+use facts::Facts;
+use layout::{answer, buffer_of, families, image_of, memory_of, new_handle};
+
+/// Ranges of a flush that go to the driver in one call.
+const RANGES_AT_ONCE: usize = 16;
+
+/// What an application must say of its device, because Vulkan does not tell.
+#[derive(Clone, Copy)]
+pub struct AshOptions {
+    /// The lesser of what `VkApplicationInfo::apiVersion` named and what the physical device supports (`VK_API_VERSION_*`).
+    pub api_version: u32,
+    /// Which of these the device was made with: extensions, and features that were switched on.
+    pub features: DeviceFeatures,
+    /// Passed to every command that takes them, as `pAllocator`; copied.
+    pub callbacks: Option<vk::AllocationCallbacks<'static>>,
+}
+
+impl AshOptions {
+    /// Without callbacks, and with those features alone that are part of the version: dedicated allocations and external memory of 1.1.
+    #[must_use]
+    pub const fn new(api_version: u32) -> Self {
+        let core_1_1 = api_version >= vk::API_VERSION_1_1;
+        let features = DeviceFeatures {
+            dedicated_allocation: core_1_1,
+            memory_budget: false,
+            memory_priority: false,
+            buffer_device_address: false,
+            external_memory: core_1_1,
+            device_coherent_memory: false,
+        };
+        Self { api_version, features, callbacks: None }
+    }
+}
+
+impl fmt::Debug for AshOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = f.debug_struct("AshOptions");
+        all.field("api_version", &self.api_version).field("features", &self.features);
+        all.field("callbacks", &self.callbacks.is_some()).finish()
+    }
+}
+
+/// A Vulkan device, as far as memory goes. Takes no memory, and owns nothing: neither device nor instance is destroyed with it.
+///
+/// Works from Vulkan 1.0 on. It uses, where they are there, `vkGet*MemoryRequirements2` (1.1, or
+/// `VK_KHR_get_memory_requirements2`), `vkGetPhysicalDevice*2` (1.1, or `VK_KHR_get_physical_device_properties2`) and
+/// `vkGetBufferDeviceAddress` (1.2, or `VK_KHR_buffer_device_address`, or `VK_EXT_buffer_device_address`).
+pub struct AshDevice {
+    device: vk::Device,
+    physical: vk::PhysicalDevice,
+    commands: Commands,
+    facts: Facts,
+    callbacks: Option<vk::AllocationCallbacks<'static>>,
+}
+
+impl AshDevice {
+    /// Asks for the functions, and for types, heaps and limits.
+    ///
+    /// A feature of the options whose command the driver does not have is left out, as [`properties`](DeviceMemory::properties) shows.
+    ///
+    /// # Safety
+    /// - `instance` was made with `entry`, `physical` is of it, `device` was made from both; they outlive the value that is
+    ///   returned. A `vk::Handle` of another device of the same instance is no handle of this one.
+    /// - `options` tells the truth: see its fields.
+    /// - Callbacks are what Vulkan demands (*Host Memory*), for as long as an object that was made with them lives. Whatever is given
+    ///   to this value to destroy, and was not made by it, was made with compatible ones.
+    #[must_use]
+    pub unsafe fn new(
+        entry: &ash::Entry,
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: &ash::Device,
+        options: AshOptions,
+    ) -> Self {
+        // SAFETY: the caller's promise for all four.
+        let commands = unsafe { Commands::load(entry, instance, device, options.api_version) };
+        let mut features = options.features;
+        features.memory_budget &= commands.memory_properties2.is_some();
+        features.dedicated_allocation &= commands.requirements2.is_some();
+        features.buffer_device_address &= commands.buffer_address.is_some();
+        // SAFETY: the caller's promise for the physical device and the version.
+        let facts = unsafe { Facts::ask(instance, &commands, physical, options.api_version, features) };
+        Self { device: device.handle(), physical, commands, facts, callbacks: options.callbacks }
+    }
+
+    /// `pAllocator`.
+    fn callbacks(&self) -> *const vk::AllocationCallbacks<'static> {
+        self.callbacks.as_ref().map_or(core::ptr::null(), core::ptr::from_ref)
+    }
+
+    /// Hands ranges on, some at a time.
+    fn ranges(
+        &self,
+        ranges: &[MappedRange],
+        mut command: impl FnMut(&[vk::MappedMemoryRange<'_>]) -> vk::Result,
+    ) -> Result<(), DeviceError> {
+        let mut raw = [vk::MappedMemoryRange::default(); RANGES_AT_ONCE];
+        for some in ranges.chunks(RANGES_AT_ONCE) {
+            for (raw, range) in raw.iter_mut().zip(some) {
+                *raw = vk::MappedMemoryRange::default().memory(memory_of(range.memory)).offset(range.offset).size(range.size);
+            }
+            answer(command(raw.get(..some.len()).unwrap_or_default()))?;
+        }
+        Ok(())
+    }
+}
+
+// SAFETY: what the driver gives is passed on: handles and pointers are Vulkan's own; facts were asked once and do not change; C
+// functions do not unwind into Rust (`extern "system"` aborts instead).
+unsafe impl DeviceMemory for AshDevice {
+    fn properties(&self) -> DeviceProperties<'_> {
+        self.facts.properties()
+    }
+
+    unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
+        chain::with_allocate_info(request, |info| {
+            let mut made = vk::DeviceMemory::null();
+            // SAFETY: device and callbacks are as `new` was promised, the request as this function was.
+            let result = unsafe { (self.commands.allocate_memory)(self.device, info, self.callbacks(), &raw mut made) };
+            new_handle(result, made, MemoryHandle::from_raw)
+        })
+    }
+
+    unsafe fn free(&self, memory: MemoryHandle) {
+        // SAFETY: as the caller promises; callbacks compatible with those that it was made with.
+        unsafe { (self.commands.free_memory)(self.device, memory_of(memory), self.callbacks()) }
+    }
+
+    unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
+        let mut first = core::ptr::null_mut();
+        let flags = vk::MemoryMapFlags::empty();
+        // SAFETY: as the caller promises.
+        let result = unsafe { (self.commands.map_memory)(self.device, memory_of(memory), offset, size, flags, &raw mut first) };
+        answer(result)?;
+        NonNull::new(first.cast()).ok_or(DeviceError::MapFailed)
+    }
+
+    unsafe fn unmap(&self, memory: MemoryHandle) {
+        // SAFETY: as the caller promises.
+        unsafe { (self.commands.unmap_memory)(self.device, memory_of(memory)) }
+    }
+
+    unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        self.ranges(ranges, |raw| {
+            // SAFETY: as the caller promises; at most `RANGES_AT_ONCE` of them.
+            unsafe { (self.commands.flush_ranges)(self.device, raw.len() as u32, raw.as_ptr()) }
+        })
+    }
+
+    unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        self.ranges(ranges, |raw| {
+            // SAFETY: as the caller promises; at most `RANGES_AT_ONCE` of them.
+            unsafe { (self.commands.invalidate_ranges)(self.device, raw.len() as u32, raw.as_ptr()) }
+        })
+    }
+
+    unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
+        let external = vk::ExternalMemoryBufferCreateInfo::default()
+            .handle_types(vk::ExternalMemoryHandleTypeFlags::from_raw(info.external.as_raw()));
+        let (mode, mut indices) = (layout::sharing_mode(info.sharing), [0; 64]);
+        let mut raw = vk::BufferCreateInfo::default()
+            .flags(vk::BufferCreateFlags::from_raw(info.flags))
+            .size(info.size)
+            .usage(vk::BufferUsageFlags::from_raw(info.usage.as_raw()))
+            .sharing_mode(mode)
+            .queue_family_indices(families(info.sharing, &mut indices));
+        if !info.external.is_empty() {
+            raw.p_next = (&raw const external).cast();
+        }
+        let mut made = vk::Buffer::null();
+        // SAFETY: as the caller promises; `external` and `indices` live until after the call.
+        let result = unsafe { (self.commands.create_buffer)(self.device, &raw const raw, self.callbacks(), &raw mut made) };
+        new_handle(result, made, BufferHandle::from_raw)
+    }
+
+    unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
+        // SAFETY: as the caller promises; callbacks compatible with those that it was made with.
+        unsafe { (self.commands.destroy_buffer)(self.device, buffer_of(buffer), self.callbacks()) }
+    }
+
+    unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
+        let buffer = buffer_of(buffer);
+        let Some(commands) = self.commands.requirements2 else {
+            let mut needs = vk::MemoryRequirements::default();
+            // SAFETY: as the caller promises.
+            unsafe { (self.commands.buffer_requirements)(self.device, buffer, &raw mut needs) };
+            return layout::requirements(&needs, None);
+        };
+        let info = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer);
+        chain::with_requirements2(self.facts.features.dedicated_allocation, |needs| {
+            // SAFETY: as the caller promises; the chain holds what is enabled.
+            unsafe { (commands.buffer)(self.device, &raw const info, needs) }
+        })
+    }
+
+    unsafe fn bind_buffer(&self, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+        // SAFETY: as the caller promises.
+        answer(unsafe { (self.commands.bind_buffer)(self.device, buffer_of(buffer), memory_of(memory), offset) })
+    }
+
+    unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
+        let external = vk::ExternalMemoryImageCreateInfo::default()
+            .handle_types(vk::ExternalMemoryHandleTypeFlags::from_raw(info.external.as_raw()));
+        let mut indices = [0; 64];
+        let mut raw = layout::image_info(info).queue_family_indices(families(info.sharing, &mut indices));
+        if !info.external.is_empty() {
+            raw.p_next = (&raw const external).cast();
+        }
+        let mut made = vk::Image::null();
+        // SAFETY: as the caller promises; `external` and `indices` live until after the call.
+        let result = unsafe { (self.commands.create_image)(self.device, &raw const raw, self.callbacks(), &raw mut made) };
+        new_handle(result, made, ImageHandle::from_raw)
+    }
+
+    unsafe fn destroy_image(&self, image: ImageHandle) {
+        // SAFETY: as the caller promises; callbacks compatible with those that it was made with.
+        unsafe { (self.commands.destroy_image)(self.device, image_of(image), self.callbacks()) }
+    }
+
+    unsafe fn image_requirements(&self, image: ImageHandle) -> ResourceRequirements {
+        let image = image_of(image);
+        let Some(commands) = self.commands.requirements2 else {
+            let mut needs = vk::MemoryRequirements::default();
+            // SAFETY: as the caller promises.
+            unsafe { (self.commands.image_requirements)(self.device, image, &raw mut needs) };
+            return layout::requirements(&needs, None);
+        };
+        let info = vk::ImageMemoryRequirementsInfo2::default().image(image);
+        chain::with_requirements2(self.facts.features.dedicated_allocation, |needs| {
+            // SAFETY: as the caller promises; the chain holds what is enabled.
+            unsafe { (commands.image)(self.device, &raw const info, needs) }
+        })
+    }
+
+    unsafe fn bind_image(&self, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+        // SAFETY: as the caller promises.
+        answer(unsafe { (self.commands.bind_image)(self.device, image_of(image), memory_of(memory), offset) })
+    }
+
+    unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
+        let command = self.commands.buffer_address.filter(|_| self.facts.features.buffer_device_address)?;
+        let info = vk::BufferDeviceAddressInfo::default().buffer(buffer_of(buffer));
+        // SAFETY: as the caller promises, and the feature is enabled.
+        NonZeroU64::new(unsafe { command(self.device, &raw const info) })
+    }
+
+    fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
+        let Some(command) = self.commands.memory_properties2.filter(|_| self.facts.features.memory_budget) else { return false };
+        let mut told = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+        let mut properties = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut told);
+        // SAFETY: the physical device is `new`'s, and the extension is enabled.
+        unsafe { command(self.physical, &raw mut properties) };
+        let pairs = told.heap_usage.into_iter().zip(told.heap_budget).take(self.facts.properties().heaps.len());
+        for (heap, (usage, budget)) in heaps.iter_mut().zip(pairs) {
+            *heap = HeapBudget { usage, budget };
+        }
+        true
+    }
+}
