@@ -47,6 +47,8 @@
 extern crate std;
 
 mod allocator;
+#[cfg(feature = "ash")]
+mod ash;
 mod classes;
 mod device;
 mod error;
@@ -62,8 +64,13 @@ mod request;
 mod sync;
 mod threads;
 
-pub use allocator::{Ownership, Region};
+pub use allocator::{
+    AllocatorOptions, BatchRefused, CloseRefused, Descriptor, DescriptorUse, Detached, Field, GpuAllocator, Mapping, NewRefused, Outstanding,
+    Ownership, ParseError, Region, RegionInfo, WrapInfo,
+};
 pub use classes::{TransientAllocation, TransientPages, TransientRange, TransientStatistics};
+#[cfg(feature = "ash")]
+pub use crate::ash::{AshDevice, AshOptions};
 pub use device::{
     BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceFeatures, DeviceLimits, DeviceMemory, DeviceProperties,
     ExternalHandleTypes, HeapBudget, HeapFlags, ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange,
@@ -87,6 +94,7 @@ pub use range::{
     VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock, VirtualBlockError, VirtualBlockStatistics,
     VirtualPiece, VirtualRange,
 };
+pub use records::Backing;
 pub use report::{
     BlockContent, BlockView, CropView, GpuStats, Leak, LeakKind, Move, MoveLimits, MovePlace, MovePlan, Picture, Placement,
     RangeUse, RangeView, Resource, Totals,

@@ -22,8 +22,10 @@ pub struct Region {
     pub(crate) resource: u64,
     /// From the start of the buffer.
     pub(crate) buffer_offset: u64,
-    /// Where its first byte is mapped, for regions whose mapping is their shard's.
+    /// For regions of a shard and their crops: where the first byte of the region of the shard is mapped, by the shard.
     pub(crate) mapped: Option<NonNull<u8>>,
+    /// Its record; `NIL` where none is known of.
+    pub(crate) record: u32,
     pub(crate) memory_type: u8,
     pub(crate) content: Content,
 }
@@ -129,6 +131,12 @@ impl Region {
             PlaceKind::Crop => Ownership::CropAlias,
             _ => Ownership::Owned,
         }
+    }
+
+    /// Of a pool, with nothing but its place, as far as the region itself knows.
+    pub(crate) const fn is_bare(&self) -> bool {
+        self.record == crate::records::NIL
+            && !matches!(self.id.place().kind, PlaceKind::Wrapped | PlaceKind::Crop | PlaceKind::Shard)
     }
 
     pub(crate) const NO_TYPE: u8 = u8::MAX;

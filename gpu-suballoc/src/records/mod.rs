@@ -122,18 +122,6 @@ impl Records {
         }
     }
 
-    /// Two of them, or none.
-    pub(crate) fn two_slots(&self, memory: &dyn HostAllocator) -> Result<(u32, u32), GpuError> {
-        let first = self.slot(memory)?;
-        match self.slot(memory) {
-            Ok(second) => Ok((first, second)),
-            Err(error) => {
-                self.hand_back(first);
-                Err(error)
-            }
-        }
-    }
-
     /// Undoes [`slot`](Records::slot), where nothing was put in.
     pub(crate) fn hand_back(&self, number: u32) {
         self.state.lock().table.put_back(number, false);

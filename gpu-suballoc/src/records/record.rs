@@ -8,10 +8,10 @@ use super::detail::Detail;
 use super::foreign::Foreign;
 use crate::allocator::Content;
 use crate::device::{BufferHandle, MemoryHandle};
-use crate::id::{Place, RegionId};
+use crate::id::{Place, PlaceKind, RegionId};
 use crate::property_flags::PropertyFlags;
 
-/// No record: the word of a bare region, and the end of a list. The two numbers below are the pools' own.
+/// No record: the word of a bare region, and the end of a list. Some numbers below are the pools' own.
 pub(crate) const NIL: u32 = u32::MAX;
 /// The last generation of a slot; one that has used it up is retired.
 pub(super) const LAST_GENERATION: u32 = (1 << 24) - 1;
@@ -41,6 +41,10 @@ pub(crate) struct Key {
 impl Key {
     pub(crate) fn of(id: RegionId) -> Self {
         Self { place: id.place().pack(), slot: id.slot(), generation: id.generation() }
+    }
+
+    pub(crate) fn kind(self) -> PlaceKind {
+        Place::unpack(self.place).kind
     }
 
     pub(crate) fn id(self, tag: u32) -> RegionId {
@@ -101,6 +105,12 @@ pub(crate) struct Wrap {
     pub(crate) backing: Option<Backing>,
     /// How its memory is mapped, where that is left to the allocator.
     pub(super) foreign: Option<NonNull<Foreign>>,
+}
+
+impl Wrap {
+    pub(crate) const fn new(buffer: BufferHandle, offset: u64, size: u64, backing: Option<Backing>) -> Self {
+        Self { buffer, offset, size, backing, foreign: None }
+    }
 }
 
 /// The memory behind a wrapped buffer, as far as the application tells.

@@ -39,6 +39,7 @@ pub(crate) enum Seen {
     Root {
         resource: u64,
         content: Content,
+        asked: u64,
     },
     Wrapped(super::Wrap),
     /// Of a root, from its start.
@@ -141,9 +142,7 @@ impl Records {
     pub(crate) fn see(&self, number: u32, key: Key) -> Result<Seen, Misuse> {
         let state = self.state.lock();
         match state.table.get(number) {
-            Some(Record::Root(root)) if root.key == key && root.state == Life::Live => {
-                Ok(Seen::Root { resource: root.resource, content: root.content })
-            }
+            Some(Record::Root(root)) if root.key == key && root.state == Life::Live => Ok(root.seen()),
             Some(Record::Wrapped(wrapped)) if wrapped.generation == key.generation && wrapped.state == Life::Live => {
                 Ok(Seen::Wrapped(wrapped.facts()))
             }
@@ -158,7 +157,7 @@ impl Records {
     pub(crate) fn see_root(&self, number: u32) -> Result<(Key, Seen), Misuse> {
         let state = self.state.lock();
         match state.table.get(number) {
-            Some(Record::Root(root)) => Ok((root.key, Seen::Root { resource: root.resource, content: root.content })),
+            Some(Record::Root(root)) => Ok((root.key, root.seen())),
             Some(Record::Wrapped(wrapped)) => Ok((wrapped.key(number), Seen::Wrapped(wrapped.facts()))),
             _ => Err(Misuse::Stale),
         }
@@ -169,7 +168,7 @@ impl Records {
     pub(crate) fn part(&self, number: u32, key: Key, wait: bool) -> Result<Option<GoneRoot>, Misuse> {
         let mut state = self.state.lock();
         let State { table, counts, .. } = &mut *state;
-        let Some(Record::Root(root)) = table.get_mut(number).filter(|_| true) else { return Err(Misuse::Stale) };
+        let Some(Record::Root(root)) = table.get_mut(number) else { return Err(Misuse::Stale) };
         if root.key != key || root.state != Life::Live {
             return Err(Misuse::Stale);
         }
@@ -183,13 +182,6 @@ impl Records {
         }
         root.state = Life::Going;
         Ok(Some(root.gone(number)))
-    }
-
-    /// The root's resource and memory could not be given back after all: it is as it was.
-    pub(crate) fn part_not(&self, gone: GoneRoot) {
-        if let Some(Record::Root(root)) = self.state.lock().table.get_mut(gone.number) {
-            root.state = Life::Live;
-        }
     }
 
     /// Resource and memory are given back: the end of the record.
@@ -215,14 +207,14 @@ impl Records {
         }
     }
 
-    /// A crop of a root, in the caller's slot: counted and made in one step. Answers its generation.
-    pub(crate) fn put_crop(&self, number: u32, root: u32, key: Key, offset: u64, size: u64) -> Result<u32, GpuError> {
+    /// A crop of a root, in the caller's slot: counted and made in one step. Answers its generation. A root that waits for its last
+    /// crop can be cropped through another `crop` alone, since its own id means nothing any more.
+    pub(crate) fn put_crop(&self, number: u32, root: u32, key: Key, crop: bool, offset: u64, size: u64) -> Result<u32, GpuError> {
         let mut state = self.state.lock();
+        let lives = |state| state == Life::Live || crop && state == Life::Waiting;
         let crops = match state.table.get_mut(root) {
-            Some(Record::Root(root)) if root.key == key && root.state == Life::Live => &mut root.crops,
-            Some(Record::Wrapped(wrapped)) if wrapped.generation == key.generation && wrapped.state == Life::Live => {
-                &mut wrapped.crops
-            }
+            Some(Record::Root(root)) if root.key == key && lives(root.state) => &mut root.crops,
+            Some(Record::Wrapped(wrapped)) if wrapped.generation == key.generation && lives(wrapped.state) => &mut wrapped.crops,
             _ => return Err(Misuse::Stale.into()),
         };
         *crops = crops.checked_add(1).ok_or(Limit::Shares)?;
@@ -268,7 +260,7 @@ impl Records {
         Ok(())
     }
 
-    /// Whether a mapping is counted that [`end_map`](Records::end_map) could end.
+    /// Whether a mapping is counted.
     pub(crate) fn is_mapped(&self, number: u32, key: Key) -> Result<bool, Misuse> {
         let state = self.state.lock();
         match state.table.get(number) {
@@ -277,6 +269,45 @@ impl Records {
             Some(Record::Crop(crop)) if crop.generation == key.generation => Ok(crop.maps > 0),
             _ => Err(Misuse::Stale),
         }
+    }
+
+    /// Counts a mapping off, and holds the root as a crop would until [`end_hold`](Records::end_hold), so that it is there while it is
+    /// unmapped. Answers the root; and what is left of a crop that waited for this.
+    pub(crate) fn begin_unmap(&self, number: u32, key: Key) -> Result<(u32, Key, Seen, Option<Rest>), Misuse> {
+        let mut state = self.state.lock();
+        let (root, gone) = match state.table.get_mut(number) {
+            Some(Record::Root(one)) if one.key == key => {
+                one.maps = one.maps.checked_sub(1).ok_or(Misuse::NotMapped)?;
+                (number, false)
+            }
+            Some(Record::Wrapped(one)) if one.generation == key.generation => {
+                one.maps = one.maps.checked_sub(1).ok_or(Misuse::NotMapped)?;
+                (number, false)
+            }
+            Some(Record::Crop(one)) if one.generation == key.generation => {
+                one.maps = one.maps.checked_sub(1).ok_or(Misuse::NotMapped)?;
+                (one.root, one.waiting && one.maps == 0)
+            }
+            _ => return Err(Misuse::Stale),
+        };
+        let (root_key, seen) = match state.table.get_mut(root) {
+            Some(Record::Root(one)) => {
+                one.crops = one.crops.saturating_add(1);
+                (one.key, one.seen())
+            }
+            Some(Record::Wrapped(one)) => {
+                one.crops = one.crops.saturating_add(1);
+                (one.key(root), Seen::Wrapped(one.facts()))
+            }
+            _ => return Err(Misuse::Stale),
+        };
+        let rest = gone.then(|| state.drop_crop(number));
+        Ok((root, root_key, seen, rest))
+    }
+
+    /// Lets go what [`begin_unmap`](Records::begin_unmap) held; a root that waited for the last one goes.
+    pub(crate) fn end_hold(&self, root: u32) -> Rest {
+        self.state.lock().drop_share(root)
     }
 
     /// Counts a mapping off; a region that waited for the last one goes.
@@ -324,6 +355,13 @@ impl State {
         self.counts.waiting -= u64::from(waited);
         self.counts.crops -= 1;
         self.table.put_back(number, true);
+        let rest = self.drop_share(root);
+        let [first, _] = rest.details;
+        Rest { details: [first, detail], ..rest }
+    }
+
+    /// One crop of a root less; a root that waited for the last one goes.
+    fn drop_share(&mut self, root: u32) -> Rest {
         let waits = match self.table.get_mut(root) {
             Some(Record::Root(root)) => {
                 root.crops = root.crops.saturating_sub(1);
@@ -335,9 +373,7 @@ impl State {
             }
             _ => false,
         };
-        let rest = if waits { self.drop_waiting(root) } else { Rest::default() };
-        let [first, _] = rest.details;
-        Rest { details: [first, detail], ..rest }
+        if waits { self.drop_waiting(root) } else { Rest::default() }
     }
 
     /// Lets a region go that waited, if nothing uses it any more.
@@ -359,6 +395,10 @@ impl State {
 }
 
 impl Root {
+    fn seen(&self) -> Seen {
+        Seen::Root { resource: self.resource, content: self.content, asked: self.asked }
+    }
+
     fn gone(&self, number: u32) -> GoneRoot {
         let Self { key, resource, content, asked, kind, .. } = *self;
         GoneRoot { number, key, resource, content, asked, kind }

@@ -17,8 +17,8 @@ use crate::error::Limit;
 /// A power of two, so that finding a record divides nothing.
 const PER_CHUNK: u32 = 64;
 const CHUNK: Layout = Layout::new::<[Record; PER_CHUNK as usize]>();
-/// Numbers stay below `NIL` and the two that the pools keep for themselves.
-const MOST_CHUNKS: u32 = (NIL - 2) / PER_CHUNK;
+/// Numbers above are words of the pools' own, and `NIL`.
+const MOST_CHUNKS: u32 = 0xfc00_0000 / PER_CHUNK;
 const FIRST_DIRECTORY: u32 = 8;
 
 pub(super) struct Table {

@@ -1,0 +1,120 @@
+//! Where a shader finds a region: an offset that descriptors may have, and an index for what is left.
+//!
+//! ```text
+//!   buffer: 0 ....... A ....... A ..x========x....      A: multiples of min*BufferOffsetAlignment
+//!                               |   |        |
+//!                         offset+   +index   |          index counts whole elements from offset to the region
+//!                               +---range----+
+//! ```
+
+#![forbid(unsafe_code)]
+
+use alloc_core::HostAllocator;
+
+use super::GpuAllocator;
+use super::region::Region;
+use crate::device::{BufferHandle, DeviceLimits, DeviceMemory};
+use crate::error::Misuse;
+
+/// What a descriptor (`VkDescriptorBufferInfo`) of a region says, and what the shader adds to its indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The buffer of the region that it was cut from, or its own.
+    pub buffer: BufferHandle,
+    /// Bytes from the start of the buffer, a multiple of what the device demands.
+    pub offset: u64,
+    /// Bytes from there to the region's end.
+    pub range: u64,
+    /// Elements between `offset` and the region: to be added to every index.
+    pub index: u64,
+}
+
+/// As what a region is seen by a shader, which decides what its offset is a multiple of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DescriptorUse {
+    /// `minStorageBufferOffsetAlignment`.
+    #[default]
+    Storage,
+    /// `minUniformBufferOffsetAlignment`.
+    Uniform,
+    /// `minTexelBufferOffsetAlignment`.
+    Texel,
+}
+
+impl DescriptorUse {
+    const fn alignment(self, limits: &DeviceLimits) -> u64 {
+        match self {
+            Self::Storage => limits.min_storage_buffer_offset_alignment,
+            Self::Uniform => limits.min_uniform_buffer_offset_alignment,
+            Self::Texel => limits.min_texel_buffer_offset_alignment,
+        }
+    }
+}
+
+impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
+    /// What to write into a descriptor for a region of elements of `element_bytes`, wherever in its buffer it begins: crops and wrapped
+    /// buffers may begin at any element. A region at an offset that descriptors may have gets that one, and index 0.
+    ///
+    /// Vulkan specification, *Descriptor Set Updates* (`VkDescriptorBufferInfo`). The range may exceed the region by what lies
+    /// between the aligned offset and it.
+    ///
+    /// # Errors
+    /// [`Misuse::NoBuffer`], [`Misuse::ZeroElement`], [`Misuse::OtherAllocator`]; [`Misuse::NoDescriptorOffset`] when the region begins
+    /// at no whole element from any offset that descriptors may have.
+    pub fn descriptor(&self, region: &Region, element_bytes: u64, use_as: DescriptorUse) -> Result<Descriptor, Misuse> {
+        if region.id.tag() != self.tag {
+            return Err(Misuse::OtherAllocator);
+        }
+        let buffer = region.buffer().ok_or(Misuse::NoBuffer)?;
+        if element_bytes == 0 {
+            return Err(Misuse::ZeroElement);
+        }
+        let (offset, index) = split(region.copy_offset(), element_bytes, use_as.alignment(&self.limits))?;
+        Ok(Descriptor { buffer, offset, range: region.copy_offset() - offset + region.size(), index })
+    }
+}
+
+/// The highest multiple of `alignment` up to `start` from which `start` is whole elements away, and how many.
+fn split(start: u64, element: u64, alignment: u64) -> Result<(u64, u64), Misuse> {
+    let alignment = alignment.max(1);
+    let mut offset = start - start % alignment;
+    // Multiples of the alignment leave the same remainders again after `element` steps at most.
+    for _ in 0..element {
+        if (start - offset).is_multiple_of(element) {
+            return Ok((offset, (start - offset) / element));
+        }
+        offset = offset.checked_sub(alignment).ok_or(Misuse::NoDescriptorOffset)?;
+    }
+    Err(Misuse::NoDescriptorOffset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Misuse, split};
+
+    #[test]
+    fn offset_and_index_lead_back_to_the_start() {
+        for alignment in [1, 4, 16, 64, 256] {
+            for element in [1, 2, 3, 4, 12, 16, 20, 64, 100] {
+                for start in (0..4096).chain([1 << 33, (1 << 33) + 12, u64::MAX - 255, u64::MAX]) {
+                    match split(start, element, alignment) {
+                        Ok((offset, index)) => {
+                            assert_eq!(offset % alignment, 0);
+                            assert_eq!(offset + index * element, start);
+                        }
+                        Err(rule) => {
+                            assert_eq!(rule, Misuse::NoDescriptorOffset);
+                            let reachable =
+                                (0..=start / alignment).rev().take(200).any(|k| (start - k * alignment) % element == 0);
+                            assert!(!reachable, "{start} by {element} at {alignment}");
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(split(256, 4, 256), Ok((256, 0)));
+        assert_eq!(split(260, 4, 256), Ok((256, 1)));
+        assert_eq!(split(258, 4, 256), Err(Misuse::NoDescriptorOffset));
+        assert_eq!(split(1 << 40, 1, 256), Ok((1 << 40, 0)));
+    }
+}

@@ -1,0 +1,149 @@
+//! How an allocator is set up; the one place where defaults are.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use crate::pool::MemoryOptions;
+
+/// What an allocator is made with. [`AllocatorOptions::default`] suits most programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocatorOptions {
+    /// Blocks, pools and limits.
+    pub memory: MemoryOptions,
+    /// [`GpuAllocator::release`](crate::GpuAllocator::release) keeps buffers for the next exact fit. Can be switched later.
+    pub reuse: bool,
+    /// So many buffers are kept at most, up to 1024; the one that nobody has wanted for longest makes room.
+    pub keep_buffers: u32,
+    /// So many bytes of kept buffers at most.
+    pub keep_bytes: u64,
+}
+
+impl AllocatorOptions {
+    /// More are not looked through at every creation of a buffer.
+    pub(crate) const MOST_KEPT: u32 = 1024;
+}
+
+impl Default for AllocatorOptions {
+    fn default() -> Self {
+        Self { memory: MemoryOptions::default(), reuse: true, keep_buffers: 64, keep_bytes: 64 << 20 }
+    }
+}
+
+/// Five numbers with colons between them, the last ones optional, as Halide's users know them:
+/// `pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple`.
+///
+/// Sizes are MiB, `nearest_multiple` is bytes; 0 says "no limit", or "the default" for the smallest block and the multiple. Decimal
+/// digits alone: no sign, no space, no empty field, nothing behind the fifth.
+impl core::str::FromStr for AllocatorOptions {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut fields = [0u64; 5];
+        let mut places = Field::ALL.into_iter().zip(&mut fields);
+        for part in text.split(':') {
+            let (field, value) = places.next().ok_or(ParseError::TooManyFields)?;
+            *value = number(part, field)?;
+        }
+        let [pool, min_block, max_block, max_blocks, multiple] = fields;
+        let mut options = Self::default();
+        let memory = &mut options.memory;
+        if pool > 0 {
+            memory.max_bytes = bytes(pool, Field::Pool)?;
+        }
+        if min_block > 0 {
+            memory.first_block = Some(bytes(min_block, Field::MinBlock)?);
+        }
+        if max_block > 0 {
+            if max_block < min_block {
+                return Err(ParseError::MinAboveMax);
+            }
+            memory.max_block = Some(bytes(max_block, Field::MaxBlock)?);
+        }
+        if max_blocks > 0 {
+            memory.max_allocations = u32::try_from(max_blocks).map_err(|_| ParseError::TooLarge { field: Field::MaxBlocks })?;
+        }
+        if multiple > 0 {
+            memory.nearest_multiple = multiple;
+        }
+        Ok(options)
+    }
+}
+
+fn number(part: &str, field: Field) -> Result<u64, ParseError> {
+    if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ParseError::NotANumber { field });
+    }
+    part.parse().map_err(|_| ParseError::TooLarge { field })
+}
+
+/// From MiB.
+fn bytes(mebibytes: u64, field: Field) -> Result<u64, ParseError> {
+    mebibytes.checked_mul(1 << 20).ok_or(ParseError::TooLarge { field })
+}
+
+/// A field of the text that [`AllocatorOptions`] are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// All blocks together, MiB.
+    Pool,
+    /// The smallest block, MiB.
+    MinBlock,
+    /// The largest block, MiB.
+    MaxBlock,
+    /// How many blocks.
+    MaxBlocks,
+    /// What block sizes are multiples of, bytes.
+    NearestMultiple,
+}
+
+impl Field {
+    const ALL: [Self; 5] = [Self::Pool, Self::MinBlock, Self::MaxBlock, Self::MaxBlocks, Self::NearestMultiple];
+}
+
+/// Why a text gives no options. Nothing is guessed: garbage is not "no limit".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// A field is empty, or has anything but decimal digits.
+    NotANumber {
+        /// Which.
+        field: Field,
+    },
+    /// A number that does not fit: 64 bits of bytes, 32 bits of blocks.
+    TooLarge {
+        /// Which.
+        field: Field,
+    },
+    /// A sixth field.
+    TooManyFields,
+    /// The smallest block is larger than the largest.
+    MinAboveMax,
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pool => "pool_MB",
+            Self::MinBlock => "min_block_MB",
+            Self::MaxBlock => "max_block_MB",
+            Self::MaxBlocks => "max_blocks",
+            Self::NearestMultiple => "nearest_multiple",
+        })
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotANumber { field } => write!(f, "{field} is not a number: write decimal digits, 0 for none"),
+            Self::TooLarge { field } => write!(f, "{field} is too large: write a smaller number, 0 for none"),
+            Self::TooManyFields => f.write_str(
+                "there are more than five fields: write pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple",
+            ),
+            Self::MinAboveMax => f.write_str("min_block_MB is above max_block_MB: exchange them, or write 0 for one"),
+        }
+    }
+}
+
+impl core::error::Error for ParseError {}

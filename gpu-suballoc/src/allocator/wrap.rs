@@ -1,0 +1,151 @@
+//! Buffers that the application made: used like any other, never destroyed, freed or unmapped.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::HostAllocator;
+
+use super::GpuAllocator;
+use super::region::{Content, Ownership, Region};
+use crate::device::{BufferHandle, DeviceMemory};
+use crate::error::{GpuError, Misuse, Refused};
+use crate::id::PlaceKind;
+use crate::records::{Backing, Key, Wrap};
+use crate::request::RegionOptions;
+
+/// A buffer of the application's that is to be used as a region.
+#[derive(Clone, Copy, Debug)]
+pub struct WrapInfo<'n> {
+    /// The buffer; `None` is `VK_NULL_HANDLE`, and refused.
+    pub buffer: Option<BufferHandle>,
+    /// Where the region starts, in bytes from the start of the buffer. Any will do.
+    pub offset: u64,
+    /// Bytes; `None` for all from `offset` to `buffer_size`.
+    pub size: Option<u64>,
+    /// Bytes of the whole buffer, if known: then nothing is wrapped past its end.
+    pub buffer_size: Option<u64>,
+    /// The memory behind it, if it is to be mapped or flushed.
+    pub backing: Option<Backing>,
+    /// What reports call it. Copied, up to 255 bytes.
+    pub name: Option<&'n str>,
+    /// A word of the caller's own, for reports.
+    pub tag: u64,
+}
+
+impl<'n> WrapInfo<'n> {
+    /// The first `size` bytes of a buffer of which nothing else is known.
+    #[must_use]
+    pub fn new(buffer: impl Into<Option<BufferHandle>>, size: u64) -> Self {
+        Self { buffer: buffer.into(), offset: 0, size: Some(size), buffer_size: None, backing: None, name: None, tag: 0 }
+    }
+
+    /// Starting so many bytes after the start of the buffer.
+    #[must_use]
+    pub const fn offset(self, offset: u64) -> Self {
+        Self { offset, ..self }
+    }
+
+    /// With the memory behind it.
+    #[must_use]
+    pub const fn backing(self, backing: Backing) -> Self {
+        Self { backing: Some(backing), ..self }
+    }
+
+    /// Called `name` in reports.
+    #[must_use]
+    pub const fn name(self, name: &'n str) -> Self {
+        Self { name: Some(name), ..self }
+    }
+
+    /// Bytes, once everything is checked.
+    fn check(&self) -> Result<(BufferHandle, u64), Misuse> {
+        let buffer = self.buffer.ok_or(Misuse::NullHandle)?;
+        let size = match (self.size, self.buffer_size) {
+            (Some(size), _) => size,
+            (None, Some(whole)) => whole.checked_sub(self.offset).ok_or(Misuse::Outside)?,
+            (None, None) => 0,
+        };
+        if size == 0 {
+            return Err(Misuse::ZeroSize);
+        }
+        let end = self.offset.checked_add(size).ok_or(Misuse::Outside)?;
+        let in_buffer = self.buffer_size.is_none_or(|whole| end <= whole);
+        let in_memory =
+            self.backing.is_none_or(|backing| backing.offset.checked_add(end).is_some_and(|end| end <= backing.memory_size));
+        if in_buffer && in_memory { Ok((buffer, size)) } else { Err(Misuse::Outside) }
+    }
+}
+
+/// What a wrapped region was, now that the allocator has forgotten it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detached {
+    /// The application's buffer.
+    pub buffer: BufferHandle,
+    /// Where the region began in it.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
+    /// Makes a region of a buffer of the application's. The same buffer may be wrapped any number of times, overlapping or not (the
+    /// planes of an image, say): each is a region of its own.
+    ///
+    /// # Errors
+    /// [`Misuse::NullHandle`], [`Misuse::ZeroSize`], [`Misuse::Outside`] of what is known of buffer and memory; what the host allocator
+    /// refuses. Nothing is left then.
+    pub fn wrap(&self, info: &WrapInfo<'_>) -> Result<Region, GpuError> {
+        let (buffer, size) = info.check()?;
+        let wrap = Wrap::new(buffer, info.offset, size, info.backing);
+        let options = RegionOptions { name: info.name, tag: info.tag, ..RegionOptions::new() };
+        let new = self.records.prepare_wrap(self.host(), wrap, &options)?;
+        let key = self.records.put_wrap(self.host(), new);
+        Ok(wrap.region(key, self.tag))
+    }
+
+    /// Forgets a wrapped buffer, and says what it was; of a crop of one, forgets the crop alone. The application's buffer and memory
+    /// are not touched.
+    ///
+    /// # Errors
+    /// The region, which stays valid: [`Misuse::NotWrapped`] for the allocator's own and their crops; [`Misuse::HasCrops`] or
+    /// [`Misuse::Mapped`] while it is in use; otherwise as [`free`](GpuAllocator::free).
+    pub fn detach(&self, region: Region) -> Result<Detached, Refused<Region>> {
+        let checked = self.root_is_wrapped(&region).and_then(|()| region.buffer().ok_or(Misuse::NotWrapped));
+        let buffer = match checked {
+            Ok(buffer) => buffer,
+            Err(rule) => return Err(Refused::new(region, rule)),
+        };
+        let (offset, size) = (region.copy_offset(), region.size());
+        self.free(region)?;
+        Ok(Detached { buffer, offset, size })
+    }
+
+    fn root_is_wrapped(&self, region: &Region) -> Result<(), Misuse> {
+        if region.id.tag() != self.tag {
+            return Err(Misuse::OtherAllocator);
+        }
+        let wrapped = match region.ownership() {
+            Ownership::Owned => false,
+            Ownership::Wrapped => true,
+            Ownership::CropAlias => self.root_of_crop(region.id)?.1.kind() == PlaceKind::Wrapped,
+        };
+        if wrapped { Ok(()) } else { Err(Misuse::NotWrapped) }
+    }
+}
+
+impl Wrap {
+    /// The region that a wrapped buffer is to its user.
+    pub(super) fn region(&self, key: Key, tag: u32) -> Region {
+        Region {
+            id: key.id(tag),
+            memory: self.backing.map(|backing| backing.memory),
+            offset: self.backing.map_or(0, |backing| backing.offset + self.offset),
+            size: self.size,
+            resource: self.buffer.as_raw(),
+            buffer_offset: self.offset,
+            mapped: None,
+            record: key.slot,
+            memory_type: Region::NO_TYPE,
+            content: Content::Buffer,
+        }
+    }
+}
