@@ -129,7 +129,10 @@ mod tests {
         assert!(text.contains("  guarded = callback blocks = 7, unguarded = 0\n"), "{text}");
         let short = GuardRun { guarded: 5, cookies: 2, unguarded: 2, ..whole };
         let text = short.to_string();
-        assert!(!short.is_whole() && text.contains("guarded = 5 of 7 callback blocks, unguarded = 2"), "{text}");
+        assert!(
+            !short.is_whole() && text.contains("guarded = 5 of 10 blocks, the accounts' own among them, unguarded = 2"),
+            "{text}"
+        );
     }
 
     #[test]
