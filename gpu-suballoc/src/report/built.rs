@@ -64,7 +64,7 @@ impl Built {
     }
 
     fn put(mut self, what: RangeUse, size: u64, change: impl FnOnce(&mut RangeView), name: &str) -> Self {
-        let mut range = RangeView::nobodys(self.view.size, size, what);
+        let mut range = RangeView::nobodys(self.view.size, size, what, Placement::General);
         change(&mut range);
         self.view.size += size;
         self.ranges.push((range, name.to_string()));
@@ -77,7 +77,10 @@ pub(super) fn picture(blocks: impl IntoIterator<Item = Built>, crops: impl IntoI
     picture.reserve(Room { blocks: 64, ranges: 1024, crops: 64, names: 16 << 10 }).expect("memory");
     for built in blocks {
         assert!(picture.put_block(built.view));
-        built.ranges.into_iter().for_each(|(range, name)| assert!(picture.put_range(range, &name)));
+        for (range, name) in built.ranges {
+            let name = picture.put_name(&name).expect("room");
+            assert!(picture.put_range(RangeView { name, ..range }));
+        }
     }
     crops.into_iter().for_each(|crop| assert!(picture.put_crop(crop, "a crop")));
     picture

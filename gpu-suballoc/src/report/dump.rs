@@ -1,7 +1,7 @@
 //! A picture as JSON, with the keys that users of the Vulkan Memory Allocator know from `vmaBuildStatsString`.
 //!
 //! Tools that draw such files read ours too: every block's `Suballocations` tile it, and `Type` is one of VMA's own words. What
-//! VMA has no word for stands beside, under keys of ours: `PaddingBytes`, `Placement`, `Site`, `Crops`, `Spent`, `Wrapped`,
+//! VMA has no word for stands beside, under keys of ours: `PaddingBytes`, `Placement`, `Site`, `Crops`, `Spent`, `Kept`, `Wrapped`,
 //! `HostBytes`.
 
 #![forbid(unsafe_code)]
@@ -148,10 +148,14 @@ impl<A: HostSource> Picture<A> {
                     json.number("Offset", range.offset)?;
                     match range.what {
                         RangeUse::Region => self.region(json, range),
-                        RangeUse::Free | RangeUse::Spent => {
+                        free => {
                             json.string("Type", "FREE")?;
                             json.number("Size", range.size)?;
-                            if range.what == RangeUse::Spent { json.number("Spent", 1) } else { Ok(()) }
+                            match free {
+                                RangeUse::Spent => json.number("Spent", 1),
+                                RangeUse::Kept => json.number("Kept", 1),
+                                RangeUse::Free | RangeUse::Region => Ok(()),
+                            }
                         }
                     }
                 })?;
@@ -229,7 +233,7 @@ impl Figures {
             for range in ranges {
                 let (count, sizes) = match range.what {
                     RangeUse::Region => (&mut sum.allocations, &mut sum.allocation_sizes),
-                    RangeUse::Free | RangeUse::Spent => (&mut sum.unused, &mut sum.unused_sizes),
+                    _ => (&mut sum.unused, &mut sum.unused_sizes),
                 };
                 *count = count.saturating_add(1);
                 let (least, most) = sizes.unwrap_or((u64::MAX, 0));

@@ -6,13 +6,12 @@ mod leaks;
 mod moves;
 mod picture;
 mod stats;
+mod take;
 mod view;
 
-pub(crate) use dump::Head;
 pub use leaks::{Leak, LeakKind};
 pub use moves::{Move, MoveLimits, MovePlace, MovePlan};
 pub use picture::Picture;
-pub(crate) use picture::Room;
 pub use stats::{GpuStats, Totals};
 pub use view::{BlockContent, BlockView, CropView, Placement, RangeUse, RangeView, Resource};
 

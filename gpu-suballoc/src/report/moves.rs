@@ -163,7 +163,7 @@ impl<A: HostSource + Clone> Picture<A> {
         if source.used == 0 || source.receives || source.used > left.bytes || regions().count() > left.moves {
             return Ok(());
         }
-        if !regions().all(movable) || ranges.iter().any(|range| range.what == RangeUse::Spent) {
+        if !regions().all(movable) || ranges.iter().any(|range| matches!(range.what, RangeUse::Spent | RangeUse::Kept)) {
             return Ok(());
         }
         // What is undone when a region finds no hole.

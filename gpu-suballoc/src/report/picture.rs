@@ -100,13 +100,8 @@ impl<A: HostSource> Picture<A> {
     }
 
     /// Appends a range of the last block; false, and nothing appended, where there is no room.
-    pub(crate) fn put_range(&mut self, mut range: RangeView, name: &str) -> bool {
-        if !fits(&self.ranges) {
-            return false;
-        }
-        let Some(place) = self.put_name(name) else { return false };
-        range.name = place;
-        let put = self.ranges.try_push(range).is_ok();
+    pub(crate) fn put_range(&mut self, range: RangeView) -> bool {
+        let put = fits(&self.ranges) && self.ranges.try_push(range).is_ok();
         if let Some(block) = self.blocks.as_mut_slice().last_mut() {
             block.ranges.1 = block.ranges.1.saturating_add(u32::from(put));
         }
@@ -123,12 +118,14 @@ impl<A: HostSource> Picture<A> {
         self.crops.try_push(crop).is_ok()
     }
 
-    fn put_name(&mut self, name: &str) -> Option<(u32, u32)> {
+    /// Appends a name's bytes, where there is room.
+    pub(crate) fn put_name(&mut self, name: &str) -> Option<(u32, u32)> {
         let first = self.names.as_slice().len();
         let end = first.checked_add(name.len())?;
         if end > self.names.capacity() {
             return None;
         }
+        // Never grows: there is room.
         self.names.try_extend_from_slice(name.as_bytes()).ok()?;
         Some((u32::try_from(first).ok()?, u32::try_from(name.len()).ok()?))
     }

@@ -7,9 +7,9 @@ use crate::{MAX_MEMORY_HEAPS, MAX_MEMORY_TYPES};
 /// What lives in a pool, in a memory type, in a heap or in all. Counts and bytes; exact whenever no thread is inside of a call.
 ///
 /// ```text
-///  block_bytes = region_bytes + padding_bytes + free_bytes()        one VkDeviceMemory each
-///                regions        what rounding   nobody's, and what a transient page
-///                asked for      added           cannot give again before it is empty
+///  block_bytes = region_bytes               + free_bytes()        a block is one VkDeviceMemory
+///                what regions occupy,         nobody's, and what a transient page
+///                rounded up to granules       cannot give again before it is empty
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -21,10 +21,8 @@ pub struct Totals {
     pub dedicated: u64,
     /// Owned regions.
     pub regions: u64,
-    /// Bytes that were asked for by them.
+    /// Bytes that they occupy: what was asked for, rounded up to whole granules. What rounding adds a [`Picture`](crate::Picture) knows.
     pub region_bytes: u64,
-    /// Bytes that rounding added to regions.
-    pub padding_bytes: u64,
     /// Wrapped buffers and images: the application's own, in none of the bytes above.
     pub wrapped: u64,
     /// Their bytes, as far as they were told.
@@ -37,7 +35,7 @@ impl Totals {
     /// Bytes of blocks in no region.
     #[must_use]
     pub const fn free_bytes(&self) -> u64 {
-        self.block_bytes.saturating_sub(self.region_bytes.saturating_add(self.padding_bytes))
+        self.block_bytes.saturating_sub(self.region_bytes)
     }
 
     /// Both together.
@@ -49,7 +47,6 @@ impl Totals {
             dedicated: self.dedicated.saturating_add(other.dedicated),
             regions: self.regions.saturating_add(other.regions),
             region_bytes: self.region_bytes.saturating_add(other.region_bytes),
-            padding_bytes: self.padding_bytes.saturating_add(other.padding_bytes),
             wrapped: self.wrapped.saturating_add(other.wrapped),
             wrapped_bytes: self.wrapped_bytes.saturating_add(other.wrapped_bytes),
             crops: self.crops.saturating_add(other.crops),
@@ -94,8 +91,7 @@ mod tests {
 
     #[test]
     fn a_pool_counts_in_the_sum_in_its_type_and_in_its_heap() {
-        let pool =
-            Totals { blocks: 2, block_bytes: 4096, regions: 3, region_bytes: 1000, padding_bytes: 24, ..Totals::default() };
+        let pool = Totals { blocks: 2, block_bytes: 4096, regions: 3, region_bytes: 1024, ..Totals::default() };
         let mut stats = GpuStats::default();
         stats.add(3, 1, &pool);
         stats.add(4, 1, &pool);

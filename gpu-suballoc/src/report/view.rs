@@ -55,8 +55,10 @@ pub struct BlockView {
 pub enum RangeUse {
     /// Nobody's.
     Free,
-    /// Nobody's any more, but in a transient page that still has regions: free when they are gone.
+    /// Nobody's, and not to be had for just anything: in a slab, in a transient page, or less than a granule at a block's end.
     Spent,
+    /// Nobody's, but kept with its buffer for the next request that it fits exactly.
+    Kept,
     /// A region.
     Region,
 }
@@ -107,7 +109,7 @@ pub struct RangeView {
     pub padding: u64,
     /// What it is.
     pub what: RangeUse,
-    /// How it was placed; [`Placement::General`] for free ranges.
+    /// How it was placed; of one that is nobody's, what it lies in.
     pub placement: Placement,
     /// What lies in it.
     pub resource: Resource,
@@ -127,17 +129,19 @@ pub struct RangeView {
     pub maps: u32,
     /// Its name's bytes in the picture.
     pub(crate) name: (u32, u32),
+    /// Its record's number, until that was read.
+    pub(crate) word: u32,
 }
 
 impl RangeView {
     /// A range that is nobody's.
-    pub(crate) const fn nobodys(offset: u64, size: u64, what: RangeUse) -> Self {
+    pub(crate) const fn nobodys(offset: u64, size: u64, what: RangeUse, placement: Placement) -> Self {
         Self {
             offset,
             size,
             padding: 0,
             what,
-            placement: Placement::General,
+            placement,
             resource: Resource::Unknown,
             id: None,
             alignment: 0,
@@ -147,6 +151,7 @@ impl RangeView {
             crops: 0,
             maps: 0,
             name: (0, 0),
+            word: u32::MAX,
         }
     }
 }
