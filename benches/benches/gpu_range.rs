@@ -8,7 +8,7 @@ mod gpu;
 mod support;
 
 use alloc_core::{Context, ContextOptions};
-use gpu::arenas::{Offset, Ours, VmaVirtual};
+use gpu::arenas::{Offset, OurPages, Ours, VmaVirtual};
 use gpu::stamps::Scale;
 use gpu::table::{Subject, common, figures, rows};
 use gpu::traffic::{FULL, SIZES, Sizes, Trace, all, churn};
@@ -64,13 +64,17 @@ fn main() {
 fn one(report: &mut Report, label: &str, trace: &Trace, clock: Scale, root: &Context) {
     let (vma, min_time) = (|| VmaVirtual::plain(ENDLESS), || VmaVirtual::min_time(ENDLESS));
     let offset = move || Offset::new(ENDLESS, trace);
-    let ours = || Ours::new(root, ENDLESS);
-    let rows = rows(&[
+    let (ours, pages) = (|| Ours::new(root, ENDLESS), || OurPages::new(root, ENDLESS));
+    let mut subjects = vec![
         Subject::new("ours", trace, clock, ours, ours).refusing(|size| Ours::new(root, size)),
         Subject::new("vma-virtual", trace, clock, vma, vma).refusing(VmaVirtual::plain),
         Subject::new("vma-min-time", trace, clock, min_time, min_time).refusing(VmaVirtual::min_time),
         Subject::new("offset-allocator", trace, clock, offset, offset).refusing(|size| Offset::new(size, trace)),
-    ]);
+    ];
+    if trace.name == "frames" {
+        subjects.push(Subject::new("ours-transient", trace, clock, pages, pages).refusing(|size| OurPages::new(root, size)));
+    }
+    let rows = rows(&subjects);
     for row in &rows {
         assert_eq!(row.space.refused, 0, "{} refuses in an arena without end", row.name);
         let [times, refused, host] = common(row);

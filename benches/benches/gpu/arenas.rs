@@ -1,7 +1,7 @@
 //! Ranges alone: no driver, no blocks, one arena.
 
 use alloc_core::{Context, Scope};
-use gpu_suballoc::{VirtualAllocation as OurAllocation, VirtualBlock};
+use gpu_suballoc::{TransientAllocation, TransientPages, VirtualAllocation as OurAllocation, VirtualBlock};
 use offset_allocator::Allocation;
 use vk_mem::{VirtualAllocation, VirtualAllocationCreateFlags, VirtualAllocationCreateInfo, VirtualBlockCreateInfo};
 
@@ -36,6 +36,34 @@ impl Places for Ours<'_> {
     }
     fn accounts(&self) -> Option<u64> {
         Some(self.context.usage().scope(Scope::Object).live_bytes)
+    }
+}
+
+/// Our pages for what dies together, of 4 MiB.
+pub struct OurPages<'c>(TransientPages<&'c Context>);
+
+impl<'c> OurPages<'c> {
+    pub fn new(context: &'c Context, size: u64) -> Self {
+        Self(TransientPages::new(context, size, 256, 4 << 20).expect("sizes that are fine"))
+    }
+}
+
+impl Places for OurPages<'_> {
+    type Piece = (TransientAllocation, u64);
+    #[inline]
+    fn take(&mut self, size: u64, align: u64) -> Option<Self::Piece> {
+        let range = self.0.allocate(size, align).ok()?;
+        Some((range.allocation, range.offset))
+    }
+    #[inline]
+    fn give(&mut self, piece: Self::Piece) {
+        self.0.free(piece.0).expect("a live piece");
+    }
+    fn place(&self, piece: &Self::Piece) -> (u64, u64) {
+        (0, piece.1)
+    }
+    fn accounts(&self) -> Option<u64> {
+        Some(self.0.statistics().memory_bytes)
     }
 }
 

@@ -81,14 +81,24 @@ pub fn each<P: Places>(trace: &Trace, mut subject: P, scale: Scale, window: Rang
     let mut slots = slots::<P>(trace);
     let mut ticks = Ticks::new(trace);
     for (at, op) in trace.ops.iter().enumerate() {
-        let before = stamps::now();
-        match *op {
-            Op::Take { slot, size } => slots[slot as usize] = subject.take(size, trace.align),
-            Op::Give { slot } => give(&mut subject, &mut slots, slot),
-        }
-        let after = stamps::now();
+        // What the play itself fetches is there before the clock is read.
+        let took = match *op {
+            Op::Take { slot, size } => {
+                let before = stamps::now();
+                let piece = subject.take(size, trace.align);
+                let took = stamps::now() - before;
+                slots[slot as usize] = piece;
+                took
+            }
+            Op::Give { slot } => {
+                let Some(piece) = slots[slot as usize].take() else { continue };
+                let before = stamps::now();
+                subject.give(piece);
+                stamps::now() - before
+            }
+        };
         if window.contains(&at) {
-            ticks.push(op, after - before);
+            ticks.push(op, took);
         }
     }
     ticks.each(scale)
@@ -141,11 +151,10 @@ pub fn space<P: Places>(trace: &Trace, scale: Scale, make: impl FnOnce() -> P) -
                 slots[slot as usize] = piece;
             }
             Op::Give { slot } => {
-                if let Some(piece) = &slots[slot as usize] {
-                    witness::apart(|| live.remove(&subject.place(piece)));
-                }
+                let Some(piece) = slots[slot as usize].take() else { continue };
+                witness::apart(|| live.remove(&subject.place(&piece)));
                 let before = stamps::now();
-                give(&mut subject, &mut slots, slot);
+                subject.give(piece);
                 ticks.push(op, stamps::now() - before);
             }
         }

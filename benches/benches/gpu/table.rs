@@ -106,6 +106,9 @@ pub fn figures(report: &mut Report, label: &str, rows: &[Row]) {
         let case = format!("{label}{}", row.name.trim_start_matches("ours"));
         for (at, what) in ["bulk", "take", "take-p99", "give", "give-p99"].into_iter().enumerate() {
             let case = format!("{case}-{what}");
+            if row.times[at].is_nan() {
+                continue;
+            }
             report.ns(&case, row.times[at]);
             for peer in rows.iter().filter(|row| !ours(row) && !row.times[at].is_nan()) {
                 report.ratio(&case, peer.name, row.times[at], peer.times[at]);
