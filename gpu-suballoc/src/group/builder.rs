@@ -170,7 +170,6 @@ fn join_all<T: GroupDevice>(devices: &[T], group: GroupId) -> Result<(), GroupEr
 }
 
 /// What would have been consumed, and why it was not.
-#[derive(Debug)]
 #[must_use = "it holds what was not consumed"]
 pub struct GroupRefused<V, E> {
     /// The device, or all of them, in no group.
@@ -266,4 +265,11 @@ impl<V, E: fmt::Display> fmt::Display for GroupRefused<V, E> {
     }
 }
 
-impl<V: fmt::Debug, E: core::error::Error> core::error::Error for GroupRefused<V, E> {}
+/// The reason alone: devices need not be printable.
+impl<V, E: fmt::Debug> fmt::Debug for GroupRefused<V, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupRefused").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<V, E: core::error::Error> core::error::Error for GroupRefused<V, E> {}
