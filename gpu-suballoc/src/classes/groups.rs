@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::returns::Returned;
-use super::seat::Seat;
+use super::seat::{Seat, Sitting};
 use super::segments::{Donation, Segments};
 use super::types::{GiveError, Need, Part};
 use crate::range::Memory;
@@ -101,6 +101,11 @@ impl Groups {
     /// Keeps the word `to` with a region, if it was `from`: any thread. Answers with what it was.
     pub(crate) fn set_word(&self, group: u32, slot: u32, generation: u32, from: u32, to: u32) -> Result<u32, GiveError> {
         self.seat(group, slot)?.set_word(generation, from, to)
+    }
+
+    /// Frees a region for the owner to settle: any thread, see [`Seat::claim`].
+    pub(crate) fn claim(&self, group: u32, slot: u32, generation: u32, word: u32) -> Result<Sitting, GiveError> {
+        self.seat(group, slot)?.claim(generation, word)
     }
 
     /// How a mailbox finds a group's part.

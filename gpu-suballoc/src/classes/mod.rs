@@ -15,6 +15,8 @@ pub(crate) mod returns;
 mod seat;
 mod segments;
 mod slabs;
+#[cfg(test)]
+mod tests;
 mod transient_pages;
 mod types;
 

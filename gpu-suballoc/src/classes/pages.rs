@@ -6,8 +6,10 @@
 //! ```
 //!
 //! Nothing in a page is reused before all of it is free; then the cursor goes back to the base. Each region has a seat, which tells a
-//! second free from the first even in a full page, and which costs 16 bytes. Two pages are open: a region that does not fit into what is
-//! left of one may fit into the other.
+//! second free from the first even in a full page, and which costs 16 bytes.
+//!
+//! A region that does not fit into what is left of the open page goes into the next one, and smaller ones still fill up the first, until
+//! next to nothing is left of it. Older pages are never filled up: what is in them is to die before.
 
 #![forbid(unsafe_code)]
 
@@ -20,20 +22,20 @@ use crate::range::Memory;
 
 /// Regions may have this part of a page: what is left at its end is small against it.
 const LARGEST_PART: u64 = 8;
+/// A page is closed when less than this part of it is left.
+const CLOSED_PART: u32 = 128;
+
+/// Regions taken from a page that is open: more than can ever be gone.
+const OPEN: u32 = u32::MAX;
 
 /// One page, as its owner knows it.
 pub(super) struct Page<H> {
     home: Option<H>,
     /// Bytes.
     base: u64,
-    /// Granules placed so far, with what alignment cost.
-    cursor: u32,
-    /// Regions placed since the page was empty, and of these how many are gone.
+    /// Regions placed since the page was empty, [`OPEN`] while there may be more, and of these how many are gone.
     taken: u32,
     gone: u32,
-    /// Where the next seat is.
-    group: u32,
-    slot: u32,
     first_group: u32,
     /// The next empty page, or the next header without a page.
     link: u32,
@@ -41,18 +43,18 @@ pub(super) struct Page<H> {
 
 /// The pages of one kind of memory. What it tells its user of a page is `H`.
 pub(crate) struct Pages<H> {
-    headers: Segments<Page<H>>,
-    open: u32,
-    /// The other open page.
-    aside: u32,
     granule_log2: u32,
     /// Granules of a page.
     capacity: u32,
-    /// The largest region, in granules.
-    largest: u32,
+    /// Bytes of the largest region.
+    largest: u64,
     live: u32,
     used: u64,
-    /// Headers made, headers without a page, empty pages, groups without a page.
+    open: Open,
+    /// Where goes what is too large for the rest of the open one.
+    next: Open,
+    headers: Segments<Page<H>>,
+    /// Headers made, the first without a page, the first empty page and how many there are, the first group without a page, pages.
     made: u32,
     vacant: u32,
     empty: u32,
@@ -61,63 +63,20 @@ pub(crate) struct Pages<H> {
     pages: u32,
 }
 
-/// What a page cannot do at the moment.
-enum Short {
-    Bytes,
-    Seats,
-}
-
-impl<H> Page<H> {
-    const fn vacant() -> Self {
-        Self { home: None, base: 0, cursor: 0, taken: 0, gone: 0, group: NONE, slot: 0, first_group: NONE, link: NONE }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.taken == self.gone
-    }
-
-    fn reset(&mut self) {
-        self.cursor = 0;
-        self.taken = 0;
-        self.gone = 0;
-        self.group = self.first_group;
-        self.slot = 0;
-    }
-
-    #[inline]
-    fn place(&mut self, groups: &Groups, room: Room, ask: Ask) -> Result<Taken, Short> {
-        let base = self.base >> room.granule_log2;
-        let first = ((base + u64::from(self.cursor) + ask.mask) & !ask.mask) - base;
-        let end = first + u64::from(ask.granules);
-        if end > u64::from(room.capacity) {
-            return Err(Short::Bytes);
-        }
-        let group = groups.get(self.group).ok_or(Short::Seats)?;
-        loop {
-            let seat = group.seat(self.slot).ok_or(Short::Seats)?;
-            let sitting = Sitting { first: low(first), granules: ask.granules, word: ask.word };
-            let slot = self.slot;
-            self.slot += 1;
-            // A seat that is used up is left out from now on.
-            let Some(generation) = seat.issue(sitting) else { continue };
-            self.cursor = low(end);
-            self.taken += 1;
-            return Ok(Taken {
-                group: self.group,
-                slot,
-                generation,
-                offset: self.base + (first << room.granule_log2),
-                size: u64::from(ask.granules) << room.granule_log2,
-            });
-        }
-    }
-}
-
-/// What every page of a class has.
+/// A page that regions are placed into.
 #[derive(Clone, Copy)]
-struct Room {
-    granule_log2: u32,
-    capacity: u32,
+struct Open {
+    /// Granules.
+    base: u64,
+    end: u32,
+    /// Granules placed, with what alignment cost.
+    cursor: u32,
+    /// Regions placed.
+    taken: u32,
+    /// The next seat.
+    group: u32,
+    slot: u32,
+    page: u32,
 }
 
 /// A request, in granules.
@@ -129,27 +88,74 @@ struct Ask {
     word: u32,
 }
 
+/// Where a region was placed.
+struct At {
+    group: u32,
+    slot: u32,
+    generation: u32,
+    granule: u64,
+}
+
+/// What an open page is short of.
+enum Short {
+    Bytes,
+    Seats,
+}
+
 /// What is below 2^32 by construction: granules within a page.
 #[inline]
 const fn low(granules: u64) -> u32 {
     (granules & u32::MAX as u64) as u32
 }
 
+impl<H> Page<H> {
+    const fn vacant() -> Self {
+        Self { home: None, base: 0, taken: 0, gone: 0, first_group: NONE, link: NONE }
+    }
+}
+
+impl Open {
+    /// No page: full.
+    const NOTHING: Self = Self { base: 0, end: 0, cursor: 0, taken: 0, group: NONE, slot: 0, page: NONE };
+
+    /// Places a region, if the page has room and seats for it.
+    #[inline(always)]
+    fn place(&mut self, groups: &Groups, ask: Ask) -> Result<At, Short> {
+        let first = ((self.base + u64::from(self.cursor) + ask.mask) & !ask.mask) - self.base;
+        let end = first + u64::from(ask.granules);
+        if end > u64::from(self.end) {
+            return Err(Short::Bytes);
+        }
+        let group = groups.get(self.group).ok_or(Short::Seats)?;
+        let sitting = Sitting { first: low(first), granules: ask.granules, word: ask.word };
+        loop {
+            let slot = self.slot;
+            let seat = group.seat(slot).ok_or(Short::Seats)?;
+            self.slot = slot + 1;
+            // A seat that is used up is left out from now on.
+            let Some(generation) = seat.issue(sitting) else { continue };
+            self.cursor = low(end);
+            self.taken += 1;
+            return Ok(At { group: self.group, slot, generation, granule: self.base + first });
+        }
+    }
+}
+
 impl<H: Copy> Pages<H> {
-    /// Without a page. `granule` and `page` are bytes, powers of two; a page is at least 8 granules and below 2^31 of them.
+    /// Without a page. `granule` and `page` are bytes, powers of two; a page has at least 8 granules, and at most 2^30.
     pub(crate) const fn new(granule: u64, page: u64) -> Self {
         let granule_log2 = granule.trailing_zeros();
         let capacity = page >> granule_log2;
-        let capacity = if capacity > 1 << 30 { 1 << 30 } else { low(capacity) };
+        let capacity = if capacity > 1 << 30 { 1 << 30 } else { capacity };
         Self {
-            headers: Segments::new(),
-            open: NONE,
-            aside: NONE,
             granule_log2,
-            capacity,
-            largest: low(capacity as u64 / LARGEST_PART),
+            capacity: low(capacity),
+            largest: capacity / LARGEST_PART << granule_log2,
             live: 0,
             used: 0,
+            open: Open::NOTHING,
+            next: Open::NOTHING,
+            headers: Segments::new(),
             made: 0,
             vacant: NONE,
             empty: NONE,
@@ -159,97 +165,114 @@ impl<H: Copy> Pages<H> {
         }
     }
 
-    /// Bytes in regions, and bytes in pages.
-    const fn bytes(&self) -> (u64, u64) {
-        (self.used << self.granule_log2, self.page_bytes() * self.pages as u64)
-    }
-
     const fn page_bytes(&self) -> u64 {
         (self.capacity as u64) << self.granule_log2
     }
 
-    const fn room(&self) -> Room {
-        Room { granule_log2: self.granule_log2, capacity: self.capacity }
+    /// Accounts for a region that was placed.
+    #[inline(always)]
+    fn placed(&mut self, ask: Ask, at: At) -> Taken {
+        self.live += 1;
+        self.used += u64::from(ask.granules);
+        Taken {
+            group: at.group,
+            slot: at.slot,
+            generation: at.generation,
+            offset: at.granule << self.granule_log2,
+            size: u64::from(ask.granules) << self.granule_log2,
+        }
     }
 
+    /// Places a region that the open page was short of, or sees to it that the next attempt gets further.
     #[cold]
-    fn take_elsewhere(&mut self, groups: &Groups, ask: Ask, short: Short) -> Result<Taken, Lack> {
-        let open = self.open;
-        if let Some(taken) = self.make_do(groups, open, ask, short)? {
-            return Ok(taken);
+    #[inline(never)]
+    fn place_anyhow(&mut self, groups: &Groups, ask: Ask, short: Short) -> Result<Option<Taken>, Lack> {
+        if self.all_gone(self.open) {
+            self.open = self.begin(self.open.page);
+            return Ok(None);
         }
-        let aside = self.aside;
-        if let Some(taken) = self.make_do(groups, aside, ask, Short::Bytes)? {
-            return Ok(taken);
+        if matches!(short, Short::Seats) {
+            return self.seat_more(groups, false).map(|()| None);
         }
-        self.open_another()?;
-        let opened = self.open;
-        self.make_do(groups, opened, ask, Short::Bytes)?.ok_or(Lack::Unfit)
-    }
-
-    /// Places the region into one page after all, if that can be: into an empty one from its beginning, with other seats.
-    fn make_do(&mut self, groups: &Groups, number: u32, ask: Ask, mut short: Short) -> Result<Option<Taken>, Lack> {
-        let room = self.room();
-        loop {
-            let Some(page) = self.headers.get_mut(number) else {
-                return Ok(None);
-            };
-            let reset = page.is_empty() && page.taken > 0;
-            if reset {
-                page.reset();
-            } else if matches!(short, Short::Seats) {
-                self.seat_more(groups, number)?;
-            }
-            let Some(page) = self.headers.get_mut(number) else {
-                return Ok(None);
-            };
-            match page.place(groups, room, ask) {
-                Ok(taken) => return Ok(Some(taken)),
-                Err(Short::Bytes) => return Ok(None),
-                Err(Short::Seats) => short = Short::Seats,
+        let nearly_full = self.capacity - self.open.cursor.min(self.capacity) <= self.capacity / CLOSED_PART;
+        if !nearly_full {
+            loop {
+                if self.next.page == NONE {
+                    self.next = self.open_another()?;
+                }
+                match self.next.place(groups, ask) {
+                    Ok(at) => return Ok(Some(self.placed(ask, at))),
+                    Err(Short::Seats) => self.seat_more(groups, true)?,
+                    Err(Short::Bytes) if self.all_gone(self.next) => self.next = self.begin(self.next.page),
+                    Err(Short::Bytes) => break,
+                }
             }
         }
+        let next = if self.next.page == NONE { self.open_another()? } else { self.next };
+        self.close(self.open);
+        self.open = next;
+        self.next = Open::NOTHING;
+        Ok(None)
     }
 
-    /// Gives a page the next group: its own, or another.
-    fn seat_more(&mut self, groups: &Groups, number: u32) -> Result<(), Lack> {
+    /// Whether a page that is open has none of the regions any more that were placed into it.
+    fn all_gone(&self, open: Open) -> bool {
+        open.taken > 0 && self.headers.get(open.page).is_some_and(|page| page.gone == open.taken)
+    }
+
+    /// Opens a page without a region at its beginning.
+    fn begin(&mut self, number: u32) -> Open {
         let Some(page) = self.headers.get_mut(number) else {
+            return Open::NOTHING;
+        };
+        page.taken = OPEN;
+        page.gone = 0;
+        let base = page.base >> self.granule_log2;
+        Open { base, end: self.capacity, cursor: 0, taken: 0, group: page.first_group, slot: 0, page: number }
+    }
+
+    /// Gives the open page, or the next one, another group: its own, or one without a page.
+    fn seat_more(&mut self, groups: &Groups, next: bool) -> Result<(), Lack> {
+        let open = if next { &mut self.next } else { &mut self.open };
+        let Some(page) = self.headers.get_mut(open.page) else {
             return Err(Lack::Unfit);
         };
-        let last = groups.get(page.group);
-        let mut next = last.map_or(page.first_group, Group::chain);
-        if next == NONE {
-            next = self.spare_groups;
-            let Some(group) = groups.get(next) else {
+        let last = groups.get(open.group);
+        let mut more = last.map_or(page.first_group, Group::chain);
+        if more == NONE {
+            more = self.spare_groups;
+            let Some(group) = groups.get(more) else {
                 return Err(groups.another(SEATS).map_or(Lack::Unfit, Lack::Memory));
             };
             self.spare_groups = group.chain();
             group.set_chain(NONE);
-            group.set_home(number);
+            group.set_home(open.page);
             match last {
-                Some(last) => last.set_chain(next),
-                None => page.first_group = next,
+                Some(last) => last.set_chain(more),
+                None => page.first_group = more,
             }
         }
-        page.group = next;
-        page.slot = 0;
+        open.group = more;
+        open.slot = 0;
         Ok(())
     }
 
-    /// Opens an empty page. Of the two that were open, the one with more room stays.
-    fn open_another(&mut self) -> Result<(), Lack> {
+    /// Opens an empty page.
+    fn open_another(&mut self) -> Result<Open, Lack> {
         let number = self.empty;
         let Some(page) = self.headers.get(number) else {
             return Err(self.lacks_page());
         };
         self.empty = page.link;
         self.empties -= 1;
-        let fill = |number| self.headers.get(number).map_or(u32::MAX, |page| page.cursor);
-        if fill(self.open) < fill(self.aside) {
-            self.aside = self.open;
+        Ok(self.begin(number))
+    }
+
+    /// No region is placed into the page any more: it is empty once as many are gone as were placed.
+    fn close(&mut self, open: Open) {
+        if let Some(page) = self.headers.get_mut(open.page) {
+            page.taken = open.taken;
         }
-        self.open = number;
-        Ok(())
     }
 
     fn lacks_page(&self) -> Lack {
@@ -272,8 +295,7 @@ impl<H: Copy> Pages<H> {
         let mut emptied = false;
         if let Some(page) = self.headers.get_mut(number) {
             page.gone += 1;
-            if page.is_empty() && number != self.open && number != self.aside {
-                page.reset();
+            if page.gone == page.taken {
                 page.link = self.empty;
                 self.empty = number;
                 self.empties += 1;
@@ -303,27 +325,22 @@ impl<H: Copy> Pages<H> {
 impl<H: Copy> Placing for Pages<H> {
     type Home = H;
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, groups: &Groups, size: u64, alignment: u64, word: u32) -> Result<Taken, Lack> {
-        let largest = self.largest();
-        if size.wrapping_sub(1) >= largest || alignment > largest || !alignment.is_power_of_two() {
+        if size.wrapping_sub(1) >= self.largest || alignment > self.largest || !alignment.is_power_of_two() {
             return Err(Lack::Unfit);
         }
-        let granules = (size - 1 >> self.granule_log2) + 1;
-        let mask = (alignment - 1) >> self.granule_log2;
-        let ask = Ask { granules: low(granules), mask, word };
-        let room = self.room();
-        let placed = match self.headers.get_mut(self.open) {
-            Some(page) => page.place(groups, room, ask),
-            None => Err(Short::Bytes),
-        };
-        let taken = match placed {
-            Ok(taken) => taken,
-            Err(short) => self.take_elsewhere(groups, ask, short)?,
-        };
-        self.live += 1;
-        self.used += granules;
-        Ok(taken)
+        let granules = low(((size - 1) >> self.granule_log2) + 1);
+        let ask = Ask { granules, mask: (alignment - 1) >> self.granule_log2, word };
+        loop {
+            let short = match self.open.place(groups, ask) {
+                Ok(at) => return Ok(self.placed(ask, at)),
+                Err(short) => short,
+            };
+            if let Some(taken) = self.place_anyhow(groups, ask, short)? {
+                return Ok(taken);
+            }
+        }
     }
 
     #[inline]
@@ -374,22 +391,20 @@ impl<H: Copy> Placing for Pages<H> {
     }
 
     fn spare(&mut self, groups: &Groups, keep: u64) -> Option<Spare<H>> {
-        if u64::from(self.empties) * self.page_bytes() <= keep {
-            let empty = |number: u32| self.headers.get(number).is_some_and(Page::is_empty);
-            if keep > 0 {
-                return None;
-            } else if empty(self.aside) {
-                let aside = core::mem::replace(&mut self.aside, NONE);
-                return self.dissolve(groups, aside);
-            } else if empty(self.open) {
-                let open = core::mem::replace(&mut self.open, NONE);
-                return self.dissolve(groups, open);
-            }
+        let number = if u64::from(self.empties) * self.page_bytes() > keep {
+            let number = self.empty;
+            self.empty = self.headers.get(number)?.link;
+            self.empties -= 1;
+            number
+        } else if keep > 0 {
             return None;
-        }
-        let number = self.empty;
-        self.empty = self.headers.get(number)?.link;
-        self.empties -= 1;
+        } else if self.headers.get(self.next.page).is_some_and(|page| page.gone == self.next.taken) {
+            core::mem::replace(&mut self.next, Open::NOTHING).page
+        } else if self.headers.get(self.open.page).is_some_and(|page| page.gone == self.open.taken) {
+            core::mem::replace(&mut self.open, Open::NOTHING).page
+        } else {
+            return None;
+        };
         self.dissolve(groups, number)
     }
 
@@ -399,9 +414,8 @@ impl<H: Copy> Placing for Pages<H> {
         };
         let mut at = page.first_group;
         while let Some(group) = groups.get(at) {
-            for slot in 0..if at == page.group { page.slot } else { group.len() } {
-                let Some(seat) = group.seat(slot) else { continue };
-                let Some((generation, sitting)) = seat.seated() else { continue };
+            for slot in 0..group.len() {
+                let Some((generation, sitting)) = group.seat(slot).and_then(Seat::seated) else { continue };
                 see(Piece {
                     group: at,
                     slot,
@@ -411,15 +425,12 @@ impl<H: Copy> Placing for Pages<H> {
                     word: sitting.word,
                 });
             }
-            if at == page.group {
-                break;
-            }
             at = group.chain();
         }
     }
 
     fn largest(&self) -> u64 {
-        (self.largest as u64) << self.granule_log2
+        self.largest
     }
 
     fn numbers(&self, _: &Groups) -> u32 {
@@ -427,8 +438,8 @@ impl<H: Copy> Placing for Pages<H> {
     }
 
     fn totals(&self) -> Totals {
-        let (used, reserved) = self.bytes();
-        Totals { live: self.live, used, reserved }
+        let reserved = self.page_bytes() * u64::from(self.pages);
+        Totals { live: self.live, used: self.used << self.granule_log2, reserved }
     }
 
     fn supply_headers(&mut self, donation: Donation) -> Option<Memory> {

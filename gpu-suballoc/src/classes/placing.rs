@@ -114,7 +114,7 @@ impl<P: Placing> Placed<P> {
         Self { groups: Groups::new(), class }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, size: u64, alignment: u64, word: u32) -> Result<Taken, Lack> {
         self.class.take(&self.groups, size, alignment, word)
     }
@@ -172,5 +172,21 @@ impl<P: Placing> Placed<P> {
     /// The class's own memory, then the groups'.
     pub(crate) fn withdraw(&mut self) -> Option<Memory> {
         self.class.withdraw().or_else(|| self.groups.withdraw())
+    }
+}
+
+#[cfg(test)]
+impl<P: Placing> Placed<P> {
+    pub(super) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    pub(super) fn settle(&mut self, group: u32, slot: u32) -> Option<Given> {
+        self.class.settle(&self.groups, group, slot)
+    }
+
+    /// As if these seats had been used up.
+    pub(super) fn age(&self, group: u32, mut slots: core::ops::Range<u32>) {
+        assert!(slots.all(|slot| self.groups.seat(group, slot).map(super::seat::Seat::wear_out).is_ok()));
     }
 }

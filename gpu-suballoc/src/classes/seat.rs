@@ -158,6 +158,11 @@ impl Seat {
     pub(crate) fn age(&self, generation: u32) {
         self.state.store(state(0, generation), Ordering::Relaxed);
     }
+
+    /// As if it had been issued as often as it can be.
+    pub(crate) fn wear_out(&self) {
+        self.age(LAST_GENERATION);
+    }
 }
 
 #[cfg(test)]

@@ -68,20 +68,18 @@ impl<T> Segments<T> {
         Self { segments: [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS], owned: PhantomData }
     }
 
-    /// The segment and the place in it of an item.
+    /// The segment and the place in it of an item; of a number beyond [`MOST`](Self::MOST) a segment that there is not.
     #[inline]
-    const fn place(number: u32) -> Option<(usize, usize)> {
-        if number >= Self::MOST {
-            return None;
-        }
-        let shifted = number + (1 << FIRST);
-        let top = u32::BITS - 1 - shifted.leading_zeros();
-        Some(((top - FIRST) as usize, (shifted ^ 1 << top) as usize))
+    const fn place(number: u32) -> (usize, usize) {
+        // Near 2^32 this becomes less than 16, whose highest bit is below that of the first segment.
+        let shifted = number.wrapping_add(1 << FIRST);
+        let top = (u32::BITS - 1).wrapping_sub(shifted.leading_zeros());
+        (top.wrapping_sub(FIRST) as usize, (shifted ^ 1u32.wrapping_shl(top)) as usize)
     }
 
     #[inline]
     fn find(&self, number: u32) -> Option<NonNull<T>> {
-        let (segment, item) = Self::place(number)?;
+        let (segment, item) = Self::place(number);
         // Acquire: the segment's content was written before its address.
         let first = NonNull::new(self.segments.get(segment)?.load(Ordering::Acquire))?;
         // SAFETY: `item` is below the segment's length, by the arithmetic of `place`, and the segment was donated with that length.
@@ -109,7 +107,7 @@ impl<T> Segments<T> {
 
     /// What has to be supplied for item `number` to be there; `None` if it is, or can never be.
     pub(super) fn lacks(&self, number: u32) -> Option<Layout> {
-        let (segment, _) = Self::place(number)?;
+        let (segment, _) = Self::place(number);
         if self.segments.get(segment)?.load(Ordering::Relaxed).is_null() { Self::layout(segment) } else { None }
     }
 
@@ -168,6 +166,20 @@ mod tests {
             unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
         }
         assert!(blocks.is_empty());
+    }
+
+    #[test]
+    fn every_number_has_one_place_and_those_beyond_have_none() {
+        let mut expected = (0, 0);
+        for number in 0..100_000 {
+            assert_eq!(Segments::<u8>::place(number), expected, "{number}");
+            expected = if expected.1 + 1 == 16 << expected.0 { (expected.0 + 1, 0) } else { (expected.0, expected.1 + 1) };
+        }
+        let most = Segments::<u8>::MOST;
+        assert_eq!(Segments::<u8>::place(most - 1).0, SEGMENTS - 1);
+        for beyond in [most, 1 << 30, u32::MAX - 16, u32::MAX - 15, u32::MAX - 1, u32::MAX] {
+            assert!(Segments::<u8>::place(beyond).0 >= SEGMENTS, "{beyond}");
+        }
     }
 
     #[test]

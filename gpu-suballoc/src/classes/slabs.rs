@@ -57,6 +57,8 @@ pub(crate) struct Slabs<H> {
     classes: [Class; CLASSES],
     /// Slabs without a range, by their seats.
     vacant: [u32; SIZES],
+    /// Slabs without a region and without a seat that is not used up, to be given back.
+    worn: u32,
     granule_log2: u32,
     live: u32,
     used: u64,
@@ -91,6 +93,7 @@ impl<H: Copy> Slabs<H> {
             headers: Segments::new(),
             classes: [Class { partial: NONE, empty: NONE, live: 0 }; CLASSES],
             vacant: [NONE; SIZES],
+            worn: NONE,
             granule_log2: granule.trailing_zeros(),
             live: 0,
             used: 0,
@@ -189,9 +192,13 @@ impl<H: Copy> Slabs<H> {
     /// Puts an empty slab aside, unless it is the last of its class with room.
     #[cold]
     fn retire(&mut self, granules: u32, number: u32) -> bool {
-        let Some(slab) = self.headers.get(number) else {
+        let Some(slab) = self.headers.get_mut(number) else {
             return false;
         };
+        if slab.usable == 0 {
+            slab.next = core::mem::replace(&mut self.worn, number);
+            return true;
+        }
         let linked = slab.room() != 0;
         if linked && slab.previous == NONE && slab.next == NONE {
             return false;
@@ -280,10 +287,13 @@ impl<H: Copy> Placing for Slabs<H> {
                 Some(_) => slab.live |= bit,
                 None => slab.usable &= !bit,
             }
-            let full = slab.room() == 0;
+            let (full, worn) = (slab.room() == 0, slab.usable == 0 && slab.live == 0);
             let base = slab.base;
             if full {
                 self.unlink(granules, number);
+            }
+            if worn {
+                self.retire(granules, number);
             }
             let Some(generation) = issued else { continue };
             self.live += 1;
@@ -338,6 +348,11 @@ impl<H: Copy> Placing for Slabs<H> {
     }
 
     fn spare(&mut self, groups: &Groups, keep: u64) -> Option<Spare<H>> {
+        if let Some(slab) = self.headers.get(self.worn) {
+            let next = slab.next;
+            let worn = core::mem::replace(&mut self.worn, next);
+            return self.dissolve(groups, worn);
+        }
         if keep > 0 && self.empty << self.granule_log2 <= keep {
             return None;
         }

@@ -138,7 +138,8 @@ impl<A: HostAllocator> TransientPages<A> {
     /// [`VirtualBlockError::ZeroSize`]; [`VirtualBlockError::Alignment`]; [`VirtualBlockError::TooLarge`] for a size or an alignment
     /// above [`largest`](Self::largest); [`VirtualBlockError::Full`] when no page has room and there can be no other;
     /// [`VirtualBlockError::Host`].
-    #[inline]
+    // Out of line its result would be written in small pieces and read in large ones, which costs as much as all the rest.
+    #[inline(always)]
     pub fn allocate(&mut self, size: u64, alignment: u64) -> Result<TransientRange, VirtualBlockError> {
         loop {
             match self.class.take(size, alignment, 0) {
