@@ -13,8 +13,8 @@ use alloc_core::{HostError, HostSource, TryVec};
 
 use super::capabilities::Capabilities;
 use super::device::GroupDevice;
+use super::device_group::DeviceGroup;
 use super::edge::Edge;
-use super::group::DeviceGroup;
 use super::seat::{GroupId, Membership};
 use super::topology::{MAX_DEVICES, Topology, TopologyBuilder, TopologyError};
 
