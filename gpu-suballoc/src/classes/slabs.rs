@@ -48,7 +48,7 @@ struct Class {
     partial: u32,
     /// Slabs to be given back, unless they are wanted before.
     empty: u32,
-    live: u32,
+    seats: u32,
 }
 
 /// The slabs of one kind of memory. What it tells its user of a slab is `H`.
@@ -91,7 +91,7 @@ impl<H: Copy> Slabs<H> {
     pub(crate) const fn new(granule: u64) -> Self {
         Self {
             headers: Segments::new(),
-            classes: [Class { partial: NONE, empty: NONE, live: 0 }; CLASSES],
+            classes: [Class { partial: NONE, empty: NONE, seats: 0 }; CLASSES],
             vacant: [NONE; SIZES],
             worn: NONE,
             granule_log2: granule.trailing_zeros(),
@@ -108,7 +108,7 @@ impl<H: Copy> Slabs<H> {
     }
 
     /// Granules of the class that such a request belongs to.
-    #[inline]
+    #[inline(always)]
     fn class_of(&self, size: u64, alignment: u64) -> Option<u32> {
         let largest = self.largest();
         if size.wrapping_sub(1) >= largest || alignment > largest || !alignment.is_power_of_two() {
@@ -125,12 +125,49 @@ impl<H: Copy> Slabs<H> {
         self.classes.get_mut((granules as usize).wrapping_sub(1))
     }
 
-    /// Finds a class without room an empty slab, or says what for another is lacking.
+    /// Takes a seat of the first slab with room. `None` where there is no slab, or the seat is used up.
+    #[inline(always)]
+    fn place(&mut self, groups: &Groups, granules: u32, word: u32) -> Option<Taken> {
+        let number = self.classes.get((granules as usize).wrapping_sub(1))?.partial;
+        let slab = self.headers.get_mut(number)?;
+        let slot = slab.room().trailing_zeros();
+        let first = slot * granules;
+        let generation = groups.seat(number, slot).ok()?.issue(Sitting { first, granules, word })?;
+        slab.live |= 1u64 << (slot & 63);
+        let base = slab.base;
+        if slab.room() == 0 {
+            self.unlink(granules, number);
+        }
+        self.live += 1;
+        self.used += u64::from(granules);
+        let size = u64::from(granules) << self.granule_log2;
+        Some(Taken { group: number, slot, generation, offset: base + u64::from(slot) * size, size })
+    }
+
+    /// Sees to it that the next attempt gets further: leaves out a seat that is used up, or finds a slab with room.
     #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, granules: u32) -> Result<(), Lack> {
+        let number = self.class(granules).ok_or(Lack::Unfit)?.partial;
+        let Some(slab) = self.headers.get_mut(number) else {
+            return self.revive(granules);
+        };
+        slab.usable &= !(1u64 << (slab.room().trailing_zeros() & 63));
+        let (full, worn) = (slab.room() == 0, slab.usable == 0 && slab.live == 0);
+        if full {
+            self.unlink(granules, number);
+        }
+        if worn {
+            self.retire(granules, number);
+        }
+        Ok(())
+    }
+
+    /// Finds a class without room an empty slab, or says what for another is lacking.
     fn revive(&mut self, granules: u32) -> Result<(), Lack> {
         let class = *self.class(granules).ok_or(Lack::Unfit)?;
         let Some(slab) = self.headers.get(class.empty) else {
-            let seats = class.live.max(FEWEST).checked_next_power_of_two().unwrap_or(MOST).min(MOST);
+            let seats = class.seats.max(FEWEST).checked_next_power_of_two().unwrap_or(MOST).min(MOST);
             let granule = 1u64 << self.granule_log2;
             let size = u64::from(seats * granules) * granule;
             let alignment = granule << granules.trailing_zeros();
@@ -171,9 +208,6 @@ impl<H: Copy> Slabs<H> {
         let granules = sitting.granules;
         self.live -= 1;
         self.used -= u64::from(granules);
-        if let Some(class) = self.class(granules) {
-            class.live -= 1;
-        }
         let mut emptied = false;
         if let Some(slab) = self.headers.get_mut(number) {
             let was_full = slab.room() == 0;
@@ -258,7 +292,10 @@ impl<H: Copy> Slabs<H> {
     fn dissolve(&mut self, groups: &Groups, number: u32) -> Option<Spare<H>> {
         let slab = self.headers.get_mut(number)?;
         let (home, base, granules) = (slab.home.take()?, slab.base, u64::from(slab.granules * slab.seats));
-        let fresh = slab.usable == all(slab.seats);
+        let (fresh, class, seats) = (slab.usable == all(slab.seats), slab.granules, slab.seats);
+        if let Some(class) = self.class(class) {
+            class.seats -= seats;
+        }
         self.reserved -= granules;
         if fresh {
             self.keep_group(groups, number);
@@ -270,39 +307,14 @@ impl<H: Copy> Slabs<H> {
 impl<H: Copy> Placing for Slabs<H> {
     type Home = H;
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, groups: &Groups, size: u64, alignment: u64, word: u32) -> Result<Taken, Lack> {
         let granules = self.class_of(size, alignment).ok_or(Lack::Unfit)?;
         loop {
-            let number = self.class(granules).ok_or(Lack::Unfit)?.partial;
-            let Some(slab) = self.headers.get_mut(number) else {
-                self.revive(granules)?;
-                continue;
-            };
-            let slot = slab.room().trailing_zeros();
-            let sitting = Sitting { first: slot * granules, granules, word };
-            let issued = groups.seat(number, slot).ok().and_then(|seat| seat.issue(sitting));
-            let bit = 1u64 << (slot & 63);
-            match issued {
-                Some(_) => slab.live |= bit,
-                None => slab.usable &= !bit,
+            if let Some(taken) = self.place(groups, granules, word) {
+                return Ok(taken);
             }
-            let (full, worn) = (slab.room() == 0, slab.usable == 0 && slab.live == 0);
-            let base = slab.base;
-            if full {
-                self.unlink(granules, number);
-            }
-            if worn {
-                self.retire(granules, number);
-            }
-            let Some(generation) = issued else { continue };
-            self.live += 1;
-            self.used += u64::from(granules);
-            if let Some(class) = self.class(granules) {
-                class.live += 1;
-            }
-            let size = u64::from(granules) << self.granule_log2;
-            return Ok(Taken { group: number, slot, generation, offset: base + u64::from(slot) * size, size });
+            self.make_room(granules)?;
         }
     }
 
@@ -343,6 +355,9 @@ impl<H: Copy> Placing for Slabs<H> {
         *vacant = slab.next;
         *slab = Slab { home: Some(home), base, usable: all(seats), granules: need.granules, seats, ..Slab::vacant() };
         self.reserved += u64::from(seats * need.granules);
+        if let Some(class) = self.class(need.granules) {
+            class.seats += seats;
+        }
         self.link(need.granules, number);
         Ok(number)
     }
