@@ -70,7 +70,7 @@ pub use allocator::{
 };
 pub use classes::{TransientAllocation, TransientPages, TransientRange, TransientStatistics};
 #[cfg(feature = "ash")]
-pub use crate::ash::{AshDevice, AshOptions};
+pub use crate::ash::{AshDevice, AshOptions, physical_device_capabilities};
 pub use device::{
     BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceFeatures, DeviceLimits, DeviceMemory, DeviceProperties,
     ExternalHandleTypes, HeapBudget, HeapFlags, ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange,

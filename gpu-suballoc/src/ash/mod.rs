@@ -6,6 +6,7 @@
 //!             |- callbacks  the application's, passed to every command that takes them
 //! ```
 
+mod capabilities;
 mod chain;
 mod commands;
 mod facts;
@@ -21,6 +22,7 @@ use crate::device::{
     BufferHandle, BufferInfo, DeviceError, DeviceFeatures, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle, ImageInfo,
     MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
 };
+pub use capabilities::physical_device_capabilities;
 use commands::Commands;
 use facts::Facts;
 use layout::{answer, buffer_of, families, image_of, memory_of, new_handle};
