@@ -9,13 +9,16 @@
 mod gpu;
 mod support;
 
+use alloc_core::{Context, ContextOptions};
 use gpu::driver::{self, Driver};
 use gpu::play::Places;
 use gpu::stamps::Scale;
 use gpu::table::{Subject, common, figures, rows};
 use gpu::traffic::{FULL, SIZES, SMALL, Sizes, Trace, all, churn};
-use gpu::whole::{GpuAlloc, Raw, Traverse, Vma};
+use gpu::whole::{GpuAlloc, Ours, Raw, Traverse, Vma};
 use gpu_alloc::UsageFlags;
+use gpu_suballoc::Lifetime;
+use support::backing::SYSTEM;
 use support::clock::pinned;
 use support::report::Report;
 use support::rounds::{amount, wanted};
@@ -42,11 +45,12 @@ fn main() {
     let clock = Scale::measure();
     let mut report = Report::new("gpu_region", &HEAD);
     let hollow = Driver::hollow();
+    let root = &Context::root_static(&SYSTEM, ContextOptions::new("regions")).expect("memory");
     for (ending, sizes) in SIZES {
         for trace in &all(sizes, FULL, amount) {
             let label = format!("{}-{ending}", trace.name);
             if wanted(&label) {
-                pinned(|| one(&mut report, &label, trace, &behind_hollow(trace, clock, &hollow)));
+                pinned(|| one(&mut report, &label, trace, &behind_hollow(trace, clock, &hollow, root)));
             }
         }
     }
@@ -54,35 +58,45 @@ fn main() {
         let label = format!("live-{count}");
         if wanted(&label) {
             let trace = churn(label.as_str(), Sizes::Rounded, live, amount(100_000), 64 << 10);
-            pinned(|| crowded(&mut report, &label, &trace, live, clock, &hollow));
+            pinned(|| crowded(&mut report, &label, &trace, live, clock, &hollow, root));
         }
     }
     if let Some(drivers) = Driver::software() {
         for trace in &all(Sizes::Rounded, SMALL, amount) {
             let label = format!("lavapipe-{}", trace.name);
             if wanted(&label) {
-                pinned(|| one(&mut report, &label, trace, &on_lavapipe(trace, clock, &drivers)));
+                pinned(|| one(&mut report, &label, trace, &on_lavapipe(trace, clock, &drivers, root)));
             }
         }
     }
     report.print();
 }
 
-fn behind_hollow<'t>(trace: &'t Trace, clock: Scale, driver: &'t Driver) -> [Subject<'t>; 4] {
+fn behind_hollow<'t>(trace: &'t Trace, clock: Scale, driver: &'t Driver, root: &'t Context) -> Vec<Subject<'t>> {
     let buddy = || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS);
     let transient = || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS | UsageFlags::TRANSIENT);
     let vma = || Vma::new(driver);
     let traverse = || Traverse::new(driver);
-    [
+    let ours = || Ours::new(driver, root, Lifetime::Unknown);
+    let ours_transient = || Ours::new(driver, root, Lifetime::Transient);
+    let mut subjects = vec![
+        Subject::new("ours", trace, clock, ours, ours).refusing(limited(ours)),
         Subject::new("vma", trace, clock, vma, vma).refusing(limited(vma)),
         Subject::new("gpu-alloc", trace, clock, buddy, buddy).refusing(limited(buddy)),
         Subject::new("gpu-alloc-transient", trace, clock, transient, transient).refusing(limited(transient)),
         Subject::new("gpu-allocator", trace, clock, traverse, traverse).refusing(limited(traverse)),
-    ]
+    ];
+    if trace.name == "frames" {
+        subjects
+            .push(Subject::new("ours-transient", trace, clock, ours_transient, ours_transient).refusing(limited(ours_transient)));
+    }
+    subjects
 }
 
-fn on_lavapipe<'t>(trace: &'t Trace, clock: Scale, [plain, counted]: &'t [Driver; 2]) -> [Subject<'t>; 3] {
+fn on_lavapipe<'t>(trace: &'t Trace, clock: Scale, [plain, counted]: &'t [Driver; 2], root: &'t Context) -> [Subject<'t>; 4] {
+    let ours = |driver| Ours::new(driver, root, Lifetime::Unknown);
     [
+        Subject::new("ours", trace, clock, move || ours(plain), move || ours(counted)),
         Subject::new("vma", trace, clock, || Vma::new(plain), || Vma::new(counted)),
         Subject::new("gpu-allocator", trace, clock, || Traverse::new(plain), || Traverse::new(counted)),
         Subject::new("raw", trace, clock, || Raw(plain), || Raw(counted)),
@@ -136,8 +150,9 @@ fn one(report: &mut Report, label: &str, trace: &Trace, subjects: &[Subject<'_>]
 }
 
 /// Single operations while so many pieces live.
-fn crowded(report: &mut Report, label: &str, trace: &Trace, live: usize, clock: Scale, driver: &Driver) {
+fn crowded(report: &mut Report, label: &str, trace: &Trace, live: usize, clock: Scale, driver: &Driver, root: &Context) {
     let rows = rows(&[
+        Subject::steady("ours", trace, live, clock, || Ours::new(driver, root, Lifetime::Unknown)),
         Subject::steady("vma", trace, live, clock, || Vma::new(driver)),
         Subject::steady("gpu-alloc", trace, live, clock, || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS)),
     ]);

@@ -4,7 +4,7 @@
 //! software driver where it is to be counted, and then on to it.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,7 +20,8 @@ pub struct Driver {
     pub device: ash::Device,
     pub physical: vk::PhysicalDevice,
     /// Keeps the loader loaded.
-    _entry: Option<ash::Entry>,
+    pub entry: ash::Entry,
+    pub api_version: u32,
 }
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -159,6 +160,15 @@ unsafe extern "system" fn hollow_memory(_: vk::PhysicalDevice, properties: *mut 
     unsafe { properties.write(told) };
 }
 
+/// No function but those in the tables.
+unsafe extern "system" fn hollow_of_device(_: vk::Device, _: *const c_char) -> vk::PFN_vkVoidFunction {
+    None
+}
+
+unsafe extern "system" fn hollow_of_instance(_: vk::Instance, _: *const c_char) -> vk::PFN_vkVoidFunction {
+    None
+}
+
 /// The heaps of the counting driver.
 pub const HEAP: u64 = 64 << 30;
 
@@ -169,6 +179,7 @@ impl Driver {
             match name.to_bytes() {
                 b"vkGetPhysicalDeviceProperties" => hollow_properties as *const c_void,
                 b"vkGetPhysicalDeviceMemoryProperties" => hollow_memory as *const c_void,
+                b"vkGetDeviceProcAddr" => hollow_of_device as *const c_void,
                 _ => std::ptr::null(),
             }
         };
@@ -183,7 +194,10 @@ impl Driver {
         let instance = unsafe { ash::Instance::load_with(of_instance, vk::Instance::from_raw(1)) };
         // SAFETY: as above.
         let device = unsafe { ash::Device::load_with(of_device, vk::Device::from_raw(1)) };
-        Self { instance, device, physical: vk::PhysicalDevice::from_raw(1), _entry: None }
+        let nothing = |_: &CStr| std::ptr::null();
+        let (first, second) = (ash::EntryFnV1_0::load(nothing), ash::EntryFnV1_1::load(nothing));
+        let entry = ash::Entry::from_parts_1_1(ash::StaticFn { get_instance_proc_addr: hollow_of_instance }, first, second);
+        Self { instance, device, physical: vk::PhysicalDevice::from_raw(1), entry, api_version: vk::API_VERSION_1_0 }
     }
 
     /// The software driver, twice: as it is, and counted. `None`, said why, where there is none.
@@ -231,7 +245,13 @@ impl Driver {
         };
         // SAFETY: functions of the device, or ones of their types that lead to them.
         let counted = unsafe { ash::Device::load_with(counted, device.handle()) };
-        let other = Self { instance: instance.clone(), device: counted, physical, _entry: Some(entry.clone()) };
-        Ok([Self { instance, device, physical, _entry: Some(entry) }, other])
+        let of = |device| Self {
+            instance: instance.clone(),
+            device,
+            physical,
+            entry: entry.clone(),
+            api_version: vk::API_VERSION_1_3,
+        };
+        Ok([of(device), of(counted)])
     }
 }

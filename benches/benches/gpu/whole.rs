@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 
+use alloc_core::Context;
 use ash::vk;
 use gpu_alloc::{Config, MemoryBlock, Request, UsageFlags};
 use gpu_alloc_types::{
@@ -9,6 +10,10 @@ use gpu_alloc_types::{
     MemoryType, OutOfMemory,
 };
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc};
+use gpu_suballoc::{
+    AllocatorOptions, AshDevice, AshOptions, GpuAllocator, Lifetime, PropertyFlags, Region, RegionOptions, ResourceRequirements,
+    Wish,
+};
 use vk::Handle;
 use vk_mem::{Alloc, AllocationCreateInfo, AllocatorCreateInfo};
 
@@ -18,6 +23,57 @@ use super::witness::apart;
 
 fn requirements(size: u64, alignment: u64) -> vk::MemoryRequirements {
     vk::MemoryRequirements { size, alignment, memory_type_bits: 1 }
+}
+
+/// Ours, its book-keeping in memory of a context.
+pub struct Ours<'c> {
+    /// `None` once it is closed.
+    allocator: Option<GpuAllocator<AshDevice, &'c Context>>,
+    options: RegionOptions<'static>,
+}
+
+impl<'c> Ours<'c> {
+    pub fn new(driver: &Driver, context: &'c Context, lifetime: Lifetime) -> Self {
+        let options = AshOptions::new(driver.api_version);
+        // SAFETY: all four belong together and outlive the bench; nothing is enabled, and no callbacks are passed.
+        let device = unsafe { AshDevice::new(&driver.entry, &driver.instance, driver.physical, &driver.device, options) };
+        // SAFETY: nothing is wrapped, created or used.
+        let allocator = unsafe { gpu_suballoc::GpuAllocator::new(device, context, AllocatorOptions::default()) };
+        let options = RegionOptions::new().wish(Wish::requiring(PropertyFlags::DEVICE_LOCAL)).lifetime(lifetime);
+        Self { allocator: Some(allocator.ok().expect("a device that is fine")), options }
+    }
+
+    #[inline]
+    fn allocator(&self) -> &GpuAllocator<AshDevice, &'c Context> {
+        self.allocator.as_ref().expect("open until it is dropped")
+    }
+}
+
+impl Places for Ours<'_> {
+    type Piece = Region;
+    #[inline]
+    fn take(&mut self, size: u64, align: u64) -> Option<Region> {
+        let requirements = ResourceRequirements { memory_type_bits: 1, ..ResourceRequirements::new(size, align) };
+        self.allocator().allocate(&requirements, &self.options).ok()
+    }
+    #[inline]
+    fn give(&mut self, piece: Region) {
+        self.allocator().free(piece).ok().expect("a live piece");
+    }
+    fn place(&self, piece: &Region) -> (u64, u64) {
+        (piece.memory().expect("it has memory").as_raw(), piece.offset())
+    }
+    fn accounts(&self) -> Option<u64> {
+        Some(self.allocator().host_bytes())
+    }
+}
+
+impl Drop for Ours<'_> {
+    fn drop(&mut self) {
+        if let Some(allocator) = self.allocator.take() {
+            allocator.close().ok().expect("everything was given back");
+        }
+    }
 }
 
 /// VMA as a whole, with its mutexes, as it is by default.
