@@ -1,0 +1,200 @@
+//! A real device for tests: the first one that the loader shows, whichever it is.
+
+mod callbacks;
+
+use std::ffi::CStr;
+
+use ash::vk;
+use gpu_suballoc::{AshDevice, AshOptions, BufferHandle, DeviceFeatures};
+
+pub(crate) use callbacks::{CALLBACKS, live_blocks, taken_blocks};
+
+/// Instance, device and one queue that can copy. Destroyed with the value.
+pub(crate) struct Live {
+    pub(crate) name: String,
+    pub(crate) driver: String,
+    pub(crate) options: AshOptions,
+    pub(crate) physical: vk::PhysicalDevice,
+    pub(crate) instance: ash::Instance,
+    device: ash::Device,
+    queue: vk::Queue,
+    family: u32,
+    entry: ash::Entry,
+}
+
+impl Live {
+    /// The first device, with everything switched on that an [`AshDevice`] can use; or why there is none.
+    pub(crate) fn open() -> Result<Self, String> {
+        // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for.
+        let entry = unsafe { ash::Entry::load() }.map_err(|error| format!("no Vulkan loader: {error}"))?;
+        // SAFETY: a function of the loader without conditions.
+        let version = unsafe { entry.try_enumerate_instance_version() }.ok().flatten().unwrap_or(vk::API_VERSION_1_0);
+        let version = version.min(vk::API_VERSION_1_3);
+        let application = vk::ApplicationInfo::default().application_name(c"gpu-suballoc tests").api_version(version);
+        let info = vk::InstanceCreateInfo::default().application_info(&application);
+        // SAFETY: a valid info; destroyed in `drop`, or below.
+        let instance = unsafe { entry.create_instance(&info, None) }.map_err(|result| format!("no driver: {result:?}"))?;
+        Self::device_of(&entry, &instance, version).inspect_err(|_| {
+            // SAFETY: made above; nothing of it is left.
+            unsafe { instance.destroy_instance(None) };
+        })
+    }
+
+    fn device_of(entry: &ash::Entry, instance: &ash::Instance, version: u32) -> Result<Self, String> {
+        // SAFETY: a live instance.
+        let devices = unsafe { instance.enumerate_physical_devices() }.map_err(|result| format!("no device: {result:?}"))?;
+        let physical = *devices.first().ok_or("the drivers show no device")?;
+        // SAFETY: of the instance, here and below.
+        let told = unsafe { instance.get_physical_device_properties(physical) };
+        let version = version.min(told.api_version);
+        // SAFETY: as above.
+        let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
+        let copies = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE | vk::QueueFlags::TRANSFER;
+        let family = families.iter().position(|family| family.queue_flags.intersects(copies)).ok_or("no queue copies")?;
+        let family = u32::try_from(family).map_err(|_| "too many queue families")?;
+        // SAFETY: as above.
+        let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }.unwrap_or_default();
+        let has = |name: &CStr| extensions.iter().any(|one| one.extension_name_as_c_str() == Ok(name));
+        let newer = version >= vk::API_VERSION_1_1;
+        let (budget, priority) = (newer && has(ash::ext::memory_budget::NAME), newer && has(ash::ext::memory_priority::NAME));
+
+        let mut one_2 = vk::PhysicalDeviceVulkan12Features::default();
+        let mut wish = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default();
+        if newer {
+            let mut all = vk::PhysicalDeviceFeatures2::default();
+            all = if version >= vk::API_VERSION_1_2 { all.push_next(&mut one_2) } else { all };
+            all = if priority { all.push_next(&mut wish) } else { all };
+            // SAFETY: the chain holds what the version and the extensions know.
+            unsafe { instance.get_physical_device_features2(physical, &mut all) };
+        }
+        let (address, priority) = (one_2.buffer_device_address == vk::TRUE, priority && wish.memory_priority == vk::TRUE);
+        let mut one_2 = vk::PhysicalDeviceVulkan12Features::default().buffer_device_address(address);
+        let mut wish = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default().memory_priority(true);
+        let priorities = [1.0];
+        let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities)];
+        let names: Vec<_> = [(budget, ash::ext::memory_budget::NAME), (priority, ash::ext::memory_priority::NAME)]
+            .into_iter()
+            .filter_map(|(wanted, name)| wanted.then_some(name.as_ptr()))
+            .collect();
+        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&names);
+        info = if address { info.push_next(&mut one_2) } else { info };
+        info = if priority { info.push_next(&mut wish) } else { info };
+        // SAFETY: a valid info with what the device has; destroyed in `drop`.
+        let device =
+            unsafe { instance.create_device(physical, &info, None) }.map_err(|result| format!("no device: {result:?}"))?;
+        // SAFETY: the family was asked for above, with one queue.
+        let queue = unsafe { device.get_device_queue(family, 0) };
+        let mut options = AshOptions::new(version);
+        options.features = DeviceFeatures {
+            memory_budget: budget,
+            memory_priority: priority,
+            buffer_device_address: address,
+            ..options.features
+        };
+        Ok(Self {
+            name: told.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            driver: driver_of(instance, physical, version),
+            options,
+            physical,
+            instance: instance.clone(),
+            device,
+            queue,
+            family,
+            entry: entry.clone(),
+        })
+    }
+
+    /// Mesa's software driver.
+    pub(crate) fn is_lavapipe(&self) -> bool {
+        self.driver == "llvmpipe"
+    }
+
+    /// The device as the allocator sees it.
+    pub(crate) fn ash(&self, options: AshOptions) -> AshDevice {
+        // SAFETY: all of one another, and alive while `self` is, which every test outlives its devices with; the options are what
+        // the device was made with, or less.
+        unsafe { AshDevice::new(&self.entry, &self.instance, self.physical, &self.device, options) }
+    }
+
+    /// Copies on the queue, one after the other, and waits: what the host flushed before is seen, what was written can be invalidated.
+    pub(crate) fn copy(&self, copies: &[(BufferHandle, u64, BufferHandle, u64, u64)]) {
+        let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.family);
+        // SAFETY: of the device, destroyed below.
+        let pool = unsafe { self.device.create_command_pool(&info, None) }.expect("a command pool");
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
+        // SAFETY: of the pool, and freed with it.
+        let commands = unsafe { self.device.allocate_command_buffers(&info) }.expect("a command buffer")[0];
+        let once = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        // SAFETY: just made.
+        unsafe { self.device.begin_command_buffer(commands, &once) }.expect("recording begins");
+        let everything = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
+        let barrier = |target: vk::AccessFlags, stage| {
+            let barriers = [vk::MemoryBarrier::default().src_access_mask(everything).dst_access_mask(target)];
+            let all = vk::PipelineStageFlags::ALL_COMMANDS;
+            // SAFETY: recording.
+            unsafe { self.device.cmd_pipeline_barrier(commands, all, stage, vk::DependencyFlags::empty(), &barriers, &[], &[]) };
+        };
+        for (source, from, target, to, size) in copies {
+            let [source, target] = [source, target].map(|buffer| vk::Handle::from_raw(buffer.as_raw()));
+            let region = [vk::BufferCopy { src_offset: *from, dst_offset: *to, size: *size }];
+            // SAFETY: recording; the test's buffers live, and are large enough.
+            unsafe { self.device.cmd_copy_buffer(commands, source, target, &region) };
+            barrier(everything, vk::PipelineStageFlags::ALL_COMMANDS);
+        }
+        barrier(vk::AccessFlags::HOST_READ, vk::PipelineStageFlags::HOST);
+        // SAFETY: recording ends.
+        unsafe { self.device.end_command_buffer(commands) }.expect("recording ends");
+        let all = [commands];
+        let submit = [vk::SubmitInfo::default().command_buffers(&all)];
+        // SAFETY: one thread uses the queue at a time: the tests run one after the other.
+        unsafe { self.device.queue_submit(self.queue, &submit, vk::Fence::null()) }.expect("submitted");
+        // SAFETY: as above.
+        unsafe { self.device.queue_wait_idle(self.queue) }.expect("done");
+        // SAFETY: nothing of the pool is in use any more.
+        unsafe { self.device.destroy_command_pool(pool, None) };
+    }
+}
+
+fn driver_of(instance: &ash::Instance, physical: vk::PhysicalDevice, version: u32) -> String {
+    let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    if version >= vk::API_VERSION_1_2 {
+        let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
+        // SAFETY: of the instance; driver properties are part of the version.
+        unsafe { instance.get_physical_device_properties2(physical, &mut all) };
+    }
+    driver.driver_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // SAFETY: nothing of the device is in use: every copy was waited for.
+        unsafe { self.device.destroy_device(None) };
+        // SAFETY: its only device went.
+        unsafe { self.instance.destroy_instance(None) };
+    }
+}
+
+/// A test by its name.
+pub(crate) type Test = (&'static str, fn(&Live));
+
+/// Runs tests one after the other, each with a device of its own; words of the command line select by part of the name.
+pub(crate) fn run(tests: &[Test]) {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    if std::env::args().any(|word| word == "--list") {
+        tests.iter().for_each(|(name, _)| println!("{name}: test"));
+        return;
+    }
+    for (name, test) in tests {
+        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+            continue;
+        }
+        match Live::open() {
+            Err(reason) => testkit::skip("lavapipe", name, &reason),
+            Ok(live) => {
+                println!("test {name} on {} ({})", live.name, live.driver);
+                test(&live);
+                println!("test {name} ... ok");
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Each command of the trait does on a real device what it says.
+
+use ash::vk;
+use gpu_suballoc::{
+    AshDevice, AshOptions, BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceMemory, HeapBudget, ImageHandle,
+    ImageInfo, ImageUsage, MappedRange, MemoryHandle, MemoryRequest, PropertyFlags, ResourceRequirements,
+};
+
+use crate::live::{CALLBACKS, Live, Test, live_blocks, taken_blocks};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("what_the_device_says_is_what_vulkan_says", says),
+    ("bytes_go_through_every_memory_type_and_back", bytes),
+    ("vulkan_1_0_is_enough", old),
+    ("an_image_gets_memory", image),
+    ("dedicated_memory_serves_its_resource", dedicated),
+    ("callbacks_balance", callbacks),
+    ("a_budget_is_told_where_it_is_enabled", budget),
+    ("priority_and_addresses_work_where_they_are_enabled", extras),
+    ("a_full_heap_refuses", refused),
+];
+
+const COPIED: BufferUsage = BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
+
+/// A buffer with memory of its own.
+struct Bound<'d> {
+    device: &'d AshDevice,
+    buffer: BufferHandle,
+    memory: MemoryHandle,
+    size: u64,
+}
+
+// SAFETY of all that follows: handles are made and ended here, on one thread, each once.
+impl<'d> Bound<'d> {
+    fn new(device: &'d AshDevice, size: u64, kind: impl Fn(&ResourceRequirements) -> Option<u32>) -> Option<Self> {
+        // SAFETY: see above.
+        let buffer = unsafe { device.create_buffer(&BufferInfo::new(size, COPIED)) }.expect("a buffer");
+        // SAFETY: see above.
+        let needs = unsafe { device.buffer_requirements(buffer) };
+        assert!(needs.size >= size && needs.alignment.is_power_of_two() && needs.memory_type_bits != 0, "{needs:?}");
+        let Some(kind) = kind(&needs) else {
+            // SAFETY: see above.
+            unsafe { device.destroy_buffer(buffer) };
+            return None;
+        };
+        let size = needs.size.next_multiple_of(device.properties().limits.non_coherent_atom_size);
+        // SAFETY: see above.
+        let memory = unsafe { device.allocate(&MemoryRequest::new(size, kind)) }.expect("memory");
+        // SAFETY: see above.
+        unsafe { device.bind_buffer(buffer, memory, 0) }.expect("bound");
+        Some(Self { device, buffer, memory, size })
+    }
+
+    /// Maps, lets somebody touch the bytes, unmaps; flushed after and invalidated before, as non-coherent memory wants it.
+    fn touch<R>(&self, touch: impl FnOnce(&mut [u8]) -> R) -> R {
+        let size = usize::try_from(self.size).expect("small");
+        // SAFETY: see above.
+        let first = unsafe { self.device.map(self.memory, 0, self.size) }.expect("mapped");
+        let alignment = usize::try_from(self.device.properties().limits.min_memory_map_alignment).expect("small");
+        assert!(first.as_ptr().addr().is_multiple_of(alignment));
+        let whole = [MappedRange { memory: self.memory, offset: 0, size: self.size }];
+        // SAFETY: see above.
+        unsafe { self.device.invalidate(&whole) }.expect("invalidated");
+        // SAFETY: mapped, and the device is idle.
+        let done = touch(unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), size) });
+        // SAFETY: see above.
+        unsafe { self.device.flush(&whole) }.expect("flushed");
+        // SAFETY: see above.
+        unsafe { self.device.unmap(self.memory) };
+        done
+    }
+}
+
+impl Drop for Bound<'_> {
+    fn drop(&mut self) {
+        // SAFETY: see above.
+        unsafe { self.device.destroy_buffer(self.buffer) };
+        // SAFETY: see above.
+        unsafe { self.device.free(self.memory) };
+    }
+}
+
+/// The first type that is accepted and has these properties.
+fn with(device: &AshDevice, properties: PropertyFlags) -> impl Fn(&ResourceRequirements) -> Option<u32> {
+    move |needs| {
+        let types = (0u32..).zip(device.properties().types);
+        types
+            .filter(|(index, kind)| needs.memory_type_bits >> index & 1 == 1 && kind.properties.contains(properties))
+            .map(|(index, _)| index)
+            .next()
+    }
+}
+
+fn says(live: &Live) {
+    let device = live.ash(live.options);
+    let told = device.properties();
+    // SAFETY: of the instance.
+    let memory = unsafe { live.instance.get_physical_device_memory_properties(live.physical) };
+    // SAFETY: as above.
+    let limits = unsafe { live.instance.get_physical_device_properties(live.physical) }.limits;
+    for (index, (heap, vulkan)) in told.heaps.iter().zip(memory.memory_heaps_as_slice()).enumerate() {
+        println!("  heap {index}: {} MiB{}", heap.size >> 20, if heap.is_device_local() { ", DEVICE_LOCAL" } else { "" });
+        assert_eq!((heap.size, heap.flags.as_raw()), (vulkan.size, vulkan.flags.as_raw()));
+    }
+    for (index, (kind, vulkan)) in told.types.iter().zip(memory.memory_types_as_slice()).enumerate() {
+        println!("  type {index}: heap {}, {}", kind.heap_index, kind.properties);
+        assert_eq!((kind.heap_index, kind.properties.as_raw()), (vulkan.heap_index, vulkan.property_flags.as_raw()));
+    }
+    println!("  {:?}\n  {:?}", told.limits, told.features);
+    assert_eq!((told.heaps.len(), told.types.len()), (memory.memory_heap_count as usize, memory.memory_type_count as usize));
+    assert_eq!(told.limits.buffer_image_granularity, limits.buffer_image_granularity);
+    assert_eq!(told.limits.non_coherent_atom_size, limits.non_coherent_atom_size);
+    assert_eq!(told.limits.max_memory_allocation_count, limits.max_memory_allocation_count);
+    if live.options.api_version >= vk::API_VERSION_1_1 {
+        assert!(told.limits.max_memory_allocation_size < u64::MAX, "1.1 tells");
+    }
+    assert_eq!(told.features, live.options.features, "the driver has every command of what it offers");
+}
+
+fn round(live: &Live, device: &AshDevice) {
+    let pattern = |at: usize| (at * 7 % 251) as u8;
+    let mut types = 0;
+    for (index, kind) in (0u32..).zip(device.properties().types) {
+        let special = PropertyFlags::LAZILY_ALLOCATED | PropertyFlags::PROTECTED | PropertyFlags::DEVICE_COHERENT_AMD;
+        if !(kind.properties & special).is_empty() {
+            continue;
+        }
+        let this = |needs: &ResourceRequirements| (needs.memory_type_bits >> index & 1 == 1).then_some(index);
+        let Some(middle) = Bound::new(device, 5000, this) else { continue };
+        let source =
+            Bound::new(device, 5000, with(device, PropertyFlags::HOST_VISIBLE)).expect("every device has visible memory");
+        let target = Bound::new(device, 5000, with(device, PropertyFlags::HOST_VISIBLE)).expect("as above");
+        source.touch(|bytes| bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = pattern(at)));
+        target.touch(|bytes| bytes.fill(0xee));
+        live.copy(&[(source.buffer, 3, middle.buffer, 1000, 4000), (middle.buffer, 1000, target.buffer, 17, 4000)]);
+        target.touch(|bytes| {
+            assert!((0..4000).all(|at| bytes[17 + at] == pattern(3 + at)), "type {index}");
+            assert!(bytes[..17].iter().chain(&bytes[4017..5000]).all(|byte| *byte == 0xee), "type {index}");
+        });
+        types += 1;
+    }
+    assert!(types > 0, "no memory type serves a buffer");
+}
+
+fn bytes(live: &Live) {
+    round(live, &live.ash(live.options));
+}
+
+fn old(live: &Live) {
+    let device = live.ash(AshOptions::new(vk::API_VERSION_1_0));
+    let told = device.properties();
+    assert_eq!((told.limits.max_memory_allocation_size, told.features.dedicated_allocation), (u64::MAX, false));
+    round(live, &device);
+}
+
+fn sampled() -> ImageInfo {
+    let format = u32::try_from(vk::Format::R8G8B8A8_UNORM.as_raw()).expect("positive");
+    ImageInfo::new_2d(format, 64, 64, ImageUsage::SAMPLED | ImageUsage::TRANSFER_DST)
+}
+
+fn made(device: &AshDevice) -> (ImageHandle, ResourceRequirements) {
+    // SAFETY: see `Bound`.
+    let image = unsafe { device.create_image(&sampled()) }.expect("an image");
+    // SAFETY: see `Bound`.
+    let needs = unsafe { device.image_requirements(image) };
+    assert!(needs.size >= 64 * 64 * 4 && needs.memory_type_bits != 0, "{needs:?}");
+    (image, needs)
+}
+
+fn image(live: &Live) {
+    let device = live.ash(live.options);
+    let (image, needs) = made(&device);
+    // SAFETY: see `Bound`.
+    let memory = unsafe { device.allocate(&MemoryRequest::new(needs.size, needs.memory_type_bits.trailing_zeros())) };
+    let memory = memory.expect("memory");
+    // SAFETY: see `Bound`.
+    unsafe { device.bind_image(image, memory, 0) }.expect("bound");
+    // SAFETY: see `Bound`.
+    unsafe { device.destroy_image(image) };
+    // SAFETY: see `Bound`.
+    unsafe { device.free(memory) };
+}
+
+fn dedicated(live: &Live) {
+    let device = live.ash(live.options);
+    if !device.properties().features.dedicated_allocation {
+        return testkit::skip("lavapipe", "dedicated_memory_serves_its_resource", "the device is of Vulkan 1.0");
+    }
+    let (image, needs) = made(&device);
+    let own = MemoryRequest {
+        dedicated: Some(Dedicated::Image(image)),
+        ..MemoryRequest::new(needs.size, needs.memory_type_bits.trailing_zeros())
+    };
+    // SAFETY: see `Bound`.
+    let memory = unsafe { device.allocate(&own) }.expect("memory");
+    // SAFETY: see `Bound`.
+    unsafe { device.bind_image(image, memory, 0) }.expect("bound");
+    // SAFETY: see `Bound`.
+    unsafe { device.destroy_image(image) };
+    // SAFETY: see `Bound`.
+    unsafe { device.free(memory) };
+}
+
+fn callbacks(live: &Live) {
+    let before = (live_blocks(), taken_blocks());
+    let device = live.ash(AshOptions { callbacks: Some(CALLBACKS), ..live.options });
+    round(live, &device);
+    let (image, _) = made(&device);
+    // SAFETY: see `Bound`.
+    unsafe { device.destroy_image(image) };
+    let taken = taken_blocks() - before.1;
+    println!("  the driver took {taken} blocks of host memory");
+    assert!(taken > 0 || !live.is_lavapipe(), "lavapipe asks for each buffer and memory object");
+    assert_eq!(live_blocks(), before.0, "everything came back");
+}
+
+fn budget(live: &Live) {
+    let device = live.ash(live.options);
+    let enabled = device.properties().features.memory_budget;
+    let mut told = [HeapBudget::default(); 16];
+    assert_eq!(device.budget(&mut told), enabled);
+    for (heap, told) in device.properties().heaps.iter().zip(told).filter(|_| enabled) {
+        println!("  budget {} MiB of {}, used {}", told.budget >> 20, heap.size >> 20, told.usage >> 20);
+        assert!(told.budget > 0 && told.budget <= heap.size, "{told:?} of {heap:?}");
+    }
+    println!("  VK_EXT_memory_budget: {enabled}");
+}
+
+fn extras(live: &Live) {
+    let device = live.ash(live.options);
+    let features = device.properties().features;
+    println!("  priority: {}, addresses: {}", features.memory_priority, features.buffer_device_address);
+    if features.memory_priority {
+        let request = MemoryRequest { priority: Some(1.0), ..MemoryRequest::new(65_536, 0) };
+        // SAFETY: see `Bound`.
+        let memory = unsafe { device.allocate(&request) }.expect("memory");
+        // SAFETY: see `Bound`.
+        unsafe { device.free(memory) };
+    }
+    if features.buffer_device_address {
+        // SAFETY: see `Bound`.
+        let buffer =
+            unsafe { device.create_buffer(&BufferInfo::new(4096, BufferUsage::SHADER_DEVICE_ADDRESS)) }.expect("a buffer");
+        // SAFETY: see `Bound`.
+        let needs = unsafe { device.buffer_requirements(buffer) };
+        let request =
+            MemoryRequest { device_address: true, ..MemoryRequest::new(needs.size, needs.memory_type_bits.trailing_zeros()) };
+        // SAFETY: see `Bound`.
+        let memory = unsafe { device.allocate(&request) }.expect("memory");
+        // SAFETY: see `Bound`.
+        unsafe { device.bind_buffer(buffer, memory, 0) }.expect("bound");
+        // SAFETY: see `Bound`.
+        let address = unsafe { device.buffer_address(buffer) }.expect("a bound buffer has an address").get();
+        assert!(address.is_multiple_of(needs.alignment), "{address:#x}");
+        // SAFETY: see `Bound`.
+        unsafe { device.destroy_buffer(buffer) };
+        // SAFETY: see `Bound`.
+        unsafe { device.free(memory) };
+    }
+}
+
+/// The largest objects that may be, until the device's own heap is full. lavapipe promises more than there is, which is known.
+fn refused(live: &Live) {
+    const ENOUGH: usize = 16;
+    let device = live.ash(live.options);
+    let told = device.properties();
+    let own = told.heaps.iter().enumerate().filter(|(_, heap)| heap.is_device_local());
+    let (index, heap) = own.max_by_key(|(_, heap)| heap.size).expect("a heap of its own");
+    let size = heap.size.min(told.limits.max_memory_allocation_size);
+    let kind = told.types.iter().position(|kind| kind.heap_index as usize == index).expect("a type of that heap");
+    let request = MemoryRequest::new(size, u32::try_from(kind).expect("few"));
+    let fit = usize::try_from(heap.size / size).expect("few");
+    let mut held = Vec::new();
+    let error = loop {
+        // SAFETY: see `Bound`.
+        match unsafe { device.allocate(&request) } {
+            Ok(memory) if held.len() < fit + ENOUGH => held.push(memory),
+            Ok(memory) => {
+                held.push(memory);
+                break None;
+            }
+            Err(error) => break Some(error),
+        }
+    };
+    println!("  {} times {} MiB, then {error:?}", held.len(), size >> 20);
+    for memory in held {
+        // SAFETY: see `Bound`.
+        unsafe { device.free(memory) };
+    }
+    match error {
+        Some(error) => assert!(matches!(error, DeviceError::OutOfDeviceMemory | DeviceError::OutOfHostMemory), "{error:?}"),
+        None => assert!(live.is_lavapipe(), "the heap holds {fit} such objects"),
+    }
+}
