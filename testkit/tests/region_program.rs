@@ -277,7 +277,8 @@ impl Regions for Plain {
         let root = parent.root.unwrap_or(*region);
         let its = parent.facts;
         let from = if self.has(Fault::DropsTheParentsOffset) { self.get(root)?.facts } else { its };
-        let facts = Facts { class: Class::Crop, offset: from.offset + offset, base: from.base + offset, size, ..its };
+        let at = if from.memory == 0 { 0 } else { from.offset + offset };
+        let facts = Facts { class: Class::Crop, offset: at, base: from.base + offset, size, ..its };
         let id = (self.tag, self.fresh());
         let mut known = self.known.borrow_mut();
         known.get_mut(&root).expect("a root lives").crops += 1;
@@ -295,7 +296,8 @@ impl Regions for Plain {
             return Err(No::Misuse);
         }
         let (class, memory, base) = (Class::Wrapped, u64::from(wrap.backed) * (1 << 50), wrap.offset);
-        let facts = Facts { class, memory, offset: wrap.offset, base, size: wrap.size, memory_type: 0 };
+        let offset = if wrap.backed { wrap.offset } else { 0 };
+        let facts = Facts { class, memory, offset, base, size: wrap.size, memory_type: 0 };
         let id = (self.tag, self.fresh());
         self.known.borrow_mut().insert(id, Known { facts, root: None, crops: 0, maps: 0, pool: None });
         Ok(id)

@@ -34,7 +34,9 @@ impl<S: Regions> Program<'_, S> {
         let depth = if let Kind::Crop { depth, .. } = parent.kind { depth + 1 } else { 1 };
         let its = parent.facts;
         let id = side.subject.id(&region);
-        let expected = Facts { class: Class::Crop, offset: its.offset + offset, base: its.base + offset, size, ..its };
+        // Of a wrapped buffer whose memory is not known, neither is where it lies.
+        let at = if its.memory == 0 { 0 } else { its.offset + offset };
+        let expected = Facts { class: Class::Crop, offset: at, base: its.base + offset, size, ..its };
         assert_eq!(side.subject.facts(&region), expected, "a crop {offset:#x}+{size:#x} of {its:x?}");
         assert!(!side.model.dead.contains(&id), "{id:?} is given out again");
         side.model.cropped(region, id, expected, root, depth);

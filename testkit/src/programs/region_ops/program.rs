@@ -139,12 +139,14 @@ impl<S: Regions> Program<'_, S> {
         };
         let bits = if place >= 224 && wanted(few) { few } else { types };
         let dedicated = place == 223 && pool.is_none();
-        let shard = if place < 40 && pool.is_none() && !dedicated && resource == Resource::Linear {
-            Some(usize::from(place & 1))
-        } else {
-            None
-        };
-        Some(Ask { size: size.max(1), alignment, bits, memory, resource, lifetime, dedicated, pool, shard })
+        let shard = if place < 40 && resource == Resource::Linear { Some(usize::from(place & 1)) } else { None };
+        let ask = Ask { size: size.max(1), alignment, bits, memory, resource, lifetime, dedicated, pool, shard };
+        if pool.is_none() {
+            return Some(ask);
+        }
+        // A pool has a memory type and blocks of a size; whoever asks it knows that.
+        let (size, alignment) = (ask.size.min(1 << 16), ask.alignment.min(1 << 12));
+        Some(Ask { size, alignment, bits: types, memory: Memory::Any, shard: None, ..ask })
     }
 
     fn take(&mut self) -> Option<bool> {
