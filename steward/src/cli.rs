@@ -41,6 +41,8 @@ pub enum Command {
     Diff(DiffArgs),
     /// Lists the drivers that can be named.
     Drivers,
+    /// Shows all devices that an application sees in one instance, and how each reaches the others' memory and semaphores.
+    Devices,
     /// Names the functions in the stacks of a guard's reports, and passes everything else on.
     ///
     /// What `steward --guard` writes has them already. For reports that other programs wrote with debug-guard, on this machine and with the same files.

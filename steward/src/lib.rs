@@ -3,6 +3,7 @@
 pub mod accounts;
 pub mod bundled;
 pub mod cli;
+pub mod devices;
 pub mod diff;
 pub mod drivers;
 pub mod expectations;

@@ -23,4 +23,5 @@ pub use info::{DriverInfo, DriverTable};
 pub use manifest::IcdManifest;
 pub use names::{find, is_called};
 pub use reopen::{ReopenError, directly, through_loader};
+pub(crate) use select::open;
 pub use select::{LOADER_VARIABLE, Listing, Selected, list, select};

@@ -163,7 +163,8 @@ impl std::fmt::Debug for Selected {
 /// Names another Vulkan loader library than the system's, or one that is not there.
 pub const LOADER_VARIABLE: &str = "STEWARD_LOADER";
 
-pub(super) fn open() -> Result<ash::Entry, DriverError> {
+/// The loader's library.
+pub(crate) fn open() -> Result<ash::Entry, DriverError> {
     let named = std::env::var_os(LOADER_VARIABLE);
     let by = if named.is_some() {
         format!("; {LOADER_VARIABLE} names this library, unset it for the system's")

@@ -18,6 +18,7 @@ use vk_callbacks::Opened;
 
 use crate::bundled;
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
+use crate::devices::{self, DevicesError};
 use crate::diff::{self, Diff};
 use crate::drivers::{self, DriverError, DriverTable};
 use crate::expectations::{EXPECTATIONS, FileFault};
@@ -48,6 +49,9 @@ pub enum ProgramError {
     /// No driver, or not that one.
     #[error(transparent)]
     Driver(#[from] DriverError),
+    /// The devices cannot be shown.
+    #[error(transparent)]
+    Devices(#[from] DevicesError),
     /// The run failed.
     #[error(transparent)]
     Drive(#[from] drive::DriveError),
@@ -248,6 +252,10 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
             }
             let text = format!("{}\n", DriverTable(&listing.drivers));
             outputs::write(&cli.output, &text, &every::as_data(&listing.drivers), outputs::no_page, out)
+        }
+        Some(Command::Devices) => {
+            let report = devices::survey(&drivers::open()?)?;
+            outputs::write(&cli.output, &report, &report, || Ok(devices::html(&report)?), out)
         }
         Some(Command::Symbols(options)) => symbols::symbols(options, &cli.output, out),
         Some(Command::Rules) => {

@@ -1,0 +1,67 @@
+//! NVIDIA's management library, where it is there: whether two cards have an NVLink between them. The PCI path does not show that.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+
+use gpu_suballoc::PciAddress;
+use libloading::{Library, Symbol};
+
+/// `NVML_P2P_CAPS_INDEX_NVLINK`.
+const NVLINK: c_int = 2;
+/// `NVML_SUCCESS`, and `NVML_P2P_STATUS_OK`.
+const OK: c_int = 0;
+
+type Device = *mut c_void;
+type ByBus = unsafe extern "C" fn(*const c_char, *mut Device) -> c_int;
+type Status = unsafe extern "C" fn(Device, Device, c_int, *mut c_int) -> c_int;
+type Plain = unsafe extern "C" fn() -> c_int;
+
+/// The library, initialised until it is dropped.
+pub(super) struct Nvml(Library);
+
+impl Nvml {
+    /// `None` where there is no such library, or it finds no driver.
+    pub(super) fn open() -> Option<Self> {
+        // SAFETY: the system's own library of that name, which is trusted as the driver is; it runs no code that expects anything.
+        let library = unsafe { Library::new("libnvidia-ml.so.1") }.ok()?;
+        {
+            // SAFETY: `nvmlReturn_t nvmlInit_v2(void)`.
+            let init: Symbol<'_, Plain> = unsafe { library.get(b"nvmlInit_v2\0") }.ok()?;
+            // SAFETY: it may be called any number of times, each matched by a shutdown.
+            if unsafe { init() } != OK {
+                return None;
+            }
+        }
+        Some(Self(library))
+    }
+
+    /// True where memory of the one can be reached from the other over NVLink; `None` where the library does not say.
+    pub(super) fn has_link(&self, one: PciAddress, other: PciAddress) -> Option<bool> {
+        let (one, other) = (self.device(one)?, self.device(other)?);
+        // SAFETY: `nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t, nvmlDevice_t, nvmlGpuP2PCapsIndex_t, nvmlGpuP2PStatus_t *)`.
+        let status: Symbol<'_, Status> = unsafe { self.0.get(b"nvmlDeviceGetP2PStatus\0") }.ok()?;
+        let mut told = -1;
+        // SAFETY: both devices are the library's, which is initialised; `told` is written to.
+        let answer = unsafe { status(one, other, NVLINK, &raw mut told) };
+        (answer == OK).then_some(told == OK)
+    }
+
+    fn device(&self, address: PciAddress) -> Option<Device> {
+        let bus = CString::new(address.to_string()).ok()?;
+        // SAFETY: `nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *, nvmlDevice_t *)`.
+        let by_bus: Symbol<'_, ByBus> = unsafe { self.0.get(b"nvmlDeviceGetHandleByPciBusId_v2\0") }.ok()?;
+        let mut device = std::ptr::null_mut();
+        // SAFETY: a C string and a place for the handle; the library is initialised.
+        let answer = unsafe { by_bus(bus.as_ptr(), &raw mut device) };
+        (answer == OK && !device.is_null()).then_some(device)
+    }
+}
+
+impl Drop for Nvml {
+    fn drop(&mut self) {
+        // SAFETY: `nvmlReturn_t nvmlShutdown(void)`.
+        if let Ok(shutdown) = unsafe { self.0.get::<Plain>(b"nvmlShutdown\0") } {
+            // SAFETY: matches the initialisation; no handle is used afterwards.
+            unsafe { shutdown() };
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What was found, as data: the JSON of `steward devices`.
+
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+
+/// All devices of one instance, and every edge between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DevicesReport {
+    /// The format's version: 1.
+    pub format: u32,
+    /// In the loader's order.
+    pub devices: Vec<ShownDevice>,
+    /// `vkEnumeratePhysicalDeviceGroups`.
+    pub groups: Vec<GroupRow>,
+    /// Every ordered pair of different devices, row by row.
+    pub edges: Vec<EdgeRow>,
+}
+
+/// One physical device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownDevice {
+    /// Its number, from 0.
+    pub index: usize,
+    /// `deviceName`.
+    pub name: String,
+    /// `driverName`; empty when the driver has none.
+    pub driver_name: String,
+    /// `driverID` without the prefix; empty when the driver has none.
+    pub driver_id: String,
+    /// Major, minor, patch of the version of Vulkan.
+    pub api_version: String,
+    /// `deviceUUID` as vulkaninfo prints it; `null` below Vulkan 1.1.
+    pub device_uuid: Option<String>,
+    /// `driverUUID`, likewise.
+    pub driver_uuid: Option<String>,
+    /// `deviceLUID`; `null` where it is not valid.
+    pub device_luid: Option<String>,
+    /// Where it sits; `null` where it is on no bus.
+    pub pci: Option<String>,
+    /// The node of the machine it is nearest to; `null` where that is not known.
+    pub numa_node: Option<u16>,
+    /// Ways in which memory can be taken in.
+    pub memory_import: Vec<String>,
+    /// Ways in which memory can be given out.
+    pub memory_export: Vec<String>,
+    /// Ways in which semaphores can be taken in.
+    pub semaphore_import: Vec<String>,
+    /// Ways in which semaphores can be given out.
+    pub semaphore_export: Vec<String>,
+    /// What it can do, in the words of `gpu_suballoc::CapabilityFlags`.
+    pub capabilities: Vec<String>,
+}
+
+/// Devices that one `VkDevice` can be made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupRow {
+    /// Numbers of its devices.
+    pub devices: Vec<usize>,
+    /// Memory can be allocated on some of them only.
+    pub subset_allocation: bool,
+    /// `vkGetDeviceGroupPeerMemoryFeatures` of each heap and pair; of a group of one nothing. `null` where no device could be made of it.
+    pub peer_memory: Option<Vec<PeerMemoryRow>>,
+}
+
+/// What one device of a group can do with another's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerMemoryRow {
+    /// The heap.
+    pub heap: u32,
+    /// Who accesses: its number in the report.
+    pub local: usize,
+    /// Whose memory it is.
+    pub remote: usize,
+    /// `COPY_SRC`, `COPY_DST`, `GENERIC_SRC`, `GENERIC_DST`.
+    pub features: Vec<String>,
+}
+
+/// How one device uses what belongs to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgeRow {
+    /// Who uses.
+    pub from: usize,
+    /// Whose it is.
+    pub to: usize,
+    /// `native`, `import`, `copy` or `none`, as all modes: waiting on a semaphore.
+    pub wait: String,
+    /// Signalling a semaphore.
+    pub signal: String,
+    /// Reading memory.
+    pub read: String,
+    /// Writing memory.
+    pub write: String,
+    /// Handles through which memory comes.
+    pub memory_handles: Vec<String>,
+    /// Handles through which semaphores come.
+    pub semaphore_handles: Vec<String>,
+    /// What joins them; `unknown` where nobody told.
+    pub link: String,
+    /// Who told: `Vulkan`, `PCI path`, `NVML`; empty where nobody did.
+    pub link_told_by: String,
+    /// 0 to 15; `null` where it is not known.
+    pub copy_cost: Option<u8>,
+    /// Between their nodes, 0 to 15; `null` where it is not known.
+    pub numa_distance: Option<u8>,
+}

@@ -1,0 +1,199 @@
+//! Asks the loader for all devices, compares each with each.
+
+use std::alloc::System;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::path::PathBuf;
+
+use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use ash::vk;
+use gpu_suballoc::{CapabilityFlags, DeviceGroup, Edge, HandleTypes, LinkClass, Seat, physical_device_capabilities};
+
+use super::error::DevicesError;
+use super::groups;
+use super::nvml::Nvml;
+use super::pci;
+use super::report::{DevicesReport, EdgeRow, ShownDevice};
+use super::shown::{Shown, Sources};
+
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+/// What matters between devices, of those that an application would ask for.
+const WANTED: [&CStr; 9] = [
+    vk::KHR_EXTERNAL_MEMORY_FD_NAME,
+    vk::KHR_EXTERNAL_MEMORY_WIN32_NAME,
+    vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME,
+    vk::EXT_EXTERNAL_MEMORY_HOST_NAME,
+    vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
+    vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME,
+    vk::KHR_DRIVER_PROPERTIES_NAME,
+    vk::EXT_PCI_BUS_INFO_NAME,
+    vk::KHR_DEVICE_GROUP_NAME,
+];
+
+/// All devices that the loader shows, in one instance, as an application sees them.
+///
+/// # Errors
+/// [`DevicesError::Vulkan`] without an instance, [`DevicesError::NoDevice`] without a device.
+///
+/// # Panics
+/// Never.
+pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
+    let application = vk::ApplicationInfo::default().application_name(c"steward").api_version(vk::API_VERSION_1_3);
+    let info = vk::InstanceCreateInfo::default().application_info(&application);
+    // SAFETY: no layers, no extensions; `info` outlives the call.
+    let instance = Ended(unsafe { entry.create_instance(&info, None) }?);
+    let instance = &instance.0;
+    // SAFETY: the instance lives to the end of this function.
+    let physical = unsafe { instance.enumerate_physical_devices() }?;
+    if physical.is_empty() {
+        return Err(DevicesError::NoDevice);
+    }
+    let sources = Sources { sys: PathBuf::from(pci::SYSTEM), nvml: None, told: RefCell::new(BTreeMap::new()) };
+    let nvml = || physical.iter().any(|device| is_nvidias(instance, *device)).then(Nvml::open).flatten();
+    let sources = Sources { nvml: nvml(), ..sources };
+    let mut builder = DeviceGroup::builder(Scoped::new(&SYSTEM, Scope::Device));
+    let mut rows = Vec::new();
+    for (index, device) in physical.iter().enumerate() {
+        let (row, shown) = describe(instance, *device, index, &sources);
+        rows.push(row);
+        builder.add(shown).map_err(|refused| DevicesError::Group(refused.error))?;
+    }
+    let group = builder.finish().map_err(|refused| DevicesError::Group(refused.error))?;
+    let mut edges = Vec::new();
+    for from in 0..group.count() {
+        for to in (0..group.count()).filter(|to| *to != from) {
+            let told = sources.told.borrow().get(&(from, to)).copied();
+            edges.extend(group.topology().edge(from, to).map(|edge| edge_row(from, to, edge, told)));
+        }
+    }
+    let groups = groups::rows(instance, group.devices())?;
+    Ok(DevicesReport { format: 1, devices: rows, groups, edges })
+}
+
+/// Ends the instance on every path.
+struct Ended(ash::Instance);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // SAFETY: made in `survey`, without callbacks; what was made from it is gone.
+        unsafe { self.0.destroy_instance(None) };
+    }
+}
+
+fn is_nvidias(instance: &ash::Instance, device: vk::PhysicalDevice) -> bool {
+    // SAFETY: the device is of the instance.
+    unsafe { instance.get_physical_device_properties(device) }.vendor_id == 0x10DE
+}
+
+fn describe<'s>(
+    instance: &ash::Instance,
+    device: vk::PhysicalDevice,
+    index: usize,
+    sources: &'s Sources,
+) -> (ShownDevice, Shown<'s>) {
+    // SAFETY: the device is of the instance; as for all that follow.
+    let properties = unsafe { instance.get_physical_device_properties(device) };
+    let version = properties.api_version.min(vk::API_VERSION_1_3);
+    // SAFETY: as above.
+    let supported = unsafe { instance.enumerate_device_extension_properties(device) }.unwrap_or_default();
+    let has = |name: &CStr| supported.iter().any(|there| there.extension_name_as_c_str() == Ok(name));
+    let extensions: Vec<&CStr> = WANTED.into_iter().filter(|name| has(name)).collect();
+    // SAFETY: the version is the lesser of both, the extensions are supported.
+    let mut says = unsafe { physical_device_capabilities(instance, device, version, &extensions) };
+    let path = says.pci.and_then(|address| pci::path_of(&sources.sys, address));
+    says.numa_node = path.as_deref().and_then(pci::numa_node);
+    let (driver_id, driver_name) =
+        driver(instance, device, version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME));
+    let (major, minor, patch) = (vk::api_version_major, vk::api_version_minor, vk::api_version_patch);
+    let own = properties.api_version;
+    let row = ShownDevice {
+        index,
+        name: properties.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        driver_name,
+        driver_id,
+        api_version: format!("{}.{}.{}", major(own), minor(own), patch(own)),
+        device_uuid: says.device_uuid.map(uuid),
+        driver_uuid: says.driver_uuid.map(uuid),
+        device_luid: says.device_luid.map(|luid| luid.iter().map(|byte| format!("{byte:02x}")).collect()),
+        pci: says.pci.map(|address| address.to_string()),
+        numa_node: says.numa_node,
+        memory_import: handles(says.buffer_import),
+        memory_export: handles(says.buffer_export),
+        semaphore_import: handles(says.semaphore_import),
+        semaphore_export: handles(says.semaphore_export),
+        capabilities: capabilities(says.flags),
+    };
+    (row, Shown { index, physical: device, says, path, seat: Seat::new(), sources })
+}
+
+fn driver(instance: &ash::Instance, device: vk::PhysicalDevice, is_told: bool) -> (String, String) {
+    if !is_told {
+        return Default::default();
+    }
+    let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
+    // SAFETY: the device is of the instance, and driver properties are part of its version or extensions.
+    unsafe { instance.get_physical_device_properties2(device, &mut all) };
+    let name = driver.driver_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    (if driver.driver_id.as_raw() == 0 { String::new() } else { format!("{:?}", driver.driver_id) }, name)
+}
+
+fn edge_row(from: usize, to: usize, edge: &Edge, told: Option<&'static str>) -> EdgeRow {
+    EdgeRow {
+        from,
+        to,
+        wait: edge.wait.to_string(),
+        signal: edge.signal.to_string(),
+        read: edge.read.to_string(),
+        write: edge.write.to_string(),
+        memory_handles: handles(edge.buffers),
+        semaphore_handles: handles(edge.semaphores),
+        link: edge.link.to_string(),
+        link_told_by: told.or((edge.link != LinkClass::Unknown).then_some("Vulkan")).unwrap_or_default().to_owned(),
+        copy_cost: edge.copy_cost.map(|cost| cost.get()),
+        numa_distance: edge.numa_distance.map(|cost| cost.get()),
+    }
+}
+
+/// As vulkaninfo prints it.
+fn uuid(bytes: [u8; 16]) -> String {
+    let mut text = String::new();
+    for (place, byte) in bytes.iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+fn handles(set: HandleTypes) -> Vec<String> {
+    let names = [
+        (HandleTypes::OPAQUE_FD, "OPAQUE_FD"),
+        (HandleTypes::OPAQUE_WIN32, "OPAQUE_WIN32"),
+        (HandleTypes::DMA_BUF, "DMA_BUF"),
+        (HandleTypes::SYNC_FD, "SYNC_FD"),
+        (HandleTypes::HOST_ALLOCATION, "HOST_ALLOCATION"),
+    ];
+    names.into_iter().filter(|(handle, _)| set.contains(*handle)).map(|(_, name)| name.to_owned()).collect()
+}
+
+fn capabilities(set: CapabilityFlags) -> Vec<String> {
+    let names = [
+        (CapabilityFlags::HOST_COHERENT, "host coherent"),
+        (CapabilityFlags::DEVICE_ATOMICS, "device atomics"),
+        (CapabilityFlags::TIMELINE_SEMAPHORE, "timeline semaphores"),
+    ];
+    names.into_iter().filter(|(flag, _)| set.contains(*flag)).map(|(_, name)| name.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_uuid_is_written_as_vulkaninfo_writes_it() {
+        let bytes = std::array::from_fn(|place| place as u8 * 17);
+        assert_eq!(super::uuid(bytes), "00112233-4455-6677-8899-aabbccddeeff");
+    }
+}
