@@ -43,10 +43,10 @@ impl RangeCore {
     pub(crate) fn give_batch<I: Copy + Into<(u32, u32)>>(&mut self, ranges: &[I]) -> Result<bool, (usize, Refusal)> {
         for (at, &range) in ranges.iter().enumerate() {
             let (node, generation) = range.into();
-            let place = self.store.at_mut(node);
+            let place = self.store.named(node);
             let refusal = if !place.is_live(generation) {
                 Refusal::Stale
-            } else if place.link != 0 {
+            } else if place.link.get() != 0 {
                 Refusal::Held
             } else {
                 place.set_state(State::Leaving);
@@ -54,7 +54,7 @@ impl RangeCore {
             };
             for &range in ranges.iter().take(at) {
                 let (node, _) = range.into();
-                self.store.at_mut(node).set_state(State::Used);
+                self.store.at(node).set_state(State::Used);
             }
             return Err((at, refusal));
         }
@@ -71,31 +71,31 @@ impl RangeCore {
     fn give_run(&mut self, node: u32) {
         let mut start = node;
         loop {
-            let before = self.store.at(start).before;
+            let before = self.store.at(start).before.get();
             if self.store.at(before).state() != State::Leaving {
                 break;
             }
             start = before;
         }
-        let run = *self.store.at(start);
-        let (mut count, mut after) = (run.count, run.after);
-        self.live -= 1;
+        let run = self.store.at(start);
+        let (first, before) = (run.first.get(), run.before.get());
+        let (mut count, mut after, mut ranges) = (run.count.get(), run.after.get(), 1);
         loop {
-            let next = *self.store.at(after);
+            let next = self.store.at(after);
             if next.state() != State::Leaving {
                 break;
             }
-            self.store.at_mut(after).outdate(State::Spare);
-            self.store.give_node(after);
-            count += next.count;
-            after = next.after;
-            self.live -= 1;
+            count += next.count.get();
+            ranges += 1;
+            next.outdate(State::Spare);
+            self.store.give_node(after, next);
+            after = next.after.get();
         }
+        run.outdate(State::Leaving);
+        run.after.set(after);
+        self.store.at(after).before.set(start);
+        self.live -= ranges;
         self.free += count;
-        let place = self.store.at_mut(start);
-        place.outdate(State::Leaving);
-        (place.count, place.after) = (count, after);
-        self.store.at_mut(after).before = start;
-        self.join(start, run.first, count, run.before, after);
+        self.join(start, first, count, before, after);
     }
 }

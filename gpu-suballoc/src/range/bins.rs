@@ -10,6 +10,8 @@
 
 #![forbid(unsafe_code)]
 
+use core::cell::Cell;
+
 /// The bin of a hole of `granules`.
 #[inline]
 pub(super) const fn bin_of(granules: u32) -> u32 {
@@ -28,37 +30,37 @@ pub(super) const fn largest_of(bin: u32) -> u32 {
 }
 
 /// Which bins have holes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Bins {
     /// A bit for each word of `words` that is not 0.
-    rows: u32,
-    words: [u32; 32],
+    rows: Cell<u32>,
+    words: [Cell<u32>; 32],
 }
 
 impl Bins {
     #[inline]
     fn word(&self, row: u32) -> u32 {
-        self.words.get((row & 31) as usize).copied().unwrap_or(0)
+        self.words.get((row & 31) as usize).map_or(0, Cell::get)
     }
 
     /// The bin got its first hole.
     #[inline]
-    pub(super) fn set(&mut self, bin: u32) {
+    pub(super) fn set(&self, bin: u32) {
         let row = bin >> 5 & 31;
-        if let Some(word) = self.words.get_mut(row as usize) {
-            *word |= 1 << (bin & 31);
+        if let Some(word) = self.words.get(row as usize) {
+            word.set(word.get() | 1 << (bin & 31));
         }
-        self.rows |= 1 << row;
+        self.rows.set(self.rows.get() | 1 << row);
     }
 
     /// The bin lost its last hole.
     #[inline]
-    pub(super) fn clear(&mut self, bin: u32) {
+    pub(super) fn clear(&self, bin: u32) {
         let row = bin >> 5 & 31;
-        if let Some(word) = self.words.get_mut(row as usize) {
-            *word &= !(1 << (bin & 31));
-            if *word == 0 {
-                self.rows &= !(1 << row);
+        if let Some(word) = self.words.get(row as usize) {
+            word.set(word.get() & !(1 << (bin & 31)));
+            if word.get() == 0 {
+                self.rows.set(self.rows.get() & !(1 << row));
             }
         }
     }
@@ -74,7 +76,7 @@ impl Bins {
         if here != 0 {
             return Some(row << 5 | here.trailing_zeros());
         }
-        let above = self.rows & (u32::MAX << row) & !(1 << row);
+        let above = self.rows.get() & (u32::MAX << row) & !(1 << row);
         if above == 0 {
             return None;
         }
@@ -85,10 +87,10 @@ impl Bins {
     /// The last bin that has holes.
     #[inline]
     pub(super) fn last(&self) -> Option<u32> {
-        if self.rows == 0 {
+        if self.rows.get() == 0 {
             return None;
         }
-        let row = 31 - self.rows.leading_zeros();
+        let row = 31 - self.rows.get().leading_zeros();
         Some(row << 5 | (31 - self.word(row).leading_zeros()))
     }
 }
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_next_bin_is_found_from_everywhere() {
-        let mut bins = Bins::default();
+        let bins = Bins::default();
         assert_eq!((bins.from(0), bins.last()), (None, None));
         for bin in [3, 31, 32, 400, 895] {
             bins.set(bin);

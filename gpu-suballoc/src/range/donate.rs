@@ -2,6 +2,7 @@
 
 use core::ptr::NonNull;
 
+use super::node::NIL;
 use super::range_core::RangeCore;
 use super::store::{Lack, Memory};
 
@@ -11,8 +12,7 @@ impl RangeCore {
     /// [`supply`](Self::supply); `None` when there is enough, or when there are 2^32 nodes and cannot be more.
     #[inline]
     pub(crate) fn lacks(&self, nodes: u32) -> Option<Lack> {
-        // The whole range needs a node too, once.
-        self.store.lacks(nodes.saturating_add(u32::from(self.blank)))
+        self.store.lacks(nodes)
     }
 
     /// Takes over what [`lacks`](Self::lacks) asked for. What comes back is to be freed: the outgrown table, or `block` itself
@@ -22,7 +22,11 @@ impl RangeCore {
     /// `block` was allocated with `lack.layout()` for this core, which said `lack`, and nobody else uses it until the core gives it back.
     pub(crate) unsafe fn supply(&mut self, lack: Lack, block: NonNull<u8>) -> Option<Memory> {
         // SAFETY: the caller's promise.
-        unsafe { self.store.supply(lack, block) }
+        let unwanted = unsafe { self.store.supply(lack, block) };
+        if self.is_blank() && self.store.spare_nodes() > 0 {
+            self.begin();
+        }
+        unwanted
     }
 
     /// A chunk of nodes that is not needed: none of them is in use, and as many are spare elsewhere. Constant time. To be called
@@ -35,8 +39,11 @@ impl RangeCore {
     /// The end: a block of the core's memory, until there is none. From the first call on nothing is live, and nothing can be
     /// taken before memory is supplied again; no generation comes twice.
     pub(crate) fn dismantle(&mut self) -> Option<Memory> {
-        if !self.blank {
-            self.forget();
+        if !self.is_blank() {
+            self.clear();
+            let edge = self.store.at(NIL);
+            edge.before.set(NIL);
+            edge.after.set(NIL);
         }
         self.store.dismantle()
     }

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::bins::{Bins, bin_of, largest_of};
+use super::bins::{bin_of, largest_of};
 use super::node::{NIL, Node, State};
 use super::range_core::RangeCore;
 use super::types::{Found, MAX_GENERATION, Refusal, Span, SpanState};
@@ -13,14 +13,13 @@ const MOST_HOLDS: u32 = u32::MAX - 1;
 impl RangeCore {
     #[inline]
     fn live_node(&self, node: u32, generation: u32) -> Result<&Node, Refusal> {
-        let place = self.store.at(node);
+        let place = self.store.named(node);
         if place.is_live(generation) { Ok(place) } else { Err(Refusal::Stale) }
     }
 
-    #[inline]
-    fn live_node_mut(&mut self, node: u32, generation: u32) -> Result<&mut Node, Refusal> {
-        let place = self.store.at_mut(node);
-        if place.is_live(generation) { Ok(place) } else { Err(Refusal::Stale) }
+    /// Whether no memory was supplied yet: then the whole range is one hole that has no node.
+    pub(super) fn is_blank(&self) -> bool {
+        self.store.at(NIL).after.get() == NIL
     }
 
     /// A live range.
@@ -30,13 +29,13 @@ impl RangeCore {
     #[inline]
     pub(crate) fn get(&self, node: u32, generation: u32) -> Result<Found, Refusal> {
         let found = self.live_node(node, generation)?;
-        let size = self.bytes(found.count);
+        let size = self.bytes(found.count.get());
         Ok(Found {
-            offset: self.bytes(found.first),
+            offset: self.bytes(found.first.get()),
             size,
-            asked: size - u64::from(found.slack),
-            word: found.word,
-            holds: found.link,
+            asked: size - u64::from(found.slack.get()),
+            word: found.word.get(),
+            holds: found.link.get(),
         })
     }
 
@@ -45,7 +44,7 @@ impl RangeCore {
     /// # Errors
     /// [`Refusal::Stale`].
     pub(crate) fn set_word(&mut self, node: u32, generation: u32, word: u32) -> Result<(), Refusal> {
-        self.live_node_mut(node, generation)?.word = word;
+        self.live_node(node, generation)?.word.set(word);
         Ok(())
     }
 
@@ -54,7 +53,7 @@ impl RangeCore {
     /// # Errors
     /// [`Refusal::Stale`]; [`Refusal::UsedUp`] where the node has no generation left: then nothing changed.
     pub(crate) fn renew(&mut self, node: u32, generation: u32) -> Result<u32, Refusal> {
-        let live = self.live_node_mut(node, generation)?;
+        let live = self.live_node(node, generation)?;
         if generation >= MAX_GENERATION {
             return Err(Refusal::UsedUp);
         }
@@ -67,12 +66,13 @@ impl RangeCore {
     /// # Errors
     /// [`Refusal::Stale`], [`Refusal::TooManyHolds`].
     pub(crate) fn hold(&mut self, node: u32, generation: u32) -> Result<u32, Refusal> {
-        let held = self.live_node_mut(node, generation)?;
-        if held.link >= MOST_HOLDS {
+        let held = self.live_node(node, generation)?;
+        let holds = held.link.get();
+        if holds >= MOST_HOLDS {
             return Err(Refusal::TooManyHolds);
         }
-        held.link += 1;
-        Ok(held.link)
+        held.link.set(holds + 1);
+        Ok(holds + 1)
     }
 
     /// Lets go once. How often it is still held.
@@ -80,9 +80,10 @@ impl RangeCore {
     /// # Errors
     /// [`Refusal::Stale`], also where nobody held it.
     pub(crate) fn release(&mut self, node: u32, generation: u32) -> Result<u32, Refusal> {
-        let held = self.live_node_mut(node, generation)?;
-        held.link = held.link.checked_sub(1).ok_or(Refusal::Stale)?;
-        Ok(held.link)
+        let held = self.live_node(node, generation)?;
+        let left = held.link.get().checked_sub(1).ok_or(Refusal::Stale)?;
+        held.link.set(left);
+        Ok(left)
     }
 
     /// Bytes, in whole granules.
@@ -124,7 +125,7 @@ impl RangeCore {
     /// No hole is larger: exact for holes below 64 granules, otherwise up to 1/32 too much. Constant time.
     #[inline]
     pub(crate) fn largest_free_bound(&self) -> u64 {
-        if self.blank {
+        if self.is_blank() {
             return self.size();
         }
         let Some(bin) = self.bins.last() else { return 0 };
@@ -134,65 +135,59 @@ impl RangeCore {
 
     /// The largest hole. It costs one look at each hole of the last bin.
     pub(crate) fn largest_free(&self) -> u64 {
-        if self.blank {
+        if self.is_blank() {
             return self.size();
         }
         let mut largest = 0;
-        let mut hole = self.bins.last().map_or(NIL, |bin| self.store.head(bin));
+        let mut hole = self.bins.last().and_then(|bin| self.store.head(bin)).map_or(NIL, |head| head.hole.get());
         while hole != NIL {
             let node = self.store.at(hole);
-            largest = largest.max(node.count);
-            hole = node.link;
+            largest = largest.max(node.count.get());
+            hole = node.link.get();
         }
         self.bytes(largest)
     }
 
     /// Every piece, in order of offset.
     pub(crate) fn for_each(&self, see: &mut dyn FnMut(Span)) {
-        if self.blank {
+        if self.is_blank() {
             return see(Span { offset: 0, size: self.size(), state: SpanState::Free });
         }
-        let mut at = self.store.at(NIL).after;
+        let mut at = self.store.at(NIL).after.get();
         while at != NIL {
             let node = self.store.at(at);
-            let size = self.bytes(node.count);
+            let size = self.bytes(node.count.get());
             let state = if node.is_free() {
                 SpanState::Free
             } else {
-                let asked = size - u64::from(node.slack);
-                SpanState::Used { node: at, generation: node.generation(), asked, word: node.word, holds: node.link }
+                let (word, holds) = (node.word.get(), node.link.get());
+                let asked = size - u64::from(node.slack.get());
+                SpanState::Used { node: at, generation: node.generation(), asked, word, holds }
             };
-            see(Span { offset: self.bytes(node.first), size, state });
-            at = node.after;
+            see(Span { offset: self.bytes(node.first.get()), size, state });
+            at = node.after.get();
         }
     }
 
     /// Gives everything back at once, holds or not: every id is stale from now on. It costs one look at each node.
     pub(crate) fn clear(&mut self) {
-        if self.blank {
+        if self.is_blank() {
             return;
         }
-        let mut at = self.store.at(NIL).after;
+        let mut at = self.store.at(NIL).after.get();
         while at != NIL {
-            let node = self.store.at_mut(at);
-            let after = node.after;
+            let node = self.store.at(at);
             if node.state() == State::Used {
                 node.outdate(State::Spare);
             }
-            self.store.give_node(at);
-            at = after;
+            self.store.give_node(at, node);
+            at = node.after.get();
         }
-        self.forget();
         for bin in 0..=bin_of(self.count) {
-            self.store.set_head(bin, NIL);
+            if let Some(head) = self.store.head(bin) {
+                head.set(NIL, NIL, 0, 0);
+            }
         }
-    }
-
-    /// As if nothing had ever been taken, but for the nodes.
-    pub(super) fn forget(&mut self) {
-        self.bins = Bins::default();
-        (self.free, self.live, self.holes) = (self.count, 0, 1);
-        self.in_vain = (u32::MAX, 1);
-        self.blank = true;
+        self.begin();
     }
 }

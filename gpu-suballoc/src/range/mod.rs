@@ -4,6 +4,7 @@ mod batch;
 mod bins;
 mod conform;
 mod donate;
+mod holes;
 mod look;
 mod node;
 mod range_core;

@@ -12,13 +12,16 @@
 
 #![forbid(unsafe_code)]
 
-/// No node. Looking it up gives the edge of the range.
-pub(super) const NIL: u32 = u32::MAX;
+use core::cell::Cell;
+
+/// No node, and the edge of the range: in front of its first node and behind its last one. It is a node like others, so that whoever
+/// changes a neighbour need not ask whether there is one; it is never free, never live, never spare.
+pub(super) const NIL: u32 = 0;
 
 /// What a node is at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing: to be used next. The edge of the range is one for ever.
+    /// Nothing: to be used next. The edge of the range stays so.
     Spare = 0,
     /// A hole, in a bin.
     Free = 1,
@@ -28,25 +31,25 @@ pub(super) enum State {
     Leaving = 3,
 }
 
-/// See the drawing above.
-#[derive(Clone, Copy, Debug)]
+/// See the drawing above. Cells, so that a node and its neighbours can be held at once and changed.
+#[derive(Debug)]
 #[repr(C, align(32))]
 pub(super) struct Node {
     /// The first granule.
-    pub(super) first: u32,
+    pub(super) first: Cell<u32>,
     /// How many granules, at least 1.
-    pub(super) count: u32,
+    pub(super) count: Cell<u32>,
     /// The neighbour at lower offsets; [`NIL`] is the edge.
-    pub(super) before: u32,
+    pub(super) before: Cell<u32>,
     /// The neighbour at higher offsets.
-    pub(super) after: u32,
+    pub(super) after: Cell<u32>,
     /// Free: the node in front of it in its bin. Used: the user's word.
-    pub(super) word: u32,
+    pub(super) word: Cell<u32>,
     /// Free: the node behind it in its bin. Used: how often it is held. Spare: the next spare one of its chunk.
-    pub(super) link: u32,
-    mark: u32,
+    pub(super) link: Cell<u32>,
+    mark: Cell<u32>,
     /// Used: bytes of the last granule that were not asked for.
-    pub(super) slack: u32,
+    pub(super) slack: Cell<u32>,
 }
 
 const _: () = assert!(size_of::<Node>() == 32);
@@ -54,13 +57,22 @@ const _: () = assert!(size_of::<Node>() == 32);
 impl Node {
     /// A node that is not part of the range.
     pub(super) const fn spare(generation: u32, next: u32) -> Self {
-        Self { first: 0, count: 0, before: NIL, after: NIL, word: NIL, link: next, mark: generation << 2, slack: 0 }
+        Self {
+            first: Cell::new(0),
+            count: Cell::new(0),
+            before: Cell::new(NIL),
+            after: Cell::new(NIL),
+            word: Cell::new(NIL),
+            link: Cell::new(next),
+            mark: Cell::new(generation << 2),
+            slack: Cell::new(0),
+        }
     }
 
     /// What it is.
     #[inline]
-    pub(super) const fn state(&self) -> State {
-        match self.mark & 3 {
+    pub(super) fn state(&self) -> State {
+        match self.mark.get() & 3 {
             0 => State::Spare,
             1 => State::Free,
             2 => State::Used,
@@ -70,38 +82,81 @@ impl Node {
 
     /// Whether it is a hole.
     #[inline]
-    pub(super) const fn is_free(&self) -> bool {
-        self.mark & 3 == State::Free as u32
+    pub(super) fn is_free(&self) -> bool {
+        self.mark.get() & 3 == State::Free as u32
     }
 
     /// The generation of the id that names it, or will name it when it is used next.
     #[inline]
-    pub(super) const fn generation(&self) -> u32 {
-        self.mark >> 2
+    pub(super) fn generation(&self) -> u32 {
+        self.mark.get() >> 2
     }
 
     /// Whether an id of this generation names it now.
     #[inline]
-    pub(super) const fn is_live(&self, generation: u32) -> bool {
+    pub(super) fn is_live(&self, generation: u32) -> bool {
         // A generation beyond 30 bits would lose bits in the shift and might fit by mistake.
-        self.mark == (generation << 2 | State::Used as u32) && generation >> 30 == 0
+        self.mark.get() == (generation << 2 | State::Used as u32) && generation >> 30 == 0
     }
 
     /// Changes what it is.
     #[inline]
-    pub(super) fn set_state(&mut self, state: State) {
-        self.mark = self.mark & !3 | state as u32;
+    pub(super) fn set_state(&self, state: State) {
+        self.mark.set(self.mark.get() & !3 | state as u32);
     }
 
     /// Ends the id that named it: none of before fits again.
     #[inline]
-    pub(super) fn outdate(&mut self, state: State) {
-        self.mark = (self.mark & !3).wrapping_add(4) | state as u32;
+    pub(super) fn outdate(&self, state: State) {
+        self.mark.set((self.mark.get() & !3).wrapping_add(4) | state as u32);
+    }
+
+    /// Where it lies, in granules.
+    #[inline]
+    pub(super) fn set_range(&self, first: u32, count: u32) {
+        self.first.set(first);
+        self.count.set(count);
+    }
+
+    /// Its place in the list of a bin.
+    #[inline]
+    pub(super) fn set_place(&self, front: u32, behind: u32) {
+        self.word.set(front);
+        self.link.set(behind);
     }
 
     /// The granule behind its last one.
     #[inline]
-    pub(super) const fn end(&self) -> u32 {
-        self.first.wrapping_add(self.count)
+    pub(super) fn end(&self) -> u32 {
+        self.first.get().wrapping_add(self.count.get())
+    }
+}
+
+/// The front of a bin: what is asked of its first hole, so that finding one touches no node.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub(super) struct Head {
+    /// The first hole; [`NIL`]: the bin is empty, and `count` is 0.
+    pub(super) hole: Cell<u32>,
+    /// The hole behind it.
+    pub(super) second: Cell<u32>,
+    /// The first hole's first granule.
+    pub(super) first: Cell<u32>,
+    /// Its granules.
+    pub(super) count: Cell<u32>,
+}
+
+impl Head {
+    /// An empty bin.
+    pub(super) const fn empty() -> Self {
+        Self { hole: Cell::new(NIL), second: Cell::new(NIL), first: Cell::new(0), count: Cell::new(0) }
+    }
+
+    #[inline]
+    pub(super) fn set(&self, hole: u32, second: u32, first: u32, count: u32) {
+        self.hole.set(hole);
+        self.second.set(second);
+        self.first.set(first);
+        self.count.set(count);
     }
 }

@@ -3,44 +3,47 @@
 //! ```text
 //!   table (one block; a longer one replaces it)                     chunks (4 KiB each)
 //!   +------------------------+---------------------------+          +-----------------------+
-//!   | heads: a node for each | slots: chunk, floor,      |   +----> | 128 nodes of 32 bytes |
-//!   | bin, u32               | spare nodes of it, 32 B   | --+      +-----------------------+
+//!   | heads: the first hole  | slots: chunk, floor,      |   +----> | 128 nodes of 32 bytes |
+//!   | of each bin, 16 bytes  | spare nodes of it, 32 B   | --+      +-----------------------+
 //!   +------------------------+---------------------------+
 //! ```
 //!
 //! Node `n` is number `n % 128` of the chunk in slot `n / 128`. A chunk that is given back leaves its *floor* in its slot: the lowest
 //! generation that none of its ids ever carried, where the next chunk in that slot begins. Every number is checked before it is followed:
-//! one that names no node leads to the edge of the range.
+//! one beyond all slots leads to a node that is none.
 
 use core::alloc::Layout;
+use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::node::{NIL, Node, State};
+use super::node::{Head, NIL, Node, State};
 use super::types::MAX_GENERATION;
 
 /// Nodes of a chunk.
 pub(super) const CHUNK_NODES: u32 = 128;
 const CHUNK: Layout = Layout::new::<[Node; CHUNK_NODES as usize]>();
-/// The last node is [`NIL`].
-const MOST_SLOTS: u32 = (NIL / CHUNK_NODES) - 1;
+const MOST_SLOTS: u32 = u32::MAX / CHUNK_NODES;
+const ABSENT: u16 = u16::MAX;
+/// The end of a list of slots.
+const NO_SLOT: u32 = u32::MAX;
 const FIRST_SLOTS: u32 = 4;
 
 /// A chunk's place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[repr(C, align(32))]
 struct Slot {
-    /// `None`: given back.
-    chunk: Option<NonNull<Node>>,
+    /// A chunk that was given back has the first chunk in its stead, so that every slot can be followed.
+    chunk: Cell<NonNull<Node>>,
     /// Where the generations of the next chunk begin.
-    floor: u32,
+    floor: Cell<u32>,
     /// How many of its nodes are spare.
-    spare: u16,
-    /// How many have used up their generations.
-    retired: u16,
+    spare: Cell<u16>,
+    /// How many have used up their generations; [`ABSENT`] where there is no chunk.
+    retired: Cell<u16>,
     /// The first spare node.
-    first: u32,
-    back: u32,
-    forth: u32,
+    first: Cell<u32>,
+    back: Cell<u32>,
+    forth: Cell<u32>,
 }
 
 const _: () = assert!(size_of::<Slot>() == 32);
@@ -68,64 +71,58 @@ pub(crate) struct Memory {
     pub(crate) layout: Layout,
 }
 
-/// The lists that a slot can be on, by its spare nodes. None of them: no chunk and no floor left, or a chunk without spare nodes.
-#[derive(Clone, Copy, Debug)]
-struct Lists {
-    /// Some nodes are spare.
-    open: u32,
-    /// All are, or are retired.
-    whole: u32,
-    /// All are retired.
-    dead: u32,
-    /// No chunk.
-    absent: u32,
-}
-
-/// See the drawing above.
+/// See the drawing above. What is in a node changes through `&self`; memory comes and goes through `&mut self`, when nobody
+/// holds a node.
 #[derive(Debug)]
 pub(super) struct Store {
+    /// What numbers beyond all slots lead to.
+    stray: Node,
     slots: NonNull<Slot>,
     slot_count: u32,
     slot_room: u32,
-    heads: NonNull<u32>,
+    heads: NonNull<Head>,
     /// 0 while there is no table.
     head_count: u32,
     head_room: u32,
-    spare: u32,
-    lists: Lists,
+    spare: Cell<u32>,
     floor: u32,
-    /// Before the first node and behind the last one.
-    edge: Node,
+    /// Slots of which some nodes are spare. (On no list: those without a spare node, and those without a chunk and a floor.)
+    open: Cell<u32>,
+    /// Slots of which all nodes are spare or retired.
+    whole: Cell<u32>,
+    /// Slots of which all nodes are retired.
+    dead: Cell<u32>,
+    /// Slots without a chunk.
+    absent: Cell<u32>,
 }
 
 // SAFETY: the pointers are to memory that the store owns alone since it was donated.
 unsafe impl Send for Store {}
-// SAFETY: through a shared reference it is only read.
-unsafe impl Sync for Store {}
 
 impl Store {
-    /// Without memory. `bins` heads, a multiple of 8.
+    /// Without memory, for bins below `bins`.
     pub(super) const fn new(bins: u32, floor: u32) -> Self {
-        let lists = Lists { open: NIL, whole: NIL, dead: NIL, absent: NIL };
-        let floor = if floor == 0 { 1 } else { floor };
         Self {
+            stray: Node::spare(0, NIL),
             slots: NonNull::dangling(),
             slot_count: 0,
             slot_room: 0,
             heads: NonNull::dangling(),
             head_count: 0,
-            head_room: bins.next_multiple_of(8),
-            spare: 0,
-            lists,
-            floor,
-            edge: Node::spare(0, NIL),
+            head_room: bins.next_multiple_of(2),
+            spare: Cell::new(0),
+            floor: if floor == 0 { 1 } else { floor },
+            open: Cell::new(NO_SLOT),
+            whole: Cell::new(NO_SLOT),
+            dead: Cell::new(NO_SLOT),
+            absent: Cell::new(NO_SLOT),
         }
     }
 
     /// How many nodes can be had without memory.
     #[inline]
-    pub(super) const fn spare_nodes(&self) -> u32 {
-        self.spare
+    pub(super) fn spare_nodes(&self) -> u32 {
+        self.spare.get()
     }
 
     #[inline]
@@ -135,168 +132,140 @@ impl Store {
     }
 
     #[inline]
-    fn slots_mut(&mut self) -> &mut [Slot] {
-        // SAFETY: as in `slots`; borrowed uniquely with the store.
-        unsafe { core::slice::from_raw_parts_mut(self.slots.as_ptr(), self.slot_count as usize) }
+    fn slot(&self, index: u32) -> Option<&Slot> {
+        self.slots().get(index as usize)
     }
 
+    /// The node of that number. One that a user came with may be another's: see [`named`](Self::named).
     #[inline]
-    fn slot_mut(&mut self, index: u32) -> Option<&mut Slot> {
-        self.slots_mut().get_mut(index as usize)
-    }
-
-    #[inline]
-    fn place(&self, node: u32) -> Option<NonNull<Node>> {
-        let chunk = self.slots().get((node / CHUNK_NODES) as usize)?.chunk?;
+    pub(super) fn at(&self, id: u32) -> &Node {
+        let Some(slot) = self.slot(id / CHUNK_NODES) else { return &self.stray };
         // SAFETY: a chunk has 128 nodes.
-        Some(unsafe { chunk.add((node % CHUNK_NODES) as usize) })
+        let place = unsafe { slot.chunk.get().add((id % CHUNK_NODES) as usize) };
+        // SAFETY: the nodes of a slot's chunk are initialised. They are cells, and stay while the store is borrowed.
+        unsafe { place.as_ref() }
     }
 
-    /// The node of that number; the edge where there is none.
+    /// The node of that number, as a user knows it: none in a chunk that is no longer there.
     #[inline]
-    pub(super) fn at(&self, node: u32) -> &Node {
-        match self.place(node) {
-            // SAFETY: a node of a chunk that is there is initialised, and borrowed with the store.
-            Some(place) => unsafe { place.as_ref() },
-            None => &self.edge,
-        }
+    pub(super) fn named(&self, id: u32) -> &Node {
+        let gone = self.slot(id / CHUNK_NODES).is_some_and(|slot| slot.retired.get() == ABSENT);
+        if gone { &self.stray } else { self.at(id) }
     }
 
-    /// As [`at`](Self::at), to be changed.
+    /// The front of a bin. `None` without a table.
     #[inline]
-    pub(super) fn at_mut(&mut self, node: u32) -> &mut Node {
-        match self.place(node) {
-            // SAFETY: as in `at`; borrowed uniquely with the store.
-            Some(mut place) => unsafe { place.as_mut() },
-            None => &mut self.edge,
-        }
-    }
-
-    fn heads(&self) -> &[u32] {
+    pub(super) fn head(&self, bin: u32) -> Option<&Head> {
         // SAFETY: all `head_count` heads of the table are initialised; without a table the count is 0.
-        unsafe { core::slice::from_raw_parts(self.heads.as_ptr(), self.head_count as usize) }
-    }
-
-    /// The first hole of a bin.
-    #[inline]
-    pub(super) fn head(&self, bin: u32) -> u32 {
-        self.heads().get(bin as usize).copied().unwrap_or(NIL)
-    }
-
-    /// Changes the first hole of a bin.
-    #[inline]
-    pub(super) fn set_head(&mut self, bin: u32, node: u32) {
-        // SAFETY: as in `heads`; borrowed uniquely with the store.
-        let heads = unsafe { core::slice::from_raw_parts_mut(self.heads.as_ptr(), self.head_count as usize) };
-        if let Some(head) = heads.get_mut(bin as usize) {
-            *head = node;
-        }
+        let heads = unsafe { core::slice::from_raw_parts(self.heads.as_ptr(), self.head_count as usize) };
+        heads.get(bin as usize)
     }
 
     /// A node to be used, [`NIL`] where there is none. Whoever needs several asks [`spare_nodes`](Self::spare_nodes) first.
     #[inline]
-    pub(super) fn take_node(&mut self) -> u32 {
-        let from_open = self.lists.open != NIL;
-        let index = if from_open { self.lists.open } else { self.lists.whole };
-        let Some(slot) = self.slots().get(index as usize).copied() else { return NIL };
-        let next = self.at(slot.first).link;
-        if let Some(slot) = self.slot_mut(index) {
-            slot.first = next;
-            slot.spare -= 1;
+    pub(super) fn take_node(&self) -> u32 {
+        let index = self.open.get();
+        let Some(slot) = self.slot(index) else { return self.take_from_whole() };
+        let left = slot.spare.get() - 1;
+        slot.spare.set(left);
+        if left == 0 {
+            self.unlink(slot, &self.open);
         }
-        self.spare -= 1;
-        if !from_open {
-            self.lists.whole = self.unlink(index, self.lists.whole);
-            if slot.spare > 1 {
-                self.lists.open = self.link(index, self.lists.open);
-            }
-        } else if slot.spare == 1 {
-            self.lists.open = self.unlink(index, self.lists.open);
+        self.pop(slot)
+    }
+
+    #[cold]
+    fn take_from_whole(&self) -> u32 {
+        let index = self.whole.get();
+        let Some(slot) = self.slot(index) else { return NIL };
+        self.unlink(slot, &self.whole);
+        let left = slot.spare.get() - 1;
+        slot.spare.set(left);
+        if left > 0 {
+            self.link(index, slot, &self.open);
         }
-        slot.first
+        self.pop(slot)
+    }
+
+    #[inline]
+    fn pop(&self, slot: &Slot) -> u32 {
+        let id = slot.first.get();
+        slot.first.set(self.at(id).link.get());
+        self.spare.set(self.spare.get() - 1);
+        id
     }
 
     /// A node that is no longer part of the range. One whose generations are used up never comes back.
     #[inline]
-    pub(super) fn give_node(&mut self, node: u32) {
-        let index = node / CHUNK_NODES;
-        let Some(slot) = self.slots().get(index as usize).copied() else { return };
-        let place = self.at_mut(node);
-        place.set_state(State::Spare);
-        if place.generation() > MAX_GENERATION {
-            return self.retire(index);
+    pub(super) fn give_node(&self, id: u32, node: &Node) {
+        let index = id / CHUNK_NODES;
+        let Some(slot) = self.slot(index) else { return };
+        node.set_state(State::Spare);
+        if node.generation() > MAX_GENERATION {
+            return self.retire(index, slot);
         }
-        place.link = slot.first;
-        if let Some(slot) = self.slot_mut(index) {
-            slot.first = node;
-            slot.spare += 1;
+        node.link.set(slot.first.replace(id));
+        self.spare.set(self.spare.get() + 1);
+        let spare = slot.spare.get() + 1;
+        slot.spare.set(spare);
+        if spare == 1 {
+            self.link(index, slot, &self.open);
         }
-        self.spare += 1;
-        if slot.spare == 0 {
-            self.lists.open = self.link(index, self.lists.open);
-        }
-        if u32::from(slot.spare + slot.retired) == CHUNK_NODES - 1 {
-            self.lists.open = self.unlink(index, self.lists.open);
-            self.lists.whole = self.link(index, self.lists.whole);
+        if u32::from(spare + slot.retired.get()) == CHUNK_NODES {
+            self.unlink(slot, &self.open);
+            self.link(index, slot, &self.whole);
         }
     }
 
     #[cold]
-    fn retire(&mut self, index: u32) {
-        let Some(slot) = self.slot_mut(index) else { return };
-        slot.retired += 1;
-        let spare = slot.spare;
-        if u32::from(spare + slot.retired) == CHUNK_NODES {
-            if spare == 0 {
-                self.lists.dead = self.link(index, self.lists.dead);
-            } else {
-                self.lists.open = self.unlink(index, self.lists.open);
-                self.lists.whole = self.link(index, self.lists.whole);
-            }
+    fn retire(&self, index: u32, slot: &Slot) {
+        slot.retired.set(slot.retired.get() + 1);
+        let spare = slot.spare.get();
+        if u32::from(spare + slot.retired.get()) < CHUNK_NODES {
+            return;
         }
+        if spare > 0 {
+            self.unlink(slot, &self.open);
+        }
+        self.link(index, slot, if spare > 0 { &self.whole } else { &self.dead });
     }
 
-    /// Puts a slot in front of a list; the list's new head.
-    fn link(&mut self, index: u32, head: u32) -> u32 {
-        if let Some(first) = self.slot_mut(head) {
-            first.back = index;
+    /// Puts a slot in front of a list.
+    fn link(&self, index: u32, slot: &Slot, list: &Cell<u32>) {
+        let head = list.replace(index);
+        if let Some(first) = self.slot(head) {
+            first.back.set(index);
         }
-        if let Some(slot) = self.slot_mut(index) {
-            slot.back = NIL;
-            slot.forth = head;
-        }
-        index
+        slot.back.set(NO_SLOT);
+        slot.forth.set(head);
     }
 
-    /// Takes a slot out of a list; the list's new head.
-    fn unlink(&mut self, index: u32, head: u32) -> u32 {
-        let Some(slot) = self.slots().get(index as usize).copied() else { return head };
-        if let Some(forth) = self.slot_mut(slot.forth) {
-            forth.back = slot.back;
+    /// Takes a slot out of its list.
+    fn unlink(&self, slot: &Slot, list: &Cell<u32>) {
+        let (back, forth) = (slot.back.get(), slot.forth.get());
+        if let Some(forth) = self.slot(forth) {
+            forth.back.set(back);
         }
-        match self.slot_mut(slot.back) {
-            Some(back) => {
-                back.forth = slot.forth;
-                head
-            }
-            None => slot.forth,
+        match self.slot(back) {
+            Some(back) => back.forth.set(forth),
+            None => list.set(forth),
         }
     }
 
     fn table_layout(&self, slots: u32) -> Option<(Layout, usize)> {
-        let heads = Layout::array::<u32>(self.head_room as usize).ok()?;
+        let heads = Layout::array::<Head>(self.head_room as usize).ok()?;
         heads.extend(Layout::array::<Slot>(slots as usize).ok()?).ok()
     }
 
     /// What to allocate next so that `nodes` are spare. `None` too where there cannot be more.
     #[inline]
     pub(super) fn lacks(&self, nodes: u32) -> Option<Lack> {
-        if self.spare >= nodes && self.head_count != 0 { None } else { self.next_lack() }
+        if self.spare.get() >= nodes { None } else { self.next_lack() }
     }
 
     #[cold]
     fn next_lack(&self) -> Option<Lack> {
-        let room = self.lists.absent != NIL || self.slot_count < self.slot_room;
+        let room = self.absent.get() != NO_SLOT || self.slot_count < self.slot_room;
         if self.head_count != 0 && room {
             return Some(Lack { layout: CHUNK, slots: 0 });
         }
@@ -315,20 +284,20 @@ impl Store {
     pub(super) unsafe fn supply(&mut self, lack: Lack, block: NonNull<u8>) -> Option<Memory> {
         let unwanted = Some(Memory { block, layout: lack.layout });
         if lack.slots == 0 {
-            let index = self.fresh_slot();
-            let Some(index) = index else { return unwanted };
-            // SAFETY: the caller's promise, for the layout of a chunk; the slot has none.
-            unsafe { self.add_chunk(index, block.cast()) };
-            return None;
+            // SAFETY: the caller's promise, for the layout of a chunk.
+            return if unsafe { self.add_chunk(block.cast()) } { None } else { unwanted };
         }
         let Some((layout, slots_at)) = self.table_layout(lack.slots) else { return unwanted };
         if lack.slots <= self.slot_room || layout != lack.layout {
             return unwanted;
         }
         let old = self.table();
-        let heads = block.cast::<u32>();
+        let heads = block.cast::<Head>();
         for bin in 0..self.head_room {
-            let head = self.head(bin);
+            let head = Head::empty();
+            if let Some(old) = self.head(bin) {
+                head.set(old.hole.get(), old.second.get(), old.first.get(), old.count.get());
+            }
             // SAFETY: the table has `head_room` heads.
             let place = unsafe { heads.add(bin as usize) };
             // SAFETY: in the donated block, which is aligned for a slot.
@@ -353,18 +322,26 @@ impl Store {
         Some(Memory { block: self.heads.cast(), layout })
     }
 
-    /// A slot without a chunk, on no list.
-    fn fresh_slot(&mut self) -> Option<u32> {
-        let absent = self.lists.absent;
-        if absent != NIL {
-            self.lists.absent = self.unlink(absent, absent);
+    /// A slot for a chunk, on no list.
+    fn fresh_slot(&mut self, chunk: NonNull<Node>) -> Option<u32> {
+        let absent = self.absent.get();
+        if let Some(slot) = self.slot(absent) {
+            self.unlink(slot, &self.absent);
             return Some(absent);
         }
         if self.slot_count == self.slot_room {
             return None;
         }
         let index = self.slot_count;
-        let slot = Slot { chunk: None, floor: self.floor, spare: 0, retired: 0, first: NIL, back: NIL, forth: NIL };
+        let slot = Slot {
+            chunk: Cell::new(chunk),
+            floor: Cell::new(self.floor),
+            spare: Cell::new(0),
+            retired: Cell::new(0),
+            first: Cell::new(NIL),
+            back: Cell::new(NO_SLOT),
+            forth: Cell::new(NO_SLOT),
+        };
         // SAFETY: `index` is below `slot_room`, the table's length.
         let place = unsafe { self.slots.add(index as usize) };
         // SAFETY: within the store's own table.
@@ -373,11 +350,15 @@ impl Store {
         Some(index)
     }
 
+    /// Whether there is a slot for it.
+    ///
     /// # Safety
-    /// `chunk` is a block of the layout of a chunk that nobody else uses; the slot is there, has none, and is on no list.
-    unsafe fn add_chunk(&mut self, index: u32, chunk: NonNull<Node>) {
-        let first = index * CHUNK_NODES;
-        let floor = self.slots().get(index as usize).map_or(self.floor, |slot| slot.floor);
+    /// `chunk` is a block of the layout of a chunk that nobody else uses.
+    unsafe fn add_chunk(&mut self, chunk: NonNull<Node>) -> bool {
+        // Initialised before it is in a slot, with the floor that it will find there.
+        let floor = self.slot(self.absent.get()).map_or(self.floor, |slot| slot.floor.get());
+        let absent = self.absent.get();
+        let first = if absent == NO_SLOT { self.slot_count } else { absent } * CHUNK_NODES;
         for number in 0..CHUNK_NODES {
             let next = if number + 1 < CHUNK_NODES { first + number + 1 } else { NIL };
             // SAFETY: a chunk has 128 nodes.
@@ -385,17 +366,23 @@ impl Store {
             // SAFETY: within the chunk, by the caller's promise.
             unsafe { place.write(Node::spare(floor, next)) };
         }
-        if let Some(slot) = self.slot_mut(index) {
-            *slot = Slot { chunk: Some(chunk), floor, spare: CHUNK_NODES as u16, retired: 0, first, back: NIL, forth: NIL };
-        }
-        self.spare += CHUNK_NODES;
-        self.lists.whole = self.link(index, self.lists.whole);
+        let Some(index) = self.fresh_slot(chunk) else { return false };
+        let Some(slot) = self.slot(index) else { return false };
+        slot.chunk.set(chunk);
+        slot.retired.set(0);
+        // The first node of all is the edge.
+        let edge = u32::from(index == 0);
+        slot.first.set(first + edge);
+        slot.spare.set((CHUNK_NODES - edge) as u16);
+        self.spare.set(self.spare.get() + CHUNK_NODES - edge);
+        self.link(index, slot, if index == 0 { &self.open } else { &self.whole });
+        true
     }
 
     /// A chunk that nobody needs: none of its nodes is in use, and as many are spare elsewhere.
     #[inline]
     pub(super) fn spare_chunk(&mut self) -> Option<Memory> {
-        if (self.lists.whole != NIL && self.spare >= 2 * CHUNK_NODES) || self.lists.dead != NIL {
+        if (self.spare.get() >= 2 * CHUNK_NODES && self.whole.get() != NO_SLOT) || self.dead.get() != NO_SLOT {
             return self.take_chunk_out();
         }
         None
@@ -403,18 +390,13 @@ impl Store {
 
     #[cold]
     fn take_chunk_out(&mut self) -> Option<Memory> {
-        let index = if self.lists.dead != NIL {
-            let index = self.lists.dead;
-            self.lists.dead = self.unlink(index, index);
-            index
-        } else {
-            let index = self.lists.whole;
-            self.lists.whole = self.unlink(index, index);
-            index
-        };
+        let list = if self.dead.get() != NO_SLOT { &self.dead } else { &self.whole };
+        let index = list.get();
+        self.unlink(self.slot(index)?, list);
         let memory = self.remove_chunk(index)?;
-        if self.slots().get(index as usize).is_some_and(|slot| slot.floor <= MAX_GENERATION) {
-            self.lists.absent = self.link(index, self.lists.absent);
+        let slot = self.slot(index)?;
+        if slot.floor.get() <= MAX_GENERATION {
+            self.link(index, slot, &self.absent);
         }
         Some(memory)
     }
@@ -422,21 +404,24 @@ impl Store {
     /// Takes the chunk out of its slot and leaves its floor there.
     fn remove_chunk(&mut self, index: u32) -> Option<Memory> {
         let floor = self.ceiling_of(index);
-        let slot = self.slot_mut(index)?;
-        let chunk = slot.chunk.take()?;
-        slot.floor = floor;
-        let spare = u32::from(core::mem::take(&mut slot.spare));
-        self.spare -= spare;
+        let first = self.slot(0)?.chunk.get();
+        let slot = self.slot(index)?;
+        if slot.retired.replace(ABSENT) == ABSENT {
+            return None;
+        }
+        let chunk = slot.chunk.replace(first);
+        slot.floor.set(floor);
+        self.spare.set(self.spare.get() - u32::from(slot.spare.take()));
         Some(Memory { block: chunk.cast(), layout: CHUNK })
     }
 
     /// The lowest generation that no id of this slot ever carried.
     fn ceiling_of(&self, index: u32) -> u32 {
-        let Some(slot) = self.slots().get(index as usize).copied() else { return self.floor };
-        if slot.chunk.is_none() {
-            return slot.floor;
+        let Some(slot) = self.slot(index) else { return self.floor };
+        if slot.retired.get() == ABSENT {
+            return slot.floor.get();
         }
-        (0..CHUNK_NODES).fold(slot.floor, |most, number| {
+        (0..CHUNK_NODES).fold(slot.floor.get(), |most, number| {
             let node = self.at(index * CHUNK_NODES + number);
             most.max(node.generation() + u32::from(node.state() == State::Used))
         })
@@ -464,7 +449,7 @@ impl Store {
 
     /// How many bytes were donated.
     pub(super) fn bytes(&self) -> u64 {
-        let chunks = self.slots().iter().filter(|slot| slot.chunk.is_some()).count();
+        let chunks = self.slots().iter().filter(|slot| slot.retired.get() != ABSENT).count();
         let table = self.table().map_or(0, |memory| memory.layout.size());
         (chunks * CHUNK.size() + table) as u64
     }
