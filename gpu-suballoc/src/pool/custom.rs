@@ -24,7 +24,7 @@ impl Pools {
         };
         let mut tries = 0u32;
         while pool.lock().blocks.len() < min_blocks {
-            let plan = Plan { need, exact: true, within_budget: self.options.within_budget };
+            let plan = Plan { need, exact: true, within_budget: self.options.within_budget, seen: None };
             if let Err(stop) = self.grow(env, pool, plan, &mut tries) {
                 let _ = self.destroy_pool(env, index, generation);
                 return Err(stop.error());

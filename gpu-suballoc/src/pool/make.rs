@@ -63,6 +63,8 @@ pub(super) struct Plan {
     /// Where the driver refuses everything larger, exactly the need is asked for.
     pub(super) exact: bool,
     pub(super) within_budget: bool,
+    /// How many blocks had been made when there was no room: if there is another by now, it may have some.
+    pub(super) seen: Option<u64>,
 }
 
 impl Pools {
@@ -71,6 +73,9 @@ impl Pools {
         let (facts, growth, block, floor) = loop {
             let mut state = pool.lock();
             let facts = state.facts;
+            if plan.seen.is_some_and(|seen| seen != state.made) {
+                return Ok(());
+            }
             if state.making > 0 && state.making_room >= plan.need {
                 drop(state);
                 *tries = tries.wrapping_add(1);
@@ -165,6 +170,7 @@ impl Pools {
                 let mut state = pool.lock();
                 state.blocks.install(block, LiveBlock { object: Object::new(memory, size), core });
                 state.growth.made(size);
+                state.made = state.made.wrapping_add(1);
                 end_making(&mut state);
                 Ok(())
             }

@@ -35,6 +35,8 @@ mod order;
 mod place;
 mod state;
 mod table;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
 mod upkeep;
 mod views;
 

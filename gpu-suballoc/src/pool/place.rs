@@ -15,9 +15,11 @@ use crate::request::DedicatedPolicy;
 const LARGE_PART: u64 = 2;
 
 impl Ask {
-    /// Nothing but a shared block will do, or nothing special was asked for: then a block that is there may do at once.
+    /// Nothing special is asked for, and nothing that has to be refused: a block that is there may do at once.
     fn is_plain(&self) -> bool {
         matches!(self.dedicated, DedicatedPolicy::Never | DedicatedPolicy::Allowed)
+            && self.alignment.is_power_of_two()
+            && self.priority.is_none()
             && !self.prefers_dedicated
             && !self.must_be_alone()
             && self.pool.is_none()
@@ -189,7 +191,7 @@ impl Pools {
         let mut classes = true;
         let mut tries = 0u32;
         loop {
-            let lacking = {
+            let (lacking, seen) = {
                 let mut state = pool.lock();
                 let generation = ask.pool.map_or(0, |id| id.generation);
                 if !state.open || state.facts.generation != generation {
@@ -197,7 +199,7 @@ impl Pools {
                 }
                 match state.place(ask, classes) {
                     Ok(placed) => return Ok(placed),
-                    Err(lacking) => lacking,
+                    Err(lacking) => (lacking, state.made),
                 }
             };
             match lacking {
@@ -222,7 +224,7 @@ impl Pools {
                 }
                 Lacking::Block { need, class } => {
                     let exact = ask.dedicated == DedicatedPolicy::Never && !class;
-                    match self.grow(env, pool, Plan { need, exact, within_budget: within }, &mut tries) {
+                    match self.grow(env, pool, Plan { need, exact, within_budget: within, seen: Some(seen) }, &mut tries) {
                         Ok(()) => {}
                         Err(Stop::Final(error)) => return Err(Stop::Final(error)),
                         // No page for it; it may do without.

@@ -27,6 +27,8 @@ pub(super) struct State {
     /// Shared blocks that are being made, and what the largest of them will hold: who needs no more than that waits for it.
     pub(super) making: u32,
     pub(super) making_room: u64,
+    /// Shared blocks that were made since the beginning.
+    pub(super) made: u64,
     /// Live regions and their bytes.
     pub(super) regions: u64,
     pub(super) used: u64,
@@ -57,6 +59,7 @@ impl State {
             bytes: 0,
             making: 0,
             making_room: 0,
+            made: 0,
             regions: 0,
             used: 0,
             open: true,
