@@ -21,12 +21,13 @@ use vk_steward::workload::{self, Hooks, Made, NoHooks, ObjectKind, Options, Vali
 type Outcome = Result<(), (&'static str, String)>;
 type Test = (&'static str, fn(&Selected) -> Outcome);
 
-const TESTS: [Test; 10] = [
+const TESTS: [Test; 11] = [
     ("every_result_is_right_in_every_round", every_result_is_right_in_every_round),
     ("brackets_balance_and_twenty_kinds_are_seen", brackets_balance_and_twenty_kinds_are_seen),
     ("phases_come_in_their_order", phases_come_in_their_order),
     ("what_was_made_is_destroyed", what_was_made_is_destroyed),
     ("v44_each_handle_is_told_as_it_comes_and_as_it_goes", v44_each_handle_is_told_as_it_comes_and_as_it_goes),
+    ("device_memory_is_told_block_by_block", device_memory_is_told_block_by_block),
     ("a_wrong_seed_is_a_mismatch_and_everything_is_destroyed", a_wrong_seed_is_a_mismatch_and_everything_is_destroyed),
     ("v43_the_allocator_is_asked_for_once_an_object", v43_the_allocator_is_asked_for_once_an_object),
     ("v42_every_block_is_given_back_to_its_kinds_callbacks", v42_every_block_is_given_back_to_its_kinds_callbacks),
@@ -132,7 +133,8 @@ fn every_result_is_right_in_every_round(driver: &Selected) -> Outcome {
     let options = Options { seed: seed(), rounds: 3, ..Options::default() };
     let report = workload::run(driver, &NoHooks, &options).unwrap_or_else(|error| panic!("seed {}: {error}", options.seed));
     assert_eq!(report.rounds, 3);
-    assert_eq!(report.comparisons, 3 * (1024 + 2048 + 256 + 2));
+    // The fill, both dispatches, the drawn image, event and query; what came through the sub-allocator's buffers, and the odd bytes.
+    assert_eq!(report.comparisons, 3 * (1024 + 2048 + 256 + 2 + 1024 / 4 + 1000 / 4));
     let version = &report.driver_version;
     match driver.info().driver_id.as_str() {
         "MESA_LLVMPIPE" => assert!(report.driver_name == "llvmpipe" && version.starts_with("Mesa "), "{version}"),
@@ -229,7 +231,7 @@ fn brackets_balance_and_twenty_kinds_are_seen(driver: &Selected) -> Outcome {
 }
 
 fn phases_come_in_their_order(driver: &Selected) -> Outcome {
-    let round = ["resources", "pipelines", "recording", "submit", "teardown"];
+    let round = ["resources", "sub-allocation", "pipelines", "recording", "submit", "teardown"];
     let (hooks, _) = counted(driver, 2);
     assert_eq!(*hooks.phases.borrow(), [&["instance", "device"][..], &round, &round].concat());
     let (hooks, _) = counted(driver, 0);
@@ -268,6 +270,41 @@ fn v44_each_handle_is_told_as_it_comes_and_as_it_goes(driver: &Selected) -> Outc
         all
     };
     assert_eq!(sorted(came), sorted(went));
+    Ok(())
+}
+
+/// What a round has of the sub-allocator: every block is told with all that lies in it, and nothing is left.
+fn device_memory_is_told_block_by_block(driver: &Selected) -> Outcome {
+    let report = workload::run(driver, &NoHooks, &Options { seed: seed(), ..Options::default() })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let memory = report.device_memory.expect("a round ran");
+    println!("{memory}");
+    for block in &memory.blocks {
+        let mut end = 0;
+        for range in &block.ranges {
+            assert_eq!(range.offset, end, "{block:?}");
+            assert!(range.size > 0 && range.padding < range.size, "{range:?}");
+            end += range.size;
+        }
+        assert_eq!(end, block.size, "ranges tile their block: {block:?}");
+    }
+    let ranges = || memory.blocks.iter().flat_map(|block| &block.ranges);
+    let mut names: Vec<_> = ranges().filter(|range| !range.name.is_empty()).map(|range| range.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["odd", "on the device", "read back", "the application's", "upload"]);
+    let crops = |name: &str| {
+        let of = ranges().find(|range| range.name == name).expect("named");
+        of.crops.iter().map(|crop| (crop.offset, crop.size)).collect::<Vec<_>>()
+    };
+    // Crops of crops add up, and point at their root.
+    assert_eq!(crops("upload"), [(1004, 3000), (1504, 2048), (1540, 1024)]);
+    assert_eq!((crops("the application's"), crops("read back")), (vec![(100, 2048)], vec![(132, 2044)]));
+    assert_eq!((memory.regions, memory.wrapped, memory.wrapped_bytes, memory.crops), (4, 1, 3000, 5));
+    assert_eq!(memory.region_bytes, 4096 + 3000 + 1000 + 4096, "as asked for");
+    assert!(memory.padding_bytes > 0 && memory.host_bytes > 0, "{memory:?}");
+    let none =
+        workload::run(driver, &NoHooks, &Options { rounds: 0, ..Options::default() }).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(none.device_memory, None);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! What the workload tells the accounts.
 
-use alloc_core::Scope;
+use alloc_core::{HostAllocator, Scope};
 use ash::vk;
 use vk_callbacks::{Command, CommandLevel, CommandRow, Coverage, Owners};
 
@@ -14,6 +14,10 @@ use crate::workload::{Hooks, Made, ObjectKind};
 unsafe impl Hooks for Accounts<'_> {
     fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
         self.owner(kind).map(|owner| owner.callbacks.as_ash())
+    }
+
+    fn memory(&self) -> &dyn HostAllocator {
+        &self.suballocator
     }
 
     fn command(&self, command: &'static str, kind: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {

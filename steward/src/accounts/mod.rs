@@ -8,6 +8,7 @@
 //!             |              +--- objects of the device
 //!             |                       +--- VkDevice   bridge [tap] [check]
 //!             |                       +--- VkBuffer   bridge [tap] [check] ..
+//!             +--- gpu-suballoc, the book-keeping of the workload's sub-allocator
 //!             +--- records of the run (snapshots)
 //! ```
 //!
@@ -44,6 +45,8 @@ pub struct Accounts<'b> {
     commands: Cell<u64>,
     timeline: RefCell<Sampler>,
     fullest: RefCell<Option<Fullest>>,
+    /// What the workload's sub-allocator keeps its books in.
+    suballocator: Context,
     records: Context,
     device: Context,
     vulkan: Context,
@@ -127,6 +130,7 @@ impl<'b> Accounts<'b> {
         let root = unsafe { Context::root(backing, ContextOptions::new("steward").scope(Scope::Instance)) }?;
         let vulkan = root.child_with(ContextOptions::new("vulkan").budget(budget))?;
         let records = root.child("records of the run")?;
+        let suballocator = root.child("gpu-suballoc")?;
         let recorder = watching.log.map(Recorder::new).transpose()?;
         // The workload has one thread, and every command of it runs in a bracket.
         let options = CheckOptions { coverage: Coverage::Complete, opened: watching.opened };
@@ -151,6 +155,7 @@ impl<'b> Accounts<'b> {
             commands: Cell::new(0),
             timeline: RefCell::default(),
             fullest: RefCell::default(),
+            suballocator,
             records,
             device,
             vulkan,
@@ -232,7 +237,7 @@ impl<'b> Accounts<'b> {
             unsafe { checker.close_anyway() };
         }
         // A context with leftovers stays charged to the root: what the program itself took is given back here.
-        drop((self.recorder, self.records, self.device, self.vulkan, self.root));
+        drop((self.recorder, self.suballocator, self.records, self.device, self.vulkan, self.root));
         Ok(done)
     }
 

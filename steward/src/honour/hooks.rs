@@ -2,6 +2,7 @@
 
 use std::ptr;
 
+use alloc_core::HostAllocator;
 use ash::vk;
 use vk_callbacks::RawCallbacks;
 
@@ -42,6 +43,10 @@ unsafe impl Hooks for Metered<'_> {
 
     fn command(&self, command: &'static str, kind: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
         self.inner.command(command, kind, &mut || during(Doing::InCommand, &mut *call));
+    }
+
+    fn memory(&self) -> &dyn HostAllocator {
+        self.inner.memory()
     }
 
     fn created(&self, object: &Made<'_>) {

@@ -107,6 +107,7 @@ fn unfinished(selected: &Selected, commands: u64) -> workload::Report {
         objects: [0; ObjectKind::COUNT],
         validation_messages: Vec::new(),
         intended_messages: Vec::new(),
+        device_memory: None,
     }
 }
 

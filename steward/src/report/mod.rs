@@ -115,7 +115,7 @@ impl Report {
             honour: None,
             guard: None,
             fail: None,
-            device_memory: None,
+            device_memory: ran.device_memory,
             timeline: done.timeline,
             unjudged: done.unjudged,
             limits: Vec::new(),

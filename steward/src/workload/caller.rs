@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 
+use alloc_core::HostAllocator;
 use ash::vk;
 
 use super::error::WorkloadError;
@@ -70,6 +71,11 @@ impl<'h> Caller<'h> {
     /// The pointer that an object of this kind is to be made, and later destroyed, with.
     pub(super) fn callbacks(&self, kind: ObjectKind) -> *const vk::AllocationCallbacks<'h> {
         self.hooks.callbacks(kind).map_or(std::ptr::null(), std::ptr::from_ref)
+    }
+
+    /// Where the workload's own records lie, as far as somebody wants to count them.
+    pub(super) fn memory(&self) -> &'h dyn HostAllocator {
+        self.hooks.memory()
     }
 
     /// Counts objects that were found, or came with another.

@@ -215,9 +215,9 @@ impl<'r> Recorder<'r> {
         });
     }
 
-    /// The whole of `from` goes to byte `offset` of `to`.
-    pub(super) fn copy_buffer(&self, from: vk::Buffer, to: vk::Buffer, offset: u64, size: u64) {
-        let region = vk::BufferCopy { src_offset: 0, dst_offset: offset, size };
+    /// `size` bytes, each buffer from its offset on.
+    pub(super) fn copy_buffer(&self, (from, src_offset): (vk::Buffer, u64), (to, dst_offset): (vk::Buffer, u64), size: u64) {
+        let region = vk::BufferCopy { src_offset, dst_offset, size };
         self.call("vkCmdCopyBuffer", |vk, this| {
             // SAFETY: recording; usages allow it and the region lies in both buffers.
             unsafe { (vk.cmd_copy_buffer)(this, from, to, 1, &raw const region) }

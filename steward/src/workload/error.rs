@@ -55,6 +55,22 @@ pub enum WorkloadError {
         /// Which resource.
         what: &'static str,
     },
+    /// The sub-allocator refused something, and not because the driver did.
+    #[error("{what} could not be sub-allocated: {reason}")]
+    Suballocation {
+        /// What was asked of it.
+        what: &'static str,
+        /// Why not.
+        reason: gpu_suballoc::GpuError,
+    },
+    /// The sub-allocator could not be closed, because regions were left in it.
+    #[error(
+        "{regions} regions were left in the sub-allocator at the end of a round: report it to the maintainers of this program"
+    )]
+    LeftBehind {
+        /// How many.
+        regions: u64,
+    },
     /// The device that was chosen is not there any more.
     #[error("the driver now shows {present} devices and no longer number {wanted}: list the drivers again")]
     DeviceGone {

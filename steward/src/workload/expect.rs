@@ -32,6 +32,11 @@ impl Inputs {
         hash(index ^ self.seed).wrapping_add(self.fill.wrapping_mul(self.scale.wrapping_add(half)))
     }
 
+    /// Word `index` of what the host uploads through the sub-allocator, `0..WORDS`.
+    pub(super) fn uploaded(self, index: u32) -> u32 {
+        hash(index ^ hash(self.seed ^ 0x0b10c))
+    }
+
     /// Pixel `index` of the drawn image, row by row, `0..SIDE * SIDE`.
     pub(super) fn drawn(self, index: u32) -> u32 {
         hash(index ^ self.seed) ^ self.clear
@@ -58,6 +63,7 @@ mod tests {
             assert_ne!(base.scale, other.scale);
             assert_ne!(base.clear, other.clear);
             assert!((0..2 * WORDS).all(|i| base.hashed(i) != other.hashed(i)));
+            assert!((0..WORDS).all(|i| base.uploaded(i) != other.uploaded(i)));
             assert!((0..SIDE * SIDE).all(|i| base.drawn(i) != other.drawn(i)));
         }
     }

@@ -1,10 +1,15 @@
 //! Where accounting plugs in: the callbacks each object is made with, a bracket around every Vulkan command, and each handle's
 //! beginning and end.
 
+use std::alloc::System;
+
+use alloc_core::{FromGlobalAlloc, HostAllocator};
 use ash::vk;
 
 use super::kind::ObjectKind;
 use super::made::Made;
+
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 /// What an observer of the workload is told, and what it may hand in.
 ///
@@ -40,8 +45,14 @@ pub unsafe trait Hooks {
     /// The next command destroys this object; of several, the next command destroys all that were told since the last command.
     fn ends(&self, object: &Made<'_>);
 
-    /// A new phase of the program begins: `instance`, `device`, then for each round `resources`, `pipelines`, `recording`,
-    /// `submit`, `teardown`, and a last `teardown` of device and instance. Never the same name twice in a row.
+    /// Where the workload's sub-allocator keeps its books: host memory of the application's, of which no driver hears. It is all given
+    /// back when [`run`](super::run) has returned. The system's unless somebody counts it.
+    fn memory(&self) -> &dyn HostAllocator {
+        &SYSTEM
+    }
+
+    /// A new phase of the program begins: `instance`, `device`, then for each round `resources`, `sub-allocation`, `pipelines`,
+    /// `recording`, `submit`, `teardown`, and a last `teardown` of device and instance. Never the same name twice in a row.
     fn phase(&self, name: &'static str);
 }
 

@@ -1,7 +1,7 @@
 //! A workload of some twenty-five kinds of Vulkan object, whose every command an observer sees.
 //!
 //! [`run`] makes an instance and a device on the [`Selected`] driver. Each round then makes buffers, images, views, samplers,
-//! descriptors, pipelines and the rest, records two command buffers, submits them, compares every word that comes back with what
+//! descriptors, pipelines and the rest, and buffers of gpu-suballoc, records two command buffers, submits them, compares every word that comes back with what
 //! the processor computes from the same seed, and destroys everything in reverse order.
 //!
 //! An observer is a [`Hooks`]: it hands in `VkAllocationCallbacks` for each [`ObjectKind`] and is told of every command, in a
@@ -31,6 +31,7 @@ mod report;
 mod resources;
 mod round;
 mod shaders;
+mod suballocation;
 mod submit;
 mod sync;
 
@@ -44,6 +45,7 @@ pub use report::Report;
 use ash::vk;
 
 use crate::drivers::Selected;
+use crate::report::DeviceMemory;
 use caller::Caller;
 use device::Device;
 use expect::Inputs;
@@ -71,6 +73,7 @@ pub fn run(driver: &Selected, hooks: &dyn Hooks, options: &Options) -> Result<Re
         objects: caller.made(),
         validation_messages: outcome.unintended,
         intended_messages: outcome.intended,
+        device_memory: outcome.device_memory,
     })
 }
 
@@ -80,6 +83,7 @@ struct Outcome {
     comparisons: u64,
     intended: Vec<String>,
     unintended: Vec<String>,
+    device_memory: Option<DeviceMemory>,
 }
 
 fn everything(driver: &Selected, caller: &Caller<'_>, options: &Options, messages: &Messages) -> Result<Outcome, WorkloadError> {
@@ -103,7 +107,9 @@ fn everything(driver: &Selected, caller: &Caller<'_>, options: &Options, message
     for round in 0..options.rounds {
         let inputs = Inputs::new(options.seed, round);
         let expected = Inputs::new(options.expected_seed.unwrap_or(options.seed), round);
-        outcome.comparisons = outcome.comparisons.saturating_add(round::run(&device, round, inputs, expected)?);
+        let done = round::run(&device, round, inputs, expected)?;
+        outcome.comparisons = outcome.comparisons.saturating_add(done.comparisons);
+        outcome.device_memory = Some(done.device_memory);
     }
     Ok(outcome)
 }

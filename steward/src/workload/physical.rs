@@ -3,7 +3,10 @@
 use std::ffi::CStr;
 
 use ash::vk;
-use gpu_suballoc::{MemoryType, MemoryTypeError, PropertyFlags, Wish, choose_memory_type};
+use gpu_suballoc::{
+    DeviceLimits, HeapFlags, MAX_MEMORY_HEAPS, MAX_MEMORY_TYPES, MemoryHeap, MemoryType, MemoryTypeError, PropertyFlags, Wish,
+    choose_memory_type,
+};
 
 use super::error::WorkloadError;
 use super::instance::Instance;
@@ -22,7 +25,10 @@ pub(super) struct Physical {
     pub(super) queue_family: u32,
     /// Where chroma samples may lie in [`YCBCR_FORMAT`]; `None` when conversions cannot be made.
     pub(super) chroma: Option<vk::ChromaLocation>,
-    memory: vk::PhysicalDeviceMemoryProperties,
+    /// What limits memory.
+    pub(super) limits: DeviceLimits,
+    types: ([MemoryType; MAX_MEMORY_TYPES], usize),
+    heaps: ([MemoryHeap; MAX_MEMORY_HEAPS], usize),
 }
 
 impl Physical {
@@ -36,17 +42,29 @@ impl Physical {
             // SAFETY: the device belongs to the instance; the answer goes to a local.
             unsafe { (instance.v1_0().get_physical_device_memory_properties)(handle, out) }
         });
-        Ok(Self { handle, device_name: device_name(instance, handle), queue_family, chroma: chroma(instance, handle), memory })
+        let types = memory.memory_types.map(|each| MemoryType {
+            properties: PropertyFlags::from_raw(each.property_flags.as_raw()),
+            heap_index: each.heap_index,
+        });
+        let heaps = memory.memory_heaps.map(|each| MemoryHeap::new(each.size, HeapFlags::from_raw(each.flags.as_raw())));
+        let (types, heaps) = ((types, memory.memory_type_count as usize), (heaps, memory.memory_heap_count as usize));
+        let (device_name, limits) = name_and_limits(instance, handle);
+        Ok(Self { handle, device_name, queue_family, chroma: chroma(instance, handle), limits, types, heaps })
+    }
+
+    /// The memory types, by index.
+    pub(super) fn memory_types(&self) -> &[MemoryType] {
+        self.types.0.get(..self.types.1).unwrap_or(&self.types.0)
+    }
+
+    /// The heaps, by index.
+    pub(super) fn heaps(&self) -> &[MemoryHeap] {
+        self.heaps.0.get(..self.heaps.1).unwrap_or(&self.heaps.0)
     }
 
     /// The memory type for a resource that accepts `memory_type_bits`.
     pub(super) fn memory_type(&self, memory_type_bits: u32, wish: Wish) -> Result<u32, MemoryTypeError> {
-        let types = self.memory.memory_types.map(|each| MemoryType {
-            properties: PropertyFlags::from_raw(each.property_flags.as_raw()),
-            heap_index: each.heap_index,
-        });
-        let present = types.get(..self.memory.memory_type_count as usize).unwrap_or(&types);
-        choose_memory_type(present, memory_type_bits, wish)
+        choose_memory_type(self.memory_types(), memory_type_bits, wish)
     }
 }
 
@@ -84,14 +102,30 @@ fn queue_family(instance: &Instance<'_>, device: vk::PhysicalDevice) -> Result<u
     numbered.find(|(_, family)| family.queue_flags.contains(both)).map(|(index, _)| index).ok_or(WorkloadError::NoQueueFamily)
 }
 
-fn device_name(instance: &Instance<'_>, device: vk::PhysicalDevice) -> String {
-    let mut answer = vk::PhysicalDeviceProperties2::default();
+fn name_and_limits(instance: &Instance<'_>, device: vk::PhysicalDevice) -> (String, DeviceLimits) {
+    let mut largest = vk::PhysicalDeviceMaintenance3Properties::default();
+    let mut answer = vk::PhysicalDeviceProperties2::default().push_next(&mut largest);
     let out = &raw mut answer;
     ask(instance, "vkGetPhysicalDeviceProperties2", || {
-        // SAFETY: the device belongs to the instance; the answer is a local with an empty chain.
+        // SAFETY: the device belongs to the instance; the answer and the one structure in its chain are locals.
         unsafe { (instance.v1_1().get_physical_device_properties2)(device, out) }
     });
-    answer.properties.device_name_as_c_str().map(CStr::to_string_lossy).map_or_else(|_| String::new(), |name| name.into_owned())
+    let properties = answer.properties;
+    let name = properties.device_name_as_c_str().map(CStr::to_string_lossy);
+    let limits = DeviceLimits {
+        buffer_image_granularity: properties.limits.buffer_image_granularity,
+        non_coherent_atom_size: properties.limits.non_coherent_atom_size,
+        max_memory_allocation_count: properties.limits.max_memory_allocation_count,
+        max_memory_allocation_size: largest.max_memory_allocation_size,
+        // Vulkan 1.3 tells; none of the workload's is large.
+        max_buffer_size: u64::MAX,
+        min_memory_map_alignment: properties.limits.min_memory_map_alignment as u64,
+        min_storage_buffer_offset_alignment: properties.limits.min_storage_buffer_offset_alignment,
+        min_uniform_buffer_offset_alignment: properties.limits.min_uniform_buffer_offset_alignment,
+        min_texel_buffer_offset_alignment: properties.limits.min_texel_buffer_offset_alignment,
+        optimal_buffer_copy_offset_alignment: properties.limits.optimal_buffer_copy_offset_alignment,
+    };
+    (name.map_or_else(|_| String::new(), |name| name.into_owned()), limits)
 }
 
 fn chroma(instance: &Instance<'_>, device: vk::PhysicalDevice) -> Option<vk::ChromaLocation> {

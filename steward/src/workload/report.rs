@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::kind::ObjectKind;
+use crate::report::DeviceMemory;
 
 /// What a finished run has to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Report {
     pub validation_messages: Vec<String>,
     /// What it said about the error that was made on purpose; empty unless one was asked for.
     pub intended_messages: Vec<String>,
+    /// How the sub-allocator had divided device memory in the last round; none without rounds.
+    pub device_memory: Option<DeviceMemory>,
 }
 
 impl Report {

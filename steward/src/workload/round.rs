@@ -10,16 +10,26 @@ use super::error::WorkloadError;
 use super::expect::{Inputs, SIDE, WORDS};
 use super::pipelines::Pipelines;
 use super::resources::{Buffers, DRAWN_BYTES, FILL_BYTES, HASH_BYTES, Images, Samplers};
+use super::suballocation::{Suballocator, Transfers};
 use super::submit::InFlight;
 use super::sync::Sync;
+use crate::report::DeviceMemory;
 
 /// Invocations in one workgroup of `hash.comp`.
 const GROUP: u32 = 64;
 
-/// Runs one round with `inputs` and compares with what `expected` gives; answers how many values were compared.
+/// What there is to tell of a round.
+pub(super) struct Done {
+    /// Values that were compared.
+    pub(super) comparisons: u64,
+    /// How the sub-allocator had divided device memory.
+    pub(super) device_memory: DeviceMemory,
+}
+
+/// Runs one round with `inputs` and compares with what `expected` gives.
 ///
 /// Whatever was made is destroyed when this returns, in reverse order, on every path: the guards are locals.
-pub(super) fn run(device: &Device<'_>, round: u32, inputs: Inputs, expected: Inputs) -> Result<u64, WorkloadError> {
+pub(super) fn run(device: &Device<'_>, round: u32, inputs: Inputs, expected: Inputs) -> Result<Done, WorkloadError> {
     let caller = device.caller();
     caller.phase("resources");
     let buffers = Buffers::new(device, inputs.scale)?;
@@ -28,6 +38,10 @@ pub(super) fn run(device: &Device<'_>, round: u32, inputs: Inputs, expected: Inp
     let descriptors = Descriptors::new(device, &buffers, &images, &samplers)?;
     let sync = Sync::new(device)?;
 
+    caller.phase("sub-allocation");
+    let suballocator = Suballocator::new(device)?;
+    let transfers = Transfers::new(&suballocator, device, inputs)?;
+
     caller.phase("pipelines");
     let pipelines = Pipelines::new(device, &descriptors, *images.target_view)?;
 
@@ -35,9 +49,19 @@ pub(super) fn run(device: &Device<'_>, round: u32, inputs: Inputs, expected: Inp
     let commands = Commands::new(device)?;
     let [compute, draw] = commands.both();
     // SAFETY: fresh command buffers of this device; everything they use is declared above and lives until after `in_flight`.
-    unsafe { Recorder::record(device, compute, |to| record_compute(to, inputs, &buffers, &descriptors, &pipelines, &sync)) }?;
+    unsafe {
+        Recorder::record(device, compute, |to| {
+            record_compute(to, inputs, &buffers, &descriptors, &pipelines, &sync);
+            transfers.record_out(to);
+        })
+    }?;
     // SAFETY: as above.
-    unsafe { Recorder::record(device, draw, |to| record_draw(to, inputs, &buffers, &images, &descriptors, &pipelines, &sync)) }?;
+    unsafe {
+        Recorder::record(device, draw, |to| {
+            transfers.record_back(to);
+            record_draw(to, inputs, &buffers, &images, &descriptors, &pipelines, &sync);
+        })
+    }?;
 
     caller.phase("submit");
     // SAFETY: both are recorded, and what they use is declared above: it is dropped after `in_flight`.
@@ -47,7 +71,11 @@ pub(super) fn run(device: &Device<'_>, round: u32, inputs: Inputs, expected: Inp
     let words = buffers.read(device, |words| check.words(words))?;
     check.one("event", u32::from(sync.was_filled(device)?), 1)?;
     check.one("samples passed", sync.samples_passed(device)?.min(1), 1)?;
-    Ok(words.saturating_add(2))
+    let through = transfers.read(&suballocator, |what, index, found| check.at(what, index, found, expected.uploaded(index)))?;
+    let device_memory = suballocator.told()?;
+    drop(transfers);
+    suballocator.close()?;
+    Ok(Done { comparisons: words.saturating_add(2).saturating_add(through), device_memory })
 }
 
 fn record_compute(
@@ -70,8 +98,8 @@ fn record_compute(
         to.dispatch(WORDS / GROUP);
     }
     to.memory_barrier((Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::TRANSFER, Access::TRANSFER_READ));
-    to.copy_buffer(*buffers.texels, *buffers.read_back, 0, FILL_BYTES);
-    to.copy_buffer(*buffers.hashes, *buffers.read_back, FILL_BYTES, HASH_BYTES);
+    to.copy_buffer((*buffers.texels, 0), (*buffers.read_back, 0), FILL_BYTES);
+    to.copy_buffer((*buffers.hashes, 0), (*buffers.read_back, FILL_BYTES), HASH_BYTES);
     to.memory_barrier((Stage::TRANSFER, Access::TRANSFER_WRITE), (Stage::HOST, Access::HOST_READ));
 }
 

@@ -1,0 +1,238 @@
+//! Buffers of gpu-suballoc: sub-allocated, wrapped and cropped, uploaded to, copied between on the queue, and read back.
+//!
+//! ```text
+//!   host --write--> upload |....[ crop of a crop of a crop ]....| --copy--> odd
+//!                                      | copy                                 |
+//!                               on the device                                 |
+//!                                      | copy                                 |
+//!        the application's buffer |..[ wrapped |..[ crop ]..| ]               |
+//!                                      | copy                                 | copy
+//!                     read back |..[ crop ]..........|........................| --read--> host, which compares
+//! ```
+//!
+//! All offsets are odd multiples of a word, as far from any alignment as copies allow.
+
+mod device;
+mod told;
+
+use std::ops::Deref;
+
+use alloc_core::HostAllocator;
+use ash::vk::{self, Handle as _};
+use gpu_suballoc::{
+    AllocatorOptions, BufferHandle, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError, Lifetime, PropertyFlags, Region,
+    RegionOptions, Wish, WrapInfo,
+};
+
+use super::commands::Recorder;
+use super::device::Device;
+use super::error::WorkloadError;
+use super::expect::{Inputs, WORDS};
+use super::memory::for_buffers;
+use super::object::Guard;
+use crate::report::DeviceMemory;
+use device::Bracketed;
+
+/// Bytes of a word.
+const WORD: u64 = size_of::<u32>() as u64;
+/// Bytes that the host uploads.
+const UPLOADED: u64 = WORDS as u64 * WORD;
+/// Where the crop of a crop of a crop begins in what is uploaded: the sum of the three.
+const CROPPED_AT: [u64; 3] = [1004, 500, 36];
+/// Bytes that go through all buffers.
+const THROUGH: u64 = 1024;
+/// Bytes that go by the short way: no multiple of any granule.
+const ODD: u64 = 1000;
+/// Bytes of what is copied through, past what is copied.
+const ROOM: u64 = 3000;
+/// Where the crop begins in what is read back, and where the odd bytes begin.
+const READ_AT: [u64; 2] = [132, 2180];
+
+type Allocator<'d> = GpuAllocator<Bracketed<'d>, &'d dyn HostAllocator>;
+
+/// The sub-allocator of a round. Its book-keeping is in the hooks' memory.
+pub(super) struct Suballocator<'d>(Allocator<'d>);
+
+impl<'d> Suballocator<'d> {
+    pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
+        let bracketed = Bracketed::new(device);
+        // SAFETY: every info below is valid for any device; wrapped buffers live in `Transfers`, behind what was made of them; the
+        // round waits for its work before it drops them.
+        let made = unsafe { GpuAllocator::new(bracketed, device.caller().memory(), AllocatorOptions::default()) };
+        made.map(Self).map_err(|refused| refused.device.reason("the sub-allocator", refused.error))
+    }
+
+    /// How it has divided the memory now.
+    pub(super) fn told(&self) -> Result<DeviceMemory, WorkloadError> {
+        told::told(&self.0).map_err(|error| self.reason("the picture of device memory", error))
+    }
+
+    /// Gives everything back: nothing may be left.
+    pub(super) fn close(self) -> Result<(), WorkloadError> {
+        let left = |outstanding: gpu_suballoc::Outstanding| WorkloadError::LeftBehind {
+            regions: outstanding.regions.saturating_add(outstanding.wrapped).saturating_add(outstanding.crops),
+        };
+        self.0.close().map(drop).map_err(|refused| left(refused.outstanding))
+    }
+
+    fn reason(&self, what: &'static str, error: GpuError) -> WorkloadError {
+        self.0.device().reason(what, error)
+    }
+
+    fn buffer<'a>(
+        &'a self,
+        info: (&'static str, u64, Usage),
+        wish: Wish,
+        lifetime: Lifetime,
+    ) -> Result<Held<'a, 'd>, WorkloadError> {
+        let (name, size, usage) = info;
+        let options = RegionOptions::new().name(name).wish(wish).lifetime(lifetime);
+        let made = self.0.create_buffer(&BufferInfo::new(size, usage), &options);
+        self.held(name, made)
+    }
+
+    fn crop<'a>(&'a self, of: &Region, (offset, size): (u64, u64)) -> Result<Held<'a, 'd>, WorkloadError> {
+        self.held("a crop", self.0.crop(of, offset, size, WORD))
+    }
+
+    fn held<'a>(&'a self, what: &'static str, made: Result<Region, GpuError>) -> Result<Held<'a, 'd>, WorkloadError> {
+        let region = made.map_err(|error| self.reason(what, error))?;
+        Ok(Held { by: &self.0, region: Some(region) })
+    }
+}
+
+/// A region that is given back when it is dropped.
+struct Held<'a, 'd> {
+    by: &'a Allocator<'d>,
+    region: Option<Region>,
+}
+
+impl Deref for Held<'_, '_> {
+    type Target = Region;
+    fn deref(&self) -> &Region {
+        self.region.as_ref().unwrap_or_else(|| unreachable!("it is taken out when it is dropped"))
+    }
+}
+
+impl Drop for Held<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(Err(refused)) = self.region.take().map(|region| self.by.free(region)) {
+            debug_assert!(false, "{refused}");
+        }
+    }
+}
+
+/// What is uploaded, copied and read back. Fields stand in reverse order of making.
+pub(super) struct Transfers<'a, 'd> {
+    read_part: Held<'a, 'd>,
+    wrapped_part: Held<'a, 'd>,
+    /// The last of them is what is copied.
+    parts: [Held<'a, 'd>; 3],
+    wrapped: Held<'a, 'd>,
+    read_back: Held<'a, 'd>,
+    odd: Held<'a, 'd>,
+    on_device: Held<'a, 'd>,
+    upload: Held<'a, 'd>,
+    _application: (Guard<'d, vk::DeviceMemory>, Guard<'d, vk::Buffer>),
+}
+
+impl<'a, 'd> Transfers<'a, 'd> {
+    /// Makes all regions, and writes what is to be uploaded.
+    pub(super) fn new(by: &'a Suballocator<'d>, device: &'d Device<'d>, inputs: Inputs) -> Result<Self, WorkloadError> {
+        let info = vk::BufferCreateInfo::default()
+            .size(UPLOADED)
+            .usage(vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST)
+            .sharing_mode(vk::SharingMode::EXCLUSIVE);
+        // SAFETY: size and usage are not 0.
+        let own = unsafe { device.create::<vk::Buffer>(&info) }?;
+        let fast = Wish::default().preferring(PropertyFlags::DEVICE_LOCAL).avoiding(PropertyFlags::HOST_VISIBLE);
+        let (memory, _) = for_buffers(device, "the application's buffer", [*own], fast)?;
+        let wrap = BufferHandle::from_raw(own.as_raw());
+
+        let seen = Wish::requiring(PropertyFlags::HOST_VISIBLE);
+        let cached = seen.preferring(PropertyFlags::HOST_CACHED);
+        let both = Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
+        let upload = by.buffer(("upload", UPLOADED, Usage::TRANSFER_SRC), seen, Lifetime::Transient)?;
+        let on_device = by.buffer(("on the device", ROOM, both), fast, Lifetime::Unknown)?;
+        let odd = by.buffer(("odd", ODD, both), fast, Lifetime::Persistent)?;
+        let read_back = by.buffer(("read back", UPLOADED, Usage::TRANSFER_DST), cached, Lifetime::Unknown)?;
+        let wrapped = WrapInfo { buffer_size: Some(UPLOADED), ..WrapInfo::new(wrap, ROOM) };
+        let wrapped = by.held("the wrapped buffer", by.0.wrap(&wrapped.offset(268).name("the application's")))?;
+        let [first, second, third] = CROPPED_AT;
+        let outer = by.crop(&upload, (first, ROOM))?;
+        let middle = by.crop(&outer, (second, 2048))?;
+        let inner = by.crop(&middle, (third, THROUGH))?;
+        let wrapped_part = by.crop(&wrapped, (100, 2048))?;
+        let read_part = by.crop(&read_back, (READ_AT[0], 2044))?;
+
+        let mapping = by.0.map(&upload).map_err(|error| by.reason("the mapping of what is uploaded", error))?;
+        let words = mapping.as_ptr().cast::<u32>();
+        for index in 0..WORDS {
+            // SAFETY: inside the mapping, which has so many words.
+            let place = unsafe { words.add(index as usize) };
+            // SAFETY: regions begin at granules, so a word is aligned; the device does not use the buffer yet.
+            unsafe { place.write(inputs.uploaded(index)) };
+        }
+        by.0.flush(&upload, 0, UPLOADED).map_err(|error| by.reason("the flush of what is uploaded", error))?;
+        drop(mapping);
+        let (parts, _application) = ([inner, middle, outer], (memory, own));
+        Ok(Self { read_part, wrapped_part, parts, wrapped, read_back, odd, on_device, upload, _application })
+    }
+
+    /// Records the way to the wrapped buffer.
+    pub(super) fn record_out(&self, to: &Recorder<'_>) {
+        let [inner, ..] = &self.parts;
+        copy(to, (inner, 0), (&self.on_device, 2 * WORD), THROUGH);
+        copy(to, (&self.upload, 0), (&self.odd, 0), ODD);
+        between_copies(to);
+        copy(to, (&self.on_device, 2 * WORD), (&self.wrapped_part, 0), THROUGH);
+    }
+
+    /// Records the way back.
+    pub(super) fn record_back(&self, to: &Recorder<'_>) {
+        between_copies(to);
+        copy(to, (&self.wrapped_part, 0), (&self.read_part, 0), THROUGH);
+        copy(to, (&self.odd, 0), (&self.read_back, READ_AT[1]), ODD);
+    }
+
+    /// Shows the words that came through all buffers, then the odd ones, to `look`: with where they stood in what was uploaded.
+    pub(super) fn read(
+        &self,
+        by: &Suballocator<'_>,
+        mut look: impl FnMut(&'static str, u32, u32) -> Result<(), WorkloadError>,
+    ) -> Result<u64, WorkloadError> {
+        let mapping = by.0.map(&self.read_back).map_err(|error| by.reason("the mapping of what is read back", error))?;
+        let invalidated = by.0.invalidate(&self.read_back, 0, UPLOADED);
+        invalidated.map_err(|error| by.reason("the invalidation of what is read back", error))?;
+        let first = (CROPPED_AT.iter().sum::<u64>() / WORD) as u32;
+        let words = mapping.as_ptr().cast::<u32>();
+        for (what, at, bytes, first) in [("cropped", READ_AT[0], THROUGH, first), ("odd", READ_AT[1], ODD, 0)] {
+            for index in 0..(bytes / WORD) as u32 {
+                // SAFETY: inside the mapping: both parts lie in the buffer.
+                let place = unsafe { words.add((at / WORD) as usize + index as usize) };
+                // SAFETY: mapped, aligned as all words of it, written by the device, which is done, or never: any bits are a word.
+                look(what, first + index, unsafe { place.read() })?;
+            }
+        }
+        debug_assert_eq!(self.wrapped.size(), ROOM);
+        Ok((THROUGH + ODD) / WORD)
+    }
+}
+
+/// Makes one copy's bytes visible to the next.
+fn between_copies(to: &Recorder<'_>) {
+    use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
+    to.memory_barrier(
+        (Stage::TRANSFER, Access::TRANSFER_WRITE),
+        (Stage::TRANSFER, Access::TRANSFER_READ | Access::TRANSFER_WRITE),
+    );
+}
+
+/// Copies `size` bytes from an offset of one region to an offset of another.
+fn copy(to: &Recorder<'_>, from: (&Region, u64), into: (&Region, u64), size: u64) {
+    let place = |(region, offset): (&Region, u64)| {
+        let buffer = region.buffer().map_or(vk::Buffer::null(), |buffer| vk::Buffer::from_raw(buffer.as_raw()));
+        (buffer, region.copy_offset() + offset)
+    };
+    to.copy_buffer(place(from), place(into), size);
+}

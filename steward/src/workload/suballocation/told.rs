@@ -1,0 +1,87 @@
+//! How device memory is divided, as the report tells it.
+
+#![forbid(unsafe_code)]
+
+use gpu_suballoc::{BlockContent, BlockView, DeviceMemory as _, GpuError, MoveLimits, Picture, Placement, RangeUse, RangeView};
+
+use super::Allocator;
+use crate::report::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
+
+pub(super) fn told(allocator: &Allocator<'_>) -> Result<DeviceMemory, GpuError> {
+    let (stats, properties) = (allocator.stats(), allocator.device().properties());
+    let picture = allocator.picture()?;
+    let plan = picture.moves(properties.limits.buffer_image_granularity, MoveLimits::default())?;
+    let properties_of = |block: &BlockView| {
+        let of = block.memory_type.and_then(|index| properties.types.get(index as usize));
+        of.map(|of| of.properties.to_string()).unwrap_or_default()
+    };
+    let blocks: Vec<_> =
+        picture.each().map(|(block, ranges)| told_block(&picture, block, ranges, properties_of(block))).collect();
+    let padding_bytes = blocks.iter().filter(|block| block.content != "wrapped").flat_map(|block| &block.ranges);
+    let padding_bytes = padding_bytes.map(|range| range.padding).sum();
+    Ok(DeviceMemory {
+        blocks,
+        block_bytes: stats.total.block_bytes,
+        regions: stats.total.regions,
+        region_bytes: stats.total.region_bytes.saturating_sub(padding_bytes),
+        padding_bytes,
+        wrapped: stats.total.wrapped,
+        wrapped_bytes: stats.total.wrapped_bytes,
+        crops: stats.total.crops,
+        host_bytes: stats.host_bytes,
+        moves: plan.moves().len() as u64,
+        moves_free_blocks: u64::from(plan.freed_blocks()),
+    })
+}
+
+fn told_block<M: alloc_core::HostSource>(
+    picture: &Picture<M>,
+    block: &BlockView,
+    ranges: &[RangeView],
+    properties: String,
+) -> MemoryBlock {
+    let content = match block.content {
+        BlockContent::Linear => "linear",
+        BlockContent::Optimal => "optimal",
+        BlockContent::Dedicated => "dedicated",
+        BlockContent::Wrapped => "wrapped",
+        _ => "mixed",
+    };
+    MemoryBlock {
+        pool: block.pool,
+        number: block.block,
+        memory_type: block.memory_type,
+        properties,
+        content: content.to_owned(),
+        size: block.size,
+        ranges: ranges.iter().map(|range| told_range(picture, range)).collect(),
+    }
+}
+
+fn told_range<M: alloc_core::HostSource>(picture: &Picture<M>, range: &RangeView) -> MemoryRange {
+    let what = match range.what {
+        RangeUse::Free => "free",
+        RangeUse::Region => "region",
+        _ => "spent",
+    };
+    let placement = match range.placement {
+        Placement::Transient => "transient",
+        Placement::Slab => "slab",
+        Placement::Linear => "linear",
+        Placement::Dedicated => "dedicated",
+        Placement::Wrapped => "wrapped",
+        _ => "general",
+    };
+    let name = |name: Option<&str>| name.unwrap_or_default().to_owned();
+    let crops = range.id.into_iter().flat_map(|id| picture.crops_of(id));
+    let crops = crops.map(|crop| MemoryCrop { offset: crop.offset, size: crop.size, name: name(picture.crop_name(crop)) });
+    MemoryRange {
+        what: what.to_owned(),
+        offset: range.offset,
+        size: range.size,
+        padding: range.padding,
+        placement: placement.to_owned(),
+        name: name(picture.name(range)),
+        crops: crops.collect(),
+    }
+}
