@@ -28,7 +28,7 @@ pub(super) struct Instance<'h> {
 }
 
 impl<'h> Instance<'h> {
-    /// Makes the instance; with `messages`, under the validation layer, which reports there.
+    /// Makes the instance; with `messages`, under the validation layer, synchronization validation included, which reports there.
     pub(super) fn new(
         caller: &'h Caller<'h>,
         entry: &ash::Entry,
@@ -36,12 +36,16 @@ impl<'h> Instance<'h> {
     ) -> Result<Self, WorkloadError> {
         let application = vk::ApplicationInfo::default().application_name(c"steward").api_version(API_VERSION);
         let layers: [*const c_char; 1] = [VALIDATION_LAYER.as_ptr()];
-        let extensions: [*const c_char; 1] = [vk::EXT_DEBUG_UTILS_NAME.as_ptr()];
+        let extensions: [*const c_char; 2] = [vk::EXT_DEBUG_UTILS_NAME.as_ptr(), vk::EXT_VALIDATION_FEATURES_NAME.as_ptr()];
+        // The layer looks for missing barriers only where that is asked for.
+        let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
+        let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
         // The messenger in the chain hears of vkCreateInstance and vkDestroyInstance themselves.
         let mut early = messages.map(messenger::create_info);
         let mut info = vk::InstanceCreateInfo::default().application_info(&application);
         if let Some(early) = &mut early {
-            info = info.enabled_layer_names(&layers).enabled_extension_names(&extensions).push_next(early);
+            info =
+                info.enabled_layer_names(&layers).enabled_extension_names(&extensions).push_next(early).push_next(&mut features);
         }
 
         let (create, allocator) = (entry.fp_v1_0().create_instance, caller.callbacks(ObjectKind::Instance));

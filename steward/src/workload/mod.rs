@@ -43,10 +43,12 @@ pub use options::{Options, Validation};
 pub use report::Report;
 
 use ash::vk;
+use gpu_suballoc::Wish;
 
 use crate::drivers::Selected;
 use crate::report::DeviceMemory;
 use caller::Caller;
+use commands::{Commands, Recorder};
 use device::Device;
 use expect::Inputs;
 use instance::Instance;
@@ -102,6 +104,7 @@ fn everything(driver: &Selected, caller: &Caller<'_>, options: &Options, message
     if options.validation == Validation::OnAfterIntendedError {
         outcome.unintended = messages.take();
         break_a_rule(&device)?;
+        forget_a_barrier(&device)?;
         outcome.intended = messages.take();
     }
     for round in 0..options.rounds {
@@ -119,4 +122,23 @@ fn break_a_rule(device: &Device<'_>) -> Result<(), WorkloadError> {
     let reserved = vk::SemaphoreCreateInfo::default().flags(vk::SemaphoreCreateFlags::from_raw(1));
     // SAFETY: not valid usage, on purpose: a flag that is reserved. No driver gives it a meaning; a binary semaphore comes back.
     unsafe { device.create::<vk::Semaphore>(&reserved) }.map(drop)
+}
+
+/// Records two fills of one buffer without a barrier between them (SYNC-HAZARD-WRITE-AFTER-WRITE): what synchronization validation must
+/// see. It is never submitted.
+fn forget_a_barrier(device: &Device<'_>) -> Result<(), WorkloadError> {
+    let usage = vk::BufferUsageFlags::TRANSFER_DST;
+    let info = vk::BufferCreateInfo::default().size(64).usage(usage).sharing_mode(vk::SharingMode::EXCLUSIVE);
+    // SAFETY: size and usage are not 0.
+    let buffer = unsafe { device.create::<vk::Buffer>(&info) }?;
+    let _memory = memory::for_buffers(device, "a buffer to be filled twice", [*buffer], Wish::default())?;
+    let commands = Commands::new(device)?;
+    let [twice, _] = commands.both();
+    // SAFETY: a fresh command buffer; what it uses is declared above it, and no device ever runs it.
+    unsafe {
+        Recorder::record(device, twice, |to| {
+            to.fill(*buffer, 1);
+            to.fill(*buffer, 2);
+        })
+    }
 }

@@ -27,8 +27,8 @@ impl Default for Options {
 pub enum Validation {
     /// No layer.
     Off,
-    /// `VK_LAYER_KHRONOS_validation`; without it the run fails with `ERROR_LAYER_NOT_PRESENT`.
+    /// `VK_LAYER_KHRONOS_validation` with synchronization validation; without it the run fails with `ERROR_LAYER_NOT_PRESENT`.
     On,
-    /// As `On`, and one harmless error is made on purpose first, so that silence afterwards means something.
+    /// As `On`, and two harmless errors are made on purpose first, a wrong flag and a missing barrier, so that silence afterwards means something.
     OnAfterIntendedError,
 }
