@@ -3,7 +3,6 @@
 use super::Pools;
 use super::ask::{Ask, BARE, Placed, Where};
 use super::env::Env;
-use super::state::Returned;
 use crate::error::{GpuError, Misuse};
 
 impl Pools {
@@ -39,24 +38,23 @@ impl Pools {
                 continue;
             };
             // Until something has to be cleared up or told, which takes the lock away.
-            let mut left: Option<Result<Returned, Misuse>> = None;
-            {
+            let mut stopped = Ok(());
+            let later = {
                 let mut state = pool.lock();
                 while let Some(at) = regions.get(next).filter(|at| at.place.pool == first.place.pool) {
                     next += 1;
-                    match state.give(*at, BARE) {
-                        Ok(Returned { emptied: None, object: None, spare: None, .. }) => {}
-                        other => {
-                            left = Some(other);
-                            break;
-                        }
-                    }
+                    stopped = match state.give(*at, BARE) {
+                        Ok((_, false)) => continue,
+                        Ok((_, true)) => Ok(()),
+                        Err(misuse) => Err(misuse),
+                    };
+                    break;
                 }
-            }
-            match left {
-                Some(Ok(returned)) => self.clear_up(env, pool, returned),
-                Some(Err(misuse)) => refused(next - 1, misuse),
-                None => {}
+                state.later()
+            };
+            self.clear_up(env, pool, later);
+            if let Err(misuse) = stopped {
+                refused(next - 1, misuse);
             }
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct Blocks {
     granule_log2: u32,
     /// Bytes of blocks without a region.
     pub(super) empty_bytes: u64,
+    /// Of a core that needs it no more; to be given back when the lock is.
+    pub(super) spare_memory: Option<Memory>,
 }
 
 /// Where a block is, or was, or will be.
@@ -46,19 +48,9 @@ pub(super) enum Miss {
     Full,
 }
 
-/// What came of giving a range back.
-pub(super) struct Returned {
-    pub(super) size: u64,
-    pub(super) word: u32,
-    /// Nothing is left in the block.
-    pub(super) empty: bool,
-    /// Memory for records that is not needed any more.
-    pub(super) spare: Option<Memory>,
-}
-
 impl Blocks {
     pub(super) const fn new(granule_log2: u32) -> Self {
-        Self { slots: Table::new(), order: Order::new(), spare: NONE, granule_log2, empty_bytes: 0 }
+        Self { slots: Table::new(), order: Order::new(), spare: NONE, granule_log2, empty_bytes: 0, spare_memory: None }
     }
 
     fn granules(&self, bytes: u64) -> u32 {
@@ -66,71 +58,85 @@ impl Blocks {
     }
 
     /// Takes a range out of the fullest block that has one: all blocks are asked before there is to be another.
+    #[inline]
     pub(super) fn take(&mut self, size: u64, alignment: u64, word: u32, fit: Fit) -> Result<(u32, Taken), Miss> {
+        match self.search(&Want { size, alignment, word, fit, search: Search::Quick }) {
+            Err(Miss::Full) => self.search(&Want { size, alignment, word, fit, search: Search::Full }),
+            found => found,
+        }
+    }
+
+    fn search(&mut self, want: &Want) -> Result<(u32, Taken), Miss> {
         let granule = 1u64 << self.granule_log2;
-        let granules = self.granules(size.saturating_add(granule - 1));
-        for search in [Search::Quick, Search::Full] {
-            let want = Want { size, alignment, word, fit, search };
-            let mut at = 0u32;
-            while let Some(rank) = self.order.ranks.get(at).copied() {
-                if rank.bound >= granules
-                    && let Some(LiveBlock { object, core }) = self.slots.get_mut(rank.block).and_then(|slot| slot.live.as_mut())
-                {
-                    let was_empty = core.is_empty();
-                    match core.take(&want) {
-                        Ok(taken) => {
-                            if was_empty {
-                                self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
-                            }
-                            self.resettle(rank.block, at);
-                            return Ok((rank.block, taken));
+        let granules = self.granules(want.size.saturating_add(granule - 1));
+        let quick = want.search == Search::Quick;
+        let mut at = 0u32;
+        while let Some(rank) = self.order.ranks.get(at).copied() {
+            if rank.bound >= granules
+                && (!quick || granules < rank.missed)
+                && let Some(LiveBlock { object, core }) = self.slots.get_mut(rank.block).and_then(|slot| slot.live.as_mut())
+            {
+                let was_empty = core.is_empty();
+                match core.take(want) {
+                    Ok(taken) => {
+                        if was_empty {
+                            self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
                         }
-                        Err(Refusal::NoNodes) => {
-                            if let Some(lack) = core.lacks(NODES_PER_TAKE) {
-                                return Err(Miss::Records { block: rank.block, lack });
-                            }
+                        self.resettle(rank.block, at, false);
+                        return Ok((rank.block, taken));
+                    }
+                    Err(Refusal::NoNodes) => {
+                        if let Some(lack) = core.lacks(NODES_PER_TAKE) {
+                            return Err(Miss::Records { block: rank.block, lack });
                         }
-                        // Every hole was looked at: none is that large, until something is given back.
-                        Err(_) if search == Search::Full && alignment <= granule => {
-                            if let Some(rank) = self.order.ranks.get_mut(at) {
+                    }
+                    Err(_) if want.alignment <= granule => {
+                        if let Some(rank) = self.order.ranks.get_mut(at) {
+                            rank.missed = rank.missed.min(granules);
+                            // Every hole was looked at: none is that large, until something is given back.
+                            if !quick {
                                 rank.bound = granules.saturating_sub(1);
                             }
                         }
-                        Err(_) => {}
                     }
+                    Err(_) => {}
                 }
-                at = at.saturating_add(1);
             }
+            at = at.saturating_add(1);
         }
         Err(Miss::Full)
     }
 
-    /// Gives a range back that has `word`.
+    /// Gives a range back that has `word`: its size, and whether the block is empty now. Memory for records that is not needed any more
+    /// waits in [`spare_memory`](Blocks::spare_memory).
     #[inline]
-    pub(super) fn give(&mut self, block: u32, node: u32, generation: u32, word: u32) -> Result<Returned, Misuse> {
+    pub(super) fn give(&mut self, block: u32, node: u32, generation: u32, word: u32) -> Result<(u64, bool), Misuse> {
         let slot = self.slots.get_mut(block).ok_or(Misuse::Stale)?;
         let (at, live) = (slot.link, slot.live.as_mut().ok_or(Misuse::Stale)?);
         if live.core.get(node, generation).map_err(misuse)?.word != word {
             return Err(Misuse::Held);
         }
         let given = live.core.give(node, generation).map_err(misuse)?;
-        let spare = live.core.spare();
+        if self.spare_memory.is_none() {
+            self.spare_memory = live.core.spare();
+        }
         if given.empty {
             self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         }
-        self.resettle(block, at);
-        Ok(Returned { size: given.size, word, empty: given.empty, spare })
+        self.resettle(block, at, true);
+        Ok((given.size, given.empty))
     }
 
     /// After something was taken from the block or given back.
     #[inline]
-    fn resettle(&mut self, block: u32, at: u32) {
+    fn resettle(&mut self, block: u32, at: u32, given: bool) {
         let Some(live) = self.slots.get(block).and_then(|slot| slot.live.as_ref()) else { return };
         let (free, bound) = (live.core.free(), live.core.largest_free_bound());
         let (free, bound) = (self.granules(free), self.granules(bound));
         if let Some(rank) = self.order.ranks.get_mut(at) {
             // What a search in vain has learnt holds as long as holes only get smaller.
-            rank.bound = if free < rank.free { bound.min(rank.bound) } else { bound };
+            rank.bound = if given { bound } else { bound.min(rank.bound) };
+            rank.missed = if given { u32::MAX } else { rank.missed };
             rank.free = free;
         }
         self.order.settle(&mut self.slots, at);
@@ -188,7 +194,12 @@ impl Blocks {
 
     /// Puts a block into the slot that was reserved for it.
     pub(super) fn install(&mut self, block: u32, live: LiveBlock) {
-        let rank = Rank { free: self.granules(live.core.free()), bound: self.granules(live.core.largest_free_bound()), block };
+        let rank = Rank {
+            free: self.granules(live.core.free()),
+            bound: self.granules(live.core.largest_free_bound()),
+            missed: u32::MAX,
+            block,
+        };
         self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         if let Some(slot) = self.slots.get_mut(block) {
             slot.live = Some(live);

@@ -2,10 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-use super::ask::{Ask, Gave, PAGE, Placed, SLAB, Where};
+use super::ask::{Ask, PAGE, Placed, SLAB, Where};
 use super::blocks::Miss;
 use super::facts::Facts;
-use super::state::{Returned, State};
+use super::state::State;
 use crate::classes::{
     Donation, Found, GiveError, Lack, Need, Pages, Placed as Class, RangeNeed, SlabClass, Slabs, Spare, Taken, TransientClass,
 };
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    pub(super) fn give_classed(&mut self, at: Where, word: u32) -> Result<Returned, Misuse> {
+    pub(super) fn give_classed(&mut self, at: Where, word: u32) -> Result<(u64, bool), Misuse> {
         let (group, slot, generation) = (at.place.block, at.slot, at.generation);
         let given = if at.place.kind == PlaceKind::Slab {
             self.classes.slabs.give(group, slot, generation, word)
@@ -143,18 +143,19 @@ impl State {
             self.classes.pages.give(group, slot, generation, word)
         };
         let given = given.map_err(misuse)?;
-        let gave = Gave { size: given.size, word: given.word };
-        let freed = if given.emptied { self.free_spare(false) } else { None };
-        let (emptied, spare) = freed.map_or((None, None), |(emptied, spare)| (emptied, spare));
-        Ok(Returned { gave, emptied, object: None, spare })
+        Ok((given.size, given.emptied && self.free_spare(false)))
     }
 
-    /// Gives the range of an empty page or slab back to its block: the block if it is empty now, and memory that is not needed any more.
-    pub(super) fn free_spare(&mut self, all: bool) -> Option<(Option<u32>, Option<Memory>)> {
-        let Home { block, node, generation } = self.classes.spare(all)?.home;
-        let (_, found) = self.blocks.range(block, node, generation).ok()?;
-        let given = self.blocks.give(block, node, generation, found.word).ok()?;
-        Some((given.empty.then_some(block), given.spare))
+    /// Gives the range of an empty page or slab back to its block; what came of that is left for [later](State::later). False where
+    /// there is none, or none that is not kept.
+    pub(super) fn free_spare(&mut self, all: bool) -> bool {
+        let Some(Spare { home: Home { block, node, generation }, .. }) = self.classes.spare(all) else { return false };
+        let word = self.blocks.range(block, node, generation).map(|(_, found)| found.word);
+        let Ok((_, empty)) = word.and_then(|word| self.blocks.give(block, node, generation, word)) else { return false };
+        if empty {
+            self.emptied = Some(block);
+        }
+        true
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::ask::{BARE, FoundRegion, Gave, Where};
 use super::env::Env;
-use super::state::Returned;
+use super::state::Later;
 use super::{Pool, Pools};
 use crate::error::Misuse;
 use crate::id::PlaceKind;
@@ -25,22 +25,24 @@ impl Pools {
     #[inline]
     pub(crate) fn give_recorded(&self, env: Env<'_>, at: Where, word: u32) -> Result<Gave, Misuse> {
         let pool = self.pool(at.place.pool).ok_or(Misuse::Stale)?;
-        let returned = pool.lock().give(at, word)?;
-        let gave = returned.gave;
-        if returned.emptied.is_some() || returned.object.is_some() || returned.spare.is_some() {
-            self.clear_up(env, pool, returned);
+        let mut state = pool.lock();
+        let (size, more) = state.give(at, word)?;
+        if more {
+            let later = state.later();
+            drop(state);
+            self.clear_up(env, pool, later);
         }
-        Ok(gave)
+        Ok(Gave { size, word })
     }
 
     /// What nothing lies in any more goes back to whom it came from, if it is not kept.
     #[cold]
-    pub(super) fn clear_up(&self, env: Env<'_>, pool: &Pool, returned: Returned) {
-        env.give_some(returned.spare);
-        if let Some(object) = returned.object {
+    pub(super) fn clear_up(&self, env: Env<'_>, pool: &Pool, later: Later) {
+        env.give_some(later.spare);
+        if let Some(object) = later.object {
             self.discard(env, pool, &object);
         }
-        if let Some(block) = returned.emptied {
+        if let Some(block) = later.emptied {
             let dropped = {
                 let mut state = pool.lock();
                 let over = self.ledger.lock().heap(state.facts.heap).is_over_budget();

@@ -69,7 +69,9 @@ pub(super) struct Plan {
 
 impl Pools {
     /// Makes a block that holds `plan.need` bytes, or waits a moment where another thread is at it. Afterwards there may be room.
-    pub(super) fn grow(&self, env: Env<'_>, pool: &Pool, plan: Plan, tries: &mut u32) -> Result<(), Stop> {
+    pub(super) fn grow(&self, env: Env<'_>, pool: &Pool, mut plan: Plan, tries: &mut u32) -> Result<(), Stop> {
+        // Blocks are whole granules, also those that hold the need and nothing else.
+        plan.need = plan.need.checked_next_multiple_of(1 << self.device.granule_log2).unwrap_or(u64::MAX);
         let (facts, growth, block, floor) = loop {
             let mut state = pool.lock();
             let facts = state.facts;

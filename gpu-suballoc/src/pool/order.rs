@@ -5,13 +5,15 @@
 use super::blocks::BlockSlot;
 use super::table::Table;
 
-/// A block as the search sees it: all there is to know of a block that is passed over, twelve bytes in a row.
+/// A block as the search sees it: all there is to know of a block that is passed over, sixteen bytes in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rank {
     /// Free granules.
     pub(super) free: u32,
     /// No hole has more granules than this.
     pub(super) bound: u32,
+    /// A quick search for so many granules, or more, finds nothing: the last one did not, and nothing was given back since.
+    pub(super) missed: u32,
     pub(super) block: u32,
 }
 

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::alone::Alone;
-use super::ask::{Ask, FoundRegion, Gave, Placed, Where, is_own};
+use super::ask::{Ask, FoundRegion, Placed, Where, is_own};
 use super::blocks::{Blocks, LiveBlock, Miss};
 use super::classed::{Classes, Lacking};
 use super::facts::Facts;
@@ -32,13 +32,16 @@ pub(super) struct State {
     /// Live regions and their bytes.
     pub(super) regions: u64,
     pub(super) used: u64,
+    /// See [`later`](State::later).
+    pub(super) emptied: Option<u32>,
+    pub(super) left_alone: Option<Object>,
     /// A custom pool that was destroyed takes nothing any more.
     pub(super) open: bool,
 }
 
-/// What came of giving a region back.
-pub(super) struct Returned {
-    pub(super) gave: Gave,
+/// What is to be done about a region that was given back, when the lock is not held any more.
+#[derive(Debug, Default)]
+pub(super) struct Later {
     /// A block has nothing left in it.
     pub(super) emptied: Option<u32>,
     /// A memory object that nothing lies in any more.
@@ -62,6 +65,8 @@ impl State {
             made: 0,
             regions: 0,
             used: 0,
+            emptied: None,
+            left_alone: None,
             open: true,
         }
     }
@@ -115,27 +120,35 @@ impl State {
         }
     }
 
-    /// Gives a region back that has `word`.
+    /// Gives a region back that has `word`: its size, and whether there is something to do [later](State::later).
     #[inline]
-    pub(super) fn give(&mut self, at: Where, word: u32) -> Result<Returned, Misuse> {
+    pub(super) fn give(&mut self, at: Where, word: u32) -> Result<(u64, bool), Misuse> {
         let (block, generation) = (at.place.block, at.generation);
-        let returned = match at.place.kind {
+        let (size, more) = match at.place.kind {
             PlaceKind::General => {
-                let given = self.blocks.give(block, at.slot, generation, word)?;
-                let gave = Gave { size: given.size, word };
-                Returned { gave, emptied: given.empty.then_some(block), object: None, spare: given.spare }
+                let (size, empty) = self.blocks.give(block, at.slot, generation, word)?;
+                if empty {
+                    self.emptied = Some(block);
+                }
+                (size, empty || self.blocks.spare_memory.is_some())
             }
             PlaceKind::Transient | PlaceKind::Slab => self.give_classed(at, word)?,
             PlaceKind::Dedicated if at.slot == 0 => {
                 let object = self.alone.remove(block, generation, word)?;
-                let gave = Gave { size: object.size, word };
-                Returned { gave, emptied: None, object: Some(object), spare: None }
+                let size = object.size;
+                self.left_alone = Some(object);
+                (size, true)
             }
             _ => return Err(Misuse::Stale),
         };
         self.regions = self.regions.saturating_sub(1);
-        self.used = self.used.saturating_sub(returned.gave.size);
-        Ok(returned)
+        self.used = self.used.saturating_sub(size);
+        Ok((size, more))
+    }
+
+    /// What [`give`](State::give) has left to do. To be asked for before the lock is let go.
+    pub(super) fn later(&mut self) -> Later {
+        Later { emptied: self.emptied.take(), object: self.left_alone.take(), spare: self.blocks.spare_memory.take() }
     }
 
     /// The memory object of a live region; where it lies in it, how large it is, and its word.

@@ -22,9 +22,15 @@ impl Pools {
     pub(super) fn trim_pool(&self, env: Env<'_>, pool: &Pool, bytes: u64) -> u64 {
         // Pages and slabs first: what lies in none of them may be all that keeps a block.
         loop {
-            let freed = pool.lock().free_spare(true);
-            let Some((_, spare)) = freed else { break };
-            env.give_some(spare);
+            let mut state = pool.lock();
+            let more = state.free_spare(true);
+            // An empty block is dropped below.
+            let later = state.later();
+            drop(state);
+            env.give_some(later.spare);
+            if !more {
+                break;
+            }
         }
         let mut freed = 0u64;
         while freed < bytes {

@@ -61,7 +61,14 @@ pub(crate) enum Seen {
     /// What is left behind the last whole granule: it is never given out.
     Tail { offset: u64, size: u64 },
     /// A region.
-    Region { at: Where, offset: u64, size: u64, word: u32 },
+    Region {
+        at: Where,
+        offset: u64,
+        size: u64,
+        /// Of the bytes, those that were asked for; in pages and slabs nobody remembers, and all are.
+        asked: u64,
+        word: u32,
+    },
 }
 
 impl Pools {
@@ -124,12 +131,12 @@ impl State {
 
     fn walk_span(&self, block: u32, span: Span, see: &mut dyn FnMut(Seen)) {
         let Span { offset, size, state } = span;
-        let SpanState::Used { node, generation, word, .. } = state else {
+        let SpanState::Used { node, generation, word, asked, .. } = state else {
             see(Seen::Free { offset, size, within: PlaceKind::General });
             return;
         };
         if !is_own(word) {
-            see(Seen::Region { at: self.at(PlaceKind::General, block, node, generation), offset, size, word });
+            see(Seen::Region { at: self.at(PlaceKind::General, block, node, generation), offset, size, asked, word });
             return;
         }
         let (kind, number) = if word >= PAGE { (PlaceKind::Transient, word - PAGE) } else { (PlaceKind::Slab, word - SLAB) };
@@ -144,7 +151,7 @@ impl State {
                 slot: found.slot,
                 generation: found.generation,
             };
-            see(Seen::Region { at, offset: found.offset, size: found.size, word: found.word });
+            see(Seen::Region { at, offset: found.offset, size: found.size, asked: found.size, word: found.word });
         };
         if kind == PlaceKind::Slab {
             self.classes.slabs.walk(number, &mut piece);
@@ -163,7 +170,7 @@ impl State {
             let size = region.object.size;
             see(self.seen_object(place, true, region.object.memory, size, region.object.map.count()));
             let at = self.at(PlaceKind::Dedicated, place, 0, slot.generation);
-            see(Seen::Region { at, offset: 0, size, word: region.word });
+            see(Seen::Region { at, offset: 0, size, asked: size, word: region.word });
         }
     }
 
