@@ -251,8 +251,8 @@ impl Regions for Plain {
         self.get(*region).expect("live").facts
     }
 
-    fn known(&self, id: Id) -> Result<Option<Facts>, No> {
-        self.get(id).map(|known| Some(known.facts))
+    fn known(&self, id: Id) -> Result<Facts, No> {
+        self.get(id).map(|known| known.facts)
     }
 
     fn free(&self, region: Id, _: Way) -> Result<(), (No, Id)> {

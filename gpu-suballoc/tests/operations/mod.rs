@@ -1,37 +1,31 @@
-//! Every public operation of the crate, run once: what `sweep.rs`, `no_global.rs` and `dhat_heap.rs` watch.
+//! Every public function of the crate, each in an operation that runs it: what `sweep.rs` refuses memory to, and what `no_global.rs` and
+//! `dhat_heap.rs` watch. One table, so that no net can forget what another one holds.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
-use std::fmt::Write;
+mod facade;
+mod group;
+mod ranges;
+mod reports;
+mod resources;
+mod words;
 
-use gpu_suballoc::{MemoryType, PropertyFlags, Wish, choose_memory_type};
-use testkit::Sink;
+use testkit::{Stage, Takes};
 
-/// Every public function. None asks for memory: a choice is made among numbers that the caller passes.
-#[allow(dead_code, reason = "only the sweep compares")]
-pub(crate) const TABLE: &[&str] = &[
-    "PropertyFlags::as_raw",
-    "PropertyFlags::contains",
-    "PropertyFlags::count",
-    "PropertyFlags::from_raw",
-    "PropertyFlags::is_empty",
-    "PropertyFlags::without",
-    "Wish::avoiding",
-    "Wish::preferring",
-    "Wish::requiring",
-    "choose_memory_type",
-];
-
-pub(crate) fn run() {
-    let visible = PropertyFlags::from_raw(PropertyFlags::HOST_VISIBLE.as_raw());
-    assert!(visible.contains(PropertyFlags::HOST_VISIBLE) && visible.count() == 1);
-    assert!(visible.without(PropertyFlags::HOST_VISIBLE).is_empty());
-    let types = [
-        MemoryType { properties: PropertyFlags::DEVICE_LOCAL, heap_index: 0 },
-        MemoryType { properties: visible, heap_index: 1 },
-    ];
-    let wish = Wish::requiring(visible).preferring(PropertyFlags::HOST_CACHED).avoiding(PropertyFlags::PROTECTED);
-    assert_eq!(choose_memory_type(&types, 0b11, wish), Ok(1));
-    let error = choose_memory_type(&types, 0b01, wish).expect_err("the one that is visible is not allowed");
-    let mut sink = Sink::default();
-    write!(sink, "{error} {error:?} {visible:?} {wish:?}").expect("the sink takes all");
-    assert!(sink.bytes > 0);
+/// One way to run some public functions.
+pub(crate) struct Operation<S: Stage> {
+    /// `Type::function`, as `testkit::public_api` lists it.
+    pub(crate) names: &'static [&'static str],
+    /// What is special about this way.
+    pub(crate) how: &'static str,
+    pub(crate) takes: Takes,
+    pub(crate) body: fn(&S),
 }
+
+/// All of them.
+pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
+    let parts = [words::table(), ranges::table(), group::table(), facade::table(), resources::table(), reports::table()];
+    parts.into_iter().flatten().collect()
+}
+
+/// Where nothing is asked for.
+pub(crate) const NONE: Takes = Takes::Nothing("numbers that the caller passes");

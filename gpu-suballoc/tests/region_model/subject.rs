@@ -70,7 +70,7 @@ pub(crate) struct Subject {
     buffers: [BufferHandle; 2],
     backing: MemoryHandle,
     reuse: bool,
-    /// Of mapped regions: they are unmapped by their ids, but for a shard's.
+    /// Of mapped regions.
     maps: RefCell<HashMap<RegionId, Vec<gpu_suballoc::Mapping<'static>>>>,
     ended: Cell<bool>,
 }
@@ -194,8 +194,7 @@ fn class(id: RegionId) -> Class {
         4 => Class::Linear,
         5 => Class::Wrapped,
         6 => Class::Crop,
-        _ if place >> 19 & 1 == 1 => Class::Slab,
-        _ => Class::Transient,
+        _ => panic!("no shard was asked, and {id:?} is one's"),
     }
 }
 
@@ -257,24 +256,23 @@ impl Regions for Subject {
         }
     }
 
-    fn known(&self, id: RegionId) -> Result<Option<Facts>, No> {
+    fn known(&self, id: RegionId) -> Result<Facts, No> {
         match self.allocator().info(id) {
-            Ok(info) => Ok(Some(Facts {
+            Ok(info) => Ok(Facts {
                 class: class(id),
                 memory: info.memory.map_or(0, MemoryHandle::as_raw),
                 offset: info.offset,
                 base: info.copy_offset,
                 size: info.size,
                 memory_type: info.memory_type.unwrap_or(0),
-            })),
-            Err(Misuse::OtherShard) => Ok(None),
+            }),
             Err(rule) => Err(no(rule.into())),
         }
     }
 
     fn free(&self, region: Region, way: Way) -> Result<(), (No, Region)> {
         let done = match way {
-            Way::Owner | Way::Allocator => self.allocator().free(region),
+            Way::Free => self.allocator().free(region),
             Way::Release => match self.allocator().release(region) {
                 Err(refused) if refused.error == Misuse::IsWrapped.into() => self.allocator().free(refused.value),
                 done => done,

@@ -44,11 +44,11 @@ pub trait Regions {
     /// What is known of a live region.
     fn facts(&self, region: &Self::Region) -> Facts;
 
-    /// The same by its name; `None` for one whose owner alone may look it up.
+    /// The same by its name.
     ///
     /// # Errors
     /// [`No::Stale`] or [`No::Foreign`].
-    fn known(&self, id: Self::Id) -> Result<Option<Facts>, No>;
+    fn known(&self, id: Self::Id) -> Result<Facts, No>;
 
     /// Gives a region back, in one of several ways that come to the same.
     ///
@@ -141,10 +141,8 @@ pub trait Regions {
 /// How a region is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// To the allocator, or for a shard's region to the shard.
-    Owner,
-    /// To the allocator, whoever gave it.
-    Allocator,
+    /// At once.
+    Free,
     /// The native handle may be kept for the next one that fits.
     Release,
 }
@@ -168,8 +166,6 @@ pub struct Ask {
     pub dedicated: bool,
     /// The custom pool in this place.
     pub pool: Option<usize>,
-    /// A shard to ask instead of the allocator.
-    pub shard: Option<usize>,
 }
 
 /// What memory must be.

@@ -139,14 +139,13 @@ impl<S: Regions> Program<'_, S> {
         };
         let bits = if place >= 224 && wanted(few) { few } else { types };
         let dedicated = place == 223 && pool.is_none();
-        let shard = if place < 40 && resource == Resource::Linear { Some(usize::from(place & 1)) } else { None };
-        let ask = Ask { size: size.max(1), alignment, bits, memory, resource, lifetime, dedicated, pool, shard };
+        let ask = Ask { size: size.max(1), alignment, bits, memory, resource, lifetime, dedicated, pool };
         if pool.is_none() {
             return Some(ask);
         }
         // A pool has a memory type and blocks of a size; whoever asks it knows that.
         let (size, alignment) = (ask.size.min(1 << 16), ask.alignment.min(1 << 12));
-        Some(Ask { size, alignment, bits: types, memory: Memory::Any, shard: None, ..ask })
+        Some(Ask { size, alignment, bits: types, memory: Memory::Any, ..ask })
     }
 
     fn take(&mut self) -> Option<bool> {
@@ -191,9 +190,6 @@ impl<S: Regions> Program<'_, S> {
             self.tried.alignment(ask.alignment);
         }
         self.tried.size(ask.size);
-        if ask.shard.is_some() {
-            self.tried.note("by a shard");
-        }
         if ask.pool.is_some() {
             self.tried.note("in a custom pool");
         }
@@ -203,8 +199,7 @@ impl<S: Regions> Program<'_, S> {
     fn take_batch(&mut self) -> Option<bool> {
         let count = 2 + usize::from(self.bytes.next()? % 30);
         let ask = self.ask()?;
-        let ask =
-            Ask { shard: None, pool: None, dedicated: false, resource: Resource::Linear, size: ask.size.min(1 << 20), ..ask };
+        let ask = Ask { pool: None, dedicated: false, resource: Resource::Linear, size: ask.size.min(1 << 20), ..ask };
         if self.side().model.entries.len() + count > LIVE {
             return Some(false);
         }
@@ -233,7 +228,7 @@ impl<S: Regions> Program<'_, S> {
         if !self.is_free(index) {
             return Some(false);
         }
-        let way = [Way::Owner, Way::Owner, Way::Allocator, Way::Release][usize::from(fine % 4)];
+        let way = if fine % 4 == 3 { Way::Release } else { Way::Free };
         Some(self.free(index, way))
     }
 
@@ -266,7 +261,7 @@ impl<S: Regions> Program<'_, S> {
         side.model.bury(entry.id);
         side.subject.free_id(entry.id).unwrap_or_else(|no| panic!("{:x?} is given back by its id: {no:?}", entry.facts));
         // The region itself is worth nothing now.
-        let Err((no, _)) = side.subject.free(entry.region, Way::Allocator) else { panic!("{:?} was given back twice", entry.id) };
+        let Err((no, _)) = side.subject.free(entry.region, Way::Free) else { panic!("{:?} was given back twice", entry.id) };
         assert_eq!(no, No::Stale, "{:?} was given back by its id", entry.id);
         self.tried.note("double free");
         Some(true)
@@ -300,7 +295,7 @@ impl<S: Regions> Program<'_, S> {
         let entry = &side.model.entries[index];
         assert_eq!(side.subject.facts(&entry.region), entry.facts, "facts of {:?} do not change", entry.id);
         let known = side.subject.known(entry.id).unwrap_or_else(|no| panic!("{:?} lives: {no:?}", entry.id));
-        assert!(known.is_none_or(|facts| facts == entry.facts), "{known:x?} by its id, {:x?} by itself", entry.facts);
+        assert_eq!(known, entry.facts, "by its id, and by itself");
         Some(true)
     }
 
@@ -344,7 +339,7 @@ impl<S: Regions> Program<'_, S> {
                 let chosen = |kind: Kind| matches!(kind, Kind::Crop { .. }) == crops;
                 let mut refused = 0;
                 while let Some(index) = self.side().model.entries.iter().rposition(|entry| chosen(entry.kind)) {
-                    if self.free(index, Way::Owner) {
+                    if self.free(index, Way::Free) {
                         refused = 0;
                     } else {
                         // Another one's turn: the last becomes the first.

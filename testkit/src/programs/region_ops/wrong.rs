@@ -23,7 +23,7 @@ impl<S: Regions> Program<'_, S> {
         };
         let answer = side.subject.allocate(&bad).map(drop);
         assert_eq!(answer, Err(No::Misuse), "{bad:x?}");
-        let batch = side.subject.allocate_batch(&Ask { shard: None, resource: Resource::Linear, ..bad }, 2).map(|_| ());
+        let batch = side.subject.allocate_batch(&Ask { resource: Resource::Linear, ..bad }, 2).map(|_| ());
         assert_eq!(batch, Err(No::Misuse), "two of {bad:x?}");
         self.tried.note("bad request");
         Some(true)
@@ -58,7 +58,7 @@ impl<S: Regions> Program<'_, S> {
         let Some(index) = which.checked_rem(side.model.dead.len()) else { return Some(false) };
         let id = side.model.dead[index];
         assert_eq!(side.subject.free_id(id), Err(No::Stale), "{id:?} was given back before");
-        assert!(matches!(side.subject.known(id), Err(No::Stale) | Ok(None)), "{id:?} was given back before");
+        assert_eq!(side.subject.known(id), Err(No::Stale), "{id:?} was given back before");
         self.tried.note("stale id");
         Some(true)
     }
@@ -75,7 +75,7 @@ impl<S: Regions> Program<'_, S> {
         let crop = subject.crop(&self.sides[theirs].model.entries[index].region, 0, 1, 1).map(drop);
         assert_eq!(crop, Err(No::Foreign), "{id:?} is the other's");
         let mut entry = self.sides[theirs].model.remove(index);
-        let Err((no, region)) = self.sides[mine].subject.free(entry.region, Way::Allocator) else {
+        let Err((no, region)) = self.sides[mine].subject.free(entry.region, Way::Free) else {
             panic!("{id:?} is the other's, and was taken");
         };
         assert_eq!(no, No::Foreign, "{id:?} is the other's");
@@ -98,7 +98,7 @@ impl<S: Regions> Program<'_, S> {
         assert!(side.subject.free_id(id).is_err_and(right), "{facts:x?}, held by (crops, maps) {why:?}, is given back by its id");
         // Its crops are other entries: it goes out of the model and comes back.
         let key = entry.key;
-        let way = [Way::Owner, Way::Allocator, Way::Release][usize::from(how % 3)];
+        let way = if how % 3 == 2 { Way::Release } else { Way::Free };
         let mut entry = side.model.entries.swap_remove(held[which]);
         match side.subject.free(entry.region, way) {
             Err((no, region)) if right(no) => entry.region = region,
