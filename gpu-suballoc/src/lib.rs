@@ -61,6 +61,7 @@ mod range;
 mod report;
 mod records;
 mod request;
+mod shard;
 mod sync;
 mod threads;
 
@@ -100,3 +101,4 @@ pub use report::{
     RangeUse, RangeView, Resource, Totals,
 };
 pub use request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
+pub use shard::{Shard, ShardUsage};

@@ -9,5 +9,5 @@ mod tests;
 
 fn main() {
     #[cfg(feature = "ash")]
-    live::run(tests::TESTS);
+    live::run(tests::TESTS, |test, live| test(live));
 }

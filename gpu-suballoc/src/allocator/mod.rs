@@ -39,6 +39,7 @@ use crate::id::{PoolId, RegionId, next_tag};
 use crate::pool::{Ask, Env, Placed, PoolOptions, Pools, Where};
 use crate::records::{NIL, Records};
 use crate::request::RegionOptions;
+use crate::shard::Shards;
 
 /// All memory of one device, in pieces as small as anybody wants.
 ///
@@ -51,6 +52,7 @@ use crate::request::RegionOptions;
 pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     pub(crate) pools: Pools,
     pub(crate) records: Records,
+    pub(crate) shards: Shards,
     /// In every id.
     pub(crate) tag: u32,
     pub(crate) limits: DeviceLimits,
@@ -86,6 +88,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(Self {
             pools,
             records: Records::new(),
+            shards: Shards::new(),
             tag: next_tag(),
             limits,
             reuse: AtomicBool::new(options.reuse),
@@ -169,8 +172,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let mut outstanding = Outstanding { regions: 0, wrapped: counts.wrapped, crops: counts.crops };
         if outstanding.wrapped == 0 && outstanding.crops == 0 {
             let env = Env { device: &*self.device, memory: &*self.memory };
-            outstanding.regions = self.pools.close(env);
+            let (in_shards, their_pages) = self.shards.settle(env, &self.pools);
+            outstanding.regions = (self.pools.close(env) + in_shards).saturating_sub(their_pages);
             if outstanding.regions == 0 {
+                self.shards.dismantle(&*self.memory);
                 self.records.dismantle(&*self.memory);
                 return Ok(());
             }
@@ -180,6 +185,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     fn let_go(&mut self) {
         self.pools.abandon(Env { device: &*self.device, memory: &*self.memory });
+        self.shards.dismantle(&*self.memory);
         self.records.dismantle(&*self.memory);
     }
 
@@ -284,8 +290,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     fn give_to_shard(&self, id: RegionId) -> Result<(), Misuse> {
-        let _ = id;
-        Err(Misuse::Stale)
+        self.shards.give(self.env(), &self.pools, id)
     }
 }
 

@@ -23,7 +23,7 @@ mod types;
 pub(crate) use groups::{GROUPS, Groups};
 pub(crate) use pages::Pages;
 pub(crate) use placing::{Placed, Placing, SlabClass, Totals, TransientClass};
-pub(crate) use segments::Donation;
+pub(crate) use segments::{Donation, Segments as Table};
 pub(crate) use slabs::Slabs;
 pub use transient_pages::{TransientAllocation, TransientPages, TransientRange, TransientStatistics};
 pub(crate) use types::{Found, GiveError, Given, Lack, Need, Piece, RangeNeed, Spare, Taken};

@@ -439,7 +439,7 @@ impl<H: Copy> Placing for Pages<H> {
 
     fn totals(&self) -> Totals {
         let reserved = self.page_bytes() * u64::from(self.pages);
-        Totals { live: self.live, used: self.used << self.granule_log2, reserved }
+        Totals { live: self.live, used: self.used << self.granule_log2, ranges: self.pages, reserved }
     }
 
     fn supply_headers(&mut self, donation: Donation) -> Option<Memory> {

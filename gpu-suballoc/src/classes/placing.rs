@@ -16,7 +16,9 @@ pub(crate) struct Totals {
     pub(crate) live: u32,
     /// Their bytes.
     pub(crate) used: u64,
-    /// Bytes of the pages or slabs.
+    /// Pages or slabs.
+    pub(crate) ranges: u32,
+    /// Their bytes.
     pub(crate) reserved: u64,
 }
 

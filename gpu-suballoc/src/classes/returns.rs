@@ -45,6 +45,12 @@ impl Mailbox {
         self.head.load(Ordering::Relaxed) & !ABANDONED == 0
     }
 
+    /// Whether nobody owns it. For certain only under the lock that [`adopt`](Mailbox::adopt) and [`leave`](Mailbox::leave) are called
+    /// under.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.head.load(Ordering::Relaxed) & ABANDONED != 0
+    }
+
     /// Any thread hands in a seat that it has claimed. True where nobody owns the mailbox: then
     /// [`collect_abandoned`](Mailbox::collect_abandoned) is up to the caller.
     #[must_use]

@@ -23,12 +23,12 @@ impl Donation {
         Self(Memory { block, layout })
     }
 
-    pub(super) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> Layout {
         self.0.layout
     }
 
     /// Fills it with items, as many as fit.
-    pub(super) fn fill<T>(self, mut make: impl FnMut() -> T) -> NonNull<T> {
+    pub(crate) fn fill<T>(self, mut make: impl FnMut() -> T) -> NonNull<T> {
         let Memory { block, layout } = self.0;
         let first = block.cast::<T>();
         let items = if layout.align() < align_of::<T>() { 0 } else { layout.size().checked_div(size_of::<T>()).unwrap_or(0) };
@@ -42,7 +42,7 @@ impl Donation {
     }
 
     /// It is not wanted.
-    pub(super) fn back(self) -> Memory {
+    pub(crate) fn back(self) -> Memory {
         self.0
     }
 }
@@ -53,17 +53,17 @@ impl Donation {
 ///   number + 16 =   1 x x x x     segment 0, item xxxx
 ///                 1 x x x x x     segment 1, item xxxxx    and so on: the highest bit chooses the segment
 /// ```
-pub(super) struct Segments<T> {
+pub(crate) struct Segments<T> {
     segments: [AtomicPtr<T>; SEGMENTS],
     owned: PhantomData<T>,
 }
 
 impl<T> Segments<T> {
     /// More items than it can ever have.
-    pub(super) const MOST: u32 = (1 << (FIRST + SEGMENTS as u32)) - (1 << FIRST);
+    pub(crate) const MOST: u32 = (1 << (FIRST + SEGMENTS as u32)) - (1 << FIRST);
 
     /// Without an item.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         const { assert!(!core::mem::needs_drop::<T>(), "nobody drops the items") };
         Self { segments: [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS], owned: PhantomData }
     }
@@ -87,7 +87,7 @@ impl<T> Segments<T> {
     }
 
     #[inline]
-    pub(super) fn get(&self, number: u32) -> Option<&T> {
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
         let item = self.find(number)?;
         // SAFETY: items of a segment are initialised before its address is stored, and stay until the table goes. A `&mut` to one
         // takes `&mut self`.
@@ -95,7 +95,7 @@ impl<T> Segments<T> {
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         let mut item = self.find(number)?;
         // SAFETY: as in `get`; and nobody else has a reference, for this is `&mut self`.
         Some(unsafe { item.as_mut() })
@@ -106,13 +106,13 @@ impl<T> Segments<T> {
     }
 
     /// What has to be supplied for item `number` to be there; `None` if it is, or can never be.
-    pub(super) fn lacks(&self, number: u32) -> Option<Layout> {
+    pub(crate) fn lacks(&self, number: u32) -> Option<Layout> {
         let (segment, _) = Self::place(number);
         if self.segments.get(segment)?.load(Ordering::Relaxed).is_null() { Self::layout(segment) } else { None }
     }
 
     /// Adds the next segment, filled with `make()`; one thread at a time. The donation comes back where no segment of that size is next.
-    pub(super) fn supply(&self, donation: Donation, make: impl FnMut() -> T) -> Option<Memory> {
+    pub(crate) fn supply(&self, donation: Donation, make: impl FnMut() -> T) -> Option<Memory> {
         let next = self.segments.iter().position(|segment| segment.load(Ordering::Relaxed).is_null());
         let next = next.filter(|next| Self::layout(*next) == Some(donation.layout()));
         let Some(segment) = next.and_then(|next| self.segments.get(next)) else {
@@ -123,7 +123,7 @@ impl<T> Segments<T> {
     }
 
     /// Takes the last segment's memory out, at the end of it all.
-    pub(super) fn withdraw(&mut self) -> Option<Memory> {
+    pub(crate) fn withdraw(&mut self) -> Option<Memory> {
         let last = self.segments.iter().rposition(|segment| !segment.load(Ordering::Relaxed).is_null())?;
         let first = NonNull::new(self.segments.get(last)?.swap(ptr::null_mut(), Ordering::Relaxed))?;
         Some(Memory { block: first.cast(), layout: Self::layout(last)? })

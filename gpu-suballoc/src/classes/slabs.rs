@@ -61,6 +61,7 @@ pub(crate) struct Slabs<H> {
     worn: u32,
     granule_log2: u32,
     live: u32,
+    slabs: u32,
     used: u64,
     reserved: u64,
     /// Granules in empty slabs.
@@ -96,6 +97,7 @@ impl<H: Copy> Slabs<H> {
             worn: NONE,
             granule_log2: granule.trailing_zeros(),
             live: 0,
+            slabs: 0,
             used: 0,
             reserved: 0,
             empty: 0,
@@ -296,6 +298,7 @@ impl<H: Copy> Slabs<H> {
         if let Some(class) = self.class(class) {
             class.seats -= seats;
         }
+        self.slabs -= 1;
         self.reserved -= granules;
         if fresh {
             self.keep_group(groups, number);
@@ -354,6 +357,7 @@ impl<H: Copy> Placing for Slabs<H> {
         let slab = self.headers.get_mut(number).ok_or(Lack::Unfit)?;
         *vacant = slab.next;
         *slab = Slab { home: Some(home), base, usable: all(seats), granules: need.granules, seats, ..Slab::vacant() };
+        self.slabs += 1;
         self.reserved += u64::from(seats * need.granules);
         if let Some(class) = self.class(need.granules) {
             class.seats += seats;
@@ -416,7 +420,7 @@ impl<H: Copy> Placing for Slabs<H> {
 
     fn totals(&self) -> Totals {
         let (used, reserved) = self.bytes();
-        Totals { live: self.live, used, reserved }
+        Totals { live: self.live, used, ranges: self.slabs, reserved }
     }
 
     fn supply_headers(&mut self, donation: Donation) -> Option<Memory> {

@@ -112,8 +112,8 @@ impl<P: Placing<Home = u64>> Subject<P> {
     }
 
     fn check_all(&self) {
-        let Totals { live, used, reserved } = self.class.totals();
-        assert_eq!(live as usize, self.live.len());
+        let Totals { live, used, ranges, reserved } = self.class.totals();
+        assert_eq!((live as usize, ranges as usize), (self.live.len(), self.ranges.len()));
         assert_eq!(used, self.live.values().map(|(size, ..)| size).sum::<u64>());
         assert_eq!(reserved, self.ranges.values().map(|(size, _)| size).sum::<u64>());
         let mut seen = HashMap::new();
@@ -211,7 +211,7 @@ fn what_does_not_fit_the_class_is_said_to() {
 fn a_second_free_in_a_full_page_is_refused() {
     let mut pages = Subject::new(Pages::new(GRANULE, PAGE));
     let full: Vec<Taken> = (0..PAGE / GRANULE).filter_map(|_| pages.take(GRANULE, 1, 0)).collect();
-    assert_eq!(pages.class.totals(), Totals { live: 64, used: PAGE, reserved: PAGE });
+    assert_eq!(pages.class.totals(), Totals { live: 64, used: PAGE, ranges: 1, reserved: PAGE });
     let (one, other) = (full[0], full[63]);
     for taken in [one, other] {
         assert!(pages.class.give(taken.group, taken.slot, taken.generation, 0).is_ok());

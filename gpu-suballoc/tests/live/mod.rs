@@ -174,16 +174,15 @@ impl Drop for Live {
     }
 }
 
-/// A test by its name.
-pub(crate) type Test = (&'static str, fn(&Live));
-
-/// Runs tests one after the other, each with a device of its own; words of the command line select by part of the name.
-pub(crate) fn run(tests: &[Test]) {
+/// Runs tests one after the other, each on a device of its own; words of the command line select by part of the name. What they
+/// answered, of those that ran.
+pub(crate) fn run<T: Copy, R>(tests: &[(&str, T)], body: impl Fn(T, &Live) -> R) -> Vec<R> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     if std::env::args().any(|word| word == "--list") {
         tests.iter().for_each(|(name, _)| println!("{name}: test"));
-        return;
+        return Vec::new();
     }
+    let mut answers = Vec::new();
     for (name, test) in tests {
         if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
             continue;
@@ -192,9 +191,10 @@ pub(crate) fn run(tests: &[Test]) {
             Err(reason) => testkit::skip("lavapipe", name, &reason),
             Ok(live) => {
                 println!("test {name} on {} ({})", live.name, live.driver);
-                test(&live);
+                answers.push(body(*test, &live));
                 println!("test {name} ... ok");
             }
         }
     }
+    answers
 }

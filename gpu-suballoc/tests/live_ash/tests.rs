@@ -6,7 +6,10 @@ use gpu_suballoc::{
     ImageInfo, ImageUsage, MappedRange, MemoryHandle, MemoryRequest, PropertyFlags, ResourceRequirements,
 };
 
-use crate::live::{CALLBACKS, Live, Test, live_blocks, taken_blocks};
+use crate::live::{CALLBACKS, Live, live_blocks, taken_blocks};
+
+/// A test by its name.
+pub(crate) type Test = (&'static str, fn(&Live));
 
 pub(crate) const TESTS: &[Test] = &[
     ("what_the_device_says_is_what_vulkan_says", says),

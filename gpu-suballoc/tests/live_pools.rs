@@ -1,0 +1,49 @@
+//! Blocks and pools over a real driver: the first device that the loader shows. A process of its own.
+#![cfg_attr(not(feature = "ash"), allow(unused, reason = "there is nothing to test"))]
+
+#[cfg(feature = "ash")]
+mod live;
+#[cfg(feature = "ash")]
+mod pools_of;
+
+/// What lavapipe gives no chance to show: one coherent memory type in one heap, neither budget nor priority.
+const LAVAPIPE: [&str; 4] = ["budget", "non-coherent", "priority", "type fall-through"];
+
+#[cfg(feature = "ash")]
+mod machine {
+    use gpu_suballoc::{AshDevice, BufferHandle, DeviceMemory};
+
+    use crate::live::Live;
+    use crate::pools_of::Machine;
+
+    pub(crate) struct Real<'l> {
+        pub(crate) live: &'l Live,
+        pub(crate) device: AshDevice,
+    }
+
+    impl Machine for Real<'_> {
+        fn device(&self) -> &dyn DeviceMemory {
+            &self.device
+        }
+        fn copy(&self, copies: &[(BufferHandle, u64, BufferHandle, u64, u64)]) {
+            self.live.copy(copies);
+        }
+    }
+}
+
+fn main() {
+    #[cfg(feature = "ash")]
+    {
+        let ran = live::run(pools_of::CASES, |case, live| {
+            let unseen = case(&machine::Real { live, device: live.ash(live.options) });
+            (live.driver.clone(), unseen)
+        });
+        let Some((driver, _)) = ran.first() else { return };
+        let mut unseen: Vec<&str> = ran.iter().flat_map(|(_, unseen)| unseen.iter().copied()).collect();
+        unseen.sort_unstable();
+        println!("{driver} cannot exercise: {}", if unseen.is_empty() { "nothing".into() } else { unseen.join(", ") });
+        if driver == "llvmpipe" && ran.len() == pools_of::CASES.len() {
+            assert_eq!(unseen, LAVAPIPE);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Make, ask, place, bind: and all of it undone when one of them is refused.
+
+use std::num::NonZeroU64;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use gpu_suballoc::{
+    BufferHandle, BufferInfo, BufferUsage, DeviceError, DeviceMemory, DeviceProperties, Fault, GpuAllocator, GpuError,
+    HeapBudget, ImageHandle, ImageInfo, ImageUsage, MappedRange, MemoryHandle, MemoryRequest, Misuse, MockCall, Profile, Region,
+    ResourceRequirements,
+};
+use testkit::Witness;
+
+use super::{AllocatorOptions, COPIED, Mock, any, nvidia, scene};
+
+#[test]
+fn h107_a_refused_bind_leaves_no_buffer_and_no_place() {
+    nvidia(|s| {
+        let keep = s.buffer(64);
+        let before = (s.mock.live(), s.gpu.stats().total);
+        for call in [MockCall::CreateBuffer, MockCall::BindBuffer] {
+            s.mock.plant(Fault::always().of(call).with(DeviceError::OutOfHostMemory));
+            let refused = s.gpu.create_buffer(&BufferInfo::new(5000, COPIED), &any());
+            assert_eq!(refused.unwrap_err(), GpuError::Device(DeviceError::OutOfHostMemory), "{call:?}");
+            assert_eq!((s.mock.live(), s.gpu.stats().total), before, "{call:?}");
+            s.mock.clear_faults();
+        }
+        let image = ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED);
+        for call in [MockCall::CreateImage, MockCall::BindImage] {
+            s.mock.plant(Fault::always().of(call));
+            assert!(s.gpu.create_image(&image, &any()).is_err());
+            assert_eq!(s.mock.live().images, 0, "{call:?}");
+            s.mock.clear_faults();
+        }
+        s.free(s.buffer(5000));
+        s.free(keep);
+    });
+}
+
+#[test]
+fn h86_a_region_without_its_buffer_is_never_given_out() {
+    nvidia(|s| {
+        s.mock.plant(Fault::always().of(MockCall::Allocate).with(DeviceError::OutOfDeviceMemory));
+        let refused = s.gpu.create_buffer(&BufferInfo::new(5000, COPIED), &any()).unwrap_err();
+        assert!(refused.is_out_of_device_memory(), "{refused}");
+        assert_eq!(s.mock.live().buffers, 0);
+        s.mock.clear_faults();
+        let region = s.buffer(5000);
+        assert!(region.buffer().is_some());
+        s.free(region);
+    });
+}
+
+/// A device whose buffers ask for more memory than they have bytes, and that calls its allocator back while it is called.
+struct Meddling<'m> {
+    mock: &'m Mock,
+    /// The allocator over it, while it may be called.
+    gpu: AtomicPtr<GpuAllocator<&'m Self, Witness>>,
+    busy: AtomicBool,
+    times: AtomicU64,
+}
+
+impl<'m> Meddling<'m> {
+    fn new(mock: &'m Mock) -> Self {
+        Self { mock, gpu: AtomicPtr::new(ptr::null_mut()), busy: AtomicBool::new(false), times: AtomicU64::new(0) }
+    }
+
+    /// Collects everything, makes another buffer, gives it back, collects again.
+    fn meddle(&self) {
+        // SAFETY: set while the allocator lives and is not moved.
+        let Some(gpu) = (unsafe { self.gpu.load(Ordering::Relaxed).as_ref() }) else { return };
+        if self.busy.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.times.fetch_add(1, Ordering::Relaxed);
+        gpu.trim(u64::MAX);
+        let other = gpu.create_buffer(&BufferInfo::new(100, COPIED), &any()).unwrap();
+        gpu.release(other).unwrap();
+        gpu.trim(u64::MAX);
+        self.busy.store(false, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: everything is the mock's; the requirements that are given are stricter than the mock's own.
+unsafe impl DeviceMemory for Meddling<'_> {
+    fn properties(&self) -> DeviceProperties<'_> {
+        self.mock.properties()
+    }
+    unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
+        self.meddle();
+        // SAFETY: forwarded.
+        unsafe { self.mock.allocate(request) }
+    }
+    unsafe fn free(&self, memory: MemoryHandle) {
+        // SAFETY: forwarded.
+        unsafe { self.mock.free(memory) }
+    }
+    unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
+        // SAFETY: forwarded.
+        unsafe { self.mock.map(memory, offset, size) }
+    }
+    unsafe fn unmap(&self, memory: MemoryHandle) {
+        // SAFETY: forwarded.
+        unsafe { self.mock.unmap(memory) }
+    }
+    unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        // SAFETY: forwarded.
+        unsafe { self.mock.flush(ranges) }
+    }
+    unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
+        // SAFETY: forwarded.
+        unsafe { self.mock.invalidate(ranges) }
+    }
+    unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
+        self.meddle();
+        // SAFETY: forwarded.
+        unsafe { self.mock.create_buffer(info) }
+    }
+    unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
+        // SAFETY: forwarded.
+        unsafe { self.mock.destroy_buffer(buffer) }
+    }
+    unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
+        self.meddle();
+        // SAFETY: forwarded.
+        let asked = unsafe { self.mock.buffer_requirements(buffer) };
+        ResourceRequirements { size: asked.size + 3000, alignment: asked.alignment.max(1024), ..asked }
+    }
+    unsafe fn bind_buffer(&self, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+        self.meddle();
+        assert_eq!(offset % 1024, 0, "the alignment that was asked for");
+        // SAFETY: forwarded.
+        unsafe { self.mock.bind_buffer(buffer, memory, offset) }
+    }
+    unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
+        // SAFETY: forwarded.
+        unsafe { self.mock.create_image(info) }
+    }
+    unsafe fn destroy_image(&self, image: ImageHandle) {
+        // SAFETY: forwarded.
+        unsafe { self.mock.destroy_image(image) }
+    }
+    unsafe fn image_requirements(&self, image: ImageHandle) -> ResourceRequirements {
+        // SAFETY: forwarded.
+        unsafe { self.mock.image_requirements(image) }
+    }
+    unsafe fn bind_image(&self, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+        // SAFETY: forwarded.
+        unsafe { self.mock.bind_image(image, memory, offset) }
+    }
+    unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
+        // SAFETY: forwarded.
+        unsafe { self.mock.buffer_address(buffer) }
+    }
+    fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
+        self.mock.budget(heaps)
+    }
+}
+
+#[test]
+fn h112_a_buffer_gets_all_the_memory_it_asks_for() {
+    let mock = Mock::new(Profile::Nvidia, Witness::system());
+    let device = Meddling::new(&mock);
+    // SAFETY: as in `scene`.
+    let gpu = unsafe { GpuAllocator::new(&device, Witness::system(), AllocatorOptions::default()) }.unwrap();
+    let regions: Vec<Region> = (1..40).map(|n| gpu.create_buffer(&BufferInfo::new(n * 100, COPIED), &any()).unwrap()).collect();
+    let mut places: Vec<_> = regions.iter().map(|region| (region.memory(), region.offset(), region.size())).collect();
+    places.sort_unstable();
+    for pair in places.windows(2) {
+        assert!(pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 + 3000 <= pair[1].1, "{pair:?}");
+    }
+    assert!(regions.iter().zip(1..).all(|(region, n)| region.size() == n * 100), "what can be used is the buffer's own");
+    regions.into_iter().for_each(|region| gpu.free(region).unwrap());
+    gpu.close().unwrap();
+    assert_eq!(mock.violations().to_string(), "");
+}
+
+#[test]
+fn h111_a_buffer_in_the_making_is_nobodys_to_collect() {
+    let mock = Mock::new(Profile::Nvidia, Witness::system());
+    let device = Meddling::new(&mock);
+    // SAFETY: as in `scene`.
+    let mut gpu = unsafe { GpuAllocator::new(&device, Witness::system(), AllocatorOptions::default()) }.unwrap();
+    device.gpu.store(&raw mut gpu, Ordering::Relaxed);
+    // SAFETY: `gpu` is not moved before the pointer is taken back.
+    let shared = unsafe { &*device.gpu.load(Ordering::Relaxed) };
+    let regions: Vec<Region> =
+        (1..20).map(|n| shared.create_buffer(&BufferInfo::new(n * 1000, COPIED), &any()).unwrap()).collect();
+    let bound: std::collections::HashSet<_> =
+        regions.iter().map(|region| mock.buffer_bound(region.buffer().unwrap()).unwrap()).collect();
+    assert_eq!(bound.len(), regions.len(), "each has a place of its own");
+    for region in regions {
+        if region.size() % 2000 == 0 { shared.release(region).unwrap() } else { shared.free(region).unwrap() }
+    }
+    assert!(device.times.load(Ordering::Relaxed) > 50, "it was called back");
+    device.gpu.store(ptr::null_mut(), Ordering::Relaxed);
+    gpu.close().unwrap();
+    assert_eq!(mock.violations().to_string(), "");
+    assert_eq!((mock.live().buffers, mock.live().memory), (0, 0));
+}
+
+#[test]
+fn wrong_infos_never_reach_the_driver() {
+    nvidia(|s| {
+        let calls = s.mock.all_calls();
+        let refused = |info: BufferInfo| s.gpu.create_buffer(&info, &any()).unwrap_err();
+        assert_eq!(refused(BufferInfo::new(0, COPIED)), Misuse::ZeroSize.into());
+        assert_eq!(refused(BufferInfo::new(64, BufferUsage::default())), Misuse::NoUsage.into());
+        for bit in 0..3 {
+            assert_eq!(refused(BufferInfo { flags: 1 << bit, ..BufferInfo::new(64, COPIED) }), Misuse::Unbindable.into());
+        }
+        let limit = s.mock.facts().limits.max_buffer_size;
+        assert_eq!(refused(BufferInfo::new(limit + 1, COPIED)), GpuError::TooLarge { bytes: limit + 1, limit });
+        assert_eq!(refused(BufferInfo::new(u64::MAX - 15, COPIED)), GpuError::TooLarge { bytes: u64::MAX - 15, limit });
+        let image = ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED);
+        let refused = |info: ImageInfo| s.gpu.create_image(&info, &any()).unwrap_err();
+        assert_eq!(refused(ImageInfo { extent: [64, 0, 1], ..image }), Misuse::ZeroSize.into());
+        assert_eq!(refused(ImageInfo { mip_levels: 0, ..image }), Misuse::ZeroSize.into());
+        assert_eq!(refused(ImageInfo { usage: ImageUsage::default(), ..image }), Misuse::NoUsage.into());
+        assert_eq!(refused(ImageInfo { flags: 1, ..image }), Misuse::Unbindable.into());
+        assert_eq!(refused(ImageInfo { flags: 0x200, ..image }), Misuse::Unbindable.into());
+        assert_eq!(s.mock.all_calls(), calls);
+        s.free(s.gpu.create_image(&image, &any()).unwrap());
+        assert_ne!(s.mock.all_calls(), calls);
+    });
+}
+
+#[test]
+fn images_and_buffers_are_made_on_every_profile() {
+    for profile in Profile::ALL {
+        scene(profile, AllocatorOptions::default(), |s| {
+            let mut regions = Vec::new();
+            for n in 1..=20u32 {
+                regions.push(s.buffer(u64::from(n) * 777));
+                let image = ImageInfo::new_2d(37, 16 * n, 8 * n, ImageUsage::SAMPLED);
+                regions.push(s.gpu.create_image(&image, &any()).unwrap());
+            }
+            assert!(regions.iter().skip(1).step_by(2).all(|region| s.mock.image_bound(region.image().unwrap()).is_some()));
+            regions.into_iter().for_each(|region| s.free(region));
+        });
+    }
+}

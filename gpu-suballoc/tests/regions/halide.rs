@@ -1,0 +1,154 @@
+//! The scenarios of Halide's own tests of its block allocator and its allocation cache.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use gpu_suballoc::{BufferInfo, Profile, Region};
+use testkit::Rng;
+
+use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene};
+
+/// One block of 1 MiB and no more.
+fn one_block() -> AllocatorOptions {
+    let mut options = AllocatorOptions::default();
+    options.memory.first_block = Some(1 << 20);
+    options.memory.max_block = Some(1 << 20);
+    options.memory.max_bytes = 1 << 20;
+    options
+}
+
+#[test]
+fn h106_reserve_reclaim_reuse_collect() {
+    scene(Profile::Lavapipe, one_block(), |s| {
+        let first = s.gpu.allocate(&bytes(256 << 10), &any()).unwrap();
+        let second = s.gpu.allocate(&bytes(256 << 10), &any()).unwrap();
+        assert_eq!((s.mock.live().memory, s.gpu.stats().total.regions), (1, 2));
+        s.free(first);
+        s.free(second);
+        assert_eq!(s.gpu.stats().total.regions, 0);
+        // Kept, and reused with its buffer.
+        let buffer = s.buffer(100 << 10);
+        let handle = buffer.buffer();
+        s.gpu.release(buffer).unwrap();
+        let again = s.buffer(100 << 10);
+        assert_eq!(again.buffer(), handle);
+        s.free(again);
+        // Collecting gives the block back.
+        assert_eq!(s.gpu.trim(u64::MAX), 1 << 20);
+        assert_eq!(s.mock.live().memory, 0);
+    });
+}
+
+#[test]
+fn h106_half_and_half_and_a_third_fails_then_the_whole() {
+    scene(Profile::Lavapipe, one_block(), |s| {
+        let never = super::RegionOptions { dedicated: gpu_suballoc::DedicatedPolicy::Never, ..any() };
+        let half = || s.gpu.allocate(&bytes(512 << 10), &never);
+        let (first, second) = (half().unwrap(), half().unwrap());
+        let refused = half().unwrap_err();
+        assert!(refused.is_out_of_device_memory(), "{refused}");
+        assert_eq!(s.mock.live().memory, 1);
+        s.free(first);
+        s.free(second);
+        let whole = s.gpu.allocate(&bytes(1 << 20), &never).unwrap();
+        assert_eq!((whole.offset(), whole.size()), (0, 1 << 20));
+        assert!(s.gpu.allocate(&bytes(1), &never).is_err());
+        s.free(whole);
+    });
+}
+
+#[test]
+fn h106_blocks_are_whole_multiples() {
+    let mut options = AllocatorOptions::default();
+    options.memory.first_block = Some(1000);
+    options.memory.nearest_multiple = 4096;
+    scene(Profile::Lavapipe, options, |s| {
+        let regions: Vec<Region> =
+            [100, 5000, 70_000, 3_000_000].map(|size| s.gpu.allocate(&bytes(size), &any()).unwrap()).into();
+        let mut sizes = Vec::new();
+        s.mock.for_each_memory(&mut |_, memory| sizes.push(memory.request.size));
+        assert!(!sizes.is_empty() && sizes.iter().all(|size| size % 4096 == 0), "{sizes:?}");
+        regions.into_iter().for_each(|region| s.free(region));
+    });
+}
+
+#[test]
+fn h106_a_thousand_small_ones_and_all_bytes_back() {
+    nvidia(|s| {
+        let mut rng = Rng::new(106);
+        let mut live: Vec<Region> = Vec::new();
+        for _ in 0..1000 {
+            // 1 to 31 ints.
+            live.push(s.gpu.allocate(&bytes(4 * (1 + rng.below(31))), &any()).unwrap());
+            if rng.below(3) == 0 {
+                s.free(live.swap_remove(rng.below(live.len() as u64) as usize));
+            }
+        }
+        let mut places: Vec<_> = live.iter().map(|region| (region.memory(), region.offset(), region.size())).collect();
+        places.sort_unstable();
+        assert!(places.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 <= pair[1].1), "they overlap");
+        live.into_iter().for_each(|region| s.free(region));
+        s.gpu.trim(u64::MAX);
+        assert_eq!(s.mock.live().bytes, 0);
+    });
+}
+
+#[test]
+fn h106_released_ones_are_reserved_again() {
+    nvidia(|s| {
+        let mut rng = Rng::new(1061);
+        for _ in 0..1000 {
+            let region = s.buffer(4 * (1 + rng.below(31)));
+            s.gpu.release(region).unwrap();
+        }
+        let made = s.mock.calls(gpu_suballoc::MockCall::CreateBuffer);
+        assert!(made <= 31, "{made} buffers were made for 31 sizes");
+    });
+}
+
+/// Sizes that shrink, grow, or stay, with keeping switched on and off by another thread: exact results, never out of memory.
+#[test]
+fn h119_a_cache_under_threads_that_switch_it() {
+    let facts = Profile::MoltenVk.facts().with_heap_size(0, 64 << 20);
+    let mock = super::Mock::with_facts(facts, testkit::Witness::system());
+    super::scene_on(&mock, AllocatorOptions::default(), |s| {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..5u64)
+                .map(|worker| {
+                    let gpu = s.gpu;
+                    let mock = s.mock;
+                    scope.spawn(move || {
+                        for turn in 0..300u64 {
+                            let step = match worker % 3 {
+                                0 => 150,
+                                1 => turn,
+                                _ => 300 - turn,
+                            };
+                            let info = BufferInfo::new(4096 + step * 64, COPIED);
+                            let region = gpu.create_buffer(&info, &any()).expect("there is room for five");
+                            let byte = (worker * 37 + turn) as u8;
+                            assert!(mock.fill_buffer(region.buffer().unwrap(), 0, region.size(), byte));
+                            thread::yield_now();
+                            let mut seen = [0; 64];
+                            assert!(mock.read_buffer(region.buffer().unwrap(), region.size() - 64, &mut seen));
+                            assert_eq!(seen, [byte; 64], "nobody else writes there");
+                            gpu.release(region).unwrap();
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    s.gpu.set_reuse(false);
+                    thread::yield_now();
+                    s.gpu.set_reuse(true);
+                    thread::yield_now();
+                }
+            });
+            let results: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+            done.store(true, Ordering::Relaxed);
+            results.into_iter().for_each(|result| result.expect("no worker failed"));
+        });
+    });
+}

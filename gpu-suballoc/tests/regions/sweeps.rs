@@ -1,0 +1,217 @@
+//! Law 2: every request of host memory may be refused, and every call of the device may fail: an error, everything as before, and
+//! the next try succeeds.
+
+use std::fmt::Debug;
+
+use debug_guard::{FailingAllocator, Fault as HostFault};
+use gpu_suballoc::{
+    AllocatorOptions, Backing, BufferInfo, DeviceError, Fault, GpuAllocator, GpuError, GpuStats, ImageInfo, ImageUsage, Lifetime,
+    Profile, Region, RegionId, WrapInfo,
+};
+use testkit::{Sweep, Swept, Witness};
+
+use super::{COPIED, Foreign, Mock, VISIBLE, any, bytes, visible};
+
+type Failing = FailingAllocator<Witness>;
+type OnFailing<'a> = GpuAllocator<&'a Mock, &'a testkit_host::Host<'a>>;
+
+mod testkit_host {
+    /// What a trial gives to build on.
+    pub(super) type Host<'a> = dyn alloc_core::HostAllocator + 'a;
+}
+
+/// What is taken, and what is given back at the end.
+type Operation<'o> = &'o dyn Fn(&OnFailing<'_>, &Mock, &Region) -> Result<Vec<Region>, GpuError>;
+
+/// Refuses each request of host memory that `operation` makes, with a region at hand.
+fn host_sweep(name: &str, operation: Operation<'_>) -> Swept {
+    let refuse = |host: &Failing, nth: Option<u64>| host.arm(nth.map_or(HostFault::Never, HostFault::Nth));
+    Sweep::new(|witness| FailingAllocator::new(witness, HostFault::Never), refuse).run(name, |trial| {
+        let mock = Mock::new(Profile::Nvidia, Witness::system());
+        let host: &testkit_host::Host<'_> = trial.host();
+        // SAFETY: as in `scene`.
+        let gpu = unsafe { GpuAllocator::new(&mock, host, AllocatorOptions::default()) }.unwrap();
+        let at_hand = gpu.allocate(&bytes(1000), &visible()).unwrap();
+        let taken = trial.attempt(|| seen(&gpu, &mock), || operation(&gpu, &mock, &at_hand));
+        taken.into_iter().for_each(|region| gpu.free(region).unwrap());
+        gpu.free(at_hand).unwrap();
+        gpu.close().unwrap();
+        assert_eq!(mock.violations().to_string(), "");
+    })
+}
+
+fn seen(gpu: &OnFailing<'_>, mock: &Mock) -> impl PartialEq + Debug + use<> {
+    let GpuStats { total, host_bytes, .. } = gpu.stats();
+    (total, host_bytes, mock.live())
+}
+
+fn buffer_of(region: &RegionId) -> u64 {
+    u64::from(region.as_raw()[2])
+}
+
+#[test]
+fn h36_a_refused_wrap_leaks_nothing() {
+    let swept = host_sweep("wrap", &|gpu, mock, _| {
+        let foreign = Foreign::new(mock, 4096, 2);
+        let backing = Backing { memory: foreign.memory, offset: 0, memory_size: 4096, properties: VISIBLE, mapped: None };
+        let info = WrapInfo::new(foreign.buffer, 64).backing(backing).name("planes");
+        let region = gpu.wrap(&info)?;
+        gpu.free(region).unwrap();
+        Ok(Vec::new())
+    });
+    assert_eq!(swept.survived, 0);
+    assert!(swept.failed >= 4, "facts, backing, name, record: {swept:?}");
+}
+
+#[test]
+fn h49_a_refused_crop_holds_nothing() {
+    let swept = host_sweep("crop", &|gpu, _, root| {
+        let crop = gpu.crop(root, 8, 8, 8);
+        match crop {
+            Ok(crop) => {
+                assert_eq!(gpu.info(root.id()).unwrap().crops(), 1);
+                Ok(vec![crop])
+            }
+            Err(error) => {
+                assert_eq!(gpu.info(root.id()).unwrap().crops(), 0, "the root is nobody's but its owner's");
+                Err(error)
+            }
+        }
+    });
+    assert!(swept.failed > 0 && swept.survived == 0, "{swept:?}");
+    // For wrapped roots too, and for crops of crops, where a slot is all that is needed.
+    let swept = host_sweep("crop of a wrapped buffer", &|gpu, mock, _| {
+        let foreign = Foreign::new(mock, 4096, 1);
+        let root = gpu.wrap(&WrapInfo::new(foreign.buffer, 4096))?;
+        let mut crops = Vec::new();
+        let made = (0..200).try_for_each(|n| Ok::<_, GpuError>(crops.push(gpu.crop(&root, n, 1, 1)?)));
+        let count = crops.len();
+        assert_eq!(gpu.info(root.id()).unwrap().crops() as usize, count);
+        crops.into_iter().for_each(|crop| gpu.free(crop).unwrap());
+        gpu.free(root).unwrap();
+        made.map(|()| Vec::new())
+    });
+    assert!(swept.requests > 0, "{swept:?}");
+}
+
+#[test]
+fn every_host_refusal_of_a_creation_is_undone() {
+    let buffer = |lifetime| {
+        move |gpu: &OnFailing<'_>, _: &Mock, _: &Region| {
+            Ok(vec![gpu.create_buffer(&BufferInfo::new(3000, COPIED), &any().lifetime(lifetime).name("a buffer"))?])
+        }
+    };
+    for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
+        let swept = host_sweep("create_buffer", &buffer(lifetime));
+        assert!(swept.failed > 0, "{lifetime:?}: {swept:?}");
+    }
+    let swept = host_sweep("create_image", &|gpu, _, _| {
+        Ok(vec![gpu.create_image(&ImageInfo::new_2d(37, 32, 32, ImageUsage::SAMPLED), &any().name("an image"))?])
+    });
+    assert!(swept.failed > 0, "{swept:?}");
+    let swept = host_sweep("allocate, named", &|gpu, _, _| Ok(vec![gpu.allocate(&bytes(100), &any().name("bare"))?]));
+    assert!(swept.failed > 0, "{swept:?}");
+    let swept = host_sweep("map", &|gpu, _, region| {
+        drop(gpu.map(region)?);
+        Ok(Vec::new())
+    });
+    assert!(swept.failed > 0, "{swept:?}");
+    let swept = host_sweep("set_name", &|gpu, _, region| {
+        gpu.set_name(region, &any().name("late"))?;
+        assert_eq!(gpu.info(region.id()).unwrap().name(), "late");
+        Ok(Vec::new())
+    });
+    assert!(swept.failed > 0, "{swept:?}");
+}
+
+#[test]
+fn freeing_takes_no_memory() {
+    nvidia_with_refusing_host(|gpu, host, mock| {
+        let foreign = Foreign::new(mock, 4096, 1);
+        let make = || {
+            let owned = gpu.create_buffer(&BufferInfo::new(500, COPIED), &any().name("owned")).unwrap();
+            let wrapped = gpu.wrap(&WrapInfo::new(foreign.buffer, 64).name("wrapped")).unwrap();
+            let crops = [gpu.crop(&owned, 0, 4, 4).unwrap(), gpu.crop(&wrapped, 0, 4, 4).unwrap()];
+            let kept = gpu.create_buffer(&BufferInfo::new(600, COPIED), &any()).unwrap();
+            let bare = gpu.allocate(&bytes(77), &any()).unwrap();
+            let batch = [Some(gpu.allocate(&bytes(78), &any()).unwrap()), None];
+            (owned, wrapped, crops, kept, bare, batch)
+        };
+        let (owned, wrapped, [first, second], kept, bare, mut batch) = make();
+        host.arm(HostFault::From(0));
+        gpu.release(kept).unwrap();
+        gpu.free_when_unused(owned).unwrap();
+        gpu.free(first).unwrap();
+        gpu.detach(second).unwrap();
+        gpu.detach(wrapped).unwrap();
+        gpu.free_id(bare.id()).unwrap();
+        gpu.free_batch(&mut batch).unwrap();
+        gpu.trim(u64::MAX);
+        assert!(gpu.allocate(&bytes(100), &any()).is_err(), "a refusal would have been met");
+        host.arm(HostFault::Never);
+        assert_eq!(gpu.stats().total.regions, 0);
+    });
+}
+
+fn nvidia_with_refusing_host(body: impl FnOnce(&GpuAllocator<&Mock, &Failing>, &Failing, &Mock)) {
+    let mock = Mock::new(Profile::Nvidia, Witness::system());
+    let host = FailingAllocator::new(Witness::system(), HostFault::Never);
+    // SAFETY: as in `scene`.
+    let gpu = unsafe { GpuAllocator::new(&mock, &host, AllocatorOptions::default()) }.unwrap();
+    body(&gpu, &host, &mock);
+    gpu.close().unwrap();
+    assert_eq!(mock.violations().to_string(), "");
+}
+
+#[test]
+fn every_device_refusal_is_undone() {
+    let operations: [(&str, &dyn Fn(&super::Scene<'_>) -> Result<Region, GpuError>); 4] = [
+        ("create_buffer", &|s| s.gpu.create_buffer(&BufferInfo::new(30_000, COPIED), &any())),
+        ("create_image", &|s| s.gpu.create_image(&ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED), &any())),
+        ("a large buffer", &|s| s.gpu.create_buffer(&BufferInfo::new(300 << 20, COPIED), &visible())),
+        ("map", &|s| {
+            let region = s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &visible())?;
+            match s.gpu.map(&region) {
+                Ok(_) => Ok(region),
+                Err(error) => {
+                    s.gpu.free(region).unwrap();
+                    Err(error)
+                }
+            }
+        }),
+    ];
+    for profile in Profile::ALL {
+        for (name, operation) in &operations {
+            for error in [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::TooManyObjects] {
+                let mut refusals = 0;
+                for nth in 1.. {
+                    let mut met = false;
+                    super::scene(profile, AllocatorOptions::default(), |s| {
+                        let keep = s.buffer(100);
+                        let before = (s.gpu.stats().total.regions, s.mock.live().buffers, s.mock.live().images);
+                        let calls = s.mock.calls_that_can_fail();
+                        s.mock.plant(Fault::nth(nth).with(error));
+                        let result = operation(&s);
+                        met = s.mock.calls_that_can_fail() - calls >= nth;
+                        s.mock.clear_faults();
+                        match result {
+                            Ok(region) => s.free(region),
+                            Err(refused) if profile == Profile::Tiler && !met => assert!(!refused.to_string().is_empty()),
+                            Err(refused) => {
+                                assert!(met, "{profile:?} {name}: {refused}");
+                                refusals += 1;
+                                assert_eq!((s.gpu.stats().total.regions, s.mock.live().buffers, s.mock.live().images), before);
+                                s.free(operation(&s).expect("the next try succeeds"));
+                            }
+                        }
+                        s.free(keep);
+                    });
+                    if !met {
+                        break;
+                    }
+                }
+                assert!(refusals > 0 || profile == Profile::Tiler, "{profile:?} {name}: nothing was refused");
+            }
+        }
+    }
+}
