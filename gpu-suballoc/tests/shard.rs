@@ -1,7 +1,7 @@
 //! Shards: one thread's own share, and what comes back to it from others.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use alloc_core::{FromGlobalAlloc, held_state_locks};
@@ -21,7 +21,14 @@ fn mock(profile: Profile) -> Mock {
 
 fn allocator(mock: &Mock) -> Allocator<'_> {
     // SAFETY: nothing is described to a mock that it does not have.
-    unsafe { GpuAllocator::new(mock, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) }.expect("an allocator")
+    unsafe { GpuAllocator::new(mock, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) }
+        .unwrap_or_else(|refused| panic!("{refused}"))
+}
+
+fn close(allocator: Allocator<'_>) {
+    if let Err(refused) = allocator.close() {
+        panic!("{refused}");
+    }
 }
 
 fn needs(size: u64, alignment: u64) -> ResourceRequirements {
@@ -70,7 +77,8 @@ fn a_shard_serves_what_its_allocator_serves() {
         let mut shard = allocator.shard();
         let (mut map, mut random, mut live) = (Map::default(), Random(1), Vec::new());
         for turn in 0..4000 {
-            let (size, alignment) = (1 + random.below(1 << random.below(18)), 1 << random.below(13));
+            let most = 1 << random.below(18);
+            let (size, alignment) = (1 + random.below(most), 1 << random.below(13));
             let region = shard.allocate(&needs(size, alignment), &living(LIFETIMES[turn % 3])).expect("there is room");
             assert!(region.size() >= size && region.offset() % alignment == 0);
             map.enter(&region);
@@ -91,10 +99,35 @@ fn a_shard_serves_what_its_allocator_serves() {
         shard.trim();
         assert_eq!(shard.usage().page_bytes, 0);
         drop(shard);
-        allocator.close().expect("nothing is left");
+        close(allocator);
         assert!(mock.violations().is_empty(), "{}", mock.violations());
         assert_eq!(mock.live().memory, 0);
     }
+}
+
+/// Takes for the other, frees what the other took.
+fn cross<'a>(
+    mut shard: Shard<'a, &'a Mock, Host>,
+    give: Sender<Region>,
+    get: Receiver<Region>,
+) -> (u32, Shard<'a, &'a Mock, Host>) {
+    let (mut random, mut freed) = (Random(7), 0);
+    for turn in 0..20_000 {
+        let size = 1 + random.below(4096);
+        let region = shard.allocate(&needs(size, 256), &living(LIFETIMES[turn % 2])).expect("there is room");
+        give.send(region).expect("the other listens");
+        while let Ok(region) = get.try_recv() {
+            shard.free(region).expect("it lives");
+            freed += 1;
+        }
+    }
+    drop(give);
+    for region in get {
+        shard.free(region).expect("it lives");
+        freed += 1;
+    }
+    assert_eq!(held_state_locks(), 0);
+    (freed, shard)
 }
 
 /// Two threads that free what the other took, each with its own shard.
@@ -104,32 +137,9 @@ fn frees_cross_between_two_shards() {
     let allocator = allocator(&mock);
     let (to_one, from_other) = channel::<Region>();
     let (to_other, from_one) = channel::<Region>();
-    let run =
-        |mut shard: Shard<'_, &Mock, Host>, give: std::sync::mpsc::Sender<Region>, get: std::sync::mpsc::Receiver<Region>| {
-            move || {
-                let mut random = Random(give_seed(&shard));
-                let mut freed = 0;
-                for turn in 0..20_000 {
-                    let size = 1 + random.below(4096);
-                    let region = shard.allocate(&needs(size, 256), &living(LIFETIMES[turn % 2])).expect("there is room");
-                    give.send(region).expect("the other listens");
-                    while let Ok(region) = get.try_recv() {
-                        shard.free(region).expect("it lives");
-                        freed += 1;
-                    }
-                }
-                drop(give);
-                for region in get {
-                    shard.free(region).expect("it lives");
-                    freed += 1;
-                }
-                assert_eq!(held_state_locks(), 0);
-                (freed, shard)
-            }
-        };
     let shards = thread::scope(|scope| {
-        let one = scope.spawn(run(allocator.shard(), to_other, from_other));
-        let other = scope.spawn(run(allocator.shard(), to_one, from_one));
+        let one = scope.spawn(|| cross(allocator.shard(), to_other, from_other));
+        let other = scope.spawn(|| cross(allocator.shard(), to_one, from_one));
         [one, other].map(|thread| thread.join().expect("a thread ends"))
     });
     for (freed, mut shard) in shards {
@@ -139,13 +149,9 @@ fn frees_cross_between_two_shards() {
         // One page and one slab of each size at most wait for what comes next.
         assert!(usage.page_bytes <= 64 << 20, "{usage:?}");
     }
-    allocator.close().expect("nothing is left");
+    close(allocator);
     assert!(mock.violations().is_empty(), "{}", mock.violations());
     assert_eq!((mock.live().memory, mock.live().bytes), (0, 0));
-}
-
-fn give_seed<T>(of: &T) -> u64 {
-    std::ptr::from_ref(of) as u64
 }
 
 #[test]
@@ -159,7 +165,7 @@ fn regions_outlive_their_shard() {
         .inspect(|region| map.enter(region))
         .collect();
     drop(shard);
-    let refused = allocator.close().expect_err("a thousand regions live");
+    let Err(refused) = allocator.close() else { panic!("a thousand regions live") };
     assert_eq!(refused.outstanding.regions, 1000);
     let allocator = refused.value;
 
@@ -179,7 +185,7 @@ fn regions_outlive_their_shard() {
             scope.spawn(move || part.into_iter().for_each(|region| allocator.free(region).expect("it lives")));
         }
     });
-    allocator.close().expect("nothing is left");
+    close(allocator);
     assert!(mock.violations().is_empty(), "{}", mock.violations());
     assert_eq!(mock.live().memory, 0);
 }
@@ -214,12 +220,12 @@ fn a_region_of_a_shard_dies_once() {
         }
     }
     drop((shard, neighbour));
-    allocator.close().expect("nothing is left");
-    other.close().expect("nothing is left");
+    close(allocator);
+    close(other);
 }
 
 #[test]
-fn regions_of_shards_are_mapped_cropped_and_named_like_others() {
+fn regions_of_shards_are_mapped_and_cropped_like_others() {
     let mock = mock(Profile::ALL[0]);
     let allocator = allocator(&mock);
     let mut shard = allocator.shard();
@@ -247,7 +253,7 @@ fn regions_of_shards_are_mapped_cropped_and_named_like_others() {
         shard.free_batch(&mut [None, Some(two)]).unwrap();
     }
     drop(shard);
-    allocator.close().expect("nothing is left");
+    close(allocator);
     assert!(mock.violations().is_empty(), "{}", mock.violations());
 }
 
@@ -268,7 +274,7 @@ fn more_kinds_of_requests_than_lanes_are_served_all_the_same() {
         shard.free(region).unwrap();
     }
     drop(shard);
-    allocator.close().expect("nothing is left");
+    close(allocator);
 }
 
 #[test]
@@ -287,5 +293,5 @@ fn bad_requests_are_refused_as_the_allocator_refuses_them() {
         }
     }
     drop(shard);
-    allocator.close().expect("nothing is left");
+    close(allocator);
 }
