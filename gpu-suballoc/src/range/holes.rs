@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use core::hint::select_unpredictable;
+
 use super::bins::bin_of;
 use super::node::{NIL, Node, State};
 use super::range_core::RangeCore;
@@ -26,16 +28,18 @@ impl RangeCore {
             head.set(hole, NIL, first, count);
             return self.bins.set(bin);
         }
-        if first < head.first.get() {
-            self.store.at(old).word.set(hole);
-            node.set_place(NIL, old);
-            head.set(hole, old, first, count);
-        } else {
-            let second = head.second.replace(hole);
-            self.store.at(old).link.set(hole);
-            node.set_place(old, second);
-            self.store.at(second).word.set(hole);
-        }
+        let (front, second) = (self.store.at(old), head.second.get());
+        let lower = first < head.first.get();
+        node.set_place(select_unpredictable(lower, NIL, old), select_unpredictable(lower, old, second));
+        select_unpredictable(lower, &front.word, &front.link).set(hole);
+        self.store.at(select_unpredictable(lower, NIL, second)).word.set(hole);
+        let (head_first, head_count) = (head.first.get(), head.count.get());
+        head.set(
+            select_unpredictable(lower, hole, old),
+            select_unpredictable(lower, old, hole),
+            head_first.min(first),
+            select_unpredictable(lower, count, head_count),
+        );
     }
 
     /// Takes a hole of `count` granules out of its bin.

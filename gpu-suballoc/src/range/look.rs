@@ -108,7 +108,7 @@ impl RangeCore {
 
     /// Holes.
     pub(crate) fn holes(&self) -> u32 {
-        self.holes
+        self.holes.get()
     }
 
     /// Whether nothing is live.

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use core::cell::Cell;
+
 use super::bins::{Bins, bin_of};
 use super::conform::{align_down, align_up};
 use super::node::{Head, NIL, Node, State};
@@ -20,7 +22,7 @@ pub(crate) struct RangeCore {
     /// Granules.
     pub(super) free: u32,
     pub(super) live: u32,
-    pub(super) holes: u32,
+    pub(super) holes: Cell<u32>,
     /// No hole fits a request of so many granules and so great an alignment, or more: what the last full search in vain learnt.
     /// (`u32::MAX` granules: it knows nothing.)
     pub(super) in_vain: (u32, u32),
@@ -37,17 +39,12 @@ struct Hole {
 }
 
 impl Hole {
-    #[inline]
     fn front(head: &Head, count: u32, alignment: u32, fit: Fit) -> Option<Self> {
         Self::fits(head.hole.get(), head.first.get(), head.count.get(), count, alignment, fit)
     }
 
-    #[inline]
     fn fits(id: u32, first: u32, size: u32, count: u32, alignment: u32, fit: Fit) -> Option<Self> {
         let room = size.checked_sub(count)?;
-        if alignment == 1 {
-            return Some(Self { id, first, count: size, begin: if fit == Fit::Low { first } else { first + room } });
-        }
         let last = u64::from(first) + u64::from(room);
         let begin = match fit {
             Fit::Low => align_up(u64::from(first), u64::from(alignment))?,
@@ -86,7 +83,7 @@ impl RangeCore {
             granule_log2,
             free: count,
             live: 0,
-            holes: 1,
+            holes: Cell::new(1),
             in_vain: (u32::MAX, 1),
         })
     }
@@ -118,7 +115,7 @@ impl RangeCore {
     /// # Errors
     /// [`Refusal::ZeroSize`], [`Refusal::Alignment`]; [`Refusal::TooLarge`] for a size or an alignment above the core's own size;
     /// [`Refusal::NoNodes`] where [`lacks`](Self::lacks) was not asked before; [`Refusal::Full`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, want: &Want) -> Result<Taken, Refusal> {
         let (count, alignment) = self.granules(want)?;
         if self.store.spare_nodes() < NODES_PER_TAKE {
@@ -131,10 +128,25 @@ impl RangeCore {
         Ok(self.carve(found, count, want))
     }
 
-    /// The quick search: the first hole of the request's own bin, the first of the next bin, and for an alignment the first of a
-    /// bin where any hole does.
+    /// The quick search: the first hole of the request's own bin, or the first of the next bin, where all are large enough.
     #[inline]
     fn find(&self, count: u32, alignment: u32, fit: Fit) -> Option<Hole> {
+        if alignment > 1 {
+            return self.find_aligned(count, alignment, fit);
+        }
+        let own = bin_of(count);
+        let mut head = self.store.head(own)?;
+        if head.count.get() < count {
+            head = self.store.head(self.bins.from(own + 1)?)?;
+        }
+        let (first, size) = (head.first.get(), head.count.get());
+        let begin = if fit == Fit::Low { first } else { first + (size - count) };
+        Some(Hole { id: head.hole.get(), first, count: size, begin })
+    }
+
+    /// For an alignment the same, and then the first of a bin where any hole does.
+    #[inline(never)]
+    fn find_aligned(&self, count: u32, alignment: u32, fit: Fit) -> Option<Hole> {
         let own = bin_of(count);
         if let Some(hole) = Hole::front(self.store.head(own)?, count, alignment, fit) {
             return Some(hole);
@@ -174,37 +186,23 @@ impl RangeCore {
 
     /// Makes `count` granules of a hole a live range; what is left on either side stays free. The nodes are there.
     #[inline]
-    fn carve(&mut self, found: Hole, count: u32, want: &Want) -> Taken {
-        let Hole { id: hole, first: old_first, count: old_count, begin: first } = found;
-        let old = self.store.at(hole);
-        let lead = first - old_first;
-        let tail = old_count - lead - count;
-        let (id, node);
-        if lead == 0 && tail == 0 {
-            self.pull(old, old_count);
-            self.holes -= 1;
-            id = self.own_or_fresh(hole, old);
-            node = self.store.at(id);
+    fn carve(&mut self, hole: Hole, count: u32, want: &Want) -> Taken {
+        let old = self.store.at(hole.id);
+        let tail = hole.count - count;
+        let id = if hole.begin != hole.first {
+            self.carve_behind(hole, old, count)
+        } else if tail == 0 {
+            self.pull(old, count);
+            self.holes.set(self.holes.get() - 1);
+            self.own_or_fresh(hole.id, old)
         } else {
-            id = self.store.take_node();
-            node = self.store.at(id);
-            if lead == 0 {
-                self.insert(id, node, old.before.get(), hole);
-                self.resize(hole, old, old_count, first + count, tail);
-            } else {
-                let after = old.after.get();
-                self.insert(id, node, hole, after);
-                self.resize(hole, old, old_count, old_first, lead);
-                if tail > 0 {
-                    let rest = self.store.take_node();
-                    let rest_node = self.store.at(rest);
-                    self.insert(rest, rest_node, id, after);
-                    self.put(rest, rest_node, first + count, tail);
-                    self.holes += 1;
-                }
-            }
-        }
-        node.set_range(first, count);
+            let id = self.store.take_node();
+            self.insert(id, self.store.at(id), old.before.get(), hole.id);
+            self.resize(hole.id, old, hole.count, hole.begin + count, tail);
+            id
+        };
+        let node = self.store.at(id);
+        node.set_range(hole.begin, count);
         node.word.set(want.word);
         node.link.set(0);
         let size = self.bytes(count);
@@ -212,7 +210,25 @@ impl RangeCore {
         node.set_state(State::Used);
         self.free -= count;
         self.live += 1;
-        Taken { node: id, generation: node.generation(), offset: self.bytes(first), size }
+        Taken { node: id, generation: node.generation(), offset: self.bytes(hole.begin), size }
+    }
+
+    /// The hole keeps its beginning; what is behind the range becomes another hole.
+    #[inline(never)]
+    fn carve_behind(&self, hole: Hole, old: &Node, count: u32) -> u32 {
+        let lead = hole.begin - hole.first;
+        let tail = hole.count - lead - count;
+        let (id, after) = (self.store.take_node(), old.after.get());
+        self.insert(id, self.store.at(id), hole.id, after);
+        self.resize(hole.id, old, hole.count, hole.first, lead);
+        if tail > 0 {
+            let rest = self.store.take_node();
+            let node = self.store.at(rest);
+            self.insert(rest, node, id, after);
+            self.put(rest, node, hole.begin + count, tail);
+            self.holes.set(self.holes.get() + 1);
+        }
+        id
     }
 
     /// The node of a hole that is taken whole: its own, unless its generations are used up.
@@ -275,7 +291,7 @@ impl RangeCore {
                 sum += left_count;
                 self.resize(before, left, left_count, left.first.get(), sum);
                 self.store.give_node(after, right);
-                self.holes -= 1;
+                self.holes.set(self.holes.get() - 1);
             } else {
                 left.after.set(after);
                 right.before.set(before);
@@ -290,7 +306,7 @@ impl RangeCore {
             self.store.give_node(id, node);
         } else {
             self.put(id, node, first, count);
-            self.holes += 1;
+            self.holes.set(self.holes.get() + 1);
         }
         if sum >= self.in_vain.0 {
             self.in_vain.0 = u32::MAX;
@@ -300,7 +316,8 @@ impl RangeCore {
     /// The whole range is one hole again, or for the first time; a node is there.
     pub(super) fn begin(&mut self) {
         self.bins = Bins::default();
-        (self.free, self.live, self.holes) = (self.count, 0, 1);
+        (self.free, self.live) = (self.count, 0);
+        self.holes.set(1);
         self.in_vain = (u32::MAX, 1);
         let id = self.store.take_node();
         let node = self.store.at(id);

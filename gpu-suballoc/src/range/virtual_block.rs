@@ -48,8 +48,8 @@ pub struct VirtualBlock<A: HostAllocator> {
 /// Names a live range of one [`VirtualBlock`]. Once the range is freed, it names nothing ever again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VirtualAllocation {
-    node: u32,
-    generation: u32,
+    /// Node and generation in one word: names are copied about, and two halves just written are slow to read as one.
+    name: u64,
     tag: u32,
 }
 
@@ -180,15 +180,24 @@ impl From<Refusal> for VirtualBlockError {
     }
 }
 
+impl VirtualAllocation {
+    #[inline]
+    const fn new(node: u32, generation: u32, tag: u32) -> Self {
+        Self { name: (node as u64) << 32 | generation as u64, tag }
+    }
+}
+
 impl fmt::Debug for VirtualAllocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "VirtualAllocation({}, generation {})", self.node, self.generation)
+        let (node, generation) = (*self).into();
+        write!(f, "VirtualAllocation({node}, generation {generation})")
     }
 }
 
 impl From<VirtualAllocation> for (u32, u32) {
+    #[inline]
     fn from(allocation: VirtualAllocation) -> Self {
-        (allocation.node, allocation.generation)
+        ((allocation.name >> 32) as u32, allocation.name as u32)
     }
 }
 
@@ -221,13 +230,13 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// As [`allocate`](Self::allocate).
     #[inline]
     pub fn allocate_with(&mut self, options: &VirtualAllocationOptions) -> Result<VirtualRange, VirtualBlockError> {
+        let fit = if options.upper_address { Fit::High } else { Fit::Low };
+        let want = Want { size: options.size, alignment: options.alignment, word: options.user_data, fit, search: Search::Full };
         if self.core.lacks(NODES_PER_TAKE).is_some() {
             self.make_ready(NODES_PER_TAKE)?;
         }
-        let fit = if options.upper_address { Fit::High } else { Fit::Low };
-        let want = Want { size: options.size, alignment: options.alignment, word: options.user_data, fit, search: Search::Full };
         let taken = self.core.take(&want)?;
-        let allocation = VirtualAllocation { node: taken.node, generation: taken.generation, tag: self.tag };
+        let allocation = VirtualAllocation::new(taken.node, taken.generation, self.tag);
         Ok(VirtualRange { allocation, offset: taken.offset, size: taken.size })
     }
 
@@ -365,7 +374,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
         self.core.for_each(&mut |Span { offset, size, state }| {
             let used = match state {
                 SpanState::Free => None,
-                SpanState::Used { node, generation, word, .. } => Some((VirtualAllocation { node, generation, tag }, word)),
+                SpanState::Used { node, generation, word, .. } => Some((VirtualAllocation::new(node, generation, tag), word)),
             };
             see(VirtualPiece { offset, size, used });
         });
