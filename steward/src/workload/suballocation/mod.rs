@@ -20,8 +20,8 @@ use std::ops::Deref;
 use alloc_core::HostAllocator;
 use ash::vk::{self, Handle as _};
 use gpu_suballoc::{
-    AllocatorOptions, BufferHandle, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError, Lifetime, PropertyFlags, Region,
-    RegionOptions, Wish, WrapInfo,
+    AllocatorOptions, BufferHandle, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError, Lifetime, MemoryOptions,
+    PropertyFlags, Region, RegionOptions, Wish, WrapInfo,
 };
 
 use super::commands::Recorder;
@@ -48,6 +48,9 @@ const ROOM: u64 = 3000;
 /// Where the crop begins in what is read back, and where the odd bytes begin.
 const READ_AT: [u64; 2] = [132, 2180];
 
+/// Bytes of the first block. A round needs little, and software drivers take device memory from the heap of this very process.
+const FIRST_BLOCK: u64 = 256 << 10;
+
 type Allocator<'d> = GpuAllocator<Bracketed<'d>, &'d dyn HostAllocator>;
 
 /// The sub-allocator of a round. Its book-keeping is in the hooks' memory.
@@ -56,9 +59,11 @@ pub(super) struct Suballocator<'d>(Allocator<'d>);
 impl<'d> Suballocator<'d> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
         let bracketed = Bracketed::new(device);
+        let memory = MemoryOptions { first_block: Some(FIRST_BLOCK), ..MemoryOptions::default() };
+        let options = AllocatorOptions { memory, ..AllocatorOptions::default() };
         // SAFETY: every info below is valid for any device; wrapped buffers live in `Transfers`, behind what was made of them; the
         // round waits for its work before it drops them.
-        let made = unsafe { GpuAllocator::new(bracketed, device.caller().memory(), AllocatorOptions::default()) };
+        let made = unsafe { GpuAllocator::new(bracketed, device.caller().memory(), options) };
         made.map(Self).map_err(|refused| refused.device.reason("the sub-allocator", refused.error))
     }
 
