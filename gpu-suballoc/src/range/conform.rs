@@ -65,3 +65,81 @@ pub(crate) const fn conform(size: u64, alignment: u64, least_alignment: u64, gra
         None => Err(Unfit::TooLarge),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes around every power of two, and the values that others got wrong.
+    fn sizes() -> impl Iterator<Item = u64> {
+        let near = (0..64).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
+        near.chain([96, 9_338_976, 15_630_480, u64::MAX - 15, u64::MAX]).filter(|&size| size > 0)
+    }
+
+    #[test]
+    fn h100_conforming_twice_changes_nothing() {
+        let mut conformed = 0;
+        for size in sizes() {
+            for (alignment, least, granule) in
+                [(64, 1, 32), (1, 64, 32), (16, 256, 256), (1 << 16, 16, 1), (1, 1, 1), (4096, 131_072, 256)]
+            {
+                let Ok(once) = conform(size, alignment, least, granule) else { continue };
+                conformed += 1;
+                assert_eq!(conform(once.size, once.alignment, least, granule), Ok(once));
+                assert!(once.size >= size && once.size - size < granule && once.size.is_multiple_of(granule));
+                assert!(once.alignment >= alignment && once.alignment >= least && once.alignment >= granule);
+                let offset = align_up(size / 2 + 1, once.alignment).unwrap_or(0);
+                assert!(offset.is_multiple_of(alignment) && offset.is_multiple_of(least));
+            }
+        }
+        assert!(conformed > 1000);
+        // The regressions of Halide: (96, 64, 32) and (9338976, 64, 32).
+        assert_eq!(conform(96, 64, 1, 32), Ok(Conformed { size: 96, alignment: 64 }));
+        assert_eq!(conform(9_338_976, 64, 1, 32), Ok(Conformed { size: 9_338_976, alignment: 64 }));
+    }
+
+    #[test]
+    fn h101_a_block_for_a_request_holds_the_region_of_the_request() {
+        for size in sizes() {
+            for granule in [16, 32, 64, 256, 4096] {
+                let (Ok(block), Ok(region)) = (conform(size, 1, 1, granule), conform(size, 64, 16, granule)) else { continue };
+                let Ok(core) = super::super::RangeCore::new(block.size, granule, 1) else { continue };
+                assert!(core.size() >= region.size, "{size} in granules of {granule}");
+            }
+        }
+        // What failed in Halide: 15630480 bytes, granules of 32 and of 64.
+        assert_eq!(conform(15_630_480, 64, 1, 64).map(|region| region.size), Ok(15_630_528));
+    }
+
+    #[test]
+    fn h102_two_alignments_make_their_maximum_and_never_something_odd() {
+        for (one, other, most) in [(32, 16, 32), (256, 64, 256), (16, 256, 256), (1, 1, 1)] {
+            assert_eq!(conform(1, one, other, 1).map(|conformed| conformed.alignment), Ok(most));
+        }
+        for odd in [0, 3, 48, 272, 320, u64::MAX] {
+            assert_eq!(conform(1, odd, 1, 1), Err(Unfit::Alignment));
+            assert_eq!(conform(1, 1, odd, 1), Err(Unfit::Alignment));
+            assert_eq!(conform(1, 1, 1, odd), Err(Unfit::Alignment));
+        }
+    }
+
+    #[test]
+    fn h103_offsets_are_aligned_with_a_checked_addition() {
+        assert_eq!(align_up(65, 64), Some(128));
+        assert_eq!((align_up(0, 64), align_down(127, 64)), (Some(0), Some(64)));
+        assert_eq!(align_up(u64::MAX, 1), Some(u64::MAX));
+        assert_eq!(align_up(u64::MAX - 62, 64), None, "beyond 64 bits");
+        assert_eq!(align_up(u64::MAX - 63, 64), Some(u64::MAX - 63));
+        for odd in [0, 3, 48] {
+            assert_eq!((align_up(64, odd), align_down(64, odd)), (None, None));
+        }
+    }
+
+    #[test]
+    fn h104_a_size_that_overflows_is_an_error_and_not_zero() {
+        assert_eq!(conform(u64::MAX - 15, 16, 1, 32), Err(Unfit::TooLarge));
+        assert_eq!(conform(u64::MAX, 1, 1, 2), Err(Unfit::TooLarge));
+        assert_eq!(conform(u64::MAX, 1, 1, 1), Ok(Conformed { size: u64::MAX, alignment: 1 }));
+        assert_eq!(conform(0, 16, 1, 32), Err(Unfit::ZeroSize));
+    }
+}

@@ -9,6 +9,8 @@ mod look;
 mod node;
 mod range_core;
 mod store;
+#[cfg(test)]
+mod tests;
 mod types;
 mod virtual_block;
 

@@ -1,0 +1,344 @@
+//! The core by hand: what the model's programs do not say, and the rows of the contract.
+
+use std::alloc::Layout;
+use std::prelude::v1::*;
+use std::ptr::NonNull;
+
+use super::*;
+
+/// Reuses of one node; miri is slow.
+const MANY: u32 = if cfg!(miri) { 300 } else { 1_000_000 };
+
+/// A core with memory from the system: what comes back is checked against what was given.
+struct Core {
+    core: RangeCore,
+    blocks: Vec<(NonNull<u8>, Layout)>,
+}
+
+impl Core {
+    fn new(size: u64, granule: u64) -> Self {
+        Self::with_floor(size, granule, 1)
+    }
+
+    fn with_floor(size: u64, granule: u64, floor: u32) -> Self {
+        Self { core: RangeCore::new(size, granule, floor).unwrap(), blocks: Vec::new() }
+    }
+
+    fn ready(&mut self, nodes: u32) {
+        while let Some(lack) = self.core.lacks(nodes) {
+            // SAFETY: not of size 0.
+            let block = NonNull::new(unsafe { std::alloc::alloc(lack.layout()) }).unwrap();
+            self.blocks.push((block, lack.layout()));
+            // SAFETY: just allocated as the core said.
+            let back = unsafe { self.core.supply(lack, block) };
+            self.back(back);
+        }
+    }
+
+    fn back(&mut self, memory: Option<Memory>) -> bool {
+        let Some(Memory { block, layout }) = memory else { return false };
+        let at = self.blocks.iter().position(|&given| given == (block, layout)).expect("it was given, with that layout");
+        self.blocks.swap_remove(at);
+        // SAFETY: the core let go of it.
+        unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
+        true
+    }
+
+    fn ask(&mut self, size: u64, alignment: u64, fit: Fit) -> Result<Taken, Refusal> {
+        self.ready(NODES_PER_TAKE);
+        self.core.take(&Want { size, alignment, word: 7, fit, search: Search::Full })
+    }
+
+    fn take(&mut self, size: u64) -> Taken {
+        self.ask(size, 1, Fit::Low).unwrap()
+    }
+
+    fn give(&mut self, taken: Taken) -> Given {
+        let given = self.core.give(taken.node, taken.generation).unwrap();
+        while let Some(memory) = self.core.spare() {
+            self.back(Some(memory));
+        }
+        given
+    }
+
+    fn pieces(&self) -> Vec<(u64, u64, bool)> {
+        let mut pieces = Vec::new();
+        self.core.for_each(&mut |span| pieces.push((span.offset, span.size, span.state != SpanState::Free)));
+        pieces
+    }
+
+    fn dismantle(&mut self) {
+        while let Some(memory) = self.core.dismantle() {
+            self.back(Some(memory));
+        }
+        assert!(self.blocks.is_empty(), "the core kept memory");
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.dismantle();
+        }
+    }
+}
+
+#[test]
+fn h85_a_size_of_zero_is_refused_and_nothing_changes() {
+    let mut core = Core::new(4096, 16);
+    let taken = core.take(16);
+    let before = core.pieces();
+    assert_eq!(core.ask(0, 16, Fit::Low), Err(Refusal::ZeroSize));
+    for alignment in [0, 3, 48, u64::MAX] {
+        assert_eq!(core.ask(16, alignment, Fit::Low), Err(Refusal::Alignment));
+    }
+    for (size, alignment) in [(4097, 1), (u64::MAX, 1), (u64::MAX - 15, 16), (1 << 63, 1), (1, 8192), (1, 1 << 63)] {
+        assert_eq!(core.ask(size, alignment, Fit::Low), Err(Refusal::TooLarge), "{size} {alignment}");
+    }
+    assert_eq!(core.pieces(), before);
+    core.give(taken);
+}
+
+#[test]
+fn h87_mixed_alignments_leave_their_pads_free() {
+    let mut core = Core::new(1 << 20, 256);
+    core.take(300);
+    let far = core.ask(1000, 64 << 10, Fit::Low).unwrap();
+    assert_eq!((far.offset, far.size), (64 << 10, 1024));
+    // The pad is one hole, and the next small request goes there.
+    assert_eq!(core.pieces()[1], (512, (64 << 10) - 512, false));
+    assert_eq!(core.take(256).offset, 512);
+    // Every byte is used or free.
+    assert_eq!(core.core.used() + core.core.free(), 1 << 20);
+    assert_eq!(core.core.used(), 512 + 1024 + 256);
+}
+
+#[test]
+fn h88_no_hole_of_nothing_is_ever_left() {
+    let mut core = Core::new(4096, 16);
+    let whole = core.take(4096);
+    assert_eq!(core.pieces(), [(0, 4096, true)]);
+    assert_eq!((core.core.holes(), core.core.free(), core.core.largest_free_bound()), (0, 0, 0));
+    assert_eq!(core.ask(1, 1, Fit::Low), Err(Refusal::Full));
+    core.give(whole);
+    // The pad in front ends where the range begins, and the range where the block ends.
+    let last = core.ask(16, 16, Fit::High).unwrap();
+    assert_eq!(core.pieces(), [(0, 4080, false), (4080, 16, true)]);
+    core.give(last);
+    assert_eq!(core.pieces(), [(0, 4096, false)]);
+}
+
+#[test]
+fn h96_holes_are_joined_as_soon_as_they_touch() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
+        let mut core = Core::new(4096, 16);
+        let ranges = [core.take(100), core.take(200), core.take(300)];
+        core.take(16);
+        for at in order {
+            core.give(ranges[at]);
+        }
+        assert_eq!(core.pieces()[0], (0, 112 + 208 + 304, false), "{order:?}");
+        assert_eq!(core.core.holes(), 2);
+    }
+}
+
+#[test]
+fn h99_ids_of_nobody_are_refused() {
+    let mut core = Core::new(4096, 16);
+    assert_eq!(core.core.give(0, 1), Err(Refusal::Stale), "before there is memory");
+    let taken = core.take(16);
+    for (node, generation) in [(0, 0), (0, 1), (u32::MAX, 1), (taken.node, 0), (taken.node, taken.generation + 1), (1 << 20, 1)] {
+        assert_eq!(core.core.give(node, generation), Err(Refusal::Stale), "{node} {generation}");
+        assert!(core.core.get(node, generation).is_err());
+    }
+    // 2^30 generations further, the same bits after a shift.
+    assert_eq!(core.core.give(taken.node, taken.generation + (1 << 30)), Err(Refusal::Stale));
+    assert!(core.give(taken).empty);
+}
+
+#[test]
+fn a_node_that_is_reused_refuses_its_first_id_for_ever() {
+    let mut core = Core::new(4096, 16);
+    let first = core.take(16);
+    core.give(first);
+    let mut same = 0;
+    for _ in 0..MANY {
+        let taken = core.take(16);
+        assert_ne!((taken.node, taken.generation), (first.node, first.generation));
+        same += u32::from(taken.node == first.node);
+        assert_eq!(core.core.give(first.node, first.generation), Err(Refusal::Stale));
+        core.give(taken);
+    }
+    assert!(same > MANY / 2, "the node was hardly reused: {same}");
+}
+
+#[test]
+fn a_node_is_retired_when_its_generations_are_used_up() {
+    let mut core = Core::with_floor(4096, 16, MAX_GENERATION - 2);
+    let mut seen = Vec::new();
+    // More takes than all nodes of a chunk have generations.
+    for round in 0..1000 {
+        let (low, high) = (core.take(16), core.ask(16, 1, Fit::High).unwrap());
+        for taken in [low, high] {
+            assert!(taken.generation <= MAX_GENERATION);
+            assert!(!seen.contains(&(taken.node, taken.generation)), "{taken:?} came twice, in round {round}");
+            seen.push((taken.node, taken.generation));
+        }
+        core.give(low);
+        core.give(high);
+        assert_eq!(core.pieces(), [(0, 4096, false)]);
+    }
+    // Chunks of which every node is retired went back.
+    assert!(core.blocks.len() <= 4, "{} blocks are kept", core.blocks.len());
+    assert!(core.core.generation_ceiling() > MAX_GENERATION);
+    core.dismantle();
+    assert!(core.core.generation_ceiling() > MAX_GENERATION, "also when its memory is gone");
+    assert_eq!(RangeCore::new(4096, 16, core.core.generation_ceiling()).unwrap_err(), Refusal::UsedUp);
+}
+
+#[test]
+fn chunks_come_back_and_their_ids_do_not() {
+    let mut core = Core::new(1 << 20, 16);
+    let many = if cfg!(miri) { 600 } else { 5000 };
+    let old: Vec<_> = (0..many).map(|_| core.take(16)).collect();
+    let most = core.blocks.len();
+    for &taken in &old {
+        core.give(taken);
+    }
+    assert!(core.blocks.len() <= 4 && most > core.blocks.len() + 2, "{most} blocks, then {}", core.blocks.len());
+    for taken in &old {
+        assert_eq!(core.core.get(taken.node, taken.generation), Err(Refusal::Stale), "in a chunk that is gone");
+    }
+    let new: Vec<_> = (0..many).map(|_| core.take(16)).collect();
+    for taken in &old {
+        assert_eq!(core.core.give(taken.node, taken.generation), Err(Refusal::Stale), "in a chunk that came anew");
+    }
+    assert_eq!(core.core.live(), many);
+    for taken in new {
+        core.give(taken);
+    }
+}
+
+#[test]
+fn a_core_in_the_same_place_begins_where_the_last_one_ended() {
+    let mut core = Core::new(4096, 16);
+    let taken = core.take(16);
+    let floor = core.core.generation_ceiling();
+    assert!(floor > taken.generation);
+    core.dismantle();
+    let mut next = Core::with_floor(4096, 16, floor);
+    let again = next.take(16);
+    assert_eq!(again.node, taken.node);
+    assert_eq!(next.core.give(taken.node, taken.generation), Err(Refusal::Stale));
+}
+
+#[test]
+fn what_is_held_is_not_given_back() {
+    let mut core = Core::new(4096, 16);
+    let taken = core.take(16);
+    assert_eq!(core.core.hold(taken.node, taken.generation), Ok(1));
+    assert_eq!(core.core.hold(taken.node, taken.generation), Ok(2));
+    assert_eq!(core.core.give(taken.node, taken.generation), Err(Refusal::Held));
+    assert_eq!(core.core.give_batch(&[(taken.node, taken.generation)]), Err((0, Refusal::Held)));
+    assert_eq!(core.core.release(taken.node, taken.generation), Ok(1));
+    assert_eq!(core.core.release(taken.node, taken.generation), Ok(0));
+    assert_eq!(core.core.release(taken.node, taken.generation), Err(Refusal::Stale), "nobody held it");
+    core.give(taken);
+}
+
+#[test]
+fn a_renewed_range_stays_where_it_is_under_another_name() {
+    let mut core = Core::with_floor(4096, 16, MAX_GENERATION - 1);
+    let taken = core.take(40);
+    core.core.set_word(taken.node, taken.generation, 9).unwrap();
+    let renewed = core.core.renew(taken.node, taken.generation).unwrap();
+    assert_eq!(core.core.get(taken.node, taken.generation), Err(Refusal::Stale));
+    let found = core.core.get(taken.node, renewed).unwrap();
+    assert_eq!((found.offset, found.size, found.asked, found.word, found.holds), (0, 48, 40, 9, 0));
+    assert_eq!(core.core.renew(taken.node, renewed), Err(Refusal::UsedUp));
+    core.core.give(taken.node, renewed).unwrap();
+}
+
+#[test]
+fn a_batch_is_all_or_nothing() {
+    let mut core = Core::new(4096, 16);
+    core.ready(64);
+    let want = Want { size: 256, alignment: 16, word: 1, fit: Fit::Low, search: Search::Full };
+    let mut out = [Taken::default(); 17];
+    // 16 fit: the last one is refused, and the others with it.
+    assert_eq!(core.core.take_batch(&[want; 17], &mut out), Err((16, Refusal::Full)));
+    assert_eq!(core.pieces(), [(0, 4096, false)]);
+    core.core.take_batch(&[want; 16], &mut out[..16]).unwrap();
+    assert_eq!(core.core.free(), 0);
+    let mut ids: Vec<_> = out[..16].iter().map(|taken| (taken.node, taken.generation)).collect();
+    let before = core.pieces();
+    ids.push(ids[3]);
+    assert_eq!(core.core.give_batch(&ids), Err((16, Refusal::Stale)), "named twice");
+    assert_eq!(core.pieces(), before);
+    ids.pop();
+    // All but one, in no order: two runs, two holes.
+    ids.reverse();
+    let kept = ids.remove(7);
+    assert_eq!(core.core.give_batch(&ids), Ok(false));
+    assert_eq!((core.core.holes(), core.core.live()), (2, 1));
+    assert_eq!(core.core.give_batch(&ids), Err((0, Refusal::Stale)));
+    assert_eq!(core.core.give_batch(&[kept]), Ok(true));
+    assert_eq!(core.pieces(), [(0, 4096, false)]);
+}
+
+/// A bin holds holes of different sizes, and the quick search looks at the first alone.
+#[test]
+fn the_full_search_finds_what_the_quick_one_misses_and_remembers_what_it_did_not_find() {
+    let mut core = Core::new(1 << 20, 1);
+    let quick = |size, alignment| Want { size, alignment, word: 0, fit: Fit::Low, search: Search::Quick };
+    let (small, _wall, large, _wall_too) = (core.take(1024), core.take(1), core.take(1040), core.take(1));
+    let rest = core.core.largest_free();
+    core.take(rest);
+    core.give(large);
+    core.give(small);
+    assert_eq!(core.core.take(&quick(1030, 1)), Err(Refusal::Full), "the first of the bin is too small");
+    assert!(core.core.may_fit(1030));
+    let found = core.take(1030);
+    assert_eq!(found.offset, 1025);
+    assert_eq!(core.ask(1030, 1, Fit::Low), Err(Refusal::Full));
+    assert!(!core.core.may_fit(1030) && core.core.may_fit(1024), "what was learnt makes the bound exact");
+    core.give(found);
+    assert!(core.core.may_fit(1030));
+    // A hole that fits by the luck of its alignment alone.
+    assert_eq!(core.ask(1024, 1024, Fit::Low).unwrap().offset, 0);
+    assert_eq!(core.ask(512, 1024, Fit::Low), Err(Refusal::Full));
+    assert_eq!(core.core.largest_free(), 1040);
+}
+
+#[test]
+fn without_memory_nothing_is_taken_and_nothing_is_lost() {
+    let mut core = Core::new(4096, 16);
+    let want = Want { size: 16, alignment: 16, word: 0, fit: Fit::Low, search: Search::Full };
+    assert_eq!(core.core.take(&want), Err(Refusal::NoNodes));
+    assert_eq!(core.pieces(), [(0, 4096, false)]);
+    assert_eq!((core.core.largest_free(), core.core.largest_free_bound(), core.core.holes()), (4096, 4096, 1));
+    core.core.clear();
+    core.ready(NODES_PER_TAKE);
+    core.core.take(&want).unwrap();
+    core.core.clear();
+    assert_eq!((core.core.live(), core.pieces()), (0, vec![(0, 4096, false)]));
+}
+
+#[test]
+fn sizes_and_granules_have_bounds() {
+    assert_eq!(RangeCore::new(0, 16, 1).unwrap_err(), Refusal::ZeroSize);
+    assert_eq!(RangeCore::new(15, 16, 1).unwrap_err(), Refusal::ZeroSize);
+    for granule in [0, 3, 1 << 32, u64::MAX] {
+        assert_eq!(RangeCore::new(1 << 40, granule, 1).unwrap_err(), Refusal::Granule);
+    }
+    assert_eq!(RangeCore::new(u64::from(u32::MAX), 1, 1).unwrap_err(), Refusal::TooLarge);
+    assert_eq!(RangeCore::new(u64::MAX, 256, 1).unwrap_err(), Refusal::TooLarge);
+    let size = u64::from(u32::MAX - 1) << 31;
+    let mut core = Core::new(size, 1 << 31);
+    let whole = core.take(size);
+    assert_eq!((whole.offset, whole.size), (0, size));
+    core.give(whole);
+    let last = core.ask(1, 1 << 62, Fit::High).unwrap();
+    assert_eq!(last.offset, 1 << 62);
+    assert_eq!(core.core.get(last.node, last.generation).unwrap().asked, 1);
+}
