@@ -17,7 +17,7 @@ type Staged<'a> = Trial<'a, Host, Refuse>;
 fn sweep_all(refuse: Refuse, judge: impl Fn(&str, Takes, Swept)) {
     for (number, operation) in table::<Staged<'_>>().iter().enumerate() {
         let name = format!("{} {}", operation.names.first().unwrap_or(&""), operation.how);
-        let sweep = Sweep::new(|witness| FailingAllocator::new(witness, Fault::Never), refuse);
+        let sweep = Sweep::new(|witness| FailingAllocator::new(witness, Fault::Never), refuse).keeping();
         // The table again, because its stage lives no longer than the trial.
         let swept = sweep.run(&name, |trial| (table()[number].body)(trial));
         judge(&name, operation.takes, swept);

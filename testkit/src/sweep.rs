@@ -30,6 +30,7 @@ const MOST: u64 = 100_000;
 pub struct Sweep<M, R> {
     make: M,
     refuse: R,
+    keeps: bool,
 }
 
 /// What a sweep met.
@@ -49,6 +50,7 @@ pub struct Trial<'a, H, R> {
     witness: Witness,
     refuse: &'a R,
     nth: Option<u64>,
+    keeps: bool,
     outcome: Cell<Option<Outcome>>,
 }
 
@@ -68,7 +70,14 @@ where
     /// `make` wraps the witness in an allocator that can refuse; `refuse(host, Some(n))` makes it refuse the n-th request from
     /// now, counted from 0, and no other; `refuse(host, None)` makes it refuse nothing.
     pub const fn new(make: M, refuse: R) -> Self {
-        Self { make, refuse }
+        Self { make, refuse, keeps: false }
+    }
+
+    /// For operations that make their tables ready before they change anything: what a refused one had got for them stays there for the
+    /// next try, which then takes no more than it would have at once.
+    #[must_use]
+    pub fn keeping(self) -> Self {
+        Self { keeps: true, ..self }
     }
 
     /// Runs `body` once without refusals, then once for each request that its [`Trial::attempt`] makes, that one refused.
@@ -98,7 +107,7 @@ where
     fn trial(&self, name: &str, nth: Option<u64>, body: &impl Fn(&Trial<'_, H, R>)) -> Outcome {
         let witness = Witness::system();
         let host = Counted::new((self.make)(witness.clone()));
-        let trial = Trial { host, witness, refuse: &self.refuse, nth, outcome: Cell::new(None) };
+        let trial = Trial { host, witness, refuse: &self.refuse, nth, keeps: self.keeps, outcome: Cell::new(None) };
         let told = Told { name, nth };
         body(&trial);
         trial.witness.assert_empty(&format!("by {name}, refused request: {nth:?}"));
@@ -146,8 +155,14 @@ where
         self.outcome.set(Some(outcome));
         first.unwrap_or_else(|error| {
             assert!(outcome.refused, "it fails although nothing was refused: {error:?}");
-            assert_eq!((observe(), self.live()), before, "the failed operation changed something");
-            operation().unwrap_or_else(|error| panic!("the next try fails: {error:?}"))
+            let kept = self.live();
+            let left = if self.keeps { before.1 } else { kept };
+            assert_eq!((observe(), left), before, "the failed operation changed something");
+            let done = operation().unwrap_or_else(|error| panic!("the next try fails: {error:?}"));
+            let (kept, live) = (kept.map(|(bytes, _)| bytes), self.live().map(|(bytes, _)| bytes));
+            let within = !self.keeps || kept.iter().zip(live).all(|(kept, live)| *kept <= live);
+            assert!(within, "the failed operation kept {kept:?}, and the next try has {live:?} in all");
+            done
         })
     }
 

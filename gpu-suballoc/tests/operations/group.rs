@@ -4,8 +4,8 @@ use std::convert::Infallible;
 
 use alloc_core::{Scope, Scoped};
 use gpu_suballoc::{
-    Capabilities, CapabilityFlags, Cost, DeviceGroup, DeviceGroupBuilder, Edge, GroupDevice, HandleTypes, LinkClass, RegionId,
-    Seat, TopologyBuilder, UseMode,
+    Capabilities, CapabilityFlags, Cost, DeviceGroup, DeviceGroupBuilder, Edge, GroupDevice, HandleTypes, LinkClass, Membership,
+    RegionId, Seat, TopologyBuilder, UseMode,
 };
 use testkit::{Sink, Stage, Takes};
 
@@ -25,6 +25,20 @@ impl GroupDevice for &Card {
 
     fn capabilities(&self) -> Result<Capabilities, Infallible> {
         Ok(Capabilities { driver: Some(1), flags: CapabilityFlags::PEER_ADDRESSABLE, ..Capabilities::default() })
+    }
+
+    fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Infallible> {
+        assert!(!std::ptr::eq(*self, *other) && edge.contradiction().is_none());
+        Ok(())
+    }
+
+    fn join(&self, membership: Membership) -> Result<(), Infallible> {
+        assert_eq!(self.seat.membership(), Some(membership));
+        Ok(())
+    }
+
+    fn leave(&self, membership: Membership) {
+        assert_eq!(self.seat.membership(), Some(membership));
     }
 
     fn region_tag(&self) -> Option<u32> {
@@ -68,19 +82,27 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
             },
         },
         Operation {
-            names: &["DeviceGroup::builder", "DeviceGroupBuilder::finish"],
+            names: &[
+                "DeviceGroup::builder",
+                "DeviceGroupBuilder::finish",
+                "GroupDevice::capabilities",
+                "GroupDevice::join",
+                "GroupDevice::leave",
+                "GroupDevice::refine",
+                "GroupDevice::seat",
+            ],
             how: "of two",
             takes: Takes::Memory,
             body: |stage| {
                 let cards = [Card::default(), Card::default()];
-                let mut builder = Some(two(stage, &cards));
-                let group = stage.attempt(
-                    || (),
-                    || {
-                        let made = builder.take().unwrap_or_else(|| two(stage, &cards)).finish();
-                        made.map_err(|refused| refused.error)
-                    },
-                );
+                let seen = || cards.each_ref().map(|card| card.seat.membership());
+                let group = stage.attempt(seen, || {
+                    let mut builder = DeviceGroup::builder(memory(stage));
+                    for card in &cards {
+                        builder.add(card).map_err(|refused| refused.error)?;
+                    }
+                    builder.finish().map_err(|refused| refused.error)
+                });
                 assert_eq!(group.count(), 2);
             },
         },
@@ -100,6 +122,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
         Operation {
             names: &[
                 "DeviceGroup::access",
+                "GroupDevice::region_tag",
                 "DeviceGroup::count",
                 "DeviceGroup::device",
                 "DeviceGroup::devices",

@@ -2,11 +2,16 @@
 //! `dhat_heap.rs` watch. One table, so that no net can forget what another one holds.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+mod devices;
 mod facade;
+#[path = "../fake_vulkan/mod.rs"]
+mod fake_vulkan;
 mod group;
+mod over_ash;
 mod ranges;
 mod reports;
 mod resources;
+mod shards;
 mod words;
 
 use testkit::{Stage, Takes};
@@ -23,7 +28,16 @@ pub(crate) struct Operation<S: Stage> {
 
 /// All of them.
 pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
-    let parts = [words::table(), ranges::table(), group::table(), facade::table(), resources::table(), reports::table()];
+    let parts = [
+        words::table(),
+        ranges::table(),
+        group::table(),
+        facade::table(),
+        resources::table(),
+        reports::table(),
+        shards::table(),
+        devices::table(),
+    ];
     parts.into_iter().flatten().collect()
 }
 

@@ -70,13 +70,13 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                     || seen::<S>(&allocator),
                     || {
                         let old = region.take().expect("given back when it is refused");
-                        allocator.ensure_buffer(old, &info(5 << 20), &visible()).map_err(|refused| {
+                        allocator.ensure_buffer(old, &info(16 << 20), &visible()).map_err(|refused| {
                             region = Some(refused.value);
                             refused.error
                         })
                     },
                 );
-                assert!(larger.size() >= 5 << 20);
+                assert!(larger.size() >= 16 << 20);
                 allocator.free(larger).expect("live");
                 end::<S>(allocator);
             },
