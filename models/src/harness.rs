@@ -15,6 +15,12 @@ pub(crate) enum Mutant {
     RelaxedStores,
     /// No lock excludes anybody.
     NoLocks,
+    /// Every read-modify-write is a Relaxed one.
+    RelaxedExchanges,
+    /// A compare-exchange is a load and a store.
+    TornExchanges,
+    /// Who frees something of a shard that is gone leaves it at that.
+    NobodyMinds,
 }
 
 /// The registry of threads is a static: one model at a time.
@@ -31,6 +37,9 @@ pub(crate) fn mutant() -> Mutant {
     match MUTANT.load(Ordering::Relaxed) {
         1 => Mutant::RelaxedStores,
         2 => Mutant::NoLocks,
+        3 => Mutant::RelaxedExchanges,
+        4 => Mutant::TornExchanges,
+        5 => Mutant::NobodyMinds,
         _ => Mutant::None,
     }
 }

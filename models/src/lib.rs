@@ -1,15 +1,16 @@
-//! Loom models of the accounts: small programs of two or three threads, run in every order that the memory model allows (up to
-//! three preemptions), over the very source files of alloc-core.
+//! Loom models of the accounts, and of what comes back to a shard from other threads: small programs of two or three threads, run in
+//! every order that the memory model allows (up to three preemptions), over the very source files of alloc-core and gpu-suballoc.
 //!
 //! ```text
 //!   alloc-core/src/account/{entry,row,table,registry,fold}.rs, scope.rs      taken in by path, unchanged
+//!   gpu-suballoc/src/classes/{seat,returns,types}.rs
 //!        |                          |
 //!   crate::sync                crate::context, crate::threads
 //!   loom's atomics             a node that knows whether it is alive; threads that carry their table
 //! ```
 //!
 //! alloc-core's atomics are made in constants and statics, which loom's cannot be: `sync` makes each anew, in every run, when it
-//! is first used. Each model has a mutant that it must catch: release stores made relaxed, or a lock that does not lock.
+//! is first used. Each model has a mutant that it must catch: orderings made relaxed, a lock that does not lock, an exchange that is two steps.
 #![cfg(test)]
 #![expect(dead_code, unreachable_pub, reason = "the files are taken in whole, and the models use part of them")]
 
@@ -20,5 +21,13 @@ mod scope;
 mod sync;
 mod threads;
 
+#[path = "../../gpu-suballoc/src/classes/returns.rs"]
+mod returns;
+#[path = "../../gpu-suballoc/src/classes/seat.rs"]
+mod seat;
+#[path = "../../gpu-suballoc/src/classes/types.rs"]
+mod types;
+
 mod harness;
 mod models;
+mod shards;

@@ -62,6 +62,10 @@ pub(crate) fn prepare() {
     LOCKS.fill(STOCK, || loom::sync::Mutex::new(()));
 }
 
+fn exchanged(ordering: Ordering) -> Ordering {
+    if harness::mutant() == Mutant::RelaxedExchanges { Ordering::Relaxed } else { ordering }
+}
+
 fn stored(ordering: Ordering) -> Ordering {
     if harness::mutant() == Mutant::RelaxedStores { Ordering::Relaxed } else { ordering }
 }
@@ -94,13 +98,32 @@ macro_rules! atomic {
                 self.cell().store(value, stored(ordering));
             }
             pub(crate) fn swap(&self, value: $value, ordering: Ordering) -> $value {
-                self.cell().swap(value, ordering)
+                self.cell().swap(value, exchanged(ordering))
             }
             pub(crate) fn fetch_or(&self, value: $value, ordering: Ordering) -> $value {
-                self.cell().fetch_or(value, ordering)
+                self.cell().fetch_or(value, exchanged(ordering))
+            }
+            pub(crate) fn fetch_and(&self, value: $value, ordering: Ordering) -> $value {
+                self.cell().fetch_and(value, exchanged(ordering))
             }
             pub(crate) fn fetch_max(&self, value: $value, ordering: Ordering) -> $value {
                 self.cell().fetch_max(value, ordering)
+            }
+            pub(crate) fn compare_exchange(
+                &self,
+                from: $value,
+                to: $value,
+                ordering: Ordering,
+                failed: Ordering,
+            ) -> Result<$value, $value> {
+                if harness::mutant() == Mutant::TornExchanges {
+                    let found = self.cell().load(failed);
+                    if found == from {
+                        self.cell().store(to, Ordering::Release);
+                    }
+                    return if found == from { Ok(found) } else { Err(found) };
+                }
+                self.cell().compare_exchange(from, to, exchanged(ordering), failed)
             }
         }
     };

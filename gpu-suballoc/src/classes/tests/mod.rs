@@ -1,5 +1,8 @@
 //! Pages and slabs against a naive model: what lives never overlaps, lies inside its range, is aligned, and dies once.
 
+mod returns;
+mod seat;
+
 use std::alloc::{alloc, dealloc};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr::NonNull;
