@@ -71,6 +71,16 @@ impl<A: HostSource> Picture<A> {
         self.text(crop.name)
     }
 
+    /// Bytes of host memory that the picture takes, wherever it lies.
+    #[must_use]
+    pub fn host_bytes(&self) -> u64 {
+        let bytes = |capacity: usize, each: usize| capacity.saturating_mul(each) as u64;
+        bytes(self.blocks.capacity(), size_of::<BlockView>())
+            .saturating_add(bytes(self.ranges.capacity(), size_of::<RangeView>()))
+            .saturating_add(bytes(self.crops.capacity(), size_of::<CropView>()))
+            .saturating_add(bytes(self.names.capacity(), 1))
+    }
+
     fn text(&self, (first, count): (u32, u32)) -> Option<&str> {
         let (first, count) = (first as usize, count as usize);
         let bytes = self.names.as_slice().get(first..first.saturating_add(count))?;

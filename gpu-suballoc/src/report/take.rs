@@ -127,10 +127,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                         let placement = placement_of(PlaceKind::General, dedicated);
                         picture.put_range(RangeView::nobodys(offset, size, RangeUse::Spent, placement))
                     }
-                    Seen::Region { at, offset, size, word, .. } => {
+                    Seen::Region { at, offset, size, asked, word } => {
                         let placement = placement_of(at.place.kind, dedicated);
                         let range = RangeView::nobodys(offset, size, RangeUse::Region, placement);
-                        picture.put_range(RangeView { id: Some(self.id_of(at)), word, ..range })
+                        let padding = size.saturating_sub(asked);
+                        picture.put_range(RangeView { id: Some(self.id_of(at)), padding, word, ..range })
                     }
                 };
         });
