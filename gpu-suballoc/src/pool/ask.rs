@@ -17,9 +17,12 @@ pub(super) const PAGE: u32 = 0xfe00_0000;
 /// The word of a range that is a slab: this, and the slab's number.
 pub(super) const SLAB: u32 = 0xfc00_0000;
 
-/// Whether a range is a page or slab of the pool's own. No record has so high a number.
+/// The word of a range that a linear pool lies in.
+pub(super) const LINE: u32 = 0xfa00_0000;
+
+/// Whether a range is a page, a slab or a line of the pool's own. No record has so high a number.
 pub(super) const fn is_own(word: u32) -> bool {
-    word >= SLAB && word != BARE
+    word >= LINE && word != BARE
 }
 
 /// A region that is wanted.

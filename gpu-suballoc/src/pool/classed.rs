@@ -2,9 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use super::ask::{Ask, PAGE, Placed, SLAB, Where};
+use core::alloc::Layout;
+
+use super::ask::{Ask, LINE, PAGE, Placed, SLAB, Where};
 use super::blocks::Miss;
 use super::facts::Facts;
+use super::line::{Line, Short};
 use super::state::State;
 use crate::classes::{
     Donation, Found, GiveError, Lack, Need, Pages, Placed as Class, RangeNeed, SlabClass, Slabs, Spare, Taken, TransientClass,
@@ -29,6 +32,7 @@ pub(super) struct Home {
 pub(super) struct Classes {
     pub(super) pages: TransientClass<Home>,
     pub(super) slabs: SlabClass<Home>,
+    pub(super) line: Line,
     page: u64,
 }
 
@@ -39,6 +43,8 @@ pub(super) enum Lacking {
     Records { block: u32, lack: crate::range::Lack },
     /// Pages, or slabs, lack memory for their records.
     Class { slab: bool, need: Need },
+    /// A linear pool lacks memory for its records.
+    Line(Layout),
     /// No block has `need` bytes in one piece; with `class` they are for a page or slab, and the region itself may fit somewhere.
     Block { need: u64, class: bool },
 }
@@ -46,7 +52,12 @@ pub(super) enum Lacking {
 impl Classes {
     pub(super) const fn new(facts: &Facts) -> Self {
         let granule = 1 << facts.granule_log2;
-        Self { pages: Class::new(Pages::new(granule, facts.page)), slabs: Class::new(Slabs::new(granule)), page: facts.page }
+        Self {
+            pages: Class::new(Pages::new(granule, facts.page)),
+            slabs: Class::new(Slabs::new(granule)),
+            line: Line::new(),
+            page: facts.page,
+        }
     }
 
     fn take(&mut self, slab: bool, ask: &Ask, alignment: u64) -> Result<Taken, Lack> {
@@ -65,6 +76,9 @@ impl Classes {
     /// The block that a live region is in, and what is known of it.
     pub(super) fn find(&self, at: Where) -> Result<(u32, Found), Misuse> {
         let (group, slot, generation) = (at.place.block, at.slot, at.generation);
+        if at.place.kind == PlaceKind::Linear {
+            return self.line.find(slot, generation);
+        }
         let (found, home) = if at.place.kind == PlaceKind::Slab {
             (self.slabs.find(group, slot, generation), self.slabs.home(group))
         } else {
@@ -96,6 +110,40 @@ impl Classes {
 }
 
 impl State {
+    /// Behind the last region of a linear pool.
+    pub(super) fn place_linear(&mut self, size: u64, alignment: u64, word: u32) -> Result<Placed, Lacking> {
+        let size = size.checked_next_multiple_of(self.facts.granule()).unwrap_or(u64::MAX);
+        loop {
+            let whole = self.growth.max() & !(self.facts.granule() - 1);
+            match self.classes.line.take(size, alignment.max(self.facts.granule()), word) {
+                Ok(taken) => {
+                    let at = self.at(PlaceKind::Linear, 0, taken.node, taken.generation);
+                    return self.placed_in(at, taken.home.block, taken.offset, size);
+                }
+                Err(Short::Nodes(layout)) => return Err(Lacking::Line(layout)),
+                Err(Short::Full) => return Err(Lacking::Block { need: whole, class: false }),
+                Err(Short::Range) => {
+                    let (block, range) = self.blocks.take(whole, 1, LINE, Fit::Low).map_err(|miss| match miss {
+                        Miss::Records { block, lack } => Lacking::Records { block, lack },
+                        Miss::Full => Lacking::Block { need: whole, class: false },
+                    })?;
+                    let home = Home { block, node: range.node, generation: range.generation };
+                    self.classes.line.open(home, range.offset, range.size);
+                }
+            }
+        }
+    }
+
+    /// A region of a linear pool goes; with the last one the range does.
+    pub(super) fn give_linear(&mut self, at: Where, word: u32) -> Result<(u64, bool), Misuse> {
+        let size = self.classes.line.give(at.slot, at.generation, word)?;
+        let Some(Home { block, node, generation }) = self.classes.line.close() else { return Ok((size, false)) };
+        if self.blocks.give(block, node, generation, LINE).is_ok_and(|(_, empty)| empty) {
+            self.emptied = Some(block);
+        }
+        Ok((size, true))
+    }
+
     /// Into a page or slab, if one takes it.
     pub(super) fn place_classed(&mut self, ask: &Ask, alignment: u64) -> Result<Option<Placed>, Lacking> {
         let slab = ask.lifetime == Lifetime::Persistent;

@@ -50,6 +50,7 @@ impl Pools {
             env.give_some(state.blocks.slots.dismantle());
             env.give_some(state.blocks.order.ranks.dismantle());
             env.give_some(state.alone.slots.dismantle());
+            env.give_some(state.classes.line.nodes.dismantle());
             while let Some(memory) = state.classes.withdraw() {
                 env.give(memory);
             }

@@ -27,6 +27,7 @@ mod facts;
 mod give;
 mod growth;
 mod ledger;
+mod line;
 mod make;
 mod map;
 mod object;

@@ -222,6 +222,14 @@ impl Pools {
                     let unused = pool.lock().classes.supply(slab, need, donation);
                     env.give_some(unused);
                 }
+                Lacking::Line(layout) => {
+                    let memory = env.take(layout)?;
+                    let mut state = pool.lock();
+                    // SAFETY: a fresh block of the layout that was lacking, the table's from now on.
+                    let unused = unsafe { state.classes.line.nodes.supply(layout, memory) };
+                    drop(state);
+                    env.give_some(unused);
+                }
                 Lacking::Block { need, class } => {
                     let exact = ask.dedicated == DedicatedPolicy::Never && !class;
                     match self.grow(env, pool, Plan { need, exact, within_budget: within, seen: Some(seen) }, &mut tries) {

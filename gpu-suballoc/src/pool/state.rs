@@ -75,6 +75,9 @@ impl State {
     #[inline]
     pub(super) fn place(&mut self, ask: &Ask, classes: bool) -> Result<Placed, Lacking> {
         let (size, alignment) = self.facts.padded(ask);
+        if self.facts.linear {
+            return self.place_linear(size, alignment, ask.word);
+        }
         if classes
             && ask.lifetime != Lifetime::Unknown
             && size == ask.size
@@ -133,6 +136,7 @@ impl State {
                 (size, empty || self.blocks.spare_memory.is_some())
             }
             PlaceKind::Transient | PlaceKind::Slab => self.give_classed(at, word)?,
+            PlaceKind::Linear => self.give_linear(at, word)?,
             PlaceKind::Dedicated if at.slot == 0 => {
                 let object = self.alone.remove(block, generation, word)?;
                 let size = object.size;
@@ -162,7 +166,7 @@ impl State {
                 }
                 Ok((&live.object, found.offset, found.size, found.word))
             }
-            PlaceKind::Transient | PlaceKind::Slab => {
+            PlaceKind::Transient | PlaceKind::Slab | PlaceKind::Linear => {
                 let (home, found) = self.classes.find(at)?;
                 Ok((&self.blocks.block(home)?.object, found.offset, found.size, found.word))
             }
@@ -193,7 +197,7 @@ impl State {
     pub(super) fn home_of(&self, at: Where) -> Result<(Place, u64), Misuse> {
         let (_, offset, _, _) = self.find(at)?;
         let home = match at.place.kind {
-            PlaceKind::Transient | PlaceKind::Slab => self.classes.find(at)?.0,
+            PlaceKind::Transient | PlaceKind::Slab | PlaceKind::Linear => self.classes.find(at)?.0,
             _ => at.place.block,
         };
         let kind = if at.place.kind == PlaceKind::Dedicated { PlaceKind::Dedicated } else { PlaceKind::General };
@@ -215,6 +219,7 @@ impl State {
             match at.place.kind {
                 PlaceKind::Dedicated => self.alone.get_mut(at.place.block, at.generation)?.word = to,
                 PlaceKind::Transient | PlaceKind::Slab => return self.classes.set_word(at, from, to),
+                PlaceKind::Linear => self.classes.line.set_word(at.slot, at.generation, to)?,
                 _ => {
                     let core = &mut self.blocks.block_mut(at.place.block)?.core;
                     core.set_word(at.slot, at.generation, to).map_err(super::blocks::misuse)?;

@@ -139,7 +139,11 @@ impl State {
             see(Seen::Region { at: self.at(PlaceKind::General, block, node, generation), offset, size, asked, word });
             return;
         }
-        let (kind, number) = if word >= PAGE { (PlaceKind::Transient, word - PAGE) } else { (PlaceKind::Slab, word - SLAB) };
+        let (kind, number) = match word {
+            PAGE.. => (PlaceKind::Transient, word - PAGE),
+            SLAB.. => (PlaceKind::Slab, word - SLAB),
+            _ => (PlaceKind::Linear, 0),
+        };
         let mut end = offset;
         let mut piece = |found: crate::classes::Piece| {
             if found.offset > end {
@@ -153,10 +157,10 @@ impl State {
             };
             see(Seen::Region { at, offset: found.offset, size: found.size, asked: found.size, word: found.word });
         };
-        if kind == PlaceKind::Slab {
-            self.classes.slabs.walk(number, &mut piece);
-        } else {
-            self.classes.pages.walk(number, &mut piece);
+        match kind {
+            PlaceKind::Slab => self.classes.slabs.walk(number, &mut piece),
+            PlaceKind::Linear => self.classes.line.walk(&mut piece),
+            _ => self.classes.pages.walk(number, &mut piece),
         }
         let whole = offset.saturating_add(size);
         if end < whole {

@@ -5,8 +5,8 @@ use std::vec::Vec;
 use super::*;
 use crate::device::ExternalHandleTypes;
 use crate::error::{Limit, Misuse};
-use crate::id::PoolId;
-use crate::pool::PoolOptions;
+use crate::id::{PlaceKind, PoolId};
+use crate::pool::{PoolAlgorithm, PoolOptions};
 
 fn id((index, generation): (u16, u32)) -> PoolId {
     PoolId { tag: 0, generation, index }
@@ -133,4 +133,90 @@ fn there_are_many_pools_and_an_end_to_them() {
     bed.pools.destroy_pool(bed.env(), pools[17].0, pools[17].1).unwrap();
     assert_eq!(bed.pools.create_pool(bed.env(), &PoolOptions::new(1)).unwrap().0, pools[17].0);
     bed.close();
+}
+
+#[test]
+fn a_linear_pool_is_a_stack_a_ring_and_empty_at_once() {
+    on_every(&MemoryOptions { keep_empty: Some(0), ..MemoryOptions::default() }, |bed| {
+        let options = PoolOptions { algorithm: PoolAlgorithm::Linear, block_size: Some(10_240), ..PoolOptions::new(0) };
+        let pool = bed.pools.create_pool(bed.env(), &options).unwrap();
+        let place = |size| bed.place(&in_pool(pool, size));
+        // One behind the other, all in one block, to the last byte.
+        let mut regions: Vec<_> = (0..10).map(|_| place(1000).unwrap()).collect();
+        assert!(
+            regions
+                .iter()
+                .enumerate()
+                .all(|(n, region)| region.offset == n as u64 * 1024 && region.at.place.kind == PlaceKind::Linear)
+        );
+        assert_eq!(place(1).map(|region| region.at), Err(GpuError::Limit(Limit::Blocks { limit: 1 })));
+        assert_eq!(bed.native(), (1, 10_240));
+        bed.check();
+        // A stack: the last that came goes first, and its room is there again.
+        let last = regions.pop().unwrap();
+        bed.give(&last);
+        assert_eq!(bed.pools.give(bed.env(), last.at), Err(Misuse::Stale));
+        let again = place(1000).unwrap();
+        assert_eq!((again.offset, again.at == last.at), (last.offset, false));
+        regions.push(again);
+        // In the middle: no room comes of it until an end gets there.
+        let middle = regions.remove(1);
+        bed.give(&middle);
+        assert!(place(1000).is_err());
+        bed.check();
+        // A ring: the first goes, what comes next lies where it lay.
+        bed.give(&regions.remove(0));
+        let wrapped = [place(1000).unwrap(), place(1000).unwrap()];
+        assert_eq!(wrapped.map(|region| region.offset), [0, 1024]);
+        assert!(place(1).is_err());
+        bed.check();
+        for region in regions.iter().chain(&wrapped) {
+            let found = bed.pools.find(region.at).unwrap();
+            assert_eq!((found.memory, found.offset, found.size), (region.memory, region.offset, 1024));
+        }
+        assert_eq!(bed.pools.set_word(wrapped[0].at, crate::pool::BARE, 5), Ok(crate::pool::BARE));
+        assert_eq!(bed.pools.give(bed.env(), wrapped[0].at), Err(Misuse::Held));
+        bed.pools.give_recorded(bed.env(), wrapped[0].at, 5).unwrap();
+        bed.give(&wrapped[1]);
+        regions.iter().for_each(|region| bed.give(region));
+        assert_eq!(bed.native(), (0, 0), "all gone: so is the block");
+        let aligned = [place(100).unwrap(), bed.place(&Ask { alignment: 4096, ..in_pool(pool, 100) }).unwrap()];
+        assert_eq!(aligned.map(|region| region.offset), [0, 4096]);
+        aligned.iter().for_each(|region| bed.give(region));
+        bed.pools.destroy_pool(bed.env(), pool.0, pool.1).unwrap();
+    });
+}
+
+#[test]
+fn a_linear_pool_agrees_with_a_list_of_intervals() {
+    on_every(&MemoryOptions::default(), |bed| {
+        let options = PoolOptions { algorithm: PoolAlgorithm::Linear, block_size: Some(64 * KIB), ..PoolOptions::new(0) };
+        let pool = bed.pools.create_pool(bed.env(), &options).unwrap();
+        let mut live: Vec<Placed> = Vec::new();
+        let (mut state, mut taken) = (7u64, 0u32);
+        for turn in 0..4000u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let random = (state >> 33) as usize;
+            let placed = bed.place(&in_pool(pool, 1 + random as u64 % 5000));
+            if let Ok(region) = placed {
+                let apart =
+                    |other: &Placed| region.offset + region.size <= other.offset || other.offset + other.size <= region.offset;
+                assert!(region.offset + region.size <= 64 * KIB && live.iter().all(apart));
+                live.push(region);
+                taken += 1;
+            }
+            if placed.is_err() || random % 3 == 0 {
+                // From the front mostly, sometimes from the back or the middle.
+                let index = [0, 0, 0, live.len().saturating_sub(1), live.len() / 2][turn as usize % 5];
+                if index < live.len() {
+                    bed.give(&live.remove(index));
+                }
+            }
+            if turn % 500 == 0 {
+                bed.check();
+            }
+        }
+        assert!(taken > 1500, "{taken}");
+        live.iter().for_each(|region| bed.give(region));
+    });
 }
