@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::device::{ExternalHandleTypes, ResourceRequirements};
+use crate::device::{ExternalHandleTypes, NextChain, ResourceRequirements};
 use crate::id::PoolId;
 use crate::memory_type::Wish;
 
@@ -61,6 +61,8 @@ pub struct RegionOptions<'n> {
     pub priority: Option<f32>,
     /// Handle types it will be exported as; such a region gets a memory object of its own.
     pub export: ExternalHandleTypes,
+    /// Structures of the caller's own behind `VkMemoryAllocateInfo`, an import for instance; such a region gets a memory object of its own.
+    pub next: Option<NextChain>,
     /// Refuse rather than exceed what `VK_EXT_memory_budget` says is left.
     pub within_budget: bool,
     /// What reports call it. Copied, up to 255 bytes.
@@ -83,6 +85,7 @@ impl<'n> RegionOptions<'n> {
             pool: None,
             priority: None,
             export: ExternalHandleTypes::NONE,
+            next: None,
             within_budget: false,
             name: None,
             tag: 0,

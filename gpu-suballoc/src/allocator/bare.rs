@@ -21,19 +21,20 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// what no heap or block can hold; [`GpuError::MemoryType`] when no type fits; otherwise what memory, device or limits refuse.
     #[inline]
     pub fn allocate(&self, requirements: &ResourceRequirements, options: &RegionOptions<'_>) -> Result<Region, GpuError> {
-        let ask = self.ask(requirements, options)?;
+        self.check(requirements, options)?;
+        let ask = Self::ask(requirements, options);
         if options.name.is_some() || options.tag != 0 || options.site != 0 {
-            return self.allocate_named(ask, options);
+            return self.allocate_named(&ask, options);
         }
         let placed = self.place(&ask)?;
         Ok(self.region(&placed, NIL))
     }
 
     #[cold]
-    fn allocate_named(&self, ask: Ask, options: &RegionOptions<'_>) -> Result<Region, GpuError> {
-        let new = self.records.prepare_root(self.host(), None, 0, options)?;
-        let number = new.number;
-        match self.place(&Ask { word: number, ..ask }) {
+    fn allocate_named(&self, ask: &Ask, options: &RegionOptions<'_>) -> Result<Region, GpuError> {
+        let new = self.records.prepare_root(self.host(), None, options)?;
+        let number = new.number();
+        match self.place(&Ask { word: number, ..*ask }) {
             Ok(placed) => {
                 let region = self.region(&placed, number);
                 self.records.put_root(new, Key::of(region.id), 0, Content::Bare, ask.size);
@@ -66,7 +67,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 Ok(())
             })
         } else {
-            self.ask(requirements, options).and_then(|ask| self.allocate_alike(&ask, out))
+            self.check(requirements, options)
+                .map_err(GpuError::from)
+                .and_then(|()| self.allocate_alike(&Self::ask(requirements, options), out))
         };
         if result.is_err() {
             // What was taken a moment ago is nobody's yet: it goes back.

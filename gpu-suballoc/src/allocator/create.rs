@@ -36,13 +36,12 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     pub fn create_buffer(&self, info: &BufferInfo, options: &RegionOptions<'_>) -> Result<Region, GpuError> {
         self.check_buffer(info)?;
         let kind = Kind::of_buffer(info, options);
-        let keep = if self.reuse.load(Ordering::Relaxed) { self.keep_buffers } else { 0 };
-        if keep > 0
+        if self.reuse.load(Ordering::Relaxed)
             && let Some(region) = self.records.unpark(self.host(), &kind, info.size, options)?
         {
             return Ok(region);
         }
-        let new = self.records.prepare_root(self.host(), Some(&kind), keep, options)?;
+        let new = self.records.prepare_root(self.host(), Some(&kind), options)?;
         // SAFETY: that the info is valid was promised at `new`.
         let make = || unsafe { self.device.create_buffer(info) }.map(Made::Buffer);
         self.create(new, make, info.size, ResourceKind::Linear, options)
@@ -69,7 +68,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             ImageTiling::Optimal => ResourceKind::Optimal,
             ImageTiling::Linear => ResourceKind::Linear,
         };
-        let new = self.records.prepare_root(self.host(), Some(&Kind::of_image(info, resource, options)), 0, options)?;
+        let new = self.records.prepare_root(self.host(), Some(&Kind::of_image(info, resource, options)), options)?;
         // SAFETY: that the info is valid was promised at `new`.
         let make = || unsafe { self.device.create_image(info) }.map(Made::Image);
         self.create(new, make, 0, resource, options)
@@ -100,7 +99,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         kind: ResourceKind,
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
-        let number = new.number;
+        let number = new.number();
         let made = match self.or_without_kept(|| make().map_err(GpuError::Device)) {
             Ok(made) => made,
             Err(error) => {
@@ -132,7 +131,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
         let requirements = self.requirements(made);
-        let ask = self.ask(&requirements, options)?;
+        self.check(&requirements, options)?;
+        let ask = Self::ask(&requirements, options);
         let placed = self.place(&Ask { kind, word: number, resource: Some(made.dedicated()), ..ask })?;
         let region = self.region(&placed, number);
         if let Err(error) = self.bind(made, placed.memory, placed.offset) {

@@ -9,7 +9,7 @@ use super::{GpuAllocator, where_of};
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, Misuse};
 use crate::id::{PlaceKind, RegionId};
-use crate::records::{CROP, Key, NIL, Seen};
+use crate::records::{CROP, Key, NIL, NewShare, Seen};
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// A part of a region: `size` bytes from `offset`, both whole elements of `element_bytes`. A crop of a crop is a crop of the same
@@ -23,13 +23,21 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(Misuse::OtherAllocator.into());
         }
         check(of, offset, size, element_bytes)?;
-        let (root, key, base) = self.root_of(of)?;
-        let through_crop = of.id.place().kind == PlaceKind::Crop;
-        let number = self.records.slot(self.host())?;
-        let generation = match self.records.put_crop(number, root, key, through_crop, base + offset, size) {
+        let place = of.id.place().kind;
+        let (known, key, base) = match place {
+            PlaceKind::Wrapped => (of.id.slot(), Key::of(of.id), 0),
+            PlaceKind::Crop => self.root_of_crop(of.id)?,
+            _ => (self.record_of(of)?, Key::of(of.id), 0),
+        };
+        let mut new = self.records.prepare_share(self.host(), true, known == NIL, place == PlaceKind::Shard)?;
+        let number = new.crop;
+        let made = self
+            .attach(of, known, &mut new)
+            .and_then(|root| self.records.put_crop(number, root, key, place == PlaceKind::Crop, base + offset, size));
+        let generation = match made {
             Ok(generation) => generation,
             Err(error) => {
-                self.records.hand_back(number);
+                self.records.drop_share_of(self.host(), &new);
                 return Err(error);
             }
         };
@@ -66,16 +74,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.crop(&self.look(of)?, offset, size, element_bytes)
     }
 
-    /// The record of the root, the root's key, and how far from its start the region begins.
-    fn root_of(&self, of: &Region) -> Result<(u32, Key, u64), GpuError> {
-        let key = Key::of(of.id);
-        Ok(match key.kind() {
-            PlaceKind::Wrapped => (key.slot, key, 0),
-            PlaceKind::Crop => self.root_of_crop(of.id)?,
-            _ => (self.attach(of)?, key, 0),
-        })
-    }
-
     pub(super) fn root_of_crop(&self, crop: RegionId) -> Result<(u32, Key, u64), Misuse> {
         match self.records.see(crop.slot(), Key::of(crop))? {
             Seen::Crop { root, offset, .. } => Ok((root, self.records.see_root(root)?.0, offset)),
@@ -83,27 +81,30 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         }
     }
 
-    /// The record of a region of the allocator's own; makes one where there is none yet. It stays until the region goes.
-    pub(super) fn attach(&self, region: &Region) -> Result<u32, GpuError> {
+    /// The record of a region of the allocator's own; `NIL` where it has none yet.
+    pub(super) fn record_of(&self, region: &Region) -> Result<u32, Misuse> {
         if region.record != NIL {
             return Ok(region.record);
         }
         let key = Key::of(region.id);
         if key.kind() == PlaceKind::Shard {
-            if let Some(number) = self.records.indexed(key) {
-                return Ok(number);
-            }
-            let number = self.records.slot(self.host())?;
-            return self.records.put_indexed(self.host(), number, key);
+            return Ok(self.records.indexed(key).unwrap_or(NIL));
         }
-        let at = where_of(region.id);
-        let word = self.pools.find(at)?.word;
-        if word != NIL {
-            return Ok(word);
+        Ok(self.pools.find(where_of(region.id))?.word)
+    }
+
+    /// Gives a region the record that was prepared for it, where `known` says that it has none. It stays until the region goes.
+    pub(super) fn attach(&self, region: &Region, known: u32, new: &mut NewShare) -> Result<u32, GpuError> {
+        if known != NIL {
+            return Ok(known);
         }
-        let number = self.records.slot(self.host())?;
+        let key = Key::of(region.id);
+        let number = core::mem::replace(&mut new.root, NIL);
+        if key.kind() == PlaceKind::Shard {
+            return Ok(self.records.put_indexed(number, key));
+        }
         self.records.put_bare(number, key);
-        match self.pools.set_word(at, NIL, number) {
+        match self.pools.set_word(where_of(region.id), NIL, number) {
             Ok(NIL) => Ok(number),
             // Somebody was faster: then that one counts.
             Ok(first) => {
@@ -115,6 +116,20 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 Err(rule.into())
             }
         }
+    }
+
+    /// The record of a region, made now where it has none.
+    pub(super) fn attach_now(&self, region: &Region) -> Result<u32, GpuError> {
+        let known = self.record_of(region)?;
+        if known != NIL {
+            return Ok(known);
+        }
+        let mut new = self.records.prepare_share(self.host(), false, true, region.id.place().kind == PlaceKind::Shard)?;
+        let attached = self.attach(region, known, &mut new);
+        if attached.is_err() {
+            self.records.drop_share_of(self.host(), &new);
+        }
+        attached
     }
 }
 

@@ -104,7 +104,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let key = Key::of(region.id);
         let number = match key.kind() {
             PlaceKind::Wrapped | PlaceKind::Crop => key.slot,
-            _ => self.attach(region)?,
+            _ => self.attach_now(region)?,
         };
         self.records.name(self.host(), number, key, options)
     }

@@ -108,7 +108,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             PlaceKind::Shard => self.map_in_shard(region, NIL, key, 0)?,
             _ => {
                 self.check_visible(key)?;
-                self.map_owned(self.attach(region)?, key, key, 0)?
+                self.map_owned(self.attach_now(region)?, key, key, 0)?
             }
         };
         Ok(Mapping { start, size, number, key, by: self })
@@ -168,7 +168,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     fn map_in_shard(&self, region: &Region, number: u32, key: Key, offset: u64) -> Result<(u32, NonNull<u8>), GpuError> {
         let start = region.mapped.ok_or(GpuError::MapUnsupported { reason: MapRefusal::NotHostVisible })?;
-        let number = if number == NIL { self.attach(region)? } else { number };
+        let number = if number == NIL { self.attach_now(region)? } else { number };
         self.counted(number, key, || Ok(at(start, offset)))
     }
 

@@ -84,10 +84,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             Ok(pools) => pools,
             Err(error) => return Err(NewRefused { device, memory, error }),
         };
+        let memory = Counted::new(memory);
+        let records = match Records::new(&memory, options.keep_buffers) {
+            Ok(records) => records,
+            Err(error) => return Err(NewRefused { device, memory: memory.inner, error }),
+        };
         let limits = device.properties().limits;
         Ok(Self {
             pools,
-            records: Records::new(),
+            records,
             shards: Shards::new(),
             tag: next_tag(),
             limits,
@@ -95,7 +100,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             keep_buffers: options.keep_buffers,
             keep_bytes: options.keep_bytes,
             device: ManuallyDrop::new(device),
-            memory: ManuallyDrop::new(Counted::new(memory)),
+            memory: ManuallyDrop::new(memory),
         })
     }
 
@@ -212,15 +217,13 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if pool.tag == self.tag { Ok(()) } else { Err(Misuse::NoSuchPool) }
     }
 
-    /// What the pools are asked, of what the user asks.
     #[inline]
-    fn ask(&self, requirements: &ResourceRequirements, options: &RegionOptions<'_>) -> Result<Ask, GpuError> {
-        let ResourceRequirements { size, alignment, memory_type_bits, prefers_dedicated, requires_dedicated } = *requirements;
-        if size == 0 {
-            return Err(Misuse::ZeroSize.into());
+    fn check(&self, requirements: &ResourceRequirements, options: &RegionOptions<'_>) -> Result<(), Misuse> {
+        if requirements.size == 0 {
+            return Err(Misuse::ZeroSize);
         }
-        if !alignment.is_power_of_two() {
-            return Err(Misuse::BadAlignment.into());
+        if !requirements.alignment.is_power_of_two() {
+            return Err(Misuse::BadAlignment);
         }
         if let Some(pool) = options.pool {
             self.check_pool(pool)?;
@@ -228,23 +231,33 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if let Some(priority) = options.priority
             && !(0.0..=1.0).contains(&priority)
         {
-            return Err(Misuse::BadPriority.into());
+            return Err(Misuse::BadPriority);
         }
-        Ok(Ask {
-            memory_type_bits,
+        Ok(())
+    }
+
+    /// What the pools are asked, of what the user asks and was checked. One literal, written where it is read: it is too large to be
+    /// handed about on the hot path.
+    #[inline(always)]
+    fn ask(requirements: &ResourceRequirements, options: &RegionOptions<'_>) -> Ask {
+        Ask {
+            size: requirements.size,
+            alignment: requirements.alignment,
+            memory_type_bits: requirements.memory_type_bits,
             wish: options.wish,
             kind: options.kind,
             lifetime: options.lifetime,
             dedicated: options.dedicated,
-            prefers_dedicated,
-            requires_dedicated,
+            resource: None,
+            prefers_dedicated: requirements.prefers_dedicated,
+            requires_dedicated: requirements.requires_dedicated,
             pool: options.pool,
             word: NIL,
             priority: options.priority,
             export: options.export,
+            next: options.next,
             within_budget: options.within_budget,
-            ..Ask::new(size, alignment)
-        })
+        }
     }
 
     /// Finds room, giving up kept buffers before giving up.
@@ -321,7 +334,6 @@ pub(crate) fn where_of(id: RegionId) -> Where {
 }
 
 /// An allocator that was not made: what it would have been made of, and why not.
-#[derive(Debug)]
 #[must_use = "it holds the device and the memory"]
 pub struct NewRefused<D, A> {
     /// The device that was handed in.
@@ -333,7 +345,6 @@ pub struct NewRefused<D, A> {
 }
 
 /// An allocator that was not closed, with what is left in it.
-#[derive(Debug)]
 #[must_use = "it holds the allocator"]
 pub struct CloseRefused<T> {
     /// The allocator, which works as before.
@@ -362,6 +373,19 @@ pub struct BatchRefused {
     pub error: GpuError,
 }
 
+// Without what the device and the allocator would say of themselves, so that nothing is asked of their types.
+impl<D, A> fmt::Debug for NewRefused<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewRefused").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for CloseRefused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloseRefused").field("outstanding", &self.outstanding).finish_non_exhaustive()
+    }
+}
+
 impl<D, A> fmt::Display for NewRefused<D, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
@@ -381,6 +405,6 @@ impl fmt::Display for BatchRefused {
     }
 }
 
-impl<D: fmt::Debug, A: fmt::Debug> core::error::Error for NewRefused<D, A> {}
-impl<T: fmt::Debug> core::error::Error for CloseRefused<T> {}
+impl<D, A> core::error::Error for NewRefused<D, A> {}
+impl<T> core::error::Error for CloseRefused<T> {}
 impl core::error::Error for BatchRefused {}

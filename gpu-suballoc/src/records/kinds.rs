@@ -4,7 +4,7 @@
 
 use super::array::{Array, Spare};
 use crate::allocator::Content;
-use crate::device::{BufferInfo, ExternalHandleTypes, ImageInfo, QueueFamilies};
+use crate::device::{BufferInfo, ExternalHandleTypes, ImageInfo, NextChain, QueueFamilies};
 use crate::id::PoolId;
 use crate::memory_type::Wish;
 use crate::request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
@@ -25,6 +25,7 @@ pub(crate) struct Kind {
     /// Bits, since two kinds are the same or not, whatever numbers mean.
     priority: Option<u32>,
     export: ExternalHandleTypes,
+    next: Option<NextChain>,
     within_budget: bool,
 }
 
@@ -53,13 +54,14 @@ impl Kind {
             pool: options.pool,
             priority: options.priority.map(f32::to_bits),
             export: options.export,
+            next: options.next,
             within_budget: options.within_budget,
         }
     }
 
     /// What leaves the device belongs to others too, and is never kept for reuse.
     fn can_be_kept(&self) -> bool {
-        self.content == Content::Buffer && self.external.is_empty() && self.export.is_empty()
+        self.content == Content::Buffer && self.external.is_empty() && self.export.is_empty() && self.next.is_none()
     }
 }
 

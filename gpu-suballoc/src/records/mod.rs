@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Every method takes the lock for itself, for moments, and calls nobody under it. A call that needs memory here takes it first
-//! ([`Records::slot`] and its siblings), so that what follows cannot fail; freeing takes none.
+//! ([`Records::prepare_root`] and its siblings), so that what follows cannot fail; freeing takes none.
 
 mod array;
 mod detail;
@@ -29,17 +29,19 @@ pub(crate) use kinds::Kind;
 pub use record::Backing;
 pub(crate) use record::{Key, NIL, Wrap};
 pub(crate) use report::{Alias, CROP, Facts};
-pub(crate) use roots::{GoneRoot, NewRoot, Seen};
+pub(crate) use roots::{GoneRoot, NewRoot, NewShare, Seen};
 pub(crate) use state::Counts;
 
+use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use alloc_core::{HostAllocator, Scope};
+use alloc_core::{HostAllocator, HostError, Scope};
 
+use self::array::{Array, Spare};
 use self::detail::Detail;
 use self::index::Filter;
 use self::record::{Record, Wrap as WrapFacts};
-use self::state::{Need, State};
+use self::state::{Lacks, Need, State};
 use crate::error::{GpuError, Misuse};
 use crate::request::RegionOptions;
 use crate::sync::Guarded;
@@ -80,8 +82,15 @@ impl Rest {
 }
 
 impl Records {
-    pub(crate) const fn new() -> Self {
-        Self { state: Guarded::new(State::new()), filter: Filter::new() }
+    /// With room for the first kinds of buffers, and for all that may be kept.
+    pub(crate) fn new(memory: &dyn HostAllocator, keep: u32) -> Result<Self, GpuError> {
+        let mut state = State::new();
+        let made = state.furnish(memory, keep);
+        if let Err(error) = made {
+            state.strip(memory);
+            return Err(error);
+        }
+        Ok(Self { state: Guarded::new(state), filter: Filter::new() })
     }
 
     /// False: there is certainly no record of this region in the index. One relaxed load.
@@ -95,36 +104,62 @@ impl Records {
         Counts { parked: u64::from(state.park.len()), parked_bytes: state.park.bytes(), ..state.counts }
     }
 
-    /// Supplies everything that `need` may take, outside of the lock.
-    fn make_ready(&self, memory: &dyn HostAllocator, need: &Need) -> Result<(), GpuError> {
+    /// Slots of the caller's own, to be filled or handed back, and room for what else it needs: all or nothing.
+    fn reserve(&self, memory: &dyn HostAllocator, need: &Need) -> Result<Slots, GpuError> {
+        let lacks = {
+            let mut state = self.state.lock();
+            let lacks = state.lacks(need)?;
+            if lacks.iter().all(Option::is_none) {
+                return Ok(state.take_slots(need.slots));
+            }
+            lacks
+        };
+        self.reserve_with(memory, need, lacks)
+    }
+
+    #[cold]
+    fn reserve_with(&self, memory: &dyn HostAllocator, need: &Need, mut lacks: Lacks) -> Result<Slots, GpuError> {
         loop {
-            let Some(lack) = self.state.lock().lacks(need)? else { return Ok(()) };
-            let Some(layout) = lack.layout() else { return Err(alloc_core::HostError::TooLarge.into()) };
-            let block =
-                memory.allocate(layout, Scope::Object).map_err(|_| GpuError::Host(memory.refusal(layout, Scope::Object)))?;
-            // SAFETY: just taken with the lack's layout.
-            let spare = unsafe { self.state.lock().supply(lack, block) };
-            if let Some((block, layout)) = spare {
-                // SAFETY: a block that was supplied before, or the one just taken, with its layout.
-                unsafe { memory.deallocate(block, layout, Scope::Object) };
+            let mut blocks = [None::<Spare>; 4];
+            for (lack, block) in lacks.iter().zip(&mut blocks) {
+                let Some(lack) = lack else { continue };
+                match lack.layout().ok_or(GpuError::Host(HostError::TooLarge)).and_then(|layout| take(memory, layout)) {
+                    Ok(taken) => *block = Some(taken),
+                    Err(error) => {
+                        give(memory, blocks);
+                        return Err(error);
+                    }
+                }
+            }
+            let mut spares = [None::<Spare>; 4];
+            let slots = {
+                let mut state = self.state.lock();
+                for ((lack, block), spare) in lacks.iter().zip(blocks).zip(&mut spares) {
+                    if let (Some(lack), Some((block, _))) = (lack, block) {
+                        // SAFETY: just taken with the lack's layout.
+                        *spare = unsafe { state.supply(*lack, block) };
+                    }
+                }
+                lacks = state.lacks(need)?;
+                lacks.iter().all(Option::is_none).then(|| Slots { fresh: true, ..state.take_slots(need.slots) })
+            };
+            give(memory, spares);
+            if let Some(slots) = slots {
+                return Ok(slots);
             }
         }
     }
 
-    /// A slot of the caller's own, to be filled or handed back.
-    pub(crate) fn slot(&self, memory: &dyn HostAllocator) -> Result<u32, GpuError> {
-        let need = Need { slot: true, ..Need::default() };
-        loop {
-            self.make_ready(memory, &need)?;
-            if let Some(number) = self.state.lock().table.take() {
-                return Ok(number);
+    /// Undoes [`reserve`](Records::reserve) where nothing was put in; a chunk that was taken for it goes back too.
+    fn unreserve(&self, memory: &dyn HostAllocator, slots: Slots) {
+        let spare = {
+            let mut state = self.state.lock();
+            for number in [slots.second, slots.first].into_iter().filter(|number| *number != NIL) {
+                state.table.put_back(number, false);
             }
-        }
-    }
-
-    /// Undoes [`slot`](Records::slot), where nothing was put in.
-    pub(crate) fn hand_back(&self, number: u32) {
-        self.state.lock().table.put_back(number, false);
+            if slots.fresh { state.table.withdraw_chunk() } else { None }
+        };
+        give(memory, [spare]);
     }
 
     /// Gives a live record its name, tag and site, in place of those it had.
@@ -162,10 +197,60 @@ impl Records {
     /// All memory back. Names, wrapped buffers and their backing go with it.
     pub(crate) fn dismantle(&mut self, memory: &dyn HostAllocator) {
         self.end_all(memory);
-        let state = self.state.get_mut();
-        while let Some((block, layout)) = state.dismantle() {
-            // SAFETY: a block that was supplied with this layout and scope, from the one allocator of these records.
-            unsafe { memory.deallocate(block, layout, Scope::Object) };
+        self.state.get_mut().strip(memory);
+    }
+}
+
+/// Slots that a call may put something in; `NIL` where it wanted fewer.
+#[derive(Clone, Copy)]
+struct Slots {
+    first: u32,
+    second: u32,
+    /// A chunk may have been taken for them.
+    fresh: bool,
+}
+
+impl State {
+    fn take_slots(&mut self, count: u32) -> Slots {
+        let first = if count > 0 { self.table.take() } else { None };
+        let second = if count > 1 { self.table.take() } else { None };
+        Slots { first: first.unwrap_or(NIL), second: second.unwrap_or(NIL), fresh: false }
+    }
+
+    fn furnish(&mut self, memory: &dyn HostAllocator, keep: u32) -> Result<(), GpuError> {
+        let kinds = self.kinds.lacks().unwrap_or_default();
+        let layout = Array::<Kind>::layout(kinds).ok_or(HostError::TooLarge)?;
+        let (block, _) = take(memory, layout)?;
+        // SAFETY: just taken with the layout.
+        let spare = unsafe { self.kinds.array().supply(kinds, block) };
+        give(memory, [spare]);
+        if keep > 0 {
+            let layout = Array::<parked::Parked>::layout(keep).ok_or(HostError::TooLarge)?;
+            let (block, _) = take(memory, layout)?;
+            // SAFETY: just taken with the layout.
+            let spare = unsafe { self.park.array().supply(keep, block) };
+            give(memory, [spare]);
         }
+        Ok(())
+    }
+
+    fn strip(&mut self, memory: &dyn HostAllocator) {
+        while let Some(spare) = self.dismantle() {
+            give(memory, [Some(spare)]);
+        }
+    }
+}
+
+fn take(memory: &dyn HostAllocator, layout: Layout) -> Result<Spare, GpuError> {
+    match memory.allocate(layout, Scope::Object) {
+        Ok(block) => Ok((block, layout)),
+        Err(_) => Err(GpuError::Host(memory.refusal(layout, Scope::Object))),
+    }
+}
+
+fn give(memory: &dyn HostAllocator, spares: impl IntoIterator<Item = Option<Spare>>) {
+    for (block, layout) in spares.into_iter().flatten() {
+        // SAFETY: taken with this layout and scope by `take`, from the one allocator of these records; nobody refers to it any more.
+        unsafe { memory.deallocate(block, layout, Scope::Object) };
     }
 }

@@ -35,13 +35,9 @@ impl Park {
         self.entries.len()
     }
 
+    /// Supplied once, for all that may be kept.
     pub(super) fn array(&mut self) -> &mut Array<Parked> {
         &mut self.entries
-    }
-
-    /// The capacity to be supplied, once: the array never grows.
-    pub(super) fn lacks(&self, count: u32) -> Option<u32> {
-        (self.entries.capacity() < count).then_some(count)
     }
 
     /// Gives the region back when there is no room.

@@ -8,7 +8,7 @@ use super::detail::Detail;
 use super::kinds::{Kind, Kinds};
 use super::record::{Crop, Key, NIL, Record, Root, State as Life};
 use super::state::{Need, State};
-use super::{Records, Rest};
+use super::{Records, Rest, Slots};
 use crate::allocator::{Content, Region};
 use crate::error::{GpuError, Limit, Misuse};
 use crate::request::RegionOptions;
@@ -16,9 +16,25 @@ use crate::request::RegionOptions;
 /// A record in the making: everything that can fail has succeeded.
 #[must_use = "it holds a slot: put it in, or hand it back"]
 pub(crate) struct NewRoot {
-    pub(crate) number: u32,
+    slots: Slots,
     detail: Option<Detail>,
     kind: u16,
+}
+
+impl NewRoot {
+    /// The record's.
+    pub(crate) const fn number(&self) -> u32 {
+        self.slots.first
+    }
+}
+
+/// Slots in the making of a crop or a mapping; `NIL` where none was wanted, or it was taken out.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it holds slots: fill them, or give them back"]
+pub(crate) struct NewShare {
+    pub(crate) crop: u32,
+    pub(crate) root: u32,
+    fresh: bool,
 }
 
 /// A root whose resource and memory are to be given back by the caller, who then says [`Records::forget`].
@@ -56,15 +72,13 @@ impl Records {
         &self,
         memory: &dyn HostAllocator,
         kind: Option<&Kind>,
-        park: u32,
         options: &RegionOptions<'_>,
     ) -> Result<NewRoot, GpuError> {
-        self.make_ready(memory, &Need { kind: kind.copied(), park, ..Need::default() })?;
         let detail = Detail::new(memory, options)?;
-        match self.slot(memory) {
-            Ok(number) => {
+        match self.reserve(memory, &Need { slots: 1, kind: kind.copied(), ..Need::default() }) {
+            Ok(slots) => {
                 let kind = kind.map_or(Kinds::NONE, |kind| self.state.lock().kinds.note(*kind));
-                Ok(NewRoot { number, detail, kind })
+                Ok(NewRoot { slots, detail, kind })
             }
             Err(error) => {
                 if let Some(detail) = detail {
@@ -77,7 +91,7 @@ impl Records {
 
     /// Undoes [`prepare_root`](Records::prepare_root).
     pub(crate) fn drop_root(&self, memory: &dyn HostAllocator, new: NewRoot) {
-        self.hand_back(new.number);
+        self.unreserve(memory, new.slots);
         if let Some(detail) = new.detail {
             detail.free(memory);
         }
@@ -85,7 +99,7 @@ impl Records {
 
     /// The region is placed, its resource bound: from here on it is somebody's.
     pub(crate) fn put_root(&self, new: NewRoot, key: Key, resource: u64, content: Content, asked: u64) {
-        self.state.lock().put_root(new.number, key, |root| Root {
+        self.state.lock().put_root(new.slots.first, key, |root| Root {
             resource,
             content,
             asked,
@@ -95,7 +109,30 @@ impl Records {
         });
     }
 
-    /// A record for a region that had none: in the caller's slot, for a crop or a mapping.
+    /// Slots for a crop or a mapping: one for it, and one for its root, should that have no record yet. All or nothing, so that a
+    /// refusal leaves nothing behind.
+    pub(crate) fn prepare_share(
+        &self,
+        memory: &dyn HostAllocator,
+        crop: bool,
+        root: bool,
+        indexed: bool,
+    ) -> Result<NewShare, GpuError> {
+        let need = Need { slots: u32::from(crop) + u32::from(root), bucket: root && indexed, ..Need::default() };
+        let slots = self.reserve(memory, &need)?;
+        let (crop, root) = match (crop, root) {
+            (true, _) => (slots.first, slots.second),
+            (false, _) => (NIL, slots.first),
+        };
+        Ok(NewShare { crop, root, fresh: slots.fresh })
+    }
+
+    /// Undoes [`prepare_share`](Records::prepare_share), as far as its slots were not taken out.
+    pub(crate) fn drop_share_of(&self, memory: &dyn HostAllocator, new: &NewShare) {
+        self.unreserve(memory, Slots { first: new.crop, second: new.root, fresh: new.fresh });
+    }
+
+    /// A record for a region that had none, in the slot that was prepared for it.
     pub(crate) fn put_bare(&self, number: u32, key: Key) {
         self.state.lock().put_root(number, key, |root| root);
     }
@@ -110,23 +147,17 @@ impl Records {
 
     /// As [`put_bare`](Records::put_bare), for a region whose place has no room for the number. Answers the number that counts:
     /// somebody may have been first.
-    pub(crate) fn put_indexed(&self, memory: &dyn HostAllocator, number: u32, key: Key) -> Result<u32, GpuError> {
-        let need = Need { bucket: true, ..Need::default() };
-        if let Err(error) = self.make_ready(memory, &need) {
-            self.hand_back(number);
-            return Err(error);
-        }
+    pub(crate) fn put_indexed(&self, number: u32, key: Key) -> u32 {
         let mut state = self.state.lock();
-        let State { table, index, .. } = &mut *state;
-        if let Some(first) = index.find(key, table) {
-            table.put_back(number, false);
-            return Ok(first);
+        if let Some(first) = state.index.find(key, &state.table) {
+            state.table.put_back(number, false);
+            return first;
         }
         self.filter.add(key);
         state.put_root(number, key, |root| root);
         let State { table, index, .. } = &mut *state;
         index.insert(number, table);
-        Ok(number)
+        number
     }
 
     /// The record of a region whose place has no room for its number.

@@ -7,8 +7,8 @@ use super::array::{Array, Spare};
 use super::foreign::Foreign;
 use super::index::Index;
 use super::kinds::{Kind, Kinds};
-use super::parked::{Park, Parked};
-use super::table::{Table, TableLack};
+use super::parked::Park;
+use super::table::Table;
 use crate::error::Limit;
 
 pub(super) struct State {
@@ -42,29 +42,32 @@ pub(crate) struct Counts {
 /// What a call is about to put in.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Need {
-    pub(super) slot: bool,
+    /// Up to two.
+    pub(super) slots: u32,
     pub(super) bucket: bool,
     pub(super) kind: Option<Kind>,
-    /// Room for so many kept buffers.
-    pub(super) park: u32,
 }
 
 /// Memory that lacks for it.
 #[derive(Clone, Copy)]
 pub(super) enum Lack {
-    Table(TableLack),
+    Directory(u32),
+    Chunk,
     Buckets(u32),
     Kinds(u32),
-    Park(u32),
 }
 
+/// All that lacks for one call, in the order in which it is supplied.
+pub(super) type Lacks = [Option<Lack>; 4];
+
 impl Lack {
+    /// `None` when it is more than can be addressed.
     pub(super) fn layout(self) -> Option<Layout> {
         match self {
-            Self::Table(lack) => lack.layout(),
+            Self::Directory(capacity) => Table::directory_layout(capacity),
+            Self::Chunk => Some(Table::CHUNK),
             Self::Buckets(capacity) => Array::<u32>::layout(capacity),
             Self::Kinds(capacity) => Array::<Kind>::layout(capacity),
-            Self::Park(capacity) => Array::<Parked>::layout(capacity),
         }
     }
 }
@@ -81,24 +84,16 @@ impl State {
         }
     }
 
-    pub(super) fn lacks(&self, need: &Need) -> Result<Option<Lack>, Limit> {
-        if need.slot
-            && let Some(lack) = self.table.lacks()?
-        {
-            return Ok(Some(Lack::Table(lack)));
-        }
-        if need.bucket
-            && let Some(capacity) = self.index.lacks()
-        {
-            return Ok(Some(Lack::Buckets(capacity)));
-        }
-        if let Some(kind) = &need.kind
-            && let Some(capacity) = self.kinds.lacks()
-            && self.kinds.find(kind).is_none()
-        {
-            return Ok(Some(Lack::Kinds(capacity)));
-        }
-        Ok(self.park.lacks(need.park).map(Lack::Park))
+    pub(super) fn lacks(&self, need: &Need) -> Result<Lacks, Limit> {
+        let table = self.table.lacks(need.slots)?;
+        let buckets = if need.bucket { self.index.lacks() } else { None };
+        let kinds = need.kind.and_then(|kind| self.kinds.lacks().filter(|_| self.kinds.find(&kind).is_none()));
+        Ok([
+            table.directory.map(Lack::Directory),
+            table.chunk.then_some(Lack::Chunk),
+            buckets.map(Lack::Buckets),
+            kinds.map(Lack::Kinds),
+        ])
     }
 
     /// Takes memory that lacked; gives back what is not needed any more, the block itself perhaps.
@@ -108,7 +103,9 @@ impl State {
     pub(super) unsafe fn supply(&mut self, lack: Lack, block: NonNull<u8>) -> Option<Spare> {
         match lack {
             // SAFETY: the caller's promise.
-            Lack::Table(lack) => unsafe { self.table.supply(lack, block) },
+            Lack::Directory(capacity) => unsafe { self.table.supply_directory(capacity, block) },
+            // SAFETY: the caller's promise.
+            Lack::Chunk => unsafe { self.table.supply_chunk(block) },
             Lack::Buckets(capacity) => {
                 // SAFETY: the caller's promise.
                 let spare = unsafe { self.index.array().supply(capacity, block) };
@@ -117,8 +114,6 @@ impl State {
             }
             // SAFETY: the caller's promise.
             Lack::Kinds(capacity) => unsafe { self.kinds.array().supply(capacity, block) },
-            // SAFETY: the caller's promise.
-            Lack::Park(capacity) => unsafe { self.park.array().supply(capacity, block) },
         }
     }
 

@@ -9,7 +9,7 @@ use alloc_core::{HostAllocator, Scope};
 use super::detail::Detail;
 use super::foreign::Foreign;
 use super::record::{Key, Record, State as Life, Wrap, Wrapped};
-use super::state::State;
+use super::state::{Need, State};
 use super::{Records, Rest};
 use crate::error::{GpuError, Misuse};
 use crate::id::{Place, PlaceKind};
@@ -72,7 +72,7 @@ impl Records {
             rest.foreign = Some(foreign);
         }
         rest.details = [Detail::new(memory, options)?, None];
-        let number = self.slot(memory)?;
+        let number = self.reserve(memory, &Need { slots: 1, ..Need::default() })?.first;
         let [detail, _] = core::mem::take(&mut rest.details);
         Ok(NewWrap { number, facts, foreign: rest.foreign, detail })
     }
