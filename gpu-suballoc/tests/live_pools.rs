@@ -34,8 +34,12 @@ mod machine {
 fn main() {
     #[cfg(feature = "ash")]
     {
+        use gpu_suballoc::AshOptions;
+
         let ran = live::run(pools_of::CASES, |case, live| {
-            let unseen = case(&machine::Real { live, device: live.ash(live.options) });
+            let options = AshOptions { callbacks: Some(live::CALLBACKS), ..live.options };
+            let unseen = case(&machine::Real { live, device: live.ash(options) });
+            assert_eq!(live::live_blocks(), 0, "the driver holds host memory");
             (live.driver.clone(), unseen)
         });
         let Some((driver, _)) = ran.first() else { return };
@@ -44,6 +48,7 @@ fn main() {
         println!("{driver} cannot exercise: {}", if unseen.is_empty() { "nothing".into() } else { unseen.join(", ") });
         if driver == "llvmpipe" && ran.len() == pools_of::CASES.len() {
             assert_eq!(unseen, LAVAPIPE);
+            assert!(live::taken_blocks() > 0, "lavapipe asks the callbacks");
         }
     }
 }

@@ -37,20 +37,19 @@ pub(super) fn grow(machine: &dyn Machine) -> Unseen {
 pub(super) fn halve(machine: &dyn Machine) -> Unseen {
     with(machine, small(8 * MIB, 64 * MIB), |allocator, watch| {
         let one = ResourceRequirements::new(1024, 256).memory_types(1);
-        watch.seen().refuse_from = Some(4 * MIB);
+        watch.refuse_from(Some(4 * MIB));
         let first = allocator.allocate(&one, &ANY).expect("a smaller block is possible");
         let seen = watch.seen();
         assert_eq!((seen.refused.as_slice(), seen.given[0].size), ([8 * MIB, 4 * MIB].as_slice(), 2 * MIB));
-        drop(seen);
         allocator.free(first).expect("freed once");
         allocator.trim(u64::MAX);
-        watch.seen().refuse_from = Some(2048);
+        watch.refuse_from(Some(2048));
         let own = allocator.allocate(&one, &ANY).expect("memory for this one alone is possible");
         assert!(watch.seen().given[1].size < 2048, "{:?}", watch.seen().given[1]);
-        watch.seen().refuse_from = Some(1);
+        watch.refuse_from(Some(1));
         let refused = allocator.allocate(&ResourceRequirements::new(65_536, 256), &ANY);
         assert!(matches!(refused, Err(GpuError::Device(_))), "{refused:?}");
-        watch.seen().refuse_from = None;
+        watch.refuse_from(None);
         let next = allocator.allocate(&ResourceRequirements::new(65_536, 256), &ANY).expect("the next try");
         free_all(allocator, [own, next]);
     });

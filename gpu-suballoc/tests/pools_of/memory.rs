@@ -209,7 +209,6 @@ pub(super) fn flushes(machine: &dyn Machine) -> Unseen {
                     assert!(range.offset <= start + from && range.offset + range.size >= start + to, "{range:?}");
                 }
             }
-            drop(seen);
             drop(mapping);
             free_all(allocator, regions);
         });

@@ -63,7 +63,8 @@ fn with(machine: &dyn Machine, memory: MemoryOptions, body: impl FnOnce(&Allocat
     let (watch, witness) = (Watch::new(machine.device()), Witness::system());
     let options = AllocatorOptions { memory, ..AllocatorOptions::default() };
     // SAFETY: infos are valid for any device, nothing is wrapped, the queue is waited for, and the device outlives the allocator.
-    let allocator = unsafe { GpuAllocator::new(&watch, &witness, options) }.unwrap_or_else(|refused| panic!("sound options: {}", refused.error));
+    let allocator = unsafe { GpuAllocator::new(&watch, &witness, options) }
+        .unwrap_or_else(|refused| panic!("sound options: {}", refused.error));
     body(&allocator, &watch);
     if let Err(refused) = allocator.close() {
         panic!("the test left something: {refused:?}");

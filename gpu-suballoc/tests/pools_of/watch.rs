@@ -16,7 +16,7 @@ pub(crate) struct Watch<'m> {
 }
 
 /// What happened so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) live: HashMap<MemoryHandle, MemoryRequest>,
     /// Memory objects that were given, in order.
@@ -30,7 +30,7 @@ pub(crate) struct Seen {
     pub(crate) unmaps: usize,
     pub(crate) flushed: Vec<MappedRange>,
     pub(crate) invalidated: Vec<MappedRange>,
-    pub(crate) refuse_from: Option<u64>,
+    refuse_from: Option<u64>,
     mapped: Vec<MemoryHandle>,
 }
 
@@ -45,7 +45,17 @@ impl<'m> Watch<'m> {
         Self { inner, seen: Mutex::default() }
     }
 
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+    /// A copy: what happened up to now.
+    pub(crate) fn seen(&self) -> Seen {
+        self.lock().clone()
+    }
+
+    /// Requests of so many bytes and more are refused from now on.
+    pub(crate) fn refuse_from(&self, bytes: Option<u64>) {
+        self.lock().refuse_from = bytes;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,11 +71,11 @@ unsafe impl DeviceMemory for Watch<'_> {
     }
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
         assert_eq!(alloc_core::held_state_locks(), 0, "law 5");
-        let told = self.seen().refuse_from.is_some_and(|from| request.size >= from);
+        let told = self.lock().refuse_from.is_some_and(|from| request.size >= from);
         // SAFETY: forwarded.
         let answer = if told { Err(DeviceError::OutOfDeviceMemory) } else { unsafe { self.inner.allocate(request) } };
         let heap = self.heap_of(request);
-        let mut seen = self.seen();
+        let mut seen = self.lock();
         match answer {
             Ok(memory) => {
                 assert!(seen.live.insert(memory, *request).is_none(), "a live handle was given twice");
@@ -80,7 +90,7 @@ unsafe impl DeviceMemory for Watch<'_> {
         answer
     }
     unsafe fn free(&self, memory: MemoryHandle) {
-        let mut seen = self.seen();
+        let mut seen = self.lock();
         assert!(seen.live.remove(&memory).is_some(), "freed twice");
         seen.mapped.retain(|mapped| *mapped != memory);
         drop(seen);
@@ -88,7 +98,7 @@ unsafe impl DeviceMemory for Watch<'_> {
         unsafe { self.inner.free(memory) }
     }
     unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
-        let mut seen = self.seen();
+        let mut seen = self.lock();
         assert!(!seen.mapped.contains(&memory), "mapped while it is mapped");
         seen.maps += 1;
         seen.mapped.push(memory);
@@ -97,7 +107,7 @@ unsafe impl DeviceMemory for Watch<'_> {
         unsafe { self.inner.map(memory, offset, size) }
     }
     unsafe fn unmap(&self, memory: MemoryHandle) {
-        let mut seen = self.seen();
+        let mut seen = self.lock();
         assert!(seen.mapped.contains(&memory), "unmapped while it is not mapped");
         seen.unmaps += 1;
         seen.mapped.retain(|mapped| *mapped != memory);
@@ -106,12 +116,12 @@ unsafe impl DeviceMemory for Watch<'_> {
         unsafe { self.inner.unmap(memory) }
     }
     unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-        self.seen().flushed.extend(ranges);
+        self.lock().flushed.extend(ranges);
         // SAFETY: forwarded.
         unsafe { self.inner.flush(ranges) }
     }
     unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
-        self.seen().invalidated.extend(ranges);
+        self.lock().invalidated.extend(ranges);
         // SAFETY: forwarded.
         unsafe { self.inner.invalidate(ranges) }
     }
