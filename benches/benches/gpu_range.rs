@@ -95,7 +95,9 @@ fn crowded(report: &mut Report, label: &str, trace: &Trace, live: usize, clock: 
         Subject::steady("offset-allocator", trace, live, clock, || Offset::new(ENDLESS, trace)),
     ]);
     for row in &rows {
-        report.row(&format!("{label} {}", row.name), &row.times);
+        let [times, refused, host] = common(row);
+        let of_peak = vec![row.space.high_water as f64 / trace.peak as f64];
+        report.row(&format!("{label} {}", row.name), &[times, of_peak, refused, host].concat());
     }
     figures(report, label, &rows);
 }

@@ -66,7 +66,10 @@ impl Ticks {
         Self { takes: Vec::with_capacity(trace.takes), gives: Vec::with_capacity(trace.takes) }
     }
 
-    fn push(&mut self, op: &Op, ticks: u64) {
+    fn push(&mut self, wanted: bool, op: &Op, ticks: u64) {
+        if !wanted {
+            return;
+        }
         let times = if matches!(op, Op::Take { .. }) { &mut self.takes } else { &mut self.gives };
         times.push(u32::try_from(ticks).unwrap_or(u32::MAX));
     }
@@ -97,9 +100,7 @@ pub fn each<P: Places>(trace: &Trace, mut subject: P, scale: Scale, window: Rang
                 stamps::now() - before
             }
         };
-        if window.contains(&at) {
-            ticks.push(op, took);
-        }
+        ticks.push(window.contains(&at), op, took);
     }
     ticks.each(scale)
 }
@@ -122,11 +123,11 @@ pub struct Space {
     pub each: Each,
 }
 
-/// Plays with everything counted and every piece compared with those that live.
+/// Plays with everything counted and every piece compared with those that live; times are of the operations in `window`.
 ///
 /// # Panics
 /// When a piece overlaps another, or is not aligned.
-pub fn space<P: Places>(trace: &Trace, scale: Scale, make: impl FnOnce() -> P) -> Space {
+pub fn space<P: Places>(trace: &Trace, scale: Scale, window: Range<usize>, make: impl FnOnce() -> P) -> Space {
     let mut slots = slots::<P>(trace);
     let mut ticks = Ticks::new(trace);
     let mut live: BTreeMap<(u64, u64), u64> = BTreeMap::new();
@@ -139,7 +140,7 @@ pub fn space<P: Places>(trace: &Trace, scale: Scale, make: impl FnOnce() -> P) -
             Op::Take { slot, size } => {
                 let before = stamps::now();
                 let piece = subject.take(size, trace.align);
-                ticks.push(op, stamps::now() - before);
+                ticks.push(window.contains(&at), op, stamps::now() - before);
                 witness::apart(|| match &piece {
                     None => space.refused += 1,
                     Some(piece) => {
@@ -155,7 +156,7 @@ pub fn space<P: Places>(trace: &Trace, scale: Scale, make: impl FnOnce() -> P) -
                 witness::apart(|| live.remove(&subject.place(&piece)));
                 let before = stamps::now();
                 subject.give(piece);
-                ticks.push(op, stamps::now() - before);
+                ticks.push(window.contains(&at), op, stamps::now() - before);
             }
         }
         if at == trace.peak_at {

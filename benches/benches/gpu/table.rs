@@ -5,7 +5,7 @@ use super::stamps::Scale;
 use super::traffic::Trace;
 use crate::support::clock::thread_ns;
 use crate::support::report::Report;
-use crate::support::rounds::{Case, interleave, quick};
+use crate::support::rounds::{Case, interleave};
 
 /// Capacities, in percent of the most bytes live at once.
 pub const PERCENT: [u64; 4] = [100, 102, 105, 110];
@@ -29,7 +29,7 @@ impl<'t> Subject<'t> {
         counted: impl Fn() -> P + Copy + 't,
     ) -> Self {
         let times = move || cells(bulk(trace, timed()), each(trace, timed(), clock, 0..usize::MAX));
-        let space = move || space(trace, clock, counted);
+        let space = move || space(trace, clock, 0..usize::MAX, counted);
         Self { name, trace, times: Box::new(times), space: Box::new(space), refused: None }
     }
 
@@ -40,7 +40,7 @@ impl<'t> Subject<'t> {
         self
     }
 
-    /// Single operations once `live` pieces live, and before they go; nothing else is measured.
+    /// Times are of single operations once `live` pieces live, and before they go.
     pub fn steady<P: Places + 't>(
         name: &'static str,
         trace: &'t Trace,
@@ -49,8 +49,10 @@ impl<'t> Subject<'t> {
         timed: impl Fn() -> P + Copy + 't,
     ) -> Self {
         let window = live..trace.ops.len() - live;
-        let times = move || cells(f64::NAN, each(trace, timed(), clock, window.clone()));
-        Self { name, trace, times: Box::new(times), space: Box::new(Space::default), refused: None }
+        let steady = window.clone();
+        let times = move || cells(f64::NAN, each(trace, timed(), clock, steady.clone()));
+        let space = move || space(trace, clock, window.clone(), timed);
+        Self { name, trace, times: Box::new(times), space: Box::new(space), refused: None }
     }
 }
 
@@ -67,8 +69,9 @@ pub struct Row {
     pub refused: [Option<usize>; 4],
 }
 
-/// Longer than this for a trace, in ns, and rounds would take minutes: then the times of the checked play are all there is.
-const LONG: u64 = 1_000_000_000;
+/// Longer than this, in ns for the trace and for an operation of it, and rounds would take minutes: then the times of the checked play are
+/// all there is.
+const LONG: (u64, u64) = (200_000_000, 3000);
 
 /// Everybody in turn.
 pub fn rows(subjects: &[Subject<'_>]) -> Vec<Row> {
@@ -77,7 +80,8 @@ pub fn rows(subjects: &[Subject<'_>]) -> Vec<Row> {
     for subject in subjects {
         let before = thread_ns();
         let space = (subject.space)();
-        let slow = thread_ns() - before > if quick() { LONG / 5 } else { LONG };
+        let took = thread_ns() - before;
+        let slow = took > LONG.0 && took / subject.trace.ops.len() as u64 > LONG.1;
         let mut row = Row { name: subject.name, times: cells(f64::NAN, space.each), space, refused: [None; 4] };
         if !slow {
             rounds.push(Case::several(subject.name, || (subject.times)()));
