@@ -2,11 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use core::hint::select_unpredictable;
-
 use super::bins::bin_of;
 use super::node::{NIL, Node, State};
 use super::range_core::RangeCore;
+
+/// How many holes behind the first are looked at for the place of another one: each costs some nanoseconds and makes the high-water mark
+/// of churn lower, of which 2 is most (mean of eight seeds: 1.071 of peak live without, 1.066 with 1, 1.063 with 2, 1.059 with all).
+const STEPS: u32 = 2;
 
 impl RangeCore {
     /// Puts a hole of `count` granules, at `first`, into its bin.
@@ -17,8 +19,8 @@ impl RangeCore {
         self.put_into(bin_of(count), hole, node, first, count);
     }
 
-    /// The hole with the lowest offset goes to the front: what is taken from there leaves the high end whole. The others follow in
-    /// no order.
+    /// The hole with the lowest offset goes to the front, and the next ones behind it roughly in order: what is taken from there leaves
+    /// the high end whole.
     #[inline]
     fn put_into(&self, bin: u32, hole: u32, node: &Node, first: u32, count: u32) {
         let Some(head) = self.store.head(bin) else { return };
@@ -28,18 +30,25 @@ impl RangeCore {
             head.set(hole, NIL, first, count);
             return self.bins.set(bin);
         }
-        let (front, second) = (self.store.at(old), head.second.get());
-        let lower = first < head.first.get();
-        node.set_place(select_unpredictable(lower, NIL, old), select_unpredictable(lower, old, second));
-        select_unpredictable(lower, &front.word, &front.link).set(hole);
-        self.store.at(select_unpredictable(lower, NIL, second)).word.set(hole);
-        let (head_first, head_count) = (head.first.get(), head.count.get());
-        head.set(
-            select_unpredictable(lower, hole, old),
-            select_unpredictable(lower, old, hole),
-            head_first.min(first),
-            select_unpredictable(lower, count, head_count),
-        );
+        if first < head.first.get() {
+            self.store.at(old).word.set(hole);
+            node.set_place(NIL, old);
+            return head.set(hole, old, first, count);
+        }
+        let (mut front, mut behind) = (old, head.second.get());
+        for _ in 0..STEPS {
+            let next = self.store.at(behind);
+            if behind == NIL || first < next.first.get() {
+                break;
+            }
+            (front, behind) = (behind, next.link.get());
+        }
+        if front == old {
+            head.second.set(hole);
+        }
+        self.store.at(front).link.set(hole);
+        node.set_place(front, behind);
+        self.store.at(behind).word.set(hole);
     }
 
     /// Takes a hole of `count` granules out of its bin.

@@ -360,7 +360,9 @@ impl Store {
         let absent = self.absent.get();
         let first = if absent == NO_SLOT { self.slot_count } else { absent } * CHUNK_NODES;
         for number in 0..CHUNK_NODES {
-            let next = if number + 1 < CHUNK_NODES { first + number + 1 } else { NIL };
+            // The first node of all is the edge: it has no neighbours in any list.
+            let last = number + 1 == CHUNK_NODES || first + number == NIL;
+            let next = if last { NIL } else { first + number + 1 };
             // SAFETY: a chunk has 128 nodes.
             let place = unsafe { chunk.add(number as usize) };
             // SAFETY: within the chunk, by the caller's promise.
@@ -370,7 +372,6 @@ impl Store {
         let Some(slot) = self.slot(index) else { return false };
         slot.chunk.set(chunk);
         slot.retired.set(0);
-        // The first node of all is the edge.
         let edge = u32::from(index == 0);
         slot.first.set(first + edge);
         slot.spare.set((CHUNK_NODES - edge) as u16);
