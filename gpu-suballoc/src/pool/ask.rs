@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use core::ptr::NonNull;
-
 use crate::device::{Dedicated, ExternalHandleTypes, MemoryHandle, NextChain};
 use crate::id::{Place, PoolId};
 use crate::memory_type::Wish;
@@ -94,8 +92,6 @@ pub(crate) struct Placed {
     pub(crate) size: u64,
     pub(crate) memory_type: u32,
     pub(crate) properties: PropertyFlags,
-    /// Of its first byte, where its block happens to be mapped. To be relied upon only between `map` and `unmap`.
-    pub(crate) mapped: Option<NonNull<u8>>,
 }
 
 /// A live region, looked up.
@@ -109,7 +105,6 @@ pub(crate) struct FoundRegion {
     pub(crate) properties: PropertyFlags,
     /// The whole memory object's.
     pub(crate) memory_size: u64,
-    pub(crate) mapped: Option<NonNull<u8>>,
 }
 
 /// A region that was given back.

@@ -41,10 +41,10 @@ mod tests;
 mod upkeep;
 mod views;
 
-pub(crate) use ask::{Ask, BARE, FoundRegion, Gave, Placed, Where};
+pub(crate) use ask::{Ask, BARE, FoundRegion, Placed, Where};
 pub(crate) use env::Env;
 pub use options::{MapPolicy, MemoryOptions, PoolAlgorithm, PoolOptions};
-pub(crate) use views::{HeapView, PoolTotals, Seen};
+pub(crate) use views::Seen;
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

@@ -67,8 +67,8 @@ impl Pools {
     fn place_with_driver(&self, env: Env<'_>, ask: &Ask) -> Result<Placed, GpuError> {
         self.check(ask)?;
         match self.place_somewhere(env, ask) {
-            // Empty blocks that are kept here may be just what is missing there.
-            Err(error) if error.is_out_of_device_memory() && self.trim(env, u64::MAX) > 0 => self.place_somewhere(env, ask),
+            // Empty blocks that are kept here may be just what is missing there, and what was an empty page is a hole then.
+            Err(error) if error.is_out_of_device_memory() && self.make_room(env) => self.place_somewhere(env, ask),
             other => other,
         }
     }

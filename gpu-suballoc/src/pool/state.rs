@@ -112,15 +112,7 @@ impl State {
 
     #[inline]
     pub(super) fn placed(&self, at: Where, object: &Object, offset: u64, size: u64) -> Placed {
-        Placed {
-            at,
-            memory: object.memory,
-            offset,
-            size,
-            memory_type: self.facts.memory_type,
-            properties: self.facts.properties,
-            mapped: object.map.at(offset),
-        }
+        Placed { at, memory: object.memory, offset, size, memory_type: self.facts.memory_type, properties: self.facts.properties }
     }
 
     /// Gives a region back that has `word`: its size, and whether there is something to do [later](State::later).
@@ -189,7 +181,6 @@ impl State {
             memory_type: self.facts.memory_type,
             properties: self.facts.properties,
             memory_size: object.size,
-            mapped: object.map.at(offset),
         })
     }
 

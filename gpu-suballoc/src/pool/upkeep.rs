@@ -13,13 +13,19 @@ impl Pools {
             if freed >= bytes {
                 break;
             }
-            freed = freed.saturating_add(self.trim_pool(env, pool, bytes.saturating_sub(freed)));
+            freed = freed.saturating_add(self.trim_pool(env, pool, bytes.saturating_sub(freed)).0);
         }
         freed
     }
 
-    /// As [`trim`](Pools::trim), of one pool.
-    pub(super) fn trim_pool(&self, env: Env<'_>, pool: &Pool, bytes: u64) -> u64 {
+    /// Lets go of everything that is kept for what may come. Whether there was something.
+    pub(super) fn make_room(&self, env: Env<'_>) -> bool {
+        self.all().fold(false, |any, pool| self.trim_pool(env, pool, u64::MAX) != (0, false) || any)
+    }
+
+    /// As [`trim`](Pools::trim), of one pool; and whether a page or slab became a hole of its block.
+    pub(super) fn trim_pool(&self, env: Env<'_>, pool: &Pool, bytes: u64) -> (u64, bool) {
+        let mut holes = false;
         // Pages and slabs first: what lies in none of them may be all that keeps a block.
         loop {
             let mut state = pool.lock();
@@ -31,6 +37,7 @@ impl Pools {
             if !more {
                 break;
             }
+            holes = true;
         }
         let mut freed = 0u64;
         while freed < bytes {
@@ -39,7 +46,7 @@ impl Pools {
             freed = freed.saturating_add(block.object.size);
             self.discard_block(env, pool, block);
         }
-        freed
+        (freed, holes)
     }
 
     /// A frame begins: the first time that `frame` is told, budgets are asked for anew (`VK_EXT_memory_budget`), and heaps that are over

@@ -77,12 +77,6 @@ impl Pools {
         HeapView { size: heap.size, usage: heap.usage(), budget: heap.budget(), ours: heap.ours }
     }
 
-    /// Memory objects of all pools and their bytes, those being made and given back included.
-    pub(crate) fn objects(&self) -> (u32, u64) {
-        let ledger = self.ledger.lock();
-        (ledger.objects, ledger.bytes)
-    }
-
     /// The numbers of a pool, by index below [`Place::POOLS`]; `None` where there is none.
     pub(crate) fn totals(&self, index: u16) -> Option<PoolTotals> {
         let state = self.pool(index)?.lock();

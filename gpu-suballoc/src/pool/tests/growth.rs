@@ -224,14 +224,14 @@ fn a_lost_device_is_abandoned_without_a_call() {
 fn h84_a_refused_block_leaves_no_trace() {
     on_every(&MemoryOptions::default(), |bed| {
         let stays = bed.place(&shared(KIB)).unwrap();
-        let before = (bed.native(), bed.pools.objects());
+        let before = (bed.native(), bed.objects());
         for error in [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::TooManyObjects] {
             bed.mock.plant(Fault::always().of(MockCall::Allocate).with(error));
             let refused = bed.place(&shared(32 * MIB)).map(|placed| placed.at);
             bed.mock.heal();
             let Err(error_seen) = refused else { panic!("there was room for it: {refused:?}") };
             assert!(error_seen == GpuError::Device(error), "{error_seen:?}");
-            assert_eq!((bed.native(), bed.pools.objects()), before);
+            assert_eq!((bed.native(), bed.objects()), before);
             bed.check();
         }
         // Where it was: the region, the block, and room in it.

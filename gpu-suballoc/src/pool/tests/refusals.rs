@@ -76,13 +76,12 @@ fn every_host_call_may_be_refused() {
 
 #[test]
 fn every_driver_call_may_be_refused() {
-    for error in [DeviceError::DeviceLost, DeviceError::Other(-13)] {
-        sweep(
-            |bed, nth| assert!(bed.mock.plant(Fault::nth(nth).with(error))),
-            |bed| bed.mock.clear_faults(),
-            |seen| seen == error.into(),
-        );
-    }
+    let error = DeviceError::DeviceLost;
+    sweep(
+        |bed, nth| assert!(bed.mock.plant(Fault::nth(nth).with(error))),
+        |bed| bed.mock.clear_faults(),
+        |seen| seen == error.into(),
+    );
 }
 
 #[test]

@@ -147,3 +147,18 @@ fn any_alignment_a_memory_object_has_is_met_at_its_beginning() {
         }
     });
 }
+
+#[test]
+fn an_empty_page_is_a_hole_before_anything_is_refused() {
+    let options = MemoryOptions { max_bytes: MIB, ..MemoryOptions::default() };
+    on_every(&options, |bed| {
+        for lifetime in [Lifetime::Transient, Lifetime::Persistent] {
+            let small = bed.place(&Ask { lifetime, ..shared(KIB) }).unwrap();
+            bed.give(&small);
+            // The page waits for what comes next, and the block is all there may be.
+            let whole = bed.place(&shared(MIB)).unwrap();
+            assert_eq!(bed.native(), (1, MIB));
+            bed.give(&whole);
+        }
+    });
+}
