@@ -42,6 +42,14 @@ impl Pools {
             let later = {
                 let mut state = pool.lock();
                 while let Some(at) = regions.get(next).filter(|at| at.place.pool == first.place.pool) {
+                    let (count, more) = state.give_run(regions.get(next..).unwrap_or_default());
+                    if count > 0 {
+                        next += count;
+                        if more {
+                            break;
+                        }
+                        continue;
+                    }
                     next += 1;
                     stopped = match state.give(*at, BARE) {
                         Ok((_, false)) => continue,

@@ -127,6 +127,27 @@ impl Blocks {
         Ok((given.size, given.empty))
     }
 
+    /// Gives several ranges of one block back that have `word`, all or none: neighbours among them are joined first. Their bytes, and
+    /// whether the block is empty now; `None` where one of them is not there, is there twice, or has another word.
+    pub(super) fn give_run(&mut self, block: u32, run: &[(u32, u32)], word: u32) -> Option<(u64, bool)> {
+        let slot = self.slots.get_mut(block)?;
+        let (at, live) = (slot.link, slot.live.as_mut()?);
+        let mut bytes = 0u64;
+        for (node, generation) in run {
+            let found = live.core.get(*node, *generation).ok().filter(|found| found.word == word)?;
+            bytes = bytes.saturating_add(found.size);
+        }
+        let empty = live.core.give_batch(run).ok()?;
+        if self.spare_memory.is_none() {
+            self.spare_memory = live.core.spare();
+        }
+        if empty {
+            self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
+        }
+        self.resettle(block, at, true);
+        Some((bytes, empty))
+    }
+
     /// After something was taken from the block or given back.
     #[inline]
     fn resettle(&mut self, block: u32, at: u32, given: bool) {

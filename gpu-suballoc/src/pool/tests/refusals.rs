@@ -142,3 +142,34 @@ fn a_batch_is_placed_whole_or_not_at_all() {
         assert_eq!(refused, [(2, Misuse::Stale)]);
     });
 }
+
+#[test]
+fn a_batch_given_back_leaves_what_one_by_one_leaves() {
+    on_every(&MemoryOptions::default(), |bed| {
+        let lifetimes = [Lifetime::Unknown, Lifetime::Unknown, Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent];
+        let place = |n: u64| bed.place(&Ask { lifetime: lifetimes[n as usize / 100 % 5], ..shared(100 + n * 31) }).unwrap().at;
+        let mut at: Vec<_> = (0..1000).map(place).collect();
+        let recorded = bed.place(&Ask { word: 3, ..shared(KIB) }).unwrap().at;
+        // One twice, one that was never there, one with a record: they are told, the others go.
+        at[70] = at[69];
+        at.insert(500, Where { generation: 0, ..at[500] });
+        at.insert(600, recorded);
+        let lost = at.len() - 3;
+        let mut refused = Vec::new();
+        let before = bed.pools.live_regions();
+        bed.pools.give_batch(bed.env(), &at, &mut |index, misuse| refused.push((index, misuse)));
+        assert_eq!(refused, [(70, Misuse::Stale), (500, Misuse::Stale), (600, Misuse::Held)]);
+        assert_eq!(before - bed.pools.live_regions(), lost as u64);
+        bed.check();
+        bed.pools.give_recorded(bed.env(), recorded, 3).unwrap();
+        // The one that was named twice instead of it.
+        let mut left = Vec::new();
+        bed.pools.walk(&mut |seen| {
+            if let Seen::Region { at, .. } = seen {
+                left.push(at);
+            }
+        });
+        assert_eq!(left.len(), 1);
+        bed.pools.give(bed.env(), left[0]).unwrap();
+    });
+}
