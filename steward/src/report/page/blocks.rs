@@ -109,7 +109,8 @@ impl Scale {
         let asked = range.size.saturating_sub(range.padding);
         let name = one_line(&range.name);
         let what = match class {
-            "free" | "spent" => format!("{class}, {} bytes at {}", grouped(range.size), grouped(range.offset)),
+            "free" => format!("free, {} bytes at {}", grouped(range.size), grouped(range.offset)),
+            "spent" => format!("left of a page or slab, {} bytes at {}", grouped(range.size), grouped(range.offset)),
             _ => {
                 let title = if name.is_empty() { class.to_owned() } else { format!("{name}: {class}") };
                 format!("{title}, {} bytes at {}, {}", grouped(asked), grouped(range.offset), one_line(&range.placement))

@@ -31,12 +31,10 @@ impl fmt::Display for DeviceMemory {
             bytes(self.host_bytes)
         )?;
         self.blocks.iter().try_for_each(|block| block.fmt(f))?;
-        match moves {
-            0 => Ok(()),
-            _ => {
-                writeln!(f, "  {moves} move{} would free {moves_free_blocks} block{}", plural(*moves), plural(*moves_free_blocks))
-            }
+        if *moves > 0 {
+            writeln!(f, "  {moves} move{} would free {moves_free_blocks} block{}", plural(*moves), plural(*moves_free_blocks))?;
         }
+        writeln!(f)
     }
 }
 
