@@ -49,6 +49,7 @@ extern crate std;
 mod allocator;
 #[cfg(feature = "ash")]
 mod ash;
+mod cache;
 mod classes;
 mod device;
 mod error;
@@ -69,9 +70,16 @@ pub use allocator::{
     AllocatorOptions, BatchRefused, CloseRefused, Descriptor, DescriptorUse, Detached, Field, GpuAllocator, Mapping, NewRefused, Outstanding,
     Ownership, ParseError, Region, RegionInfo, WrapInfo,
 };
-pub use classes::{TransientAllocation, TransientPages, TransientRange, TransientStatistics};
+pub use classes::{
+    LinearAllocation, LinearBlock, LinearError, LinearRange, TransientAllocation, TransientPages, TransientRange,
+    TransientStatistics,
+};
 #[cfg(feature = "ash")]
 pub use crate::ash::{AshDevice, AshOptions, physical_device_capabilities};
+pub use cache::{
+    CacheDevice, CacheError, CacheLimits, CacheOwner, CacheStats, Compiled, ContentHash, Hold, OwnerStats, Removed, ShaderCache, ShaderKey,
+    WorkHold,
+};
 pub use device::{
     BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceFeatures, DeviceLimits, DeviceMemory, DeviceProperties,
     ExternalHandleTypes, HeapBudget, HeapFlags, ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange,

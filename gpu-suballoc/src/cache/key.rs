@@ -1,0 +1,153 @@
+//! What a compiled shader is found by, and where in the table it is looked for. Pure arithmetic.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A device as the cache knows it: a number that is drawn when the device is made, and never again. A handle's value may come again
+/// with another device; this does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheDevice(u64);
+
+impl CacheDevice {
+    /// For a device that was just made.
+    #[must_use]
+    pub fn fresh() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // The top bit says which kind of key it is; 2^63 devices take longer than any process lives.
+        Self(NEXT.fetch_add(1, Relaxed) & (HASHED - 1))
+    }
+
+    pub(super) const fn raw(self) -> u64 {
+        self.0
+    }
+}
+
+/// Which shader, for which device. A kernel's number and a hash of its content are never equal, whatever their bits.
+///
+/// ```text
+///   device 63 | kind 1      low 64      high 64        kind: 0 a number (high is 0), 1 a hash of 128 bits
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ShaderKey {
+    pub(super) device: u64,
+    pub(super) low: u64,
+    pub(super) high: u64,
+}
+
+/// In the device's word: the key is a hash.
+const HASHED: u64 = 1 << 63;
+
+impl ShaderKey {
+    /// A kernel that its program gave a number.
+    #[must_use]
+    pub const fn kernel(device: CacheDevice, id: u64) -> Self {
+        Self { device: device.0, low: id, high: 0 }
+    }
+
+    /// A kernel that is known by what it is compiled from.
+    #[must_use]
+    pub const fn content(device: CacheDevice, hash: ContentHash) -> Self {
+        Self { device: device.0 | HASHED, low: hash.0 as u64, high: (hash.0 >> 64) as u64 }
+    }
+
+    /// The device.
+    #[must_use]
+    pub const fn device(self) -> CacheDevice {
+        CacheDevice(self.device & (HASHED - 1))
+    }
+
+    /// Where it is looked for. Both numbers take part in every bit: neighbours in one of them do not meet.
+    #[inline(always)]
+    pub(super) const fn hash(self) -> u64 {
+        let first = fold(self.low ^ ODD.wrapping_mul(self.device), self.high ^ 0x8EBC_6AF0_9C88_C6E3);
+        fold(first ^ 0x5895_65CE_7E11_9E35, ODD)
+    }
+}
+
+/// 128 bits that stand for a shader's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ContentHash(u128);
+
+impl ContentHash {
+    /// Of these bytes: the first 128 bits of BLAKE3.
+    #[must_use]
+    pub fn of(content: &[u8]) -> Self {
+        let mut first = [0; 16];
+        for (to, from) in first.iter_mut().zip(blake3::hash(content).as_bytes()) {
+            *to = *from;
+        }
+        Self(u128::from_le_bytes(first))
+    }
+
+    /// A hash that was made elsewhere. It must be as good: two contents with one hash are one shader, unless their bytes are given.
+    #[must_use]
+    pub const fn from_raw(raw: u128) -> Self {
+        Self(raw)
+    }
+
+    /// The bits.
+    #[must_use]
+    pub const fn as_raw(self) -> u128 {
+        self.0
+    }
+}
+
+impl fmt::Display for ShaderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.device & HASHED == 0 {
+            write!(f, "kernel {} of device {}", self.low, self.device)
+        } else {
+            write!(f, "content {:016x}{:016x} of device {}", self.high, self.low, self.device & (HASHED - 1))
+        }
+    }
+}
+
+const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Both halves of the product, one over the other.
+#[inline(always)]
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn h58_neighbours_in_device_and_number_do_not_meet() {
+        let devices: Vec<CacheDevice> = (0..32).map(|_| CacheDevice::fresh()).collect();
+        let all: HashSet<u64> =
+            devices.iter().flat_map(|device| (0..1000).map(|id| ShaderKey::kernel(*device, id).hash())).collect();
+        assert_eq!(all.len(), 32_000);
+        // Any bits may choose the place: no bit of the hash is the same for most.
+        for bit in 0..64 {
+            let set = all.iter().filter(|hash| *hash >> bit & 1 != 0).count();
+            assert!((14_000..18_000).contains(&set), "bit {bit}: {set}");
+        }
+    }
+
+    #[test]
+    fn a_number_and_a_hash_are_two_keys() {
+        let device = CacheDevice::fresh();
+        let (number, hash) = (ShaderKey::kernel(device, 5), ShaderKey::content(device, ContentHash::from_raw(5)));
+        assert_ne!(number, hash);
+        assert_eq!((number.device(), hash.device()), (device, device));
+        assert!(number.to_string().starts_with("kernel 5 of device "));
+        assert!(hash.to_string().starts_with("content 00000000000000000000000000000005 of device "));
+    }
+
+    #[test]
+    fn a_content_hash_is_blake3s() {
+        // The test vector of the empty input: af1349b9f5f9a1a6a0404dea36dcc949...
+        assert_eq!(ContentHash::of(b"").as_raw().to_le_bytes()[..4], [0xaf, 0x13, 0x49, 0xb9]);
+        assert_ne!(ContentHash::of(b"a"), ContentHash::of(b"b"));
+    }
+}

@@ -1,0 +1,188 @@
+//! Taking entries out: one, an owner's, a device's, those that a predicate wants, those that a limit wants.
+//!
+//! Those that nobody holds are destroyed at once, outside of the lock; the others by their last hold.
+
+use super::entry::LIVE;
+use super::hold::Hold;
+use super::holds;
+use super::key::{CacheDevice, ShaderKey};
+use super::owner::{HERE, LEAVING};
+use super::segments::NONE;
+use super::state::{Core, Writer};
+use crate::sync::{Ordering::Relaxed, Ordering::SeqCst};
+
+/// What became of entries that were taken out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Destroyed by now.
+    pub destroyed: u64,
+    /// Found by nobody any more, and destroyed when their last hold goes.
+    pub held: u64,
+}
+
+/// Dead entries that are this thread's to destroy: a list through their links.
+struct Going {
+    first: u32,
+    removed: Removed,
+}
+
+impl Going {
+    const fn new() -> Self {
+        Self { first: NONE, removed: Removed { destroyed: 0, held: 0 } }
+    }
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
+    fn remove(&self, writer: &mut Writer, number: u32, going: &mut Going) {
+        if !self.kill(writer, number) {
+            going.removed.held = going.removed.held.wrapping_add(1);
+            return;
+        }
+        going.removed.destroyed = going.removed.destroyed.wrapping_add(1);
+        if let Some(entry) = self.entries.get(number) {
+            entry.cold.link.store(going.first, Relaxed);
+            going.first = number;
+        }
+    }
+
+    /// Without the lock.
+    fn gone(&self, mut going: Going) -> Removed {
+        while let Some(entry) = self.entries.get(going.first) {
+            let number = core::mem::replace(&mut going.first, entry.cold.link.load(Relaxed));
+            self.destroy(number);
+        }
+        going.removed
+    }
+
+    /// All of an owner's, and what is being compiled for it.
+    pub(super) fn release_owner(&self, owner: u32) -> Removed {
+        let mut going = Going::new();
+        let mut writer = self.writer.lock();
+        let Some(slot) = self.owners.get(owner).filter(|slot| slot.state.load(Relaxed) == HERE) else { return going.removed };
+        while slot.first.load(Relaxed) != NONE {
+            self.remove(&mut writer, slot.first.load(Relaxed), &mut going);
+        }
+        self.disown(&writer, |flight_owner, _| flight_owner == owner);
+        slot.state.store(LEAVING, Relaxed);
+        self.free_owner(&mut writer, owner);
+        drop(writer);
+        self.gone(going)
+    }
+
+    /// How many of an owner's entries are held, or being compiled; 0: nothing would be left behind. As of now.
+    pub(super) fn held_of(&self, owner: u32) -> u64 {
+        let writer = self.writer.lock();
+        self.count_held(&writer, owner)
+    }
+
+    fn count_held(&self, writer: &Writer, owner: u32) -> u64 {
+        let Some(slot) = self.owners.get(owner) else { return 0 };
+        let mut held = slot.zombies.load(Relaxed);
+        let mut number = slot.first.load(Relaxed);
+        while let Some(entry) = self.entries.get(number) {
+            held += u64::from(!holds::is_free(&self.records, entry, number));
+            number = entry.cold.next.load(Relaxed);
+        }
+        let mut flying = writer.flying;
+        while let Some(flight) = self.flights.get(flying) {
+            held += u64::from(flight.owner.load(Relaxed) == owner);
+            flying = flight.link.load(Relaxed);
+        }
+        held
+    }
+
+    /// All of a device's, and what is being compiled for it.
+    pub(super) fn release_device(&self, device: CacheDevice) -> Removed {
+        let mut going = Going::new();
+        let mut writer = self.writer.lock();
+        for owner in 0..self.owners.count() {
+            let Some(slot) = self.owners.get(owner).filter(|slot| slot.state.load(Relaxed) != 0 && slot.is_of(device)) else {
+                continue;
+            };
+            while slot.first.load(Relaxed) != NONE {
+                self.remove(&mut writer, slot.first.load(Relaxed), &mut going);
+            }
+        }
+        self.disown(&writer, |_, key| key.device() == device);
+        drop(writer);
+        self.gone(going)
+    }
+
+    /// What is being compiled is found by nobody, once it is made.
+    fn disown(&self, writer: &Writer, which: impl Fn(u32, ShaderKey) -> bool) {
+        let mut number = writer.flying;
+        while let Some(flight) = self.flights.get(number) {
+            if which(flight.owner.load(Relaxed), flight.key()) {
+                flight.released.store(1, Relaxed);
+            }
+            number = flight.link.load(Relaxed);
+        }
+    }
+
+    /// Those of which `unwanted` says so. It is called with each shader held, and no lock.
+    pub(super) fn delete_where(&self, mut unwanted: impl FnMut(ShaderKey, &P) -> bool) -> Removed {
+        let mut sum = Removed::default();
+        for number in 0..self.entries.count() {
+            let Some(entry) = self.entries.get(number).filter(|entry| entry.is_live()) else { continue };
+            let hold = {
+                let word = holds::publish(None, entry, number);
+                Hold::new(self, (entry, number, word))
+            };
+            // Only now it stays what it is.
+            if !entry.is_live() {
+                continue;
+            }
+            let key = entry.key();
+            if unwanted(key, &hold) {
+                let mut writer = self.writer.lock();
+                let mut going = Going::new();
+                if entry.state.load(SeqCst) == LIVE {
+                    self.remove(&mut writer, number, &mut going);
+                }
+                drop(writer);
+                // This hold stands in the way; with it the entry goes, if it was the last.
+                let held = holds_beside(self, entry, number);
+                sum.held += going.removed.held.min(held);
+                sum.destroyed += going.removed.destroyed + going.removed.held.saturating_sub(held);
+            }
+            drop(hold);
+        }
+        sum
+    }
+
+    /// As much as the limits want, of what nobody holds, the least lately used first, about: a hand goes round over all entries, and lets
+    /// those be that were used since it came by last.
+    pub(super) fn evict(&self) {
+        let mut going = Going::new();
+        let mut writer = self.writer.lock();
+        let mut away = 0;
+        // Once round makes all old that nobody uses meanwhile, twice takes them.
+        let mut steps = u64::from(self.entries.count()) * 3;
+        while steps > 0 && (writer.bytes.wrapping_sub(away) > writer.most_bytes || writer.live > writer.most_entries) {
+            steps -= 1;
+            let number = writer.hand;
+            writer.hand += 1;
+            if writer.hand >= self.entries.count() {
+                writer.hand = 0;
+                self.epoch.fetch_add(1, Relaxed);
+            }
+            let Some(entry) = self.entries.get(number).filter(|entry| entry.is_live()) else { continue };
+            let epoch = self.epoch.load(Relaxed);
+            // Since the hand was here last; the round may just have begun.
+            let recent = epoch.wrapping_sub(entry.touched.load(Relaxed)) <= 1;
+            if recent || !holds::is_free(&self.records, entry, number) {
+                continue;
+            }
+            away += entry.bytes.load(Relaxed);
+            writer.evicted = writer.evicted.wrapping_add(1);
+            self.remove(&mut writer, number, &mut going);
+        }
+        drop(writer);
+        self.gone(going);
+    }
+}
+
+/// 1 where others than the caller, who counts in the entry once, hold it too.
+fn holds_beside<P: Send + Sync, E: Copy + Send + Sync>(core: &Core<P, E>, entry: &super::entry::Entry, number: u32) -> u64 {
+    u64::from(core.records.name(number) || entry.cold.refs.load(SeqCst) > 1)
+}

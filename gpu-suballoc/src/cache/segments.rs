@@ -1,0 +1,135 @@
+//! Numbered values that never move: chunks of 64, 64, 128, 256, .. of them, each for as long as the cache lives.
+//!
+//! ```text
+//!   number 0..64 -> chunk 0 | 64..128 -> chunk 1 | 128..256 -> chunk 2 | 256..512 -> chunk 3 | ..
+//! ```
+//! That a number always leads to a value of the same type is what lets readers look without a lock.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::ptr::{NonNull, null_mut};
+
+use alloc_core::{AllocError, HostAllocator, Scope};
+
+use crate::sync::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+/// The number of no value.
+pub(super) const NONE: u32 = u32::MAX;
+/// Values of the first chunk.
+const FIRST: u32 = 64;
+/// Chunks: 2^31 values in all.
+const CHUNKS: usize = 26;
+
+/// What may lie in a segment: all zeros is a value, it is used through shared references, and has no destructor.
+///
+/// # Safety
+/// As said.
+pub(super) unsafe trait Zeroed: Sync {}
+
+pub(super) struct Segments<T: Zeroed> {
+    chunks: [AtomicPtr<T>; CHUNKS],
+    count: AtomicU32,
+    owns: PhantomData<T>,
+}
+
+/// A chunk on its way in.
+pub(super) struct Chunk<T: Zeroed> {
+    block: NonNull<T>,
+    number: usize,
+}
+
+// SAFETY: values are `Sync`, and are reached by shared references alone.
+unsafe impl<T: Zeroed> Send for Segments<T> {}
+// SAFETY: as above.
+unsafe impl<T: Zeroed> Sync for Segments<T> {}
+
+impl<T: Zeroed> Segments<T> {
+    pub(super) const fn new() -> Self {
+        Self { chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS], count: AtomicU32::new(0), owns: PhantomData }
+    }
+
+    /// The value of this number; `None` for one that is not there.
+    #[inline(always)]
+    pub(super) fn get(&self, number: u32) -> Option<&T> {
+        let (chunk, place) = split(number);
+        let chunk = self.chunks.get(chunk)?.load(Acquire);
+        if chunk.is_null() {
+            return None;
+        }
+        // SAFETY: a chunk has as many values as `split` says, all zeros at first, and stays where it is.
+        Some(unsafe { &*chunk.wrapping_add(place as usize) })
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u32 {
+        self.count.load(Acquire)
+    }
+
+    /// The next chunk, for [`add`](Self::add).
+    pub(super) fn chunk(&self, memory: &dyn HostAllocator) -> Result<Chunk<T>, AllocError> {
+        let number = self.chunks.iter().position(|chunk| chunk.load(Relaxed).is_null()).ok_or(AllocError)?;
+        let block = memory.allocate_zeroed(layout::<T>(number).ok_or(AllocError)?, Scope::Cache)?;
+        Ok(Chunk { block: block.cast(), number })
+    }
+
+    /// Takes a chunk in; answers the numbers of its values. Gives it back where another one took its place. The writer's.
+    pub(super) fn add(&self, chunk: Chunk<T>) -> Result<core::ops::Range<u32>, Chunk<T>> {
+        let Some(place) = self.chunks.get(chunk.number).filter(|place| place.load(Relaxed).is_null()) else { return Err(chunk) };
+        place.store(chunk.block.as_ptr(), Release);
+        let first = if chunk.number == 0 { 0 } else { FIRST << (chunk.number - 1) };
+        let end = first.saturating_add(length(chunk.number));
+        self.count.store(end, Release);
+        Ok(first..end)
+    }
+
+    /// All chunks go, the newest first. Nobody looks any more.
+    pub(super) fn take_all(&mut self) -> Option<Chunk<T>> {
+        let number = self.chunks.iter().rposition(|chunk| !chunk.load(Relaxed).is_null())?;
+        let block = NonNull::new(self.chunks.get(number)?.swap(null_mut(), Relaxed))?;
+        Some(Chunk { block, number })
+    }
+}
+
+impl<T: Zeroed> Chunk<T> {
+    pub(super) fn give_back(self, memory: &dyn HostAllocator) {
+        if let Some(layout) = layout::<T>(self.number) {
+            // SAFETY: taken from the same allocator with this layout and scope; values have no destructor.
+            unsafe { memory.deallocate(self.block.cast(), layout, Scope::Cache) };
+        }
+    }
+}
+
+/// Which chunk, and the place in it.
+#[inline(always)]
+const fn split(number: u32) -> (usize, u32) {
+    // 0..64 are in chunk 0; above, the highest bit says.
+    let high = (number | (FIRST - 1)).ilog2();
+    let chunk = (high + 1 - FIRST.ilog2()) as usize;
+    (chunk, if chunk == 0 { number } else { number - (1 << high) })
+}
+
+const fn length(chunk: usize) -> u32 {
+    if chunk <= 1 { FIRST } else { FIRST << (chunk - 1) }
+}
+
+fn layout<T>(chunk: usize) -> Option<Layout> {
+    Layout::array::<T>(length(chunk) as usize).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_fill_the_chunks_in_order_without_gaps() {
+        let mut next = (0, 0);
+        for number in 0..100_000 {
+            assert_eq!(split(number), next, "{number}");
+            next.1 += 1;
+            if next.1 == length(next.0) {
+                next = (next.0 + 1, 0);
+            }
+        }
+        assert_eq!(split(u32::MAX).0, CHUNKS);
+    }
+}

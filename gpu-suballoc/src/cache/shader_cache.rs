@@ -1,0 +1,388 @@
+//! The cache as its users see it.
+
+use core::fmt;
+use core::ptr::NonNull;
+
+use alloc_core::{AllocError, Handle, HostAllocator, HostError, Scope};
+
+use super::compile::{Asked, Compiled};
+use super::error::CacheError;
+use super::hold::Hold;
+use super::key::{CacheDevice, ShaderKey};
+use super::owner::OwnerSlot;
+use super::release::Removed;
+use super::state::Core;
+use crate::sync::Ordering::Relaxed;
+
+/// Compiled shaders, shared by all contexts of a device, each made in its owner's memory and given back to it.
+///
+/// - A hit takes no lock and writes nothing that other threads read. What is found is [held](Hold): it stays as it is until it is let go.
+/// - A miss compiles once, however many threads ask, and holds no lock meanwhile. What fails is not kept.
+/// - [An owner](CacheOwner) takes its own entries along when it goes; those that are held then are found by nobody, and go with their last
+///   hold. Others on the device compile anew.
+/// - Over its limits the cache lets go what nobody holds and was not used for long.
+///
+/// A value is a handle: clones lead to one cache, which goes with the last handle, owner and [work hold](super::WorkHold). The table and
+/// the entries lie in the memory given here, payloads in their owners'. `P`'s destructor runs with no lock held, on the thread that lets go
+/// last. Usable from all threads at once.
+///
+/// ```
+/// use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
+/// use gpu_suballoc::{CacheDevice, CacheLimits, Compiled, ShaderCache, ShaderKey};
+///
+/// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+/// let root = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
+/// let (shared, mine) = (root.child("shader cache")?, root.child("my context")?);
+///
+/// let cache = ShaderCache::<String, ()>::new(shared.handle(), CacheLimits::NONE)?;
+/// let device = CacheDevice::fresh();
+/// let owner = cache.owner(device, mine.handle())?;
+/// let key = ShaderKey::kernel(device, 7);
+/// let compile = || Ok(Compiled { value: "binary".to_owned(), bytes: 6 });
+///
+/// assert_eq!(**owner.get_or_compile(key, compile).expect("it compiles"), *"binary");
+/// assert!(cache.get(key).is_some());
+/// drop(owner);
+/// assert!(cache.get(key).is_none());
+/// # drop(cache);
+/// # Ok::<(), alloc_core::HostError>(())
+/// ```
+pub struct ShaderCache<P: Send + Sync, E: Copy + Send + Sync> {
+    core: NonNull<Core<P, E>>,
+}
+
+// SAFETY: all that is shared is atomic or locked; payloads are `Send + Sync`, and may be destroyed on any thread.
+unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Send for ShaderCache<P, E> {}
+// SAFETY: as above.
+unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Sync for ShaderCache<P, E> {}
+
+/// How much a cache keeps; above, what nobody holds is let go. Held entries may exceed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheLimits {
+    /// Sum of [`Compiled::bytes`], of those that are dead and still held too.
+    pub bytes: u64,
+    /// Entries that can be found.
+    pub entries: u64,
+}
+
+impl CacheLimits {
+    /// None: everything stays until its owner goes.
+    pub const NONE: Self = Self { bytes: u64::MAX, entries: u64::MAX };
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
+    /// An empty cache, whose own memory is the context's.
+    ///
+    /// # Errors
+    /// The context's refusal.
+    pub fn new(memory: Handle, limits: CacheLimits) -> Result<Self, HostError> {
+        Ok(Self { core: Core::new(memory, limits.bytes, limits.entries)? })
+    }
+
+    /// Somebody whose entries go when it goes, and whose context their payloads lie in.
+    ///
+    /// # Errors
+    /// The refusal of the cache's own context.
+    pub fn owner(&self, device: CacheDevice, memory: Handle) -> Result<CacheOwner<P, E>, HostError> {
+        let core = self.core();
+        loop {
+            let mut writer = core.writer.lock();
+            if let Some(slot) = core.owners.get(writer.free_owner) {
+                let number = core::mem::replace(&mut writer.free_owner, slot.link.load(Relaxed));
+                slot.begin(device);
+                drop(writer);
+                return Ok(CacheOwner { cache: self.clone(), number, device, memory, released: false });
+            }
+            drop(writer);
+            let layout = core::alloc::Layout::new::<[OwnerSlot; 64]>();
+            let chunk = core.owners.chunk(&core.memory).map_err(|AllocError| core.memory.refusal(layout, Scope::Cache))?;
+            let mut writer = core.writer.lock();
+            let added = core.owners.add(chunk);
+            if let Ok(numbers) = &added {
+                for number in numbers.clone().rev() {
+                    if let Some(slot) = core.owners.get(number) {
+                        slot.link.store(writer.free_owner, Relaxed);
+                        writer.free_owner = number;
+                    }
+                }
+            }
+            drop(writer);
+            added.map_or_else(|chunk| chunk.give_back(&core.memory), drop);
+        }
+    }
+
+    /// The shader, if it is there.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, key: ShaderKey) -> Option<Hold<'_, P, E>> {
+        let core = self.core();
+        core.find(key, None).map(|found| Hold::new(core, found))
+    }
+
+    /// As [`get`](Self::get), of those that were compiled from these bytes, or that do not say from which.
+    #[inline]
+    #[must_use]
+    pub fn get_made_from(&self, key: ShaderKey, content: &[u8]) -> Option<Hold<'_, P, E>> {
+        let core = self.core();
+        core.find(key, Some(content)).map(|found| Hold::new(core, found))
+    }
+
+    /// Takes out what `unwanted` says, of all owners. It is called with no lock held, each shader held meanwhile.
+    pub fn delete_where(&self, unwanted: impl FnMut(ShaderKey, &P) -> bool) -> Removed {
+        self.core().delete_where(unwanted)
+    }
+
+    /// The device is about to be destroyed: all of its entries are taken out, whoever owns them, and what is being compiled for it will be
+    /// found by nobody. Those that are held must be let go before the device goes.
+    pub fn release_device(&self, device: CacheDevice) -> Removed {
+        self.core().release_device(device)
+    }
+
+    /// Other limits from now on.
+    pub fn set_limits(&self, limits: CacheLimits) {
+        let core = self.core();
+        let mut writer = core.writer.lock();
+        (writer.most_bytes, writer.most_entries) = (limits.bytes, limits.entries);
+        drop(writer);
+        core.evict();
+    }
+
+    /// What is in it, as of now; exact while nothing changes.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        let core = self.core();
+        let writer = core.writer.lock();
+        CacheStats {
+            entries: writer.live,
+            bytes: writer.bytes,
+            dead: writer.dead,
+            compiling: writer.leads,
+            compiled: writer.compiled,
+            failed: writer.failed,
+            joined: writer.joined,
+            evicted: writer.evicted,
+            hits: core.records.hits(),
+            holds: core.records.count() as u64,
+        }
+    }
+
+    /// What the owners of a device have in it, together.
+    #[must_use]
+    pub fn device_stats(&self, device: CacheDevice) -> OwnerStats {
+        let core = self.core();
+        let _held = core.writer.lock();
+        let mut sum = OwnerStats::default();
+        for slot in (0..core.owners.count()).filter_map(|number| core.owners.get(number)) {
+            if slot.state.load(Relaxed) != 0 && slot.is_of(device) {
+                sum = sum.plus(slot.stats());
+            }
+        }
+        sum
+    }
+
+    pub(super) fn core(&self) -> &Core<P, E> {
+        // SAFETY: this handle keeps it.
+        unsafe { self.core.as_ref() }
+    }
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Clone for ShaderCache<P, E> {
+    fn clone(&self) -> Self {
+        self.core().keep();
+        Self { core: self.core }
+    }
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Drop for ShaderCache<P, E> {
+    fn drop(&mut self) {
+        // SAFETY: one of its keepers, which uses it no more.
+        unsafe { Core::let_go(self.core) };
+    }
+}
+
+/// One of those that compile: entries that it makes are its own, lie in its memory, and go with it.
+///
+/// Dropping it releases them. Keeps the cache.
+pub struct CacheOwner<P: Send + Sync, E: Copy + Send + Sync> {
+    cache: ShaderCache<P, E>,
+    number: u32,
+    device: CacheDevice,
+    memory: Handle,
+    /// The slot may be another owner's by now.
+    released: bool,
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
+    /// The shader: found, or compiled by this thread, or by another one that is at it already.
+    ///
+    /// `compile` runs at most once, with no lock held, in nobody's way; it may ask this cache for other shaders. If it unwinds, those who
+    /// wait go on, and one of them compiles.
+    ///
+    /// # Errors
+    /// [`CacheError::Compile`] with the compiler's error, this thread's or the one that it waited for; [`CacheError::Host`] when the owner's
+    /// context or the cache's refuses, before anything is compiled; [`CacheError::Recursive`]; [`CacheError::OtherDevice`].
+    pub fn get_or_compile(
+        &self,
+        key: ShaderKey,
+        compile: impl FnOnce() -> Result<Compiled<P>, E>,
+    ) -> Result<Hold<'_, P, E>, CacheError<E>> {
+        self.ask(key, None, compile)
+    }
+
+    /// As [`get_or_compile`](Self::get_or_compile), where the bytes that it is compiled from are compared too: two contents with one key
+    /// are two shaders. A copy of them is kept, in the owner's memory.
+    ///
+    /// # Errors
+    /// As [`get_or_compile`](Self::get_or_compile).
+    pub fn get_or_compile_from(
+        &self,
+        key: ShaderKey,
+        content: &[u8],
+        compile: impl FnOnce() -> Result<Compiled<P>, E>,
+    ) -> Result<Hold<'_, P, E>, CacheError<E>> {
+        self.ask(key, Some(content), compile)
+    }
+
+    #[inline]
+    fn ask(
+        &self,
+        key: ShaderKey,
+        content: Option<&[u8]>,
+        compile: impl FnOnce() -> Result<Compiled<P>, E>,
+    ) -> Result<Hold<'_, P, E>, CacheError<E>> {
+        if key.device() != self.device {
+            return Err(CacheError::OtherDevice);
+        }
+        let core = self.cache.core();
+        let found = match core.find(key, content) {
+            Some(found) => found,
+            None => core.compile(Asked { key, content, owner: self.number, memory: &self.memory }, compile)?,
+        };
+        Ok(Hold::new(core, found))
+    }
+
+    /// Takes all of its entries out. Those that are held are found by nobody from now on, and destroyed by their last hold.
+    pub fn release(mut self) -> Removed {
+        self.released = true;
+        self.cache.core().release_owner(self.number)
+    }
+
+    /// As [`release`](Self::release), if none is held or being compiled at the moment.
+    ///
+    /// # Errors
+    /// The owner again, nothing changed, and how many are in use.
+    pub fn release_unused(self) -> Result<Removed, (Self, u64)> {
+        match self.cache.core().held_of(self.number) {
+            0 => Ok(self.release()),
+            held => Err((self, held)),
+        }
+    }
+
+    /// What it has in the cache, as of now.
+    #[must_use]
+    pub fn stats(&self) -> OwnerStats {
+        let core = self.cache.core();
+        let _held = core.writer.lock();
+        core.owners.get(self.number).map(OwnerSlot::stats).unwrap_or_default()
+    }
+
+    /// The cache.
+    #[must_use]
+    pub const fn cache(&self) -> &ShaderCache<P, E> {
+        &self.cache
+    }
+
+    /// The device that its entries are for.
+    #[must_use]
+    pub const fn device(&self) -> CacheDevice {
+        self.device
+    }
+
+    /// The context that their payloads lie in.
+    #[must_use]
+    pub const fn memory(&self) -> &Handle {
+        &self.memory
+    }
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Drop for CacheOwner<P, E> {
+    fn drop(&mut self) {
+        if !self.released {
+            self.cache.core().release_owner(self.number);
+        }
+    }
+}
+
+/// What is in a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Entries that can be found.
+    pub entries: u64,
+    /// Bytes of all that are there.
+    pub bytes: u64,
+    /// Entries that nobody finds any more, and somebody holds.
+    pub dead: u64,
+    /// Being compiled.
+    pub compiling: u64,
+    /// Compiled so far.
+    pub compiled: u64,
+    /// Compiles that failed.
+    pub failed: u64,
+    /// Times that a thread waited for another one's compile.
+    pub joined: u64,
+    /// Entries that went because of a limit.
+    pub evicted: u64,
+    /// Times that a shader was found, by threads that have a record.
+    pub hits: u64,
+    /// Holds in records of threads; those that count in their entry are not among them.
+    pub holds: u64,
+}
+
+/// What an owner, or all owners of a device, have in a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OwnerStats {
+    /// Entries that can be found.
+    pub entries: u64,
+    /// Bytes of all that are there.
+    pub bytes: u64,
+    /// Entries that nobody finds any more, and somebody holds.
+    pub dead: u64,
+    /// Compiled so far.
+    pub compiled: u64,
+}
+
+impl OwnerStats {
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            entries: self.entries.wrapping_add(other.entries),
+            bytes: self.bytes.wrapping_add(other.bytes),
+            dead: self.dead.wrapping_add(other.dead),
+            compiled: self.compiled.wrapping_add(other.compiled),
+        }
+    }
+}
+
+impl OwnerSlot {
+    fn stats(&self) -> OwnerStats {
+        OwnerStats {
+            entries: self.entries.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            dead: self.zombies.load(Relaxed),
+            compiled: self.compiled.load(Relaxed),
+        }
+    }
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ShaderCache<P, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ShaderCache").field(&self.stats()).finish()
+    }
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for CacheOwner<P, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CacheOwner").field("memory", &self.memory.name()).field("stats", &self.stats()).finish()
+    }
+}

@@ -1,0 +1,321 @@
+//! All that a cache is: one block, which every handle, owner and hold points at, and which goes with the last of them.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use alloc_core::{Handle, HostAllocator, HostError, Scope, TryBox};
+
+use super::entry::{DEAD, Entry, FREE};
+use super::flight::Flight;
+use super::holds::{self, Records, Word};
+use super::key::ShaderKey;
+use super::owner::{self, OwnerSlot};
+use super::segments::{NONE, Segments, Zeroed};
+use super::table::Tables;
+use crate::sync::{AtomicU32, Guarded, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use crate::threads;
+
+pub(super) struct Core<P, E: Copy + Send + Sync> {
+    pub(super) tables: Tables,
+    pub(super) entries: Segments<Entry>,
+    pub(super) records: Records,
+    /// Counted on when the hand of the clock has gone round.
+    pub(super) epoch: AtomicU32,
+    pub(super) writer: Guarded<Writer>,
+    pub(super) owners: Segments<OwnerSlot>,
+    pub(super) flights: Segments<Flight<E>>,
+    pub(super) memory: Handle,
+    /// Who keeps it: handles, owners, holds that outlive a borrow.
+    keepers: AtomicU32,
+    payloads: PhantomData<P>,
+}
+
+/// What only one thread at a time changes.
+pub(super) struct Writer {
+    pub(super) free_entry: u32,
+    pub(super) free_flight: u32,
+    pub(super) free_owner: u32,
+    /// The first flight that is under way.
+    pub(super) flying: u32,
+    /// Entries that can be found.
+    pub(super) live: u64,
+    /// Entries that are about to be made: their room in the table is theirs.
+    pub(super) leads: u64,
+    /// Bytes of all payloads that are there, dead ones too.
+    pub(super) bytes: u64,
+    /// Dead ones that are there.
+    pub(super) dead: u64,
+    pub(super) hand: u32,
+    pub(super) most_bytes: u64,
+    pub(super) most_entries: u64,
+    pub(super) compiled: u64,
+    pub(super) failed: u64,
+    pub(super) joined: u64,
+    pub(super) evicted: u64,
+}
+
+/// What an entry's payload points at: in the owner's memory, and given back to it.
+pub(super) struct Stored<P> {
+    pub(super) value: P,
+    pub(super) content: Option<TryBox<[u8], Handle>>,
+    pub(super) memory: Handle,
+}
+
+// SAFETY: atomics; zeros are a free entry, of nobody's.
+unsafe impl Zeroed for Entry {}
+// SAFETY: as above.
+unsafe impl Zeroed for OwnerSlot {}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
+    /// With one keeper.
+    pub(super) fn new(memory: Handle, most_bytes: u64, most_entries: u64) -> Result<NonNull<Self>, HostError> {
+        let block = memory.try_allocate(Layout::new::<Self>(), Scope::Cache)?.cast::<Self>();
+        let writer = Writer {
+            free_entry: NONE,
+            free_flight: NONE,
+            free_owner: NONE,
+            flying: NONE,
+            live: 0,
+            leads: 0,
+            bytes: 0,
+            dead: 0,
+            hand: 0,
+            most_bytes,
+            most_entries,
+            compiled: 0,
+            failed: 0,
+            joined: 0,
+            evicted: 0,
+        };
+        let core = Self {
+            tables: Tables::new(),
+            entries: Segments::new(),
+            records: Records::new(),
+            epoch: AtomicU32::new(1),
+            writer: Guarded::new(writer),
+            owners: Segments::new(),
+            flights: Segments::new(),
+            memory,
+            keepers: AtomicU32::new(1),
+            payloads: PhantomData,
+        };
+        // SAFETY: a block of this layout, nobody else's.
+        unsafe { block.write(core) };
+        Ok(block)
+    }
+
+    pub(super) fn keep(&self) {
+        self.keepers.fetch_add(1, Relaxed);
+    }
+
+    /// One keeper less; the last one ends it.
+    ///
+    /// # Safety
+    /// `core` was made by [`new`](Self::new), and the caller is one of its keepers, which does not use it any more.
+    pub(super) unsafe fn let_go(core: NonNull<Self>) {
+        // SAFETY: it lives as long as the caller keeps it.
+        if unsafe { core.as_ref() }.keepers.fetch_sub(1, AcqRel) != 1 {
+            return;
+        }
+        // SAFETY: nobody else is left, so it is moved out of its block, which nobody reads any more.
+        let mut last = unsafe { core.read() };
+        last.end();
+        // SAFETY: taken in `new` with this layout and scope.
+        unsafe { last.memory.deallocate(core.cast(), Layout::new::<Self>(), Scope::Cache) };
+    }
+
+    /// Destroys what is left, gives all memory back. Nobody holds anything.
+    fn end(&mut self) {
+        for number in 0..self.entries.count() {
+            if self.entries.get(number).is_some_and(|entry| entry.state.load(Relaxed) != FREE) {
+                // SAFETY: not free, so its payload is there, and nobody refers to it.
+                unsafe { self.drop_payload(number) };
+            }
+        }
+        let memory = self.memory.clone();
+        self.records.give_back(&memory);
+        while let Some(table) = self.tables.take_all() {
+            table.give_back(&memory);
+        }
+        while let Some(chunk) = self.entries.take_all() {
+            chunk.give_back(&memory);
+        }
+        while let Some(chunk) = self.flights.take_all() {
+            chunk.give_back(&memory);
+        }
+        while let Some(chunk) = self.owners.take_all() {
+            chunk.give_back(&memory);
+        }
+    }
+
+    /// Holds the live entry of this key. Takes no lock and, but for a thread's first time, no memory.
+    #[inline(always)]
+    pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<(&Entry, u32, Word)> {
+        let slot = threads::slot();
+        let record = match self.records.of(slot) {
+            None if slot.is_some() => {
+                self.records.make(slot.unwrap_or_default(), &self.memory);
+                self.records.of(slot)
+            }
+            record => record,
+        };
+        let found = self.tables.search(key.hash(), |number| {
+            let entry = self.entries.get(number)?;
+            let word = holds::publish(record, entry, number);
+            if entry.is_live() && entry.is(key) && self.has_content(entry, content) {
+                return Some((entry, number, word));
+            }
+            // SAFETY: published just above, in a record of this cache.
+            if unsafe { holds::retract(word, entry) } {
+                self.sweep(number);
+            }
+            None
+        })?;
+        let epoch = self.epoch.load(Relaxed);
+        if found.0.touched.load(Relaxed) != epoch {
+            found.0.touched.store(epoch, Relaxed);
+        }
+        if let Some(record) = record {
+            record.count_hit();
+        }
+        Some(found)
+    }
+
+    /// True where the entry, which is held and lives, was made from these bytes, or one of the two does not say.
+    #[inline(always)]
+    fn has_content(&self, entry: &Entry, content: Option<&[u8]>) -> bool {
+        let Some(content) = content else { return true };
+        // SAFETY: the entry is held and was live afterwards, so its payload is there and stays.
+        let stored = unsafe { self.stored(entry).as_ref() };
+        stored.content.as_ref().is_none_or(|there| **there == *content)
+    }
+
+    /// Where an entry's payload lies.
+    #[inline(always)]
+    pub(super) fn stored(&self, entry: &Entry) -> NonNull<Stored<P>> {
+        let payload = entry.payload.load(Acquire).cast();
+        NonNull::new(payload).unwrap_or(NonNull::dangling())
+    }
+
+    /// Somebody let a dead entry go: if that was the last hold it is destroyed here.
+    #[cold]
+    pub(super) fn sweep(&self, number: u32) {
+        let Some(entry) = self.entries.get(number) else { return };
+        let writer = self.writer.lock();
+        let mine = entry.state.load(SeqCst) == DEAD
+            && entry.cold.dying.load(Relaxed) == 0
+            && holds::is_free(&self.records, entry, number);
+        if mine {
+            entry.cold.dying.store(1, Relaxed);
+        }
+        drop(writer);
+        if mine {
+            self.destroy(number);
+        }
+    }
+
+    /// Makes a live entry dead: nobody finds it from now on. True where nobody holds it: it is the caller's to [`destroy`](Self::destroy)
+    /// then, without the lock.
+    pub(super) fn kill(&self, writer: &mut Writer, number: u32) -> bool {
+        let Some(entry) = self.entries.get(number) else { return false };
+        let key = entry.key();
+        entry.state.store(DEAD, SeqCst);
+        self.tables.take(key.hash(), number);
+        self.unlink(entry);
+        writer.live = writer.live.wrapping_sub(1);
+        writer.dead = writer.dead.wrapping_add(1);
+        if let Some(slot) = self.owners.get(entry.owner.load(Relaxed)) {
+            owner::take(&slot.entries, 1);
+            owner::add(&slot.zombies, 1);
+        }
+        let free = entry.cold.dying.load(Relaxed) == 0 && holds::is_free(&self.records, entry, number);
+        if free {
+            entry.cold.dying.store(1, Relaxed);
+        }
+        free
+    }
+
+    /// Destroys a dead entry that nobody holds, and makes it free. The caller set `dying`, and has no lock.
+    pub(super) fn destroy(&self, number: u32) {
+        // SAFETY: dead, held by nobody, and this thread alone was told to.
+        unsafe { self.drop_payload(number) };
+        let Some(entry) = self.entries.get(number) else { return };
+        let owner = entry.owner.load(Relaxed);
+        let bytes = entry.bytes.load(Relaxed);
+        let mut writer = self.writer.lock();
+        writer.bytes = writer.bytes.wrapping_sub(bytes);
+        writer.dead = writer.dead.wrapping_sub(1);
+        if let Some(slot) = self.owners.get(owner) {
+            owner::take(&slot.bytes, bytes);
+            owner::take(&slot.zombies, 1);
+        }
+        entry.cold.dying.store(0, Relaxed);
+        entry.state.store(FREE, SeqCst);
+        self.push_entry(&mut writer, number);
+        self.unbind(&mut writer, owner);
+    }
+
+    /// # Safety
+    /// The entry is not free, nobody holds it or will, and this is done once.
+    unsafe fn drop_payload(&self, number: u32) {
+        let Some(entry) = self.entries.get(number) else { return };
+        let Some(block) = NonNull::new(entry.payload.swap(core::ptr::null_mut(), AcqRel).cast::<Stored<P>>()) else { return };
+        // SAFETY: written when the entry was made; moved out once, here.
+        let Stored { value, content, memory } = unsafe { block.read() };
+        drop(value);
+        drop(content);
+        // SAFETY: taken from the owner's memory with this layout and scope.
+        unsafe { memory.deallocate(block.cast(), Layout::new::<Stored<P>>(), Scope::Cache) };
+    }
+
+    pub(super) fn push_entry(&self, writer: &mut Writer, number: u32) {
+        if let Some(entry) = self.entries.get(number) {
+            entry.cold.link.store(writer.free_entry, Relaxed);
+            writer.free_entry = number;
+        }
+    }
+
+    /// Puts a live entry first in its owner's list.
+    pub(super) fn link(&self, entry: &Entry, number: u32) {
+        let Some(slot) = self.owners.get(entry.owner.load(Relaxed)) else { return };
+        let next = slot.first.load(Relaxed);
+        entry.cold.next.store(next, Relaxed);
+        entry.cold.previous.store(NONE, Relaxed);
+        if let Some(next) = self.entries.get(next) {
+            next.cold.previous.store(number, Relaxed);
+        }
+        slot.first.store(number, Relaxed);
+    }
+
+    fn unlink(&self, entry: &Entry) {
+        let (next, previous) = (entry.cold.next.load(Relaxed), entry.cold.previous.load(Relaxed));
+        if let Some(next) = self.entries.get(next) {
+            next.cold.previous.store(previous, Relaxed);
+        }
+        match self.entries.get(previous) {
+            Some(previous) => previous.cold.next.store(next, Relaxed),
+            None => {
+                if let Some(slot) = self.owners.get(entry.owner.load(Relaxed)) {
+                    slot.first.store(next, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// One entry less, or none to come: an owner that has gone leaves its slot with the last.
+    pub(super) fn unbind(&self, writer: &mut Writer, owner: u32) {
+        let Some(slot) = self.owners.get(owner) else { return };
+        slot.bound.store(slot.bound.load(Relaxed).wrapping_sub(1), Relaxed);
+        self.free_owner(writer, owner);
+    }
+
+    pub(super) fn free_owner(&self, writer: &mut Writer, owner: u32) {
+        let Some(slot) = self.owners.get(owner) else { return };
+        if slot.state.load(Relaxed) == owner::LEAVING && slot.bound.load(Relaxed) == 0 {
+            slot.state.store(0, Relaxed);
+            slot.link.store(writer.free_owner, Relaxed);
+            writer.free_owner = owner;
+        }
+    }
+}

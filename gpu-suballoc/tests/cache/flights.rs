@@ -1,0 +1,176 @@
+//! H70: a compile is nobody's lock, and one for all who ask.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use gpu_suballoc::{CacheDevice, CacheError};
+
+use crate::bench::{Broken, Cache, Contexts, Counts, Owner, get, key};
+
+const THREADS: u64 = 16;
+
+/// Waits until all others wait for this compile.
+fn all_have_joined(cache: &Cache<'_>, before: u64) {
+    while cache.stats().joined - before < THREADS - 1 {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn h70_sixteen_threads_compile_once() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owners: Vec<Owner<'_>> = (0..2)
+        .map(|_| CacheDevice::fresh())
+        .flat_map(|device| [(device, &contexts.a), (device, &contexts.b)])
+        .take(2)
+        .map(|(device, context)| cache.owner(device, context.handle()).expect("memory"))
+        .collect();
+    let arrived = Barrier::new(THREADS as usize);
+    thread::scope(|threads| {
+        for number in 0..THREADS {
+            let (owner, arrived, cache, counts) = (&owners[number as usize % 2], &arrived, &cache, &counts);
+            threads.spawn(move || {
+                arrived.wait();
+                let compile = || {
+                    all_have_joined(cache, 0);
+                    counts.make(9)
+                };
+                let hold = owner.get_or_compile(key(owner.device(), 9), compile).expect("it compiles");
+                assert_eq!(hold.number, 9);
+                arrived.wait();
+            });
+        }
+    });
+    let stats = cache.stats();
+    assert_eq!((counts.now(), stats.joined, stats.compiled, stats.holds), ((1, 1), THREADS - 1, 1, 0));
+}
+
+#[test]
+fn h70_a_compile_that_fails_fails_for_all_who_waited() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache.owner(CacheDevice::fresh(), contexts.a.handle()).expect("memory");
+    let (arrived, ran) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
+    thread::scope(|threads| {
+        for _ in 0..THREADS {
+            threads.spawn(|| {
+                arrived.wait();
+                let failed = owner.get_or_compile(key(owner.device(), 9), || {
+                    all_have_joined(&cache, 0);
+                    ran.fetch_add(1, SeqCst);
+                    Err(Broken(3))
+                });
+                assert_eq!(failed.err(), Some(CacheError::Compile(Broken(3))));
+            });
+        }
+    });
+    assert_eq!((ran.load(SeqCst), cache.stats().failed, cache.stats().entries), (1, 1, 0));
+    drop(get(&owner, &counts, 9));
+}
+
+#[test]
+fn h70_a_compile_that_panics_lets_another_one_try() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache.owner(CacheDevice::fresh(), contexts.a.handle()).expect("memory");
+    let (arrived, ran) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
+    let panicked = AtomicU64::new(0);
+    thread::scope(|threads| {
+        for _ in 0..THREADS {
+            threads.spawn(|| {
+                arrived.wait();
+                let asked = catch_unwind(AssertUnwindSafe(|| {
+                    let compile = || {
+                        if ran.fetch_add(1, SeqCst) == 0 {
+                            all_have_joined(&cache, 0);
+                            // Quietly: no hook is run.
+                            std::panic::resume_unwind(Box::new("planted"));
+                        }
+                        counts.make(9)
+                    };
+                    owner.get_or_compile(key(owner.device(), 9), compile).map(|hold| hold.number)
+                }));
+                match asked {
+                    Ok(number) => assert_eq!(number, Ok(9)),
+                    Err(_) => drop(panicked.fetch_add(1, SeqCst)),
+                }
+            });
+        }
+    });
+    assert_eq!((ran.load(SeqCst), panicked.load(SeqCst), counts.now()), (2, 1, (1, 1)));
+    assert_eq!((cache.stats().compiling, cache.stats().holds), (0, 0));
+}
+
+/// The owner goes while the compile runs: those who asked may use what was made, nobody else finds it.
+#[test]
+fn h70_a_release_in_flight_leaves_nothing_behind() {
+    for whose in ["owner", "device"] {
+        let (contexts, counts) = (Contexts::new(), Counts::default());
+        let cache = contexts.cache();
+        let device = CacheDevice::fresh();
+        let a = cache.owner(device, contexts.a.handle()).expect("memory");
+        let b = cache.owner(device, contexts.b.handle()).expect("memory");
+        let (flying, go_on) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|threads| {
+            let leader = threads.spawn(|| {
+                let compile = || {
+                    flying.wait();
+                    go_on.wait();
+                    counts.make(1)
+                };
+                let work = a.get_or_compile(key(device, 1), compile).expect("it compiles").into_work();
+                (work.number, work)
+            });
+            flying.wait();
+            let waiter = threads.spawn(|| get(&b, &counts, 1).number);
+            while cache.stats().joined == 0 {
+                thread::yield_now();
+            }
+            // By reference to the cache: the owner itself is borrowed by the leader.
+            if whose == "device" {
+                cache.release_device(device);
+            }
+            go_on.wait();
+            let (number, work) = leader.join().expect("no panic");
+            assert_eq!((number, waiter.join().expect("no panic")), (1, 1));
+            if whose == "device" {
+                assert!(cache.get(key(device, 1)).is_none(), "nobody finds it");
+            }
+            drop(work);
+        });
+        drop(a);
+        assert_eq!((counts.now(), cache.stats().entries, cache.stats().dead), ((1, 0), 0, 0), "{whose}");
+        drop(b);
+        drop(cache);
+        contexts.end();
+    }
+}
+
+#[test]
+fn h70_others_compile_and_find_while_one_compiles() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache.owner(CacheDevice::fresh(), contexts.a.handle()).expect("memory");
+    drop(get(&owner, &counts, 1));
+    let (flying, go_on) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            owner
+                .get_or_compile(key(owner.device(), 2), || {
+                    flying.wait();
+                    go_on.wait();
+                    counts.make(2)
+                })
+                .map(drop)
+        });
+        flying.wait();
+        drop(get(&owner, &counts, 1));
+        drop(get(&owner, &counts, 3));
+        assert_eq!(cache.delete_where(|_, shader| shader.number == 1).destroyed, 1);
+        go_on.wait();
+    });
+    assert_eq!(counts.now(), (3, 2));
+}
