@@ -224,6 +224,45 @@ fn a_region_of_a_shard_dies_once() {
     close(other);
 }
 
+/// The worst that can be done with an id: two threads free it at once, one of them the owner's. At least one is told that it freed it, it
+/// is counted once, and what is taken afterwards lives.
+#[test]
+fn two_that_free_one_region_at_once_free_it_once() {
+    let mock = mock(Profile::ALL[0]);
+    let allocator = allocator(&mock);
+    let (to_freer, ids) = channel::<gpu_suballoc::RegionId>();
+    let (answer, answers) = channel::<bool>();
+    thread::scope(|scope| {
+        let other = &allocator;
+        scope.spawn(move || {
+            for id in ids {
+                answer.send(other.free_id(id).is_ok()).expect("the owner listens");
+            }
+        });
+        let mut shard = allocator.shard();
+        let mut refused = 0;
+        for turn in 0..10_000 {
+            let options = living(LIFETIMES[turn % 2]);
+            let region = shard.allocate(&needs(256, 1), &options).unwrap();
+            to_freer.send(region.id()).expect("the freer listens");
+            // Both orders come up, and now and then the very same moment.
+            for _ in 0..turn % 200 {
+                std::hint::spin_loop();
+            }
+            let here = shard.free(region).is_ok();
+            let next = shard.allocate(&needs(256, 1), &options).unwrap();
+            let there = answers.recv().expect("the freer answers");
+            assert!(here || there, "nobody freed it");
+            refused += u32::from(!here || !there);
+            assert_eq!(shard.usage().regions, 1);
+            shard.free(next).expect("it is another region");
+        }
+        assert!(refused > 0);
+        drop(to_freer);
+    });
+    close(allocator);
+}
+
 #[test]
 fn regions_of_shards_are_mapped_and_cropped_like_others() {
     let mock = mock(Profile::ALL[0]);
