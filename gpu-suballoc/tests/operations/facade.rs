@@ -46,11 +46,16 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
         Operation {
             names: &["GpuAllocator::new", "GpuAllocator::close", "GpuAllocator::device", "GpuAllocator::host_bytes"],
             how: "",
-            takes: Takes::Nothing("it takes memory with its first region"),
+            takes: Takes::Memory,
             body: |stage| {
                 let mock = mock();
-                let allocator = stage.attempt_plainly(|| allocator(stage, &mock));
-                assert_eq!((allocator.host_bytes(), allocator.device().live().memory), (0, 0));
+                let make = || {
+                    // SAFETY: what is asked here is valid.
+                    let made = unsafe { GpuAllocator::new(&mock, stage.host(), AllocatorOptions::default()) };
+                    made.map_err(|refused| refused.error)
+                };
+                let allocator: Over<'_, S> = stage.attempt(|| mock.live(), make);
+                assert!(allocator.host_bytes() > 0 && allocator.device().live().memory == 0);
                 end::<S>(allocator);
             },
         },

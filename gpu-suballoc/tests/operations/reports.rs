@@ -49,6 +49,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 "Picture::crops",
                 "Picture::crops_of",
                 "Picture::each",
+                "Picture::host_bytes",
                 "Picture::leaks",
                 "Picture::name",
                 "Picture::ranges",
@@ -69,6 +70,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                     assert_eq!((picture.crops().len(), picture.crops_of(region.id()).count()), (1, 1));
                     assert_eq!((picture.crop_name(&picture.crops()[0]), picture.leaks().count()), (None, 2));
                     assert_eq!(picture.each().count(), picture.blocks().len());
+                    assert!(picture.host_bytes() > 0);
                     let mut sink = Sink::default();
                     allocator.write_json(&picture, &mut sink).expect("the sink takes all");
                     assert!(sink.bytes > 100);
