@@ -1,6 +1,6 @@
 //! Virtual blocks and transient pages.
 
-use gpu_suballoc::{TransientPages, VirtualAllocationOptions, VirtualBlock, VirtualBlockError};
+use gpu_suballoc::{LinearBlock, LinearError, TransientPages, VirtualAllocationOptions, VirtualBlock, VirtualBlockError};
 use testkit::{Stage, Takes};
 
 use super::Operation;
@@ -113,6 +113,43 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                     let mut seen = 0;
                     pages.for_each(|range| seen += range.size);
                     assert_eq!((seen, pages.statistics().allocation_count), (two.size, 1));
+                });
+            },
+        },
+        Operation {
+            names: &["LinearBlock::new", "LinearBlock::allocate", "LinearBlock::allocate_upper"],
+            how: "the first range of an end",
+            takes: Takes::Memory,
+            body: |stage| {
+                let block = LinearBlock::new(stage.host(), 1 << 20, 256).expect("a block takes nothing yet");
+                let block = std::cell::RefCell::new(block);
+                let range = stage.attempt(|| block.borrow().live(), || block.borrow_mut().allocate_upper(1000, 256));
+                assert_eq!(range.offset, (1 << 20) - 1024);
+                assert!(block.borrow_mut().allocate(1000, 256).is_ok());
+            },
+        },
+        Operation {
+            names: &[
+                "LinearBlock::free",
+                "LinearBlock::info",
+                "LinearBlock::clear",
+                "LinearBlock::live",
+                "LinearBlock::for_each",
+            ],
+            how: "in order, and not",
+            takes: BACK,
+            body: |stage| {
+                let mut block = LinearBlock::new(stage.host(), 1 << 20, 256).expect("a block takes nothing yet");
+                let ranges = [(); 3].map(|()| block.allocate(256, 1).expect("refused nothing").allocation);
+                stage.attempt_plainly(|| {
+                    assert_eq!(block.free(ranges[1]), Err(LinearError::OutOfOrder));
+                    block.free(ranges[2]).expect("the newest");
+                    assert!(block.info(ranges[0]).is_ok() && block.info(ranges[2]).is_err());
+                    let mut seen = 0;
+                    block.for_each(|_| seen += 1);
+                    assert_eq!((seen, block.live()), (2, (2, 512)));
+                    block.clear();
+                    assert_eq!(block.live(), (0, 0));
                 });
             },
         },
