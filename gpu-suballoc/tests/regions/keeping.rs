@@ -1,6 +1,6 @@
 //! Counts of users, and buffers that are kept for the next exact fit.
 
-use gpu_suballoc::{BufferInfo, BufferUsage, Fault, Misuse, MockCall, Profile, Region, ResourceRequirements};
+use gpu_suballoc::{BufferInfo, BufferUsage, Fault, Lifetime, Misuse, MockCall, Profile, Region, ResourceRequirements};
 
 use super::{AllocatorOptions, COPIED, Mock, Scene, any, bytes, nvidia, scene, scene_on, visible};
 use testkit::Witness;
@@ -123,8 +123,7 @@ fn h93_what_is_in_use_is_the_sum_of_the_regions() {
         let mut live: Vec<Region> = Vec::new();
         for _ in 0..3000 {
             if rng.below(5) < 3 {
-                let lifetime =
-                    [super::Lifetime::Transient, super::Lifetime::Unknown, super::Lifetime::Persistent][rng.below(3) as usize];
+                let lifetime = [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent][rng.below(3) as usize];
                 live.push(s.gpu.allocate(&bytes(1 + rng.below(100_000)), &any().lifetime(lifetime)).unwrap());
             } else if !live.is_empty() {
                 let index = rng.below(live.len() as u64) as usize;
@@ -227,7 +226,7 @@ fn kept_buffers_go_when_the_driver_has_none_left() {
 #[test]
 fn small_and_short_lived_buffers_are_freed_instead() {
     nvidia(|s| {
-        let options = any().lifetime(super::Lifetime::Transient);
+        let options = any().lifetime(Lifetime::Transient);
         let region = s.gpu.create_buffer(&BufferInfo::new(64, COPIED), &options).unwrap();
         release(&s, region);
         assert_eq!(made(&s), (1, 1));
