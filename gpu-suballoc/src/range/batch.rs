@@ -1,62 +1,30 @@
-//! Many ranges at once: one walk over the bins for a run of ranges instead of one each.
+//! Many ranges given back at once: a run of neighbours becomes one hole in one step.
 
 #![forbid(unsafe_code)]
 
 use super::node::State;
 use super::range_core::RangeCore;
-use super::types::{Refusal, Taken, Want};
+use super::types::Refusal;
 
 impl RangeCore {
-    /// Takes a range for each want, all or none.
-    ///
-    /// # Errors
-    /// As [`take`](Self::take), with the number of the want that could not be met; `wants` and `out` differ in length:
-    /// [`Refusal::TooLarge`]. Nothing was taken.
-    pub(crate) fn take_batch(&mut self, wants: &[Want], out: &mut [Taken]) -> Result<(), (usize, Refusal)> {
-        if wants.len() != out.len() {
-            return Err((wants.len().min(out.len()), Refusal::TooLarge));
-        }
-        for (at, want) in wants.iter().enumerate() {
-            match self.take(want) {
-                Ok(taken) => {
-                    if let Some(place) = out.get_mut(at) {
-                        *place = taken;
-                    }
-                }
-                Err(refusal) => {
-                    for taken in out.iter().take(at).rev() {
-                        // Just taken: it is live, and nobody holds it.
-                        let _ = self.give(taken.node, taken.generation);
-                    }
-                    return Err((at, refusal));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Gives ranges (node, generation) back, all or none; neighbours are joined first, so that a run costs its nodes and one hole.
     /// Whether nothing is live any more.
     ///
     /// # Errors
-    /// As [`give`](Self::give), with the number of the range; one that is named twice is [`Refusal::Stale`] the second time.
+    /// [`Refusal::Stale`], with the number of the range; one that is named twice is stale the second time.
     pub(crate) fn give_batch<I: Copy + Into<(u32, u32)>>(&mut self, ranges: &[I]) -> Result<bool, (usize, Refusal)> {
         for (at, &range) in ranges.iter().enumerate() {
             let (node, generation) = range.into();
             let place = self.store.named(node);
-            let refusal = if !place.is_live(generation) {
-                Refusal::Stale
-            } else if place.link.get() != 0 {
-                Refusal::Held
-            } else {
+            if place.is_live(generation) {
                 place.set_state(State::Leaving);
                 continue;
-            };
+            }
             for &range in ranges.iter().take(at) {
                 let (node, _) = range.into();
                 self.store.at(node).set_state(State::Used);
             }
-            return Err((at, refusal));
+            return Err((at, Refusal::Stale));
         }
         for &range in ranges {
             let (node, _) = range.into();

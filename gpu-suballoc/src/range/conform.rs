@@ -41,29 +41,21 @@ pub(crate) struct Conformed {
     pub(crate) alignment: u64,
 }
 
-/// Rounds a request to what a block with this granule and this least alignment can give. Conforming the result changes nothing,
-/// so a block made for a conformed size holds the region of the same request.
+/// Rounds a request to what a block of this granule (as a power of two) can give. Conforming the result changes nothing, so a block
+/// made for a conformed size holds the region of the same request.
 ///
-/// All alignments are powers of two, so that the greater one satisfies both.
+/// The granule and the alignment are powers of two, so that the greater one satisfies both.
 #[inline]
-pub(crate) const fn conform(size: u64, alignment: u64, least_alignment: u64, granule: u64) -> Result<Conformed, Unfit> {
+pub(crate) const fn conform(size: u64, alignment: u64, granule_log2: u32) -> Result<Conformed, Unfit> {
     if size == 0 {
         return Err(Unfit::ZeroSize);
     }
-    if !alignment.is_power_of_two() || !least_alignment.is_power_of_two() || !granule.is_power_of_two() {
+    if !alignment.is_power_of_two() {
         return Err(Unfit::Alignment);
     }
-    let mut most = granule;
-    if alignment > most {
-        most = alignment;
-    }
-    if least_alignment > most {
-        most = least_alignment;
-    }
-    match align_up(size, granule) {
-        Some(size) => Ok(Conformed { size, alignment: most }),
-        None => Err(Unfit::TooLarge),
-    }
+    let granule = 1 << (granule_log2 & 63);
+    let Some(sum) = size.checked_add(granule - 1) else { return Err(Unfit::TooLarge) };
+    Ok(Conformed { size: sum & !(granule - 1), alignment: if alignment > granule { alignment } else { granule } })
 }
 
 #[cfg(test)]
@@ -80,46 +72,43 @@ mod tests {
     fn h100_conforming_twice_changes_nothing() {
         let mut conformed = 0;
         for size in sizes() {
-            for (alignment, least, granule) in
-                [(64, 1, 32), (1, 64, 32), (16, 256, 256), (1 << 16, 16, 1), (1, 1, 1), (4096, 131_072, 256)]
-            {
-                let Ok(once) = conform(size, alignment, least, granule) else { continue };
+            for (alignment, log2) in [(64, 5), (1, 5), (16, 8), (1 << 16, 0), (1, 0), (131_072, 8), (1, 31)] {
+                let Ok(once) = conform(size, alignment, log2) else { continue };
+                let granule = 1 << log2;
                 conformed += 1;
-                assert_eq!(conform(once.size, once.alignment, least, granule), Ok(once));
+                assert_eq!(conform(once.size, once.alignment, log2), Ok(once));
                 assert!(once.size >= size && once.size - size < granule && once.size.is_multiple_of(granule));
-                assert!(once.alignment >= alignment && once.alignment >= least && once.alignment >= granule);
+                assert!(once.alignment >= alignment && once.alignment >= granule);
                 let offset = align_up(size / 2 + 1, once.alignment).unwrap_or(0);
-                assert!(offset.is_multiple_of(alignment) && offset.is_multiple_of(least));
+                assert!(offset.is_multiple_of(alignment) && offset.is_multiple_of(granule));
             }
         }
         assert!(conformed > 1000);
         // The regressions of Halide: (96, 64, 32) and (9338976, 64, 32).
-        assert_eq!(conform(96, 64, 1, 32), Ok(Conformed { size: 96, alignment: 64 }));
-        assert_eq!(conform(9_338_976, 64, 1, 32), Ok(Conformed { size: 9_338_976, alignment: 64 }));
+        assert_eq!(conform(96, 64, 5), Ok(Conformed { size: 96, alignment: 64 }));
+        assert_eq!(conform(9_338_976, 64, 5), Ok(Conformed { size: 9_338_976, alignment: 64 }));
     }
 
     #[test]
     fn h101_a_block_for_a_request_holds_the_region_of_the_request() {
         for size in sizes() {
-            for granule in [16, 32, 64, 256, 4096] {
-                let (Ok(block), Ok(region)) = (conform(size, 1, 1, granule), conform(size, 64, 16, granule)) else { continue };
-                let Ok(core) = super::super::RangeCore::new(block.size, granule, 1) else { continue };
-                assert!(core.size() >= region.size, "{size} in granules of {granule}");
+            for log2 in [4, 5, 6, 8, 12] {
+                let (Ok(block), Ok(region)) = (conform(size, 1, log2), conform(size, 64, log2)) else { continue };
+                let Ok(core) = super::super::RangeCore::new(block.size, 1 << log2, 1) else { continue };
+                assert!(core.size() >= region.size, "{size} in granules of 2^{log2}");
             }
         }
         // What failed in Halide: 15630480 bytes, granules of 32 and of 64.
-        assert_eq!(conform(15_630_480, 64, 1, 64).map(|region| region.size), Ok(15_630_528));
+        assert_eq!(conform(15_630_480, 64, 6).map(|region| region.size), Ok(15_630_528));
     }
 
     #[test]
     fn h102_two_alignments_make_their_maximum_and_never_something_odd() {
-        for (one, other, most) in [(32, 16, 32), (256, 64, 256), (16, 256, 256), (1, 1, 1)] {
-            assert_eq!(conform(1, one, other, 1).map(|conformed| conformed.alignment), Ok(most));
+        for (alignment, log2, most) in [(32, 4, 32), (256, 6, 256), (16, 8, 256), (1, 0, 1)] {
+            assert_eq!(conform(1, alignment, log2).map(|conformed| conformed.alignment), Ok(most));
         }
         for odd in [0, 3, 48, 272, 320, u64::MAX] {
-            assert_eq!(conform(1, odd, 1, 1), Err(Unfit::Alignment));
-            assert_eq!(conform(1, 1, odd, 1), Err(Unfit::Alignment));
-            assert_eq!(conform(1, 1, 1, odd), Err(Unfit::Alignment));
+            assert_eq!(conform(1, odd, 0), Err(Unfit::Alignment));
         }
     }
 
@@ -137,9 +126,9 @@ mod tests {
 
     #[test]
     fn h104_a_size_that_overflows_is_an_error_and_not_zero() {
-        assert_eq!(conform(u64::MAX - 15, 16, 1, 32), Err(Unfit::TooLarge));
-        assert_eq!(conform(u64::MAX, 1, 1, 2), Err(Unfit::TooLarge));
-        assert_eq!(conform(u64::MAX, 1, 1, 1), Ok(Conformed { size: u64::MAX, alignment: 1 }));
-        assert_eq!(conform(0, 16, 1, 32), Err(Unfit::ZeroSize));
+        assert_eq!(conform(u64::MAX - 15, 16, 5), Err(Unfit::TooLarge));
+        assert_eq!(conform(u64::MAX, 1, 1), Err(Unfit::TooLarge));
+        assert_eq!(conform(u64::MAX, 1, 0), Ok(Conformed { size: u64::MAX, alignment: 1 }));
+        assert_eq!(conform(0, 16, 5), Err(Unfit::ZeroSize));
     }
 }

@@ -7,9 +7,6 @@ use super::node::{NIL, Node, State};
 use super::range_core::RangeCore;
 use super::types::{Found, MAX_GENERATION, Refusal, Span, SpanState};
 
-/// As often may a range be held.
-const MOST_HOLDS: u32 = u32::MAX - 1;
-
 impl RangeCore {
     #[inline]
     fn live_node(&self, node: u32, generation: u32) -> Result<&Node, Refusal> {
@@ -35,7 +32,6 @@ impl RangeCore {
             size,
             asked: size - u64::from(found.slack.get()),
             word: found.word.get(),
-            holds: found.link.get(),
         })
     }
 
@@ -48,7 +44,7 @@ impl RangeCore {
         Ok(())
     }
 
-    /// Gives a live range a new name: the next generation. The old one is stale from now on; place, word and holds stay.
+    /// Gives a live range a new name: the next generation. The old one is stale from now on; place and word stay.
     ///
     /// # Errors
     /// [`Refusal::Stale`]; [`Refusal::UsedUp`] where the node has no generation left: then nothing changed.
@@ -59,31 +55,6 @@ impl RangeCore {
         }
         live.outdate(State::Used);
         Ok(generation + 1)
-    }
-
-    /// Holds a range: until it is [released](Self::release) as often, it cannot be given back. How often it is held now.
-    ///
-    /// # Errors
-    /// [`Refusal::Stale`], [`Refusal::TooManyHolds`].
-    pub(crate) fn hold(&mut self, node: u32, generation: u32) -> Result<u32, Refusal> {
-        let held = self.live_node(node, generation)?;
-        let holds = held.link.get();
-        if holds >= MOST_HOLDS {
-            return Err(Refusal::TooManyHolds);
-        }
-        held.link.set(holds + 1);
-        Ok(holds + 1)
-    }
-
-    /// Lets go once. How often it is still held.
-    ///
-    /// # Errors
-    /// [`Refusal::Stale`], also where nobody held it.
-    pub(crate) fn release(&mut self, node: u32, generation: u32) -> Result<u32, Refusal> {
-        let held = self.live_node(node, generation)?;
-        let left = held.link.get().checked_sub(1).ok_or(Refusal::Stale)?;
-        held.link.set(left);
-        Ok(left)
     }
 
     /// Bytes, in whole granules.
@@ -116,13 +87,8 @@ impl RangeCore {
         self.live == 0
     }
 
-    /// False: no hole has that size. Constant time.
-    #[inline]
-    pub(crate) fn may_fit(&self, size: u64) -> bool {
-        size <= self.largest_free_bound()
-    }
-
-    /// No hole is larger: exact for holes below 64 granules, otherwise up to 1/32 too much. Constant time.
+    /// No hole is larger: exact for holes below 64 granules and after a search in vain, otherwise up to 1/32 too much. Constant time: a
+    /// user of many cores passes over those where it is below the request.
     #[inline]
     pub(crate) fn largest_free_bound(&self) -> u64 {
         if self.is_blank() {
@@ -160,16 +126,16 @@ impl RangeCore {
             let state = if node.is_free() {
                 SpanState::Free
             } else {
-                let (word, holds) = (node.word.get(), node.link.get());
+                let word = node.word.get();
                 let asked = size - u64::from(node.slack.get());
-                SpanState::Used { node: at, generation: node.generation(), asked, word, holds }
+                SpanState::Used { node: at, generation: node.generation(), asked, word }
             };
             see(Span { offset: self.bytes(node.first.get()), size, state });
             at = node.after.get();
         }
     }
 
-    /// Gives everything back at once, holds or not: every id is stale from now on. It costs one look at each node.
+    /// Gives everything back at once: every id is stale from now on. It costs one look at each node.
     pub(crate) fn clear(&mut self) {
         if self.is_blank() {
             return;

@@ -1,4 +1,16 @@
 //! Ranges of a block: who has which bytes of it, in constant time.
+//!
+//! ```text
+//!   virtual_block.rs   VirtualBlock: the public face, with host memory of its own
+//!   range_core.rs      take, give          look.rs   ids, sums, the walk      batch.rs   many at once
+//!   holes.rs           lists of holes, one for each bin; bins.rs: which bin, and which bins have any
+//!   store.rs           nodes, in memory that is donated (donate.rs); node.rs: their 32 bytes
+//!   conform.rs         rounding; types.rs: what is asked and answered
+//! ```
+//!
+//! A block is a row of nodes in order of offset, each a hole or a live range; no two holes are neighbours. Two words of bits find a bin
+//! with a hole that is large enough, and the bin's head says where it lies. An id is a node's number and its generation, which goes up
+//! when the range is given back. Only `store.rs`, `donate.rs` and `virtual_block.rs` have anything unsafe: memory that comes and goes.
 
 mod batch;
 mod bins;
@@ -14,10 +26,10 @@ mod tests;
 mod types;
 mod virtual_block;
 
-pub(crate) use self::conform::{Conformed, Unfit, align_down, align_up, conform};
+pub(crate) use self::conform::{align_down, align_up};
 pub(crate) use self::range_core::RangeCore;
 pub(crate) use self::store::{Lack, Memory};
-pub(crate) use self::types::{Fit, Found, Given, MAX_GENERATION, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Taken, Want};
+pub(crate) use self::types::{Fit, Found, MAX_GENERATION, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Taken, Want};
 pub use self::virtual_block::{
     VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock, VirtualBlockError, VirtualBlockStatistics,
     VirtualPiece, VirtualRange,

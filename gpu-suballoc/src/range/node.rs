@@ -4,7 +4,7 @@
 //!        0       4       8        12      16        20       24                   28       32
 //!        +-------+-------+--------+-------+---------+--------+--------------------+--------+
 //!  free  | first | count | before | after | in front| behind | generation | state | 0      |
-//!  used  | first | count | before | after | word    | holds  | generation | state | slack  |
+//!  used  | first | count | before | after | word    | -      | generation | state | slack  |
 //!  spare | -     | -     | -      | -     | -       | next   | generation | state | -      |
 //!        +-------+-------+--------+-------+---------+--------+--------------------+--------+
 //!          granules        by offset        in the bin         30 bits      2       bytes
@@ -45,7 +45,7 @@ pub(super) struct Node {
     pub(super) after: Cell<u32>,
     /// Free: the node in front of it in its bin. Used: the user's word.
     pub(super) word: Cell<u32>,
-    /// Free: the node behind it in its bin. Used: how often it is held. Spare: the next spare one of its chunk.
+    /// Free: the node behind it in its bin. Spare: the next spare one of its chunk.
     pub(super) link: Cell<u32>,
     mark: Cell<u32>,
     /// Used: bytes of the last granule that were not asked for.
@@ -123,12 +123,6 @@ impl Node {
     pub(super) fn set_place(&self, front: u32, behind: u32) {
         self.word.set(front);
         self.link.set(behind);
-    }
-
-    /// The granule behind its last one.
-    #[inline]
-    pub(super) fn end(&self) -> u32 {
-        self.first.get().wrapping_add(self.count.get())
     }
 }
 

@@ -5,7 +5,7 @@
 use core::cell::Cell;
 
 use super::bins::{Bins, bin_of};
-use super::conform::{align_down, align_up};
+use super::conform::{align_down, align_up, conform};
 use super::node::{Head, NIL, Node, State};
 use super::store::Store;
 use super::types::{Fit, Given, MAX_GENERATION, NODES_PER_TAKE, Refusal, Search, Taken, Want};
@@ -96,14 +96,8 @@ impl RangeCore {
     /// Size and alignment in granules.
     #[inline]
     fn granules(&self, want: &Want) -> Result<(u32, u32), Refusal> {
-        if want.size == 0 {
-            return Err(Refusal::ZeroSize);
-        }
-        if !want.alignment.is_power_of_two() {
-            return Err(Refusal::Alignment);
-        }
-        let count = ((want.size - 1) >> self.granule_log2) + 1;
-        let alignment = (want.alignment >> self.granule_log2).max(1);
+        let conformed = conform(want.size, want.alignment, self.granule_log2)?;
+        let (count, alignment) = (conformed.size >> self.granule_log2, conformed.alignment >> self.granule_log2);
         if count > u64::from(self.count) || alignment > u64::from(self.count) {
             return Err(Refusal::TooLarge);
         }
@@ -204,7 +198,6 @@ impl RangeCore {
         let node = self.store.at(id);
         node.set_range(hole.begin, count);
         node.word.set(want.word);
-        node.link.set(0);
         let size = self.bytes(count);
         node.slack.set((size - want.size) as u32);
         node.set_state(State::Used);
@@ -255,15 +248,12 @@ impl RangeCore {
     /// Gives a range back and joins it with the holes on either side. Takes nothing, cannot fail for lack of anything.
     ///
     /// # Errors
-    /// [`Refusal::Stale`], [`Refusal::Held`].
+    /// [`Refusal::Stale`].
     #[inline]
     pub(crate) fn give(&mut self, id: u32, generation: u32) -> Result<Given, Refusal> {
         let node = self.store.named(id);
         if !node.is_live(generation) {
             return Err(Refusal::Stale);
-        }
-        if node.link.get() != 0 {
-            return Err(Refusal::Held);
         }
         let (first, count, word) = (node.first.get(), node.count.get(), node.word.get());
         node.outdate(State::Leaving);

@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use std::prelude::v1::*;
 use std::ptr::NonNull;
 
+use super::types::Given;
 use super::*;
 
 /// Reuses of one node; miri is slow.
-const MANY: u32 = if cfg!(miri) { 300 } else { 1_000_000 };
+const MANY: u32 = if cfg!(miri) { 40 } else { 1_000_000 };
 
 /// A core with memory from the system: what comes back is checked against what was given.
 struct Core {
@@ -199,7 +200,7 @@ fn a_node_is_retired_when_its_generations_are_used_up() {
 #[test]
 fn chunks_come_back_and_their_ids_do_not() {
     let mut core = Core::new(1 << 20, 16);
-    let many = if cfg!(miri) { 600 } else { 5000 };
+    let many = if cfg!(miri) { 500 } else { 5000 };
     let old: Vec<_> = (0..many).map(|_| core.take(16)).collect();
     let most = core.blocks.len();
     for &taken in &old {
@@ -233,20 +234,6 @@ fn a_core_in_the_same_place_begins_where_the_last_one_ended() {
 }
 
 #[test]
-fn what_is_held_is_not_given_back() {
-    let mut core = Core::new(4096, 16);
-    let taken = core.take(16);
-    assert_eq!(core.core.hold(taken.node, taken.generation), Ok(1));
-    assert_eq!(core.core.hold(taken.node, taken.generation), Ok(2));
-    assert_eq!(core.core.give(taken.node, taken.generation), Err(Refusal::Held));
-    assert_eq!(core.core.give_batch(&[(taken.node, taken.generation)]), Err((0, Refusal::Held)));
-    assert_eq!(core.core.release(taken.node, taken.generation), Ok(1));
-    assert_eq!(core.core.release(taken.node, taken.generation), Ok(0));
-    assert_eq!(core.core.release(taken.node, taken.generation), Err(Refusal::Stale), "nobody held it");
-    core.give(taken);
-}
-
-#[test]
 fn a_renewed_range_stays_where_it_is_under_another_name() {
     let mut core = Core::with_floor(4096, 16, MAX_GENERATION - 1);
     let taken = core.take(40);
@@ -254,7 +241,7 @@ fn a_renewed_range_stays_where_it_is_under_another_name() {
     let renewed = core.core.renew(taken.node, taken.generation).unwrap();
     assert_eq!(core.core.get(taken.node, taken.generation), Err(Refusal::Stale));
     let found = core.core.get(taken.node, renewed).unwrap();
-    assert_eq!((found.offset, found.size, found.asked, found.word, found.holds), (0, 48, 40, 9, 0));
+    assert_eq!((found.offset, found.size, found.asked, found.word), (0, 48, 40, 9));
     assert_eq!(core.core.renew(taken.node, renewed), Err(Refusal::UsedUp));
     core.core.give(taken.node, renewed).unwrap();
 }
@@ -264,13 +251,9 @@ fn a_batch_is_all_or_nothing() {
     let mut core = Core::new(4096, 16);
     core.ready(64);
     let want = Want { size: 256, alignment: 16, word: 1, fit: Fit::Low, search: Search::Full };
-    let mut out = [Taken::default(); 17];
-    // 16 fit: the last one is refused, and the others with it.
-    assert_eq!(core.core.take_batch(&[want; 17], &mut out), Err((16, Refusal::Full)));
-    assert_eq!(core.pieces(), [(0, 4096, false)]);
-    core.core.take_batch(&[want; 16], &mut out[..16]).unwrap();
+    let out: Vec<_> = (0..16).map(|_| core.core.take(&want).unwrap()).collect();
     assert_eq!(core.core.free(), 0);
-    let mut ids: Vec<_> = out[..16].iter().map(|taken| (taken.node, taken.generation)).collect();
+    let mut ids: Vec<_> = out.iter().map(|taken| (taken.node, taken.generation)).collect();
     let before = core.pieces();
     ids.push(ids[3]);
     assert_eq!(core.core.give_batch(&ids), Err((16, Refusal::Stale)), "named twice");
@@ -297,13 +280,13 @@ fn the_full_search_finds_what_the_quick_one_misses_and_remembers_what_it_did_not
     core.give(large);
     core.give(small);
     assert_eq!(core.core.take(&quick(1030, 1)), Err(Refusal::Full), "the first of the bin is too small");
-    assert!(core.core.may_fit(1030));
+    assert!(core.core.largest_free_bound() >= 1030);
     let found = core.take(1030);
     assert_eq!(found.offset, 1025);
     assert_eq!(core.ask(1030, 1, Fit::Low), Err(Refusal::Full));
-    assert!(!core.core.may_fit(1030) && core.core.may_fit(1024), "what was learnt makes the bound exact");
+    assert_eq!(core.core.largest_free_bound(), 1029, "what was learnt makes the bound smaller");
     core.give(found);
-    assert!(core.core.may_fit(1030));
+    assert!(core.core.largest_free_bound() >= 1040);
     // A hole that fits by the luck of its alignment alone.
     assert_eq!(core.ask(1024, 1024, Fit::Low).unwrap().offset, 0);
     assert_eq!(core.ask(512, 1024, Fit::Low), Err(Refusal::Full));

@@ -75,8 +75,6 @@ pub(crate) struct Found {
     /// As it was asked for.
     pub(crate) asked: u64,
     pub(crate) word: u32,
-    /// How often it is held: see [`RangeCore::hold`](super::RangeCore::hold).
-    pub(crate) holds: u32,
 }
 
 /// A piece of the core's whole range; all pieces tile it.
@@ -97,7 +95,6 @@ pub(crate) enum SpanState {
         /// Of `size`, what was asked for.
         asked: u64,
         word: u32,
-        holds: u32,
     },
 }
 
@@ -122,8 +119,6 @@ pub(crate) enum Refusal {
     UsedUp,
     /// Somebody still holds it.
     Held,
-    /// Held more often than can be counted.
-    TooManyHolds,
 }
 
 impl From<Unfit> for Refusal {

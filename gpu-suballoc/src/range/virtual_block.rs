@@ -174,7 +174,7 @@ impl From<Refusal> for VirtualBlockError {
             Refusal::Granule => Self::Granule,
             Refusal::TooLarge => Self::TooLarge,
             Refusal::Full => Self::Full,
-            Refusal::NoNodes | Refusal::TooManyHolds => Self::TooManyRanges,
+            Refusal::NoNodes => Self::TooManyRanges,
             Refusal::Stale | Refusal::Held | Refusal::UsedUp => Self::Stale,
         }
     }
