@@ -6,7 +6,8 @@ use super::object::Object;
 use super::order::{Order, Rank};
 use super::table::Table;
 use crate::error::Misuse;
-use crate::range::{Fit, Found, Lack, MAX_GENERATION, Memory, NODES_PER_TAKE, RangeCore, Refusal, Search, Taken, Want};
+use crate::id::PlaceKind;
+use crate::range::{Fit, Found, Lack, MAX_GENERATION, Memory, NODES_PER_TAKE, RangeCore, Refusal, Search, Want};
 
 /// No slot, no rank.
 pub(super) const NONE: u32 = u32::MAX;
@@ -39,6 +40,25 @@ pub(super) struct LiveBlock {
     pub(super) core: RangeCore,
 }
 
+/// Where room was found. Written and read field by field: a structure that is copied whole is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    pub(super) kind: PlaceKind,
+    /// As the region's name has it.
+    pub(super) block: u32,
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+    /// The block that it is in.
+    pub(super) home: u32,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+impl Spot {
+    pub(super) const NOWHERE: Self =
+        Self { kind: PlaceKind::General, block: 0, slot: 0, generation: 0, home: 0, offset: 0, size: 0 };
+}
+
 /// Why no range was taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Miss {
@@ -59,14 +79,14 @@ impl Blocks {
 
     /// Takes a range out of the fullest block that has one: all blocks are asked before there is to be another.
     #[inline]
-    pub(super) fn take(&mut self, size: u64, alignment: u64, word: u32, fit: Fit) -> Result<(u32, Taken), Miss> {
-        match self.search(&Want { size, alignment, word, fit, search: Search::Quick }) {
-            Err(Miss::Full) => self.search(&Want { size, alignment, word, fit, search: Search::Full }),
+    pub(super) fn take(&mut self, size: u64, alignment: u64, word: u32, fit: Fit, spot: &mut Spot) -> Result<(), Miss> {
+        match self.search(&Want { size, alignment, word, fit, search: Search::Quick }, spot) {
+            Err(Miss::Full) => self.search(&Want { size, alignment, word, fit, search: Search::Full }, spot),
             found => found,
         }
     }
 
-    fn search(&mut self, want: &Want) -> Result<(u32, Taken), Miss> {
+    fn search(&mut self, want: &Want, spot: &mut Spot) -> Result<(), Miss> {
         let granule = 1u64 << self.granule_log2;
         let granules = self.granules(want.size.saturating_add(granule - 1));
         let quick = want.search == Search::Quick;
@@ -82,8 +102,13 @@ impl Blocks {
                         if was_empty {
                             self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
                         }
+                        spot.home = rank.block;
+                        spot.slot = taken.node;
+                        spot.generation = taken.generation;
+                        spot.offset = taken.offset;
+                        spot.size = taken.size;
                         self.resettle(rank.block, at, false);
-                        return Ok((rank.block, taken));
+                        return Ok(());
                     }
                     Err(Refusal::NoNodes) => {
                         if let Some(lack) = core.lacks(NODES_PER_TAKE) {
@@ -255,7 +280,6 @@ impl Blocks {
 /// What a core's refusal says about the caller.
 pub(super) const fn misuse(refusal: Refusal) -> Misuse {
     match refusal {
-        Refusal::Held => Misuse::Held,
         Refusal::ZeroSize => Misuse::ZeroSize,
         Refusal::Alignment | Refusal::Granule => Misuse::BadAlignment,
         _ => Misuse::Stale,

@@ -4,13 +4,14 @@
 
 use core::alloc::Layout;
 
-use super::ask::{Ask, LINE, PAGE, Placed, SLAB, Where};
-use super::blocks::Miss;
+use super::ask::{Ask, LINE, PAGE, SLAB, Where};
+use super::blocks::{Miss, Spot};
 use super::facts::Facts;
-use super::line::{Line, Short};
+use super::line::{Line, Short, Taken};
 use super::state::State;
 use crate::classes::{
-    Donation, Found, GiveError, Lack, Need, Pages, Placed as Class, RangeNeed, SlabClass, Slabs, Spare, Taken, TransientClass,
+    Donation, Found, GiveError, Lack, Need, Pages, Placed as Class, RangeNeed, SlabClass, Slabs, Spare, Taken as Seated,
+    TransientClass,
 };
 use crate::error::Misuse;
 use crate::id::PlaceKind;
@@ -60,7 +61,7 @@ impl Classes {
         }
     }
 
-    fn take(&mut self, slab: bool, ask: &Ask, alignment: u64) -> Result<Taken, Lack> {
+    fn take(&mut self, slab: bool, ask: &Ask, alignment: u64) -> Result<Seated, Lack> {
         if slab { self.slabs.take(ask.size, alignment, ask.word) } else { self.pages.take(ask.size, alignment, ask.word) }
     }
 
@@ -111,27 +112,41 @@ impl Classes {
 
 impl State {
     /// Behind the last region of a linear pool.
-    pub(super) fn place_linear(&mut self, size: u64, alignment: u64, word: u32) -> Result<Placed, Lacking> {
+    pub(super) fn place_linear(&mut self, size: u64, alignment: u64, word: u32, spot: &mut Spot) -> Result<(), Lacking> {
         let size = size.checked_next_multiple_of(self.facts.granule()).unwrap_or(u64::MAX);
         loop {
             let whole = self.growth.max() & !(self.facts.granule() - 1);
             match self.classes.line.take(size, alignment.max(self.facts.granule()), word) {
                 Ok(taken) => {
-                    let at = self.at(PlaceKind::Linear, 0, taken.node, taken.generation);
-                    return self.placed_in(at, taken.home.block, taken.offset, size);
+                    let Taken { node, generation, home, offset } = taken;
+                    *spot = Spot { kind: PlaceKind::Linear, block: 0, slot: node, generation, home: home.block, offset, size };
+                    return Ok(());
                 }
                 Err(Short::Nodes(layout)) => return Err(Lacking::Line(layout)),
                 Err(Short::Full) => return Err(Lacking::Block { need: whole, class: false }),
                 Err(Short::Range) => {
-                    let (block, range) = self.blocks.take(whole, 1, LINE, Fit::Low).map_err(|miss| match miss {
-                        Miss::Records { block, lack } => Lacking::Records { block, lack },
-                        Miss::Full => Lacking::Block { need: whole, class: false },
-                    })?;
-                    let home = Home { block, node: range.node, generation: range.generation };
-                    self.classes.line.open(home, range.offset, range.size);
+                    let home = self.own_range(whole, 1, LINE, Fit::Low, false, spot)?;
+                    self.classes.line.open(home, spot.offset, spot.size);
                 }
             }
         }
+    }
+
+    /// A range of the pool's own, for a page, a slab or a line.
+    fn own_range(
+        &mut self,
+        size: u64,
+        alignment: u64,
+        own: u32,
+        fit: Fit,
+        class: bool,
+        spot: &mut Spot,
+    ) -> Result<Home, Lacking> {
+        self.blocks.take(size, alignment, own, fit, spot).map_err(|miss| match miss {
+            Miss::Records { block, lack } => Lacking::Records { block, lack },
+            Miss::Full => Lacking::Block { need: size, class },
+        })?;
+        Ok(Home { block: spot.home, node: spot.slot, generation: spot.generation })
     }
 
     /// A region of a linear pool goes; with the last one the range does.
@@ -144,40 +159,51 @@ impl State {
         Ok((size, true))
     }
 
-    /// Into a page or slab, if one takes it.
-    pub(super) fn place_classed(&mut self, ask: &Ask, alignment: u64) -> Result<Option<Placed>, Lacking> {
+    /// Into a page or slab, if one takes it: whether one did.
+    #[inline]
+    pub(super) fn place_classed(&mut self, ask: &Ask, alignment: u64, spot: &mut Spot) -> Result<bool, Lacking> {
         let slab = ask.lifetime == Lifetime::Persistent;
         loop {
             let need = match self.classes.take(slab, ask, alignment) {
                 Ok(taken) => {
-                    let kind = if slab { PlaceKind::Slab } else { PlaceKind::Transient };
-                    let at = self.at(kind, taken.group, taken.slot, taken.generation);
                     let home = if slab { self.classes.slabs.home(taken.group) } else { self.classes.pages.home(taken.group) };
-                    let Some(block) = home.map(|home| home.block) else { return Ok(None) };
-                    return self.placed_in(at, block, taken.offset, taken.size).map(Some);
+                    let Some(home) = home else { return Ok(false) };
+                    spot.home = home.block;
+                    spot.kind = if slab { PlaceKind::Slab } else { PlaceKind::Transient };
+                    spot.block = taken.group;
+                    spot.slot = taken.slot;
+                    spot.generation = taken.generation;
+                    spot.offset = taken.offset;
+                    spot.size = taken.size;
+                    return Ok(true);
                 }
-                Err(Lack::Unfit) => return Ok(None),
+                Err(Lack::Unfit) => return Ok(false),
                 Err(Lack::Memory(need)) => return Err(Lacking::Class { slab, need }),
                 Err(Lack::Range(need)) => need,
             };
-            let (own, fit) = if slab { (SLAB, Fit::Low) } else { (PAGE, Fit::High) };
-            let (block, range) = self.blocks.take(need.size, need.alignment, own, fit).map_err(|miss| match miss {
-                Miss::Records { block, lack } => Lacking::Records { block, lack },
-                Miss::Full => Lacking::Block { need: need.size, class: true },
-            })?;
-            let home = Home { block, node: range.node, generation: range.generation };
-            match self.classes.add(slab, home, range.offset, need) {
-                Ok(number) => {
-                    let core = self.blocks.block_mut(block).map(|live| &mut live.core);
-                    let _ = core.map(|core| core.set_word(home.node, home.generation, own | number));
-                }
-                Err(lack) => {
-                    // The range goes back as it came; a block that was empty is so again.
-                    let _ = self.blocks.give(block, home.node, home.generation, own);
-                    return match lack {
-                        Lack::Memory(need) => Err(Lacking::Class { slab, need }),
-                        Lack::Range(_) | Lack::Unfit => Ok(None),
-                    };
+            if let Some(need) = self.add_range(slab, need, spot)? {
+                return Err(Lacking::Class { slab, need });
+            }
+        }
+    }
+
+    /// Hands a range to a class; host memory that it lacks after all.
+    #[cold]
+    fn add_range(&mut self, slab: bool, need: RangeNeed, spot: &mut Spot) -> Result<Option<Need>, Lacking> {
+        let (own, fit) = if slab { (SLAB, Fit::Low) } else { (PAGE, Fit::High) };
+        let home = self.own_range(need.size, need.alignment, own, fit, true, spot)?;
+        match self.classes.add(slab, home, spot.offset, need) {
+            Ok(number) => {
+                let core = self.blocks.block_mut(home.block).map(|live| &mut live.core);
+                let _ = core.map(|core| core.set_word(home.node, home.generation, own | number));
+                Ok(None)
+            }
+            Err(lack) => {
+                // The range goes back as it came; a block that was empty is so again.
+                let _ = self.blocks.give(home.block, home.node, home.generation, own);
+                match lack {
+                    Lack::Memory(need) => Ok(Some(need)),
+                    Lack::Range(_) | Lack::Unfit => Err(Lacking::Block { need: need.size, class: true }),
                 }
             }
         }

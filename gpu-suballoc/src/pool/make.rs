@@ -221,12 +221,11 @@ impl Pools {
         match made {
             Ok(memory) => {
                 let region = AloneRegion { object: Object::new(memory, ask.size), word: ask.word };
-                let object = Object::new(memory, ask.size);
                 let generation = state.alone.install(place, region);
                 state.regions = state.regions.saturating_add(1);
                 state.used = state.used.saturating_add(ask.size);
                 let at = state.at(PlaceKind::Dedicated, place, 0, generation);
-                Ok(state.placed(at, &object, 0, ask.size))
+                Ok(Placed { at, memory, offset: 0, size: ask.size, memory_type: facts.memory_type, properties: facts.properties })
             }
             Err(stop) => {
                 state.alone.unreserve(place);

@@ -1,6 +1,7 @@
 //! A region: with what there is, else with what can be fetched, else with memory of another type.
 
 use super::ask::{Ask, Placed};
+use super::blocks::Spot;
 use super::classed::Lacking;
 use super::env::Env;
 use super::growth::Growth;
@@ -53,14 +54,16 @@ impl Pools {
     }
 
     /// The common case: the question was asked before, and there is room. Nobody is called.
-    #[inline]
+    #[inline(always)]
     fn place_at_once(&self, ask: &Ask) -> Option<Placed> {
         let memory_type = self.choices.recall(ask.memory_type_bits, ask.wish).filter(|_| ask.is_plain())?;
         let mut state = self.pool(self.index_of(memory_type, ask.kind))?.lock();
         if ask.size > state.growth.max() / LARGE_PART {
             return None;
         }
-        state.place(ask, true).ok()
+        let mut spot = Spot::NOWHERE;
+        state.place(ask, true, &mut spot).ok()?;
+        state.region(&spot)
     }
 
     #[cold]
@@ -197,8 +200,9 @@ impl Pools {
                 if !state.open || state.facts.generation != generation {
                     return Err(Stop::Final(Misuse::NoSuchPool.into()));
                 }
-                match state.place(ask, classes) {
-                    Ok(placed) => return Ok(placed),
+                let mut spot = Spot::NOWHERE;
+                match state.place(ask, classes, &mut spot) {
+                    Ok(()) => return state.region(&spot).ok_or(Stop::Final(Misuse::NoSuchPool.into())),
                     Err(lacking) => (lacking, state.made),
                 }
             };

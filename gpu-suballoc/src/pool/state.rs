@@ -4,7 +4,7 @@
 
 use super::alone::Alone;
 use super::ask::{Ask, BARE, FoundRegion, Placed, Where, is_own};
-use super::blocks::{Blocks, LiveBlock, Miss};
+use super::blocks::{Blocks, LiveBlock, Miss, Spot};
 use super::classed::{Classes, Lacking};
 use super::facts::Facts;
 use super::growth::Growth;
@@ -76,46 +76,46 @@ impl State {
 
     /// Finds room in the blocks there are; with `classes` in a page or slab, where the request is for one.
     #[inline]
-    pub(super) fn place(&mut self, ask: &Ask, classes: bool) -> Result<Placed, Lacking> {
+    pub(super) fn place(&mut self, ask: &Ask, classes: bool, spot: &mut Spot) -> Result<(), Lacking> {
         let (size, alignment) = self.facts.padded(ask);
-        if self.facts.linear {
-            return self.place_linear(size, alignment, ask.word);
+        let done = if self.facts.linear {
+            self.place_linear(size, alignment, ask.word, spot)?;
+            true
+        } else {
+            classes && ask.lifetime != Lifetime::Unknown && size == ask.size && self.place_classed(ask, alignment, spot)?
+        };
+        if !done {
+            // What dies soon lies at the other end, so that it pins no hole between what stays.
+            let fit = if matches!(ask.lifetime, Lifetime::Transient) { Fit::High } else { Fit::Low };
+            self.blocks.take(size, alignment, ask.word, fit, spot).map_err(|miss| match miss {
+                Miss::Records { block, lack } => Lacking::Records { block, lack },
+                Miss::Full => Lacking::Block { need: size, class: false },
+            })?;
+            spot.kind = PlaceKind::General;
+            spot.block = spot.home;
         }
-        if classes
-            && ask.lifetime != Lifetime::Unknown
-            && size == ask.size
-            && let Some(placed) = self.place_classed(ask, alignment)?
-        {
-            return Ok(placed);
-        }
-        // What dies soon lies at the other end, so that it pins no hole between what stays.
-        let fit = if matches!(ask.lifetime, Lifetime::Transient) { Fit::High } else { Fit::Low };
-        let (block, taken) = self.blocks.take(size, alignment, ask.word, fit).map_err(|miss| match miss {
-            Miss::Records { block, lack } => Lacking::Records { block, lack },
-            Miss::Full => Lacking::Block { need: size, class: false },
-        })?;
-        let at = self.at(PlaceKind::General, block, taken.node, taken.generation);
-        self.placed_in(at, block, taken.offset, taken.size)
-    }
-
-    /// A region that was taken from `block`, counted and described.
-    #[inline]
-    pub(super) fn placed_in(&mut self, at: Where, block: u32, offset: u64, size: u64) -> Result<Placed, Lacking> {
         self.regions = self.regions.saturating_add(1);
-        self.used = self.used.saturating_add(size);
-        match self.blocks.block(block) {
-            Ok(live) => Ok(self.placed(at, &live.object, offset, size)),
-            Err(_) => Err(Lacking::Block { need: size, class: false }),
-        }
+        self.used = self.used.saturating_add(spot.size);
+        Ok(())
     }
 
+    /// The region at a place that was just found.
+    #[inline]
+    pub(super) fn region(&self, spot: &Spot) -> Option<Placed> {
+        let memory = self.blocks.block(spot.home).ok()?.object.memory;
+        Some(Placed {
+            at: self.at(spot.kind, spot.block, spot.slot, spot.generation),
+            memory,
+            offset: spot.offset,
+            size: spot.size,
+            memory_type: self.facts.memory_type,
+            properties: self.facts.properties,
+        })
+    }
+
+    #[inline]
     pub(super) fn at(&self, kind: PlaceKind, block: u32, slot: u32, generation: u32) -> Where {
         Where { place: Place { kind, pool: self.facts.index, block }, slot, generation }
-    }
-
-    #[inline]
-    pub(super) fn placed(&self, at: Where, object: &Object, offset: u64, size: u64) -> Placed {
-        Placed { at, memory: object.memory, offset, size, memory_type: self.facts.memory_type, properties: self.facts.properties }
     }
 
     /// Gives a region back that has `word`: its size, and whether there is something to do [later](State::later).
