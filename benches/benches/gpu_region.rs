@@ -15,7 +15,7 @@ use gpu::play::Places;
 use gpu::stamps::Scale;
 use gpu::table::{Subject, common, figures, rows};
 use gpu::traffic::{FULL, SIZES, SMALL, Sizes, Trace, all, churn};
-use gpu::whole::{GpuAlloc, Ours, Raw, Traverse, Vma};
+use gpu::whole::{GpuAlloc, OurShard, Ours, Raw, Traverse, Vma};
 use gpu_alloc::UsageFlags;
 use gpu_suballoc::Lifetime;
 use support::backing::SYSTEM;
@@ -46,11 +46,12 @@ fn main() {
     let mut report = Report::new("gpu_region", &HEAD);
     let hollow = Driver::hollow();
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("regions")).expect("memory");
+    let shared = Ours::new(&hollow, root, Lifetime::Transient);
     for (ending, sizes) in SIZES {
         for trace in &all(sizes, FULL, amount) {
             let label = format!("{}-{ending}", trace.name);
             if wanted(&label) {
-                pinned(|| one(&mut report, &label, trace, &behind_hollow(trace, clock, &hollow, root)));
+                pinned(|| one(&mut report, &label, trace, &behind_hollow(trace, clock, &hollow, root, &shared)));
             }
         }
     }
@@ -78,7 +79,13 @@ fn main() {
     report.print();
 }
 
-fn behind_hollow<'t>(trace: &'t Trace, clock: Scale, driver: &'t Driver, root: &'t Context) -> Vec<Subject<'t>> {
+fn behind_hollow<'t>(
+    trace: &'t Trace,
+    clock: Scale,
+    driver: &'t Driver,
+    root: &'t Context,
+    shared: &'t Ours<'_>,
+) -> Vec<Subject<'t>> {
     let buddy = || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS);
     let transient = || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS | UsageFlags::TRANSIENT);
     let vma = || Vma::new(driver);
@@ -95,6 +102,8 @@ fn behind_hollow<'t>(trace: &'t Trace, clock: Scale, driver: &'t Driver, root: &
     if trace.name == "frames" {
         subjects
             .push(Subject::new("ours-transient", trace, clock, ours_transient, ours_transient).refusing(limited(ours_transient)));
+        let shard = || OurShard::new(shared);
+        subjects.push(Subject::new("ours-shard", trace, clock, shard, shard).refusing(limited(shard)));
     }
     subjects
 }

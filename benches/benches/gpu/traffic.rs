@@ -200,7 +200,7 @@ fn adversarial(sizes: Sizes) -> Trace {
     }
     for shift in 8..22 {
         let size = 1_u64 << shift;
-        let pieces: Vec<u32> = (0..(48 * MIB >> shift).min(2048))
+        let pieces: Vec<u32> = (0..((48 * MIB) >> shift).min(2048))
             .map(|_| {
                 let less = maker.random.below(256) as u64;
                 maker.take(size - less)

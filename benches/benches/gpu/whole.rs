@@ -38,9 +38,9 @@ impl<'c> Ours<'c> {
         // SAFETY: all four belong together and outlive the bench; nothing is enabled, and no callbacks are passed.
         let device = unsafe { AshDevice::new(&driver.entry, &driver.instance, driver.physical, &driver.device, options) };
         // SAFETY: nothing is wrapped, created or used.
-        let allocator = unsafe { gpu_suballoc::GpuAllocator::new(device, context, AllocatorOptions::default()) };
+        let allocator = unsafe { GpuAllocator::new(device, context, AllocatorOptions::default()) };
         let options = RegionOptions::new().wish(Wish::requiring(PropertyFlags::DEVICE_LOCAL)).lifetime(lifetime);
-        Self { allocator: Some(allocator.ok().expect("a device that is fine")), options }
+        Self { allocator: Some(allocator.expect("a device that is fine")), options }
     }
 
     #[inline]
@@ -58,7 +58,7 @@ impl Places for Ours<'_> {
     }
     #[inline]
     fn give(&mut self, piece: Region) {
-        self.allocator().free(piece).ok().expect("a live piece");
+        self.allocator().free(piece).expect("a live piece");
     }
     fn place(&self, piece: &Region) -> (u64, u64) {
         (piece.memory().expect("it has memory").as_raw(), piece.offset())
@@ -71,8 +71,46 @@ impl Places for Ours<'_> {
 impl Drop for Ours<'_> {
     fn drop(&mut self) {
         if let Some(allocator) = self.allocator.take() {
-            allocator.close().ok().expect("everything was given back");
+            allocator.close().expect("everything was given back");
         }
+    }
+}
+
+/// One thread's share of ours: the allocator outlives it.
+pub struct OurShard<'a, 'c> {
+    shard: Shard<'a, AshDevice, &'c Context>,
+    options: RegionOptions<'static>,
+}
+
+impl<'a, 'c> OurShard<'a, 'c> {
+    pub fn new(of: &'a Ours<'c>) -> Self {
+        Self { shard: of.allocator().shard(), options: of.options }
+    }
+}
+
+impl Places for OurShard<'_, '_> {
+    type Piece = Region;
+    #[inline]
+    fn take(&mut self, size: u64, align: u64) -> Option<Region> {
+        let requirements = ResourceRequirements { memory_type_bits: 1, ..ResourceRequirements::new(size, align) };
+        self.shard.allocate(&requirements, &self.options).ok()
+    }
+    #[inline]
+    fn give(&mut self, piece: Region) {
+        self.shard.free(piece).expect("a live piece");
+    }
+    fn place(&self, piece: &Region) -> (u64, u64) {
+        (piece.memory().expect("it has memory").as_raw(), piece.offset())
+    }
+    fn accounts(&self) -> Option<u64> {
+        Some(self.shard.allocator().host_bytes())
+    }
+}
+
+impl Drop for OurShard<'_, '_> {
+    fn drop(&mut self) {
+        self.shard.trim();
+        self.shard.allocator().trim(u64::MAX);
     }
 }
 
