@@ -1,33 +1,69 @@
-//! GPU memory for drivers and applications, with every byte of its book-keeping answered for.
+//! GPU memory for drivers and applications: many regions out of few allocations, with every byte of book-keeping answered for.
 //!
-//! This crate starts where any use of device memory starts: with the question *which memory type*. A resource says which
-//! types it accepts (`VkMemoryRequirements::memoryTypeBits`), the device says what each type can do
-//! (`VkPhysicalDeviceMemoryProperties`), and the user has demands, hopes and dislikes ([`Wish`]). [`choose_memory_type`]
-//! brings the three together. It is pure arithmetic over plain values: no Vulkan, no operating system, no allocation, and
-//! the same answer for the same question.
+//! A driver's `vkAllocateMemory` takes from tens of microseconds to milliseconds, and a device may allow no more than a few thousand
+//! objects. So one takes blocks and gives out pieces. [`GpuAllocator`] does that for one device, from any number of threads:
+//!
+//! ```text
+//!   GpuAllocator -- Region: owned, wrapped, or a crop of one        what a user holds, with a RegionId for tables and C
+//!        |     \--- records: buffers, names, crops, mappings        only for regions that have any
+//!      pools: memory type x kind of resource, or the user's own
+//!        |
+//!      blocks: transient pages, slabs, general ranges, linear       chosen by Lifetime and size
+//!        |
+//!   DeviceMemory: a Vulkan device (feature `ash`), MockDevice (feature `testing`), one's own
+//! ```
+//!
+//! - What a resource needs ([`ResourceRequirements`]) and what its user wants ([`RegionOptions`], [`Wish`]) choose the memory type
+//!   ([`choose_memory_type`]), the pool and the structure; or [`create_buffer`](GpuAllocator::create_buffer) and
+//!   [`create_image`](GpuAllocator::create_image) make the resource as well.
+//! - Buffers that the application made are [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); neither
+//!   outlives what it refers to. [`map`](GpuAllocator::map) and [`descriptor`](GpuAllocator::descriptor) work on all of them.
+//! - Buffers that come and go are [kept](GpuAllocator::release) for the next exact fit. Threads with much to do have a [`Shard`].
+//! - [`stats`](GpuAllocator::stats) are counted as they change; a [`Picture`] shows every byte, leaks and what could be moved.
+//! - [`VirtualBlock`], [`TransientPages`] and [`LinearBlock`] are the structures alone, for memory of any other kind.
+//! - [`DeviceGroup`] says which devices reach whose memory, and at what cost.
+//!
+//! The host memory of all this comes from the [`HostAllocator`](alloc_core::HostAllocator) handed in, is counted, and may be refused at
+//! any time: then there is a [`GpuError`], and everything is as it was. Freeing takes none. Wrong use is a [`Misuse`], never an abort;
+//! a refused call that would have consumed a region gives it back. No driver call and no call of the host allocator is made
+//! under a lock that guards state.
 //!
 //! ```
-//! use gpu_suballoc::{MemoryType, PropertyFlags, Wish, choose_memory_type};
+//! # #[cfg(feature = "testing")] {
+//! use alloc_core::FromGlobalAlloc;
+//! use gpu_suballoc::{
+//!     AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, MockDevice, Misuse, Profile, PropertyFlags, RegionOptions, Wish,
+//! };
 //!
-//! // A discrete card: fast memory of its own, plain host memory, and cached host memory for reading back.
-//! let own = PropertyFlags::DEVICE_LOCAL;
-//! let host = PropertyFlags::HOST_VISIBLE | PropertyFlags::HOST_COHERENT;
-//! let types = [
-//!     MemoryType { properties: own, heap_index: 0 },
-//!     MemoryType { properties: host, heap_index: 1 },
-//!     MemoryType { properties: host | PropertyFlags::HOST_CACHED, heap_index: 1 },
-//! ];
+//! let device = MockDevice::new(Profile::Nvidia, FromGlobalAlloc::SYSTEM);
+//! // SAFETY: infos below are valid for the device, nothing foreign is wrapped, and nothing runs on it.
+//! let gpu = unsafe { GpuAllocator::new(&device, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) }?;
 //!
-//! // A buffer that the processor reads: it must be visible, and should be cached.
-//! let read_back = Wish::requiring(PropertyFlags::HOST_VISIBLE).preferring(PropertyFlags::HOST_CACHED);
-//! assert_eq!(choose_memory_type(&types, 0b111, read_back), Ok(2));
+//! // A buffer that the host fills: it must be visible, and is called something in reports.
+//! let upload = RegionOptions::new().wish(Wish::requiring(PropertyFlags::HOST_VISIBLE)).name("upload");
+//! let buffer = gpu.create_buffer(&BufferInfo::new(4096, BufferUsage::TRANSFER_SRC), &upload)?;
+//! let mapping = gpu.map(&buffer)?;
+//! // SAFETY: mapped, 4096 bytes long, and nobody else writes there now.
+//! unsafe { mapping.as_ptr().write_bytes(7, mapping.len()) };
+//! gpu.flush(&buffer, 0, 4096)?;
+//! drop(mapping);
 //!
-//! // The same wish, for a resource that accepts only the first two types.
-//! assert_eq!(choose_memory_type(&types, 0b011, read_back), Ok(1));
+//! // A part of a part: offsets add up, and the buffer cannot go before it.
+//! let part = gpu.crop(&buffer, 1024, 2048, 4)?;
+//! let inner = gpu.crop(&part, 12, 64, 4)?;
+//! assert_eq!(inner.copy_offset(), 1036);
+//! let refused = gpu.free(buffer).unwrap_err();
+//! assert_eq!(refused.error, Misuse::HasCrops.into());
+//! let buffer = refused.value;
 //!
-//! // What cannot be had is an error that says what to do.
-//! let error = choose_memory_type(&types, 0b001, read_back).unwrap_err();
-//! assert!(error.to_string().contains("HOST_VISIBLE"));
+//! let id = part.id();
+//! gpu.free(inner)?;
+//! gpu.free(part)?;
+//! assert_eq!(gpu.free_id(id), Err(Misuse::Stale.into()));
+//! gpu.free(buffer)?;
+//! gpu.close()?; // Err, with the allocator, while anything is left
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![no_std]
 #![cfg_attr(
@@ -78,7 +114,7 @@ pub use classes::{
 pub use crate::ash::{AshDevice, AshOptions, physical_device_capabilities};
 pub use cache::{
     CacheDevice, CacheError, CacheLimits, CacheOwner, CacheStats, Compiled, ContentHash, Hold, OwnerStats, Removed, ShaderCache, ShaderKey,
-    WorkHold,
+    StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders, WorkHold, WriteError,
 };
 pub use device::{
     BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceFeatures, DeviceLimits, DeviceMemory, DeviceProperties,

@@ -20,6 +20,7 @@ mod parked;
 mod record;
 mod report;
 mod roots;
+mod shares;
 mod state;
 mod table;
 mod wraps;
@@ -29,7 +30,8 @@ pub(crate) use kinds::Kind;
 pub use record::Backing;
 pub(crate) use record::{Key, NIL, Wrap};
 pub(crate) use report::{Alias, CROP, Facts};
-pub(crate) use roots::{GoneRoot, NewRoot, NewShare, Seen};
+pub(crate) use roots::{GoneRoot, NewRoot, Seen};
+pub(crate) use shares::NewShare;
 pub(crate) use state::Counts;
 
 use core::alloc::Layout;

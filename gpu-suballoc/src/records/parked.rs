@@ -2,8 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+use alloc_core::HostAllocator;
+
 use super::array::{Array, Spare};
+use super::detail::Detail;
+use super::kinds::Kind;
+use super::record::{Key, Record, State as Life};
+use super::state::State;
+use super::{GoneRoot, Records};
 use crate::allocator::Region;
+use crate::error::GpuError;
+use crate::request::RegionOptions;
 
 /// One that is kept.
 pub(super) struct Parked {
@@ -71,5 +80,83 @@ impl Park {
 
     pub(super) fn dismantle(&mut self) -> Option<Spare> {
         self.entries.dismantle()
+    }
+}
+
+impl Records {
+    /// Whether a buffer of this root is of a kind that may be kept.
+    pub(crate) fn can_be_kept(&self, gone: &GoneRoot) -> bool {
+        self.state.lock().kinds.can_be_kept(gone.kind)
+    }
+
+    /// Keeps a root that [`part`](Records::part) gave, under the key it has from now on. Gives region and root back when there is no room.
+    pub(crate) fn park(
+        &self,
+        memory: &dyn HostAllocator,
+        gone: GoneRoot,
+        key: Key,
+        region: Region,
+    ) -> Result<(), (GoneRoot, Region)> {
+        let detail = {
+            let mut state = self.state.lock();
+            let State { table, park, .. } = &mut *state;
+            if let Err(region) = park.put(region, gone.number, gone.kind, gone.asked) {
+                return Err((GoneRoot { key, ..gone }, region));
+            }
+            match table.get_mut(gone.number) {
+                Some(Record::Root(root)) => {
+                    root.key = key;
+                    root.state = Life::Parked;
+                    root.detail.take()
+                }
+                _ => None,
+            }
+        };
+        if let Some(detail) = detail {
+            detail.free(memory);
+        }
+        Ok(())
+    }
+
+    /// A kept buffer of that kind and size, somebody's from now on, with a new name.
+    pub(crate) fn unpark(
+        &self,
+        memory: &dyn HostAllocator,
+        kind: &Kind,
+        asked: u64,
+        options: &RegionOptions<'_>,
+    ) -> Result<Option<Region>, GpuError> {
+        if self.state.lock().park.len() == 0 {
+            return Ok(None);
+        }
+        let detail = Detail::new(memory, options)?;
+        let mut state = self.state.lock();
+        let State { table, kinds, park, .. } = &mut *state;
+        let parked = kinds.find(kind).and_then(|kind| park.take(kind, asked));
+        if let Some(parked) = parked
+            && let Some(Record::Root(root)) = table.get_mut(parked.record)
+        {
+            root.state = Life::Live;
+            root.detail = detail;
+            return Ok(Some(parked.region));
+        }
+        drop(state);
+        if let Some(detail) = detail {
+            detail.free(memory);
+        }
+        Ok(None)
+    }
+
+    /// The kept buffer that nobody has wanted for longest, if more are kept than so many, or than so many bytes.
+    pub(crate) fn unpark_oldest(&self, count: u32, bytes: u64) -> Option<(GoneRoot, Region)> {
+        let mut state = self.state.lock();
+        let State { table, park, .. } = &mut *state;
+        if park.len() <= count && park.bytes() <= bytes {
+            return None;
+        }
+        let parked = park.take_oldest()?;
+        let Some(Record::Root(root)) = table.get_mut(parked.record) else { return None };
+        root.state = Life::Going;
+        Some((root.gone(parked.record), parked.region))
     }
 }
