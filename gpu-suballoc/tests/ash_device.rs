@@ -1,4 +1,4 @@
-//! What [`AshDevice`] passes to a driver, seen from the driver: a fake of Vulkan's entry points in this process.
+//! What [`AshDevice`] passes to a driver, seen from the driver: a fake of Vulkan's entry points in this process. Runs under miri.
 #![cfg(feature = "ash")]
 
 mod fake_vulkan;

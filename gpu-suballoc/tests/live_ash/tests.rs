@@ -264,7 +264,7 @@ fn extras(live: &Live) {
 
 /// The largest objects that may be, until the device's own heap is full. lavapipe promises more than there is, which is known.
 fn refused(live: &Live) {
-    const ENOUGH: usize = 16;
+    const ENOUGH: usize = 4;
     let device = live.ash(live.options);
     let told = device.properties();
     let own = told.heaps.iter().enumerate().filter(|(_, heap)| heap.is_device_local());
