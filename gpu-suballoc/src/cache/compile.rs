@@ -250,7 +250,9 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
         let room = Room::<P>::new(memory)?;
         let content = content.map(|content| TryBox::try_from_slice_in(content, memory.clone())).transpose()?;
         match compile() {
-            Ok(Compiled { value, bytes }) => Ok(self.succeed(room.fill(Stored { value, content, memory: memory.clone() }), bytes)),
+            Ok(Compiled { value, bytes }) => {
+                Ok(self.succeed(room.fill(Stored { value, content, memory: memory.clone() }), bytes))
+            }
             Err(error) => {
                 self.fail(error);
                 Err(CacheError::Compile(error))

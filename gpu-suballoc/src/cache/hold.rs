@@ -40,6 +40,18 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Hold<'c, P, E> {
         self.entry.key()
     }
 
+    pub(super) const fn entry(&self) -> (&'c Entry, u32) {
+        (self.entry, self.number)
+    }
+
+    /// What it was compiled from, where that is compared.
+    #[must_use]
+    pub fn content(&self) -> Option<&[u8]> {
+        let stored = self.core.stored(self.entry);
+        // SAFETY: as for `deref`.
+        unsafe { stored.as_ref() }.content.as_deref()
+    }
+
     /// The same hold, for work that outlives the borrow: a submission that runs for milliseconds, say. Keeps the cache.
     pub fn into_work(self) -> WorkHold<P, E> {
         if let Some(word) = self.word {

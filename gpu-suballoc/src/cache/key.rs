@@ -52,6 +52,10 @@ impl ShaderKey {
         Self { device: device.0 | HASHED, low: hash.0 as u64, high: (hash.0 >> 64) as u64 }
     }
 
+    pub(super) const fn is_hashed(self) -> bool {
+        self.device & HASHED != 0
+    }
+
     /// The device.
     #[must_use]
     pub const fn device(self) -> CacheDevice {

@@ -21,6 +21,7 @@ mod release;
 mod segments;
 mod shader_cache;
 mod state;
+mod store;
 mod table;
 
 pub use compile::Compiled;
@@ -29,3 +30,4 @@ pub use hold::{Hold, WorkHold};
 pub use key::{CacheDevice, ContentHash, ShaderKey};
 pub use release::Removed;
 pub use shader_cache::{CacheLimits, CacheOwner, CacheStats, OwnerStats, ShaderCache};
+pub use store::{StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders, WriteError};

@@ -2,6 +2,8 @@
 //!
 //! Those that nobody holds are destroyed at once, outside of the lock; the others by their last hold.
 
+use core::convert::Infallible;
+
 use super::entry::LIVE;
 use super::hold::Hold;
 use super::holds;
@@ -122,18 +124,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     /// Those of which `unwanted` says so. It is called with each shader held, and no lock.
     pub(super) fn delete_where(&self, mut unwanted: impl FnMut(ShaderKey, &P) -> bool) -> Removed {
         let mut sum = Removed::default();
-        for number in 0..self.entries.count() {
-            let Some(entry) = self.entries.get(number).filter(|entry| entry.is_live()) else { continue };
-            let hold = {
-                let word = holds::publish(None, entry, number);
-                Hold::new(self, (entry, number, word))
-            };
-            // Only now it stays what it is.
-            if !entry.is_live() {
-                continue;
-            }
-            let key = entry.key();
-            if unwanted(key, &hold) {
+        let Ok(()) = self.each(|hold| {
+            if unwanted(hold.key(), hold) {
+                let (entry, number) = hold.entry();
                 let mut writer = self.writer.lock();
                 let mut going = Going::new();
                 if entry.state.load(SeqCst) == LIVE {
@@ -141,13 +134,27 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
                 }
                 drop(writer);
                 // This hold stands in the way; with it the entry goes, if it was the last.
-                let held = holds_beside(self, entry, number);
-                sum.held += going.removed.held.min(held);
-                sum.destroyed += going.removed.destroyed + going.removed.held.saturating_sub(held);
+                let beside = u64::from(self.records.name(number) || entry.cold.refs.load(SeqCst) > 1);
+                sum.held = sum.held.wrapping_add(going.removed.held & beside);
+                sum.destroyed = sum.destroyed.wrapping_add(going.removed.held & (1 - beside));
             }
-            drop(hold);
-        }
+            Ok::<(), Infallible>(())
+        });
         sum
+    }
+
+    /// Calls `see` with each shader that can be found, held, and no lock, until it says that something is wrong.
+    pub(super) fn each<X>(&self, mut see: impl FnMut(&Hold<'_, P, E>) -> Result<(), X>) -> Result<(), X> {
+        for number in 0..self.entries.count() {
+            let Some(entry) = self.entries.get(number).filter(|entry| entry.is_live()) else { continue };
+            let word = holds::publish(None, entry, number);
+            let hold = Hold::new(self, (entry, number, word));
+            // Only now it stays what it is.
+            if entry.is_live() {
+                see(&hold)?;
+            }
+        }
+        Ok(())
     }
 
     /// As much as the limits want, of what nobody holds, the least lately used first, about: a hand goes round over all entries, and lets
@@ -180,9 +187,4 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         drop(writer);
         self.gone(going);
     }
-}
-
-/// 1 where others than the caller, who counts in the entry once, hold it too.
-fn holds_beside<P: Send + Sync, E: Copy + Send + Sync>(core: &Core<P, E>, entry: &super::entry::Entry, number: u32) -> u64 {
-    u64::from(core.records.name(number) || entry.cold.refs.load(SeqCst) > 1)
 }

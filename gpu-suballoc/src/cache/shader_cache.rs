@@ -12,6 +12,7 @@ use super::key::{CacheDevice, ShaderKey};
 use super::owner::OwnerSlot;
 use super::release::Removed;
 use super::state::Core;
+use super::store::{StoreSink, StoreWriter, StoredShader, StoredShaders, WriteError};
 use crate::sync::Ordering::Relaxed;
 
 /// Compiled shaders, shared by all contexts of a device, each made in its owner's memory and given back to it.
@@ -125,6 +126,24 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     pub fn get_made_from(&self, key: ShaderKey, content: &[u8]) -> Option<Hold<'_, P, E>> {
         let core = self.core();
         core.find(key, Some(content)).map(|found| Hold::new(core, found))
+    }
+
+    /// Writes the shaders of a device into a file. `binary` says what is written of each; `None` leaves it out. It is called with no lock
+    /// held, each shader held meanwhile.
+    ///
+    /// # Errors
+    /// The sink's. The file is not to be used then.
+    pub fn save<S: StoreSink>(
+        &self,
+        device: CacheDevice,
+        writer: &mut StoreWriter<'_, S>,
+        mut binary: impl for<'p> FnMut(ShaderKey, &'p P) -> Option<&'p [u8]>,
+    ) -> Result<(), WriteError<S::Error>> {
+        self.core().each(|hold| {
+            let key = hold.key();
+            let binary = if key.device() == device { binary(key, hold) } else { None };
+            binary.map_or(Ok(()), |binary| writer.add(key, hold.content(), binary))
+        })
     }
 
     /// Takes out what `unwanted` says, of all owners. It is called with no lock held, each shader held meanwhile.
@@ -259,6 +278,23 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
             None => core.compile(Asked { key, content, owner: self.number, memory: &self.memory }, compile)?,
         };
         Ok(Hold::new(core, found))
+    }
+
+    /// Compiles shaders of a file in advance; answers how many are there now. `load` makes one of its binary.
+    ///
+    /// # Errors
+    /// As [`get_or_compile`](Self::get_or_compile), for the first that is refused; those before it stay.
+    pub fn restore(
+        &self,
+        file: &StoredShaders<'_>,
+        mut load: impl FnMut(ShaderKey, &[u8]) -> Result<Compiled<P>, E>,
+    ) -> Result<u64, CacheError<E>> {
+        let mut count = 0;
+        for StoredShader { key, content, binary } in file.iter(self.device) {
+            drop(self.ask(key, content, || load(key, binary))?);
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// Takes all of its entries out. Those that are held are found by nobody from now on, and destroyed by their last hold.

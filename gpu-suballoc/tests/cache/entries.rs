@@ -172,7 +172,7 @@ fn a_refusal_of_host_memory_comes_before_the_compile_and_changes_nothing() {
         let cache = gpu_suballoc::ShaderCache::new(root.handle(), gpu_suballoc::CacheLimits::NONE).expect("nothing fails yet");
         failing.arm(Fault::Nth(nth));
         let refused = cache.owner(CacheDevice::fresh(), root.handle()).map_err(CacheError::Host).and_then(|owner| {
-            for number in 0..70 {
+            for number in 0..24 {
                 let before = counts.now().0;
                 let made = owner.get_or_compile_from(key(owner.device(), number), &[1; 40], || counts.make(number));
                 if let Err(error) = made {
@@ -198,7 +198,7 @@ fn a_refusal_of_host_memory_comes_before_the_compile_and_changes_nothing() {
         }
     }
     // Owners, entries, flights, tables, payloads, contents; a record may be refused, and nobody notices.
-    assert!(refusals > 140, "{refusals}");
+    assert!(refusals > 50, "{refusals}");
 }
 
 #[test]

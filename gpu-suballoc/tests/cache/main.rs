@@ -5,4 +5,5 @@ mod entries;
 mod flights;
 mod limits;
 mod owners;
+mod store;
 mod threads;
