@@ -255,7 +255,7 @@ fn too_many_objects_is_no_reason_for_smaller_ones() {
 }
 
 #[test]
-fn h106_stale_double_and_foreign_names_are_refused() {
+fn h105_a_slot_is_not_handed_out_twice_and_its_old_names_are_refused() {
     on_every(&MemoryOptions::default(), |bed| {
         for ask in [
             shared(KIB),

@@ -6,6 +6,7 @@ mod limits;
 mod maps;
 mod refusals;
 mod regions;
+mod rows;
 mod types;
 
 use core::alloc::Layout;
