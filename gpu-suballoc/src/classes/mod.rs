@@ -26,7 +26,7 @@ mod types;
 pub(crate) use groups::{GROUPS, Groups};
 pub use linear::{LinearAllocation, LinearBlock, LinearError, LinearRange};
 pub(crate) use pages::Pages;
-pub(crate) use placing::{Placed, Placing, SlabClass, Totals, TransientClass};
+pub(crate) use placing::{Placed, Placing, SlabClass, TransientClass};
 pub(crate) use segments::{Donation, Segments as Table};
 pub(crate) use slabs::Slabs;
 pub use transient_pages::{TransientAllocation, TransientPages, TransientRange, TransientStatistics};

@@ -150,7 +150,7 @@ impl<H: Copy> Pages<H> {
         Self {
             granule_log2,
             capacity: low(capacity),
-            largest: capacity / LARGEST_PART << granule_log2,
+            largest: (capacity / LARGEST_PART) << granule_log2,
             live: 0,
             used: 0,
             open: Open::NOTHING,

@@ -40,12 +40,12 @@ const GRANULE: u64 = 256;
 /// ```
 /// # #[cfg(feature = "testing")] {
 /// use alloc_core::FromGlobalAlloc;
-
 /// use gpu_suballoc::{AllocatorOptions, GpuAllocator, Lifetime, MockDevice, Profile, RegionOptions, ResourceRequirements};
 ///
 /// let mock = MockDevice::new(Profile::ALL[0], FromGlobalAlloc::SYSTEM);
 /// // SAFETY: a mock has no buffers that could be described wrongly.
-/// let allocator = unsafe { GpuAllocator::new(&mock, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) }.unwrap();
+/// let allocator = unsafe { GpuAllocator::new(&mock, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) };
+/// let allocator = allocator.map_err(|refused| refused.error).unwrap();
 /// let needs = ResourceRequirements {
 ///     size: 1000, alignment: 16, memory_type_bits: u32::MAX, prefers_dedicated: false, requires_dedicated: false,
 /// };
@@ -60,7 +60,7 @@ const GRANULE: u64 = 256;
 ///         });
 ///     }
 /// });
-/// allocator.close().unwrap();
+/// assert!(allocator.close().is_ok());
 /// # }
 /// ```
 pub struct Shard<'a, D: DeviceMemory, A: HostAllocator> {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr::NonNull;
 use std::vec::Vec;
 
+use super::placing::Totals;
 use super::*;
 use crate::range::Memory;
 
