@@ -64,6 +64,11 @@ impl Ledger {
         usize::try_from(index).ok().and_then(|index| self.heaps.get(index)).copied().unwrap_or_default()
     }
 
+    /// Three quarters of the memory objects there may be are there.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.objects >= self.max_objects - self.max_objects / 4
+    }
+
     /// What a memory object in the heap may have at most, as far as limits go.
     pub(crate) fn room(&self, heap: u32, within_budget: bool) -> u64 {
         if self.objects >= self.max_objects {

@@ -30,12 +30,13 @@ impl Ask {
         self.requires_dedicated || self.dedicated == DedicatedPolicy::Required || !self.export.is_empty() || self.next.is_some()
     }
 
-    /// A memory object of its own is tried first.
-    fn would_be_alone(&self, largest_block: u64) -> bool {
+    /// A memory object of its own is tried first. Not for a preference where there can be few more: they are for blocks then.
+    fn would_be_alone(&self, largest_block: u64, scarce: bool) -> bool {
         match self.dedicated {
             DedicatedPolicy::Never => false,
-            DedicatedPolicy::Allowed => self.prefers_dedicated || self.size > largest_block / LARGE_PART,
-            DedicatedPolicy::Preferred | DedicatedPolicy::Required => true,
+            DedicatedPolicy::Allowed => self.prefers_dedicated && !scarce || self.size > largest_block / LARGE_PART,
+            DedicatedPolicy::Preferred => !scarce,
+            DedicatedPolicy::Required => true,
         }
     }
 }
@@ -168,7 +169,8 @@ impl Pools {
             let state = pool.lock();
             (state.facts, state.growth.max())
         };
-        let alone_first = ask.must_be_alone() || (ask.would_be_alone(largest) && !facts.is_fixed);
+        let scarce = self.ledger.lock().is_scarce();
+        let alone_first = ask.must_be_alone() || (ask.would_be_alone(largest, scarce) && !facts.is_fixed);
         let mut stop = None;
         if alone_first {
             match self.place_alone(env, pool, ask, within) {

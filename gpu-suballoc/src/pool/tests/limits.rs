@@ -180,3 +180,19 @@ fn empty_blocks_elsewhere_make_room_before_anything_is_refused() {
         assert!(bed.native().1 <= 8 * MIB);
     });
 }
+
+#[test]
+fn preferences_leave_memory_objects_for_blocks() {
+    let change = |mut facts: MockFacts| {
+        facts.limits.max_memory_allocation_count = 8;
+        facts
+    };
+    on_every_changed(&MemoryOptions::default(), change, |bed| {
+        let wants = Ask { prefers_dedicated: true, ..Ask::new(KIB, 1) };
+        let ask = |n: u32| if n % 2 == 0 { wants } else { Ask { dedicated: DedicatedPolicy::Preferred, ..Ask::new(KIB, 1) } };
+        let regions: Vec<_> = (0..100).map(|n| bed.place(&ask(n)).unwrap()).collect();
+        let alone = regions.iter().filter(|region| region.at.place.kind == crate::id::PlaceKind::Dedicated).count();
+        assert!(alone == 6 && bed.native().0 <= 8, "{alone} of {:?}", bed.native());
+        regions.iter().for_each(|region| bed.give(region));
+    });
+}
