@@ -240,6 +240,9 @@ fn a_custom_pool_is_told_as_one() {
     let region = gpu.allocate(&ResourceRequirements::new(1000, 16), &RegionOptions::new().pool(pool).name("mine")).expect("room");
     let picture = gpu.picture().expect("memory");
     assert!(picture.blocks().iter().all(|block| block.custom));
+    let totals = gpu.pool_stats(pool).expect("it is there");
+    assert_eq!((totals.regions, totals.block_bytes), (1, picture.blocks()[0].size));
+    assert_eq!(totals, gpu.stats().total, "nothing lies elsewhere");
     let mut text = String::new();
     gpu.write_json(&picture, &mut text).expect("a String takes all");
     let json: Value = serde_json::from_str(&text).expect("JSON");
@@ -248,5 +251,6 @@ fn a_custom_pool_is_told_as_one() {
     drop(picture);
     gpu.free(region).expect("nobody uses it");
     gpu.destroy_pool(pool).expect("it is empty");
+    assert_eq!(gpu.pool_stats(pool), Err(gpu_suballoc::Misuse::NoSuchPool.into()));
     gpu.close().unwrap_or_else(|refused| panic!("{refused}"));
 }

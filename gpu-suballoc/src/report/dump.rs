@@ -21,6 +21,8 @@ pub(crate) struct Head<'a> {
     /// By heap; where the device does not tell, the allocator's own estimate.
     pub(crate) budgets: &'a [HeapBudget],
     pub(crate) host_bytes: u64,
+    /// What the next block of a pool is to have, by the pool's number; none where there is no such pool yet.
+    pub(crate) preferred: &'a dyn Fn(u16) -> Option<u64>,
 }
 
 impl<A: HostSource> Picture<A> {
@@ -80,7 +82,11 @@ impl<A: HostSource> Picture<A> {
         for number in 0..head.properties.types.len() as u32 {
             let of_type = |block: &BlockView| !block.custom && block.memory_type == Some(number);
             json.key(format_args!("Type {number}"))?;
-            json.object(|json| self.pool(json, of_type))?;
+            json.object(|json| {
+                // The first of a type's two pools is for linear resources.
+                preferred_size(json, head, number.saturating_mul(2))?;
+                self.pool(json, of_type)
+            })?;
         }
         Ok(())
     }
@@ -102,6 +108,7 @@ impl<A: HostSource> Picture<A> {
                     json.item()?;
                     json.object(|json| {
                         json.string("Name", pool)?;
+                        preferred_size(json, head, pool)?;
                         self.pool(json, |block| block.custom && block.pool == pool)
                     })?;
                 }
@@ -280,6 +287,11 @@ fn type_of<'a>(head: &Head<'a>, block: &BlockView) -> Option<&'a crate::MemoryTy
     head.properties.types.get(block.memory_type? as usize)
 }
 
+fn preferred_size<W: Write + ?Sized>(json: &mut Json<'_, W>, head: &Head<'_>, pool: u32) -> fmt::Result {
+    let preferred = u16::try_from(pool).ok().and_then(|pool| (head.preferred)(pool));
+    preferred.map_or(Ok(()), |bytes| json.number("PreferredBlockSize", bytes))
+}
+
 fn flag<W: Write + ?Sized>(json: &mut Json<'_, W>, is_set: bool, name: &str) -> fmt::Result {
     if is_set { json.item().and_then(|()| json.text(name)) } else { Ok(()) }
 }
@@ -348,7 +360,12 @@ mod tests {
         let properties = DeviceProperties { types: &TYPES, heaps: &HEAPS, limits, features };
         let budgets = [HeapBudget { usage: 5, budget: 100 }, HeapBudget { usage: 6, budget: 200 }];
         let mut out = String::new();
-        picture.dump(&Head { properties, budgets: &budgets, host_bytes: 77 }, &mut out).expect("a String takes all");
+        picture
+            .dump(
+                &Head { properties, budgets: &budgets, host_bytes: 77, preferred: &|pool| (pool == 9).then_some(4096) },
+                &mut out,
+            )
+            .expect("a String takes all");
         out
     }
 
@@ -394,7 +411,10 @@ mod tests {
             "[{\"Offset\":0,\"Type\":\"IMAGE_OPTIMAL\",\"Size\":4096,",
         );
         begins(&["DefaultPools", "Type 0", "Blocks"], "{},\"DedicatedAllocations\":[{\"Type\":\"BUFFER\",\"Size\":8192,");
-        begins(&["CustomPools", "Type 0"], "[{\"Name\":\"9\",\"Blocks\":{\"3\":{\"MapRefCount\":0,\"TotalBytes\":64,");
+        begins(
+            &["CustomPools", "Type 0"],
+            "[{\"Name\":\"9\",\"PreferredBlockSize\":4096,\"Blocks\":{\"3\":{\"MapRefCount\":0,\"TotalBytes\":64,",
+        );
         begins(&["Wrapped"], "[{\"Offset\":12,\"Type\":\"BUFFER\",\"Size\":100,");
         assert!(json.ends_with("}]}"), "{json}");
     }

@@ -19,8 +19,8 @@ use super::stats::{GpuStats, Totals};
 use super::view::{BlockContent, BlockView, CropView, Placement, RangeUse, RangeView, Resource};
 use crate::allocator::{Content, GpuAllocator};
 use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
-use crate::error::GpuError;
-use crate::id::{Place, PlaceKind, RegionId};
+use crate::error::{GpuError, Misuse};
+use crate::id::{Place, PlaceKind, PoolId, RegionId};
 use crate::pool::{BARE, Seen, Where};
 use crate::records::{Alias, Facts};
 use crate::request::ResourceKind;
@@ -30,22 +30,23 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     #[must_use]
     pub fn stats(&self) -> GpuStats {
         let mut stats = GpuStats { host_bytes: self.host_bytes(), ..GpuStats::default() };
-        for pool in (0..Place::POOLS as u16).filter_map(|index| self.pools.totals(index)) {
-            let totals = Totals {
-                blocks: u64::from(pool.objects),
-                block_bytes: pool.object_bytes,
-                dedicated: u64::from(pool.dedicated),
-                regions: pool.regions,
-                region_bytes: pool.region_bytes,
-                ..Totals::default()
-            };
-            stats.add(pool.memory_type, pool.heap, &totals);
+        for pool in (0..Place::POOLS as u16).filter_map(|index| self.pool_totals(index)) {
+            stats.add(pool.memory_type, pool.heap, &pool.totals);
         }
         let records = self.records.counts();
         stats.total.wrapped = records.wrapped;
         stats.total.wrapped_bytes = records.wrapped_bytes;
         stats.total.crops = records.crops;
         stats
+    }
+
+    /// Totals of a pool of the user's, likewise; what is wrapped or cropped lies in no pool.
+    ///
+    /// # Errors
+    /// [`Misuse::NoSuchPool`].
+    pub fn pool_stats(&self, pool: PoolId) -> Result<Totals, GpuError> {
+        let own = self.pool_totals(pool.index).filter(|own| own.custom == Some(pool.generation) && pool.tag == self.tag);
+        own.map(|own| own.totals).ok_or_else(|| Misuse::NoSuchPool.into())
     }
 
     /// All of it as it is now: every block with its ranges, wrapped buffers and crops, in the allocator's own host memory.
@@ -84,7 +85,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             let heap = self.pools.heap(index);
             *budget = HeapBudget { usage: heap.usage, budget: heap.budget };
         }
-        let head = Head { properties: self.device().properties(), budgets: &budgets, host_bytes: self.host_bytes() };
+        let preferred = |pool| self.pools.totals(pool).map(|totals| totals.preferred_block);
+        let properties = self.device().properties();
+        let head = Head { properties, budgets: &budgets, host_bytes: self.host_bytes(), preferred: &preferred };
         picture.dump(&head, sink)
     }
 
@@ -191,9 +194,31 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         Ok(())
     }
 
+    fn pool_totals(&self, index: u16) -> Option<PoolTold> {
+        let pool = self.pools.totals(index)?;
+        let totals = Totals {
+            blocks: u64::from(pool.objects),
+            block_bytes: pool.object_bytes,
+            dedicated: u64::from(pool.dedicated),
+            regions: pool.regions,
+            region_bytes: pool.region_bytes,
+            ..Totals::default()
+        };
+        Some(PoolTold { custom: pool.custom, memory_type: pool.memory_type, heap: pool.heap, totals })
+    }
+
     fn id_of(&self, at: Where) -> RegionId {
         RegionId::new(self.tag, at.place, at.slot, at.generation)
     }
+}
+
+/// A pool's totals, with whose they are.
+struct PoolTold {
+    /// Of a pool of the user's own, its generation.
+    custom: Option<u32>,
+    memory_type: u32,
+    heap: u32,
+    totals: Totals,
 }
 
 fn told(range: RangeView, facts: &Facts) -> RangeView {
@@ -223,7 +248,8 @@ fn block_of(seen: &Seen) -> Option<BlockView> {
         (_, ResourceKind::Unknown) => BlockContent::Mixed,
     };
     let (pool, custom, memory_type) = (u32::from(pool), custom.is_some(), Some(memory_type));
-    Some(BlockView { pool, block, custom, memory: memory.as_raw(), memory_type, content, size, maps, ranges: (0, 0) })
+    let memory = memory.as_raw();
+    Some(BlockView { pool, block, custom, memory, memory_type, content, size, maps, ranges: (0, 0) })
 }
 
 fn placement_of(kind: PlaceKind, dedicated: bool) -> Placement {

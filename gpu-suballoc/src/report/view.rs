@@ -35,9 +35,9 @@ pub struct BlockView {
     pub block: u32,
     /// Whether the pool is one of the user's.
     pub custom: bool,
-    /// The `VkDeviceMemory`; 0 where a wrapper was not told.
+    /// The `VkDeviceMemory`; 0 for what is wrapped.
     pub memory: u64,
-    /// Its memory type; `None` where a wrapper was not told.
+    /// Its memory type; `None` for what is wrapped.
     pub memory_type: Option<u32>,
     /// What it is there for.
     pub content: BlockContent,

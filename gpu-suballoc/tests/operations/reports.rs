@@ -1,7 +1,7 @@
 //! Totals, pictures, leaks, moves, JSON.
 
 use alloc_core::{Scope, Scoped};
-use gpu_suballoc::{MoveLimits, RegionOptions};
+use gpu_suballoc::{MoveLimits, PoolOptions, RegionOptions, Totals};
 use testkit::{Sink, Stage, Takes};
 
 use super::Operation;
@@ -42,6 +42,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
         },
         Operation {
             names: &[
+                "GpuAllocator::pool_stats",
                 "GpuAllocator::stats",
                 "GpuAllocator::write_json",
                 "Picture::blocks",
@@ -61,8 +62,10 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 let allocator = allocator(stage, &mock);
                 let region = allocator.allocate(&needs(5000), &RegionOptions::new().name("its name")).expect("refused nothing");
                 let crop = allocator.crop(&region, 0, 16, 16).expect("refused nothing");
+                let pool = allocator.create_pool(&PoolOptions::new(1)).expect("refused nothing");
                 let picture = allocator.picture().expect("refused nothing");
                 stage.attempt_plainly(|| {
+                    assert_eq!(allocator.pool_stats(pool), Ok(Totals::default()));
                     assert_eq!((allocator.stats().total.regions, allocator.stats().total.crops), (1, 1));
                     let block = &picture.blocks()[0];
                     let range = picture.ranges(block).iter().find(|range| range.id == Some(region.id())).expect("drawn");
@@ -76,6 +79,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                     assert!(sink.bytes > 100);
                 });
                 drop(picture);
+                allocator.destroy_pool(pool).expect("empty");
                 [crop, region].into_iter().for_each(|region| allocator.free(region).expect("live"));
                 end::<S>(allocator);
             },
