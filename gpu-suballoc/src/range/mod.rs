@@ -29,7 +29,7 @@ mod virtual_block;
 pub(crate) use self::conform::{align_down, align_up};
 pub(crate) use self::range_core::RangeCore;
 pub(crate) use self::store::{Lack, Memory};
-pub(crate) use self::types::{Fit, Found, MAX_GENERATION, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Taken, Want};
+pub(crate) use self::types::{Fit, Found, MAX_GENERATION, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Want};
 pub use self::virtual_block::{
     VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock, VirtualBlockError, VirtualBlockStatistics,
     VirtualPiece, VirtualRange,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::prelude::v1::*;
 use std::ptr::NonNull;
 
-use super::types::Given;
+use super::types::{Given, Taken};
 use super::*;
 
 /// Reuses of one node; miri is slow.

@@ -117,8 +117,6 @@ pub(crate) enum Refusal {
     Stale,
     /// All generations are used up: of the place where a core was to be, or of a node that was to be renewed.
     UsedUp,
-    /// Somebody still holds it.
-    Held,
 }
 
 impl From<Unfit> for Refusal {

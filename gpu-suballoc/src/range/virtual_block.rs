@@ -175,7 +175,7 @@ impl From<Refusal> for VirtualBlockError {
             Refusal::TooLarge => Self::TooLarge,
             Refusal::Full => Self::Full,
             Refusal::NoNodes => Self::TooManyRanges,
-            Refusal::Stale | Refusal::Held | Refusal::UsedUp => Self::Stale,
+            Refusal::Stale | Refusal::UsedUp => Self::Stale,
         }
     }
 }
