@@ -14,6 +14,7 @@ mod descriptor;
 mod info;
 mod map;
 mod options;
+mod refused;
 mod region;
 mod reuse;
 mod wrap;
@@ -22,6 +23,7 @@ pub use descriptor::{Descriptor, DescriptorUse};
 pub use info::RegionInfo;
 pub use map::Mapping;
 pub use options::{AllocatorOptions, Field, ParseError};
+pub use refused::{BatchRefused, CloseRefused, NewRefused, Outstanding};
 pub(crate) use region::Content;
 pub use region::{Ownership, Region};
 pub use wrap::{Detached, WrapInfo};
@@ -332,79 +334,3 @@ impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for GpuAllocator<D, A> {
 pub(crate) fn where_of(id: RegionId) -> Where {
     Where { place: id.place(), slot: id.slot(), generation: id.generation() }
 }
-
-/// An allocator that was not made: what it would have been made of, and why not.
-#[must_use = "it holds the device and the memory"]
-pub struct NewRefused<D, A> {
-    /// The device that was handed in.
-    pub device: D,
-    /// The host allocator that was handed in.
-    pub memory: A,
-    /// Why.
-    pub error: GpuError,
-}
-
-/// An allocator that was not closed, with what is left in it.
-#[must_use = "it holds the allocator"]
-pub struct CloseRefused<T> {
-    /// The allocator, which works as before.
-    pub value: T,
-    /// What must go first.
-    pub outstanding: Outstanding,
-}
-
-/// What an allocator cannot be closed with; `GpuAllocator::leaks` lists it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outstanding {
-    /// The allocator's own; 0 where wrapped buffers or crops were in the way already.
-    pub regions: u64,
-    /// Wrapped buffers.
-    pub wrapped: u64,
-    /// Crops.
-    pub crops: u64,
-}
-
-/// A batch of which a region was not given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchRefused {
-    /// The first one's place in the batch, where it still is.
-    pub index: usize,
-    /// Why.
-    pub error: GpuError,
-}
-
-// Without what the device and the allocator would say of themselves, so that nothing is asked of their types.
-impl<D, A> fmt::Debug for NewRefused<D, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewRefused").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for CloseRefused<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CloseRefused").field("outstanding", &self.outstanding).finish_non_exhaustive()
-    }
-}
-
-impl<D, A> fmt::Display for NewRefused<D, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<T> fmt::Display for CloseRefused<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Outstanding { regions, wrapped, crops } = self.outstanding;
-        write!(f, "{regions} regions, {wrapped} wrapped buffers and {crops} crops are left: free them, or abandon the allocator")
-    }
-}
-
-impl fmt::Display for BatchRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "region {} of the batch: {}", self.index, self.error)
-    }
-}
-
-impl<D, A> core::error::Error for NewRefused<D, A> {}
-impl<T> core::error::Error for CloseRefused<T> {}
-impl core::error::Error for BatchRefused {}
