@@ -44,7 +44,7 @@ mod views;
 pub(crate) use ask::{Ask, BARE, FoundRegion, Placed, Where};
 pub(crate) use env::Env;
 pub use options::{MapPolicy, MemoryOptions, PoolAlgorithm, PoolOptions};
-pub(crate) use views::{PoolTotals, Seen};
+pub(crate) use views::Seen;
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

@@ -20,7 +20,11 @@ impl Pools {
 
     /// Lets go of everything that is kept for what may come. Whether there was something.
     pub(super) fn make_room(&self, env: Env<'_>) -> bool {
-        self.all().fold(false, |any, pool| self.trim_pool(env, pool, u64::MAX) != (0, false) || any)
+        let mut any = false;
+        for pool in self.all() {
+            any |= self.trim_pool(env, pool, u64::MAX) != (0, false);
+        }
+        any
     }
 
     /// As [`trim`](Pools::trim), of one pool; and whether a page or slab became a hole of its block.

@@ -205,7 +205,7 @@ fn a_linear_pool_agrees_with_a_list_of_intervals() {
                 live.push(region);
                 taken += 1;
             }
-            if placed.is_err() || random % 3 == 0 {
+            if placed.is_err() || random.is_multiple_of(3) {
                 // From the front mostly, sometimes from the back or the middle.
                 let index = [0, 0, 0, live.len().saturating_sub(1), live.len() / 2][turn as usize % 5];
                 if index < live.len() {

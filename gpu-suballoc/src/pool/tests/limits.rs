@@ -189,7 +189,8 @@ fn preferences_leave_memory_objects_for_blocks() {
     };
     on_every_changed(&MemoryOptions::default(), change, |bed| {
         let wants = Ask { prefers_dedicated: true, ..Ask::new(KIB, 1) };
-        let ask = |n: u32| if n % 2 == 0 { wants } else { Ask { dedicated: DedicatedPolicy::Preferred, ..Ask::new(KIB, 1) } };
+        let ask =
+            |n: u32| if n.is_multiple_of(2) { wants } else { Ask { dedicated: DedicatedPolicy::Preferred, ..Ask::new(KIB, 1) } };
         let regions: Vec<_> = (0..100).map(|n| bed.place(&ask(n)).unwrap()).collect();
         let alone = regions.iter().filter(|region| region.at.place.kind == crate::id::PlaceKind::Dedicated).count();
         assert!(alone == 6 && bed.native().0 <= 8, "{alone} of {:?}", bed.native());

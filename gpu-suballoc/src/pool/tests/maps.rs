@@ -38,7 +38,7 @@ fn h113_two_regions_of_one_block_are_mapped_at_once_from_two_threads() {
                             // SAFETY: 4096 bytes of this region's own, mapped until `unmap`.
                             unsafe { first.as_ptr().write_bytes(byte, 4096) };
                             // SAFETY: as above, just written.
-                            assert_eq!(unsafe { first.as_ptr().add(4095).read() }, byte);
+                            assert_eq!(unsafe { first.as_ptr().wrapping_add(4095).read() }, byte);
                             assert_eq!(bed.pools.find(at).map(|found| found.offset), Ok(offset));
                             bed.pools.flush(bed.env(), at, 0, 4096).unwrap();
                             bed.pools.unmap(bed.env(), at).unwrap();

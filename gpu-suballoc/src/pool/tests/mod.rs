@@ -92,7 +92,7 @@ impl Bed {
     /// Native memory objects and their bytes, as the driver has them.
     pub(super) fn native(&self) -> (u64, u64) {
         let live = self.mock.live();
-        (u64::from(live.memory), live.bytes)
+        (live.memory, live.bytes)
     }
 
     /// The same, as they are counted here.
