@@ -128,7 +128,8 @@ impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
     ///
     /// # Errors
     /// As there.
-    #[inline]
+    // Out of line its result would be written in small pieces and read in large ones, which costs as much as all the rest.
+    #[inline(always)]
     pub fn allocate(&mut self, requirements: &ResourceRequirements, options: &RegionOptions<'_>) -> Result<Region, GpuError> {
         let Some(slab) = class_of(requirements, options) else {
             return self.allocator.allocate(requirements, options);
