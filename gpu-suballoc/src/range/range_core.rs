@@ -98,16 +98,18 @@ impl RangeCore {
     fn granules(&self, want: &Want) -> Result<(u32, u32), Refusal> {
         let conformed = conform(want.size, want.alignment, self.granule_log2)?;
         let (count, alignment) = (conformed.size >> self.granule_log2, conformed.alignment >> self.granule_log2);
-        if count > u64::from(self.count) || alignment > u64::from(self.count) {
+        if count > u64::from(self.count) || alignment > u64::from(u32::MAX) {
             return Err(Refusal::TooLarge);
         }
+        // Above the core's size offset 0 alone is a multiple: what memory objects promise, of whatever alignment.
+        let alignment = alignment.min(u64::from(self.count).next_power_of_two());
         Ok((count as u32, alignment as u32))
     }
 
     /// Takes a range. Constant time, but for what [`Search::Full`] does before it says [`Refusal::Full`].
     ///
     /// # Errors
-    /// [`Refusal::ZeroSize`], [`Refusal::Alignment`]; [`Refusal::TooLarge`] for a size or an alignment above the core's own size;
+    /// [`Refusal::ZeroSize`], [`Refusal::Alignment`]; [`Refusal::TooLarge`] for a size above the core's own, or an alignment of 2^32 granules;
     /// [`Refusal::NoNodes`] where [`lacks`](Self::lacks) was not asked before; [`Refusal::Full`].
     #[inline(always)]
     pub(crate) fn take(&mut self, want: &Want) -> Result<Taken, Refusal> {

@@ -94,11 +94,14 @@ fn h85_a_size_of_zero_is_refused_and_nothing_changes() {
     for alignment in [0, 3, 48, u64::MAX] {
         assert_eq!(core.ask(16, alignment, Fit::Low), Err(Refusal::Alignment));
     }
-    for (size, alignment) in [(4097, 1), (u64::MAX, 1), (u64::MAX - 15, 16), (1 << 63, 1), (1, 8192), (1, 1 << 63)] {
+    for (size, alignment) in [(4097, 1), (u64::MAX, 1), (u64::MAX - 15, 16), (1 << 63, 1), (1, 1 << 63)] {
         assert_eq!(core.ask(size, alignment, Fit::Low), Err(Refusal::TooLarge), "{size} {alignment}");
     }
+    // Offset 0 is a multiple of everything, and taken.
+    assert_eq!(core.ask(1, 8192, Fit::Low), Err(Refusal::Full));
     assert_eq!(core.pieces(), before);
     core.give(taken);
+    assert_eq!(core.ask(1, 8192, Fit::High).map(|taken| taken.offset), Ok(0));
 }
 
 #[test]

@@ -232,6 +232,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
     pub fn allocate_with(&mut self, options: &VirtualAllocationOptions) -> Result<VirtualRange, VirtualBlockError> {
         let fit = if options.upper_address { Fit::High } else { Fit::Low };
         let want = Want { size: options.size, alignment: options.alignment, word: options.user_data, fit, search: Search::Full };
+        if options.alignment.is_power_of_two() && options.alignment > self.core.size() {
+            return Err(VirtualBlockError::TooLarge);
+        }
         if self.core.lacks(NODES_PER_TAKE).is_some() {
             self.make_ready(NODES_PER_TAKE)?;
         }
