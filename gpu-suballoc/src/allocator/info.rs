@@ -11,7 +11,7 @@ use crate::device::{BufferHandle, DeviceMemory, ImageHandle, MemoryHandle};
 use crate::error::Misuse;
 use crate::id::{PlaceKind, RegionId};
 use crate::pool::FoundRegion;
-use crate::records::{Facts, Key, NIL, Seen};
+use crate::records::{Facts, Key, NIL, NewName, Seen};
 use crate::request::RegionOptions;
 
 /// What is known of a region at the moment it is asked.
@@ -102,11 +102,19 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(Misuse::OtherAllocator.into());
         }
         let key = Key::of(region.id);
+        // The name before the record, so that a refusal leaves neither.
+        let name = NewName::new(self.host(), options)?;
         let number = match key.kind() {
-            PlaceKind::Wrapped | PlaceKind::Crop => key.slot,
-            _ => self.attach_now(region)?,
+            PlaceKind::Wrapped | PlaceKind::Crop => Ok(key.slot),
+            _ => self.attach_now(region),
         };
-        self.records.name(self.host(), number, key, options)
+        match number {
+            Ok(number) => self.records.put_name(self.host(), number, key, name),
+            Err(error) => {
+                name.free(self.host());
+                Err(error)
+            }
+        }
     }
 
     /// The region that an id names, as its owner has it, but not to be given back.

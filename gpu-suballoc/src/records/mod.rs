@@ -164,15 +164,9 @@ impl Records {
         give(memory, [spare]);
     }
 
-    /// Gives a live record its name, tag and site, in place of those it had.
-    pub(crate) fn name(
-        &self,
-        memory: &dyn HostAllocator,
-        number: u32,
-        key: Key,
-        options: &RegionOptions<'_>,
-    ) -> Result<(), GpuError> {
-        let detail = Detail::new(memory, options)?;
+    /// Gives a live record a name that [`NewName::new`] made, in place of the one it had.
+    pub(crate) fn put_name(&self, memory: &dyn HostAllocator, number: u32, key: Key, new: NewName) -> Result<(), GpuError> {
+        let NewName(detail) = new;
         let rest = {
             let mut state = self.state.lock();
             let place = match state.table.get_mut(number) {
@@ -200,6 +194,22 @@ impl Records {
     pub(crate) fn dismantle(&mut self, memory: &dyn HostAllocator) {
         self.end_all(memory);
         self.state.get_mut().strip(memory);
+    }
+}
+
+/// A name in the making, with tag and site.
+#[must_use = "it holds memory: put it in, or free it"]
+pub(crate) struct NewName(Option<Detail>);
+
+impl NewName {
+    pub(crate) fn new(memory: &dyn HostAllocator, options: &RegionOptions<'_>) -> Result<Self, GpuError> {
+        Ok(Self(Detail::new(memory, options)?))
+    }
+
+    pub(crate) fn free(self, memory: &dyn HostAllocator) {
+        if let Some(detail) = self.0 {
+            detail.free(memory);
+        }
     }
 }
 
