@@ -12,7 +12,7 @@ use gpu_alloc_types::{
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc};
 use gpu_suballoc::{
     AllocatorOptions, AshDevice, AshOptions, GpuAllocator, Lifetime, PropertyFlags, Region, RegionOptions, ResourceRequirements,
-    Wish,
+    Shard, Wish,
 };
 use vk::Handle;
 use vk_mem::{Alloc, AllocationCreateInfo, AllocatorCreateInfo};
