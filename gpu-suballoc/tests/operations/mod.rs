@@ -2,6 +2,7 @@
 //! `dhat_heap.rs` watch. One table, so that no net can forget what another one holds.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+mod caches;
 mod devices;
 mod facade;
 #[path = "../fake_vulkan/mod.rs"]
@@ -37,6 +38,7 @@ pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
         reports::table(),
         shards::table(),
         devices::table(),
+        caches::table(),
     ];
     parts.into_iter().flatten().collect()
 }
