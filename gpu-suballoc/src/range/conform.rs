@@ -45,7 +45,7 @@ pub(crate) struct Conformed {
 /// made for a conformed size holds the region of the same request.
 ///
 /// The granule and the alignment are powers of two, so that the greater one satisfies both.
-#[inline]
+#[inline(always)]
 pub(crate) const fn conform(size: u64, alignment: u64, granule_log2: u32) -> Result<Conformed, Unfit> {
     if size == 0 {
         return Err(Unfit::ZeroSize);

@@ -94,7 +94,7 @@ impl RangeCore {
     }
 
     /// Size and alignment in granules.
-    #[inline]
+    #[inline(always)]
     fn granules(&self, want: &Want) -> Result<(u32, u32), Refusal> {
         let conformed = conform(want.size, want.alignment, self.granule_log2)?;
         let (count, alignment) = (conformed.size >> self.granule_log2, conformed.alignment >> self.granule_log2);
@@ -125,7 +125,7 @@ impl RangeCore {
     }
 
     /// The quick search: the first hole of the request's own bin, or the first of the next bin, where all are large enough.
-    #[inline]
+    #[inline(always)]
     fn find(&self, count: u32, alignment: u32, fit: Fit) -> Option<Hole> {
         if alignment > 1 {
             return self.find_aligned(count, alignment, fit);
@@ -181,7 +181,7 @@ impl RangeCore {
     }
 
     /// Makes `count` granules of a hole a live range; what is left on either side stays free. The nodes are there.
-    #[inline]
+    #[inline(always)]
     fn carve(&mut self, hole: Hole, count: u32, want: &Want) -> Taken {
         let old = self.store.at(hole.id);
         let tail = hole.count - count;
