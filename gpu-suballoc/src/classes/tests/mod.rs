@@ -175,7 +175,7 @@ impl<P: Placing<Home = u64>> Subject<P> {
     }
 }
 
-const OPERATIONS: u32 = if cfg!(miri) { 200 } else { 30_000 };
+const OPERATIONS: u32 = if cfg!(miri) { 100 } else { 30_000 };
 
 #[test]
 fn pages_agree_with_the_model() {
