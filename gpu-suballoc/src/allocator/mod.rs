@@ -77,7 +77,6 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// - what is wrapped is live for as long as it is wrapped, and its backing is as it was told,
     /// - no region is given back, and the allocator not closed, while the device still uses what lies in it,
     /// - `device` outlives what was not given back, and is used by nobody in a way that breaks [`DeviceMemory`]'s rules.
-    #[expect(clippy::result_large_err, reason = "both are given back, as large as they are")]
     pub unsafe fn new(device: D, memory: A, options: AllocatorOptions) -> Result<Self, NewRefused<D, A>> {
         if options.keep_buffers > AllocatorOptions::MOST_KEPT {
             return Err(NewRefused { device, memory, error: Misuse::BadOptions.into() });

@@ -100,7 +100,7 @@ fn a_region_goes_with_its_last_mapping() {
         // SAFETY: both are mapped still.
         unsafe { of_crop.as_ptr().write(3) };
         // SAFETY: as above.
-        assert_eq!(unsafe { of_region.as_ptr().add(64).read() }, 3);
+        assert_eq!(unsafe { of_region.as_ptr().wrapping_add(64).read() }, 3);
         drop(of_region);
         assert_eq!(destroyed(), 0);
         drop(of_crop);

@@ -146,6 +146,8 @@ fn nvidia_with_refusing_host(body: impl FnOnce(&GpuAllocator<&Mock, &Failing>, &
     assert!(mock.violations().is_empty(), "{}", mock.violations());
 }
 
+type OnScene<'o> = &'o dyn Fn(&super::Scene<'_>) -> Result<Region, GpuError>;
+
 /// On every profile; coherent memory the tiler does not have.
 fn seen_by_host() -> RegionOptions<'static> {
     any().wish(Wish::requiring(PropertyFlags::HOST_VISIBLE))
@@ -153,7 +155,7 @@ fn seen_by_host() -> RegionOptions<'static> {
 
 #[test]
 fn every_device_refusal_is_undone() {
-    let operations: [(&str, &dyn Fn(&super::Scene<'_>) -> Result<Region, GpuError>); 4] = [
+    let operations: [(&str, OnScene<'_>); 4] = [
         ("create_buffer", &|s| s.gpu.create_buffer(&BufferInfo::new(30_000, COPIED), &any())),
         ("create_image", &|s| s.gpu.create_image(&ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED), &any())),
         ("a large buffer", &|s| s.gpu.create_buffer(&BufferInfo::new(300 << 20, COPIED), &seen_by_host())),
