@@ -33,6 +33,11 @@ impl<'t> Subject<'t> {
         Self { name, trace, times: Box::new(times), space: Box::new(space), refused: None }
     }
 
+    /// Whether it has one of these names.
+    pub fn is_called(&self, names: &[&str]) -> bool {
+        names.contains(&self.name)
+    }
+
     /// `bounded` is made with a capacity.
     pub fn refusing<P: Places + 't>(mut self, bounded: impl Fn(u64) -> P + 't) -> Self {
         let trace = self.trace;
