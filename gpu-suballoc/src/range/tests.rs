@@ -203,7 +203,7 @@ fn a_node_is_retired_when_its_generations_are_used_up() {
 #[test]
 fn chunks_come_back_and_their_ids_do_not() {
     let mut core = Core::new(1 << 20, 16);
-    let many = if cfg!(miri) { 300 } else { 5000 };
+    let many = if cfg!(miri) { 260 } else { 5000 };
     let old: Vec<_> = (0..many).map(|_| core.take(16)).collect();
     let most = core.blocks.len();
     for &taken in &old {
