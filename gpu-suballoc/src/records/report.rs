@@ -69,8 +69,6 @@ pub(crate) struct Alias {
     /// From the start of the root, or of the wrapped buffer.
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    /// Of a wrapped buffer; 0 of a crop.
-    pub(crate) buffer: u64,
     pub(crate) facts: Facts,
 }
 
@@ -111,7 +109,7 @@ impl Records {
                     let facts = Facts { crops: wrapped.crops, maps: wrapped.maps, content: Content::Buffer, ..Facts::NOTHING };
                     let (key, wrap) = (wrapped.key(number), wrapped.facts());
                     let facts = facts.with(wrapped.detail.as_ref());
-                    see(&Alias { key, root: key, offset: wrap.offset, size: wrap.size, buffer: wrap.buffer.as_raw(), facts });
+                    see(&Alias { key, root: key, offset: wrap.offset, size: wrap.size, facts });
                 }
                 Record::Crop(crop) => {
                     let root = match state.table.get(crop.root) {
@@ -121,7 +119,7 @@ impl Records {
                     };
                     let key = Key { place: CROP.pack(), slot: number, generation: crop.generation };
                     let facts = Facts { asked: crop.size, maps: crop.maps, ..Facts::NOTHING }.with(crop.detail.as_ref());
-                    see(&Alias { key, root, offset: crop.offset, size: crop.size, buffer: 0, facts });
+                    see(&Alias { key, root, offset: crop.offset, size: crop.size, facts });
                 }
                 Record::Root(_) | Record::Free { .. } | Record::Taken { .. } => {}
             }
