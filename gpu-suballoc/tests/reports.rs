@@ -100,8 +100,8 @@ fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
         assert_eq!(tiled, picture.blocks().len());
         let own = || picture.blocks().iter().filter(|block| block.content != BlockContent::Wrapped);
         let live = mock.live();
-        assert_eq!((own().count() as u64, own().map(|block| block.size).sum::<u64>()), (live.memory as u64, live.bytes));
-        assert_eq!((stats.total.blocks, stats.total.block_bytes), (live.memory as u64, live.bytes));
+        assert_eq!((own().count() as u64, own().map(|block| block.size).sum::<u64>()), (live.memory, live.bytes));
+        assert_eq!((stats.total.blocks, stats.total.block_bytes), (live.memory, live.bytes));
         let sum = |of: &[gpu_suballoc::Totals]| {
             of.iter().fold((0, 0, 0), |sum, each| (sum.0 + each.blocks, sum.1 + each.block_bytes, sum.2 + each.regions))
         };
