@@ -7,7 +7,7 @@ mod operations;
 use std::path::Path;
 
 use debug_guard::{FailingAllocator, Fault};
-use operations::{Operation, table};
+use operations::table;
 use testkit::{Sweep, Swept, Takes, Trial, Witness, assert_bodies_call, assert_every_function_is_named};
 
 type Host = FailingAllocator<Witness>;

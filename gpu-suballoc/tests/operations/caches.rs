@@ -150,7 +150,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                         assert_eq!(mine.memory().id(), mine.memory().id());
                         let work = cache.get(key).expect("there").into_work();
                         assert_eq!(work.key(), key);
-                        let (mine, held) = mine.release_unused().err().expect("held");
+                        let (mine, held) = mine.release_unused().expect_err("held");
                         assert_eq!(held, 1);
                         drop(work);
                         cache.set_limits(CacheLimits::NONE);

@@ -85,7 +85,9 @@ impl Subject {
         let host = NonNull::from(Box::leak(Box::new(FailingAllocator::new(Witness::system(), HostFault::Never))));
         let device = NonNull::from(Box::leak(Box::new(MockDevice::new(profile, Lazy))));
         // SAFETY: on the heap until this ends, which is after its allocator.
-        let (host_ref, device_ref): (&'static Host, &'static Device) = unsafe { (host.as_ref(), device.as_ref()) };
+        let host_ref: &'static Host = unsafe { host.as_ref() };
+        // SAFETY: as above.
+        let device_ref: &'static Device = unsafe { device.as_ref() };
         let reuse = way & 1 == 1;
         let memory = MemoryOptions {
             // Small, so that it becomes full.
