@@ -33,7 +33,8 @@ fn regions_are_the_models() {
             ran
         });
     }
-    let classes = ["general", "transient", "slab", "dedicated", "wrapped", "crop", "crop of depth 3 or more", "batch", "map"];
+    let classes =
+        ["general", "transient", "slab", "dedicated", "linear", "wrapped", "crop", "crop of depth 3 or more", "batch", "map"];
     let wrong = ["bad request", "bad crop", "bad wrap", "stale id", "double free", "foreign id", "release under crops refused"];
     let short = ["refused by the host", "refused by the device", "release while mapped refused", "detach refused", "map refused"];
     let least = if long { 1000 } else { 10 };
