@@ -17,6 +17,7 @@ use alloc_core::{AllocError, Handle, HostAllocator, HostError, Scope, TryBox};
 use super::entry::{DEAD, Entry, LIVE};
 use super::error::CacheError;
 use super::flight::{DONE, FAILED, FLYING, Flight, RETRY};
+use super::hold::Hold;
 use super::holds::Word;
 use super::key::ShaderKey;
 use super::owner;
@@ -100,9 +101,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         let mut number = writer.flying;
         while let Some(flight) = self.flights.get(number) {
             if flight.key() == key {
-                if me != 0 && flight.leader.load(Relaxed) == me {
+                if me != 0 && self.lands_after(number, me) {
                     return Err(CacheError::Recursive);
                 }
+                self.waits(&writer, me, number);
                 flight.users.store(flight.users.load(Relaxed).wrapping_add(1), Relaxed);
                 writer.joined = writer.joined.wrapping_add(1);
                 return Ok(Begun::Join(number, flight));
@@ -126,6 +128,29 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         }
         flies.begin(key, me, owner);
         Ok(Begun::Lead(Lead { core: self, flight: (flight, flies), entry: (entry, free), asked }))
+    }
+
+    /// True where this flight lands only after one that the thread `me` leads: it is its own, or its leader waits for another thread's that
+    /// waits, and so on, for one of its own. With the lock.
+    fn lands_after(&self, mut number: u32, me: u64) -> bool {
+        while let Some(flight) = self.flights.get(number).filter(|flight| flight.state.load(Relaxed) == FLYING) {
+            if flight.leader.load(Relaxed) == me {
+                return true;
+            }
+            number = flight.waits.load(Relaxed);
+        }
+        false
+    }
+
+    /// The thread `me` waits for this flight, and so does what it leads; or, with `NONE`, it does no more. With the lock.
+    fn waits(&self, writer: &Writer, me: u64, flight: u32) {
+        let mut number = writer.flying;
+        while let Some(led) = self.flights.get(number) {
+            if led.leader.load(Relaxed) == me {
+                led.waits.store(flight, Relaxed);
+            }
+            number = led.link.load(Relaxed);
+        }
     }
 
     /// With the lock, or holding the live entry.
@@ -187,6 +212,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         threads::wait_while(&flight.state, FLYING);
         let (state, entry, error) = (flight.state.load(Acquire), flight.entry.load(Relaxed), flight.error());
         let mut writer = self.writer.lock();
+        self.waits(&writer, threads::number(), NONE);
         self.leave(&mut writer, flight, number);
         drop(writer);
         match (state, error) {
@@ -199,7 +225,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
                     return Ok(Some(found));
                 }
                 // The same key, and another shader.
-                drop(super::hold::Hold::new(self, found));
+                drop(Hold::new(self, found));
                 Ok(None)
             }
             _ => Ok(None),
@@ -271,7 +297,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
         // Old, until it is found again: what is used once does not drive out what is used all the time.
         entry.touched.store(core.epoch.load(Relaxed).wrapping_sub(2), Relaxed);
         // Before it can be found, so that nobody can evict it before those who wait have it.
-        entry.cold.refs.fetch_add(flight.1.users.load(Relaxed), SeqCst);
+        entry.cold.refs.fetch_add(u64::from(flight.1.users.load(Relaxed)), SeqCst);
         entry.state.store(if released { DEAD } else { LIVE }, SeqCst);
         writer.bytes = writer.bytes.wrapping_add(bytes);
         writer.compiled = writer.compiled.wrapping_add(1);
@@ -291,7 +317,10 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
         core.land(&mut writer, flight, DONE);
         drop(writer);
         threads::wake(&flight.1.state);
+        // Somebody's destructor may unwind: this thread's hold is let go then.
+        let hold = Hold::new(core, (entry, number, None));
         core.evict();
+        core::mem::forget(hold);
         (entry, number, None)
     }
 
@@ -321,10 +350,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Lead<'_, '_, P, E> {
     }
 }
 
-/// Memory of the owner's for what will be compiled.
-struct Room<'m, P> {
-    block: NonNull<Stored<P>>,
-    memory: &'m Handle,
+/// Memory of the owner's for what will be compiled, or was.
+pub(super) struct Room<'m, P> {
+    pub(super) block: NonNull<Stored<P>>,
+    pub(super) memory: &'m Handle,
 }
 
 impl<'m, P> Room<'m, P> {
@@ -343,7 +372,7 @@ impl<'m, P> Room<'m, P> {
 
 impl<P> Drop for Room<'_, P> {
     fn drop(&mut self) {
-        // SAFETY: taken in `new` with this layout and scope, not filled.
+        // SAFETY: taken in `new` with this layout and scope; nothing is in it.
         unsafe { self.memory.deallocate(self.block.cast(), Layout::new::<Stored<P>>(), Scope::Cache) };
     }
 }

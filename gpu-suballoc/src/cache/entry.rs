@@ -3,8 +3,8 @@
 //! ```text
 //!   line 0, read by all            0        8     16     24      28        32      36        40        48
 //!                                  | device | low | high | state | touched | owner |   | payload | bytes
-//!   line 1, the writers'          64       68     72         76          80
-//!                                  | refs  | next | previous | link      | dying
+//!   line 1, the writers'          64             72         76          80        84
+//!                                  | refs         | next     | previous  | link    | dying
 //! ```
 
 #![forbid(unsafe_code)]
@@ -41,8 +41,8 @@ pub(super) struct Entry {
 /// What only those with the lock change, but for `refs`.
 #[repr(C, align(64))]
 pub(super) struct Cold {
-    /// Holds that stand in no thread's record.
-    pub(super) refs: AtomicU32,
+    /// Holds that stand in no thread's record. Of 64 bits: holds that are forgotten, one after the other, never bring it round to 0.
+    pub(super) refs: AtomicU64,
     /// Neighbours in the owner's list.
     pub(super) next: AtomicU32,
     pub(super) previous: AtomicU32,

@@ -14,7 +14,7 @@ pub enum CacheError<E> {
     Compile(E),
     /// No host memory for an entry, or the table. Nobody's fault.
     Host(HostError),
-    /// Compiling this key asked for this key, on the same thread. The caller's fault.
+    /// Compiling this key asked for this key: on the same thread, or by way of what other threads compile and wait for. The caller's fault.
     Recursive,
     /// The owner is for another device than the key. The caller's fault.
     OtherDevice,

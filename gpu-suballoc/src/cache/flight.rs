@@ -11,7 +11,7 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
 use super::key::ShaderKey;
-use super::segments::Zeroed;
+use super::segments::{NONE, Zeroed};
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 pub(super) const FLYING: u32 = 1;
@@ -35,6 +35,8 @@ pub(super) struct Flight<E> {
     /// 1: owner or device went meanwhile, so nobody is to find what is made. With the lock.
     pub(super) released: AtomicU32,
     pub(super) entry: AtomicU32,
+    /// The flight that its leader waits for meanwhile. With the lock.
+    pub(super) waits: AtomicU32,
     /// The next one in its list. With the lock.
     pub(super) link: AtomicU32,
     error: UnsafeCell<MaybeUninit<E>>,
@@ -54,6 +56,7 @@ impl<E: Copy + Send + Sync> Flight<E> {
         self.leader.store(leader, Relaxed);
         self.owner.store(owner, Relaxed);
         self.released.store(0, Relaxed);
+        self.waits.store(NONE, Relaxed);
         self.users.store(1, Relaxed);
         self.state.store(FLYING, Release);
     }

@@ -12,6 +12,9 @@
 //! delete at once at least one sees that nobody holds any more, and destroys. Reading the state after the release is sound because
 //! entries never move; if it was used anew meanwhile, the worst is a sweep for nothing.
 //!
+//! A record is put in its place before its first word is written, and places are read like words (SeqCst too): a delete that does not see
+//! the record is one that its holds see.
+//!
 //! Only the thread of the slot makes a word of 0 another; whoever has the hold makes it 0 again, on any thread.
 
 use core::alloc::Layout;
@@ -20,7 +23,7 @@ use core::ptr::{NonNull, null_mut};
 use alloc_core::{HostAllocator, Scope};
 
 use super::entry::{DEAD, Entry};
-use crate::sync::{AtomicPtr, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Threads with a record at the same time; others count in the entry.
 pub(super) const RECORDS: usize = 64;
@@ -62,7 +65,7 @@ impl Records {
     pub(super) fn make(&self, slot: usize, memory: &dyn HostAllocator) {
         let Some(place) = self.records.get(slot).filter(|place| place.load(Relaxed).is_null()) else { return };
         let Ok(block) = memory.allocate_zeroed(Layout::new::<Record>(), Scope::Cache) else { return };
-        if place.compare_exchange(null_mut(), block.cast().as_ptr(), AcqRel, Acquire).is_err() {
+        if place.compare_exchange(null_mut(), block.cast().as_ptr(), SeqCst, Acquire).is_err() {
             // SAFETY: just taken, seen by nobody.
             unsafe { memory.deallocate(block, Layout::new::<Record>(), Scope::Cache) };
         }
@@ -71,9 +74,11 @@ impl Records {
     /// Some word names the entry. With the lock.
     pub(super) fn name(&self, entry: u32) -> bool {
         let word = u64::from(entry) + 1;
-        (0..RECORDS)
-            .filter_map(|slot| self.of(Some(slot)))
-            .any(|record| record.words.iter().any(|there| there.load(SeqCst) == word))
+        self.records.iter().any(|place| {
+            // SAFETY: a record lives as long as this value.
+            let record = unsafe { place.load(SeqCst).as_ref() };
+            record.is_some_and(|record| record.words.iter().any(|there| there.load(SeqCst) == word))
+        })
     }
 
     /// How many holds there are in records. As of now.

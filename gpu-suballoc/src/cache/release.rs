@@ -4,7 +4,7 @@
 
 use core::convert::Infallible;
 
-use super::entry::LIVE;
+use super::entry::{FREE, LIVE};
 use super::hold::Hold;
 use super::holds;
 use super::key::{CacheDevice, ShaderKey};
@@ -48,12 +48,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     /// Without the lock.
-    fn gone(&self, mut going: Going) -> Removed {
-        while let Some(entry) = self.entries.get(going.first) {
-            let number = core::mem::replace(&mut going.first, entry.cold.link.load(Relaxed));
-            self.destroy(number);
-        }
-        going.removed
+    fn gone(&self, going: Going) -> Removed {
+        let removed = going.removed;
+        Rest { core: self, going }.destroy();
+        removed
     }
 
     /// All of an owner's, and what is being compiled for it.
@@ -75,6 +73,17 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     pub(super) fn held_of(&self, owner: u32) -> u64 {
         let writer = self.writer.lock();
         self.count_held(&writer, owner)
+    }
+
+    /// The first of an owner's shaders, from entry `from` on, that is held; and where to go on.
+    pub(super) fn next_held(&self, owner: u32, from: u32) -> Option<(ShaderKey, u32)> {
+        let _writer = self.writer.lock();
+        (from..self.entries.count()).find_map(|number| {
+            let entry = self.entries.get(number).filter(|entry| entry.owner.load(Relaxed) == owner)?;
+            let there = entry.state.load(SeqCst) != FREE && entry.cold.dying.load(Relaxed) == 0;
+            let held = there && !holds::is_free(&self.records, entry, number);
+            held.then(|| (entry.key(), number.saturating_add(1)))
+        })
     }
 
     fn count_held(&self, writer: &Writer, owner: u32) -> u64 {
@@ -186,5 +195,26 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         }
         drop(writer);
         self.gone(going);
+    }
+}
+
+/// What is yet to be destroyed; when a destructor unwinds the others are destroyed all the same.
+struct Rest<'c, P: Send + Sync, E: Copy + Send + Sync> {
+    core: &'c Core<P, E>,
+    going: Going,
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Rest<'_, P, E> {
+    fn destroy(&mut self) {
+        while let Some(entry) = self.core.entries.get(self.going.first) {
+            let number = core::mem::replace(&mut self.going.first, entry.cold.link.load(Relaxed));
+            self.core.destroy(number);
+        }
+    }
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Rest<'_, P, E> {
+    fn drop(&mut self) {
+        self.destroy();
     }
 }

@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use alloc_core::{Handle, HostAllocator, HostError, Scope, TryBox};
 
+use super::compile::Room;
 use super::entry::{DEAD, Entry, FREE};
 use super::flight::Flight;
 use super::holds::{self, Records, Word};
@@ -13,7 +14,7 @@ use super::key::ShaderKey;
 use super::owner::{self, OwnerSlot};
 use super::segments::{NONE, Segments, Zeroed};
 use super::table::Tables;
-use crate::sync::{AtomicU32, Guarded, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicU32, AtomicU64, Guarded, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use crate::threads;
 
 pub(super) struct Core<P, E: Copy + Send + Sync> {
@@ -26,9 +27,18 @@ pub(super) struct Core<P, E: Copy + Send + Sync> {
     pub(super) owners: Segments<OwnerSlot>,
     pub(super) flights: Segments<Flight<E>>,
     pub(super) memory: Handle,
-    /// Who keeps it: handles, owners, holds that outlive a borrow.
-    keepers: AtomicU32,
-    payloads: PhantomData<P>,
+    /// Who keeps it: handles, owners, holds that outlive a borrow. Of 64 bits, as an entry's count of holds is.
+    keepers: AtomicU64,
+    /// Payloads go in by one handle and come out by another, so handles of `P` are no handles of a shorter-lived `P`:
+    ///
+    /// ```compile_fail
+    /// use gpu_suballoc::ShaderCache;
+    ///
+    /// fn shorter<'s>(cache: ShaderCache<&'static str, ()>, _: &'s str) -> ShaderCache<&'s str, ()> {
+    ///     cache
+    /// }
+    /// ```
+    payloads: PhantomData<(P, fn(P) -> P)>,
 }
 
 /// What only one thread at a time changes.
@@ -97,7 +107,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
             owners: Segments::new(),
             flights: Segments::new(),
             memory,
-            keepers: AtomicU32::new(1),
+            keepers: AtomicU64::new(1),
             payloads: PhantomData,
         };
         // SAFETY: a block of this layout, nobody else's.
@@ -119,20 +129,20 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
             return;
         }
         // SAFETY: nobody else is left, so it is moved out of its block, which nobody reads any more.
-        let mut last = unsafe { core.read() };
-        last.end();
-        // SAFETY: taken in `new` with this layout and scope.
-        unsafe { last.memory.deallocate(core.cast(), Layout::new::<Self>(), Scope::Cache) };
+        let last = Last { core: unsafe { core.read() }, block: core };
+        last.core.drop_payloads();
     }
 
-    /// Destroys what is left, gives all memory back. Nobody holds anything.
-    fn end(&mut self) {
+    /// Destroys what is left. Nobody holds anything, and nobody will.
+    fn drop_payloads(&self) {
         for number in 0..self.entries.count() {
-            if self.entries.get(number).is_some_and(|entry| entry.state.load(Relaxed) != FREE) {
-                // SAFETY: not free, so its payload is there, and nobody refers to it.
-                unsafe { self.drop_payload(number) };
-            }
+            // SAFETY: nobody refers to what is there; what is there no more, or not yet, is not looked at.
+            unsafe { self.drop_payload(number) };
         }
+    }
+
+    /// Gives all memory back but the block. Nothing is left in it.
+    fn give_back(&mut self) {
         let memory = self.memory.clone();
         self.records.give_back(&memory);
         while let Some(table) = self.tables.take_all() {
@@ -236,10 +246,15 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         free
     }
 
-    /// Destroys a dead entry that nobody holds, and makes it free. The caller set `dying`, and has no lock.
+    /// Destroys a dead entry that nobody holds, and makes it free, even if the payload's destructor unwinds. The caller set `dying`, and has
+    /// no lock.
     pub(super) fn destroy(&self, number: u32) {
+        let _afterwards = Emptied { core: self, number };
         // SAFETY: dead, held by nobody, and this thread alone was told to.
         unsafe { self.drop_payload(number) };
+    }
+
+    fn make_free(&self, number: u32) {
         let Some(entry) = self.entries.get(number) else { return };
         let owner = entry.owner.load(Relaxed);
         let bytes = entry.bytes.load(Relaxed);
@@ -256,17 +271,19 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         self.unbind(&mut writer, owner);
     }
 
+    /// Does nothing where there is none.
+    ///
     /// # Safety
-    /// The entry is not free, nobody holds it or will, and this is done once.
+    /// Nobody holds the entry or will.
     unsafe fn drop_payload(&self, number: u32) {
         let Some(entry) = self.entries.get(number) else { return };
         let Some(block) = NonNull::new(entry.payload.swap(core::ptr::null_mut(), AcqRel).cast::<Stored<P>>()) else { return };
         // SAFETY: written when the entry was made; moved out once, here.
         let Stored { value, content, memory } = unsafe { block.read() };
+        // Goes last, even if a destructor unwinds.
+        let _room = Room { block, memory: &memory };
         drop(value);
         drop(content);
-        // SAFETY: taken from the owner's memory with this layout and scope.
-        unsafe { memory.deallocate(block.cast(), Layout::new::<Stored<P>>(), Scope::Cache) };
     }
 
     pub(super) fn push_entry(&self, writer: &mut Writer, number: u32) {
@@ -317,5 +334,33 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
             slot.link.store(writer.free_owner, Relaxed);
             writer.free_owner = owner;
         }
+    }
+}
+
+/// An entry whose payload is destroyed, or being destroyed.
+struct Emptied<'c, P: Send + Sync, E: Copy + Send + Sync> {
+    core: &'c Core<P, E>,
+    number: u32,
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Emptied<'_, P, E> {
+    fn drop(&mut self) {
+        self.core.make_free(self.number);
+    }
+}
+
+/// A core that nobody keeps any more, out of its block.
+struct Last<P: Send + Sync, E: Copy + Send + Sync> {
+    core: Core<P, E>,
+    block: NonNull<Core<P, E>>,
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Last<P, E> {
+    fn drop(&mut self) {
+        // None are left, unless a destructor unwound.
+        self.core.drop_payloads();
+        self.core.give_back();
+        // SAFETY: taken in `Core::new` with this layout and scope, read by nobody any more.
+        unsafe { self.core.memory.deallocate(self.block.cast(), Layout::new::<Core<P, E>>(), Scope::Cache) };
     }
 }

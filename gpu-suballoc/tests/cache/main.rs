@@ -7,3 +7,4 @@ mod limits;
 mod owners;
 mod store;
 mod threads;
+mod unwinding;
