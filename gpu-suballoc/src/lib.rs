@@ -91,47 +91,56 @@ mod device;
 mod error;
 mod group;
 mod id;
+mod lifecycle;
 mod memory_type;
 mod pool;
 mod property_flags;
 mod range;
-mod report;
 mod records;
+mod report;
 mod request;
 mod shard;
 mod sync;
 mod threads;
 
+#[cfg(feature = "ash")]
+pub use crate::ash::{
+    AshContext, AshContextInfo, AshContextTable, AshContexts, AshDevice, AshOptions, CompiledKernel, ContextLoaded, KernelError,
+    KernelInfo, KernelPipeline, KernelStep, physical_device_capabilities, physical_device_identity,
+};
 pub use allocator::{
-    AllocatorOptions, BatchRefused, CloseRefused, Descriptor, DescriptorUse, Detached, Field, GpuAllocator, Mapping, NewRefused, Outstanding,
-    Ownership, ParseError, Region, RegionInfo, WrapInfo,
+    AllocatorOptions, BatchRefused, CloseRefused, Descriptor, DescriptorUse, Detached, Field, GpuAllocator, Mapping, NewRefused,
+    Outstanding, Ownership, ParseError, Region, RegionInfo, WrapInfo,
+};
+pub use cache::{
+    CacheDevice, CacheError, CacheLimits, CacheOwner, CacheStats, Compiled, ContentHash, Hold, OwnerStats, Removed, ShaderCache,
+    ShaderKey, StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders, WorkHold, WriteError,
 };
 pub use classes::{
     LinearAllocation, LinearBlock, LinearError, LinearRange, TransientAllocation, TransientPages, TransientRange,
     TransientStatistics,
 };
-#[cfg(feature = "ash")]
-pub use crate::ash::{AshDevice, AshOptions, physical_device_capabilities};
-pub use cache::{
-    CacheDevice, CacheError, CacheLimits, CacheOwner, CacheStats, Compiled, ContentHash, Hold, OwnerStats, Removed, ShaderCache, ShaderKey,
-    StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders, WorkHold, WriteError,
+#[cfg(feature = "testing")]
+pub use device::{
+    Breach, Fault, Logged, MockCall, MockDevice, MockFacts, MockLive, MockMemory, Profile, ResourceRules, Violation, Violations,
 };
 pub use device::{
     BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceFeatures, DeviceLimits, DeviceMemory, DeviceProperties,
     ExternalHandleTypes, HeapBudget, HeapFlags, ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange,
     MemoryHandle, MemoryHeap, MemoryRequest, NextChain, QueueFamilies, ResourceRequirements,
 };
-#[cfg(feature = "testing")]
-pub use device::{
-    Breach, Fault, Logged, MockCall, MockDevice, MockFacts, MockLive, MockMemory, Profile, ResourceRules, Violation, Violations,
-};
 pub use error::{GpuError, Limit, MapRefusal, Misuse, Refused};
 pub use group::{
-    Access, Capabilities, CapabilityFlags, Contradiction, Cost, DeviceGroup, DeviceGroupBuilder, Edge, GroupDevice, GroupError, GroupId,
-    GroupRefused, GroupStep, HandleTypes, LinkClass, MAX_DEVICES, Membership, OutOfRange, PciAddress, Reach, Seat, Topology,
-    TopologyBuilder, TopologyError, UseMode,
+    Access, Capabilities, CapabilityFlags, Contradiction, Cost, DeviceGroup, DeviceGroupBuilder, Edge, GroupDevice, GroupError,
+    GroupId, GroupRefused, GroupStep, HandleTypes, LinkClass, MAX_DEVICES, Membership, OutOfRange, PciAddress, Reach, Seat,
+    Topology, TopologyBuilder, TopologyError, UseMode,
 };
 pub use id::{PoolId, RegionId};
+pub use lifecycle::{
+    AcquireContext, CommandLevel, ContextAllocator, ContextDevice, ContextError, ContextHandle, ContextHandlers, ContextHandles,
+    ContextOutstanding, ContextTable, Contexts, DeviceState, Dispatch, ForcedRelease, InTheWay, OwnedContext, OwnedContextId,
+    ReleaseContext, ReleaseRefused, Released, UntilLost,
+};
 pub use memory_type::{MAX_MEMORY_TYPES, MemoryType, MemoryTypeError, Wish, choose_memory_type};
 pub use pool::{MapPolicy, MemoryOptions, PoolAlgorithm, PoolOptions};
 pub use property_flags::PropertyFlags;

@@ -27,6 +27,15 @@ pub(super) struct Commands {
     pub(super) properties2: Option<vk::PFN_vkGetPhysicalDeviceProperties2>,
 }
 
+/// An instance and a device, with what Vulkan 1.0 has of them.
+pub(super) struct Tables<'t> {
+    pub(super) get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
+    pub(super) instance: vk::Instance,
+    pub(super) of_instance: &'t ash::InstanceFnV1_0,
+    pub(super) device: vk::Device,
+    pub(super) of_device: &'t ash::DeviceFnV1_0,
+}
+
 /// There together or not at all.
 #[derive(Clone, Copy)]
 pub(super) struct Requirements2 {
@@ -36,20 +45,20 @@ pub(super) struct Requirements2 {
 
 impl Commands {
     /// # Safety
-    /// Instance and device are live, and of `entry` and of each other; the version is not above either's.
-    pub(super) unsafe fn load(entry: &ash::Entry, instance: &ash::Instance, device: &ash::Device, api_version: u32) -> Self {
+    /// Instance and device are live, and of the tables and of each other; the version is not above either's.
+    pub(super) unsafe fn load(tables: &Tables<'_>, api_version: u32) -> Self {
         let of_device = |since: u32, core: &'static CStr, others: &[&'static CStr]| {
             let core = (api_version >= since).then_some(core);
             core.into_iter().chain(others.iter().copied()).find_map(|name| {
                 // SAFETY: the caller's promise; the name is a C string.
-                unsafe { (instance.fp_v1_0().get_device_proc_addr)(device.handle(), name.as_ptr()) }
+                unsafe { (tables.of_instance.get_device_proc_addr)(tables.device, name.as_ptr()) }
             })
         };
         let of_instance = |core: &'static CStr, other: &'static CStr| {
             let core = (api_version >= vk::API_VERSION_1_1).then_some(core);
             core.into_iter().chain([other]).find_map(|name| {
                 // SAFETY: the caller's promise; the name is a C string.
-                unsafe { (entry.static_fn().get_instance_proc_addr)(instance.handle(), name.as_ptr()) }
+                unsafe { (tables.get_instance_proc_addr)(tables.instance, name.as_ptr()) }
             })
         };
         let buffer2 = of_device(vk::API_VERSION_1_1, c"vkGetBufferMemoryRequirements2", &[c"vkGetBufferMemoryRequirements2KHR"]);
@@ -67,7 +76,7 @@ impl Commands {
             // SAFETY: as above.
             image: unsafe { transmute::<Void, vk::PFN_vkGetImageMemoryRequirements2>(image) },
         });
-        let table = device.fp_v1_0();
+        let table = tables.of_device;
         Self {
             allocate_memory: table.allocate_memory,
             free_memory: table.free_memory,

@@ -21,7 +21,7 @@ impl Facts {
     /// # Safety
     /// The physical device is of the instance, and supports the version.
     pub(super) unsafe fn ask(
-        instance: &ash::Instance,
+        instance: &ash::InstanceFnV1_0,
         commands: &Commands,
         physical: vk::PhysicalDevice,
         api_version: u32,
@@ -29,7 +29,7 @@ impl Facts {
     ) -> Self {
         let mut memory = vk::PhysicalDeviceMemoryProperties::default();
         // SAFETY: the caller's promise.
-        unsafe { (instance.fp_v1_0().get_physical_device_memory_properties)(physical, &raw mut memory) };
+        unsafe { (instance.get_physical_device_memory_properties)(physical, &raw mut memory) };
         let mut types = [MemoryType { properties: PropertyFlags::NONE, heap_index: 0 }; MAX_MEMORY_TYPES];
         types.iter_mut().zip(&memory.memory_types).for_each(|(kind, told)| *kind = type_of(told));
         let mut heaps = [MemoryHeap::new(0, HeapFlags::NONE); MAX_MEMORY_HEAPS];
@@ -58,7 +58,12 @@ impl Facts {
 
 /// # Safety
 /// As [`Facts::ask`].
-unsafe fn limits(instance: &ash::Instance, commands: &Commands, physical: vk::PhysicalDevice, api_version: u32) -> DeviceLimits {
+unsafe fn limits(
+    instance: &ash::InstanceFnV1_0,
+    commands: &Commands,
+    physical: vk::PhysicalDevice,
+    api_version: u32,
+) -> DeviceLimits {
     // What a device does not tell has no limit.
     let mut allocation = vk::PhysicalDeviceMaintenance3Properties { max_memory_allocation_size: u64::MAX, ..Default::default() };
     let mut buffer = vk::PhysicalDeviceMaintenance4Properties { max_buffer_size: u64::MAX, ..Default::default() };
@@ -75,7 +80,7 @@ unsafe fn limits(instance: &ash::Instance, commands: &Commands, physical: vk::Ph
         None => {
             let mut told = vk::PhysicalDeviceProperties::default();
             // SAFETY: the caller's promise.
-            unsafe { (instance.fp_v1_0().get_physical_device_properties)(physical, &raw mut told) };
+            unsafe { (instance.get_physical_device_properties)(physical, &raw mut told) };
             told.limits
         }
     };

@@ -4,12 +4,16 @@
 //!   AshDevice -- Commands   the functions that are called, those later than Vulkan 1.0 by name
 //!             |- Facts      types, heaps, limits: asked once
 //!             |- callbacks  the application's, passed to every command that takes them
+//!   AshContext -- tables loaded once and verified (context) -- AshDevice | KernelDevice -- CompiledKernel, in the shader cache
 //! ```
 
 mod capabilities;
 mod chain;
 mod commands;
+mod context;
 mod facts;
+mod kernel;
+mod kernel_device;
 mod layout;
 
 use core::fmt;
@@ -23,8 +27,10 @@ use crate::device::{
     MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
 };
 pub use capabilities::physical_device_capabilities;
-use commands::Commands;
+use commands::{Commands, Tables};
+pub use context::{AshContext, AshContextInfo, AshContextTable, AshContexts, ContextLoaded, physical_device_identity};
 use facts::Facts;
+pub use kernel::{CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep};
 use layout::{answer, buffer_of, families, image_of, memory_of, new_handle};
 
 /// Ranges of a flush that go to the driver in one call.
@@ -98,15 +104,29 @@ impl AshDevice {
         device: &ash::Device,
         options: AshOptions,
     ) -> Self {
+        let tables = Tables {
+            get_instance_proc_addr: entry.static_fn().get_instance_proc_addr,
+            instance: instance.handle(),
+            of_instance: instance.fp_v1_0(),
+            device: device.handle(),
+            of_device: device.fp_v1_0(),
+        };
         // SAFETY: the caller's promise for all four.
-        let commands = unsafe { Commands::load(entry, instance, device, options.api_version) };
+        unsafe { Self::of_tables(&tables, physical, options) }
+    }
+
+    /// # Safety
+    /// As [`new`](Self::new).
+    unsafe fn of_tables(tables: &Tables<'_>, physical: vk::PhysicalDevice, options: AshOptions) -> Self {
+        // SAFETY: the caller's promise.
+        let commands = unsafe { Commands::load(tables, options.api_version) };
         let mut features = options.features;
         features.memory_budget &= commands.memory_properties2.is_some();
         features.dedicated_allocation &= commands.requirements2.is_some();
         features.buffer_device_address &= commands.buffer_address.is_some();
         // SAFETY: the caller's promise for the physical device and the version.
-        let facts = unsafe { Facts::ask(instance, &commands, physical, options.api_version, features) };
-        Self { device: device.handle(), physical, commands, facts, callbacks: options.callbacks }
+        let facts = unsafe { Facts::ask(tables.of_instance, &commands, physical, options.api_version, features) };
+        Self { device: tables.device, physical, commands, facts, callbacks: options.callbacks }
     }
 
     /// `pAllocator`.

@@ -314,6 +314,22 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         }
     }
 
+    /// The keys of its shaders that are held, as of now; each once. Takes no memory.
+    pub fn held(&self) -> impl Iterator<Item = ShaderKey> + '_ {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let (key, next) = self.cache.core().next_held(self.number, from)?;
+            from = next;
+            Some(key)
+        })
+    }
+
+    /// How many of its shaders are held, or being compiled, as of now.
+    #[must_use]
+    pub fn in_use(&self) -> u64 {
+        self.cache.core().held_of(self.number)
+    }
+
     /// What it has in the cache, as of now.
     #[must_use]
     pub fn stats(&self) -> OwnerStats {

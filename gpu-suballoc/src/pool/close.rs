@@ -25,6 +25,11 @@ impl Pools {
         self.end(env, false);
     }
 
+    /// Gives everything back, whatever lives in it.
+    pub(crate) fn close_by_force(&mut self, env: Env<'_>) {
+        self.end(env, true);
+    }
+
     fn end(&mut self, env: Env<'_>, driver: bool) {
         for index in 0..POOLS as u16 {
             let Some((mut pool, memory)) = self.take_pool(index) else { continue };
@@ -34,7 +39,7 @@ impl Pools {
                 let Some(mut live) = slot.live.take() else { continue };
                 env.dismantle(&mut live.core);
                 if driver {
-                    // SAFETY: no region lives, and `&mut self`: nobody is at it, and nobody can find it any more.
+                    // SAFETY: no region lives, or the caller wants none to; `&mut self`: nobody is at it, and nobody can find it any more.
                     unsafe { env.device.free(live.object.memory) };
                 }
                 self.ledger.get_mut().leave(heap, live.object.size);

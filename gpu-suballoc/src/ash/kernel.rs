@@ -1,0 +1,199 @@
+//! A compiled kernel: what the shader cache holds of a Vulkan device.
+
+use core::ffi::CStr;
+use core::fmt;
+
+use alloc_core::{Handle, TryVec};
+use ash::vk;
+
+use super::kernel_device::KernelDevice;
+use crate::error::GpuError;
+
+/// What a kernel is compiled from.
+#[derive(Clone, Copy)]
+pub struct KernelInfo<'a> {
+    /// SPIR-V, as `VkShaderModuleCreateInfo::pCode`.
+    pub code: &'a [u32],
+    /// Its descriptor sets, in their order.
+    pub set_layouts: &'a [vk::DescriptorSetLayoutCreateInfo<'a>],
+    /// As `VkPipelineLayoutCreateInfo::pPushConstantRanges`.
+    pub push_constant_ranges: &'a [vk::PushConstantRange],
+    /// A compute pipeline each.
+    pub pipelines: &'a [KernelPipeline<'a>],
+    /// Keep the SPIR-V beside, so that it can be [written to a file](CompiledKernel::code).
+    pub keep_code: bool,
+}
+
+/// A compute pipeline of a kernel.
+#[derive(Clone, Copy)]
+pub struct KernelPipeline<'a> {
+    /// The entry point.
+    pub name: &'a CStr,
+    /// Its constants, if it has any.
+    pub specialization: Option<&'a vk::SpecializationInfo<'a>>,
+}
+
+/// Shader module, descriptor set layouts, pipeline layout and compute pipelines, made with the callbacks of the context that compiled
+/// them, whoever uses them. Dropping it destroys them: pipelines, pipeline layout, descriptor set layouts, module; unless the device is lost.
+pub struct CompiledKernel {
+    pipelines: TryVec<vk::Pipeline, Handle>,
+    layout: vk::PipelineLayout,
+    set_layouts: TryVec<vk::DescriptorSetLayout, Handle>,
+    module: vk::ShaderModule,
+    code: TryVec<u8, Handle>,
+    device: KernelDevice,
+}
+
+impl CompiledKernel {
+    /// In the order of H29 backwards. What was made before a step that fails goes as the whole would.
+    ///
+    /// # Safety
+    /// As [`AshContext::compile`](super::AshContext).
+    pub(super) unsafe fn compile(device: &KernelDevice, info: &KernelInfo<'_>) -> Result<Self, KernelError> {
+        let memory = device.memory();
+        let mut kernel = Self {
+            pipelines: TryVec::new_in(memory.clone()),
+            layout: vk::PipelineLayout::null(),
+            set_layouts: TryVec::new_in(memory.clone()),
+            module: vk::ShaderModule::null(),
+            code: TryVec::new_in(memory.clone()),
+            device: device.clone(),
+        };
+        kernel.reserve(info).map_err(|error| KernelError { step: KernelStep::Memory, error })?;
+        // SAFETY: the caller's promise.
+        kernel.module = unsafe { device.module(info.code) }?;
+        for set in info.set_layouts {
+            // SAFETY: the caller's promise.
+            let made = unsafe { device.set_layout(set) }?;
+            if let Err(refused) = kernel.set_layouts.try_push(made) {
+                device.destroy_set_layout(made);
+                return Err(KernelError { step: KernelStep::Memory, error: refused.error.into() });
+            }
+        }
+        let layout = vk::PipelineLayoutCreateInfo::default()
+            .set_layouts(&kernel.set_layouts)
+            .push_constant_ranges(info.push_constant_ranges);
+        // SAFETY: the caller's promise; the set layouts were made just now.
+        kernel.layout = unsafe { device.layout(&layout) }?;
+        for KernelPipeline { name, specialization } in info.pipelines {
+            let mut stage = vk::PipelineShaderStageCreateInfo::default()
+                .stage(vk::ShaderStageFlags::COMPUTE)
+                .module(kernel.module)
+                .name(name);
+            stage.p_specialization_info = specialization.map_or(core::ptr::null(), core::ptr::from_ref).cast();
+            let pipeline = vk::ComputePipelineCreateInfo::default().stage(stage).layout(kernel.layout);
+            // SAFETY: the caller's promise; module and layout were made just now.
+            let made = unsafe { device.pipeline(&pipeline) }?;
+            if let Err(refused) = kernel.pipelines.try_push(made) {
+                device.destroy_pipeline(made);
+                return Err(KernelError { step: KernelStep::Memory, error: refused.error.into() });
+            }
+        }
+        Ok(kernel)
+    }
+
+    /// Before the driver is asked for anything.
+    fn reserve(&mut self, info: &KernelInfo<'_>) -> Result<(), GpuError> {
+        self.pipelines.try_reserve(info.pipelines.len())?;
+        self.set_layouts.try_reserve(info.set_layouts.len())?;
+        if info.keep_code {
+            self.code.try_reserve(info.code.len().saturating_mul(4))?;
+            for word in info.code {
+                self.code.try_extend_from_slice(&word.to_le_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pipelines, in the order of the info.
+    #[must_use]
+    pub fn pipelines(&self) -> &[vk::Pipeline] {
+        &self.pipelines
+    }
+
+    /// The pipeline layout.
+    #[must_use]
+    pub const fn layout(&self) -> vk::PipelineLayout {
+        self.layout
+    }
+
+    /// The descriptor set layouts, in the order of the info.
+    #[must_use]
+    pub fn set_layouts(&self) -> &[vk::DescriptorSetLayout] {
+        &self.set_layouts
+    }
+
+    /// The shader module.
+    #[must_use]
+    pub const fn module(&self) -> vk::ShaderModule {
+        self.module
+    }
+
+    /// Its SPIR-V, least significant byte first, where it was kept: what [`ShaderCache::save`](crate::ShaderCache::save) writes of it.
+    #[must_use]
+    pub fn code(&self) -> Option<&[u8]> {
+        (!self.code.is_empty()).then_some(&*self.code)
+    }
+}
+
+impl Drop for CompiledKernel {
+    fn drop(&mut self) {
+        self.pipelines.iter().for_each(|pipeline| self.device.destroy_pipeline(*pipeline));
+        self.device.destroy_layout(self.layout);
+        self.set_layouts.iter().for_each(|layout| self.device.destroy_set_layout(*layout));
+        self.device.destroy_module(self.module);
+    }
+}
+
+impl fmt::Debug for CompiledKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = f.debug_struct("CompiledKernel");
+        all.field("module", &self.module)
+            .field("layout", &self.layout)
+            .field("pipelines", &self.pipelines())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a kernel was not compiled; nothing of it is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelError {
+    /// What was refused.
+    pub step: KernelStep,
+    /// Why.
+    pub error: GpuError,
+}
+
+/// A step of compiling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KernelStep {
+    /// Host memory for the lists.
+    Memory,
+    /// `vkCreateShaderModule`.
+    ShaderModule,
+    /// `vkCreateDescriptorSetLayout`.
+    DescriptorSetLayout,
+    /// `vkCreatePipelineLayout`.
+    PipelineLayout,
+    /// `vkCreatePipelineCache`, `vkGetPipelineCacheData`.
+    PipelineCache,
+    /// `vkCreateComputePipelines`.
+    Pipeline,
+}
+
+impl fmt::Display for KernelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let step = match self.step {
+            KernelStep::Memory => "host memory",
+            KernelStep::ShaderModule => "the shader module",
+            KernelStep::DescriptorSetLayout => "a descriptor set layout",
+            KernelStep::PipelineLayout => "the pipeline layout",
+            KernelStep::PipelineCache => "the pipeline cache",
+            KernelStep::Pipeline => "a pipeline",
+        };
+        write!(f, "{step} of a kernel was refused: {}", self.error)
+    }
+}
+
+impl core::error::Error for KernelError {}

@@ -1,0 +1,195 @@
+//! The home of contexts: the cache that they share, and which of them are on one device.
+
+use core::fmt;
+use core::sync::atomic::AtomicBool;
+
+use alloc_core::{Handle, HostError};
+
+use super::context::OwnedContext;
+use super::error::ContextError;
+use super::handles::ContextHandles;
+use super::shared::Shared;
+use super::until_lost::{ContextDevice, UntilLost};
+use crate::allocator::{AllocatorOptions, GpuAllocator};
+use crate::cache::{CacheDevice, CacheLimits, ShaderCache};
+use crate::group::MAX_DEVICES;
+use crate::sync::{AtomicU32, Guarded, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+/// The contexts of an application's devices, with the shader cache that they share.
+///
+/// Contexts that are acquired with one `VkDevice` share its compiled shaders; each keeps, and takes along, what it compiled. A device is
+/// known by a number that is drawn when its first context is acquired and is never drawn again: the same handle's value, after all its
+/// contexts went or it was [lost](OwnedContext::device_lost), is another device.
+///
+/// A value is a handle: clones lead to one home, which goes with the last of them and the last context. No global state: two homes know
+/// nothing of one another. Usable from all threads at once.
+pub struct Contexts<P: Send + Sync, E: Copy + Send + Sync> {
+    home: Shared<Home<P, E>>,
+}
+
+struct Home<P: Send + Sync, E: Copy + Send + Sync> {
+    cache: ShaderCache<P, E>,
+    devices: Guarded<[Option<Shared<Device>>; MAX_DEVICES]>,
+    memory: Handle,
+}
+
+/// A device with contexts.
+struct Device {
+    handles: ContextHandles,
+    number: CacheDevice,
+    lost: AtomicBool,
+    /// Contexts on it; changed under the home's lock.
+    contexts: AtomicU32,
+}
+
+/// What all contexts of a device know of it: its number, and whether it is lost.
+#[derive(Clone)]
+pub struct DeviceState {
+    device: Shared<Device>,
+}
+
+impl DeviceState {
+    /// The device's number in the cache.
+    #[must_use]
+    pub fn cache_device(&self) -> CacheDevice {
+        self.device.number
+    }
+
+    /// True once it was said to be lost: its driver is not called any more.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.device.lost.load(Acquire)
+    }
+}
+
+/// A context's place on its device, until dropped.
+pub(super) struct Seat<P: Send + Sync, E: Copy + Send + Sync> {
+    contexts: Contexts<P, E>,
+    pub(super) state: DeviceState,
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Contexts<P, E> {
+    /// A home without contexts; its own memory, and the cache's, is the context's.
+    ///
+    /// # Errors
+    /// The context's refusal.
+    pub fn new(memory: Handle, limits: CacheLimits) -> Result<Self, HostError> {
+        let cache = ShaderCache::new(memory.clone(), limits)?;
+        let home = Home { cache, devices: Guarded::new([const { None }; MAX_DEVICES]), memory: memory.clone() };
+        Ok(Self { home: Shared::new(home, memory)? })
+    }
+
+    /// The cache that its contexts share.
+    #[must_use]
+    pub fn cache(&self) -> &ShaderCache<P, E> {
+        &self.home.cache
+    }
+
+    /// Acquires a context on a device of the application: an allocator, and an owner in the shared cache, with books in `memory`.
+    ///
+    /// `load` gets hold of the device's driver: it runs once, here and never again. It is told the device's state, so that what it makes
+    /// can stop calling a lost device.
+    ///
+    /// # Errors
+    /// [`ContextError::NullHandle`]; [`ContextError::OtherHandle`] where the device is known, and of another instance or physical device;
+    /// what `load`, the allocator, or `memory` refuse. Nothing was made then.
+    ///
+    /// # Safety
+    /// - The handles are live, of one another, and outlive the context, or the device is said to be [lost](OwnedContext::device_lost)
+    ///   first. What `load` answers is that device.
+    /// - As [`GpuAllocator::new`].
+    pub unsafe fn acquire<D: ContextDevice>(
+        &self,
+        handles: ContextHandles,
+        memory: Handle,
+        options: AllocatorOptions,
+        load: impl FnOnce(&DeviceState) -> Result<D, ContextError>,
+    ) -> Result<OwnedContext<D, P, E>, ContextError> {
+        handles.check()?;
+        let seat = self.seat(handles)?;
+        let device = UntilLost::new(load(&seat.state)?, seat.state.clone());
+        // SAFETY: the caller's promise.
+        let gpu = unsafe { GpuAllocator::new(device, memory.clone(), options) }.map_err(|refused| refused.error)?;
+        let owner = self.home.cache.owner(seat.state.cache_device(), memory)?;
+        Ok(OwnedContext::new(handles, owner, gpu, seat))
+    }
+
+    /// How many contexts there are on a device that is not lost; 0 where it is not known.
+    #[must_use]
+    pub fn contexts_on(&self, device: u64) -> u32 {
+        let devices = self.home.devices.lock();
+        known(&*devices, device).map_or(0, |there| there.contexts.load(Relaxed))
+    }
+
+    /// Joins the device if it is known; otherwise it is from now on.
+    fn seat(&self, handles: ContextHandles) -> Result<Seat<P, E>, ContextError> {
+        let fresh = Device { handles, number: CacheDevice::fresh(), lost: AtomicBool::new(false), contexts: AtomicU32::new(0) };
+        // Made before, so that nothing is asked for under the lock; where the device is known it goes again, after the lock.
+        let fresh = Shared::new(fresh, self.home.memory.clone())?;
+        let mut devices = self.home.devices.lock();
+        let joined = match known(&*devices, handles.device) {
+            Some(there) => there.handles.check_same(handles).map(|()| there.clone()),
+            None => match devices.iter_mut().find(|place| place.is_none()) {
+                Some(place) => {
+                    *place = Some(fresh.clone());
+                    Ok(fresh.clone())
+                }
+                None => Err(ContextError::TooManyDevices),
+            },
+        };
+        if let Ok(device) = &joined {
+            device.contexts.store(device.contexts.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+        drop(devices);
+        Ok(Seat { contexts: self.clone(), state: DeviceState { device: joined? } })
+    }
+}
+
+/// The device that is not lost, of this handle.
+fn known(devices: &[Option<Shared<Device>>], device: u64) -> Option<&Shared<Device>> {
+    devices.iter().flatten().find(|there| there.handles.device == device && !there.lost.load(Acquire))
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Seat<P, E> {
+    /// The device is lost, or about to be destroyed: nobody calls its driver, nobody joins it.
+    pub(super) fn lose(&self) {
+        self.state.device.lost.store(true, Release);
+    }
+
+    pub(super) const fn contexts(&self) -> &Contexts<P, E> {
+        &self.contexts
+    }
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Seat<P, E> {
+    fn drop(&mut self) {
+        let mine: &Device = &self.state.device;
+        let mut devices = self.contexts.home.devices.lock();
+        let left = mine.contexts.load(Relaxed).wrapping_sub(1);
+        mine.contexts.store(left, Relaxed);
+        let gone = match devices.iter_mut().find(|place| place.as_ref().is_some_and(|there| core::ptr::eq(&**there, mine))) {
+            Some(place) if left == 0 => place.take(),
+            _ => None,
+        };
+        drop(devices);
+        drop(gone);
+    }
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Clone for Contexts<P, E> {
+    fn clone(&self) -> Self {
+        Self { home: self.home.clone() }
+    }
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for Contexts<P, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contexts").field("cache", self.cache()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for DeviceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceState").field("device", &self.cache_device()).field("lost", &self.is_lost()).finish()
+    }
+}

@@ -1,0 +1,301 @@
+//! Contexts by number, for C and for tables: a number that was released is an error, never another context.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_void;
+use core::fmt;
+
+use alloc_core::Handle;
+
+use super::context::{OwnedContext, OwnedContextId};
+use super::dispatch::Dispatch;
+use super::error::ContextError;
+use super::handles::ContextHandles;
+use super::release::Released;
+use super::shared::Shared;
+use super::until_lost::ContextDevice;
+use crate::sync::Guarded;
+
+/// As many contexts have a number at a time.
+const CONTEXTS: usize = 64;
+
+/// Contexts that are known by [`OwnedContextId`], and the handlers that say which of them a dispatch gets.
+///
+/// Nothing here is global: an application has as many tables as it likes. Usable from all threads at once; no handler, and nothing of a
+/// context, is called with a lock of the table's held.
+pub struct ContextTable<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
+    state: Guarded<State<D, P, E>>,
+    memory: Handle,
+}
+
+struct State<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
+    slots: [Option<Entry<D, P, E>>; CONTEXTS],
+    default: Option<OwnedContextId>,
+    /// `None`: the default's.
+    handlers: Option<ContextHandlers>,
+    /// Dispatches between acquire and release.
+    acquired: u64,
+}
+
+struct Entry<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
+    id: OwnedContextId,
+    users: u32,
+    /// Somebody is releasing it; nobody finds it.
+    leaving: bool,
+    context: Shared<Place<D, P, E>>,
+}
+
+/// Where a context lies; read by users, taken by who releases it when there are none.
+struct Place<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(UnsafeCell<Option<OwnedContext<D, P, E>>>);
+
+// SAFETY: read while its entry counts a user, written while it counts none and is leaving: by one thread alone.
+unsafe impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Sync for Place<D, P, E> {}
+
+/// `halide_acquire_context`, in Vulkan's and Rust's words: which context a dispatch gets. With `create` false none is to be made for it.
+/// `user` is what the dispatch was asked with.
+pub type AcquireContext = fn(user: *mut c_void, create: bool) -> Result<Option<OwnedContextId>, ContextError>;
+
+/// The dispatch is over: called once for each acquire that did not fail, with what it answered.
+pub type ReleaseContext = fn(user: *mut c_void, context: Option<OwnedContextId>);
+
+/// Both, since one without the other would release what was never acquired.
+#[derive(Clone, Copy, Debug)]
+pub struct ContextHandlers {
+    /// Called first.
+    pub acquire_context: AcquireContext,
+    /// Called last.
+    pub release_context: ReleaseContext,
+}
+
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P, E> {
+    /// An empty one, which keeps contexts in this memory.
+    #[must_use]
+    pub const fn new(memory: Handle) -> Self {
+        let state = State { slots: [const { None }; CONTEXTS], default: None, handlers: None, acquired: 0 };
+        Self { state: Guarded::new(state), memory }
+    }
+
+    /// Acquires by number: with a number it says whether these are that context's handles, and makes nothing (see
+    /// [`OwnedContext::acquire_again`]); without one the context that `acquire` answers gets a number.
+    ///
+    /// # Errors
+    /// [`ContextError::Released`], [`ContextError::OtherHandle`], [`ContextError::NullHandle`]; what `acquire` refuses;
+    /// [`ContextError::TooManyContexts`] and the memory's refusal, by which the context is released again.
+    pub fn acquire(
+        &self,
+        known: Option<OwnedContextId>,
+        handles: ContextHandles,
+        acquire: impl FnOnce() -> Result<OwnedContext<D, P, E>, ContextError>,
+    ) -> Result<OwnedContextId, ContextError> {
+        if let Some(id) = known {
+            self.with(id, |context| context.acquire_again(handles))??;
+            return Ok(id);
+        }
+        handles.check()?;
+        let context = acquire()?;
+        context.acquire_again(handles)?;
+        let id = context.id();
+        let context = Shared::new(Place(UnsafeCell::new(Some(context))), self.memory.clone())?;
+        let mut state = self.state.lock();
+        let put = match state.slots.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => {
+                *slot = Some(Entry { id, users: 0, leaving: false, context });
+                Ok(id)
+            }
+            None => Err(context),
+        };
+        drop(state);
+        put.map_err(|context| {
+            drop(context);
+            ContextError::TooManyContexts
+        })
+    }
+
+    /// Lets somebody use a context. It is not released meanwhile.
+    ///
+    /// # Errors
+    /// [`ContextError::Released`], [`ContextError::InUse`] while it is being released.
+    pub fn with<R>(&self, id: OwnedContextId, run: impl FnOnce(&OwnedContext<D, P, E>) -> R) -> Result<R, ContextError> {
+        let user = self.user(id)?;
+        Ok(run(user.context()?))
+    }
+
+    /// Releases by number. `None` is a context that was never acquired: nothing is done. The handles must be those that it was acquired
+    /// with.
+    ///
+    /// # Errors
+    /// [`ContextError::Released`] for a number that was released; [`ContextError::NullHandle`], [`ContextError::OtherHandle`],
+    /// [`ContextError::InUse`], [`ContextError::Outstanding`]: the context is as it was, and has its number.
+    pub fn release(&self, id: Option<OwnedContextId>, handles: ContextHandles) -> Result<Option<Released>, ContextError> {
+        let Some(id) = id else { return Ok(None) };
+        handles.check()?;
+        let place = {
+            let mut state = self.state.lock();
+            let entry = state.find(id)?;
+            if entry.users > 0 || entry.leaving {
+                return Err(ContextError::InUse);
+            }
+            entry.leaving = true;
+            entry.context.clone()
+        };
+        // SAFETY: no users, and leaving: this thread alone is at it.
+        let there = unsafe { &mut *place.0.get() };
+        let result = match there.take() {
+            Some(context) => match context.acquire_again(handles) {
+                Ok(()) => context.release().map_err(|refused| (refused.value, ContextError::Outstanding(refused.outstanding))),
+                Err(error) => Err((context, error)),
+            },
+            None => return Err(ContextError::Released),
+        };
+        let result = result.map_err(|(context, error)| {
+            *there = Some(context);
+            error
+        });
+        let mut state = self.state.lock();
+        let gone = if result.is_ok() {
+            if state.default == Some(id) {
+                state.default = None;
+            }
+            state.slots.iter_mut().find(|slot| slot.as_ref().is_some_and(|entry| entry.id == id)).and_then(Option::take)
+        } else {
+            if let Ok(entry) = state.find(id) {
+                entry.leaving = false;
+            }
+            None
+        };
+        drop(state);
+        drop((gone, place));
+        result.map(Some)
+    }
+
+    /// Which context dispatches get where no handlers are set; answers which it was.
+    ///
+    /// # Errors
+    /// [`ContextError::Released`]; [`ContextError::HandlersInUse`] between an acquire and its release.
+    pub fn set_default(&self, id: Option<OwnedContextId>) -> Result<Option<OwnedContextId>, ContextError> {
+        let mut state = self.state.lock();
+        if let Some(id) = id {
+            state.find(id)?;
+        }
+        if state.acquired > 0 {
+            return Err(ContextError::HandlersInUse);
+        }
+        Ok(core::mem::replace(&mut state.default, id))
+    }
+
+    /// `set_acquire_context` and `set_release_context` at once, so that no dispatch ever sees one of each; answers the pair before.
+    /// `None` is the default: the context of [`set_default`](Self::set_default).
+    ///
+    /// # Errors
+    /// [`ContextError::HandlersInUse`] between an acquire and its release; nothing is changed.
+    pub fn set_context_handlers(&self, handlers: Option<ContextHandlers>) -> Result<Option<ContextHandlers>, ContextError> {
+        let mut state = self.state.lock();
+        if state.acquired > 0 {
+            return Err(ContextError::HandlersInUse);
+        }
+        Ok(core::mem::replace(&mut state.handlers, handlers))
+    }
+
+    /// Acquires a context for one dispatch, runs it, and releases the context: by the handlers, one call each. Others wait meanwhile for the
+    /// same context. Nothing is loaded or made. `None` is handed to `run` where there is no context and `create` is false.
+    ///
+    /// # Errors
+    /// What the handler refuses; [`ContextError::Released`] where it answered a context that is none, [`ContextError::NoContext`] where there
+    /// is none and `create` is true. `run` is not called then.
+    pub fn dispatch<R>(
+        &self,
+        user: *mut c_void,
+        create: bool,
+        run: impl FnOnce(Option<&OwnedContext<D, P, E>>) -> R,
+    ) -> Result<R, ContextError> {
+        let (handlers, default) = {
+            let mut state = self.state.lock();
+            state.acquired = state.acquired.wrapping_add(1);
+            (state.handlers, state.default)
+        };
+        let mut acquired = Acquired { table: self, user, release: None };
+        let id = match handlers {
+            Some(handlers) => {
+                let id = (handlers.acquire_context)(user, create)?;
+                acquired.release = Some((handlers.release_context, id));
+                id
+            }
+            None => default,
+        };
+        let Some(id) = id else {
+            return if create { Err(ContextError::NoContext) } else { Ok(run(None)) };
+        };
+        let user = self.user(id)?;
+        let turn: Dispatch<'_, D, P, E> = user.context()?.dispatch();
+        Ok(run(Some(&turn)))
+    }
+
+    fn user(&self, id: OwnedContextId) -> Result<User<'_, D, P, E>, ContextError> {
+        let mut state = self.state.lock();
+        let entry = state.find(id)?;
+        if entry.leaving {
+            return Err(ContextError::InUse);
+        }
+        entry.users = entry.users.checked_add(1).ok_or(ContextError::InUse)?;
+        Ok(User { table: self, id, place: entry.context.clone() })
+    }
+}
+
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> State<D, P, E> {
+    fn find(&mut self, id: OwnedContextId) -> Result<&mut Entry<D, P, E>, ContextError> {
+        self.slots.iter_mut().flatten().find(|entry| entry.id == id).ok_or(ContextError::Released)
+    }
+}
+
+/// A user of a context, until dropped.
+struct User<'t, D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
+    table: &'t ContextTable<D, P, E>,
+    id: OwnedContextId,
+    place: Shared<Place<D, P, E>>,
+}
+
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> User<'_, D, P, E> {
+    fn context(&self) -> Result<&OwnedContext<D, P, E>, ContextError> {
+        // SAFETY: this user is counted, so nobody writes.
+        unsafe { &*self.place.0.get() }.as_ref().ok_or(ContextError::Released)
+    }
+}
+
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Drop for User<'_, D, P, E> {
+    fn drop(&mut self) {
+        let mut state = self.table.state.lock();
+        if let Ok(entry) = state.find(self.id) {
+            entry.users = entry.users.wrapping_sub(1);
+        }
+    }
+}
+
+/// A dispatch that is counted, until dropped; then the handler that belongs to its acquire is called.
+struct Acquired<'t, D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
+    table: &'t ContextTable<D, P, E>,
+    user: *mut c_void,
+    release: Option<(ReleaseContext, Option<OwnedContextId>)>,
+}
+
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Drop for Acquired<'_, D, P, E> {
+    fn drop(&mut self) {
+        if let Some((release, id)) = self.release {
+            release(self.user, id);
+        }
+        let mut state = self.table.state.lock();
+        state.acquired = state.acquired.wrapping_sub(1);
+    }
+}
+
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ContextTable<D, P, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        let contexts = state.slots.iter().flatten().count();
+        let (acquired, default) = (state.acquired, state.default);
+        drop(state);
+        f.debug_struct("ContextTable")
+            .field("contexts", &contexts)
+            .field("default", &default)
+            .field("acquired", &acquired)
+            .finish()
+    }
+}
