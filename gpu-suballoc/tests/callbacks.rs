@@ -10,8 +10,8 @@ use alloc_core::FromGlobalAlloc;
 use ash::vk;
 use fake_vulkan::{Fake, fake, set, vulkan};
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, AshOptions, DedicatedPolicy, GpuAllocator, MockDevice, Profile, RegionOptions,
-    ResourceRequirements, Totals,
+    AllocatorOptions, AshDevice, AshOptions, BufferInfo, BufferUsage, DedicatedPolicy, GpuAllocator, ImageInfo, ImageUsage,
+    MockDevice, Profile, RegionOptions, ResourceRequirements, Totals,
 };
 
 /// A device made with callbacks whose user data is `user`; the struct that they stood in is overwritten afterwards.
@@ -33,7 +33,8 @@ fn passed(command: &str) -> (usize, *mut c_void) {
     (address, unsafe { (*callbacks).p_user_data })
 }
 
-const ASKED: [&str; 2] = ["vkAllocateMemory", "vkFreeMemory"];
+const ASKED: [&str; 6] =
+    ["vkAllocateMemory", "vkFreeMemory", "vkCreateBuffer", "vkDestroyBuffer", "vkCreateImage", "vkDestroyImage"];
 
 fn take_and_give(device: &AshDevice) {
     // SAFETY: the fake looks at no handle.
@@ -42,6 +43,10 @@ fn take_and_give(device: &AshDevice) {
     let alone = RegionOptions { dedicated: DedicatedPolicy::Required, ..RegionOptions::new() };
     let region = gpu.allocate(&ResourceRequirements::new(4096, 256), &alone).expect("the fake has memory");
     gpu.free(region).expect("live");
+    let buffer = gpu.create_buffer(&BufferInfo::new(100, BufferUsage::TRANSFER_SRC), &RegionOptions::new()).expect("as above");
+    let image = gpu.create_image(&ImageInfo::new_2d(37, 7, 9, ImageUsage::SAMPLED), &RegionOptions::new()).expect("as above");
+    gpu.free(buffer).expect("live");
+    gpu.free(image).expect("live");
     gpu.close().map(drop).map_err(|refused| refused.outstanding).expect("everything was given back");
 }
 
@@ -53,8 +58,10 @@ fn h120_the_users_own_data_is_passed_exactly() {
         [std::ptr::from_mut(&mut data).cast::<c_void>(), std::ptr::null_mut(), std::ptr::without_provenance_mut(usize::MAX)]
     {
         let (device, _) = device(user);
+        let before = ASKED.map(|command| fake().calls(command));
         take_and_give(&device);
-        for command in ASKED {
+        for (command, before) in ASKED.into_iter().zip(before) {
+            assert!(fake().calls(command) > before, "{command} was called");
             assert_eq!(passed(command).1.addr(), user.addr(), "{command}");
         }
     }

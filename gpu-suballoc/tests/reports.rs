@@ -174,7 +174,7 @@ fn the_json_reads_and_tools_for_vmas_can_draw_it() {
 }
 
 #[test]
-fn what_keeps_an_allocator_from_closing_is_on_the_leak_list() {
+fn h97_what_keeps_an_allocator_from_closing_is_on_the_leak_list() {
     let mock = Mock::new(Profile::Nvidia, Witness::system());
     // SAFETY: as above.
     let gpu = unsafe { GpuAllocator::new(&mock, Witness::system(), AllocatorOptions::default()) }

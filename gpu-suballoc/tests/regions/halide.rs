@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use gpu_suballoc::{BufferInfo, Profile, Region};
+use gpu_suballoc::{BufferInfo, MockCall, Profile, Region, ResourceRequirements};
 use testkit::Rng;
 
 use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene};
@@ -72,6 +72,33 @@ fn h106_blocks_are_whole_multiples() {
     });
 }
 
+/// One rule for both: never a block that is too small for the region it was made for, and then another one.
+#[test]
+fn h101_the_block_made_for_a_request_holds_its_region() {
+    for (granule, multiple) in [(16, 32), (32, 64), (64, 32), (256, 1), (256, 96), (4096, 32)] {
+        let mut options = AllocatorOptions::default();
+        options.memory.granule = granule;
+        options.memory.nearest_multiple = multiple;
+        // Each block is made for its request.
+        options.memory.first_block = Some(u64::from(granule));
+        for profile in Profile::ALL {
+            scene(profile, options, |s| {
+                for (size, alignment) in [(15_630_480, 16), (15_630_480, 64), (9_338_976, 64), (96, 64), (1, 1), (4097, 4096)] {
+                    let before = (s.mock.calls(MockCall::Allocate), s.mock.live().memory);
+                    let never = super::RegionOptions { dedicated: gpu_suballoc::DedicatedPolicy::Never, ..any() };
+                    let region = s.gpu.allocate(&ResourceRequirements::new(size, alignment), &never).unwrap();
+                    let made = (s.mock.calls(MockCall::Allocate) - before.0, s.mock.live().memory - before.1);
+                    assert_eq!(made, (1, 1), "{size} at {alignment} in granules of {granule}, blocks of {multiple}");
+                    let block = s.mock.memory(region.memory().unwrap()).unwrap().request.size;
+                    assert!(region.size() >= size && region.offset() + region.size() <= block);
+                    s.free(region);
+                    s.gpu.trim(u64::MAX);
+                }
+            });
+        }
+    }
+}
+
 #[test]
 fn h106_a_thousand_small_ones_and_all_bytes_back() {
     nvidia(|s| {
@@ -101,7 +128,7 @@ fn h106_released_ones_are_reserved_again() {
             let region = s.buffer(4 * (1 + rng.below(31)));
             s.gpu.release(region).unwrap();
         }
-        let made = s.mock.calls(gpu_suballoc::MockCall::CreateBuffer);
+        let made = s.mock.calls(MockCall::CreateBuffer);
         assert!(made <= 31, "{made} buffers were made for 31 sizes");
     });
 }

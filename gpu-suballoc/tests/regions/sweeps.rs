@@ -63,18 +63,38 @@ fn h36_a_refused_wrap_leaks_nothing() {
 fn h49_a_refused_crop_holds_nothing() {
     let swept = host_sweep("crop", &|gpu, _, root| {
         let crop = gpu.crop(root, 8, 8, 8);
-        match crop {
-            Ok(crop) => {
-                assert_eq!(gpu.info(root.id()).unwrap().crops(), 1);
-                Ok(vec![crop])
-            }
-            Err(error) => {
-                assert_eq!(gpu.info(root.id()).unwrap().crops(), 0, "the root is nobody's but its owner's");
-                Err(error)
-            }
-        }
+        assert_eq!(gpu.info(root.id()).unwrap().crops(), u32::from(crop.is_ok()), "a refused one does not hold the root");
+        Ok(vec![crop?])
     });
     assert!(swept.failed > 0 && swept.survived == 0, "{swept:?}");
+    // Wrapped roots are held as well: so many crops that records for them are refused too.
+    let refused_crops = std::cell::Cell::new(0);
+    let swept = host_sweep("crops of a wrapped buffer", &|gpu, mock, _| {
+        let foreign = Foreign::new(mock, 4096, 2);
+        let root = gpu.wrap(&WrapInfo::new(foreign.buffer, 64))?;
+        let mut crops = Vec::new();
+        let end = loop {
+            match gpu.crop(&root, 0, 8, 8) {
+                Ok(crop) => crops.push(crop),
+                Err(error) => break Err(error),
+            }
+            if crops.len() == 200 {
+                break Ok(Vec::new());
+            }
+        };
+        refused_crops.set(refused_crops.get() + u32::from(end.is_err()));
+        assert_eq!(gpu.info(root.id()).unwrap().crops() as usize, crops.len(), "a refused one does not count");
+        let mut root = Some(root);
+        for crop in crops {
+            let held = gpu.detach(root.take().unwrap()).unwrap_err();
+            assert_eq!(held.error, gpu_suballoc::Misuse::HasCrops.into());
+            root = Some(held.value);
+            gpu.free(crop).unwrap();
+        }
+        gpu.detach(root.unwrap()).unwrap();
+        end
+    });
+    assert!(swept.failed > 1 && swept.survived == 0 && refused_crops.get() > 1, "{swept:?}");
 }
 
 #[test]

@@ -137,15 +137,15 @@ closed_enum! {
         RangeOutsideMapping = "a range outside of what is mapped",
         /// VUID-VkMappedMemoryRange-offset-00687, -size-01390.
         RangeMisaligned = "a range that is no multiple of nonCoherentAtomSize",
-        /// VUID-VkBufferCreateInfo-None-09206 and -flags-00915 and kin; the same for images.
+        /// VUID-VkBufferCreateInfo-None-09500 and -flags-00915 and kin; the same for images.
         BadCreateInfo = "a create info that the device does not accept",
         /// VUID-VkBufferCreateInfo-size-06409.
         OverMaxBufferSize = "more than maxBufferSize",
         /// VUID-vkBindBufferMemory-buffer-07459.
         AlreadyBound = "bind of a resource that is bound",
-        /// VUID-vkBindBufferMemory-memoryOffset-01036.
+        /// VUID-vkBindBufferMemory-None-10739.
         BindMisaligned = "bind at an offset that the resource's alignment does not divide",
-        /// VUID-vkBindBufferMemory-memoryOffset-01031, -size-01037.
+        /// VUID-vkBindBufferMemory-memoryOffset-01031, -None-10741.
         BindOutOfRange = "bind past the end of the memory",
         /// VUID-vkBindBufferMemory-memory-01035.
         BindWrongType = "bind to a memory type that the resource does not accept",
@@ -153,7 +153,7 @@ closed_enum! {
         Overlap = "two live resources share bytes",
         /// `bufferImageGranularity`: a linear and an optimal resource share a page.
         GranularityConflict = "a linear and an optimal resource share a page of bufferImageGranularity",
-        /// VUID-vkBindBufferMemory-bufferDeviceAddress-03339, VUID-VkBufferDeviceAddressInfo-buffer-02600.
+        /// VUID-vkBindBufferMemory-bufferDeviceAddress-03339, VUID-VkBufferDeviceAddressInfo-buffer-02601.
         NoDeviceAddress = "a buffer with an address, and memory without, or an address of neither",
         /// VUID-vkBindBufferMemory-memory-02726.
         ExternalMismatch = "memory for export, and a resource that names none of its handle types",
