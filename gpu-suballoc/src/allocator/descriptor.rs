@@ -75,15 +75,19 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 }
 
 /// The highest multiple of `alignment` up to `start` from which `start` is whole elements away, and how many.
+///
+/// Either of the two steps back leaves its first remainder again after as many steps as the other is large: the larger one is taken, so
+/// that no size of an element makes this long.
 fn split(start: u64, element: u64, alignment: u64) -> Result<(u64, u64), Misuse> {
     let alignment = alignment.max(1);
-    let mut offset = start - start % alignment;
-    // Multiples of the alignment leave the same remainders again after `element` steps at most.
-    for _ in 0..element {
-        if (start - offset).is_multiple_of(element) {
-            return Ok((offset, (start - offset) / element));
+    let (first, step) = if element <= alignment { (start % alignment, alignment) } else { (0, element) };
+    let mut back = first;
+    for _ in 0..=element.min(alignment) {
+        let Some(offset) = start.checked_sub(back) else { break };
+        if back.is_multiple_of(element) && offset.is_multiple_of(alignment) {
+            return Ok((offset, back / element));
         }
-        offset = offset.checked_sub(alignment).ok_or(Misuse::NoDescriptorOffset)?;
+        back = back.checked_add(step).ok_or(Misuse::NoDescriptorOffset)?;
     }
     Err(Misuse::NoDescriptorOffset)
 }
@@ -116,5 +120,13 @@ mod tests {
         assert_eq!(split(260, 4, 256), Ok((256, 1)));
         assert_eq!(split(258, 4, 256), Err(Misuse::NoDescriptorOffset));
         assert_eq!(split(1 << 40, 1, 256), Ok((1 << 40, 0)));
+        // Elements larger than any alignment: from the start of the buffer at the latest, and at once.
+        assert_eq!(split(3 * 1000, 1000, 256), Ok((0, 3)));
+        assert_eq!(split((1 << 40) + 256, 1 << 40, 256), Ok(((1 << 40) + 256, 0)));
+        assert_eq!(split((1 << 40) + 3, (1 << 39) + 1, 256), Err(Misuse::NoDescriptorOffset));
+        assert_eq!(split((1 << 62) + 3, (1 << 61) + 1, 256), Err(Misuse::NoDescriptorOffset));
+        assert_eq!(split((1 << 62) + 1, (1 << 61) + 1, 256), Ok((1 << 61, 1)));
+        assert_eq!(split(u64::MAX, u64::MAX, 256), Ok((0, 1)));
+        assert_eq!(split(u64::MAX, u64::MAX - 1, 256), Err(Misuse::NoDescriptorOffset));
     }
 }
