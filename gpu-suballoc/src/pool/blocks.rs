@@ -7,7 +7,7 @@ use super::order::{Order, Rank};
 use super::table::Table;
 use crate::error::Misuse;
 use crate::id::PlaceKind;
-use crate::range::{Fit, Found, Lack, MAX_GENERATION, Memory, NODES_PER_TAKE, RangeCore, Refusal, Search, Want};
+use crate::range::{Fit, Found, Lack, Memory, NODES_PER_TAKE, RangeCore, Refusal, Search, Span, Store, Want};
 
 /// No slot, no rank.
 pub(super) const NONE: u32 = u32::MAX;
@@ -16,12 +16,14 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Blocks {
     pub(super) slots: Table<BlockSlot>,
     pub(super) order: Order,
+    /// Nodes of all cores: blocks fill and drain, a pool's population is steady, so that few chunks are half empty.
+    pub(super) store: Store,
     /// The first slot without a block.
     spare: u32,
     granule_log2: u32,
     /// Bytes of blocks without a region.
     pub(super) empty_bytes: u64,
-    /// Of a core that needs it no more; to be given back when the lock is.
+    /// Of the store, which needs it no more; to be given back when the lock is.
     pub(super) spare_memory: Option<Memory>,
 }
 
@@ -29,8 +31,6 @@ pub(super) struct Blocks {
 pub(super) struct BlockSlot {
     /// Of a live block: its place in the order. Of a spare slot: the next one.
     pub(super) link: u32,
-    /// Generations below are used up.
-    pub(super) floor: u32,
     pub(super) live: Option<LiveBlock>,
 }
 
@@ -62,15 +62,23 @@ impl Spot {
 /// Why no range was taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Miss {
-    /// A block has the room, and lacks memory for its records.
-    Records { block: u32, lack: Lack },
+    /// Memory for records is lacking.
+    Records(Lack),
     /// No block has the room.
     Full,
 }
 
 impl Blocks {
     pub(super) const fn new(granule_log2: u32) -> Self {
-        Self { slots: Table::new(), order: Order::new(), spare: NONE, granule_log2, empty_bytes: 0, spare_memory: None }
+        Self {
+            slots: Table::new(),
+            order: Order::new(),
+            store: Store::new(1),
+            spare: NONE,
+            granule_log2,
+            empty_bytes: 0,
+            spare_memory: None,
+        }
     }
 
     fn granules(&self, bytes: u64) -> u32 {
@@ -80,6 +88,9 @@ impl Blocks {
     /// Takes a range out of the fullest block that has one: all blocks are asked before there is to be another.
     #[inline]
     pub(super) fn take(&mut self, size: u64, alignment: u64, word: u32, fit: Fit, spot: &mut Spot) -> Result<(), Miss> {
+        if let Some(lack) = self.store.lacks(NODES_PER_TAKE) {
+            return Err(Miss::Records(lack));
+        }
         match self.search(&Want { size, alignment, word, fit, search: Search::Quick }, spot) {
             Err(Miss::Full) => self.search(&Want { size, alignment, word, fit, search: Search::Full }, spot),
             found => found,
@@ -97,7 +108,7 @@ impl Blocks {
                 && let Some(LiveBlock { object, core }) = self.slots.get_mut(rank.block).and_then(|slot| slot.live.as_mut())
             {
                 let was_empty = core.is_empty();
-                match core.take(want) {
+                match core.take(&self.store, want) {
                     Ok(taken) => {
                         if was_empty {
                             self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
@@ -109,11 +120,6 @@ impl Blocks {
                         spot.size = taken.size;
                         self.resettle(rank.block, at, false);
                         return Ok(());
-                    }
-                    Err(Refusal::NoNodes) => {
-                        if let Some(lack) = core.lacks(NODES_PER_TAKE) {
-                            return Err(Miss::Records { block: rank.block, lack });
-                        }
                     }
                     Err(_) if want.alignment <= granule => {
                         if let Some(rank) = self.order.ranks.get_mut(at) {
@@ -138,12 +144,9 @@ impl Blocks {
     pub(super) fn give(&mut self, block: u32, node: u32, generation: u32, word: u32) -> Result<(u64, bool), Misuse> {
         let slot = self.slots.get_mut(block).ok_or(Misuse::Stale)?;
         let (at, live) = (slot.link, slot.live.as_mut().ok_or(Misuse::Stale)?);
-        if live.core.get(node, generation).map_err(misuse)?.word != word {
-            return Err(Misuse::Held);
-        }
-        let given = live.core.give(node, generation).map_err(misuse)?;
+        let given = live.core.give(&self.store, node, generation, Some(word)).map_err(misuse)?;
         if self.spare_memory.is_none() {
-            self.spare_memory = live.core.spare();
+            self.spare_memory = self.store.spare();
         }
         if given.empty {
             self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
@@ -159,12 +162,12 @@ impl Blocks {
         let (at, live) = (slot.link, slot.live.as_mut()?);
         let mut bytes = 0u64;
         for (node, generation) in run {
-            let found = live.core.get(*node, *generation).ok().filter(|found| found.word == word)?;
+            let found = live.core.get(&self.store, *node, *generation).ok().filter(|found| found.word == word)?;
             bytes = bytes.saturating_add(found.size);
         }
-        let empty = live.core.give_batch(run).ok()?;
+        let empty = live.core.give_batch(&self.store, run).ok()?;
         if self.spare_memory.is_none() {
-            self.spare_memory = live.core.spare();
+            self.spare_memory = self.store.spare();
         }
         if empty {
             self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
@@ -200,15 +203,31 @@ impl Blocks {
     /// The block of a live range, and the range.
     pub(super) fn range(&self, block: u32, node: u32, generation: u32) -> Result<(&LiveBlock, Found), Misuse> {
         let live = self.block(block)?;
-        Ok((live, live.core.get(node, generation).map_err(misuse)?))
+        Ok((live, live.core.get(&self.store, node, generation).map_err(misuse)?))
     }
 
-    /// A slot for a block that is to be made, with the floor of its generations. `making` others are promised a rank. `Err` where the
-    /// tables have no room: [`lacks`](Blocks::lacks).
-    pub(super) fn reserve(&mut self, limit: u32) -> Option<(u32, u32)> {
+    /// Changes the word of a live range.
+    pub(super) fn set_word(&mut self, block: u32, node: u32, generation: u32, word: u32) -> Result<(), Misuse> {
+        let live = self.slots.get_mut(block).and_then(|slot| slot.live.as_mut()).ok_or(Misuse::Stale)?;
+        live.core.set_word(&self.store, node, generation, word).map_err(misuse)
+    }
+
+    /// Gives a live range its next generation.
+    pub(super) fn renew(&mut self, block: u32, node: u32, generation: u32) -> Result<u32, Misuse> {
+        let live = self.slots.get_mut(block).and_then(|slot| slot.live.as_mut()).ok_or(Misuse::Stale)?;
+        live.core.renew(&self.store, node, generation).map_err(misuse)
+    }
+
+    /// Every piece of a block, in order of offset.
+    pub(super) fn for_each(&self, live: &LiveBlock, see: &mut dyn FnMut(Span)) {
+        live.core.for_each(&self.store, see);
+    }
+
+    /// A slot for a block that is to be made; `None` where there are `limit`, or the table has no room.
+    pub(super) fn reserve(&mut self, limit: u32) -> Option<u32> {
         let block = if self.spare == NONE {
             let block = self.slots.len();
-            if block >= limit || self.slots.push(BlockSlot { link: NONE, floor: 0, live: None }).is_err() {
+            if block >= limit || self.slots.push(BlockSlot { link: NONE, live: None }).is_err() {
                 return None;
             }
             block
@@ -220,7 +239,7 @@ impl Blocks {
             self.spare = slot.link;
         }
         slot.link = NONE;
-        Some((block, slot.floor))
+        Some(block)
     }
 
     /// There is a slot to reuse.
@@ -228,11 +247,9 @@ impl Blocks {
         self.spare != NONE
     }
 
-    /// The block was not made after all, or is gone. A slot whose generations are used up is not used again.
+    /// The block was not made after all, or is gone. The next one in its slot needs no other ids: the store never repeats one.
     pub(super) fn unreserve(&mut self, block: u32) {
-        if let Some(slot) = self.slots.get_mut(block)
-            && slot.floor <= MAX_GENERATION
-        {
+        if let Some(slot) = self.slots.get_mut(block) {
             slot.link = self.spare;
             self.spare = block;
         }
@@ -253,16 +270,16 @@ impl Blocks {
         }
     }
 
-    /// Takes a block out, if nothing lies in it and nobody has it mapped.
-    pub(super) fn remove(&mut self, block: u32) -> Option<LiveBlock> {
+    /// Takes a block out, if nothing lies in it and nobody has it mapped; and its core's memory.
+    pub(super) fn remove(&mut self, block: u32) -> Option<(Object, Option<Memory>)> {
         let slot = self.slots.get_mut(block)?;
         slot.live.as_ref().filter(|live| live.core.is_empty() && live.object.map.is_idle())?;
-        let (at, live) = (slot.link, slot.live.take()?);
-        slot.floor = live.core.generation_ceiling();
+        let (at, mut live) = (slot.link, slot.live.take()?);
+        let memory = live.core.dismantle(&self.store);
         self.empty_bytes = self.empty_bytes.saturating_sub(live.object.size);
         self.order.remove(&mut self.slots, at);
         self.unreserve(block);
-        Some(live)
+        Some((live.object, memory))
     }
 
     /// The emptiest block, if it is empty and may go: the one that was tried last.
@@ -282,6 +299,7 @@ pub(super) const fn misuse(refusal: Refusal) -> Misuse {
     match refusal {
         Refusal::ZeroSize => Misuse::ZeroSize,
         Refusal::Alignment | Refusal::Granule => Misuse::BadAlignment,
+        Refusal::Word => Misuse::Held,
         _ => Misuse::Stale,
     }
 }

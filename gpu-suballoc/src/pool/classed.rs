@@ -15,7 +15,7 @@ use crate::classes::{
 };
 use crate::error::Misuse;
 use crate::id::PlaceKind;
-use crate::range::{Fit, Memory};
+use crate::range::{Fit, Lack as NodesLack, Memory};
 use crate::request::Lifetime;
 
 /// Empty slabs of a pool that wait for what comes next, in bytes. Of pages it is one.
@@ -40,8 +40,8 @@ pub(super) struct Classes {
 /// What a region could not be placed for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lacking {
-    /// A block has the room, and lacks memory for its records.
-    Records { block: u32, lack: crate::range::Lack },
+    /// Blocks lack memory for their records.
+    Records(NodesLack),
     /// Pages, or slabs, lack memory for their records.
     Class { slab: bool, need: Need },
     /// A linear pool lacks memory for its records.
@@ -143,7 +143,7 @@ impl State {
         spot: &mut Spot,
     ) -> Result<Home, Lacking> {
         self.blocks.take(size, alignment, own, fit, spot).map_err(|miss| match miss {
-            Miss::Records { block, lack } => Lacking::Records { block, lack },
+            Miss::Records(lack) => Lacking::Records(lack),
             Miss::Full => Lacking::Block { need: size, class },
         })?;
         Ok(Home { block: spot.home, node: spot.slot, generation: spot.generation })
@@ -194,8 +194,7 @@ impl State {
         let home = self.own_range(need.size, need.alignment, own, fit, true, spot)?;
         match self.classes.add(slab, home, spot.offset, need) {
             Ok(number) => {
-                let core = self.blocks.block_mut(home.block).map(|live| &mut live.core);
-                let _ = core.map(|core| core.set_word(home.node, home.generation, own | number));
+                let _ = self.blocks.set_word(home.block, home.node, home.generation, own | number);
                 Ok(None)
             }
             Err(lack) => {

@@ -37,7 +37,7 @@ impl Pools {
             let heap = state.facts.heap;
             for slot in state.blocks.slots.as_mut_slice() {
                 let Some(mut live) = slot.live.take() else { continue };
-                env.dismantle(&mut live.core);
+                env.give_some(live.core.dismantle(&state.blocks.store));
                 if driver {
                     // SAFETY: no region lives, or the caller wants none to; `&mut self`: nobody is at it, and nobody can find it any more.
                     unsafe { env.device.free(live.object.memory) };
@@ -51,6 +51,9 @@ impl Pools {
                     unsafe { env.device.free(live.object.memory) };
                 }
                 self.ledger.get_mut().leave(heap, live.object.size);
+            }
+            while let Some(memory) = state.blocks.store.dismantle() {
+                env.give(memory);
             }
             env.give_some(state.blocks.slots.dismantle());
             env.give_some(state.blocks.order.ranks.dismantle());

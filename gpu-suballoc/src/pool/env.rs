@@ -7,7 +7,7 @@ use alloc_core::{HostAllocator, Scope};
 
 use crate::device::DeviceMemory;
 use crate::error::GpuError;
-use crate::range::{Memory, NODES_PER_TAKE, RangeCore};
+use crate::range::Memory;
 
 /// The driver for the device's memory, the allocator for our own records. For one allocator always the same two.
 #[derive(Clone, Copy)]
@@ -31,24 +31,6 @@ impl Env<'_> {
 
     pub(super) fn give_some(&self, memory: Option<Memory>) {
         if let Some(memory) = memory {
-            self.give(memory);
-        }
-    }
-
-    /// A core with memory for its first range.
-    pub(super) fn equip(&self, core: &mut RangeCore) -> Result<(), GpuError> {
-        while let Some(lack) = core.lacks(NODES_PER_TAKE) {
-            let block = self.take(lack.layout())?;
-            // SAFETY: a fresh block of that layout, the core's from now on, until it gives it back as `Memory`.
-            let old = unsafe { core.supply(lack, block) };
-            self.give_some(old);
-        }
-        Ok(())
-    }
-
-    /// The end of a core.
-    pub(super) fn dismantle(&self, core: &mut RangeCore) {
-        while let Some(memory) = core.dismantle() {
             self.give(memory);
         }
     }

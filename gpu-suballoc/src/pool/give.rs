@@ -48,8 +48,9 @@ impl Pools {
                 let over = self.ledger.lock().heap(state.facts.heap).is_over_budget();
                 state.drop_block(Some(block), over)
             };
-            if let Some(block) = dropped {
-                self.discard_block(env, pool, block);
+            if let Some((object, memory)) = dropped {
+                env.give_some(memory);
+                self.discard(env, pool, &object);
             }
         }
     }
@@ -80,10 +81,7 @@ impl Pools {
         state.find(at)?;
         match at.place.kind {
             PlaceKind::Dedicated => state.alone.renew(at.place.block, at.generation),
-            PlaceKind::General => {
-                let core = &mut state.blocks.block_mut(at.place.block)?.core;
-                core.renew(at.slot, at.generation).map_err(super::blocks::misuse)
-            }
+            PlaceKind::General => state.blocks.renew(at.place.block, at.slot, at.generation),
             _ => Err(Misuse::Stale),
         }
     }

@@ -10,7 +10,7 @@ use super::{Pool, Pools};
 use crate::device::{DeviceError, MemoryHandle, MemoryRequest};
 use crate::error::{GpuError, Limit};
 use crate::id::{Place, PlaceKind};
-use crate::range::RangeCore;
+use crate::range::{Memory, RangeCore};
 
 /// Why there was no memory object.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl Pools {
     pub(super) fn grow(&self, env: Env<'_>, pool: &Pool, mut plan: Plan, tries: &mut u32) -> Result<(), Stop> {
         // Blocks are whole granules, also those that hold the need and nothing else.
         plan.need = plan.need.checked_next_multiple_of(1 << self.device.granule_log2).unwrap_or(u64::MAX);
-        let (facts, growth, block, floor) = loop {
+        let (facts, growth, block) = loop {
             let mut state = pool.lock();
             let facts = state.facts;
             if plan.seen.is_some_and(|seen| seen != state.made) {
@@ -110,13 +110,13 @@ impl Pools {
                 env.give_some(old);
                 continue;
             }
-            let Some((block, floor)) = state.blocks.reserve(Place::BLOCKS) else {
+            let Some(block) = state.blocks.reserve(Place::BLOCKS) else {
                 return Err(Stop::Next(Limit::Blocks { limit: Place::BLOCKS }.into()));
             };
             state.objects = state.objects.saturating_add(1);
             state.making = state.making.saturating_add(1);
             state.making_room = state.making_room.max(state.growth.preferred()).max(plan.need);
-            break (facts, state.growth, block, floor);
+            break (facts, state.growth, block);
         };
 
         let mut stop = None;
@@ -126,7 +126,7 @@ impl Pools {
         let nothing = growth.sizes(plan.need, room).next().is_none();
         let last = (nothing && plan.need <= growth.max() || plan.exact).then_some(plan.need);
         for size in growth.sizes(plan.need, room).chain(last) {
-            match self.make_block(env, pool, (block, floor), size, plan.within_budget) {
+            match self.make_block(env, pool, block, size, plan.within_budget) {
                 Ok(()) => return Ok(()),
                 Err(reason) => {
                     stop = Some(reason);
@@ -151,15 +151,11 @@ impl Pools {
     }
 
     /// One try, at one size, with the slot that was reserved.
-    fn make_block(&self, env: Env<'_>, pool: &Pool, slot: (u32, u32), size: u64, within: bool) -> Result<(), Stop> {
-        let (block, floor) = slot;
+    fn make_block(&self, env: Env<'_>, pool: &Pool, block: u32, size: u64, within: bool) -> Result<(), Stop> {
         let facts = pool.lock().facts;
-        let mut core = RangeCore::new(size, facts.granule(), floor)
+        let mut core = RangeCore::new(size, facts.granule())
             .map_err(|_| Stop::Next(GpuError::TooLarge { bytes: size, limit: u64::from(u32::MAX) << facts.granule_log2 }))?;
-        if let Err(error) = env.equip(&mut core) {
-            env.dismantle(&mut core);
-            return Err(error.into());
-        }
+        let heads = core.lacks().map(|layout| env.take(layout).map(|block| Memory { block, layout })).transpose()?;
         let request = MemoryRequest {
             priority: facts.priority,
             export: facts.export,
@@ -169,15 +165,21 @@ impl Pools {
         };
         match self.object(env, pool, facts.heap, &request, within) {
             Ok(memory) => {
+                let unused = heads.and_then(|heads| {
+                    // SAFETY: a fresh block of the layout that the core lacks, its from now on until it gives it back.
+                    unsafe { core.supply(heads.block) }
+                });
                 let mut state = pool.lock();
                 state.blocks.install(block, LiveBlock { object: Object::new(memory, size), core });
                 state.growth.made(size);
                 state.made = state.made.wrapping_add(1);
                 end_making(&mut state);
+                drop(state);
+                env.give_some(unused);
                 Ok(())
             }
             Err(stop) => {
-                env.dismantle(&mut core);
+                env.give_some(heads);
                 Err(stop)
             }
         }
@@ -267,12 +269,6 @@ impl Pools {
         let mut state = pool.lock();
         state.forget(object.size);
         self.ledger.lock().leave(state.facts.heap, object.size);
-    }
-
-    /// A block that was taken out of the pool.
-    pub(super) fn discard_block(&self, env: Env<'_>, pool: &Pool, mut block: LiveBlock) {
-        env.dismantle(&mut block.core);
-        self.discard(env, pool, &block.object);
     }
 }
 

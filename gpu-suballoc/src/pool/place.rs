@@ -9,7 +9,6 @@ use super::make::{Plan, Stop};
 use super::{Pool, Pools};
 use crate::classes::Donation;
 use crate::error::{GpuError, Misuse};
-use crate::range::Memory;
 use crate::request::DedicatedPolicy;
 
 /// A region of more than this part of a pool's largest block gets a memory object of its own, if it may.
@@ -209,15 +208,11 @@ impl Pools {
                 }
             };
             match lacking {
-                Lacking::Records { block, lack } => {
-                    let layout = lack.layout();
-                    let memory = env.take(layout)?;
+                Lacking::Records(lack) => {
+                    let memory = env.take(lack.layout())?;
                     let mut state = pool.lock();
-                    let unused = match state.blocks.block_mut(block) {
-                        // SAFETY: a fresh block of the layout that was lacking, the core's from now on.
-                        Ok(live) => unsafe { live.core.supply(lack, memory) },
-                        Err(_) => Some(Memory { block: memory, layout }),
-                    };
+                    // SAFETY: a fresh block of the layout that was lacking, the store's from now on.
+                    let unused = unsafe { state.blocks.store.supply(lack, memory) };
                     drop(state);
                     env.give_some(unused);
                 }

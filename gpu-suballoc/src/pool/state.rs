@@ -4,7 +4,7 @@
 
 use super::alone::Alone;
 use super::ask::{Ask, BARE, FoundRegion, Placed, Where, is_own};
-use super::blocks::{Blocks, LiveBlock, Miss, Spot};
+use super::blocks::{Blocks, Miss, Spot};
 use super::classed::{Classes, Lacking};
 use super::facts::Facts;
 use super::growth::Growth;
@@ -88,7 +88,7 @@ impl State {
             // What dies soon lies at the other end, so that it pins no hole between what stays.
             let fit = if matches!(ask.lifetime, Lifetime::Transient) { Fit::High } else { Fit::Low };
             self.blocks.take(size, alignment, ask.word, fit, spot).map_err(|miss| match miss {
-                Miss::Records { block, lack } => Lacking::Records { block, lack },
+                Miss::Records(lack) => Lacking::Records(lack),
                 Miss::Full => Lacking::Block { need: size, class: false },
             })?;
             spot.kind = PlaceKind::General;
@@ -235,27 +235,24 @@ impl State {
                 PlaceKind::Dedicated => self.alone.get_mut(at.place.block, at.generation)?.word = to,
                 PlaceKind::Transient | PlaceKind::Slab => return self.classes.set_word(at, from, to),
                 PlaceKind::Linear => self.classes.line.set_word(at.slot, at.generation, to)?,
-                _ => {
-                    let core = &mut self.blocks.block_mut(at.place.block)?.core;
-                    core.set_word(at.slot, at.generation, to).map_err(super::blocks::misuse)?;
-                }
+                _ => self.blocks.set_word(at.place.block, at.slot, at.generation, to)?,
             }
         }
         Ok(word)
     }
 
-    /// Takes an empty block out, if there are more of them than are kept; with `all` whether or not.
-    pub(super) fn drop_block(&mut self, block: Option<u32>, all: bool) -> Option<LiveBlock> {
+    /// Takes an empty block out, if there are more of them than are kept; with `all` whether or not. And its core's memory.
+    pub(super) fn drop_block(&mut self, block: Option<u32>, all: bool) -> Option<(Object, Option<Memory>)> {
         let kept = if all { 0 } else { self.facts.keep_empty };
         if self.blocks.empty_bytes <= kept || self.blocks.len() <= self.facts.min_blocks {
             return None;
         }
         let block = block.or_else(|| self.blocks.removable())?;
-        let live = self.blocks.remove(block)?;
+        let removed = self.blocks.remove(block)?;
         if self.blocks.len() == 0 {
             self.growth.emptied();
         }
-        Some(live)
+        Some(removed)
     }
 
     /// The pool begins anew, with the facts it has now, for which its granule is as it was: that is the device's.

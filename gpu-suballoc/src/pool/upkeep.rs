@@ -46,9 +46,10 @@ impl Pools {
         let mut freed = 0u64;
         while freed < bytes {
             let dropped = pool.lock().drop_block(None, true);
-            let Some(block) = dropped else { break };
-            freed = freed.saturating_add(block.object.size);
-            self.discard_block(env, pool, block);
+            let Some((object, memory)) = dropped else { break };
+            freed = freed.saturating_add(object.size);
+            env.give_some(memory);
+            self.discard(env, pool, &object);
         }
         (freed, holes)
     }

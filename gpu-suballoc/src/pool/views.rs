@@ -113,7 +113,7 @@ impl State {
             let Some(live) = &slot.live else { continue };
             see(self.seen_object(block, false, live.object.memory, live.object.size, live.object.map.count()));
             let mut end = 0u64;
-            live.core.for_each(&mut |span| {
+            self.blocks.for_each(live, &mut |span| {
                 end = span.offset.saturating_add(span.size);
                 self.walk_span(block, span, see);
             });

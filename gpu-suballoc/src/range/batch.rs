@@ -4,6 +4,7 @@
 
 use super::node::State;
 use super::range_core::RangeCore;
+use super::store::Store;
 use super::types::Refusal;
 
 impl RangeCore {
@@ -12,58 +13,61 @@ impl RangeCore {
     ///
     /// # Errors
     /// [`Refusal::Stale`], with the number of the range; one that is named twice is stale the second time.
-    pub(crate) fn give_batch<I: Copy + Into<(u32, u32)>>(&mut self, ranges: &[I]) -> Result<bool, (usize, Refusal)> {
+    pub(crate) fn give_batch<I: Copy + Into<(u32, u32)>>(
+        &mut self,
+        store: &Store,
+        ranges: &[I],
+    ) -> Result<bool, (usize, Refusal)> {
         for (at, &range) in ranges.iter().enumerate() {
             let (node, generation) = range.into();
-            let place = self.store.named(node);
-            if place.is_live(generation) {
+            if let Ok(place) = self.live_node(store, node, generation) {
                 place.set_state(State::Leaving);
                 continue;
             }
             for &range in ranges.iter().take(at) {
                 let (node, _) = range.into();
-                self.store.at(node).set_state(State::Used);
+                store.at(node).set_state(State::Used);
             }
             return Err((at, Refusal::Stale));
         }
         for &range in ranges {
             let (node, _) = range.into();
-            if self.store.at(node).state() == State::Leaving {
-                self.give_run(node);
+            if store.at(node).state() == State::Leaving {
+                self.give_run(store, node);
             }
         }
         Ok(self.is_empty())
     }
 
     /// Gives back all leaving ranges around one that touch one another.
-    fn give_run(&mut self, node: u32) {
+    fn give_run(&mut self, store: &Store, node: u32) {
         let mut start = node;
         loop {
-            let before = self.store.at(start).before.get();
-            if self.store.at(before).state() != State::Leaving {
+            let before = store.at(start).before.get();
+            if store.at(before).state() != State::Leaving {
                 break;
             }
             start = before;
         }
-        let run = self.store.at(start);
+        let run = store.at(start);
         let (first, before) = (run.first.get(), run.before.get());
         let (mut count, mut after, mut ranges) = (run.count.get(), run.after.get(), 1);
         loop {
-            let next = self.store.at(after);
+            let next = store.at(after);
             if next.state() != State::Leaving {
                 break;
             }
             count += next.count.get();
             ranges += 1;
             next.outdate(State::Spare);
-            self.store.give_node(after, next);
+            store.give_node(after, next);
             after = next.after.get();
         }
         run.outdate(State::Leaving);
         run.after.set(after);
-        self.store.at(after).before.set(start);
+        store.at(after).before.set(start);
         self.live -= ranges;
         self.free += count;
-        self.join(start, first, count, before, after);
+        self.join(store, start, first, count, before, after);
     }
 }

@@ -94,7 +94,7 @@ mod tests {
         for size in sizes() {
             for log2 in [4, 5, 6, 8, 12] {
                 let (Ok(block), Ok(region)) = (conform(size, 1, log2), conform(size, 64, log2)) else { continue };
-                let Ok(core) = super::super::RangeCore::new(block.size, 1 << log2, 1) else { continue };
+                let Ok(core) = super::super::RangeCore::new(block.size, 1 << log2) else { continue };
                 assert!(core.size() >= region.size, "{size} in granules of 2^{log2}");
             }
         }

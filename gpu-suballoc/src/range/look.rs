@@ -2,21 +2,26 @@
 
 #![forbid(unsafe_code)]
 
-use super::bins::{bin_of, largest_of};
+use core::cell::Cell;
+
+use super::bins::{Bins, largest_of};
 use super::node::{NIL, Node, State};
 use super::range_core::RangeCore;
+use super::store::Store;
 use super::types::{Found, MAX_GENERATION, Refusal, Span, SpanState};
 
 impl RangeCore {
+    /// A live range's node, if it is one of this core's.
     #[inline]
-    fn live_node(&self, node: u32, generation: u32) -> Result<&Node, Refusal> {
-        let place = self.store.named(node);
-        if place.is_live(generation) { Ok(place) } else { Err(Refusal::Stale) }
+    pub(super) fn live_node<'s>(&self, store: &'s Store, node: u32, generation: u32) -> Result<&'s Node, Refusal> {
+        let place = store.named(node);
+        if place.is_live(generation) && place.link.get() == self.edge { Ok(place) } else { Err(Refusal::Stale) }
     }
 
-    /// Whether no memory was supplied yet: then the whole range is one hole that has no node.
+    /// Whether the whole range is one hole that has no node: nothing was taken yet.
+    #[inline]
     pub(super) fn is_blank(&self) -> bool {
-        self.store.at(NIL).after.get() == NIL
+        self.edge == NIL
     }
 
     /// A live range.
@@ -24,8 +29,8 @@ impl RangeCore {
     /// # Errors
     /// [`Refusal::Stale`].
     #[inline]
-    pub(crate) fn get(&self, node: u32, generation: u32) -> Result<Found, Refusal> {
-        let found = self.live_node(node, generation)?;
+    pub(crate) fn get(&self, store: &Store, node: u32, generation: u32) -> Result<Found, Refusal> {
+        let found = self.live_node(store, node, generation)?;
         let size = self.bytes(found.count.get());
         Ok(Found {
             offset: self.bytes(found.first.get()),
@@ -39,8 +44,8 @@ impl RangeCore {
     ///
     /// # Errors
     /// [`Refusal::Stale`].
-    pub(crate) fn set_word(&mut self, node: u32, generation: u32, word: u32) -> Result<(), Refusal> {
-        self.live_node(node, generation)?.word.set(word);
+    pub(crate) fn set_word(&mut self, store: &Store, node: u32, generation: u32, word: u32) -> Result<(), Refusal> {
+        self.live_node(store, node, generation)?.word.set(word);
         Ok(())
     }
 
@@ -48,8 +53,8 @@ impl RangeCore {
     ///
     /// # Errors
     /// [`Refusal::Stale`]; [`Refusal::UsedUp`] where the node has no generation left: then nothing changed.
-    pub(crate) fn renew(&mut self, node: u32, generation: u32) -> Result<u32, Refusal> {
-        let live = self.live_node(node, generation)?;
+    pub(crate) fn renew(&mut self, store: &Store, node: u32, generation: u32) -> Result<u32, Refusal> {
+        let live = self.live_node(store, node, generation)?;
         if generation >= MAX_GENERATION {
             return Err(Refusal::UsedUp);
         }
@@ -100,14 +105,14 @@ impl RangeCore {
     }
 
     /// The largest hole. It costs one look at each hole of the last bin.
-    pub(crate) fn largest_free(&self) -> u64 {
+    pub(crate) fn largest_free(&self, store: &Store) -> u64 {
         if self.is_blank() {
             return self.size();
         }
         let mut largest = 0;
-        let mut hole = self.bins.last().and_then(|bin| self.store.head(bin)).map_or(NIL, |head| head.hole.get());
+        let mut hole = self.bins.last().and_then(|bin| self.heads.at(bin)).map_or(NIL, Cell::get);
         while hole != NIL {
-            let node = self.store.at(hole);
+            let node = store.at(hole);
             largest = largest.max(node.count.get());
             hole = node.link.get();
         }
@@ -115,13 +120,13 @@ impl RangeCore {
     }
 
     /// Every piece, in order of offset.
-    pub(crate) fn for_each(&self, see: &mut dyn FnMut(Span)) {
+    pub(crate) fn for_each(&self, store: &Store, see: &mut dyn FnMut(Span)) {
         if self.is_blank() {
             return see(Span { offset: 0, size: self.size(), state: SpanState::Free });
         }
-        let mut at = self.store.at(NIL).after.get();
-        while at != NIL {
-            let node = self.store.at(at);
+        let mut at = store.at(self.edge).after.get();
+        while at != self.edge {
+            let node = store.at(at);
             let size = self.bytes(node.count.get());
             let state = if node.is_free() {
                 SpanState::Free
@@ -135,25 +140,27 @@ impl RangeCore {
         }
     }
 
-    /// Gives everything back at once: every id is stale from now on. It costs one look at each node.
-    pub(crate) fn clear(&mut self) {
+    /// Gives everything back at once: every id is stale from now on. It costs one look at each node. All nodes go back to the store.
+    pub(crate) fn clear(&mut self, store: &Store) {
         if self.is_blank() {
             return;
         }
-        let mut at = self.store.at(NIL).after.get();
-        while at != NIL {
-            let node = self.store.at(at);
+        let mut at = store.at(self.edge).after.get();
+        while at != self.edge {
+            let node = store.at(at);
+            let after = node.after.get();
             if node.state() == State::Used {
                 node.outdate(State::Spare);
             }
-            self.store.give_node(at, node);
-            at = node.after.get();
+            store.give_node(at, node);
+            at = after;
         }
-        for bin in 0..=bin_of(self.count) {
-            if let Some(head) = self.store.head(bin) {
-                head.set(NIL, NIL, 0, 0);
-            }
-        }
-        self.begin();
+        store.give_node(self.edge, store.at(self.edge));
+        self.edge = NIL;
+        self.heads.clear();
+        self.bins = Bins::default();
+        (self.free, self.live) = (self.count, 0);
+        self.holes.set(1);
+        self.in_vain = (u32::MAX, 1);
     }
 }

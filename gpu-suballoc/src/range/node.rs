@@ -4,24 +4,27 @@
 //!        0       4       8        12      16        20       24                   28       32
 //!        +-------+-------+--------+-------+---------+--------+--------------------+--------+
 //!  free  | first | count | before | after | in front| behind | generation | state | 0      |
-//!  used  | first | count | before | after | word    | -      | generation | state | slack  |
+//!  used  | first | count | before | after | word    | edge   | generation | state | slack  |
 //!  spare | -     | -     | -      | -     | -       | next   | generation | state | -      |
 //!        +-------+-------+--------+-------+---------+--------+--------------------+--------+
 //!          granules        by offset        in the bin         30 bits      2       bytes
 //! ```
+//!
+//! The nodes of a core are a ring in order of offset: between the last one and the first there is the core's *edge*, a node that is never
+//! free, never live, never spare. A live range names its core's edge: cores that share a store know their own by that.
 
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
 
-/// No node, and the edge of the range: in front of its first node and behind its last one. It is a node like others, so that whoever
-/// changes a neighbour need not ask whether there is one; it is never free, never live, never spare.
+/// No node: the end of a bin's list. It is a node like others, so that whoever changes a neighbour need not ask whether there is one.
+/// It is never free, never live, never spare; of no size.
 pub(super) const NIL: u32 = 0;
 
 /// What a node is at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing: to be used next. The edge of the range stays so.
+    /// Nothing: to be used next. An edge stays so.
     Spare = 0,
     /// A hole, in a bin.
     Free = 1,
@@ -39,13 +42,13 @@ pub(super) struct Node {
     pub(super) first: Cell<u32>,
     /// How many granules, at least 1.
     pub(super) count: Cell<u32>,
-    /// The neighbour at lower offsets; [`NIL`] is the edge.
+    /// The neighbour at lower offsets, or the edge.
     pub(super) before: Cell<u32>,
-    /// The neighbour at higher offsets.
+    /// The neighbour at higher offsets, or the edge.
     pub(super) after: Cell<u32>,
     /// Free: the node in front of it in its bin. Used: the user's word.
     pub(super) word: Cell<u32>,
-    /// Free: the node behind it in its bin. Spare: the next spare one of its chunk.
+    /// Free: the node behind it in its bin. Used: the edge of its core. Spare: the next spare one of its chunk.
     pub(super) link: Cell<u32>,
     mark: Cell<u32>,
     /// Used: bytes of the last granule that were not asked for.
@@ -123,34 +126,5 @@ impl Node {
     pub(super) fn set_place(&self, front: u32, behind: u32) {
         self.word.set(front);
         self.link.set(behind);
-    }
-}
-
-/// The front of a bin: what is asked of its first hole, so that finding one touches no node.
-#[derive(Debug)]
-#[repr(C, align(16))]
-pub(super) struct Head {
-    /// The first hole; [`NIL`]: the bin is empty, and `count` is 0.
-    pub(super) hole: Cell<u32>,
-    /// The hole behind it.
-    pub(super) second: Cell<u32>,
-    /// The first hole's first granule.
-    pub(super) first: Cell<u32>,
-    /// Its granules.
-    pub(super) count: Cell<u32>,
-}
-
-impl Head {
-    /// An empty bin.
-    pub(super) const fn empty() -> Self {
-        Self { hole: Cell::new(NIL), second: Cell::new(NIL), first: Cell::new(0), count: Cell::new(0) }
-    }
-
-    #[inline]
-    pub(super) fn set(&self, hole: u32, second: u32, first: u32, count: u32) {
-        self.hole.set(hole);
-        self.second.set(second);
-        self.first.set(first);
-        self.count.set(count);
     }
 }

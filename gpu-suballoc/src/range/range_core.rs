@@ -6,16 +6,19 @@ use core::cell::Cell;
 
 use super::bins::{Bins, bin_of};
 use super::conform::{align_down, align_up, conform};
-use super::node::{Head, NIL, Node, State};
+use super::heads::Heads;
+use super::node::{NIL, Node, State};
 use super::store::Store;
 use super::types::{Fit, Given, MAX_GENERATION, NODES_PER_TAKE, Refusal, Search, Taken, Want};
 
-/// Who has which bytes of a block. It knows nothing of locks and takes no memory: what it keeps its nodes in is
-/// [donated](RangeCore::supply).
+/// Who has which bytes of a block. It knows nothing of locks and takes no memory: that is [donated](RangeCore::supply). Its nodes are in
+/// a [`Store`], always the same one, which it may share with others.
 #[derive(Debug)]
 pub(crate) struct RangeCore {
-    pub(super) store: Store,
     pub(super) bins: Bins,
+    pub(super) heads: Heads,
+    /// The node between the last one and the first; [`NIL`]: the whole range is one hole, which has no node yet.
+    pub(super) edge: u32,
     /// Granules.
     pub(super) count: u32,
     pub(super) granule_log2: u32,
@@ -39,8 +42,9 @@ struct Hole {
 }
 
 impl Hole {
-    fn front(head: &Head, count: u32, alignment: u32, fit: Fit) -> Option<Self> {
-        Self::fits(head.hole.get(), head.first.get(), head.count.get(), count, alignment, fit)
+    fn of(store: &Store, id: u32, count: u32, alignment: u32, fit: Fit) -> Option<Self> {
+        let node = store.at(id);
+        Self::fits(id, node.first.get(), node.count.get(), count, alignment, fit)
     }
 
     fn fits(id: u32, first: u32, size: u32, count: u32, alignment: u32, fit: Fit) -> Option<Self> {
@@ -56,17 +60,13 @@ impl Hole {
 
 impl RangeCore {
     /// For `size` bytes, of which what is left of the last whole granule is never given out. Offsets begin at 0 and are multiples
-    /// of `granule`, a power of two up to 2^31. The first id's generation is `generation_floor`, 1 at least.
+    /// of `granule`, a power of two up to 2^31.
     ///
     /// # Errors
-    /// [`Refusal::Granule`], [`Refusal::ZeroSize`] where not even one granule fits, [`Refusal::TooLarge`] above 2^32 - 2 granules,
-    /// [`Refusal::UsedUp`] where the floor is above [`MAX_GENERATION`].
-    pub(crate) fn new(size: u64, granule: u64, generation_floor: u32) -> Result<Self, Refusal> {
+    /// [`Refusal::Granule`], [`Refusal::ZeroSize`] where not even one granule fits, [`Refusal::TooLarge`] above 2^32 - 2 granules.
+    pub(crate) fn new(size: u64, granule: u64) -> Result<Self, Refusal> {
         if !granule.is_power_of_two() || granule > 1 << 31 {
             return Err(Refusal::Granule);
-        }
-        if generation_floor > MAX_GENERATION {
-            return Err(Refusal::UsedUp);
         }
         let granule_log2 = granule.trailing_zeros();
         let count = u32::try_from(size >> granule_log2).map_err(|_| Refusal::TooLarge)?;
@@ -77,8 +77,9 @@ impl RangeCore {
             return Err(Refusal::TooLarge);
         }
         Ok(Self {
-            store: Store::new(bin_of(count) + 1, generation_floor),
             bins: Bins::default(),
+            heads: Heads::new(bin_of(count) + 1),
+            edge: NIL,
             count,
             granule_log2,
             free: count,
@@ -110,69 +111,75 @@ impl RangeCore {
     ///
     /// # Errors
     /// [`Refusal::ZeroSize`], [`Refusal::Alignment`]; [`Refusal::TooLarge`] for a size above the core's own, or an alignment of 2^32 granules;
-    /// [`Refusal::NoNodes`] where [`lacks`](Self::lacks) was not asked before; [`Refusal::Full`].
+    /// [`Refusal::NoNodes`] where [`lacks`](Self::lacks) and [`Store::lacks`] were not asked before; [`Refusal::Full`].
     #[inline(always)]
-    pub(crate) fn take(&mut self, want: &Want) -> Result<Taken, Refusal> {
+    pub(crate) fn take(&mut self, store: &Store, want: &Want) -> Result<Taken, Refusal> {
         let (count, alignment) = self.granules(want)?;
-        if self.store.spare_nodes() < NODES_PER_TAKE {
+        if store.spare_nodes() < NODES_PER_TAKE {
             return Err(Refusal::NoNodes);
         }
-        let found = match self.find(count, alignment, want.fit) {
+        let found = match self.find(store, count, alignment, want.fit) {
             Some(found) => found,
-            None => self.find_full(count, alignment, want)?,
+            None => self.find_full(store, count, alignment, want)?,
         };
-        Ok(self.carve(found, count, want))
+        Ok(self.carve(store, found, count, want))
     }
 
     /// The quick search: the first hole of the request's own bin, or the first of the next bin, where all are large enough.
     #[inline(always)]
-    fn find(&self, count: u32, alignment: u32, fit: Fit) -> Option<Hole> {
+    fn find(&self, store: &Store, count: u32, alignment: u32, fit: Fit) -> Option<Hole> {
         if alignment > 1 {
-            return self.find_aligned(count, alignment, fit);
+            return self.find_aligned(store, count, alignment, fit);
         }
         let own = bin_of(count);
-        let mut head = self.store.head(own)?;
-        if head.count.get() < count {
-            head = self.store.head(self.bins.from(own + 1)?)?;
+        let mut id = self.heads.at(own)?.get();
+        let mut node = store.at(id);
+        // No node is of no size: an empty bin is passed over by the same comparison.
+        if node.count.get() < count {
+            id = self.heads.at(self.bins.from(own + 1)?)?.get();
+            node = store.at(id);
         }
-        let (first, size) = (head.first.get(), head.count.get());
+        let (first, size) = (node.first.get(), node.count.get());
         let begin = if fit == Fit::Low { first } else { first + (size - count) };
-        Some(Hole { id: head.hole.get(), first, count: size, begin })
+        Some(Hole { id, first, count: size, begin })
     }
 
     /// For an alignment the same, and then the first of a bin where any hole does.
     #[inline(never)]
-    fn find_aligned(&self, count: u32, alignment: u32, fit: Fit) -> Option<Hole> {
+    fn find_aligned(&self, store: &Store, count: u32, alignment: u32, fit: Fit) -> Option<Hole> {
+        let front = |bin| Hole::of(store, self.heads.at(bin)?.get(), count, alignment, fit);
         let own = bin_of(count);
-        if let Some(hole) = Hole::front(self.store.head(own)?, count, alignment, fit) {
+        if let Some(hole) = front(own) {
             return Some(hole);
         }
-        let head = self.store.head(self.bins.from(own + 1)?)?;
-        if let Some(hole) = Hole::front(head, count, alignment, fit) {
+        if let Some(hole) = front(self.bins.from(own + 1)?) {
             return Some(hole);
         }
         let sure = bin_of(count.checked_add(alignment - 1)?) + 1;
-        Hole::front(self.store.head(self.bins.from(sure)?)?, count, alignment, fit)
+        front(self.bins.from(sure)?)
     }
 
     /// Every hole that might do. It costs one look at each hole of the request's own bin; for an alignment above the granule, at each
     /// hole between the request's size and the size with which it fits anyhow. A search in vain is remembered: until a hole appears
     /// that is as large as the request, the next one of its kind costs nothing.
     #[cold]
-    fn find_full(&mut self, count: u32, alignment: u32, want: &Want) -> Result<Hole, Refusal> {
+    fn find_full(&mut self, store: &Store, count: u32, alignment: u32, want: &Want) -> Result<Hole, Refusal> {
+        if self.is_blank() {
+            self.begin(store)?;
+            return self.find(store, count, alignment, want.fit).ok_or(Refusal::Full);
+        }
         if want.search == Search::Quick || (count >= self.in_vain.0 && alignment >= self.in_vain.1) {
             return Err(Refusal::Full);
         }
         let sure = bin_of(count.saturating_add(alignment - 1));
         let mut at = self.bins.from(bin_of(count));
         while let Some(bin) = at.filter(|&bin| bin <= sure) {
-            let mut id = self.store.head(bin).map_or(NIL, |head| head.hole.get());
+            let mut id = self.heads.at(bin).map_or(NIL, Cell::get);
             while id != NIL {
-                let node = self.store.at(id);
-                if let Some(hole) = Hole::fits(id, node.first.get(), node.count.get(), count, alignment, want.fit) {
+                if let Some(hole) = Hole::of(store, id, count, alignment, want.fit) {
                     return Ok(hole);
                 }
-                id = node.link.get();
+                id = store.at(id).link.get();
             }
             at = self.bins.from(bin + 1);
         }
@@ -182,24 +189,25 @@ impl RangeCore {
 
     /// Makes `count` granules of a hole a live range; what is left on either side stays free. The nodes are there.
     #[inline(always)]
-    fn carve(&mut self, hole: Hole, count: u32, want: &Want) -> Taken {
-        let old = self.store.at(hole.id);
+    fn carve(&mut self, store: &Store, hole: Hole, count: u32, want: &Want) -> Taken {
+        let old = store.at(hole.id);
         let tail = hole.count - count;
         let id = if hole.begin != hole.first {
-            self.carve_behind(hole, old, count)
+            self.carve_behind(store, hole, old, count)
         } else if tail == 0 {
-            self.pull(old, count);
+            self.pull(store, old, count);
             self.holes.set(self.holes.get() - 1);
-            self.own_or_fresh(hole.id, old)
+            Self::own_or_fresh(store, hole.id, old)
         } else {
-            let id = self.store.take_node();
-            self.insert(id, self.store.at(id), old.before.get(), hole.id);
-            self.resize(hole.id, old, hole.count, hole.begin + count, tail);
+            let id = store.take_node();
+            Self::insert(store, id, store.at(id), old.before.get(), hole.id);
+            self.resize(store, hole.id, old, hole.count, hole.begin + count, tail);
             id
         };
-        let node = self.store.at(id);
+        let node = store.at(id);
         node.set_range(hole.begin, count);
         node.word.set(want.word);
+        node.link.set(self.edge);
         let size = self.bytes(count);
         node.slack.set((size - want.size) as u32);
         node.set_state(State::Used);
@@ -210,17 +218,17 @@ impl RangeCore {
 
     /// The hole keeps its beginning; what is behind the range becomes another hole.
     #[inline(never)]
-    fn carve_behind(&self, hole: Hole, old: &Node, count: u32) -> u32 {
+    fn carve_behind(&self, store: &Store, hole: Hole, old: &Node, count: u32) -> u32 {
         let lead = hole.begin - hole.first;
         let tail = hole.count - lead - count;
-        let (id, after) = (self.store.take_node(), old.after.get());
-        self.insert(id, self.store.at(id), hole.id, after);
-        self.resize(hole.id, old, hole.count, hole.first, lead);
+        let (id, after) = (store.take_node(), old.after.get());
+        Self::insert(store, id, store.at(id), hole.id, after);
+        self.resize(store, hole.id, old, hole.count, hole.first, lead);
         if tail > 0 {
-            let rest = self.store.take_node();
-            let node = self.store.at(rest);
-            self.insert(rest, node, id, after);
-            self.put(rest, node, hole.begin + count, tail);
+            let rest = store.take_node();
+            let node = store.at(rest);
+            Self::insert(store, rest, node, id, after);
+            self.put(store, rest, node, hole.begin + count, tail);
             self.holes.set(self.holes.get() + 1);
         }
         id
@@ -228,34 +236,34 @@ impl RangeCore {
 
     /// The node of a hole that is taken whole: its own, unless its generations are used up.
     #[inline]
-    fn own_or_fresh(&self, hole: u32, old: &Node) -> u32 {
+    fn own_or_fresh(store: &Store, hole: u32, old: &Node) -> u32 {
         if old.generation() <= MAX_GENERATION {
             return hole;
         }
-        let node = self.store.take_node();
-        self.insert(node, self.store.at(node), old.before.get(), old.after.get());
-        self.store.give_node(hole, old);
+        let node = store.take_node();
+        Self::insert(store, node, store.at(node), old.before.get(), old.after.get());
+        store.give_node(hole, old);
         node
     }
 
     /// Puts a node between two neighbours.
     #[inline]
-    fn insert(&self, id: u32, node: &Node, before: u32, after: u32) {
+    fn insert(store: &Store, id: u32, node: &Node, before: u32, after: u32) {
         node.before.set(before);
         node.after.set(after);
-        self.store.at(before).after.set(id);
-        self.store.at(after).before.set(id);
+        store.at(before).after.set(id);
+        store.at(after).before.set(id);
     }
 
     /// Gives a range back and joins it with the holes on either side. Takes nothing, cannot fail for lack of anything.
     ///
     /// # Errors
-    /// [`Refusal::Stale`].
+    /// [`Refusal::Stale`]; [`Refusal::Word`] where the range has another word than `word`, if there is one.
     #[inline]
-    pub(crate) fn give(&mut self, id: u32, generation: u32) -> Result<Given, Refusal> {
-        let node = self.store.named(id);
-        if !node.is_live(generation) {
-            return Err(Refusal::Stale);
+    pub(crate) fn give(&mut self, store: &Store, id: u32, generation: u32, word: Option<u32>) -> Result<Given, Refusal> {
+        let node = self.live_node(store, id, generation)?;
+        if word.is_some_and(|word| word != node.word.get()) {
+            return Err(Refusal::Word);
         }
         let (first, count, word) = (node.first.get(), node.count.get(), node.word.get());
         node.outdate(State::Leaving);
@@ -263,41 +271,41 @@ impl RangeCore {
         self.free += count;
         let (offset, size, empty) = (self.bytes(first), self.bytes(count), self.live == 0);
         let (before, after) = (node.before.get(), node.after.get());
-        self.join(id, first, count, before, after);
+        self.join(store, id, first, count, before, after);
         Ok(Given { offset, size, word, empty })
     }
 
     /// Makes a node that is no longer live a hole, or a part of the holes beside it.
     #[inline]
-    pub(super) fn join(&mut self, id: u32, first: u32, count: u32, before: u32, after: u32) {
-        let (node, left, right) = (self.store.at(id), self.store.at(before), self.store.at(after));
+    pub(super) fn join(&mut self, store: &Store, id: u32, first: u32, count: u32, before: u32, after: u32) {
+        let (node, left, right) = (store.at(id), store.at(before), store.at(after));
         let (left_count, right_count) = (left.count.get(), right.count.get());
         let mut sum = count;
         if right.is_free() {
             sum += right_count;
             if left.is_free() {
-                self.pull(right, right_count);
+                self.pull(store, right, right_count);
                 let beyond = right.after.get();
                 left.after.set(beyond);
-                self.store.at(beyond).before.set(before);
+                store.at(beyond).before.set(before);
                 sum += left_count;
-                self.resize(before, left, left_count, left.first.get(), sum);
-                self.store.give_node(after, right);
+                self.resize(store, before, left, left_count, left.first.get(), sum);
+                store.give_node(after, right);
                 self.holes.set(self.holes.get() - 1);
             } else {
                 left.after.set(after);
                 right.before.set(before);
-                self.resize(after, right, right_count, first, sum);
+                self.resize(store, after, right, right_count, first, sum);
             }
-            self.store.give_node(id, node);
+            store.give_node(id, node);
         } else if left.is_free() {
             left.after.set(after);
             right.before.set(before);
             sum += left_count;
-            self.resize(before, left, left_count, left.first.get(), sum);
-            self.store.give_node(id, node);
+            self.resize(store, before, left, left_count, left.first.get(), sum);
+            store.give_node(id, node);
         } else {
-            self.put(id, node, first, count);
+            self.put(store, id, node, first, count);
             self.holes.set(self.holes.get() + 1);
         }
         if sum >= self.in_vain.0 {
@@ -305,18 +313,16 @@ impl RangeCore {
         }
     }
 
-    /// The whole range is one hole again, or for the first time; a node is there.
-    pub(super) fn begin(&mut self) {
-        self.bins = Bins::default();
-        (self.free, self.live) = (self.count, 0);
-        self.holes.set(1);
-        self.in_vain = (u32::MAX, 1);
-        let id = self.store.take_node();
-        let node = self.store.at(id);
-        // Without a node the edge is put beside itself: no node is there yet.
-        self.insert(id, node, NIL, NIL);
-        if id != NIL {
-            self.put(id, node, 0, self.count);
+    /// The whole range is one hole for the first time, or again.
+    fn begin(&mut self, store: &Store) -> Result<(), Refusal> {
+        if self.heads.lacks().is_some() || store.spare_nodes() < NODES_PER_TAKE {
+            return Err(Refusal::NoNodes);
         }
+        (self.edge, self.in_vain) = (store.take_node(), (u32::MAX, 1));
+        let id = store.take_node();
+        let node = store.at(id);
+        Self::insert(store, id, node, self.edge, self.edge);
+        self.put(store, id, node, 0, self.count);
+        Ok(())
     }
 }

@@ -1,11 +1,11 @@
-//! Where nodes live: in memory that the user donates, in chunks that never move.
+//! Where nodes live: in memory that the user donates, in chunks that never move. Any number of cores may have their nodes in one store:
+//! a block's population comes and goes, that of all blocks together hardly does, so that few chunks are half empty.
 //!
 //! ```text
-//!   table (one block; a longer one replaces it)                     chunks (4 KiB each)
-//!   +------------------------+---------------------------+          +-----------------------+
-//!   | heads: the first hole  | slots: chunk, floor,      |   +----> | 128 nodes of 32 bytes |
-//!   | of each bin, 16 bytes  | spare nodes of it, 32 B   | --+      +-----------------------+
-//!   +------------------------+---------------------------+
+//!   slots (one block; a longer one replaces it)          chunks (4 KiB each)
+//!   +-----------------------------------------+          +-----------------------+
+//!   | chunk, floor, spare nodes of it: 32 B   | -------> | 128 nodes of 32 bytes |
+//!   +-----------------------------------------+          +-----------------------+
 //! ```
 //!
 //! Node `n` is number `n % 128` of the chunk in slot `n / 128`. A chunk that is given back leaves its *floor* in its slot: the lowest
@@ -16,7 +16,7 @@ use core::alloc::Layout;
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::node::{Head, NIL, Node, State};
+use super::node::{NIL, Node, State};
 use super::types::MAX_GENERATION;
 
 /// Nodes of a chunk.
@@ -48,11 +48,11 @@ struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 32);
 
-/// A block that the store can do with: what [`RangeCore::lacks`](super::RangeCore::lacks) says.
+/// A block that the store can do with: what [`Store::lacks`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lack {
     layout: Layout,
-    /// Slots of the table; 0: a chunk.
+    /// How many slots; 0: a chunk.
     slots: u32,
 }
 
@@ -74,16 +74,12 @@ pub(crate) struct Memory {
 /// See the drawing above. What is in a node changes through `&self`; memory comes and goes through `&mut self`, when nobody
 /// holds a node.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(crate) struct Store {
     /// What numbers beyond all slots lead to.
     stray: Node,
     slots: NonNull<Slot>,
     slot_count: u32,
     slot_room: u32,
-    heads: NonNull<Head>,
-    /// 0 while there is no table.
-    head_count: u32,
-    head_room: u32,
     spare: Cell<u32>,
     floor: u32,
     /// Slots of which some nodes are spare. (On no list: those without a spare node, and those without a chunk and a floor.)
@@ -100,16 +96,13 @@ pub(super) struct Store {
 unsafe impl Send for Store {}
 
 impl Store {
-    /// Without memory, for bins below `bins`.
-    pub(super) const fn new(bins: u32, floor: u32) -> Self {
+    /// Without memory. The first id's generation is `floor`, 1 at least.
+    pub(crate) const fn new(floor: u32) -> Self {
         Self {
             stray: Node::spare(0, NIL),
             slots: NonNull::dangling(),
             slot_count: 0,
             slot_room: 0,
-            heads: NonNull::dangling(),
-            head_count: 0,
-            head_room: bins.next_multiple_of(2),
             spare: Cell::new(0),
             floor: if floor == 0 { 1 } else { floor },
             open: Cell::new(NO_SLOT),
@@ -127,7 +120,7 @@ impl Store {
 
     #[inline]
     fn slots(&self) -> &[Slot] {
-        // SAFETY: the first `slot_count` slots are initialised, in the table that is the store's own; without one the count is 0.
+        // SAFETY: the first `slot_count` slots are initialised, in a block that is the store's own; without one the count is 0.
         unsafe { core::slice::from_raw_parts(self.slots.as_ptr(), self.slot_count as usize) }
     }
 
@@ -151,14 +144,6 @@ impl Store {
     pub(super) fn named(&self, id: u32) -> &Node {
         let gone = self.slot(id / CHUNK_NODES).is_some_and(|slot| slot.retired.get() == ABSENT);
         if gone { &self.stray } else { self.at(id) }
-    }
-
-    /// The front of a bin. `None` without a table.
-    #[inline]
-    pub(super) fn head(&self, bin: u32) -> Option<&Head> {
-        // SAFETY: all `head_count` heads of the table are initialised; without a table the count is 0.
-        let heads = unsafe { core::slice::from_raw_parts(self.heads.as_ptr(), self.head_count as usize) };
-        heads.get(bin as usize)
     }
 
     /// A node to be used, [`NIL`] where there is none. Whoever needs several asks [`spare_nodes`](Self::spare_nodes) first.
@@ -252,74 +237,51 @@ impl Store {
         }
     }
 
-    fn table_layout(&self, slots: u32) -> Option<(Layout, usize)> {
-        let heads = Layout::array::<Head>(self.head_room as usize).ok()?;
-        heads.extend(Layout::array::<Slot>(slots as usize).ok()?).ok()
-    }
-
-    /// What to allocate next so that `nodes` are spare. `None` too where there cannot be more.
+    /// What to allocate next so that `nodes` are spare: [`NODES_PER_TAKE`](super::NODES_PER_TAKE) for a take. To be asked again after each
+    /// [`supply`](Self::supply); `None` when there are enough, or when there are 2^32 nodes and cannot be more.
     #[inline]
-    pub(super) fn lacks(&self, nodes: u32) -> Option<Lack> {
+    pub(crate) fn lacks(&self, nodes: u32) -> Option<Lack> {
         if self.spare.get() >= nodes { None } else { self.next_lack() }
     }
 
     #[cold]
     fn next_lack(&self) -> Option<Lack> {
-        let room = self.absent.get() != NO_SLOT || self.slot_count < self.slot_room;
-        if self.head_count != 0 && room {
+        if self.absent.get() != NO_SLOT || self.slot_count < self.slot_room {
             return Some(Lack { layout: CHUNK, slots: 0 });
         }
         if self.slot_room >= MOST_SLOTS {
             return None;
         }
         let slots = self.slot_room.saturating_mul(2).clamp(FIRST_SLOTS, MOST_SLOTS);
-        let (layout, _) = self.table_layout(slots)?;
-        Some(Lack { layout, slots })
+        Some(Lack { layout: Layout::array::<Slot>(slots as usize).ok()?, slots })
     }
 
-    /// Takes a block over. What comes back is no longer needed: the table that was replaced, or `block` where it is not wanted.
+    /// Takes a block over. What comes back is to be freed: the slots that were replaced, or `block` where another thread was faster.
     ///
     /// # Safety
     /// `block` was allocated with `lack.layout()` for this store, which said so, and nobody else uses it until the store gives it back.
-    pub(super) unsafe fn supply(&mut self, lack: Lack, block: NonNull<u8>) -> Option<Memory> {
+    pub(crate) unsafe fn supply(&mut self, lack: Lack, block: NonNull<u8>) -> Option<Memory> {
         let unwanted = Some(Memory { block, layout: lack.layout });
         if lack.slots == 0 {
             // SAFETY: the caller's promise, for the layout of a chunk.
             return if unsafe { self.add_chunk(block.cast()) } { None } else { unwanted };
         }
-        let Some((layout, slots_at)) = self.table_layout(lack.slots) else { return unwanted };
-        if lack.slots <= self.slot_room || layout != lack.layout {
+        if lack.slots <= self.slot_room {
             return unwanted;
         }
         let old = self.table();
-        let heads = block.cast::<Head>();
-        for bin in 0..self.head_room {
-            let head = Head::empty();
-            if let Some(old) = self.head(bin) {
-                head.set(old.hole.get(), old.second.get(), old.first.get(), old.count.get());
-            }
-            // SAFETY: the table has `head_room` heads.
-            let place = unsafe { heads.add(bin as usize) };
-            // SAFETY: in the donated block, which is aligned for a slot.
-            unsafe { place.write(head) };
-        }
-        // SAFETY: `slots_at` is an offset within the layout of the block.
-        let slots = unsafe { block.add(slots_at) }.cast::<Slot>();
-        // SAFETY: more slots than there are of old; the two tables are different blocks.
+        let slots = block.cast::<Slot>();
+        // SAFETY: more slots than there are of old; the two blocks are different ones.
         unsafe { slots.copy_from_nonoverlapping(self.slots, self.slot_count as usize) };
-        self.heads = heads;
-        self.head_count = self.head_room;
         self.slots = slots;
         self.slot_room = lack.slots;
         old
     }
 
+    /// The block of the slots.
     fn table(&self) -> Option<Memory> {
-        if self.head_count == 0 {
-            return None;
-        }
-        let (layout, _) = self.table_layout(self.slot_room)?;
-        Some(Memory { block: self.heads.cast(), layout })
+        let layout = Layout::array::<Slot>(self.slot_room as usize).ok().filter(|layout| layout.size() > 0)?;
+        Some(Memory { block: self.slots.cast(), layout })
     }
 
     /// A slot for a chunk, on no list.
@@ -342,9 +304,9 @@ impl Store {
             back: Cell::new(NO_SLOT),
             forth: Cell::new(NO_SLOT),
         };
-        // SAFETY: `index` is below `slot_room`, the table's length.
+        // SAFETY: `index` is below `slot_room`.
         let place = unsafe { self.slots.add(index as usize) };
-        // SAFETY: within the store's own table.
+        // SAFETY: within the store's own block.
         unsafe { place.write(slot) };
         self.slot_count += 1;
         Some(index)
@@ -360,7 +322,7 @@ impl Store {
         let absent = self.absent.get();
         let first = if absent == NO_SLOT { self.slot_count } else { absent } * CHUNK_NODES;
         for number in 0..CHUNK_NODES {
-            // The first node of all is the edge: it has no neighbours in any list.
+            // The first node of all is none: the end of every list.
             let last = number + 1 == CHUNK_NODES || first + number == NIL;
             let next = if last { NIL } else { first + number + 1 };
             // SAFETY: a chunk has 128 nodes.
@@ -372,17 +334,18 @@ impl Store {
         let Some(slot) = self.slot(index) else { return false };
         slot.chunk.set(chunk);
         slot.retired.set(0);
-        let edge = u32::from(index == 0);
-        slot.first.set(first + edge);
-        slot.spare.set((CHUNK_NODES - edge) as u16);
-        self.spare.set(self.spare.get() + CHUNK_NODES - edge);
+        let none = u32::from(index == 0);
+        slot.first.set(first + none);
+        slot.spare.set((CHUNK_NODES - none) as u16);
+        self.spare.set(self.spare.get() + CHUNK_NODES - none);
         self.link(index, slot, if index == 0 { &self.open } else { &self.whole });
         true
     }
 
-    /// A chunk that nobody needs: none of its nodes is in use, and as many are spare elsewhere.
+    /// A chunk that nobody needs: none of its nodes is in use, and as many are spare elsewhere. Constant time. To be called after giving
+    /// back, until there is none.
     #[inline]
-    pub(super) fn spare_chunk(&mut self) -> Option<Memory> {
+    pub(crate) fn spare(&mut self) -> Option<Memory> {
         if (self.spare.get() >= 2 * CHUNK_NODES && self.whole.get() != NO_SLOT) || self.dead.get() != NO_SLOT {
             return self.take_chunk_out();
         }
@@ -429,12 +392,14 @@ impl Store {
     }
 
     /// The lowest generation that no id ever carried.
+    #[cfg(test)]
     pub(super) fn ceiling(&self) -> u32 {
         (0..self.slot_count).fold(self.floor, |most, index| most.max(self.ceiling_of(index)))
     }
 
-    /// A block of what the store has, until there is none: then it is as new, with a higher floor.
-    pub(super) fn dismantle(&mut self) -> Option<Memory> {
+    /// The end: a block of what the store has, until there is none; then it is as new, with a higher floor, so that no id comes twice.
+    /// No core has nodes in it any more, or will use them.
+    pub(crate) fn dismantle(&mut self) -> Option<Memory> {
         while let Some(last) = self.slot_count.checked_sub(1) {
             self.floor = self.floor.max(self.ceiling_of(last));
             let memory = self.remove_chunk(last);
@@ -444,12 +409,12 @@ impl Store {
             }
         }
         let table = self.table();
-        *self = Self::new(self.head_room, self.floor);
+        *self = Self::new(self.floor);
         table
     }
 
-    /// How many bytes were donated.
-    pub(super) fn bytes(&self) -> u64 {
+    /// Bytes of memory that the store has.
+    pub(crate) fn bytes(&self) -> u64 {
         let chunks = self.slots().iter().filter(|slot| slot.retired.get() != ABSENT).count();
         let table = self.table().map_or(0, |memory| memory.layout.size());
         (chunks * CHUNK.size() + table) as u64

@@ -11,9 +11,10 @@ use super::*;
 /// Reuses of one node; miri is slow.
 const MANY: u32 = if cfg!(miri) { 40 } else { 1_000_000 };
 
-/// A core with memory from the system: what comes back is checked against what was given.
+/// A core and its store, with memory from the system: what comes back is checked against what was given.
 struct Core {
     core: RangeCore,
+    store: Store,
     blocks: Vec<(NonNull<u8>, Layout)>,
 }
 
@@ -23,18 +24,37 @@ impl Core {
     }
 
     fn with_floor(size: u64, granule: u64, floor: u32) -> Self {
-        Self { core: RangeCore::new(size, granule, floor).unwrap(), blocks: Vec::new() }
+        Self { core: RangeCore::new(size, granule).unwrap(), store: Store::new(floor), blocks: Vec::new() }
+    }
+
+    fn fetch(&mut self, layout: Layout) -> NonNull<u8> {
+        // SAFETY: not of size 0.
+        let block = NonNull::new(unsafe { std::alloc::alloc(layout) }).unwrap();
+        self.blocks.push((block, layout));
+        block
     }
 
     fn ready(&mut self, nodes: u32) {
-        while let Some(lack) = self.core.lacks(nodes) {
-            // SAFETY: not of size 0.
-            let block = NonNull::new(unsafe { std::alloc::alloc(lack.layout()) }).unwrap();
-            self.blocks.push((block, lack.layout()));
+        if let Some(layout) = self.core.lacks() {
+            let block = self.fetch(layout);
             // SAFETY: just allocated as the core said.
-            let back = unsafe { self.core.supply(lack, block) };
+            let back = unsafe { self.core.supply(block) };
+            assert!(back.is_none());
+        }
+        while let Some(lack) = self.store.lacks(nodes) {
+            let block = self.fetch(lack.layout());
+            // SAFETY: just allocated as the store said.
+            let back = unsafe { self.store.supply(lack, block) };
             self.back(back);
         }
+    }
+
+    fn free(&mut self, node: u32, generation: u32) -> Result<Given, Refusal> {
+        self.core.give(&self.store, node, generation, None)
+    }
+
+    fn get(&self, node: u32, generation: u32) -> Result<Found, Refusal> {
+        self.core.get(&self.store, node, generation)
     }
 
     fn back(&mut self, memory: Option<Memory>) -> bool {
@@ -48,7 +68,7 @@ impl Core {
 
     fn ask(&mut self, size: u64, alignment: u64, fit: Fit) -> Result<Taken, Refusal> {
         self.ready(NODES_PER_TAKE);
-        self.core.take(&Want { size, alignment, word: 7, fit, search: Search::Full })
+        self.core.take(&self.store, &Want { size, alignment, word: 7, fit, search: Search::Full })
     }
 
     fn take(&mut self, size: u64) -> Taken {
@@ -56,8 +76,8 @@ impl Core {
     }
 
     fn give(&mut self, taken: Taken) -> Given {
-        let given = self.core.give(taken.node, taken.generation).unwrap();
-        while let Some(memory) = self.core.spare() {
+        let given = self.free(taken.node, taken.generation).unwrap();
+        while let Some(memory) = self.store.spare() {
             self.back(Some(memory));
         }
         given
@@ -65,12 +85,14 @@ impl Core {
 
     fn pieces(&self) -> Vec<(u64, u64, bool)> {
         let mut pieces = Vec::new();
-        self.core.for_each(&mut |span| pieces.push((span.offset, span.size, span.state != SpanState::Free)));
+        self.core.for_each(&self.store, &mut |span| pieces.push((span.offset, span.size, span.state != SpanState::Free)));
         pieces
     }
 
     fn dismantle(&mut self) {
-        while let Some(memory) = self.core.dismantle() {
+        let memory = self.core.dismantle(&self.store);
+        self.back(memory);
+        while let Some(memory) = self.store.dismantle() {
             self.back(Some(memory));
         }
         assert!(self.blocks.is_empty(), "the core kept memory");
@@ -150,14 +172,14 @@ fn h96_holes_are_joined_as_soon_as_they_touch() {
 #[test]
 fn h99_ids_of_nobody_are_refused() {
     let mut core = Core::new(4096, 16);
-    assert_eq!(core.core.give(0, 1), Err(Refusal::Stale), "before there is memory");
+    assert_eq!(core.free(0, 1), Err(Refusal::Stale), "before there is memory");
     let taken = core.take(16);
     for (node, generation) in [(0, 0), (0, 1), (u32::MAX, 1), (taken.node, 0), (taken.node, taken.generation + 1), (1 << 20, 1)] {
-        assert_eq!(core.core.give(node, generation), Err(Refusal::Stale), "{node} {generation}");
-        assert!(core.core.get(node, generation).is_err());
+        assert_eq!(core.free(node, generation), Err(Refusal::Stale), "{node} {generation}");
+        assert!(core.get(node, generation).is_err());
     }
     // 2^30 generations further, the same bits after a shift.
-    assert_eq!(core.core.give(taken.node, taken.generation + (1 << 30)), Err(Refusal::Stale));
+    assert_eq!(core.free(taken.node, taken.generation + (1 << 30)), Err(Refusal::Stale));
     assert!(core.give(taken).empty);
 }
 
@@ -171,7 +193,7 @@ fn a_node_that_is_reused_refuses_its_first_id_for_ever() {
         let taken = core.take(16);
         assert_ne!((taken.node, taken.generation), (first.node, first.generation));
         same += u32::from(taken.node == first.node);
-        assert_eq!(core.core.give(first.node, first.generation), Err(Refusal::Stale));
+        assert_eq!(core.free(first.node, first.generation), Err(Refusal::Stale));
         core.give(taken);
     }
     assert!(same > MANY / 2, "the node was hardly reused: {same}");
@@ -193,11 +215,10 @@ fn a_node_is_retired_when_its_generations_are_used_up() {
         assert_eq!(core.pieces(), [(0, 4096, false)]);
     }
     // Chunks of which every node is retired went back.
-    assert!(core.blocks.len() <= 4, "{} blocks are kept", core.blocks.len());
-    assert!(core.core.generation_ceiling() > MAX_GENERATION);
+    assert!(core.blocks.len() <= 5, "{} blocks are kept", core.blocks.len());
+    assert!(core.store.ceiling() > MAX_GENERATION);
     core.dismantle();
-    assert!(core.core.generation_ceiling() > MAX_GENERATION, "also when its memory is gone");
-    assert_eq!(RangeCore::new(4096, 16, core.core.generation_ceiling()).unwrap_err(), Refusal::UsedUp);
+    assert!(core.store.ceiling() > MAX_GENERATION, "also when its memory is gone");
 }
 
 #[test]
@@ -211,11 +232,11 @@ fn chunks_come_back_and_their_ids_do_not() {
     }
     assert!(core.blocks.len() <= 4 && most > core.blocks.len(), "{most} blocks, then {}", core.blocks.len());
     for taken in &old {
-        assert_eq!(core.core.get(taken.node, taken.generation), Err(Refusal::Stale), "in a chunk that is gone");
+        assert_eq!(core.get(taken.node, taken.generation), Err(Refusal::Stale), "in a chunk that is gone");
     }
     let new: Vec<_> = (0..many).map(|_| core.take(16)).collect();
     for taken in &old {
-        assert_eq!(core.core.give(taken.node, taken.generation), Err(Refusal::Stale), "in a chunk that came anew");
+        assert_eq!(core.free(taken.node, taken.generation), Err(Refusal::Stale), "in a chunk that came anew");
     }
     assert_eq!(core.core.live(), many);
     for taken in new {
@@ -224,29 +245,61 @@ fn chunks_come_back_and_their_ids_do_not() {
 }
 
 #[test]
-fn a_core_in_the_same_place_begins_where_the_last_one_ended() {
+fn a_store_that_was_dismantled_begins_where_it_ended() {
     let mut core = Core::new(4096, 16);
     let taken = core.take(16);
-    let floor = core.core.generation_ceiling();
-    assert!(floor > taken.generation);
     core.dismantle();
-    let mut next = Core::with_floor(4096, 16, floor);
-    let again = next.take(16);
+    let again = core.take(16);
     assert_eq!(again.node, taken.node);
-    assert_eq!(next.core.give(taken.node, taken.generation), Err(Refusal::Stale));
+    assert!(again.generation > taken.generation);
+    assert_eq!(core.free(taken.node, taken.generation), Err(Refusal::Stale));
+}
+
+#[test]
+fn cores_that_share_a_store_know_their_own_ranges() {
+    let mut core = Core::new(4096, 16);
+    let mut other = Core::new(8192, 16);
+    other.ready(0);
+    let mine = core.take(16);
+    core.ready(8);
+    let want = Want { size: 32, alignment: 16, word: 9, fit: Fit::Low, search: Search::Full };
+    let (theirs, next) = (other.core.take(&core.store, &want).unwrap(), other.core.take(&core.store, &want).unwrap());
+    assert_ne!(mine.node, theirs.node);
+    // Each is a live range, of the other core.
+    assert_eq!(core.free(theirs.node, theirs.generation), Err(Refusal::Stale));
+    assert_eq!(core.get(theirs.node, theirs.generation), Err(Refusal::Stale));
+    assert_eq!(core.core.renew(&core.store, theirs.node, theirs.generation), Err(Refusal::Stale));
+    assert_eq!(core.core.set_word(&core.store, theirs.node, theirs.generation, 1), Err(Refusal::Stale));
+    let both = [(mine.node, mine.generation), (theirs.node, theirs.generation)];
+    assert_eq!(core.core.give_batch(&core.store, &both), Err((1, Refusal::Stale)));
+    assert_eq!(other.core.give(&core.store, mine.node, mine.generation, None), Err(Refusal::Stale));
+    assert_eq!(core.get(mine.node, mine.generation).unwrap().word, 7);
+    // What the other lets go of is used here next, and its name stays stale there.
+    assert_eq!(other.core.give(&core.store, theirs.node, theirs.generation, Some(7)), Err(Refusal::Word));
+    assert!(!other.core.give(&core.store, theirs.node, theirs.generation, Some(9)).unwrap().empty);
+    let memory = other.core.dismantle(&core.store);
+    assert!(other.back(memory));
+    for _ in 0..8 {
+        core.take(16);
+    }
+    for stale in [theirs, next] {
+        assert_eq!(other.core.get(&core.store, stale.node, stale.generation), Err(Refusal::Stale));
+        assert_eq!(core.get(stale.node, stale.generation), Err(Refusal::Stale));
+    }
+    assert_eq!((core.core.live(), other.core.live(), other.core.free()), (9, 0, 8192));
 }
 
 #[test]
 fn a_renewed_range_stays_where_it_is_under_another_name() {
     let mut core = Core::with_floor(4096, 16, MAX_GENERATION - 1);
     let taken = core.take(40);
-    core.core.set_word(taken.node, taken.generation, 9).unwrap();
-    let renewed = core.core.renew(taken.node, taken.generation).unwrap();
-    assert_eq!(core.core.get(taken.node, taken.generation), Err(Refusal::Stale));
-    let found = core.core.get(taken.node, renewed).unwrap();
+    core.core.set_word(&core.store, taken.node, taken.generation, 9).unwrap();
+    let renewed = core.core.renew(&core.store, taken.node, taken.generation).unwrap();
+    assert_eq!(core.get(taken.node, taken.generation), Err(Refusal::Stale));
+    let found = core.get(taken.node, renewed).unwrap();
     assert_eq!((found.offset, found.size, found.asked, found.word), (0, 48, 40, 9));
-    assert_eq!(core.core.renew(taken.node, renewed), Err(Refusal::UsedUp));
-    core.core.give(taken.node, renewed).unwrap();
+    assert_eq!(core.core.renew(&core.store, taken.node, renewed), Err(Refusal::UsedUp));
+    core.free(taken.node, renewed).unwrap();
 }
 
 #[test]
@@ -254,21 +307,21 @@ fn a_batch_is_all_or_nothing() {
     let mut core = Core::new(4096, 16);
     core.ready(64);
     let want = Want { size: 256, alignment: 16, word: 1, fit: Fit::Low, search: Search::Full };
-    let out: Vec<_> = (0..16).map(|_| core.core.take(&want).unwrap()).collect();
+    let out: Vec<_> = (0..16).map(|_| core.core.take(&core.store, &want).unwrap()).collect();
     assert_eq!(core.core.free(), 0);
     let mut ids: Vec<_> = out.iter().map(|taken| (taken.node, taken.generation)).collect();
     let before = core.pieces();
     ids.push(ids[3]);
-    assert_eq!(core.core.give_batch(&ids), Err((16, Refusal::Stale)), "named twice");
+    assert_eq!(core.core.give_batch(&core.store, &ids), Err((16, Refusal::Stale)), "named twice");
     assert_eq!(core.pieces(), before);
     ids.pop();
     // All but one, in no order: two runs, two holes.
     ids.reverse();
     let kept = ids.remove(7);
-    assert_eq!(core.core.give_batch(&ids), Ok(false));
+    assert_eq!(core.core.give_batch(&core.store, &ids), Ok(false));
     assert_eq!((core.core.holes(), core.core.live()), (2, 1));
-    assert_eq!(core.core.give_batch(&ids), Err((0, Refusal::Stale)));
-    assert_eq!(core.core.give_batch(&[kept]), Ok(true));
+    assert_eq!(core.core.give_batch(&core.store, &ids), Err((0, Refusal::Stale)));
+    assert_eq!(core.core.give_batch(&core.store, &[kept]), Ok(true));
     assert_eq!(core.pieces(), [(0, 4096, false)]);
 }
 
@@ -278,11 +331,11 @@ fn the_full_search_finds_what_the_quick_one_misses_and_remembers_what_it_did_not
     let mut core = Core::new(1 << 20, 1);
     let quick = |size, alignment| Want { size, alignment, word: 0, fit: Fit::Low, search: Search::Quick };
     let (small, _wall, large, _wall_too) = (core.take(1024), core.take(1), core.take(1040), core.take(1));
-    let rest = core.core.largest_free();
+    let rest = core.core.largest_free(&core.store);
     core.take(rest);
     core.give(large);
     core.give(small);
-    assert_eq!(core.core.take(&quick(1030, 1)), Err(Refusal::Full), "the first of the bin is too small");
+    assert_eq!(core.core.take(&core.store, &quick(1030, 1)), Err(Refusal::Full), "the first of the bin is too small");
     assert!(core.core.largest_free_bound() >= 1030);
     let found = core.take(1030);
     assert_eq!(found.offset, 1025);
@@ -293,32 +346,32 @@ fn the_full_search_finds_what_the_quick_one_misses_and_remembers_what_it_did_not
     // A hole that fits by the luck of its alignment alone.
     assert_eq!(core.ask(1024, 1024, Fit::Low).unwrap().offset, 0);
     assert_eq!(core.ask(512, 1024, Fit::Low), Err(Refusal::Full));
-    assert_eq!(core.core.largest_free(), 1040);
+    assert_eq!(core.core.largest_free(&core.store), 1040);
 }
 
 #[test]
 fn without_memory_nothing_is_taken_and_nothing_is_lost() {
     let mut core = Core::new(4096, 16);
     let want = Want { size: 16, alignment: 16, word: 0, fit: Fit::Low, search: Search::Full };
-    assert_eq!(core.core.take(&want), Err(Refusal::NoNodes));
+    assert_eq!(core.core.take(&core.store, &want), Err(Refusal::NoNodes));
     assert_eq!(core.pieces(), [(0, 4096, false)]);
-    assert_eq!((core.core.largest_free(), core.core.largest_free_bound(), core.core.holes()), (4096, 4096, 1));
-    core.core.clear();
+    assert_eq!((core.core.largest_free(&core.store), core.core.largest_free_bound(), core.core.holes()), (4096, 4096, 1));
+    core.core.clear(&core.store);
     core.ready(NODES_PER_TAKE);
-    core.core.take(&want).unwrap();
-    core.core.clear();
+    core.core.take(&core.store, &want).unwrap();
+    core.core.clear(&core.store);
     assert_eq!((core.core.live(), core.pieces()), (0, vec![(0, 4096, false)]));
 }
 
 #[test]
 fn sizes_and_granules_have_bounds() {
-    assert_eq!(RangeCore::new(0, 16, 1).unwrap_err(), Refusal::ZeroSize);
-    assert_eq!(RangeCore::new(15, 16, 1).unwrap_err(), Refusal::ZeroSize);
+    assert_eq!(RangeCore::new(0, 16).unwrap_err(), Refusal::ZeroSize);
+    assert_eq!(RangeCore::new(15, 16).unwrap_err(), Refusal::ZeroSize);
     for granule in [0, 3, 1 << 32, u64::MAX] {
-        assert_eq!(RangeCore::new(1 << 40, granule, 1).unwrap_err(), Refusal::Granule);
+        assert_eq!(RangeCore::new(1 << 40, granule).unwrap_err(), Refusal::Granule);
     }
-    assert_eq!(RangeCore::new(u64::from(u32::MAX), 1, 1).unwrap_err(), Refusal::TooLarge);
-    assert_eq!(RangeCore::new(u64::MAX, 256, 1).unwrap_err(), Refusal::TooLarge);
+    assert_eq!(RangeCore::new(u64::from(u32::MAX), 1).unwrap_err(), Refusal::TooLarge);
+    assert_eq!(RangeCore::new(u64::MAX, 256).unwrap_err(), Refusal::TooLarge);
     let size = u64::from(u32::MAX - 1) << 31;
     let mut core = Core::new(size, 1 << 31);
     let whole = core.take(size);
@@ -326,5 +379,5 @@ fn sizes_and_granules_have_bounds() {
     core.give(whole);
     let last = core.ask(1, 1 << 62, Fit::High).unwrap();
     assert_eq!(last.offset, 1 << 62);
-    assert_eq!(core.core.get(last.node, last.generation).unwrap().asked, 1);
+    assert_eq!(core.get(last.node, last.generation).unwrap().asked, 1);
 }

@@ -7,8 +7,8 @@ use super::conform::Unfit;
 /// The last generation that an id may carry; a node that has used it up is retired.
 pub(crate) const MAX_GENERATION: u32 = (1 << 24) - 1;
 
-/// How many nodes one take may need: one for the range itself, one for what is left behind it.
-pub(crate) const NODES_PER_TAKE: u32 = 2;
+/// How many nodes one take may need: one for the range itself, one for what is left behind it; and two for the first hole and the edge.
+pub(crate) const NODES_PER_TAKE: u32 = 4;
 
 /// A request for a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,12 +111,14 @@ pub(crate) enum Refusal {
     TooLarge,
     /// No hole fits.
     Full,
-    /// Nodes have to be supplied first.
+    /// Nodes, or the core's own memory, have to be supplied first.
     NoNodes,
     /// No such live range: given back already, or never taken here.
     Stale,
-    /// All generations are used up: of the place where a core was to be, or of a node that was to be renewed.
+    /// All generations of a node that was to be renewed are used up.
     UsedUp,
+    /// The range has another word.
+    Word,
 }
 
 impl From<Unfit> for Refusal {

@@ -1,12 +1,14 @@
 //! The range core for everybody: a block of which only offsets exist.
 
+use core::alloc::Layout;
 use core::fmt;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use alloc_core::{HostAllocator, HostError, Scope};
 
 use super::range_core::RangeCore;
-use super::store::Memory;
+use super::store::{Memory, Store};
 use super::types::{Fit, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Want};
 
 /// Hands out ranges of something that it never touches: a buffer of your own, descriptors of a heap, an address space. The peer of
@@ -17,7 +19,7 @@ use super::types::{Fit, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Want};
 /// nothing. As long as a hole fits a request, the request succeeds.
 ///
 /// All memory for its book-keeping comes from `A`, scope [`Scope::Object`]: about 32 bytes for each range and each hole, in blocks of
-/// 4 KiB, and a table. A request that finds none is refused and changes nothing. Freeing never takes memory and gives back what is no
+/// 4 KiB, and a table of at most 3.5 KiB. A request that finds none is refused and changes nothing. Freeing never takes memory and gives back what is no
 /// longer needed; dropping the block gives everything back.
 ///
 /// One thread at a time (`&mut self`), any thread; each method says where it takes more than constant time.
@@ -41,6 +43,7 @@ use super::types::{Fit, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Want};
 #[derive(Debug)]
 pub struct VirtualBlock<A: HostAllocator> {
     core: RangeCore,
+    store: Store,
     memory: A,
     tag: u32,
 }
@@ -175,7 +178,7 @@ impl From<Refusal> for VirtualBlockError {
             Refusal::TooLarge => Self::TooLarge,
             Refusal::Full => Self::Full,
             Refusal::NoNodes => Self::TooManyRanges,
-            Refusal::Stale | Refusal::UsedUp => Self::Stale,
+            Refusal::Stale | Refusal::UsedUp | Refusal::Word => Self::Stale,
         }
     }
 }
@@ -210,8 +213,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
     pub fn new(memory: A, size: u64, granule: u64) -> Result<Self, VirtualBlockError> {
         /// Tells blocks apart, so that one does not free another's ranges.
         static BLOCKS: AtomicU32 = AtomicU32::new(1);
-        let core = RangeCore::new(size, granule, 1)?;
-        Ok(Self { core, memory, tag: BLOCKS.fetch_add(1, Ordering::Relaxed) })
+        let core = RangeCore::new(size, granule)?;
+        Ok(Self { core, store: Store::new(1), memory, tag: BLOCKS.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// Allocates a range. Constant time; where the block is too fragmented for that, each hole that might fit is looked at once.
@@ -235,10 +238,10 @@ impl<A: HostAllocator> VirtualBlock<A> {
         if options.alignment.is_power_of_two() && options.alignment > self.core.size() {
             return Err(VirtualBlockError::TooLarge);
         }
-        if self.core.lacks(NODES_PER_TAKE).is_some() {
+        if self.store.lacks(NODES_PER_TAKE).is_some() {
             self.make_ready(NODES_PER_TAKE)?;
         }
-        let taken = self.core.take(&want)?;
+        let taken = self.core.take(&self.store, &want)?;
         let allocation = VirtualAllocation::new(taken.node, taken.generation, self.tag);
         Ok(VirtualRange { allocation, offset: taken.offset, size: taken.size })
     }
@@ -248,33 +251,45 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// # Errors
     /// [`VirtualBlockError::Host`], [`VirtualBlockError::TooManyRanges`].
     pub fn reserve(&mut self, additional: u32) -> Result<(), VirtualBlockError> {
-        self.make_ready(additional.checked_mul(NODES_PER_TAKE).ok_or(VirtualBlockError::TooManyRanges)?)
+        // Two for each, and as many as the last one wants to see.
+        let nodes = additional.checked_mul(2).and_then(|nodes| nodes.checked_add(NODES_PER_TAKE));
+        self.make_ready(nodes.ok_or(VirtualBlockError::TooManyRanges)?)
     }
 
     #[cold]
     fn make_ready(&mut self, nodes: u32) -> Result<(), VirtualBlockError> {
-        while let Some(lack) = self.core.lacks(nodes) {
-            let layout = lack.layout();
-            let Ok(block) = self.memory.allocate(layout, Scope::Object) else {
-                return Err(VirtualBlockError::Host(self.memory.refusal(layout, Scope::Object)));
-            };
+        if let Some(layout) = self.core.lacks() {
+            let block = self.fetch(layout)?;
             // SAFETY: just allocated with the layout that this core asked for.
-            if let Some(outgrown) = unsafe { self.core.supply(lack, block) } {
+            if let Some(unwanted) = unsafe { self.core.supply(block) } {
+                self.give_back(unwanted);
+            }
+        }
+        while let Some(lack) = self.store.lacks(nodes) {
+            let block = self.fetch(lack.layout())?;
+            // SAFETY: just allocated with the layout that this store asked for.
+            if let Some(outgrown) = unsafe { self.store.supply(lack, block) } {
                 self.give_back(outgrown);
             }
         }
         Ok(())
     }
 
+    fn fetch(&self, layout: Layout) -> Result<NonNull<u8>, VirtualBlockError> {
+        self.memory
+            .allocate(layout, Scope::Object)
+            .map_err(|_| VirtualBlockError::Host(self.memory.refusal(layout, Scope::Object)))
+    }
+
     fn give_back(&self, memory: Memory) {
-        // SAFETY: the core was supplied with it from this allocator, with that layout, and has let go of it.
+        // SAFETY: core or store was supplied with it from this allocator, with that layout, and has let go of it.
         unsafe { self.memory.deallocate(memory.block, memory.layout, Scope::Object) };
     }
 
     #[cold]
     fn give_back_spare(&mut self, memory: Memory) {
         self.give_back(memory);
-        while let Some(memory) = self.core.spare() {
+        while let Some(memory) = self.store.spare() {
             self.give_back(memory);
         }
     }
@@ -291,8 +306,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
     #[inline]
     pub fn free(&mut self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
         let (node, generation) = self.own(allocation)?;
-        self.core.give(node, generation)?;
-        if let Some(memory) = self.core.spare() {
+        self.core.give(&self.store, node, generation, None)?;
+        if let Some(memory) = self.store.spare() {
             self.give_back_spare(memory);
         }
         Ok(())
@@ -307,8 +322,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
         if let Some(foreign) = allocations.iter().position(|allocation| allocation.tag != self.tag) {
             return Err((foreign, VirtualBlockError::Foreign));
         }
-        self.core.give_batch(allocations).map_err(|(at, refusal)| (at, refusal.into()))?;
-        if let Some(memory) = self.core.spare() {
+        self.core.give_batch(&self.store, allocations).map_err(|(at, refusal)| (at, refusal.into()))?;
+        if let Some(memory) = self.store.spare() {
             self.give_back_spare(memory);
         }
         Ok(())
@@ -316,8 +331,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
 
     /// Frees everything. It looks at each range and hole once; every name is stale from now on.
     pub fn clear(&mut self) {
-        self.core.clear();
-        if let Some(memory) = self.core.spare() {
+        self.core.clear(&self.store);
+        if let Some(memory) = self.store.spare() {
             self.give_back_spare(memory);
         }
     }
@@ -328,7 +343,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
     pub fn info(&self, allocation: VirtualAllocation) -> Result<VirtualAllocationInfo, VirtualBlockError> {
         let (node, generation) = self.own(allocation)?;
-        let found = self.core.get(node, generation)?;
+        let found = self.core.get(&self.store, node, generation)?;
         Ok(VirtualAllocationInfo { offset: found.offset, size: found.asked, user_data: found.word })
     }
 
@@ -338,7 +353,7 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
     pub fn set_user_data(&mut self, allocation: VirtualAllocation, user_data: u32) -> Result<(), VirtualBlockError> {
         let (node, generation) = self.own(allocation)?;
-        Ok(self.core.set_word(node, generation, user_data)?)
+        Ok(self.core.set_word(&self.store, node, generation, user_data)?)
     }
 
     /// Whether nothing is allocated.
@@ -362,19 +377,19 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// The largest hole. It looks at each hole of about that size.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
-        self.core.largest_free()
+        self.core.largest_free(&self.store)
     }
 
     /// Bytes of host memory that the block has from its allocator. It looks at each chunk once.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.core.memory_bytes()
+        self.core.memory_bytes() + self.store.bytes()
     }
 
     /// Shows every range and every hole, in order of offset: together they are the block.
     pub fn for_each(&self, mut see: impl FnMut(VirtualPiece)) {
         let tag = self.tag;
-        self.core.for_each(&mut |Span { offset, size, state }| {
+        self.core.for_each(&self.store, &mut |Span { offset, size, state }| {
             let used = match state {
                 SpanState::Free => None,
                 SpanState::Used { node, generation, word, .. } => Some((VirtualAllocation::new(node, generation, tag), word)),
@@ -386,7 +401,10 @@ impl<A: HostAllocator> VirtualBlock<A> {
 
 impl<A: HostAllocator> Drop for VirtualBlock<A> {
     fn drop(&mut self) {
-        while let Some(memory) = self.core.dismantle() {
+        if let Some(memory) = self.core.dismantle(&self.store) {
+            self.give_back(memory);
+        }
+        while let Some(memory) = self.store.dismantle() {
             self.give_back(memory);
         }
     }
