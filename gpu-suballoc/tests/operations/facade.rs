@@ -1,7 +1,5 @@
 //! Allocators, bare regions, pools.
 
-use std::alloc::System;
-
 use alloc_core::FromGlobalAlloc;
 use gpu_suballoc::{
     AllocatorOptions, DedicatedPolicy, DeviceMemory, GpuAllocator, Lifetime, Misuse, MockDevice, PoolOptions, Profile, Region,
@@ -10,13 +8,17 @@ use gpu_suballoc::{
 use testkit::{Stage, Takes};
 
 use super::Operation;
+use super::driver_heap::DriverHeap;
 
-pub(super) type Mock = MockDevice<FromGlobalAlloc<System>>;
+pub(super) type Mock = MockDevice<&'static FromGlobalAlloc<DriverHeap>>;
 pub(super) type Over<'s, S> = GpuAllocator<&'s Mock, &'s <S as Stage>::Host>;
+
+// SAFETY: the system's heap, whose blocks outlive every value.
+static DRIVER: FromGlobalAlloc<DriverHeap> = unsafe { FromGlobalAlloc::new(DriverHeap) };
 
 /// Its own memory is what a driver's would be: not the stage's.
 pub(super) fn mock() -> Mock {
-    MockDevice::new(Profile::IntelUma, FromGlobalAlloc::SYSTEM)
+    MockDevice::new(Profile::IntelUma, &DRIVER)
 }
 
 pub(super) fn allocator<'s, S: Stage>(stage: &'s S, mock: &'s Mock) -> Over<'s, S> {

@@ -4,6 +4,7 @@
 
 mod caches;
 mod devices;
+pub(crate) mod driver_heap;
 mod facade;
 #[path = "../fake_vulkan/mod.rs"]
 mod fake_vulkan;

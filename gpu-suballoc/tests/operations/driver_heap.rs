@@ -1,0 +1,34 @@
+//! Where the mock device has its own memory from, as a driver would: the C library's heap, with a word that says so.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// The mock's own heap.
+pub(crate) struct DriverHeap;
+
+/// How many calls of it are under way.
+pub(crate) static IN_DRIVER: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: the system's, as it is.
+unsafe impl GlobalAlloc for DriverHeap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        IN_DRIVER.fetch_add(1, SeqCst);
+        // SAFETY: forwarded.
+        let block = unsafe { System.alloc(layout) };
+        IN_DRIVER.fetch_sub(1, SeqCst);
+        block
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        IN_DRIVER.fetch_add(1, SeqCst);
+        // SAFETY: forwarded.
+        let block = unsafe { System.alloc_zeroed(layout) };
+        IN_DRIVER.fetch_sub(1, SeqCst);
+        block
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: forwarded.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
