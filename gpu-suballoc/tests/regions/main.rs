@@ -4,6 +4,7 @@
 mod bad_input;
 mod creation;
 mod crops;
+mod device_refusals;
 mod halide;
 mod ids;
 mod keeping;
