@@ -111,8 +111,12 @@ impl AshContexts {
     pub unsafe fn acquire_ash(&self, info: AshContextInfo<'_>) -> Result<AshContext, ContextError> {
         let handles = handles_of(info.instance, info.physical_device, info.device);
         let (memory, allocator) = (info.memory.clone(), info.allocator);
+        let load = |state: &DeviceState| {
+            // SAFETY: the caller's promise; `acquire` has seen that no handle is null.
+            unsafe { load(&info, state) }
+        };
         // SAFETY: the caller's promise.
-        unsafe { self.acquire(handles, memory, allocator, |state| load(&info, state)) }
+        unsafe { self.acquire(handles, memory, allocator, load) }
     }
 }
 

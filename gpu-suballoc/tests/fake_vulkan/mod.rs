@@ -153,11 +153,12 @@ macro_rules! function {
     }};
 }
 
-unsafe extern "system" fn get_instance_proc_addr(_: vk::Instance, name: *const c_char) -> Function {
+pub(crate) unsafe extern "system" fn get_instance_proc_addr(_: vk::Instance, name: *const c_char) -> Function {
     // SAFETY: a C string, as Vulkan demands.
     let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("");
     let Fake { core, khr, .. } = fake();
     match name {
+        "vkCreateInstance" => function!(create_instance),
         "vkGetDeviceProcAddr" => function!(get_device_proc_addr),
         "vkGetPhysicalDeviceProperties" => function!(properties),
         "vkGetPhysicalDeviceMemoryProperties" => function!(memory_properties),
@@ -188,6 +189,16 @@ unsafe extern "system" fn get_device_proc_addr(_: vk::Device, name: *const c_cha
         "vkDestroyImage" => function!(destroy_image),
         "vkGetImageMemoryRequirements" => function!(image_requirements),
         "vkBindImageMemory" => function!(bind_image),
+        "vkCreateShaderModule" | "vkCreateDescriptorSetLayout" | "vkCreatePipelineLayout" | "vkCreatePipelineCache" => {
+            function!(create_any)
+        }
+        "vkDestroyShaderModule"
+        | "vkDestroyDescriptorSetLayout"
+        | "vkDestroyPipelineLayout"
+        | "vkDestroyPipelineCache"
+        | "vkDestroyPipeline" => function!(destroy_any),
+        "vkCreateComputePipelines" => function!(create_pipelines),
+        "vkGetPipelineCacheData" => function!(pipeline_cache_data),
         "vkGetBufferMemoryRequirements2" if core => function!(buffer_requirements2),
         "vkGetImageMemoryRequirements2" if core => function!(image_requirements2),
         "vkGetBufferDeviceAddress" if core => function!(buffer_address),
@@ -485,4 +496,46 @@ unsafe fn requirements2(told: *mut vk::MemoryRequirements2<'_>) {
 unsafe extern "system" fn buffer_address(_: vk::Device, _: *const vk::BufferDeviceAddressInfo<'_>) -> u64 {
     called(16, ptr::null());
     0x1_0000
+}
+
+extern "system" fn create_instance() {
+    panic!("instances are the application's");
+}
+
+/// Modules, layouts, caches: numbers, of which nobody asks anything.
+unsafe extern "system" fn create_any(
+    _: vk::Device,
+    _: *const c_void,
+    _: *const vk::AllocationCallbacks<'_>,
+    made: *mut u64,
+) -> vk::Result {
+    // SAFETY: room for one handle, which is a number on every target.
+    unsafe { made.write(0x5000) };
+    result()
+}
+
+unsafe extern "system" fn create_pipelines(
+    _: vk::Device,
+    _: vk::PipelineCache,
+    _: u32,
+    _: *const c_void,
+    _: *const vk::AllocationCallbacks<'_>,
+    made: *mut vk::Pipeline,
+) -> vk::Result {
+    // SAFETY: room for one, for one is asked for at a time.
+    unsafe { made.write(vk::Pipeline::from_raw(0x6000)) };
+    result()
+}
+
+unsafe extern "system" fn destroy_any(_: vk::Device, _: u64, _: *const vk::AllocationCallbacks<'_>) {}
+
+unsafe extern "system" fn pipeline_cache_data(
+    _: vk::Device,
+    _: vk::PipelineCache,
+    size: *mut usize,
+    _: *mut c_void,
+) -> vk::Result {
+    // SAFETY: a size; the data is what the caller's room has in it.
+    unsafe { size.write(64) };
+    vk::Result::SUCCESS
 }

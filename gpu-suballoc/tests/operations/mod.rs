@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod caches;
+mod contexts;
 mod devices;
 pub(crate) mod driver_heap;
 mod facade;
@@ -40,6 +41,7 @@ pub(crate) fn table<S: Stage>() -> Vec<Operation<S>> {
         shards::table(),
         devices::table(),
         caches::table(),
+        contexts::table(),
     ];
     parts.into_iter().flatten().collect()
 }
