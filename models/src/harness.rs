@@ -21,6 +21,18 @@ pub(crate) enum Mutant {
     TornExchanges,
     /// Who frees something of a shard that is gone leaves it at that.
     NobodyMinds,
+    /// What is sequentially consistent acquires and releases, and no more.
+    NoFences,
+    /// Who holds looks first whether the entry lives, and says afterwards that it is held.
+    LooksFirst,
+    /// A hold leaves its word before it is counted.
+    LeavesFirst,
+    /// An entry is there before the holds of those who wait for it are counted.
+    CountsLate,
+    /// Whoever made nothing tells nobody.
+    SaysNothing,
+    /// What was released meanwhile is found.
+    Forgets,
 }
 
 /// The registry of threads is a static: one model at a time.
@@ -40,6 +52,12 @@ pub(crate) fn mutant() -> Mutant {
         3 => Mutant::RelaxedExchanges,
         4 => Mutant::TornExchanges,
         5 => Mutant::NobodyMinds,
+        6 => Mutant::NoFences,
+        7 => Mutant::LooksFirst,
+        8 => Mutant::LeavesFirst,
+        9 => Mutant::CountsLate,
+        10 => Mutant::SaysNothing,
+        11 => Mutant::Forgets,
         _ => Mutant::None,
     }
 }

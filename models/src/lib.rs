@@ -1,9 +1,10 @@
-//! Loom models of the accounts, and of what comes back to a shard from other threads: small programs of two or three threads, run in
+//! Loom models of the accounts, of what comes back to a shard from other threads, and of the shader cache: small programs of two or three threads, run in
 //! every order that the memory model allows (up to three preemptions), over the very source files of alloc-core and gpu-suballoc.
 //!
 //! ```text
 //!   alloc-core/src/account/{entry,row,table,registry,fold}.rs, scope.rs      taken in by path, unchanged
 //!   gpu-suballoc/src/classes/{seat,returns,types}.rs
+//!   gpu-suballoc/src/cache/{bucket,entry,holds,flight}.rs
 //!        |                          |
 //!   crate::sync                crate::context, crate::threads
 //!   loom's atomics             a node that knows whether it is alive; threads that carry their table
@@ -15,6 +16,7 @@
 #![expect(dead_code, unreachable_pub, reason = "the files are taken in whole, and the models use part of them")]
 
 mod account;
+mod cache;
 mod context;
 #[path = "../../alloc-core/src/scope.rs"]
 mod scope;

@@ -63,11 +63,30 @@ pub(crate) fn prepare() {
 }
 
 fn exchanged(ordering: Ordering) -> Ordering {
-    if harness::mutant() == Mutant::RelaxedExchanges { Ordering::Relaxed } else { ordering }
+    match ordering {
+        _ if harness::mutant() == Mutant::RelaxedExchanges => Ordering::Relaxed,
+        Ordering::SeqCst => Ordering::AcqRel,
+        _ => ordering,
+    }
 }
 
 fn stored(ordering: Ordering) -> Ordering {
-    if harness::mutant() == Mutant::RelaxedStores { Ordering::Relaxed } else { ordering }
+    match ordering {
+        _ if harness::mutant() == Mutant::RelaxedStores => Ordering::Relaxed,
+        Ordering::SeqCst => Ordering::Release,
+        _ => ordering,
+    }
+}
+
+fn acquired(ordering: Ordering) -> Ordering {
+    if ordering == Ordering::SeqCst { Ordering::Acquire } else { ordering }
+}
+
+/// Loom does not know sequentially consistent accesses, but fences: one after each store, none before a load.
+fn fenced(ordering: Ordering) {
+    if ordering == Ordering::SeqCst && harness::mutant() != Mutant::NoFences {
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
 }
 
 macro_rules! atomic {
@@ -79,6 +98,12 @@ macro_rules! atomic {
 
         static $zeros: Stock<loom::sync::atomic::$name> = Stock::new();
         static $ones: Stock<loom::sync::atomic::$name> = Stock::new();
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new(0)
+            }
+        }
 
         impl $name {
             const ZEROS: &'static Stock<loom::sync::atomic::$name> = &$zeros;
@@ -92,13 +117,26 @@ macro_rules! atomic {
                 self.cell.get(if self.first == 0 { Self::ZEROS } else { Self::ONES })
             }
             pub(crate) fn load(&self, ordering: Ordering) -> $value {
-                self.cell().load(ordering)
+                self.cell().load(acquired(ordering))
             }
             pub(crate) fn store(&self, value: $value, ordering: Ordering) {
                 self.cell().store(value, stored(ordering));
+                fenced(ordering);
             }
             pub(crate) fn swap(&self, value: $value, ordering: Ordering) -> $value {
-                self.cell().swap(value, exchanged(ordering))
+                let before = self.cell().swap(value, exchanged(ordering));
+                fenced(ordering);
+                before
+            }
+            pub(crate) fn fetch_add(&self, value: $value, ordering: Ordering) -> $value {
+                let before = self.cell().fetch_add(value, exchanged(ordering));
+                fenced(ordering);
+                before
+            }
+            pub(crate) fn fetch_sub(&self, value: $value, ordering: Ordering) -> $value {
+                let before = self.cell().fetch_sub(value, exchanged(ordering));
+                fenced(ordering);
+                before
             }
             pub(crate) fn fetch_or(&self, value: $value, ordering: Ordering) -> $value {
                 self.cell().fetch_or(value, exchanged(ordering))
@@ -142,6 +180,12 @@ pub(crate) struct AtomicPtr<T: 'static> {
     to: PhantomData<fn() -> T>,
 }
 
+impl<T> Default for AtomicPtr<T> {
+    fn default() -> Self {
+        Self::new(std::ptr::null_mut())
+    }
+}
+
 impl<T> AtomicPtr<T> {
     pub(crate) const fn new(first: *mut T) -> Self {
         assert!(first.is_null());
@@ -152,6 +196,18 @@ impl<T> AtomicPtr<T> {
     }
     pub(crate) fn store(&self, value: *mut T, ordering: Ordering) {
         self.cell.get(&POINTERS).store(value.expose_provenance(), stored(ordering));
+    }
+    pub(crate) fn compare_exchange(
+        &self,
+        from: *mut T,
+        to: *mut T,
+        ordering: Ordering,
+        failed: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        let (from, to) = (from.expose_provenance(), to.expose_provenance());
+        let found = self.cell.get(&POINTERS).compare_exchange(from, to, exchanged(ordering), acquired(failed));
+        fenced(ordering);
+        found.map(std::ptr::with_exposed_provenance_mut).map_err(std::ptr::with_exposed_provenance_mut)
     }
 }
 

@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 
 use alloc_core::{AllocError, Handle, HostAllocator, HostError, Scope, TryBox};
 
-use super::entry::{DEAD, Entry, LIVE};
+use super::entry::Entry;
 use super::error::CacheError;
 use super::flight::{DONE, FAILED, FLYING, Flight, RETRY};
 use super::hold::Hold;
@@ -291,14 +291,9 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
         let Self { core, flight, entry: (number, entry), asked: Asked { key, owner, .. } } = *ManuallyDrop::new(self);
         let mut writer = core.writer.lock();
         let released = flight.1.released.load(Relaxed) != 0;
-        entry.name(key, owner);
-        entry.payload.store(stored.as_ptr().cast(), Release);
-        entry.bytes.store(bytes, Relaxed);
         // Old, until it is found again: what is used once does not drive out what is used all the time.
         entry.touched.store(core.epoch.load(Relaxed).wrapping_sub(2), Relaxed);
-        // Before it can be found, so that nobody can evict it before those who wait have it.
-        entry.cold.refs.fetch_add(u64::from(flight.1.users.load(Relaxed)), SeqCst);
-        entry.state.store(if released { DEAD } else { LIVE }, SeqCst);
+        entry.make(key, owner, (stored.cast(), bytes), flight.1.users.load(Relaxed), !released);
         writer.bytes = writer.bytes.wrapping_add(bytes);
         writer.compiled = writer.compiled.wrapping_add(1);
         if let Some(slot) = core.owners.get(owner) {

@@ -9,9 +9,11 @@
 
 #![forbid(unsafe_code)]
 
+use core::ptr::NonNull;
+
 use super::key::ShaderKey;
 use super::segments::NONE;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
 /// Nobody's; what a table still says of it is old.
 pub(super) const FREE: u32 = 0;
@@ -21,6 +23,7 @@ pub(super) const LIVE: u32 = 1;
 pub(super) const DEAD: u32 = 2;
 
 /// All zeros is a free one.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Entry {
     device: AtomicU64,
@@ -39,6 +42,7 @@ pub(super) struct Entry {
 }
 
 /// What only those with the lock change, but for `refs`.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Cold {
     /// Holds that stand in no thread's record. Of 64 bits: holds that are forgotten, one after the other, never bring it round to 0.
@@ -64,8 +68,24 @@ impl Entry {
         ShaderKey { device: self.device.load(Relaxed), low: self.low.load(Relaxed), high: self.high.load(Relaxed) }
     }
 
-    /// Before it becomes live. The writer's.
-    pub(super) fn name(&self, key: ShaderKey, owner: u32) {
+    /// Fills a free one, held so many times: dead at once where nobody is to find it, live otherwise. With the lock.
+    pub(super) fn make(&self, key: ShaderKey, owner: u32, payload: (NonNull<u8>, u64), holds: u32, found: bool) {
+        self.name(key, owner);
+        self.payload.store(payload.0.as_ptr(), Release);
+        self.bytes.store(payload.1, Relaxed);
+        // Before it can be found, so that nobody can evict it before those who wait have it. Added: somebody who found an old word in a
+        // table may count here for a moment.
+        self.cold.refs.fetch_add(u64::from(holds), SeqCst);
+        self.state.store(if found { LIVE } else { DEAD }, SeqCst);
+    }
+
+    /// Is free, after its payload was destroyed. With the lock.
+    pub(super) fn free(&self) {
+        self.cold.dying.store(0, Relaxed);
+        self.state.store(FREE, SeqCst);
+    }
+
+    fn name(&self, key: ShaderKey, owner: u32) {
         self.device.store(key.device, Relaxed);
         self.low.store(key.low, Relaxed);
         self.high.store(key.high, Relaxed);

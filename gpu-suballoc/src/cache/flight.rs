@@ -82,3 +82,23 @@ impl<E: Copy + Send + Sync> Flight<E> {
         Some(unsafe { error.assume_init() })
     }
 }
+
+#[cfg(test)]
+impl<E> Default for Flight<E> {
+    fn default() -> Self {
+        Self {
+            state: AtomicU32::default(),
+            users: AtomicU32::default(),
+            device: AtomicU64::default(),
+            low: AtomicU64::default(),
+            high: AtomicU64::default(),
+            leader: AtomicU64::default(),
+            owner: AtomicU32::default(),
+            released: AtomicU32::default(),
+            entry: AtomicU32::default(),
+            waits: AtomicU32::default(),
+            link: AtomicU32::default(),
+            error: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+}

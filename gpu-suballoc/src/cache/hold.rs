@@ -8,7 +8,6 @@ use super::entry::Entry;
 use super::holds::{self, Word};
 use super::key::ShaderKey;
 use super::state::Core;
-use crate::sync::{AtomicU64, Ordering::SeqCst};
 
 /// A compiled shader that is in use: it stays as it is until this is dropped, whoever is released meanwhile.
 ///
@@ -54,15 +53,8 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Hold<'c, P, E> {
 
     /// The same hold, for work that outlives the borrow: a submission that runs for milliseconds, say. Keeps the cache.
     pub fn into_work(self) -> WorkHold<P, E> {
-        if let Some(word) = self.word {
-            // In this order: whoever looks whether it is held sees one of the two.
-            self.entry.cold.refs.fetch_add(1, SeqCst);
-            let word: &AtomicU64 = {
-                // SAFETY: a word of a record of this cache.
-                unsafe { word.as_ref() }
-            };
-            word.swap(0, SeqCst);
-        }
+        // SAFETY: published for this entry, and from now on in its count.
+        unsafe { holds::count(self.word, self.entry) };
         self.core.keep();
         let hold = WorkHold { core: NonNull::from(self.core), entry: NonNull::from(self.entry), number: self.number };
         core::mem::forget(self);

@@ -17,20 +17,14 @@
 //!
 //! Only the thread of the slot makes a word of 0 another; whoever has the hold makes it 0 again, on any thread.
 
-use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
 
-use alloc_core::{HostAllocator, Scope};
-
 use super::entry::{DEAD, Entry};
+use super::records::{RECORDS, WORDS};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Threads with a record at the same time; others count in the entry.
-pub(super) const RECORDS: usize = 64;
-/// Holds of a thread at the same time; more count in the entry.
-pub(super) const WORDS: usize = 14;
-
 /// All zeros is one without holds.
+#[derive(Default)]
 #[repr(C, align(128))]
 pub(super) struct Record {
     words: [AtomicU64; WORDS],
@@ -42,7 +36,7 @@ pub(super) struct Record {
 
 /// The records of a cache.
 pub(super) struct Records {
-    records: [AtomicPtr<Record>; RECORDS],
+    pub(super) records: [AtomicPtr<Record>; RECORDS],
 }
 
 /// Where a hold stands: a word of a record, or the entry's count.
@@ -60,15 +54,10 @@ impl Records {
         unsafe { self.records.get(slot?)?.load(Acquire).as_ref() }
     }
 
-    /// Makes the record of the calling thread's slot. Where there is no memory for it holds are counted in the entry.
-    #[cold]
-    pub(super) fn make(&self, slot: usize, memory: &dyn HostAllocator) {
-        let Some(place) = self.records.get(slot).filter(|place| place.load(Relaxed).is_null()) else { return };
-        let Ok(block) = memory.allocate_zeroed(Layout::new::<Record>(), Scope::Cache) else { return };
-        if place.compare_exchange(null_mut(), block.cast().as_ptr(), SeqCst, Acquire).is_err() {
-            // SAFETY: just taken, seen by nobody.
-            unsafe { memory.deallocate(block, Layout::new::<Record>(), Scope::Cache) };
-        }
+    /// Puts a record in its place, unless one is there by now.
+    pub(super) fn put(&self, slot: usize, record: NonNull<Record>) -> bool {
+        let place = self.records.get(slot);
+        place.is_some_and(|place| place.compare_exchange(null_mut(), record.as_ptr(), SeqCst, Acquire).is_ok())
     }
 
     /// Some word names the entry. With the lock.
@@ -90,16 +79,6 @@ impl Records {
     /// How often threads with records found what they asked for.
     pub(super) fn hits(&self) -> u64 {
         (0..RECORDS).filter_map(|slot| self.of(Some(slot))).fold(0, |sum, record| sum.wrapping_add(record.hits.load(Relaxed)))
-    }
-
-    /// All records go. Nobody looks any more.
-    pub(super) fn give_back(&mut self, memory: &dyn HostAllocator) {
-        for place in &mut self.records {
-            if let Some(block) = NonNull::new(core::mem::replace(place.get_mut(), null_mut())) {
-                // SAFETY: taken in `make` with this layout and scope; nobody refers to it.
-                unsafe { memory.deallocate(block.cast(), Layout::new::<Record>(), Scope::Cache) };
-            }
-        }
     }
 }
 
@@ -131,6 +110,17 @@ impl Record {
     }
 }
 
+/// Holds the entry if it lives, and `is_meant` says so after that. Otherwise nothing is held, and it says whether to [sweep](last).
+#[inline(always)]
+pub(super) fn hold(record: Option<&Record>, entry: &Entry, number: u32, is_meant: impl FnOnce() -> bool) -> Result<Word, bool> {
+    let word = publish(record, entry, number);
+    if entry.is_live() && is_meant() {
+        return Ok(word);
+    }
+    // SAFETY: published just above, in a record that lives.
+    Err(unsafe { retract(word, entry) })
+}
+
 /// Says that the entry is held, and answers where that stands. Whether it lives is to be looked at afterwards.
 #[inline(always)]
 pub(super) fn publish(record: Option<&Record>, entry: &Entry, number: u32) -> Word {
@@ -159,7 +149,36 @@ pub(super) unsafe fn retract(word: Word, entry: &Entry) -> bool {
     entry.state.load(SeqCst) == DEAD
 }
 
-/// Nobody holds it any more, and nobody will. With the lock, after it was made dead.
+/// From the record to the entry's count.
+///
+/// # Safety
+/// As for [`retract`]; from now on the hold stands at `None`.
+pub(super) unsafe fn count(word: Word, entry: &Entry) {
+    if let Some(word) = word {
+        // In this order: whoever looks whether it is held sees one of the two.
+        entry.cold.refs.fetch_add(1, SeqCst);
+        // SAFETY: the caller: a word of a record that lives.
+        unsafe { word.as_ref() }.swap(0, SeqCst);
+    }
+}
+
+/// Makes a live entry dead: nobody holds it from now on who did not before. True where nobody did: it is the caller's to destroy. With the
+/// lock.
+pub(super) fn condemn(records: &Records, entry: &Entry, number: u32) -> bool {
+    entry.state.store(DEAD, SeqCst);
+    last(records, entry, number)
+}
+
+/// True where it is dead, nobody holds it, and nobody is destroying it: then it is the caller's to destroy. With the lock.
+pub(super) fn last(records: &Records, entry: &Entry, number: u32) -> bool {
+    let mine = entry.state.load(SeqCst) == DEAD && entry.cold.dying.load(Relaxed) == 0 && is_free(records, entry, number);
+    if mine {
+        entry.cold.dying.store(1, Relaxed);
+    }
+    mine
+}
+
+/// Nobody holds it any more, and, of a dead one, nobody will. With the lock.
 pub(super) fn is_free(records: &Records, entry: &Entry, number: u32) -> bool {
     // In this order: who moves from a word to the count counts first.
     !records.name(number) && entry.cold.refs.load(SeqCst) == 0

@@ -17,6 +17,7 @@ mod hold;
 mod holds;
 mod key;
 mod owner;
+mod records;
 mod release;
 mod segments;
 mod shader_cache;

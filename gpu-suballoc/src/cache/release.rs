@@ -156,11 +156,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     pub(super) fn each<X>(&self, mut see: impl FnMut(&Hold<'_, P, E>) -> Result<(), X>) -> Result<(), X> {
         for number in 0..self.entries.count() {
             let Some(entry) = self.entries.get(number).filter(|entry| entry.is_live()) else { continue };
-            let word = holds::publish(None, entry, number);
-            let hold = Hold::new(self, (entry, number, word));
-            // Only now it stays what it is.
-            if entry.is_live() {
-                see(&hold)?;
+            match holds::hold(None, entry, number, || true) {
+                Ok(word) => see(&Hold::new(self, (entry, number, word)))?,
+                Err(true) => self.sweep(number),
+                Err(false) => {}
             }
         }
         Ok(())

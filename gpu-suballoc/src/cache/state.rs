@@ -7,14 +7,14 @@ use core::ptr::NonNull;
 use alloc_core::{Handle, HostAllocator, HostError, Scope, TryBox};
 
 use super::compile::Room;
-use super::entry::{DEAD, Entry, FREE};
+use super::entry::Entry;
 use super::flight::Flight;
 use super::holds::{self, Records, Word};
 use super::key::ShaderKey;
 use super::owner::{self, OwnerSlot};
 use super::segments::{NONE, Segments, Zeroed};
 use super::table::Tables;
-use crate::sync::{AtomicU32, AtomicU64, Guarded, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicU32, AtomicU64, Guarded, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use crate::threads;
 
 pub(super) struct Core<P, E: Copy + Send + Sync> {
@@ -38,7 +38,7 @@ pub(super) struct Core<P, E: Copy + Send + Sync> {
     ///     cache
     /// }
     /// ```
-    payloads: PhantomData<(P, fn(P) -> P)>,
+    payloads: PhantomData<fn(P) -> P>,
 }
 
 /// What only one thread at a time changes.
@@ -172,13 +172,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         };
         let found = self.tables.search(key.hash(), |number| {
             let entry = self.entries.get(number)?;
-            let word = holds::publish(record, entry, number);
-            if entry.is_live() && entry.is(key) && self.has_content(entry, content) {
-                return Some((entry, number, word));
-            }
-            // SAFETY: published just above, in a record of this cache.
-            if unsafe { holds::retract(word, entry) } {
-                self.sweep(number);
+            match holds::hold(record, entry, number, || entry.is(key) && self.has_content(entry, content)) {
+                Ok(word) => return Some((entry, number, word)),
+                Err(true) => self.sweep(number),
+                Err(false) => {}
             }
             None
         })?;
@@ -213,12 +210,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     pub(super) fn sweep(&self, number: u32) {
         let Some(entry) = self.entries.get(number) else { return };
         let writer = self.writer.lock();
-        let mine = entry.state.load(SeqCst) == DEAD
-            && entry.cold.dying.load(Relaxed) == 0
-            && holds::is_free(&self.records, entry, number);
-        if mine {
-            entry.cold.dying.store(1, Relaxed);
-        }
+        let mine = holds::last(&self.records, entry, number);
         drop(writer);
         if mine {
             self.destroy(number);
@@ -229,9 +221,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     /// then, without the lock.
     pub(super) fn kill(&self, writer: &mut Writer, number: u32) -> bool {
         let Some(entry) = self.entries.get(number) else { return false };
-        let key = entry.key();
-        entry.state.store(DEAD, SeqCst);
-        self.tables.take(key.hash(), number);
+        self.tables.take(entry.key().hash(), number);
         self.unlink(entry);
         writer.live = writer.live.wrapping_sub(1);
         writer.dead = writer.dead.wrapping_add(1);
@@ -239,11 +229,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
             owner::take(&slot.entries, 1);
             owner::add(&slot.zombies, 1);
         }
-        let free = entry.cold.dying.load(Relaxed) == 0 && holds::is_free(&self.records, entry, number);
-        if free {
-            entry.cold.dying.store(1, Relaxed);
-        }
-        free
+        holds::condemn(&self.records, entry, number)
     }
 
     /// Destroys a dead entry that nobody holds, and makes it free, even if the payload's destructor unwinds. The caller set `dying`, and has
@@ -265,8 +251,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
             owner::take(&slot.bytes, bytes);
             owner::take(&slot.zombies, 1);
         }
-        entry.cold.dying.store(0, Relaxed);
-        entry.state.store(FREE, SeqCst);
+        entry.free();
         self.push_entry(&mut writer, number);
         self.unbind(&mut writer, owner);
     }

@@ -268,4 +268,48 @@ mod tests {
         assert_eq!(tables.search(same(0), Some), None);
         end(tables);
     }
+
+    fn found(bucket: &Bucket, hash: u64) -> (Vec<u32>, bool) {
+        let mut all = Vec::new();
+        let Err(more) = bucket.search(Sought::new(hash), |entry| {
+            all.push(entry);
+            None::<()>
+        }) else {
+            return (all, false);
+        };
+        (all, more)
+    }
+
+    #[test]
+    fn seven_fit_and_each_is_found_by_its_hash_alone() {
+        let bucket = Bucket::default();
+        let hash = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for number in 0..7 {
+            assert!(bucket.put(Sought::new(hash(number)), number as u32));
+        }
+        assert!(!bucket.put(Sought::new(hash(7)), 7));
+        for number in 0..7 {
+            assert_eq!(found(&bucket, hash(number)), ([number as u32].to_vec(), false));
+        }
+        assert_eq!(found(&bucket, hash(7)), (Vec::new(), false));
+        assert!(bucket.take(Sought::new(hash(3)), 3) && !bucket.take(Sought::new(hash(3)), 3));
+        assert_eq!(found(&bucket, hash(3)).0, []);
+        assert!(bucket.put(Sought::new(hash(7)), 7));
+        assert_eq!(found(&bucket, hash(7)).0, [7]);
+    }
+
+    #[test]
+    fn equal_hashes_are_all_offered_and_whoever_passed_is_looked_for_further_on() {
+        let bucket = Bucket::default();
+        assert!(bucket.put(Sought::new(5 << 40), 1) && bucket.put(Sought::new(5 << 40), 2));
+        assert_eq!(found(&bucket, 5 << 40), ([1, 2].to_vec(), false));
+        bucket.passed();
+        assert!(found(&bucket, 5 << 40).1);
+        bucket.passed_back();
+        assert!(!found(&bucket, 5 << 40).1);
+        // A count that ran over sticks.
+        (0..300).for_each(|_| bucket.passed());
+        (0..300).for_each(|_| bucket.passed_back());
+        assert!(found(&bucket, 5 << 40).1 && found(&bucket, 5 << 40).0.len() == 2);
+    }
 }

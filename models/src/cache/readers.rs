@@ -1,0 +1,132 @@
+//! Who holds a shader while it goes: it stays as it is until the last has let go, and then it is destroyed, once.
+
+use loom::thread::spawn;
+
+use super::shelf::Shelf;
+use crate::harness::{Mutant, holds_and_catches};
+
+fn uses(shelf: &Shelf, slot: usize, key: u64) {
+    if let Some(held) = shelf.finds(slot, key) {
+        shelf.reads(held, key);
+        shelf.lets_go(held);
+    }
+}
+
+#[test]
+fn a_delete_and_two_readers_see_each_other() {
+    holds_and_catches(Mutant::NoFences, || {
+        let shelf = Shelf::new(true);
+        shelf.makes(1, 0, true);
+        let readers = [0, 1].map(|slot| spawn(move || uses(shelf, slot, 1)));
+        shelf.deletes(1);
+        for reader in readers {
+            reader.join().expect("a reader ends");
+        }
+        assert_eq!(shelf.left(), 0);
+    });
+}
+
+/// The entry is another shader's while a reader still has the word that led to it.
+#[test]
+fn an_entry_that_is_used_again_is_not_taken_for_what_it_was() {
+    holds_and_catches(Mutant::LooksFirst, || {
+        let shelf = Shelf::new(true);
+        shelf.makes(1, 0, true);
+        let reader = spawn(move || uses(shelf, 0, 1));
+        shelf.deletes(1);
+        if shelf.has_room() {
+            shelf.makes(2, 0, true);
+            let held = shelf.finds(1, 2).expect("it is there");
+            shelf.reads(held, 2);
+            shelf.lets_go(held);
+        }
+        reader.join().expect("the reader ends");
+        shelf.left();
+        uses(shelf, 1, 1);
+    });
+}
+
+/// One reader has no record and counts in the entry, the other one has a word.
+#[test]
+fn holds_that_are_counted_and_holds_in_records_are_both_seen() {
+    holds_and_catches(Mutant::NoFences, || {
+        let shelf = Shelf::new(false);
+        shelf.gets_record(0);
+        shelf.makes(1, 0, true);
+        let readers = [0, 1].map(|slot| spawn(move || uses(shelf, slot, 1)));
+        shelf.deletes(1);
+        for reader in readers {
+            reader.join().expect("a reader ends");
+        }
+        assert_eq!(shelf.left(), 0);
+    });
+}
+
+/// A thread's first hold makes its record.
+#[test]
+fn a_record_that_is_new_is_seen() {
+    holds_and_catches(Mutant::NoFences, || {
+        let shelf = Shelf::new(false);
+        shelf.makes(1, 0, true);
+        let reader = spawn(move || {
+            shelf.gets_record(0);
+            uses(shelf, 0, 1);
+        });
+        shelf.deletes(1);
+        reader.join().expect("the reader ends");
+        assert_eq!(shelf.left(), 0);
+    });
+}
+
+#[test]
+fn a_hold_that_moves_to_the_count_is_held_all_the_time() {
+    holds_and_catches(Mutant::LeavesFirst, || {
+        let shelf = Shelf::new(true);
+        shelf.makes(1, 0, true);
+        let work = spawn(move || {
+            if let Some(held) = shelf.finds(0, 1) {
+                let held = shelf.counts(held);
+                shelf.reads(held, 1);
+                shelf.lets_go(held);
+            }
+        });
+        shelf.deletes(1);
+        work.join().expect("the work ends");
+        assert_eq!(shelf.left(), 0);
+    });
+}
+
+/// What is there before, during and after the growth is found, in whichever table the reader looks.
+#[test]
+fn a_growth_hides_nothing_from_a_reader() {
+    holds_and_catches(Mutant::RelaxedStores, || {
+        let shelf = Shelf::new(true);
+        shelf.makes(1, 0, true);
+        let readers = [0, 1].map(|slot| {
+            spawn(move || {
+                let held = shelf.finds(slot, 1).expect("it is there");
+                shelf.reads(held, 1);
+                shelf.lets_go(held);
+            })
+        });
+        shelf.grows(1);
+        for reader in readers {
+            reader.join().expect("a reader ends");
+        }
+        assert_eq!(shelf.left(), 1);
+    });
+}
+
+/// The word of the older table stays when the entry goes: what it leads to says no.
+#[test]
+fn what_an_older_table_says_is_not_believed() {
+    holds_and_catches(Mutant::NoFences, || {
+        let shelf = Shelf::new(true);
+        shelf.makes(1, 0, true);
+        let reader = spawn(move || uses(shelf, 0, 1));
+        shelf.grows(1);
+        shelf.deletes(1);
+        reader.join().expect("the reader ends");
+        assert_eq!(shelf.left(), 0);
+    });
+}
