@@ -91,41 +91,49 @@ impl Blocks {
         if let Some(lack) = self.store.lacks(NODES_PER_TAKE) {
             return Err(Miss::Records(lack));
         }
-        match self.search(&Want { size, alignment, word, fit, search: Search::Quick }, spot) {
-            Err(Miss::Full) => self.search(&Want { size, alignment, word, fit, search: Search::Full }, spot),
-            found => found,
+        if self.search::<true>(&Want { size, alignment, word, fit, search: Search::Quick }, spot) {
+            return Ok(());
         }
+        self.take_slowly(size, alignment, word, fit, spot)
     }
 
-    fn search(&mut self, want: &Want, spot: &mut Spot) -> Result<(), Miss> {
+    #[cold]
+    fn take_slowly(&mut self, size: u64, alignment: u64, word: u32, fit: Fit, spot: &mut Spot) -> Result<(), Miss> {
+        let found = self.search::<false>(&Want { size, alignment, word, fit, search: Search::Full }, spot);
+        if found { Ok(()) } else { Err(Miss::Full) }
+    }
+
+    /// Whether a block has it; asked `QUICK` for nothing that costs more than a look.
+    #[inline(always)]
+    fn search<const QUICK: bool>(&mut self, want: &Want, spot: &mut Spot) -> bool {
         let granule = 1u64 << self.granule_log2;
         let granules = self.granules(want.size.saturating_add(granule - 1));
-        let quick = want.search == Search::Quick;
         let mut at = 0u32;
         while let Some(rank) = self.order.ranks.get(at).copied() {
             if rank.bound >= granules
-                && (!quick || granules < rank.missed)
+                && (!QUICK || granules < rank.missed)
                 && let Some(LiveBlock { object, core }) = self.slots.get_mut(rank.block).and_then(|slot| slot.live.as_mut())
             {
                 let was_empty = core.is_empty();
                 match core.take(&self.store, want) {
                     Ok(taken) => {
-                        if was_empty {
-                            self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
-                        }
                         spot.home = rank.block;
                         spot.slot = taken.node;
                         spot.generation = taken.generation;
                         spot.offset = taken.offset;
                         spot.size = taken.size;
-                        self.resettle(rank.block, at, false);
-                        return Ok(());
+                        if was_empty {
+                            self.empty_bytes = self.empty_bytes.saturating_sub(object.size);
+                        }
+                        let (free, bound) = core.room();
+                        self.resettle(at, free, bound.min(rank.bound), rank.missed);
+                        return true;
                     }
                     Err(_) if want.alignment <= granule => {
                         if let Some(rank) = self.order.ranks.get_mut(at) {
                             rank.missed = rank.missed.min(granules);
                             // Every hole was looked at: none is that large, until something is given back.
-                            if !quick {
+                            if !QUICK {
                                 rank.bound = granules.saturating_sub(1);
                             }
                         }
@@ -135,7 +143,7 @@ impl Blocks {
             }
             at = at.saturating_add(1);
         }
-        Err(Miss::Full)
+        false
     }
 
     /// Gives a range back that has `word`: its size, and whether the block is empty now. Memory for records that is not needed any more
@@ -151,7 +159,8 @@ impl Blocks {
         if given.empty {
             self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         }
-        self.resettle(block, at, true);
+        let (free, bound) = live.core.room();
+        self.resettle(at, free, bound, u32::MAX);
         Ok((given.size, given.empty))
     }
 
@@ -172,21 +181,19 @@ impl Blocks {
         if empty {
             self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         }
-        self.resettle(block, at, true);
+        let (free, bound) = live.core.room();
+        self.resettle(at, free, bound, u32::MAX);
         Some((bytes, empty))
     }
 
-    /// After something was taken from the block or given back.
+    /// After something was taken from the block at `at` or given back: its new numbers. What a search in vain has learnt holds as long as
+    /// holes only get smaller.
     #[inline]
-    fn resettle(&mut self, block: u32, at: u32, given: bool) {
-        let Some(live) = self.slots.get(block).and_then(|slot| slot.live.as_ref()) else { return };
-        let (free, bound) = (live.core.free(), live.core.largest_free_bound());
-        let (free, bound) = (self.granules(free), self.granules(bound));
+    fn resettle(&mut self, at: u32, free: u32, bound: u32, missed: u32) {
         if let Some(rank) = self.order.ranks.get_mut(at) {
-            // What a search in vain has learnt holds as long as holes only get smaller.
-            rank.bound = if given { bound } else { bound.min(rank.bound) };
-            rank.missed = if given { u32::MAX } else { rank.missed };
             rank.free = free;
+            rank.bound = bound;
+            rank.missed = missed;
         }
         self.order.settle(&mut self.slots, at);
     }
@@ -257,12 +264,8 @@ impl Blocks {
 
     /// Puts a block into the slot that was reserved for it.
     pub(super) fn install(&mut self, block: u32, live: LiveBlock) {
-        let rank = Rank {
-            free: self.granules(live.core.free()),
-            bound: self.granules(live.core.largest_free_bound()),
-            missed: u32::MAX,
-            block,
-        };
+        let (free, bound) = live.core.room();
+        let rank = Rank { free, bound, missed: u32::MAX, block };
         self.empty_bytes = self.empty_bytes.saturating_add(live.object.size);
         if let Some(slot) = self.slots.get_mut(block) {
             slot.live = Some(live);

@@ -68,6 +68,7 @@ impl RangeCore {
     }
 
     /// Bytes that are free.
+    #[cfg(test)]
     pub(crate) fn free(&self) -> u64 {
         self.bytes(self.free)
     }
@@ -92,16 +93,21 @@ impl RangeCore {
         self.live == 0
     }
 
-    /// No hole is larger: exact for holes below 64 granules and after a search in vain, otherwise up to 1/32 too much. Constant time: a
-    /// user of many cores passes over those where it is below the request.
+    /// Free granules, and a bound as [`largest_free_bound`](Self::largest_free_bound) in granules.
+    #[inline]
+    pub(crate) fn room(&self) -> (u32, u32) {
+        if self.is_blank() {
+            return (self.free, self.count);
+        }
+        let Some(bin) = self.bins.last() else { return (self.free, 0) };
+        let known = if self.in_vain.1 == 1 { self.in_vain.0.saturating_sub(1) } else { u32::MAX };
+        (self.free, largest_of(bin).min(known).min(self.free))
+    }
+
+    /// No hole is larger: exact for holes below 64 granules and after a search in vain, otherwise up to 1/32 too much. Constant time.
     #[inline]
     pub(crate) fn largest_free_bound(&self) -> u64 {
-        if self.is_blank() {
-            return self.size();
-        }
-        let Some(bin) = self.bins.last() else { return 0 };
-        let known = if self.in_vain.1 == 1 { self.in_vain.0.saturating_sub(1) } else { u32::MAX };
-        self.bytes(largest_of(bin).min(known).min(self.free))
+        self.bytes(self.room().1)
     }
 
     /// The largest hole. It costs one look at each hole of the last bin.

@@ -118,7 +118,20 @@ impl RangeCore {
         if store.spare_nodes() < NODES_PER_TAKE {
             return Err(Refusal::NoNodes);
         }
-        let found = match self.find(store, count, alignment, want.fit) {
+        // What is found here stays in registers all the way.
+        if alignment == 1
+            && let Some(found) = self.find(store, count, want.fit)
+        {
+            return Ok(self.carve(store, found, count, want));
+        }
+        self.take_slowly(store, want, count, alignment)
+    }
+
+    /// Where an alignment matters, or the quick search found nothing.
+    #[inline(never)]
+    fn take_slowly(&mut self, store: &Store, want: &Want, count: u32, alignment: u32) -> Result<Taken, Refusal> {
+        let quick = if alignment > 1 { self.find_aligned(store, count, alignment, want.fit) } else { None };
+        let found = match quick {
             Some(found) => found,
             None => self.find_full(store, count, alignment, want)?,
         };
@@ -127,10 +140,7 @@ impl RangeCore {
 
     /// The quick search: the first hole of the request's own bin, or the first of the next bin, where all are large enough.
     #[inline(always)]
-    fn find(&self, store: &Store, count: u32, alignment: u32, fit: Fit) -> Option<Hole> {
-        if alignment > 1 {
-            return self.find_aligned(store, count, alignment, fit);
-        }
+    fn find(&self, store: &Store, count: u32, fit: Fit) -> Option<Hole> {
         let own = bin_of(count);
         let mut id = self.heads.at(own)?.get();
         let mut node = store.at(id);
@@ -145,7 +155,7 @@ impl RangeCore {
     }
 
     /// For an alignment the same, and then the first of a bin where any hole does.
-    #[inline(never)]
+    #[inline]
     fn find_aligned(&self, store: &Store, count: u32, alignment: u32, fit: Fit) -> Option<Hole> {
         let front = |bin| Hole::of(store, self.heads.at(bin)?.get(), count, alignment, fit);
         let own = bin_of(count);
@@ -166,7 +176,7 @@ impl RangeCore {
     fn find_full(&mut self, store: &Store, count: u32, alignment: u32, want: &Want) -> Result<Hole, Refusal> {
         if self.is_blank() {
             self.begin(store)?;
-            return self.find(store, count, alignment, want.fit).ok_or(Refusal::Full);
+            return self.find_aligned(store, count, alignment, want.fit).ok_or(Refusal::Full);
         }
         if want.search == Search::Quick || (count >= self.in_vain.0 && alignment >= self.in_vain.1) {
             return Err(Refusal::Full);

@@ -132,18 +132,27 @@ impl Store {
     /// The node of that number. One that a user came with may be another's: see [`named`](Self::named).
     #[inline]
     pub(super) fn at(&self, id: u32) -> &Node {
-        let Some(slot) = self.slot(id / CHUNK_NODES) else { return &self.stray };
-        // SAFETY: a chunk has 128 nodes.
-        let place = unsafe { slot.chunk.get().add((id % CHUNK_NODES) as usize) };
-        // SAFETY: the nodes of a slot's chunk are initialised. They are cells, and stay while the store is borrowed.
-        unsafe { place.as_ref() }
+        match self.slot(id / CHUNK_NODES) {
+            Some(slot) => Self::node_of(slot, id),
+            None => &self.stray,
+        }
     }
 
     /// The node of that number, as a user knows it: none in a chunk that is no longer there.
     #[inline]
     pub(super) fn named(&self, id: u32) -> &Node {
-        let gone = self.slot(id / CHUNK_NODES).is_some_and(|slot| slot.retired.get() == ABSENT);
-        if gone { &self.stray } else { self.at(id) }
+        match self.slot(id / CHUNK_NODES) {
+            Some(slot) if slot.retired.get() != ABSENT => Self::node_of(slot, id),
+            _ => &self.stray,
+        }
+    }
+
+    #[inline]
+    fn node_of(slot: &Slot, id: u32) -> &Node {
+        // SAFETY: a chunk has 128 nodes.
+        let place = unsafe { slot.chunk.get().add((id % CHUNK_NODES) as usize) };
+        // SAFETY: the nodes of a slot's chunk are initialised. They are cells, and stay while the store is borrowed.
+        unsafe { place.as_ref() }
     }
 
     /// A node to be used, [`NIL`] where there is none. Whoever needs several asks [`spare_nodes`](Self::spare_nodes) first.
