@@ -16,15 +16,20 @@ pub(crate) struct Live {
     pub(crate) options: AshOptions,
     pub(crate) physical: vk::PhysicalDevice,
     pub(crate) instance: ash::Instance,
-    device: ash::Device,
+    pub(crate) device: ash::Device,
     queue: vk::Queue,
     family: u32,
-    entry: ash::Entry,
+    pub(crate) entry: ash::Entry,
 }
 
 impl Live {
     /// The first device, with everything switched on that an [`AshDevice`] can use; or why there is none.
     pub(crate) fn open() -> Result<Self, String> {
+        Self::of(|_| true)
+    }
+
+    /// The first device of a driver, by its name.
+    pub(crate) fn of(which: impl Fn(&str) -> bool) -> Result<Self, String> {
         // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for.
         let entry = unsafe { ash::Entry::load() }.map_err(|error| format!("no Vulkan loader: {error}"))?;
         // SAFETY: a function of the loader without conditions.
@@ -34,16 +39,27 @@ impl Live {
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: a valid info; destroyed in `drop`, or below.
         let instance = unsafe { entry.create_instance(&info, None) }.map_err(|result| format!("no driver: {result:?}"))?;
-        Self::device_of(&entry, &instance, version).inspect_err(|_| {
+        Self::device_of(&entry, &instance, version, which).inspect_err(|_| {
             // SAFETY: made above; nothing of it is left.
             unsafe { instance.destroy_instance(None) };
         })
     }
 
-    fn device_of(entry: &ash::Entry, instance: &ash::Instance, version: u32) -> Result<Self, String> {
+    fn device_of(
+        entry: &ash::Entry,
+        instance: &ash::Instance,
+        version: u32,
+        which: impl Fn(&str) -> bool,
+    ) -> Result<Self, String> {
         // SAFETY: a live instance.
         let devices = unsafe { instance.enumerate_physical_devices() }.map_err(|result| format!("no device: {result:?}"))?;
-        let physical = *devices.first().ok_or("the drivers show no device")?;
+        let told_version = |physical| {
+            // SAFETY: of the instance.
+            version.min(unsafe { instance.get_physical_device_properties(physical) }.api_version)
+        };
+        let mut devices = devices.into_iter();
+        let physical = devices.find(|physical| which(&driver_of(instance, *physical, told_version(*physical))));
+        let physical = physical.ok_or("the drivers show no such device")?;
         // SAFETY: of the instance, here and below.
         let told = unsafe { instance.get_physical_device_properties(physical) };
         let version = version.min(told.api_version);

@@ -1,0 +1,28 @@
+//! Contexts on real drivers: a thousand cycles on the first device that the loader shows, and two drivers in one process. A process of its
+//! own.
+#![cfg_attr(not(feature = "ash"), allow(unused, reason = "there is nothing to test"))]
+
+#[cfg(feature = "ash")]
+#[path = "live_lifecycle/counting.rs"]
+mod counting;
+#[cfg(feature = "ash")]
+#[path = "live_lifecycle/cycles.rs"]
+mod cycles;
+#[cfg(feature = "ash")]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod live;
+#[cfg(feature = "ash")]
+#[path = "live_lifecycle/two.rs"]
+mod two;
+
+fn main() {
+    #[cfg(feature = "ash")]
+    {
+        live::run(cycles::TESTS, |test, live| test(live));
+        if let Some(manifest) = testkit::swiftshader() {
+            // SAFETY: no other thread runs: the drivers' went with their devices.
+            unsafe { std::env::set_var("VK_ADD_DRIVER_FILES", manifest) };
+        }
+        two::run();
+    }
+}
