@@ -80,7 +80,7 @@ fn a_shard_serves_what_its_allocator_serves() {
             let most = 1 << random.below(18);
             let (size, alignment) = (1 + random.below(most), 1 << random.below(13));
             let region = shard.allocate(&needs(size, alignment), &living(LIFETIMES[turn % 3])).expect("there is room");
-            assert!(region.size() >= size && region.offset() % alignment == 0);
+            assert!(region.size() >= size && region.offset().is_multiple_of(alignment));
             map.enter(&region);
             live.push(region);
             while live.len() > 200 {
@@ -280,7 +280,7 @@ fn regions_of_shards_are_mapped_and_cropped_like_others() {
         }
         let mapping = allocator.map(&one).unwrap();
         // SAFETY: as above.
-        assert_eq!(unsafe { mapping.as_ptr().add(999).read() }, 1, "two regions of one page are two");
+        assert_eq!(unsafe { mapping.as_ptr().wrapping_add(999).read() }, 1, "two regions of one page are two");
         let refused = shard.free(one).expect_err("it is mapped");
         assert_eq!(refused.error, GpuError::Misuse(Misuse::Mapped));
         drop(mapping);
@@ -294,6 +294,51 @@ fn regions_of_shards_are_mapped_and_cropped_like_others() {
     drop(shard);
     close(allocator);
     assert!(mock.violations().is_empty(), "{}", mock.violations());
+}
+
+#[test]
+fn a_region_of_a_shard_that_is_gone_is_neither_mapped_nor_cropped() {
+    let mock = mock(Profile::Tiler);
+    let allocator = allocator(&mock);
+    let mut shard = allocator.shard();
+    let wish = Wish::requiring(PropertyFlags::HOST_VISIBLE);
+    for lifetime in [Lifetime::Transient, Lifetime::Persistent] {
+        let region = shard.allocate(&needs(1000, 16), &RegionOptions { wish, lifetime, ..RegionOptions::new() }).unwrap();
+        allocator.flush(&region, 0, 1000).expect("while it lives");
+        allocator.free_id(region.id()).unwrap();
+        shard.trim();
+        allocator.trim(u64::MAX);
+        assert_eq!(mock.live().memory, 0, "what it lay in is with the driver");
+        let stale = GpuError::Misuse(Misuse::Stale);
+        assert_eq!(allocator.map(&region).unwrap_err(), stale);
+        assert_eq!(allocator.crop(&region, 0, 256, 1).unwrap_err(), stale);
+        assert_eq!(allocator.set_name(&region, &RegionOptions::new().name("gone")), Err(stale));
+        assert_eq!(allocator.flush(&region, 0, 256), Err(stale));
+        assert_eq!(allocator.invalidate(&region, 0, 256), Err(stale));
+        assert_eq!(allocator.free(region).unwrap_err().error, stale);
+    }
+    drop(shard);
+    close(allocator);
+    assert!(mock.violations().is_empty(), "{}", mock.violations());
+}
+
+/// Structures of the caller's own, an import for instance, are for a memory object of its own; a page would ignore them.
+#[test]
+fn a_request_with_a_chain_is_not_served_from_a_page() {
+    let mock = mock(Profile::ALL[0]);
+    let allocator = allocator(&mock);
+    let mut shard = allocator.shard();
+    for lifetime in [Lifetime::Transient, Lifetime::Persistent] {
+        shard.allocate(&needs(1000, 16), &living(lifetime)).map(|region| shard.free(region).unwrap()).unwrap();
+        let structure = 0u64;
+        // SAFETY: a mock follows no chain.
+        let next = Some(unsafe { gpu_suballoc::NextChain::new(std::ptr::NonNull::from(&structure).cast()) });
+        let region = shard.allocate(&needs(1000, 16), &RegionOptions { next, ..living(lifetime) }).unwrap();
+        assert_eq!((region.offset(), allocator.stats().total.dedicated), (0, 1));
+        shard.free(region).unwrap();
+    }
+    drop(shard);
+    close(allocator);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::id::{PlaceKind, RegionId};
 use crate::pool::{Ask, Placed};
 use crate::records::{GoneRoot, Key, NIL, Rest};
 use crate::request::RegionOptions;
+use crate::threads::relax;
 use alloc_core::HostAllocator;
 
 /// Regions of a batch that are asked for at once.
@@ -235,13 +236,24 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.destroy(gone.content, gone.resource);
         let id = gone.key.id(self.tag);
         let in_shard = id.place().kind == PlaceKind::Shard;
-        let given = if in_shard {
-            self.give_to_shard(id)
-        } else {
-            self.pools.give_recorded(self.env(), where_of(id), gone.number).map(|_| ())
-        };
+        let given = if in_shard { self.give_to_shard(id) } else { self.give_placed(id, gone.number) };
         debug_assert!(given.is_ok(), "a region whose record is going is still placed: {given:?}");
         self.records.forget(self.host(), gone, in_shard);
+    }
+
+    /// Gives the place of a region back that nobody finds any more and nobody maps. What may still be there is a flush that was begun
+    /// before: a memory object of its own is freed when that is over.
+    fn give_placed(&self, id: RegionId, number: u32) -> Result<(), Misuse> {
+        let mut tries = 0u32;
+        loop {
+            match self.pools.give_recorded(self.env(), where_of(id), number) {
+                Err(Misuse::Mapped) => {
+                    tries = tries.wrapping_add(1);
+                    relax(tries);
+                }
+                given => return given.map(|_| ()),
+            }
+        }
     }
 
     /// Destroys a buffer or image that this allocator made.

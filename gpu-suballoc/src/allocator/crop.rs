@@ -9,7 +9,7 @@ use super::{GpuAllocator, where_of};
 use crate::device::DeviceMemory;
 use crate::error::{GpuError, Misuse};
 use crate::id::{PlaceKind, RegionId};
-use crate::records::{CROP, Key, NIL, NewShare, Seen};
+use crate::records::{CROP, Key, NIL, NewShare, SeenCrop};
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// A part of a region: `size` bytes from `offset`, both whole elements of `element_bytes`. A crop of a crop is a crop of the same
@@ -26,7 +26,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let place = of.id.place().kind;
         let (known, key, base) = match place {
             PlaceKind::Wrapped => (of.id.slot(), Key::of(of.id), 0),
-            PlaceKind::Crop => self.root_of_crop(of.id)?,
+            PlaceKind::Crop => {
+                let SeenCrop { number, root_key, offset, .. } = self.see_crop(of.id)?;
+                (number, root_key, offset)
+            }
             _ => (self.record_of(of)?, Key::of(of.id), 0),
         };
         let mut new = self.records.prepare_share(self.host(), true, known == NIL, place == PlaceKind::Shard)?;
@@ -74,11 +77,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.crop(&self.look(of)?, offset, size, element_bytes)
     }
 
-    pub(super) fn root_of_crop(&self, crop: RegionId) -> Result<(u32, Key, u64), Misuse> {
-        match self.records.see(crop.slot(), Key::of(crop))? {
-            Seen::Crop { root, offset, .. } => Ok((root, self.records.see_root(root)?.0, offset)),
-            Seen::Root { .. } | Seen::Wrapped(_) => Err(Misuse::Stale),
-        }
+    pub(super) fn see_crop(&self, crop: RegionId) -> Result<SeenCrop, Misuse> {
+        self.records.see_crop(crop.slot(), Key::of(crop))
     }
 
     /// The record of a region of the allocator's own; `NIL` where it has none yet.
@@ -99,6 +99,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Ok(known);
         }
         let key = Key::of(region.id);
+        // Its own thread alone knows its books, but anybody may see whether its seat is taken; with a record it is not freed past that.
+        if key.kind() == PlaceKind::Shard && !self.shards.is_live(region.id) {
+            return Err(Misuse::Stale.into());
+        }
         let number = core::mem::replace(&mut new.root, NIL);
         if key.kind() == PlaceKind::Shard {
             return Ok(self.records.put_indexed(number, key));

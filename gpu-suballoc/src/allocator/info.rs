@@ -11,7 +11,7 @@ use crate::device::{BufferHandle, DeviceMemory, ImageHandle, MemoryHandle};
 use crate::error::Misuse;
 use crate::id::{PlaceKind, RegionId};
 use crate::pool::FoundRegion;
-use crate::records::{Facts, Key, NIL, NewName, Seen};
+use crate::records::{Facts, Key, NIL, NewName, Seen, SeenCrop};
 use crate::request::RegionOptions;
 
 /// What is known of a region at the moment it is asked.
@@ -78,7 +78,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// books only its thread reads.
     pub fn info(&self, id: RegionId) -> Result<RegionInfo, Misuse> {
         let region = self.look(id)?;
-        let root = if region.ownership() == Ownership::CropAlias { self.root_of_crop(id)?.1.id(self.tag) } else { id };
+        let root = if region.ownership() == Ownership::CropAlias { self.see_crop(id)?.root_key.id(self.tag) } else { id };
         Ok(RegionInfo {
             ownership: region.ownership(),
             root,
@@ -89,7 +89,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             image: region.image(),
             copy_offset: region.copy_offset(),
             memory_type: region.memory_type(),
-            facts: if region.record == NIL { None } else { self.records.facts(region.record) },
+            facts: if region.record == NIL { None } else { self.records.facts(region.record, Key::of(id)) },
         })
     }
 
@@ -127,15 +127,14 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             PlaceKind::Shard => Err(Misuse::OtherShard),
             PlaceKind::Wrapped => match self.records.see(key.slot, key)? {
                 Seen::Wrapped(wrap) => Ok(wrap.region(key, self.tag)),
-                Seen::Root { .. } | Seen::Crop { .. } => Err(Misuse::Stale),
+                Seen::Root { .. } => Err(Misuse::Stale),
             },
             PlaceKind::Crop => {
-                let Seen::Crop { root, offset, size } = self.records.see(key.slot, key)? else { return Err(Misuse::Stale) };
-                let (root_key, seen) = self.records.see_root(root)?;
-                let root = match seen {
+                let SeenCrop { number, root_key, root, offset, size } = self.records.see_crop(key.slot, key)?;
+                let root = match root {
                     Seen::Wrapped(wrap) => wrap.region(root_key, self.tag),
                     _ if root_key.kind() == PlaceKind::Shard => return Err(Misuse::OtherShard),
-                    seen => self.seen(root_key.id(self.tag), root, &seen, &self.pools.find(where_of(root_key.id(self.tag)))?),
+                    seen => self.seen(root_key.id(self.tag), number, &seen, &self.pools.find(where_of(root_key.id(self.tag)))?),
                 };
                 let (start, buffer_offset) = (root.offset + offset, root.buffer_offset + offset);
                 let start = if root.memory.is_some() { start } else { 0 };
@@ -155,7 +154,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn seen(&self, id: RegionId, record: u32, seen: &Seen, found: &FoundRegion) -> Region {
         let (resource, content, asked) = match *seen {
             Seen::Root { resource, content, asked } => (resource, content, asked),
-            Seen::Wrapped(_) | Seen::Crop { .. } => (0, Content::Bare, 0),
+            Seen::Wrapped(_) => (0, Content::Bare, 0),
         };
         Region {
             id,

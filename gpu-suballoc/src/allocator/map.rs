@@ -29,7 +29,7 @@ pub struct Mapping<'a> {
 
 /// An allocator without its types.
 trait Unmap {
-    fn unmap(&self, number: u32, key: Key) -> Result<(), Misuse>;
+    fn unmap(&self, number: u32, key: Key, by_id: bool) -> Result<(), Misuse>;
 }
 
 impl Mapping<'_> {
@@ -55,15 +55,14 @@ impl fmt::Debug for Mapping<'_> {
 
 impl Drop for Mapping<'_> {
     fn drop(&mut self) {
-        let unmapped = self.by.unmap(self.number, self.key);
-        // Only `unmap_id` of a mapping that it was not given can have been in the way.
+        let unmapped = self.by.unmap(self.number, self.key, false);
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
 }
 
 impl<D: DeviceMemory, A: HostAllocator> Unmap for GpuAllocator<D, A> {
-    fn unmap(&self, number: u32, key: Key) -> Result<(), Misuse> {
-        let (root, root_key, seen, rest) = self.records.begin_unmap(number, key)?;
+    fn unmap(&self, number: u32, key: Key, by_id: bool) -> Result<(), Misuse> {
+        let (root, root_key, seen, rest) = self.records.begin_unmap(number, key, by_id)?;
         if let Some(rest) = rest {
             self.settle(rest);
         }
@@ -96,15 +95,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let size = usize::try_from(region.size).map_err(|_| GpuError::MapUnsupported { reason: MapRefusal::AddressSpace })?;
         let key = Key::of(region.id);
         let (number, start) = match key.kind() {
-            PlaceKind::Wrapped => self.map_wrapped(key.slot, key, key.slot, 0)?,
-            PlaceKind::Crop => {
-                let (root, root_key, offset) = self.root_of_crop(region.id)?;
-                match root_key.kind() {
-                    PlaceKind::Wrapped => self.map_wrapped(key.slot, key, root, offset)?,
-                    PlaceKind::Shard => self.map_in_shard(region, key.slot, key, offset)?,
-                    _ => self.map_owned(key.slot, key, root_key, offset)?,
-                }
-            }
+            PlaceKind::Wrapped | PlaceKind::Crop => match self.base_of(key)? {
+                (_, Some(wrap), offset) => self.map_wrapped(key, &wrap, offset)?,
+                (root, None, offset) if root.kind() == PlaceKind::Shard => self.map_in_shard(region, key.slot, key, offset)?,
+                (root, None, offset) => self.map_owned(key.slot, key, root, offset)?,
+            },
             PlaceKind::Shard => self.map_in_shard(region, NIL, key, 0)?,
             _ => {
                 self.check_visible(key)?;
@@ -120,17 +115,44 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// As [`map`](GpuAllocator::map).
     pub fn map_id(&self, id: RegionId) -> Result<NonNull<u8>, GpuError> {
         let mapping = core::mem::ManuallyDrop::new(self.map(&self.look(id)?)?);
+        self.records.lend_map(mapping.number, mapping.key);
         Ok(mapping.start)
     }
 
-    /// Undoes one [`map_id`](GpuAllocator::map_id).
+    /// Undoes one [`map_id`](GpuAllocator::map_id), and no [`Mapping`]; also of a region that is to go with its last mapping.
     ///
     /// # Errors
-    /// [`Misuse::NotMapped`]; [`Misuse::Stale`], [`Misuse::OtherAllocator`].
+    /// [`Misuse::NotMapped`]; [`Misuse::Stale`], [`Misuse::OtherAllocator`], [`Misuse::OtherShard`].
     pub fn unmap_id(&self, id: RegionId) -> Result<(), GpuError> {
-        let region = self.look(id)?;
-        let number = if region.record == NIL { return Err(Misuse::NotMapped.into()) } else { region.record };
-        Ok(self.unmap(number, Key::of(id))?)
+        if id.tag() != self.tag {
+            return Err(Misuse::OtherAllocator.into());
+        }
+        let key = Key::of(id);
+        let number = match key.kind() {
+            PlaceKind::Shard => return Err(Misuse::OtherShard.into()),
+            PlaceKind::Wrapped | PlaceKind::Crop => key.slot,
+            _ => self.pools.find(where_of(id))?.word,
+        };
+        if number == NIL {
+            return Err(Misuse::NotMapped.into());
+        }
+        Ok(self.unmap(number, key, true)?)
+    }
+
+    /// The root that a region of the records' own lies in: itself or what it was cut from, the wrapped buffer where it is one, and how
+    /// far in.
+    fn base_of(&self, key: Key) -> Result<(Key, Option<Wrap>, u64), Misuse> {
+        let (root, seen, offset) = match key.kind() {
+            PlaceKind::Crop => {
+                let crop = self.records.see_crop(key.slot, key)?;
+                (crop.root_key, crop.root, crop.offset)
+            }
+            _ => (key, self.records.see(key.slot, key)?, 0),
+        };
+        match seen {
+            Seen::Wrapped(wrap) => Ok((root, Some(wrap), offset)),
+            Seen::Root { .. } => Ok((root, None, offset)),
+        }
     }
 
     fn check_visible(&self, key: Key) -> Result<(), GpuError> {
@@ -172,10 +194,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         self.counted(number, key, || Ok(at(start, offset)))
     }
 
-    fn map_wrapped(&self, number: u32, key: Key, root: u32, offset: u64) -> Result<(u32, NonNull<u8>), GpuError> {
-        let (_, Seen::Wrapped(wrap)) = self.records.see_root(root)? else { return Err(Misuse::Stale.into()) };
-        let backing = visible(&wrap)?;
-        self.counted(number, key, || {
+    fn map_wrapped(&self, key: Key, wrap: &Wrap, offset: u64) -> Result<(u32, NonNull<u8>), GpuError> {
+        let backing = visible(wrap)?;
+        // Counted at what the wrapping was seen by: if that still lives, the wrapping does, and what it refers to.
+        self.counted(key.slot, key, || {
             let start = match (backing.mapped, wrap.foreign()) {
                 (Some(start), _) => start,
                 (None, Some(foreign)) => foreign.map(self.env().device)?,
@@ -214,20 +236,18 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(Misuse::Outside.into());
         }
         let key = Key::of(region.id);
-        let (root, base) = match key.kind() {
-            PlaceKind::Crop => {
-                let (_, root, base) = self.root_of_crop(region.id)?;
-                (root, base)
-            }
-            _ => (key, 0),
+        let (root, wrap, base) = match key.kind() {
+            PlaceKind::Wrapped | PlaceKind::Crop => self.base_of(key)?,
+            _ => (key, None, 0),
         };
-        match root.kind() {
-            PlaceKind::Wrapped => {
-                let (_, Seen::Wrapped(wrap)) = self.records.see_root(root.slot)? else { return Err(Misuse::Stale.into()) };
+        match (root.kind(), wrap) {
+            (_, Some(wrap)) => {
                 let backing = visible(&wrap)?;
-                if backing.mapped.is_none() && !self.records.is_mapped(region.record, key)? {
+                if backing.mapped.is_none() && !self.records.is_mapped(key.slot, key)? {
                     return Err(Misuse::NotMapped.into());
                 }
+                // The wrapping stays meanwhile, and its memory mapped, whatever others do.
+                let _mapped = self.map(region)?;
                 let start = backing.offset + wrap.offset + base + offset;
                 self.sync_range(
                     backing.properties,
@@ -236,7 +256,10 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                     flush,
                 )
             }
-            PlaceKind::Shard => {
+            (PlaceKind::Shard, None) => {
+                if key.kind() == PlaceKind::Shard && !self.shards.is_live(region.id) {
+                    return Err(Misuse::Stale.into());
+                }
                 let (Some(memory), Some(_)) = (region.memory, region.mapped) else { return Err(Misuse::NotMapped.into()) };
                 let types = self.device.properties().types;
                 let properties = types.get(usize::from(region.memory_type)).map_or(PropertyFlags::NONE, |one| one.properties);

@@ -181,8 +181,9 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         if outstanding.wrapped == 0 && outstanding.crops == 0 {
             let env = Env { device: &*self.device, memory: &*self.memory };
             let (in_shards, their_pages) = self.shards.settle(env, &self.pools);
-            outstanding.regions = (self.pools.close(env) + in_shards).saturating_sub(their_pages);
-            if outstanding.regions == 0 {
+            let live = self.pools.close(env);
+            outstanding.regions = (live + in_shards).saturating_sub(their_pages);
+            if live == 0 {
                 self.shards.dismantle(&*self.memory);
                 self.records.dismantle(&*self.memory);
                 return Ok(());

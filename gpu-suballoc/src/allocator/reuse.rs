@@ -94,7 +94,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             return Err(Refused::new(region, Misuse::IsWrapped));
         }
         // Whoever uses the old one refuses before a new one is made.
-        match self.records.facts(region.record) {
+        match self.records.facts(region.record, Key::of(region.id)) {
             Some(facts) if facts.crops > 0 => return Err(Refused::new(region, Misuse::HasCrops)),
             Some(facts) if facts.maps > 0 => return Err(Refused::new(region, Misuse::Mapped)),
             _ => {}

@@ -126,7 +126,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         let wrapped = match region.ownership() {
             Ownership::Owned => false,
             Ownership::Wrapped => true,
-            Ownership::CropAlias => self.root_of_crop(region.id)?.1.kind() == PlaceKind::Wrapped,
+            Ownership::CropAlias => self.see_crop(region.id)?.root_key.kind() == PlaceKind::Wrapped,
         };
         if wrapped { Ok(()) } else { Err(Misuse::NotWrapped) }
     }

@@ -103,6 +103,11 @@ impl Groups {
         self.seat(group, slot)?.set_word(generation, from, to)
     }
 
+    /// Whether a region lives that nobody claimed: any thread.
+    pub(crate) fn is_live(&self, group: u32, slot: u32, generation: u32) -> bool {
+        self.seat(group, slot).is_ok_and(|seat| seat.sitting(generation).is_ok())
+    }
+
     /// Frees a region for the owner to settle: any thread, see [`Seat::claim`].
     pub(crate) fn claim(&self, group: u32, slot: u32, generation: u32, word: u32) -> Result<Sitting, GiveError> {
         self.seat(group, slot)?.claim(generation, word)

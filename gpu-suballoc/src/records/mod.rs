@@ -30,7 +30,7 @@ pub(crate) use kinds::Kind;
 pub use record::Backing;
 pub(crate) use record::{Key, NIL, Wrap};
 pub(crate) use report::{Alias, CROP, Facts};
-pub(crate) use roots::{GoneRoot, NewRoot, Seen};
+pub(crate) use roots::{GoneRoot, NewRoot, Seen, SeenCrop};
 pub(crate) use shares::NewShare;
 pub(crate) use state::Counts;
 
@@ -142,11 +142,19 @@ impl Records {
                         *spare = unsafe { state.supply(*lack, block) };
                     }
                 }
-                lacks = state.lacks(need)?;
-                lacks.iter().all(Option::is_none).then(|| Slots { fresh: true, ..state.take_slots(need.slots) })
+                match state.lacks(need) {
+                    Ok(still) if still.iter().all(Option::is_none) => {
+                        Ok(Some(Slots { fresh: true, ..state.take_slots(need.slots) }))
+                    }
+                    Ok(still) => {
+                        lacks = still;
+                        Ok(None)
+                    }
+                    Err(limit) => Err(limit),
+                }
             };
             give(memory, spares);
-            if let Some(slots) = slots {
+            if let Some(slots) = slots? {
                 return Ok(slots);
             }
         }

@@ -47,6 +47,10 @@ impl Key {
         Place::unpack(self.place).kind
     }
 
+    pub(super) fn is_crop(self) -> bool {
+        self.kind() == PlaceKind::Crop
+    }
+
     pub(crate) fn id(self, tag: u32) -> RegionId {
         RegionId::new(tag, Place::unpack(self.place), self.slot, self.generation)
     }
@@ -66,6 +70,8 @@ pub(super) struct Root {
     /// Of the slot.
     pub(super) generation: u32,
     pub(super) maps: u16,
+    /// Of these, the ones that are undone by id.
+    pub(super) maps_by_id: u16,
     /// How it was made, an index of the kinds; `Kinds::NONE` where that is not known.
     pub(super) kind: u16,
     pub(super) content: Content,
@@ -92,6 +98,7 @@ pub(super) struct Wrapped {
     pub(super) crops: u32,
     pub(super) generation: u32,
     pub(super) maps: u16,
+    pub(super) maps_by_id: u16,
     pub(super) state: State,
 }
 
@@ -141,6 +148,7 @@ pub(super) struct Crop {
     pub(super) root: u32,
     pub(super) generation: u32,
     pub(super) maps: u16,
+    pub(super) maps_by_id: u16,
     pub(super) waiting: bool,
 }
 

@@ -73,11 +73,11 @@ pub(crate) struct Alias {
 }
 
 impl Records {
-    /// What the record of that number says; `None` where it is no root's, wrapped buffer's or crop's.
-    pub(crate) fn facts(&self, number: u32) -> Option<Facts> {
+    /// What the record of that number says of the region of that key; `None` where it is another's by now, or nobody's.
+    pub(crate) fn facts(&self, number: u32, key: Key) -> Option<Facts> {
         let state = self.state.lock();
         match state.table.get(number)? {
-            Record::Root(root) => {
+            Record::Root(root) if root.key == key => {
                 let kind = state.kinds.get(root.kind);
                 let facts = Facts {
                     asked: root.asked,
@@ -91,12 +91,14 @@ impl Records {
                 };
                 Some(facts.with(root.detail.as_ref()))
             }
-            Record::Wrapped(wrapped) => Some(
+            Record::Wrapped(wrapped) if wrapped.key(number) == key => Some(
                 Facts { content: Content::Buffer, crops: wrapped.crops, maps: wrapped.maps, ..Facts::NOTHING }
                     .with(wrapped.detail.as_ref()),
             ),
-            Record::Crop(crop) => Some(Facts { asked: crop.size, maps: crop.maps, ..Facts::NOTHING }.with(crop.detail.as_ref())),
-            Record::Free { .. } | Record::Taken { .. } => None,
+            Record::Crop(crop) if key.is_crop() && crop.generation == key.generation => {
+                Some(Facts { asked: crop.size, maps: crop.maps, ..Facts::NOTHING }.with(crop.detail.as_ref()))
+            }
+            _ => None,
         }
     }
 

@@ -43,18 +43,19 @@ pub(crate) struct GoneRoot {
 /// What a record says of the region that an id names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seen {
-    Root {
-        resource: u64,
-        content: Content,
-        asked: u64,
-    },
+    Root { resource: u64, content: Content, asked: u64 },
     Wrapped(super::Wrap),
-    /// Of a root, from its start.
-    Crop {
-        root: u32,
-        offset: u64,
-        size: u64,
-    },
+}
+
+/// What the records say of a crop: a part of a root, from its start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeenCrop {
+    /// The root's record.
+    pub(crate) number: u32,
+    pub(crate) root_key: Key,
+    pub(crate) root: Seen,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
 }
 
 impl Records {
@@ -137,7 +138,7 @@ impl Records {
         state.index.find(key, &state.table)
     }
 
-    /// What is known of a region that has a record.
+    /// What is known of a region that has a record and is no crop.
     pub(crate) fn see(&self, number: u32, key: Key) -> Result<Seen, Misuse> {
         let state = self.state.lock();
         match state.table.get(number) {
@@ -145,21 +146,23 @@ impl Records {
             Some(Record::Wrapped(wrapped)) if wrapped.generation == key.generation && wrapped.state == Life::Live => {
                 Ok(Seen::Wrapped(wrapped.facts()))
             }
-            Some(Record::Crop(crop)) if crop.generation == key.generation && !crop.waiting => {
-                Ok(Seen::Crop { root: crop.root, offset: crop.offset, size: crop.size })
-            }
             _ => Err(Misuse::Stale),
         }
     }
 
-    /// What is known of the root of a crop, with its key.
-    pub(crate) fn see_root(&self, number: u32) -> Result<(Key, Seen), Misuse> {
+    /// What is known of a crop and of its root, in one look: after a second one the root's number might be another's.
+    pub(crate) fn see_crop(&self, number: u32, key: Key) -> Result<SeenCrop, Misuse> {
         let state = self.state.lock();
-        match state.table.get(number) {
-            Some(Record::Root(root)) => Ok((root.key, root.seen())),
-            Some(Record::Wrapped(wrapped)) => Ok((wrapped.key(number), Seen::Wrapped(wrapped.facts()))),
-            _ => Err(Misuse::Stale),
+        let Some(Record::Crop(crop)) = state.table.get(number) else { return Err(Misuse::Stale) };
+        if crop.generation != key.generation || crop.waiting {
+            return Err(Misuse::Stale);
         }
+        let (root_key, root) = match state.table.get(crop.root) {
+            Some(Record::Root(root)) => (root.key, root.seen()),
+            Some(Record::Wrapped(wrapped)) => (wrapped.key(crop.root), Seen::Wrapped(wrapped.facts())),
+            _ => return Err(Misuse::Stale),
+        };
+        Ok(SeenCrop { number: crop.root, root_key, root, offset: crop.offset, size: crop.size })
     }
 
     /// Begins the end of a root: from here on nobody finds it. Refused while it has crops or mappings, unless it may `wait` for
@@ -219,6 +222,7 @@ impl State {
             next: NIL,
             generation: slot.taken().unwrap_or(0),
             maps: 0,
+            maps_by_id: 0,
             kind: Kinds::NONE,
             content: Content::Bare,
             state: Life::Live,

@@ -55,7 +55,7 @@ impl Records {
         *crops = crops.checked_add(1).ok_or(Limit::Shares)?;
         let Some(slot) = state.table.get_mut(number) else { return Err(Misuse::Stale.into()) };
         let generation = slot.taken().unwrap_or(0);
-        *slot = Record::Crop(Crop { offset, size, detail: None, root, generation, maps: 0, waiting: false });
+        *slot = Record::Crop(Crop { offset, size, detail: None, root, generation, maps: 0, maps_by_id: 0, waiting: false });
         state.counts.crops += 1;
         Ok(generation)
     }
@@ -106,21 +106,35 @@ impl Records {
         }
     }
 
+    /// A mapping that is counted is to be undone by id from now on: nobody has it as a value.
+    pub(crate) fn lend_map(&self, number: u32, key: Key) {
+        let mut state = self.state.lock();
+        let by_id = match state.table.get_mut(number) {
+            Some(Record::Root(one)) if one.key == key => &mut one.maps_by_id,
+            Some(Record::Wrapped(one)) if one.generation == key.generation => &mut one.maps_by_id,
+            Some(Record::Crop(one)) if one.generation == key.generation => &mut one.maps_by_id,
+            _ => return,
+        };
+        // It is one of `maps`, which has as many bits.
+        *by_id = by_id.saturating_add(1);
+    }
+
     /// Counts a mapping off, and holds the root as a crop would until [`end_hold`](Records::end_hold), so that it is there while it is
-    /// unmapped. Answers the root; and what is left of a crop that waited for this.
-    pub(crate) fn begin_unmap(&self, number: u32, key: Key) -> Result<(u32, Key, Seen, Option<Rest>), Misuse> {
+    /// unmapped. Answers the root; and what is left of a crop that waited for this. By id only those are undone that were
+    /// [lent](Records::lend_map): the others are somebody's value, whose pointer is good until that is dropped.
+    pub(crate) fn begin_unmap(&self, number: u32, key: Key, by_id: bool) -> Result<(u32, Key, Seen, Option<Rest>), Misuse> {
         let mut state = self.state.lock();
         let (root, gone) = match state.table.get_mut(number) {
             Some(Record::Root(one)) if one.key == key => {
-                one.maps = one.maps.checked_sub(1).ok_or(Misuse::NotMapped)?;
+                count_off(&mut one.maps, &mut one.maps_by_id, by_id)?;
                 (number, false)
             }
             Some(Record::Wrapped(one)) if one.generation == key.generation => {
-                one.maps = one.maps.checked_sub(1).ok_or(Misuse::NotMapped)?;
+                count_off(&mut one.maps, &mut one.maps_by_id, by_id)?;
                 (number, false)
             }
             Some(Record::Crop(one)) if one.generation == key.generation => {
-                one.maps = one.maps.checked_sub(1).ok_or(Misuse::NotMapped)?;
+                count_off(&mut one.maps, &mut one.maps_by_id, by_id)?;
                 (one.root, one.waiting && one.maps == 0)
             }
             _ => return Err(Misuse::Stale),
@@ -162,6 +176,15 @@ impl Records {
         }
         Ok(state.drop_waiting(number))
     }
+}
+
+fn count_off(maps: &mut u16, by_ids: &mut u16, by_id: bool) -> Result<(), Misuse> {
+    let less = maps.checked_sub(1).ok_or(Misuse::NotMapped)?;
+    if by_id {
+        *by_ids = by_ids.checked_sub(1).ok_or(Misuse::NotMapped)?;
+    }
+    *maps = less;
+    Ok(())
 }
 
 impl State {

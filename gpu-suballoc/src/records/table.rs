@@ -19,7 +19,7 @@ use crate::error::Limit;
 const PER_CHUNK: u32 = 64;
 const CHUNK: Layout = Layout::new::<[Record; PER_CHUNK as usize]>();
 /// Numbers above are words of the pools' own, and `NIL`.
-const MOST_CHUNKS: u32 = 0xfc00_0000 / PER_CHUNK;
+const MOST_CHUNKS: u32 = 0xfa00_0000 / PER_CHUNK;
 const INLINE: u32 = 8;
 
 pub(super) struct Table {

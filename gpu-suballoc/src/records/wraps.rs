@@ -89,7 +89,7 @@ impl Records {
             let size = wrap.size;
             let Some(slot) = state.table.get_mut(number) else { return Key { place: 0, slot: number, generation: 0 } };
             let generation = slot.taken().unwrap_or(0);
-            *slot = Record::Wrapped(Wrapped { facts, detail, crops: 0, generation, maps: 0, state: Life::Live });
+            *slot = Record::Wrapped(Wrapped { facts, detail, crops: 0, generation, maps: 0, maps_by_id: 0, state: Life::Live });
             state.counts.wrapped += 1;
             state.counts.wrapped_bytes += size;
             (Key { place: PLACE.pack(), slot: number, generation }, unneeded)

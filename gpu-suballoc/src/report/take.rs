@@ -22,7 +22,7 @@ use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
 use crate::error::{GpuError, Misuse};
 use crate::id::{Place, PlaceKind, PoolId, RegionId};
 use crate::pool::{BARE, Seen, Where};
-use crate::records::{Alias, Facts};
+use crate::records::{Alias, Facts, Key};
 use crate::request::ResourceKind;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
@@ -180,7 +180,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn fill_in<M: HostSource + Clone>(&self, picture: &mut Picture<M>) -> Result<(), GpuError> {
         for at in 0..picture.ranges.as_slice().len() {
             let Some(range) = picture.ranges.as_slice().get(at).copied().filter(|range| range.word != BARE) else { continue };
-            let Some(facts) = self.records.facts(range.word) else { continue };
+            let Some(id) = range.id else { continue };
+            let Some(facts) = self.records.facts(range.word, Key::of(id)) else { continue };
             picture.names.try_reserve(facts.name().len())?;
             let name = picture.put_name(facts.name()).unwrap_or_default();
             let padding = if facts.asked > 0 { range.size.saturating_sub(facts.asked) } else { range.padding };

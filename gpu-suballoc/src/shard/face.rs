@@ -103,7 +103,10 @@ fn class_of(needs: &ResourceRequirements, options: &RegionOptions<'_>) -> Option
         && !matches!(options.dedicated, DedicatedPolicy::Preferred | DedicatedPolicy::Required)
         && options.kind != ResourceKind::Unknown;
     let nameless = options.name.is_none() && options.tag == 0 && options.site == 0;
-    let plain = options.pool.is_none() && options.priority.is_none() && options.export == ExternalHandleTypes::NONE;
+    let plain = options.pool.is_none()
+        && options.priority.is_none()
+        && options.next.is_none()
+        && options.export == ExternalHandleTypes::NONE;
     (shared && nameless && plain).then_some(slab)
 }
 

@@ -116,8 +116,20 @@ impl Lane {
         unsafe { &mut *self.own.get() }
     }
 
+    /// The groups that an id's group is one of, and its number among them.
+    const fn groups_of(&self, group: u32) -> (&Groups, u32) {
+        if group >= SLAB { (&self.slab_groups, group - SLAB) } else { (&self.page_groups, group) }
+    }
+
+    /// Any thread asks whether a region lives: id's group, slot and generation.
+    pub(super) fn is_live(&self, group: u32, slot: u32, generation: u32) -> bool {
+        let (groups, number) = self.groups_of(group);
+        groups.is_live(number, slot, generation)
+    }
+
     fn returned(&self, group: u32) -> Option<&Returned> {
-        if group >= SLAB { self.slab_groups.returned(group - SLAB) } else { self.page_groups.returned(group) }
+        let (groups, number) = self.groups_of(group);
+        groups.returned(number)
     }
 
     /// Any thread frees a region: id's group, slot and generation.
@@ -132,7 +144,7 @@ impl Lane {
         slot: u32,
         generation: u32,
     ) -> Result<(), Misuse> {
-        let (groups, number) = if group >= SLAB { (&self.slab_groups, group - SLAB) } else { (&self.page_groups, group) };
+        let (groups, number) = self.groups_of(group);
         groups.claim(number, slot, generation, NIL).map_err(|_| Misuse::Stale)?;
         let returned = groups.returned(number).ok_or(Misuse::Stale)?;
         if self.mailbox.post(group, returned, slot) {

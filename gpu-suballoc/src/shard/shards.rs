@@ -42,6 +42,12 @@ impl Shards {
         lane.give_from_elsewhere(env, pools, place.block, id.slot(), id.generation())
     }
 
+    /// Whether the region lives, as far as this thread can know: one that it was handed, or freed itself, it knows of.
+    pub(crate) fn is_live(&self, id: RegionId) -> bool {
+        let place = id.place();
+        self.lane(u32::from(place.pool)).is_some_and(|lane| lane.is_live(place.block, id.slot(), id.generation()))
+    }
+
     /// A lane that nobody has, for such requests: one that was left, or a new one. `None` where there are as many as ids can tell apart.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod ids;
 mod keeping;
 mod mapping;
 mod options;
+mod stale;
 mod sweeps;
 mod threads;
 mod wrapping;
