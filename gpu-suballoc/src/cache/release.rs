@@ -63,6 +63,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
             self.remove(&mut writer, slot.first.load(Relaxed), &mut going);
         }
         self.disown(&writer, |flight_owner, _| flight_owner == owner);
+        // Those that were dead before, too: held, or being destroyed by another thread at this moment.
+        going.removed.held = slot.zombies.load(Relaxed).saturating_sub(going.removed.destroyed);
         slot.state.store(LEAVING, Relaxed);
         self.free_owner(&mut writer, owner);
         drop(writer);

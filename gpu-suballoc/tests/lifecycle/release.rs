@@ -182,6 +182,23 @@ fn h16_by_force_everything_goes_and_the_report_says_what_was_in_use() {
 }
 
 #[test]
+fn a_held_kernel_that_was_deleted_before_is_in_the_way_too() {
+    let (memory, driver) = (Memory::new(), Driver::new());
+    let home = memory.home();
+    let context = acquire(&home, &memory, &driver);
+    let held = kernel(&context, 1).into_work();
+    assert_eq!(home.cache().delete_where(|_, _| true).held, 1);
+    let refused = context.release().unwrap_err();
+    assert_eq!(refused.outstanding.shaders, 1);
+    assert_eq!(refused.iter().collect::<Vec<_>>(), [InTheWay::Shader(held.key())]);
+    // By force it is still somebody's, and the report says so.
+    assert_eq!(refused.value.release_forced().released.held, 1);
+    assert_eq!(driver.live_of("VkShaderModule"), 1);
+    drop(held);
+    assert_eq!(driver.live(), 0);
+}
+
+#[test]
 fn h28_what_went_before_does_not_count_again() {
     let (memory, driver) = (Memory::new(), Driver::new());
     let home = memory.home();
