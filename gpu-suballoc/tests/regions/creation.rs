@@ -5,13 +5,13 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use gpu_suballoc::{
-    BufferHandle, BufferInfo, BufferUsage, DeviceError, DeviceMemory, DeviceProperties, Fault, GpuAllocator, GpuError,
-    HeapBudget, ImageHandle, ImageInfo, ImageUsage, MappedRange, MemoryHandle, MemoryRequest, Misuse, MockCall, Profile, Region,
-    ResourceRequirements,
+    BufferHandle, BufferInfo, BufferUsage, DedicatedPolicy, DeviceError, DeviceMemory, DeviceProperties, Fault, GpuAllocator,
+    GpuError, HeapBudget, ImageHandle, ImageInfo, ImageUsage, Limit, MappedRange, MemoryHandle, MemoryRequest, Misuse, MockCall,
+    PoolOptions, Profile, Region, RegionOptions, ResourceRequirements,
 };
 use testkit::Witness;
 
-use super::{AllocatorOptions, COPIED, Mock, any, nvidia, scene};
+use super::{AllocatorOptions, COPIED, Mock, any, bytes, nvidia, scene};
 
 #[test]
 fn h107_a_refused_bind_leaves_no_buffer_and_no_place() {
@@ -48,6 +48,26 @@ fn h86_a_region_without_its_buffer_is_never_given_out() {
         let region = s.buffer(5000);
         assert!(region.buffer().is_some());
         s.free(region);
+    });
+}
+
+#[test]
+fn h84_a_refused_block_does_not_count_against_its_pools_limit() {
+    nvidia(|s| {
+        for dedicated in [DedicatedPolicy::Never, DedicatedPolicy::Required] {
+            let pool = s.gpu.create_pool(&PoolOptions { max_blocks: 1, ..PoolOptions::new(1) }).unwrap();
+            let take = || s.gpu.allocate(&bytes(5000), &RegionOptions { dedicated, ..any().pool(pool) });
+            s.mock.plant(Fault::always().of(MockCall::Allocate).with(DeviceError::OutOfDeviceMemory));
+            for _ in 0..3 {
+                assert_eq!(take().unwrap_err(), DeviceError::OutOfDeviceMemory.into(), "{dedicated:?}");
+            }
+            s.mock.clear_faults();
+            let first = take().expect("it is the first block");
+            let large = s.gpu.allocate(&bytes(200 << 20), &RegionOptions { dedicated, ..any().pool(pool) });
+            assert_eq!(large.unwrap_err(), GpuError::Limit(Limit::Blocks { limit: 1 }), "and there is no second one");
+            s.free(first);
+            s.gpu.destroy_pool(pool).unwrap();
+        }
     });
 }
 

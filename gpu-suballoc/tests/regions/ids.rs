@@ -1,9 +1,9 @@
 //! Ids: stale, foreign, made up.
 
-use gpu_suballoc::{GpuAllocator, Lifetime, Misuse, Profile, Region, RegionId, WrapInfo};
+use gpu_suballoc::{DedicatedPolicy, GpuAllocator, Lifetime, Misuse, Profile, Region, RegionId, RegionOptions, WrapInfo};
 use testkit::Witness;
 
-use super::{AllocatorOptions, Mock, any, bytes, nvidia, visible};
+use super::{AllocatorOptions, Mock, any, bytes, nvidia, scene, visible};
 
 #[test]
 fn h98_an_id_of_another_allocator_is_refused() {
@@ -67,6 +67,32 @@ fn h99_a_made_up_id_names_nothing() {
         assert!(s.gpu.info(region.id()).is_ok(), "the real one is as it was");
         s.free(region);
     });
+}
+
+/// Blocks of a pool have their nodes from one store: a node is that of its own block alone.
+#[test]
+fn h99_a_region_is_not_found_in_another_block() {
+    let mut options = AllocatorOptions::default();
+    options.memory.first_block = Some(1 << 20);
+    options.memory.max_block = Some(1 << 20);
+    for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
+        scene(Profile::Nvidia, options, |s| {
+            let never = RegionOptions { dedicated: DedicatedPolicy::Never, ..any().lifetime(lifetime) };
+            let regions: Vec<Region> = (0..40).map(|_| s.gpu.allocate(&bytes(100_000), &never).unwrap()).collect();
+            let blocks: std::collections::HashSet<_> = regions.iter().map(Region::memory).collect();
+            assert!(blocks.len() > 3, "{lifetime:?}: {} blocks", blocks.len());
+            for one in &regions {
+                for other in regions.iter().filter(|other| other.memory() != one.memory()) {
+                    let ([tag, place, ..], [_, _, slot, generation]) = (one.id().as_raw(), other.id().as_raw());
+                    let mixed = RegionId::from_raw([tag, place, slot, generation]);
+                    assert_ne!(mixed, other.id(), "another place");
+                    assert_eq!(s.gpu.info(mixed).unwrap_err(), Misuse::Stale, "{mixed}");
+                    assert_eq!(s.gpu.free_id(mixed), Err(Misuse::Stale.into()), "{mixed}");
+                }
+            }
+            regions.into_iter().for_each(|region| s.free(region));
+        });
+    }
 }
 
 #[test]
