@@ -24,9 +24,9 @@
 //! - [`DeviceGroup`] says which devices reach whose memory, and at what cost.
 //!
 //! The host memory of all this comes from the [`HostAllocator`](alloc_core::HostAllocator) handed in, is counted, and may be refused at
-//! any time: then there is a [`GpuError`], and regions and resources are as they were. Freeing takes none. Wrong use is a [`Misuse`], never an abort;
-//! a refused call that would have consumed a region gives it back. No driver call and no call of the host allocator is made
-//! under a lock that guards state.
+//! any time: then there is a [`GpuError`], and regions and resources are as they were. Freeing takes none. Wrong use is a [`Misuse`],
+//! never an abort; a refused call that would have consumed a region gives it back. No driver call and no call of the host allocator
+//! is made under a lock that guards state.
 //!
 //! ```
 //! # #[cfg(feature = "testing")] {
