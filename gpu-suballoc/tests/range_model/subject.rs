@@ -52,14 +52,14 @@ unsafe impl HostAllocator for Host {
 
 /// The subject. Once it is dropped, all host memory was given back.
 #[derive(Debug)]
-pub struct Subject {
+pub(crate) struct Subject {
     memory: Host,
     block: VirtualBlock<Host>,
 }
 
 impl Subject {
     /// A block of `size` bytes in granules of `granule`.
-    pub fn new(size: u64, granule: u64) -> Self {
+    pub(crate) fn new(size: u64, granule: u64) -> Self {
         let memory = Host::default();
         let block = VirtualBlock::new(memory.clone(), size, granule).expect("the program's blocks make sense");
         Self { memory, block }

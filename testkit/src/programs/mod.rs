@@ -3,6 +3,7 @@
 //! The same bytes always mean the same program, so a fuzzer's find is replayed by `cargo test` from `testkit/seeds/<target>/`.
 
 mod bytes;
+mod cache_ops;
 mod callback_stream;
 mod context_tree;
 mod guard_ops;
@@ -10,9 +11,11 @@ mod owned_values;
 mod range_ops;
 mod region_ops;
 mod replay;
+mod topology_ops;
 mod tried;
 
 pub use bytes::Bytes;
+pub use cache_ops::{Asked, CacheSums, Compile, Shaders, Sought, cache_ops};
 pub use callback_stream::{Callbacks, Stream, callback_stream};
 pub use context_tree::context_tree;
 pub use guard_ops::{Guarded, Means, guard_ops, told};
@@ -20,6 +23,7 @@ pub use owned_values::owned_values;
 pub use range_ops::{NoRange, RangeTotals, Ranges, range_ops};
 pub use region_ops::{Ask, Class, DeviceFacts, Facts, Life, Memory, No, Piece, Regions, Resource, Sums, Way, Wrap, region_ops};
 pub use replay::{random, replay};
+pub use topology_ops::{Devices, EdgeSeen, Made, Question, Says, topology_ops};
 pub use tried::Tried;
 
 /// How much of a program took effect. A program whose operations mostly fail tests refusals alone.

@@ -1,0 +1,8 @@
+//! Random op programs, see `testkit::programs::cache_ops`.
+#![no_main]
+#[path = "../../gpu-suballoc/tests/cache_model/subject.rs"]
+mod subject;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    testkit::programs::cache_ops(data, subject::Subject::new);
+});

@@ -1,0 +1,356 @@
+//! Random use of a cache of compiled shaders beside a list of them: who is found, who goes, who stays because somebody holds it.
+//!
+//! Knows no cache: the subject is a [`Shaders`]. Every shader has a number of its own, so what is found is known to be the right one. After
+//! each operation the sums are the model's, and so is the set of shaders that exist. What a limit drives out is the subject's choice: the
+//! model checks that nobody held it, and that as much went as had to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use crate::programs::{Bytes, Ran};
+
+/// Owners, devices, keys of a device, holds at a time.
+const OWNERS: usize = 6;
+const DEVICES: usize = 3;
+const KEYS: usize = 24;
+const HOLDS: usize = 32;
+
+/// How a compile ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compile {
+    /// With this shader, which counts so many bytes.
+    Makes {
+        /// The shader.
+        number: u64,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// With an error.
+    Fails,
+    /// It unwinds.
+    Unwinds,
+    /// It asks for what it is to make, and fails.
+    AsksAgain,
+}
+
+/// What came of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// This shader, which was there.
+    Found(u64),
+    /// It was compiled.
+    Made,
+    /// The compiler's error, or its unwinding.
+    Failed,
+    /// No host memory; nothing was compiled.
+    Host,
+    /// The key is of another device than the owner.
+    OtherDevice,
+}
+
+/// What a shader is asked by: a device, a key of it, perhaps what it is compiled from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sought {
+    /// Device.
+    pub device: usize,
+    /// Key of the device's.
+    pub key: u64,
+    /// What it is made from, where that is compared.
+    pub content: Option<u8>,
+}
+
+/// What a cache says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheSums {
+    /// Shaders that can be found.
+    pub live: u64,
+    /// Those that cannot, and are held.
+    pub dead: u64,
+    /// Bytes of both.
+    pub bytes: u64,
+    /// Compiles that succeeded.
+    pub compiled: u64,
+}
+
+/// A cache as the program sees it. Owners and holds are numbered by the program.
+pub trait Shaders {
+    /// An owner for a device; false where host memory was refused.
+    fn begin(&mut self, owner: usize, device: usize) -> bool;
+
+    /// The owner goes: how many were destroyed, how many are held. `strict`: only if none is held, or `None`.
+    fn end(&mut self, owner: usize, strict: bool) -> Option<(u64, u64)>;
+
+    /// Asks for a shader; `hold`: and keeps it under this number.
+    fn ask(&mut self, owner: usize, sought: Sought, compile: Compile, hold: Option<usize>) -> Asked;
+
+    /// Looks for a shader; `hold`: and keeps it under this number.
+    fn find(&mut self, sought: Sought, hold: Option<usize>) -> Option<u64>;
+
+    /// The shader that is held under this number.
+    fn held(&self, hold: usize) -> u64;
+
+    /// Lets it go.
+    fn let_go(&mut self, hold: usize);
+
+    /// Takes out those of which `unwanted` says so: how many were destroyed, how many are held.
+    fn delete_where(&mut self, unwanted: &dyn Fn(u64) -> bool) -> (u64, u64);
+
+    /// All of a device's are taken out: how many were destroyed, how many are held.
+    fn release_device(&mut self, device: usize) -> (u64, u64);
+
+    /// At most so many bytes and entries.
+    fn limit(&mut self, bytes: u64, entries: u64);
+
+    /// What the cache says of itself.
+    fn sums(&self) -> CacheSums;
+
+    /// The shaders that exist: made, and not destroyed.
+    fn exist(&self) -> BTreeSet<u64>;
+
+    /// Lets the n-th host request from now, counted from 0, be refused, and no other; or none.
+    fn refuse_host(&mut self, nth: Option<u64>);
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shader {
+    sought: Sought,
+    owner: usize,
+    bytes: u64,
+    holds: u64,
+    live: bool,
+}
+
+struct Model {
+    shaders: BTreeMap<u64, Shader>,
+    owners: [Option<usize>; OWNERS],
+    holds: [Option<u64>; HOLDS],
+    most: (u64, u64),
+    compiled: u64,
+}
+
+impl Model {
+    fn matching(&self, sought: Sought) -> BTreeSet<u64> {
+        let same = |there: &Sought| {
+            let content = sought.content.is_none() || there.content.is_none() || sought.content == there.content;
+            (there.device, there.key) == (sought.device, sought.key) && content
+        };
+        self.shaders.iter().filter(|(_, shader)| shader.live && same(&shader.sought)).map(|(number, _)| *number).collect()
+    }
+
+    /// Takes out all of which `which` says so: how many are destroyed, how many are held.
+    fn remove(&mut self, which: impl Fn(u64, &Shader) -> bool) -> (u64, u64) {
+        let (mut destroyed, mut held) = (0, 0);
+        self.shaders.retain(|number, shader| {
+            if !(shader.live && which(*number, shader)) {
+                return true;
+            }
+            shader.live = false;
+            held += u64::from(shader.holds > 0);
+            destroyed += u64::from(shader.holds == 0);
+            shader.holds > 0
+        });
+        (destroyed, held)
+    }
+
+    fn hold(&mut self, hold: Option<usize>, number: u64) {
+        if let (Some(hold), Some(shader)) = (hold, self.shaders.get_mut(&number)) {
+            shader.holds += 1;
+            self.holds[hold] = Some(number);
+        }
+    }
+
+    fn let_go(&mut self, hold: usize) {
+        let number = self.holds[hold].take().expect("the program lets go what it holds");
+        let shader = self.shaders.get_mut(&number).expect("what is held is there");
+        shader.holds -= 1;
+        if !shader.live && shader.holds == 0 {
+            self.shaders.remove(&number);
+        }
+    }
+
+    fn sums(&self) -> CacheSums {
+        let live = self.shaders.values().filter(|shader| shader.live).count() as u64;
+        let dead = self.shaders.len() as u64 - live;
+        CacheSums { live, dead, bytes: self.shaders.values().map(|shader| shader.bytes).sum(), compiled: self.compiled }
+    }
+
+    /// What the limits may just have driven out is gone from the list too; nobody held it, and it was enough.
+    fn adopt(&mut self, exist: &BTreeSet<u64>) {
+        let over = |sums: CacheSums, most: (u64, u64)| sums.bytes > most.0 || sums.live > most.1;
+        let before = self.sums();
+        let gone: Vec<u64> = self.shaders.keys().filter(|number| !exist.contains(number)).copied().collect();
+        assert!(gone.is_empty() || over(before, self.most), "{gone:?} went, and nothing was over a limit");
+        for number in &gone {
+            let shader = self.shaders.remove(number).expect("just listed");
+            assert!(shader.live && shader.holds == 0, "{number} went, and was held: {shader:?}");
+        }
+        let free = self.shaders.values().any(|shader| shader.live && shader.holds == 0);
+        assert!(!over(self.sums(), self.most) || !free, "a limit is exceeded, and somebody could go");
+    }
+}
+
+/// Runs a program; `make` makes a cache without limits.
+///
+/// # Panics
+/// Where the cache is not as the list says.
+pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> Ran {
+    let mut bytes = Bytes::new(bytes);
+    let mut subject = make();
+    let mut ran = Ran::default();
+    let none = (u64::MAX, u64::MAX);
+    let mut model = Model { shaders: BTreeMap::new(), owners: [None; OWNERS], holds: [None; HOLDS], most: none, compiled: 0 };
+    let mut next = 0;
+    while let Some(succeeded) = step(&mut bytes, &mut subject, &mut model, &mut next) {
+        ran.count(succeeded);
+        compare(&subject, &model, &mut ran);
+    }
+    subject.refuse_host(None);
+    for hold in 0..HOLDS {
+        if model.holds[hold].is_some() {
+            subject.let_go(hold);
+            model.let_go(hold);
+        }
+    }
+    for owner in 0..OWNERS {
+        if model.owners[owner].take().is_some() {
+            assert_eq!(subject.end(owner, true), Some(model.remove(|_, shader| shader.owner == owner)));
+        }
+    }
+    compare(&subject, &model, &mut ran);
+    assert!(model.shaders.is_empty(), "all owners are gone");
+    ran
+}
+
+fn compare<S: Shaders>(subject: &S, model: &Model, ran: &mut Ran) {
+    assert_eq!(subject.sums(), model.sums());
+    assert!(subject.exist().iter().eq(model.shaders.keys()), "{:?} exist, and not {:?}", subject.exist(), model.shaders);
+    for (hold, number) in model.holds.iter().enumerate() {
+        if let Some(number) = number {
+            assert_eq!(subject.held(hold), *number);
+        }
+    }
+    ran.compared += 1;
+}
+
+/// One operation: whether it did what it says. `None` where the bytes end.
+fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, next: &mut u64) -> Option<bool> {
+    let kind = bytes.next()?;
+    let owner = bytes.below(OWNERS)?;
+    Some(match kind % 16 {
+        0..8 => {
+            let Some(device) = model.owners[owner] else { return begin(bytes, subject, model, owner) };
+            let strange = kind % 64 == 0;
+            let sought = sought(bytes, if strange { (device + 1) % DEVICES } else { device })?;
+            let hold = hold(bytes, model)?;
+            let refused = kind >= 224;
+            subject.refuse_host(refused.then_some(u64::from(kind % 4)));
+            *next += 1;
+            let compile = match bytes.next()? % 16 {
+                0 => Compile::Fails,
+                1 => Compile::Unwinds,
+                2 => Compile::AsksAgain,
+                more => Compile::Makes { number: *next, bytes: u64::from(more) * 10 },
+            };
+            let there = model.matching(sought);
+            let asked = subject.ask(owner, sought, compile, hold);
+            subject.refuse_host(None);
+            match asked {
+                Asked::OtherDevice => assert!(strange),
+                Asked::Found(number) => {
+                    assert!(there.contains(&number), "{number} is found, and not one of {there:?}");
+                    model.hold(hold, number);
+                }
+                Asked::Host => assert!(refused && there.is_empty()),
+                Asked::Failed => {
+                    assert!(there.is_empty() && !matches!(compile, Compile::Makes { .. }));
+                }
+                Asked::Made => {
+                    let Compile::Makes { number, bytes } = compile else { panic!("{compile:?} made something") };
+                    assert!(there.is_empty() && !strange, "{sought:?} was there");
+                    model.shaders.insert(number, Shader { sought, owner, bytes, holds: 1, live: true });
+                    model.compiled += 1;
+                    // Its maker held it meanwhile.
+                    model.adopt(&subject.exist());
+                    model.shaders.get_mut(&number).expect("it was held").holds = 0;
+                    model.hold(hold, number);
+                }
+            }
+            matches!(asked, Asked::Found(_) | Asked::Made)
+        }
+        8..11 => {
+            let device = model.owners[owner].unwrap_or_default();
+            let sought = sought(bytes, device)?;
+            let hold = hold(bytes, model)?;
+            let (there, found) = (model.matching(sought), subject.find(sought, hold));
+            assert!(found.map_or(there.is_empty(), |found| there.contains(&found)), "{sought:?}: {found:?} and not {there:?}");
+            if let Some(found) = found {
+                model.hold(hold, found);
+            }
+            true
+        }
+        11 | 12 => {
+            let hold = bytes.below(HOLDS)?;
+            let held = model.holds[hold].is_some();
+            if held {
+                subject.let_go(hold);
+                model.let_go(hold);
+            }
+            held
+        }
+        13 => {
+            let strict = kind >= 128;
+            let held = model.shaders.values().any(|shader| shader.owner == owner && shader.holds > 0);
+            if model.owners[owner].is_none() {
+                return begin(bytes, subject, model, owner);
+            }
+            let ended = subject.end(owner, strict);
+            assert_eq!(ended.is_none(), strict && held);
+            if let Some(removed) = ended {
+                // Those that were taken out before and are still held are told of too.
+                let held = model.shaders.values().filter(|shader| shader.owner == owner && shader.holds > 0).count() as u64;
+                assert_eq!(removed, (model.remove(|_, shader| shader.owner == owner).0, held));
+                model.owners[owner] = None;
+                // What is still held is nobody's who comes next.
+                model.shaders.values_mut().filter(|shader| shader.owner == owner).for_each(|shader| shader.owner = OWNERS);
+            }
+            ended.is_some()
+        }
+        14 => {
+            let (part, rest) = (u64::from(bytes.next()? % 7) + 2, u64::from(kind / 16));
+            let unwanted = |number: u64| number % part == rest;
+            assert_eq!(subject.delete_where(&unwanted), model.remove(|number, _| unwanted(number)));
+            true
+        }
+        _ if kind < 64 => {
+            let device = bytes.below(DEVICES)?;
+            assert_eq!(subject.release_device(device), model.remove(|_, shader| shader.sought.device == device));
+            true
+        }
+        _ => {
+            let (bytes, entries) = (u64::from(bytes.next()?), u64::from(bytes.next()?));
+            model.most = if kind < 128 { (u64::MAX, u64::MAX) } else { (bytes * 20, entries) };
+            subject.limit(model.most.0, model.most.1);
+            model.adopt(&subject.exist());
+            true
+        }
+    })
+}
+
+fn begin<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, owner: usize) -> Option<bool> {
+    let device = bytes.below(DEVICES)?;
+    let begun = subject.begin(owner, device);
+    assert!(begun, "nothing was refused");
+    model.owners[owner] = Some(device);
+    Some(begun)
+}
+
+fn sought(bytes: &mut Bytes<'_>, device: usize) -> Option<Sought> {
+    let (key, content) = (bytes.below(KEYS)? as u64, bytes.next()?);
+    Some(Sought { device, key, content: (content % 4 == 0).then_some(content / 128) })
+}
+
+/// A place for a hold, where one is free and wanted.
+fn hold(bytes: &mut Bytes<'_>, model: &Model) -> Option<Option<usize>> {
+    let place = bytes.below(HOLDS * 2)?;
+    Some(model.holds.get(place).is_some_and(Option::is_none).then_some(place))
+}

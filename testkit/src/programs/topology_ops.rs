@@ -1,0 +1,325 @@
+//! Random devices in random groups beside a list: who is in which group, who refused, and what each edge says, worked out bit by bit from
+//! what the two devices say of themselves.
+//!
+//! Knows no group: the subject is a [`Devices`]. Modes, links and bits are numbered as the public enums and sets are.
+
+use std::collections::BTreeMap;
+
+use crate::programs::{Bytes, Ran};
+
+/// Devices and groups at a time.
+const DEVICES: usize = 80;
+const GROUPS: usize = 4;
+
+const SAME_DRIVER: u16 = 1;
+const UNIFIED_MEMORY: u16 = 1 << 1;
+const PEER_COHERENT: u16 = 1 << 2;
+const PEER_COPY: u16 = 1 << 4;
+/// Remote, one address space, needs a grant, isolated: nothing of it is derived.
+const REFINED: u16 = 0b1_0110_0000_0000 | ISOLATED;
+const PEER_ADDRESSABLE: u16 = 1 << 11;
+const ISOLATED: u16 = 1 << 13;
+const NATIVE: u8 = 1;
+const OPAQUE: u8 = 0b110;
+const SAME_DEVICE: u8 = 0;
+const HOST_STAGED: u8 = 4;
+const UNKNOWN: u8 = 7;
+
+/// What a device says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Says {
+    /// Whose driver.
+    pub driver: Option<u32>,
+    /// Its hardware.
+    pub uuid: Option<u8>,
+    /// Its driver's build.
+    pub driver_uuid: Option<u8>,
+    /// Bits of capability flags.
+    pub flags: u16,
+    /// Bits of handle types: semaphores in and out, memory in and out.
+    pub handles: [u8; 4],
+    /// The node it is nearest to.
+    pub numa: Option<u16>,
+    /// What it says of links to others of its driver when it is asked: the sum of both, modulo 8.
+    pub link: u8,
+}
+
+/// At what a device refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// What it can do.
+    Capabilities,
+    /// What it knows of another.
+    Refine,
+    /// To join.
+    Join,
+}
+
+/// What came of making a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It is there.
+    Group,
+    /// A device is in a group, or was named twice, or is the 65th.
+    Taken,
+    /// There were no devices.
+    Empty,
+    /// The device of this number in the group refused.
+    Refused(usize, Question),
+    /// An edge contradicts itself.
+    Contradiction,
+    /// No host memory.
+    Host,
+}
+
+/// What an edge says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EdgeSeen {
+    /// Wait, signal, read, write, coherent read, coherent write.
+    pub modes: [u8; 6],
+    /// Flags.
+    pub flags: u16,
+    /// Handles of semaphores and of memory.
+    pub handles: [u8; 2],
+    /// Class of the link.
+    pub link: u8,
+    /// Of a wait, a signal, a copy, the first byte, the way between nodes.
+    pub costs: [Option<u8>; 5],
+}
+
+/// Devices and groups as the program sees them, all numbered by the program.
+pub trait Devices {
+    /// What the device says from now on. It is in no group.
+    fn says(&mut self, device: usize, says: Says);
+
+    /// Makes a group. `refuses`: this device refuses this. `host`: the n-th request of host memory is refused.
+    fn make(&mut self, group: usize, devices: &[usize], refuses: Option<(usize, Question)>, host: Option<u64>) -> Made;
+
+    /// Ends a group; `dissolve`: and looks at the devices that come back.
+    fn end(&mut self, group: usize, dissolve: bool);
+
+    /// The number that the device has in its group.
+    fn index(&self, device: usize) -> Option<usize>;
+
+    /// How `from` uses what belongs to `to`, asked of this group.
+    fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen>;
+
+    /// Whom the device of this number can wait on, signal, import from, copy from.
+    fn reach(&self, group: usize, index: usize) -> Option<[u64; 4]>;
+}
+
+/// What two different devices make of each other; `None` where one is isolated.
+fn between(from: &Says, to: &Says) -> Option<EdgeSeen> {
+    if from.flags & ISOLATED != 0 || to.flags & ISOLATED != 0 {
+        return None;
+    }
+    let same_driver = from.driver.is_some() && from.driver == to.driver;
+    let same_hardware = from.uuid.is_some() && from.uuid == to.uuid;
+    let opaque = same_hardware && from.driver_uuid.is_some() && from.driver_uuid == to.driver_uuid;
+    let handles = |taken_in: u8, given_out: u8| {
+        (0..8).map(|bit| 1 << bit).filter(|bit| taken_in & bit != 0 && given_out & bit != 0).fold(0, |all, bit| {
+            let fits = if bit == NATIVE { same_driver } else { opaque || bit & OPAQUE == 0 };
+            if fits { all | bit } else { all }
+        })
+    };
+    let (semaphores, buffers) = (handles(from.handles[0], to.handles[1]), handles(from.handles[2], to.handles[3]));
+    let way = |handles: u8| if handles & NATIVE != 0 { 0 } else { 2 - u8::from(handles != 0) };
+    let (sync, both) = (way(semaphores), from.flags & to.flags);
+    let read = if same_driver && both & PEER_ADDRESSABLE != 0 { 0 } else { way(buffers) };
+    let coherent = if both & UNIFIED_MEMORY != 0 { 0 } else { read };
+    let mut flags = both & !REFINED & !SAME_DRIVER;
+    if same_driver {
+        flags |= SAME_DRIVER;
+    } else {
+        flags &= !PEER_COHERENT;
+    }
+    let free = same_hardware && (read < 2 || same_driver && both & PEER_COPY != 0);
+    let link = match same_driver {
+        true => (from.link + to.link) % 8,
+        false if same_hardware => SAME_DEVICE,
+        false => UNKNOWN,
+    };
+    let cost = |native: u8| Some([native, 3, 10][usize::from(sync)]);
+    Some(EdgeSeen {
+        modes: [sync, sync, read, read, coherent, coherent],
+        flags,
+        handles: [semaphores, buffers],
+        link,
+        costs: [
+            cost(0),
+            cost(1),
+            free.then_some(0),
+            same_hardware.then_some(0),
+            from.numa.filter(|node| to.numa == Some(*node)).map(|_| 0),
+        ],
+    })
+}
+
+const fn itself(says: &Says) -> EdgeSeen {
+    let flags = says.flags & !ISOLATED | SAME_DRIVER;
+    EdgeSeen { modes: [0; 6], flags, handles: [NATIVE; 2], link: SAME_DEVICE, costs: [Some(0); 5] }
+}
+
+const fn peer_to_peer(edge: &EdgeSeen) -> bool {
+    edge.link != HOST_STAGED && (edge.flags & PEER_COPY != 0 && edge.flags & SAME_DRIVER != 0 || edge.modes[2] == 0)
+}
+
+fn contradicts(edge: &EdgeSeen) -> bool {
+    let read = edge.modes[2];
+    edge.link == HOST_STAGED && read == 0 || edge.costs[2] == Some(0) && read > 1 && !peer_to_peer(edge)
+}
+
+struct Model {
+    says: Vec<Says>,
+    groups: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Model {
+    fn group_of(&self, device: usize) -> Option<usize> {
+        self.groups.iter().find(|(_, devices)| devices.contains(&device)).map(|(group, _)| *group)
+    }
+
+    fn edge(&self, from: usize, to: usize) -> Option<EdgeSeen> {
+        if from == to { Some(itself(&self.says[from])) } else { between(&self.says[from], &self.says[to]) }
+    }
+
+    /// What making a group must come to, where host memory is there.
+    fn making(&self, devices: &[usize], refuses: Option<(usize, Question)>) -> Made {
+        for (index, device) in devices.iter().enumerate() {
+            if index >= 64 || self.group_of(*device).is_some() || devices[..index].contains(device) {
+                return Made::Taken;
+            }
+        }
+        if devices.is_empty() {
+            return Made::Empty;
+        }
+        let refused = |question: Question| {
+            let index = |device| devices.iter().position(|there| *there == device);
+            refuses.filter(|(_, at)| *at == question).and_then(|(device, _)| index(device))
+        };
+        if let Some(index) = refused(Question::Capabilities) {
+            return Made::Refused(index, Question::Capabilities);
+        }
+        for (index, from) in devices.iter().enumerate() {
+            for to in devices.iter().filter(|to| *to != from) {
+                let Some(edge) = self.edge(*from, *to) else { continue };
+                if edge.flags & SAME_DRIVER != 0 && refused(Question::Refine) == Some(index) {
+                    return Made::Refused(index, Question::Refine);
+                }
+                if contradicts(&edge) {
+                    return Made::Contradiction;
+                }
+            }
+        }
+        refused(Question::Join).map_or(Made::Group, |index| Made::Refused(index, Question::Join))
+    }
+
+    fn reach(&self, devices: &[usize], from: usize) -> [u64; 4] {
+        let mut reach = [0; 4];
+        for (bit, to) in devices.iter().enumerate().filter(|(_, to)| **to != from) {
+            let Some(edge) = self.edge(from, *to) else { continue };
+            let [wait, signal, read, _, coherent, _] = edge.modes;
+            let can = [wait < 3, signal < 3, read < 2 || coherent < 2, peer_to_peer(&edge)];
+            reach.iter_mut().zip(can).for_each(|(reach, can)| *reach |= u64::from(can) << bit);
+        }
+        reach
+    }
+}
+
+/// Runs a program on eighty devices that are in no group.
+///
+/// # Panics
+/// Where a group is not as the list says.
+pub fn topology_ops<S: Devices>(bytes: &[u8], make: impl Fn() -> S) -> Ran {
+    let mut bytes = Bytes::new(bytes);
+    let mut subject = make();
+    let mut model = Model { says: vec![Says::default(); DEVICES], groups: BTreeMap::new() };
+    let mut ran = Ran::default();
+    while let Some(succeeded) = step(&mut bytes, &mut subject, &mut model) {
+        ran.count(succeeded);
+        ran.compared += 1;
+        for device in 0..DEVICES {
+            let index = model.group_of(device).map(|group| model.groups[&group].iter().position(|there| *there == device));
+            assert_eq!(subject.index(device), index.flatten(), "device {device}");
+        }
+    }
+    for group in model.groups.into_keys() {
+        subject.end(group, false);
+    }
+    assert!((0..DEVICES).all(|device| subject.index(device).is_none()), "all groups are gone");
+    ran
+}
+
+fn step<S: Devices>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -> Option<bool> {
+    let kind = bytes.next()?;
+    Some(match kind % 8 {
+        0..3 => {
+            let device = bytes.below(DEVICES)?;
+            let says = says(bytes)?;
+            let free = model.group_of(device).is_none();
+            if free {
+                model.says[device] = says;
+                subject.says(device, says);
+            }
+            free
+        }
+        3 | 4 => {
+            let group = bytes.below(GROUPS)?;
+            if model.groups.remove(&group).is_some() {
+                subject.end(group, kind >= 128);
+                return Some(true);
+            }
+            let (first, stride) = (bytes.below(DEVICES)?, 1 + bytes.below(3)?);
+            let count = if kind >= 224 { bytes.below(70)? } else { bytes.below(7)? };
+            let devices: Vec<usize> = (0..count).map(|at| (first + at * stride) % DEVICES).collect();
+            let question = [Question::Capabilities, Question::Refine, Question::Join].get(bytes.below(8)?).copied();
+            let refuses = question.and_then(|question| Some((*devices.get(usize::from(kind / 8) % count.max(1))?, question)));
+            let host = if refuses.is_none() && kind % 16 == 3 { Some(bytes.below(6)? as u64) } else { None };
+            let made = subject.make(group, &devices, refuses, host);
+            assert!(
+                made == model.making(&devices, refuses) || made == Made::Host && host.is_some(),
+                "{devices:?} {refuses:?} {made:?}"
+            );
+            if made != Made::Group {
+                return Some(matches!(made, Made::Refused(..) | Made::Host | Made::Contradiction));
+            }
+            for (index, from) in devices.iter().enumerate() {
+                assert_eq!(subject.reach(group, index), Some(model.reach(&devices, *from)), "device {from}");
+                for to in &devices {
+                    assert_eq!(subject.edge(group, *from, *to), model.edge(*from, *to), "{from} to {to}");
+                }
+            }
+            assert_eq!(subject.reach(group, devices.len()), None);
+            model.groups.insert(group, devices);
+            true
+        }
+        _ => {
+            let (group, from, to) = (bytes.below(GROUPS)?, bytes.below(DEVICES)?, bytes.below(DEVICES)?);
+            let both = model.groups.get(&group).is_some_and(|devices| devices.contains(&from) && devices.contains(&to));
+            let expected = if both { model.edge(from, to) } else { None };
+            assert_eq!(subject.edge(group, from, to), expected, "group {group}, {from} to {to}");
+            true
+        }
+    })
+}
+
+/// Few different ones, so that many are equal; a mask of zeros now and then.
+fn says(bytes: &mut Bytes<'_>) -> Option<Says> {
+    let mut some = |among: u8| bytes.next().map(|byte| (byte % among).checked_sub(1));
+    let (driver, uuid, driver_uuid, numa) = (some(3)?, some(4)?, some(3)?, some(3)?);
+    let flags = u16::from(bytes.next()?) | u16::from(bytes.next()?) << 8;
+    let isolated = if flags & 0xC000 == 0 { ISOLATED } else { 0 };
+    let mut handles = [0; 4];
+    for handle in &mut handles {
+        *handle = bytes.next()?;
+    }
+    Some(Says {
+        driver: driver.map(u32::from),
+        uuid,
+        driver_uuid,
+        flags: flags & 0x1FFF | isolated,
+        handles,
+        numa: numa.map(u16::from),
+        link: bytes.next()? % 8,
+    })
+}
