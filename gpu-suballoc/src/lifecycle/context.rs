@@ -115,8 +115,9 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> OwnedContext<D, P,
         Dispatch::new(self, &self.lock)
     }
 
-    /// Says that the device is lost (`VK_ERROR_DEVICE_LOST`), or that the application is about to destroy it: from now on no context of it
-    /// calls its driver, and what they are asked for is [`DeviceError::DeviceLost`](crate::DeviceError::DeviceLost). Release them then: only
+    /// Says that the device is lost (`VK_ERROR_DEVICE_LOST`), or that the application is about to destroy it: no call of a context of it that
+    /// begins from now on reaches its driver, and what they are asked for is [`DeviceError::DeviceLost`](crate::DeviceError::DeviceLost). It
+    /// does not wait for calls that other threads are in: before it destroys the device the application does. Release them then: only
     /// host memory is given back. Nobody else joins the device; its handle's value is another device from now on.
     pub fn device_lost(&self) {
         self.seat.lose();

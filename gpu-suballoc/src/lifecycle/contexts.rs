@@ -96,7 +96,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Contexts<P, E> {
     ///
     /// # Safety
     /// - The handles are live, of one another, and outlive the context, or the device is said to be [lost](OwnedContext::device_lost)
-    ///   first. What `load` answers is that device.
+    ///   first, and no call of a context of it that began before is under way when it goes. What `load` answers is that device.
     /// - As [`GpuAllocator::new`].
     pub unsafe fn acquire<D: ContextDevice>(
         &self,

@@ -48,7 +48,10 @@ struct Entry<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
 struct Place<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(UnsafeCell<Option<OwnedContext<D, P, E>>>);
 
 // SAFETY: read while its entry counts a user, written while it counts none and is leaving: by one thread alone.
-unsafe impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Sync for Place<D, P, E> {}
+unsafe impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Sync for Place<D, P, E> where
+    OwnedContext<D, P, E>: Send + Sync
+{
+}
 
 /// `halide_acquire_context`, in Vulkan's and Rust's words: which context a dispatch gets. With `create` false none is to be made for it.
 /// `user` is what the dispatch was asked with.
