@@ -5,5 +5,5 @@ mod subject;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((first, rest)) = data.split_first() else { return };
-    testkit::programs::region_ops(rest, || subject::Subject::new(*first));
+    testkit::programs::region_ops(rest, || subject::Subject::new(*first % subject::SHAPES));
 });
