@@ -1,0 +1,375 @@
+//! Compiled shaders found, held, read and let go, among 10 to 100 000, by one and by two threads; asked for in vain; and coming and going.
+//! Against maps from a key to an `Arc`: one lock, sixteen locks, dashmap, papaya, and quick_cache. All hash alike.
+//!
+//! And device groups: how long one takes to make, and a question to it.
+
+mod support;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hint::black_box;
+use std::sync::{Arc, Mutex};
+
+use alloc_core::{Context, ContextOptions, Scope, Scoped};
+use gpu_suballoc::{
+    CacheDevice, CacheLimits, CacheOwner, Capabilities, CapabilityFlags, Compiled, DeviceGroup, GroupDevice, Seat, ShaderCache,
+    ShaderKey,
+};
+use support::backing::SYSTEM;
+use support::clock::{measure, pinned, thread_ns};
+use support::heap::keep_pages;
+use support::report::Report;
+use support::rounds::{Case, amount, interleave, wanted};
+
+/// Folds what it is given, as the cache does with a key.
+#[derive(Default)]
+struct Fold(u64);
+
+impl Hasher for Fold {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers");
+    }
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word ^ 0x9E37_79B9_7F4A_7C15) * 0xD1B5_4A32_D192_ED03_5895_65CE_7E11_9E35;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type Folds = BuildHasherDefault<Fold>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    device: u64,
+    id: u64,
+}
+
+impl Hash for Key {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.device.rotate_left(32) ^ self.id);
+    }
+}
+
+const fn key(id: u64) -> Key {
+    Key { device: 1, id }
+}
+
+/// What keeps shaders; a shader is a number.
+trait Keeps: Sync {
+    /// Holds the shader, reads it, lets it go; 0 where it is not there.
+    fn uses(&self, id: u64) -> u64;
+
+    /// Puts this one in; takes `old` out, unless a limit does that by itself.
+    fn replaces(&self, id: u64, old: u64);
+}
+
+struct Ours {
+    cache: ShaderCache<u64, ()>,
+    owner: CacheOwner<u64, ()>,
+    device: CacheDevice,
+}
+
+impl Ours {
+    fn new(context: &Context, most: u64) -> Self {
+        let cache = ShaderCache::new(context.handle(), CacheLimits { entries: most, ..CacheLimits::NONE }).expect("memory");
+        let device = CacheDevice::fresh();
+        let owner = cache.owner(device, context.handle()).expect("memory");
+        Self { cache, owner, device }
+    }
+}
+
+impl Keeps for Ours {
+    #[inline]
+    fn uses(&self, id: u64) -> u64 {
+        self.cache.get(ShaderKey::kernel(self.device, id)).map_or(0, |held| *held)
+    }
+    fn replaces(&self, id: u64, _: u64) {
+        let made = self.owner.get_or_compile(ShaderKey::kernel(self.device, id), || Ok(Compiled { value: id, bytes: 1 }));
+        black_box(made.is_ok());
+    }
+}
+
+struct OneLock(Mutex<HashMap<Key, Arc<u64>, Folds>>);
+
+impl Keeps for OneLock {
+    #[inline]
+    fn uses(&self, id: u64) -> u64 {
+        let held = self.0.lock().expect("nobody panics").get(&key(id)).cloned();
+        held.map_or(0, |held| *held)
+    }
+    fn replaces(&self, id: u64, old: u64) {
+        let mut map = self.0.lock().expect("nobody panics");
+        map.insert(key(id), Arc::new(id));
+        map.remove(&key(old));
+    }
+}
+
+struct Sharded([parking_lot::RwLock<HashMap<Key, Arc<u64>, Folds>>; 16]);
+
+impl Sharded {
+    #[inline]
+    fn of(&self, id: u64) -> &parking_lot::RwLock<HashMap<Key, Arc<u64>, Folds>> {
+        let mut hasher = Fold::default();
+        key(id).hash(&mut hasher);
+        &self.0[(hasher.finish() >> 52) as usize % 16]
+    }
+}
+
+impl Keeps for Sharded {
+    #[inline]
+    fn uses(&self, id: u64) -> u64 {
+        let held = self.of(id).read().get(&key(id)).cloned();
+        held.map_or(0, |held| *held)
+    }
+    fn replaces(&self, id: u64, old: u64) {
+        self.of(id).write().insert(key(id), Arc::new(id));
+        self.of(old).write().remove(&key(old));
+    }
+}
+
+struct Dash(dashmap::DashMap<Key, Arc<u64>, Folds>);
+
+impl Keeps for Dash {
+    #[inline]
+    fn uses(&self, id: u64) -> u64 {
+        let held = self.0.get(&key(id)).map(|there| Arc::clone(&there));
+        held.map_or(0, |held| *held)
+    }
+    fn replaces(&self, id: u64, old: u64) {
+        self.0.insert(key(id), Arc::new(id));
+        self.0.remove(&key(old));
+    }
+}
+
+struct Papaya(papaya::HashMap<Key, Arc<u64>, Folds>);
+
+impl Keeps for Papaya {
+    #[inline]
+    fn uses(&self, id: u64) -> u64 {
+        let held = self.0.pin().get(&key(id)).cloned();
+        held.map_or(0, |held| *held)
+    }
+    fn replaces(&self, id: u64, old: u64) {
+        let map = self.0.pin();
+        map.insert(key(id), Arc::new(id));
+        map.remove(&key(old));
+    }
+}
+
+struct Quick(quick_cache::sync::Cache<Key, Arc<u64>, quick_cache::UnitWeighter, Folds>);
+
+impl Quick {
+    fn new(most: usize) -> Self {
+        Self(quick_cache::sync::Cache::with(most, most as u64, quick_cache::UnitWeighter, Folds::default(), Default::default()))
+    }
+}
+
+impl Keeps for Quick {
+    #[inline]
+    fn uses(&self, id: u64) -> u64 {
+        self.0.get(&key(id)).map_or(0, |held| *held)
+    }
+    fn replaces(&self, id: u64, _: u64) {
+        self.0.insert(key(id), Arc::new(id));
+    }
+}
+
+/// Ours first. `most` shaders fit into those that have a limit.
+fn all(context: &Context, most: u64) -> Vec<(&'static str, Box<dyn Keeps>)> {
+    vec![
+        ("ours", Box::new(Ours::new(context, most))),
+        ("mutex", Box::new(OneLock(Mutex::default()))),
+        ("sharded", Box::new(Sharded(Default::default()))),
+        ("dashmap", Box::new(Dash(dashmap::DashMap::default()))),
+        ("papaya", Box::new(Papaya(papaya::HashMap::default()))),
+        ("quick_cache", Box::new(Quick::new(most as usize))),
+    ]
+}
+
+/// Which shaders are asked for.
+#[derive(Clone, Copy)]
+enum Asks {
+    Any(u64),
+    /// Nine of ten times one of 64.
+    Mostly64(u64),
+    Hot,
+    /// None of those that are there.
+    Missing(u64),
+}
+
+impl Asks {
+    #[inline(always)]
+    fn next(self, random: &mut u64) -> u64 {
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let below = |many: u64| ((*random >> 33) * many) >> 31;
+        match self {
+            Self::Any(many) => below(many) + 1,
+            Self::Mostly64(many) => below(if *random >> 20 & 0xFF < 230 { 64 } else { many }) + 1,
+            Self::Hot => black_box(3),
+            Self::Missing(many) => below(many) + 1 + many,
+        }
+    }
+}
+
+fn asked<K: Keeps + ?Sized>(keeps: &K, asks: Asks, operations: usize) {
+    let (mut random, mut sum) = (1, 0_u64);
+    for _ in 0..operations {
+        sum = sum.wrapping_add(keeps.uses(asks.next(&mut random)));
+    }
+    black_box(sum);
+}
+
+const HEAD: [&str; 7] = ["case", "ours", "mutex", "sharded", "dashmap", "papaya", "quick_cache"];
+
+fn main() {
+    keep_pages();
+    let root = &Context::root_static(&SYSTEM, ContextOptions::new("shaders")).expect("memory");
+    let mut report = Report::new("shader_cache", &HEAD);
+    for (size, many) in [("10", 10_u64), ("1k", 1000), ("10k", 10_000), ("100k", 100_000)] {
+        let mut cases = vec![(format!("hit-{size}"), Asks::Any(many), 1)];
+        match many {
+            1000 => {
+                cases.push(("hot".to_owned(), Asks::Hot, 1));
+                cases.push(("hot-2t".to_owned(), Asks::Hot, 2));
+                cases.push(("hit-1k-2t".to_owned(), Asks::Any(many), 2));
+                cases.push(("miss-1k".to_owned(), Asks::Missing(many), 1));
+            }
+            100_000 => cases.push(("hit-100k-mostly-64".to_owned(), Asks::Mostly64(many), 1)),
+            _ => {}
+        }
+        cases.retain(|(label, ..)| wanted(label));
+        if !cases.is_empty() {
+            hits(&mut report, root, many, &cases);
+        }
+    }
+    if wanted("churn") {
+        churn(&mut report, root);
+    }
+    report.print();
+    groups();
+}
+
+fn hits(report: &mut Report, root: &Context, many: u64, cases: &[(String, Asks, usize)]) {
+    // Twice as many fit: quick_cache's shards are not filled evenly.
+    let subjects = all(root, many.max(1000) * 2);
+    for (_, subject) in &subjects {
+        (1..=many).for_each(|id| subject.replaces(id, 0));
+        assert!((1..=many).all(|id| subject.uses(id) == id) && subject.uses(many + 1) == 0);
+    }
+    let mut hot = f64::NAN;
+    for (label, asks, threads) in cases {
+        let runs = subjects.iter().map(|(name, subject)| {
+            let (asks, threads) = (*asks, *threads);
+            Case::new(*name, move || measure(threads, amount(100_000), |operations| asked(&**subject, asks, operations)))
+        });
+        let times: Vec<f64> = interleave(11, runs.collect()).into_iter().map(|figures| figures[0]).collect();
+        figures(report, label, &times);
+        match label.as_str() {
+            "hot" => hot = times[0],
+            "hot-2t" => report.ratio("hot-2t", "one-thread", times[0], hot),
+            "hit-100k" => report.ratio(label, "best-lock", times[0], times[1].min(times[2])),
+            _ => {}
+        }
+    }
+}
+
+/// A thousand live; each operation a new one, and an old one goes.
+fn churn(report: &mut Report, root: &Context) {
+    const LIVE: u64 = 1000;
+    let subjects = all(root, LIVE);
+    let mut next: Vec<u64> = subjects.iter().map(|_| 1).collect();
+    for (next, (_, subject)) in next.iter_mut().zip(&subjects) {
+        (1..=LIVE).for_each(|id| subject.replaces(id, 0));
+        *next += LIVE;
+    }
+    let runs = subjects.iter().zip(&mut next).map(|((name, subject), next)| {
+        Case::new(*name, move || {
+            pinned(|| {
+                let (operations, before) = (amount(50_000), thread_ns());
+                for _ in 0..operations {
+                    subject.replaces(*next, *next - LIVE);
+                    *next += 1;
+                }
+                (thread_ns() - before) as f64 / operations as f64
+            })
+        })
+    });
+    let times: Vec<f64> = interleave(11, runs.collect()).into_iter().map(|figures| figures[0]).collect();
+    figures(report, "churn-1k", &times);
+}
+
+fn figures(report: &mut Report, label: &str, times: &[f64]) {
+    report.row(label, times);
+    report.ns(label, times[0]);
+    for (peer, theirs) in HEAD.iter().skip(2).zip(&times[1..]) {
+        report.ratio(label, peer, times[0], *theirs);
+    }
+}
+
+struct Card {
+    seat: Seat,
+    uuid: [u8; 16],
+}
+
+impl GroupDevice for Card {
+    type Error = std::convert::Infallible;
+    fn seat(&self) -> &Seat {
+        &self.seat
+    }
+    fn capabilities(&self) -> Result<Capabilities, Self::Error> {
+        let flags = CapabilityFlags::PEER_COPY | CapabilityFlags::TIMELINE_SEMAPHORE;
+        Ok(Capabilities { driver: Some(1), device_uuid: Some(self.uuid), flags, ..Capabilities::default() })
+    }
+}
+
+fn groups() {
+    let mut report = Report::new("device_group", &["devices", "make and end", "query"]);
+    for many in [2, 8, 64] {
+        let label = many.to_string();
+        if !wanted("group") {
+            continue;
+        }
+        let cards: Vec<Card> = (0..many).map(|number| Card { seat: Seat::new(), uuid: [number; 16] }).collect();
+        let made = || {
+            let mut builder = DeviceGroup::builder(Scoped::new(&SYSTEM, Scope::Device));
+            for card in &cards {
+                assert!(builder.add(card).is_ok(), "in no group");
+            }
+            builder.finish().ok().expect("memory")
+        };
+        let rounds = amount(20_000) / (usize::from(many) * usize::from(many)) + 1;
+        let make = Case::new("make", || {
+            pinned(|| {
+                let before = thread_ns();
+                (0..rounds).for_each(|_| drop(black_box(made())));
+                (thread_ns() - before) as f64 / rounds as f64
+            })
+        });
+        let query = Case::new("query", || {
+            pinned(|| {
+                let group = made();
+                let seats: Vec<_> = group.devices().iter().map(|card| card.seat.membership().expect("in a group")).collect();
+                let (operations, mut random, mut sum) = (amount(200_000), 1, 0_u64);
+                let before = thread_ns();
+                for _ in 0..operations {
+                    let from = Asks::Any(u64::from(many)).next(&mut random) - 1;
+                    let to = random >> 20 & u64::from(many - 1);
+                    let edge = group.edge(seats[from as usize], seats[to as usize]).expect("one group");
+                    sum += u64::from(edge.wait_cost.get());
+                }
+                black_box(sum);
+                (thread_ns() - before) as f64 / operations as f64
+            })
+        });
+        let times: Vec<f64> = interleave(11, vec![make, query]).into_iter().map(|figures| figures[0]).collect();
+        report.row(&label, &times);
+        report.ns(&format!("{label}-make"), times[0]);
+        report.ns(&format!("{label}-query"), times[1]);
+    }
+    report.print();
+}
