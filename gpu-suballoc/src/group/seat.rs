@@ -61,7 +61,8 @@ impl Seat {
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         let group = NonZeroU64::new(self.group.load(Acquire))?;
-        let index = self.index.load(Relaxed).checked_sub(1)?;
+        // Acquire, so that the group is not read before: it is the one that this number was written for.
+        let index = self.index.load(Acquire).checked_sub(1)?;
         // It may have been given up and taken again in between.
         let still = self.group.load(Acquire) == group.get();
         still.then_some(Membership { group: GroupId(group), index: index as usize })
