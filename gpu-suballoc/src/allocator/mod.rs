@@ -265,7 +265,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// Finds room, giving up kept buffers before giving up.
-    #[inline]
+    #[inline(always)]
     fn place(&self, ask: &Ask) -> Result<Placed, GpuError> {
         match self.pools.place(self.env(), ask) {
             Err(error) => self.place_without_kept(ask, error),

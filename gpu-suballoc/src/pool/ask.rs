@@ -24,7 +24,9 @@ pub(super) const fn is_own(word: u32) -> bool {
 }
 
 /// A region that is wanted.
+// In this order, so that what is short and comes from two places is not gathered into one long load: that waits for the caller's stores.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Ask {
     /// Bytes, at least 1.
     pub(crate) size: u64,
@@ -35,19 +37,19 @@ pub(crate) struct Ask {
     pub(crate) kind: ResourceKind,
     pub(crate) lifetime: Lifetime,
     pub(crate) dedicated: DedicatedPolicy,
-    /// The resource that a memory object of its own would be for, if it is there already.
-    pub(crate) resource: Option<Dedicated>,
+    pub(crate) within_budget: bool,
+    /// Kept with the region: a record's number, or [`BARE`].
+    pub(crate) word: u32,
     /// The driver would have it dedicated, or must.
     pub(crate) prefers_dedicated: bool,
     pub(crate) requires_dedicated: bool,
-    pub(crate) pool: Option<PoolId>,
-    /// Kept with the region: a record's number, or [`BARE`].
-    pub(crate) word: u32,
-    pub(crate) priority: Option<f32>,
     pub(crate) export: ExternalHandleTypes,
+    pub(crate) priority: Option<f32>,
+    pub(crate) pool: Option<PoolId>,
+    /// The resource that a memory object of its own would be for, if it is there already.
+    pub(crate) resource: Option<Dedicated>,
     /// Structures for the driver, an import for instance; such memory is always dedicated.
     pub(crate) next: Option<NextChain>,
-    pub(crate) within_budget: bool,
 }
 
 impl Ask {

@@ -45,7 +45,8 @@ impl Pools {
     ///
     /// # Errors
     /// The first reason there was, of the memory type that would have been best.
-    #[inline]
+    // Always inlined: what was found goes into the region by way of registers. In memory it is written narrow and read wide, and waited for.
+    #[inline(always)]
     pub(crate) fn place(&self, env: Env<'_>, ask: &Ask) -> Result<Placed, GpuError> {
         match self.place_at_once(ask) {
             Some(placed) => Ok(placed),

@@ -75,7 +75,7 @@ impl State {
     }
 
     /// Finds room in the blocks there are; with `classes` in a page or slab, where the request is for one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn place(&mut self, ask: &Ask, classes: bool, spot: &mut Spot) -> Result<(), Lacking> {
         let (size, alignment) = self.facts.padded(ask);
         let done = if self.facts.linear {
