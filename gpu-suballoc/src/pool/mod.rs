@@ -5,6 +5,7 @@
 //!     |
 //!     +-- Pool: a memory type, linear or optimal; or a user's own      one lock each; nobody is called while it is held
 //!           +-- Blocks: slots, and the order in which they are tried   RangeCore: who has which bytes of a block
+//!           |           Store: the nodes of all its cores
 //!           +-- Alone: memory objects with one region
 //!           +-- pages, slabs: ranges of blocks, for what dies together, and for what is small
 //! ```
@@ -203,3 +204,9 @@ impl Pools {
         Some((state, Memory { block: pool.cast(), layout: Layout::new::<Pool>() }))
     }
 }
+
+// A pointer is shared whatever it points at: what is behind must be fit for it.
+const _: () = {
+    const fn is_shared<T: Sync>() {}
+    is_shared::<Pool>();
+};

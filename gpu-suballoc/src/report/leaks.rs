@@ -99,7 +99,6 @@ mod tests {
 
     use super::super::built::{block, id, picture, wrapped};
     use super::super::view::{BlockContent, CropView};
-    use super::*;
 
     #[test]
     fn each_live_thing_is_a_line_and_free_space_is_none() {
