@@ -204,9 +204,3 @@ impl Pools {
         Some((state, Memory { block: pool.cast(), layout: Layout::new::<Pool>() }))
     }
 }
-
-// A pointer is shared whatever it points at: what is behind must be fit for it.
-const _: () = {
-    const fn is_shared<T: Sync>() {}
-    is_shared::<Pool>();
-};
