@@ -129,7 +129,7 @@ impl Blocks {
                         self.resettle(at, free, bound.min(rank.bound), rank.missed);
                         return true;
                     }
-                    Err(_) if want.alignment <= granule => {
+                    Err(Refusal::Full) if want.alignment <= granule => {
                         if let Some(rank) = self.order.ranks.get_mut(at) {
                             rank.missed = rank.missed.min(granules);
                             // Every hole was looked at: none is that large, until something is given back.

@@ -222,6 +222,13 @@ impl State {
     /// Gives the range of an empty page or slab back to its block; what came of that is left for [later](State::later). False where
     /// there is none, or none that is not kept.
     pub(super) fn free_spare(&mut self, all: bool) -> bool {
+        // A line that was opened for a region that was not placed after all: the last region's end would have closed it.
+        if all && let Some(Home { block, node, generation }) = self.classes.line.close() {
+            if self.blocks.give(block, node, generation, LINE).is_ok_and(|(_, empty)| empty) {
+                self.emptied = Some(block);
+            }
+            return true;
+        }
         let Some(Spare { home: Home { block, node, generation }, .. }) = self.classes.spare(all) else { return false };
         let word = self.blocks.range(block, node, generation).map(|(_, found)| found.word);
         let Ok((_, empty)) = word.and_then(|word| self.blocks.give(block, node, generation, word)) else { return false };

@@ -52,6 +52,7 @@ impl Pools {
                 }
                 self.ledger.get_mut().leave(heap, live.object.size);
             }
+            env.give_some(state.blocks.spare_memory.take());
             while let Some(memory) = state.blocks.store.dismantle() {
                 env.give(memory);
             }

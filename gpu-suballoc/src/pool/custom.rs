@@ -81,11 +81,14 @@ impl Pools {
 
     /// Gives a new pool the place of one that was destroyed, or the next one.
     fn settle_custom(&self, env: Env<'_>, mut state: State) -> Result<(&Pool, u16, u32), GpuError> {
-        for index in FIRST_CUSTOM..Place::POOLS as u16 {
+        // The size of pages stays with an index: where another one can be had it is not taken.
+        let places = FIRST_CUSTOM..Place::POOLS as u16;
+        for (index, any_page) in places.clone().map(|index| (index, false)).chain(places.map(|index| (index, true))) {
             state.facts.index = index;
             if let Some(pool) = self.pool(index) {
                 let mut there = pool.lock();
-                if there.open || there.objects > 0 || there.facts.generation == u32::MAX {
+                let fits = any_page || there.facts.page == state.facts.page;
+                if there.open || there.objects > 0 || there.facts.generation == u32::MAX || !fits {
                     continue;
                 }
                 there.facts = super::Facts { generation: there.facts.generation + 1, ..state.facts };

@@ -8,7 +8,7 @@ use super::ledger::Short;
 use super::object::Object;
 use super::{Pool, Pools};
 use crate::device::{DeviceError, MemoryHandle, MemoryRequest};
-use crate::error::{GpuError, Limit};
+use crate::error::{GpuError, Limit, Misuse};
 use crate::id::{Place, PlaceKind};
 use crate::range::{Memory, RangeCore};
 
@@ -75,6 +75,9 @@ impl Pools {
         let (facts, growth, block) = loop {
             let mut state = pool.lock();
             let facts = state.facts;
+            if !state.open {
+                return Err(Stop::Final(Misuse::NoSuchPool.into()));
+            }
             if plan.seen.is_some_and(|seen| seen != state.made) {
                 return Ok(());
             }
@@ -118,6 +121,7 @@ impl Pools {
             state.making_room = state.making_room.max(state.growth.preferred()).max(plan.need);
             break (facts, state.growth, block);
         };
+        let making = Making { pool, place: block, alone: false };
 
         let mut stop = None;
         let left = facts.max_bytes.saturating_sub(pool.lock().bytes);
@@ -127,7 +131,10 @@ impl Pools {
         let last = (nothing && plan.need <= growth.max() || plan.exact).then_some(plan.need);
         for size in growth.sizes(plan.need, room).chain(last) {
             match self.make_block(env, pool, block, size, plan.within_budget) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    core::mem::forget(making);
+                    return Ok(());
+                }
                 Err(reason) => {
                     stop = Some(reason);
                     // Only a lack of memory is a reason to ask for less.
@@ -143,10 +150,7 @@ impl Pools {
                 }
             }
         }
-        let mut state = pool.lock();
-        state.blocks.unreserve(block);
-        state.objects = state.objects.saturating_sub(1);
-        end_making(&mut state);
+        drop(making);
         Err(stop.unwrap_or(Stop::Next(GpuError::TooLarge { bytes: plan.need, limit: growth.max() })))
     }
 
@@ -190,6 +194,9 @@ impl Pools {
         let (facts, place) = loop {
             let mut state = pool.lock();
             let facts = state.facts;
+            if !state.open || ask.pool.is_some_and(|id| id.generation != facts.generation) {
+                return Err(Stop::Final(Misuse::NoSuchPool.into()));
+            }
             if state.objects >= facts.max_blocks {
                 return Err(Stop::Next(Limit::Blocks { limit: facts.max_blocks }.into()));
             }
@@ -210,6 +217,7 @@ impl Pools {
             state.objects = state.objects.saturating_add(1);
             break (facts, place);
         };
+        let making = Making { pool, place, alone: true };
         let request = MemoryRequest {
             dedicated: ask.resource.filter(|_| self.device.features.dedicated_allocation),
             priority: ask.priority.filter(|_| self.device.features.memory_priority).or(facts.priority),
@@ -218,23 +226,23 @@ impl Pools {
             device_address: facts.device_address,
             ..MemoryRequest::new(ask.size, facts.memory_type)
         };
-        let made = self.object(env, pool, facts.heap, &request, within);
+        let memory = self.object(env, pool, facts.heap, &request, within)?;
+        let object = Object::new(memory, ask.size);
         let mut state = pool.lock();
-        match made {
-            Ok(memory) => {
-                let region = AloneRegion { object: Object::new(memory, ask.size), word: ask.word };
-                let generation = state.alone.install(place, region);
-                state.regions = state.regions.saturating_add(1);
-                state.used = state.used.saturating_add(ask.size);
-                let at = state.at(PlaceKind::Dedicated, place, 0, generation);
-                Ok(Placed { at, memory, offset: 0, size: ask.size, memory_type: facts.memory_type, properties: facts.properties })
-            }
-            Err(stop) => {
-                state.alone.unreserve(place);
-                state.objects = state.objects.saturating_sub(1);
-                Err(stop)
-            }
+        if !state.open {
+            // It was destroyed meanwhile; its index is nobody else's while something is being made.
+            drop(state);
+            core::mem::forget(making);
+            self.discard(env, pool, &object);
+            pool.lock().alone.unreserve(place);
+            return Err(Stop::Final(Misuse::NoSuchPool.into()));
         }
+        let generation = state.alone.install(place, AloneRegion { object, word: ask.word });
+        core::mem::forget(making);
+        state.regions = state.regions.saturating_add(1);
+        state.used = state.used.saturating_add(ask.size);
+        let at = state.at(PlaceKind::Dedicated, place, 0, generation);
+        Ok(Placed { at, memory, offset: 0, size: ask.size, memory_type: facts.memory_type, properties: facts.properties })
     }
 
     /// Asks the driver, within every limit: the bytes are entered before and, where it refuses, taken out again.
@@ -249,16 +257,15 @@ impl Pools {
             self.ledger.lock().enter(heap, size, within)?;
             state.bytes = state.bytes.saturating_add(size);
         }
+        let entered = Entered { pools: self, pool, heap, size };
         // SAFETY: type, size and features were checked against what the device said; the resource and the chain are the caller's
         // promise, given when the allocator was made.
         match unsafe { env.device.allocate(request) } {
-            Ok(memory) => Ok(memory),
-            Err(error) => {
-                self.ledger.lock().leave(heap, size);
-                let mut state = pool.lock();
-                state.bytes = state.bytes.saturating_sub(size);
-                Err(error.into())
+            Ok(memory) => {
+                core::mem::forget(entered);
+                Ok(memory)
             }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -269,6 +276,44 @@ impl Pools {
         let mut state = pool.lock();
         state.forget(object.size);
         self.ledger.lock().leave(state.facts.heap, object.size);
+    }
+}
+
+/// A place that is reserved for a memory object in the making. Dropped without one, also by a panic of an allocator or a device, the place
+/// is free again, and nobody waits for it.
+struct Making<'p> {
+    pool: &'p Pool,
+    place: u32,
+    /// For one region, or a block.
+    alone: bool,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        let mut state = self.pool.lock();
+        state.objects = state.objects.saturating_sub(1);
+        if self.alone {
+            state.alone.unreserve(self.place);
+        } else {
+            state.blocks.unreserve(self.place);
+            end_making(&mut state);
+        }
+    }
+}
+
+/// Bytes that were entered before the driver was asked. Dropped, they are taken out again.
+struct Entered<'p> {
+    pools: &'p Pools,
+    pool: &'p Pool,
+    heap: u32,
+    size: u64,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.pools.ledger.lock().leave(self.heap, self.size);
+        let mut state = self.pool.lock();
+        state.bytes = state.bytes.saturating_sub(self.size);
     }
 }
 

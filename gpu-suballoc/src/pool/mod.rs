@@ -13,6 +13,7 @@
 //! A region is placed in three steps: with what there is, under the lock; else with records that were lacking, fetched outside of it; else
 //! with a block that the driver is asked for. While a block is being made those who need no more than it will hold wait for it.
 
+mod address;
 mod alone;
 mod ask;
 mod atoms;
@@ -204,3 +205,9 @@ impl Pools {
         Some((state, Memory { block: pool.cast(), layout: Layout::new::<Pool>() }))
     }
 }
+
+// A pointer is shared whatever it points at: what is behind must be fit for it.
+const _: () = {
+    const fn is_shared<T: Sync>() {}
+    is_shared::<Pool>();
+};

@@ -4,6 +4,7 @@
 
 use core::ptr::NonNull;
 
+use super::address::Address;
 use crate::device::MemoryHandle;
 
 /// A `VkDeviceMemory`, in a block or alone.
@@ -25,10 +26,6 @@ pub(super) struct Map {
     /// A thread is in `vkMapMemory` or `vkUnmapMemory` of it: Vulkan wants others to wait. They do so without the pool's lock.
     turn: bool,
 }
-
-/// An address in mapped memory: a number as far as this crate goes, never read through.
-#[derive(Clone, Copy, Debug)]
-struct Address(NonNull<u8>);
 
 /// What to do to map or unmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,6 +71,9 @@ pub(crate) struct Memory {
     pub(crate) layout: Layout,
 }
 
+// SAFETY: a block of host memory that belongs to whoever has the value; it may be given back on any thread.
+unsafe impl Send for Memory {}
+
 /// See the drawing above. What is in a node changes through `&self`; memory comes and goes through `&mut self`, when nobody
 /// holds a node.
 #[derive(Debug)]
