@@ -44,7 +44,7 @@ fn a_pool_keeps_to_itself_and_to_its_limits() {
         assert_eq!(bed.native().0, 1);
         // Its name is nobody's, also when another pool has its place.
         assert_eq!(bed.pools.destroy_pool(bed.env(), pool.0, pool.1), Err(Misuse::NoSuchPool));
-        let next = bed.pools.create_pool(bed.env(), &PoolOptions::new(0)).unwrap();
+        let next = bed.pools.create_pool(bed.env(), &options).unwrap();
         assert_eq!((next.0, next.1), (pool.0, pool.1 + 1));
         assert_eq!(bed.place(&in_pool(pool, KIB)).map(|region| region.at), Err(Misuse::NoSuchPool.into()));
         let region = bed.place(&in_pool(next, KIB)).unwrap();
