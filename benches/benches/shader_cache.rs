@@ -265,7 +265,9 @@ fn hits(report: &mut Report, root: &Context, many: u64, cases: &[(String, Asks, 
     for (label, asks, threads) in cases {
         let runs = subjects.iter().map(|(name, subject)| {
             let (asks, threads) = (*asks, *threads);
-            Case::new(*name, move || measure(threads, amount(100_000), |operations| asked(&**subject, asks, operations)))
+            // Often enough to have met each before it counts.
+            let operations = amount(if many > 10_000 { 500_000 } else { 100_000 });
+            Case::new(*name, move || measure(threads, operations, |operations| asked(&**subject, asks, operations)))
         });
         let times: Vec<f64> = interleave(11, runs.collect()).into_iter().map(|figures| figures[0]).collect();
         figures(report, label, &times);

@@ -48,7 +48,7 @@ impl Sought {
 impl Bucket {
     /// Calls `each` with the entries that may be meant, until it says that one is; answers whether to go on in the next bucket.
     #[inline(always)]
-    pub(super) fn search<R>(&self, sought: Sought, mut each: impl FnMut(u32) -> Option<R>) -> Result<R, bool> {
+    pub(super) fn search<R>(&self, sought: Sought, each: &mut impl FnMut(u32) -> Option<R>) -> Result<R, bool> {
         let meta = self.meta.load(Acquire);
         // A byte of 0 where the tag is that of the slot; some others may look so too, and fail at the next comparison.
         let other = (meta ^ sought.tags) & (u64::MAX >> 8);

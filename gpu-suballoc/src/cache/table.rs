@@ -240,7 +240,7 @@ mod tests {
         // All buckets are as if nothing had ever been in them.
         let table = tables.current().expect("one was made");
         let left: Vec<bool> =
-            (0..=table.mask).map(|place| table.bucket(place).search(Sought::new(0), |_| None::<()>) == Err(true)).collect();
+            (0..=table.mask).map(|place| table.bucket(place).search(Sought::new(0), &mut |_| None::<()>) == Err(true)).collect();
         assert!(!left.contains(&true));
         end(tables);
     }
@@ -271,7 +271,7 @@ mod tests {
 
     fn found(bucket: &Bucket, hash: u64) -> (Vec<u32>, bool) {
         let mut all = Vec::new();
-        let Err(more) = bucket.search(Sought::new(hash), |entry| {
+        let Err(more) = bucket.search(Sought::new(hash), &mut |entry| {
             all.push(entry);
             None::<()>
         }) else {

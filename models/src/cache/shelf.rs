@@ -108,7 +108,7 @@ impl Shelf {
     pub(super) fn finds(&self, slot: usize, key: u64) -> Option<Held> {
         let record = self.records.of(Some(slot));
         self.table()
-            .search(Self::sought(key), |number| {
+            .search(Self::sought(key), &mut |number| {
                 let entry = &self.entries[number as usize];
                 if mutant() == Mutant::LooksFirst && !(entry.is_live() && entry.is(ShaderKey::of(key))) {
                     return None;
