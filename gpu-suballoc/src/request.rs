@@ -5,6 +5,7 @@
 use crate::device::{ExternalHandleTypes, NextChain, ResourceRequirements};
 use crate::id::PoolId;
 use crate::memory_type::Wish;
+use crate::property_flags::PropertyFlags;
 
 /// How long a region is to live. A hint that chooses the structure it lies in; a wrong one costs memory, never correctness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,8 +45,8 @@ pub enum DedicatedPolicy {
     Required,
 }
 
-/// What a region is asked with, beside its requirements. [`RegionOptions::new`] asks for nothing special.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What a region is asked with, beside its requirements. [`RegionOptions::new`], which is the default, suits most.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegionOptions<'n> {
     /// What the memory must, should and should not be able to do.
     pub wish: Wish,
@@ -73,12 +74,22 @@ pub struct RegionOptions<'n> {
     pub site: u64,
 }
 
+impl Default for RegionOptions<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<'n> RegionOptions<'n> {
-    /// Nothing special: any memory type that fits, a lifetime nobody knows, shared with buffers.
+    /// What suits most: memory near the device where the resource accepts some, a lifetime nobody knows, shared with buffers.
+    ///
+    /// It [prefers](Wish::preferring) [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL), as the first type that fits may be the
+    /// host's memory. What the host is to read or write [requires](Wish::requiring) `HOST_VISIBLE` instead; [`Wish::default`] has no
+    /// opinion at all.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            wish: Wish::requiring(crate::PropertyFlags::NONE),
+            wish: Wish::requiring(PropertyFlags::NONE).preferring(PropertyFlags::DEVICE_LOCAL),
             kind: ResourceKind::Linear,
             lifetime: Lifetime::Unknown,
             dedicated: DedicatedPolicy::Allowed,
@@ -93,7 +104,7 @@ impl<'n> RegionOptions<'n> {
         }
     }
 
-    /// With these demands on the memory type.
+    /// With these demands on the memory type, in place of those there were.
     #[must_use]
     pub const fn wish(self, wish: Wish) -> Self {
         Self { wish, ..self }

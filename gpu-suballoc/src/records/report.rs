@@ -5,12 +5,14 @@
 use super::Records;
 use super::detail::{Detail, MAX_NAME};
 use super::record::{Key, Record};
+use core::fmt;
+
 use crate::allocator::Content;
 use crate::id::{Place, PlaceKind};
 use crate::request::ResourceKind;
 
 /// What the record of one region says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Facts {
     /// Bytes that were asked for; 0 where that was not noted.
     pub(crate) asked: u64,
@@ -26,6 +28,17 @@ pub(crate) struct Facts {
     pub(crate) parked: bool,
     name: [u8; MAX_NAME],
     length: u8,
+}
+
+// The name as text.
+impl fmt::Debug for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { asked, tag, site, usage, content, resource, crops, maps, parked, name: _, length: _ } = self;
+        let mut all = f.debug_struct("Facts");
+        all.field("name", &self.name()).field("tag", tag).field("site", site).field("asked", asked).field("usage", usage);
+        all.field("content", content).field("resource", resource).field("crops", crops).field("maps", maps);
+        all.field("parked", parked).finish()
+    }
 }
 
 impl Facts {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use gpu_suballoc::{
     BufferHandle, BufferInfo, BufferUsage, DedicatedPolicy, DeviceError, DeviceMemory, DeviceProperties, Fault, GpuAllocator,
     GpuError, HeapBudget, ImageHandle, ImageInfo, ImageUsage, Limit, MappedRange, MemoryHandle, MemoryRequest, Misuse, MockCall,
-    PoolOptions, Profile, Region, RegionOptions, ResourceRequirements,
+    PoolOptions, Profile, PropertyFlags, Region, RegionOptions, ResourceRequirements, Wish,
 };
 use testkit::Witness;
 
@@ -257,6 +257,28 @@ fn images_and_buffers_are_made_on_every_profile() {
             }
             assert!(regions.iter().skip(1).step_by(2).all(|region| s.mock.image_bound(region.image().unwrap()).is_some()));
             regions.into_iter().for_each(|region| s.free(region));
+        });
+    }
+}
+
+/// Where the first type that fits is the host's memory, as with NVIDIA, nothing special must not mean slow.
+#[test]
+fn what_says_nothing_lies_near_the_device_and_what_asks_for_the_host_is_taken_at_its_word() {
+    for profile in Profile::ALL {
+        scene(profile, AllocatorOptions::default(), |s| {
+            let properties = |options: &RegionOptions<'_>| {
+                let region = s.gpu.create_buffer(&BufferInfo::new(65_536, BufferUsage::VERTEX_BUFFER), options).unwrap();
+                let memory_type = region.memory_type().unwrap();
+                assert!(std::format!("{:?}", s.gpu.info(region.id()).unwrap()).len() < 1000, "its name is text");
+                s.gpu.free(region).unwrap();
+                s.mock.properties().types[memory_type as usize].properties
+            };
+            assert!(properties(&RegionOptions::new()).contains(PropertyFlags::DEVICE_LOCAL), "{profile:?}");
+            assert_eq!(RegionOptions::default(), RegionOptions::new());
+            let seen = RegionOptions::new().wish(Wish::requiring(PropertyFlags::HOST_VISIBLE)).name("seen");
+            assert!(properties(&seen).contains(PropertyFlags::HOST_VISIBLE), "{profile:?}");
+            let any = properties(&RegionOptions::new().wish(Wish::default()));
+            assert_eq!(any.contains(PropertyFlags::DEVICE_LOCAL), profile != Profile::Nvidia, "{profile:?}: the first that fits");
         });
     }
 }
