@@ -177,19 +177,16 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn wind_up(&mut self) -> Result<(), Outstanding> {
         self.drop_kept(0, 0);
         let counts = self.records.counts();
-        let mut outstanding = Outstanding { regions: 0, wrapped: counts.wrapped, crops: counts.crops };
-        if outstanding.wrapped == 0 && outstanding.crops == 0 {
+        if counts.wrapped == 0 && counts.crops == 0 {
             let env = Env { device: &*self.device, memory: &*self.memory };
-            let (in_shards, their_pages) = self.shards.settle(env, &self.pools);
-            let live = self.pools.close(env);
-            outstanding.regions = (live + in_shards).saturating_sub(their_pages);
-            if live == 0 {
+            self.shards.settle(env, &self.pools);
+            if self.pools.close(env) == 0 {
                 self.shards.dismantle(&*self.memory);
                 self.records.dismantle(&*self.memory);
                 return Ok(());
             }
         }
-        Err(outstanding)
+        Err(self.outstanding())
     }
 
     fn let_go(&mut self) {

@@ -52,6 +52,9 @@ impl core::str::FromStr for AllocatorOptions {
             memory.max_bytes = bytes(pool, Field::Pool)?;
         }
         if min_block > 0 {
+            if pool > 0 && pool < min_block {
+                return Err(ParseError::MinAbovePool);
+            }
             memory.first_block = Some(bytes(min_block, Field::MinBlock)?);
         }
         if max_block > 0 {
@@ -119,6 +122,8 @@ pub enum ParseError {
     TooManyFields,
     /// The smallest block is larger than the largest.
     MinAboveMax,
+    /// The smallest block is larger than all together may be.
+    MinAbovePool,
 }
 
 impl fmt::Display for Field {
@@ -136,12 +141,13 @@ impl fmt::Display for Field {
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotANumber { field } => write!(f, "{field} is not a number: write decimal digits, 0 for none"),
-            Self::TooLarge { field } => write!(f, "{field} is too large: write a smaller number, 0 for none"),
+            Self::NotANumber { field } => write!(f, "{field} is not a number: write decimal digits, or 0"),
+            Self::TooLarge { field } => write!(f, "{field} is too large: write a smaller number, or 0"),
             Self::TooManyFields => f.write_str(
                 "there are more than five fields: write pool_MB:min_block_MB:max_block_MB:max_blocks:nearest_multiple",
             ),
             Self::MinAboveMax => f.write_str("min_block_MB is above max_block_MB: exchange them, or write 0 for one"),
+            Self::MinAbovePool => f.write_str("min_block_MB is above pool_MB: exchange them, or write 0 for one"),
         }
     }
 }

@@ -26,10 +26,10 @@ pub struct CloseRefused<T> {
     pub outstanding: Outstanding,
 }
 
-/// What an allocator cannot be closed with; `GpuAllocator::leaks` lists it.
+/// What an allocator cannot be closed with; [`Picture::leaks`](crate::Picture::leaks) lists it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outstanding {
-    /// The allocator's own; 0 where wrapped buffers or crops were in the way already.
+    /// The allocator's own, those of shards among them.
     pub regions: u64,
     /// Wrapped buffers.
     pub wrapped: u64,
@@ -68,7 +68,10 @@ impl<D, A> fmt::Display for NewRefused<D, A> {
 impl<T> fmt::Display for CloseRefused<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Outstanding { regions, wrapped, crops } = self.outstanding;
-        write!(f, "{regions} regions, {wrapped} wrapped buffers and {crops} crops are left: free them, or abandon the allocator")
+        write!(
+            f,
+            "there are still regions: {regions} owned, {wrapped} wrapped, {crops} crops: free them, or abandon the allocator"
+        )
     }
 }
 

@@ -143,10 +143,15 @@ fn closing_with_something_left_gives_the_allocator_back() {
         let wrapped = gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
         let crop = gpu.crop(&wrapped, 0, 4, 4).unwrap();
         let CloseRefused { value: gpu, outstanding } = gpu.close().err().unwrap();
-        assert_eq!((outstanding.wrapped, outstanding.crops), (1, 1));
+        assert_eq!(outstanding, Outstanding { regions: 1, wrapped: 1, crops: 1 });
         gpu.free(crop).unwrap();
         gpu.free(wrapped).unwrap();
-        let CloseRefused { value: gpu, outstanding } = gpu.close().err().unwrap();
+        let refused = gpu.close().err().unwrap();
+        assert_eq!(
+            refused.to_string(),
+            "there are still regions: 1 owned, 0 wrapped, 0 crops: free them, or abandon the allocator"
+        );
+        let CloseRefused { value: gpu, outstanding } = refused;
         assert_eq!(outstanding, Outstanding { regions: 1, wrapped: 0, crops: 0 });
         gpu.free(region).unwrap();
         let kept = gpu.create_buffer(&BufferInfo::new(64, COPIED), &any()).unwrap();

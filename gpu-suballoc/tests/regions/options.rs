@@ -28,6 +28,8 @@ fn h115_options_are_read_strictly() {
     assert_eq!(bad("1:1:1:1:1:1"), ParseError::TooManyFields);
     assert_eq!(bad("1;2"), ParseError::NotANumber { field: Field::Pool });
     assert_eq!(bad("0:3:2"), ParseError::MinAboveMax);
+    assert_eq!(bad("1:64"), ParseError::MinAbovePool, "no block of 64 MiB fits into 1");
+    assert!(parse("64:64").is_ok());
     assert!(bad("0:x").to_string().contains("min_block_MB"), "the field is named");
 }
 
