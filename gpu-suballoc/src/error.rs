@@ -139,7 +139,7 @@ pub enum Misuse {
     WrongPool,
     /// Regions of the pool live.
     PoolInUse,
-    /// Options that contradict one another.
+    /// An option that is out of its range, or contradicts another.
     BadOptions,
     /// What was asked needs a feature that the device does not have, or that was not enabled.
     NotEnabled,
@@ -228,13 +228,18 @@ impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes { short_by } => {
-                write!(f, "the limit of bytes in blocks is short by {short_by}: free regions, trim, or raise the limit")
+                write!(
+                    f,
+                    "{short_by} bytes are missing in what all blocks may have together: free regions, trim, or raise the limit"
+                )
             }
             Self::Heap { heap, short_by } => {
                 write!(f, "heap {heap} is short by {short_by} bytes: free regions, trim, or accept memory of another heap")
             }
             Self::Blocks { limit } => write!(f, "the pool has its {limit} blocks: free regions, or raise the limit"),
-            Self::Objects { limit } => write!(f, "there are {limit} memory objects already: free dedicated regions, or trim"),
+            Self::Objects { limit } => {
+                write!(f, "no more memory objects than {limit} are allowed: free dedicated regions, or trim")
+            }
             Self::Pools => f.write_str("there is no room for another pool: destroy one"),
             Self::Shares => f.write_str("the region has all the crops or mappings that can be counted: free some"),
             Self::Records => f.write_str("there is no room for another region with a resource, name or crop: free some"),
@@ -276,7 +281,7 @@ impl fmt::Display for Misuse {
             Self::NotWrapped => "the region is not a wrapped one: free it instead of detaching it",
             Self::IsWrapped => "the buffer is the application's: it cannot be made larger or kept for reuse",
             Self::IsCrop => "the region is a crop: ask for this of the region that it was cut from",
-            Self::NoBuffer => "the region has no buffer: make it with create_buffer or wrap",
+            Self::NoBuffer => "the region has no buffer: make it with create_buffer or wrap; images cannot be cropped",
             Self::NoDescriptorOffset => {
                 "no descriptor offset fits both the device's alignment and the element: copy the data to the start of a buffer"
             }
@@ -285,7 +290,9 @@ impl fmt::Display for Misuse {
             Self::NoSuchPool => "there is no such pool: it was destroyed, or is another allocator's",
             Self::WrongPool => "the resource does not accept the pool's memory type: make a pool of one of its memoryTypeBits",
             Self::PoolInUse => "regions of the pool live: free them first",
-            Self::BadOptions => "the options contradict one another: see their ranges",
+            Self::BadOptions => {
+                "an option is out of its range, or contradicts another: see AllocatorOptions, MemoryOptions and PoolOptions"
+            }
             Self::NotEnabled => "the device does not have what this needs, or it was not enabled: see DeviceFeatures",
             Self::OutOfOrder => "a piece of a linear pool goes back in the pool's order: free the others first",
             Self::BadPriority => "the priority is no number from 0 to 1: pass one",

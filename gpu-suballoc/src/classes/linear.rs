@@ -102,14 +102,14 @@ pub enum LinearError {
 impl fmt::Display for LinearError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ZeroSize => "a size of 0 has no range; ask for one granule at least",
-            Self::Alignment => "the alignment or granule is no power of two; use 1 where any offset will do",
-            Self::TooLarge => "more than the block could ever hold; split it, or make a larger block",
-            Self::Full => "there is no room at that end; free the newest or the oldest, or use another block",
-            Self::Ring => "the block is used as a ring; free what went round before using the upper end",
-            Self::OutOfOrder => "the range is neither the newest nor the oldest of its end; free those first",
-            Self::Stale => "that range was freed before; forget its name when you free it",
-            Self::Foreign => "that range is of another block; free it there",
+            Self::ZeroSize => "a size of 0 has no range: ask for one granule at least",
+            Self::Alignment => "the alignment or granule is no power of two: use 1 where any offset will do",
+            Self::TooLarge => "more than the block could ever hold: split it, or make a larger block",
+            Self::Full => "there is no room at that end: free the newest or the oldest, or use another block",
+            Self::Ring => "the block is used as a ring: free what went round before using the upper end",
+            Self::OutOfOrder => "the range is neither the newest nor the oldest of its end: free those first",
+            Self::Stale => "that range was freed before: forget its name when you free it",
+            Self::Foreign => "that range is of another block: free it there",
             Self::Host(error) => return write!(f, "no memory for the block's book-keeping: {error}"),
         })
     }

@@ -152,16 +152,16 @@ pub enum VirtualBlockError {
 impl fmt::Display for VirtualBlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ZeroSize => "a size of 0 has no range; ask for one granule at least",
-            Self::Alignment => "the alignment is no power of two; use 1 where any offset will do",
-            Self::Granule => "the granule is no power of two up to 2^31; use 1 or 256",
+            Self::ZeroSize => "a size of 0 has no range: ask for one granule at least",
+            Self::Alignment => "the alignment is no power of two: use 1 where any offset will do",
+            Self::Granule => "the granule is no power of two up to 2^31: use 1 or 256",
             Self::TooLarge => {
-                "more than the block could ever hold; split it, or make a larger block or one with a larger granule"
+                "more than the block could ever hold: split it, or make a larger block or one with a larger granule"
             }
-            Self::Full => "no hole is large enough; free something, or use another block",
-            Self::Stale => "that range was freed before; forget its name when you free it",
-            Self::Foreign => "that range is of another block; free it there",
-            Self::TooManyRanges => "there are 2^32 ranges and holes; use several blocks",
+            Self::Full => "no hole is large enough: free something, or use another block",
+            Self::Stale => "that range was freed before: forget its name when you free it",
+            Self::Foreign => "that range is of another block: free it there",
+            Self::TooManyRanges => "there are 2^32 ranges and holes: use several blocks",
             Self::Host(error) => return write!(f, "no memory for the block's book-keeping: {error}"),
         })
     }
