@@ -2,12 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+use core::fmt;
 use core::num::NonZeroU64;
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(transparent)]
         pub struct $name(NonZeroU64);
 
@@ -29,6 +30,13 @@ macro_rules! handles {
                 self.0.get()
             }
         }
+
+        // As leaks, pictures and drivers write them.
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({:#x})", stringify!($name), self.0)
+            }
+        }
     )*};
 }
 
@@ -39,4 +47,14 @@ handles! {
     BufferHandle;
     /// A `VkImage`.
     ImageHandle;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_are_written_as_leaks_write_them() {
+        assert_eq!(std::format!("{:?}", BufferHandle::from_raw(0x680_0000)), "Some(BufferHandle(0x6800000))");
+    }
 }

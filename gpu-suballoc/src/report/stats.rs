@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use core::fmt;
+
 use crate::{MAX_MEMORY_HEAPS, MAX_MEMORY_TYPES};
 
 /// What lives in a pool, in a memory type, in a heap or in all. Counts and bytes; exact whenever no thread is inside of a call.
@@ -19,7 +21,7 @@ pub struct Totals {
     pub block_bytes: u64,
     /// Of the blocks, those with one region alone, which was made for them (`VK_KHR_dedicated_allocation`, or a large one).
     pub dedicated: u64,
-    /// Owned regions.
+    /// Owned regions, [kept](crate::GpuAllocator::release) buffers among them.
     pub regions: u64,
     /// Bytes that they occupy: what was asked for, rounded up to whole granules. What rounding adds a [`Picture`](crate::Picture) knows.
     pub region_bytes: u64,
@@ -55,7 +57,7 @@ impl Totals {
 }
 
 /// An allocator's totals: in sum, for each memory type and for each heap, and what it needs on the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct GpuStats {
     /// Everything.
     pub total: Totals,
@@ -74,6 +76,25 @@ impl Default for GpuStats {
     }
 }
 
+/// Types and heaps by number, those alone that have anything.
+impl fmt::Debug for GpuStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { total, types, heaps, host_bytes } = self;
+        let mut all = f.debug_struct("GpuStats");
+        all.field("total", total).field("types", &Filled(types)).field("heaps", &Filled(heaps)).field("host_bytes", host_bytes);
+        all.finish()
+    }
+}
+
+struct Filled<'t>(&'t [Totals]);
+
+impl fmt::Debug for Filled<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let filled = self.0.iter().enumerate().filter(|(_, totals)| **totals != Totals::default());
+        f.debug_map().entries(filled).finish()
+    }
+}
+
 impl GpuStats {
     /// Adds what a pool has, to the sum, to its type and to its heap.
     pub(crate) fn add(&mut self, memory_type: u32, heap: u32, totals: &Totals) {
@@ -88,6 +109,16 @@ impl GpuStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn debug_shows_the_types_and_heaps_that_have_anything() {
+        let mut stats = GpuStats::default();
+        assert_eq!(std::format!("{stats:?}").matches("Totals").count(), 1);
+        stats.add(3, 1, &Totals { blocks: 2, ..Totals::default() });
+        let text = std::format!("{stats:?}");
+        assert!(text.contains("types: {3: Totals { blocks: 2,") && text.contains("heaps: {1: Totals { blocks: 2,"), "{text}");
+        assert_eq!(text.matches("Totals").count(), 3, "{text}");
+    }
 
     #[test]
     fn a_pool_counts_in_the_sum_in_its_type_and_in_its_heap() {
