@@ -22,6 +22,12 @@
 //! - [`stats`](GpuAllocator::stats) are counted as they change; a [`Picture`] shows every byte, leaks and what could be moved.
 //! - [`VirtualBlock`], [`TransientPages`] and [`LinearBlock`] are the structures alone, for memory of any other kind.
 //! - [`DeviceGroup`] says which devices reach whose memory, and at what cost.
+//! - [`ShaderCache`] shares compiled shaders between the contexts of a device, and cleans up after each owner.
+//! - [`Contexts`] hands out contexts of devices, with an allocator each: an application's own, or made at first use. Those of Vulkan
+//!   (`AshContexts`, feature `ash`) compile kernels as well.
+//!
+//! An [`alloc_core::Handle`] of a context of host memory suits wherever memory is asked for: allocators and blocks take any
+//! [`HostAllocator`](alloc_core::HostAllocator), groups and pictures any [`HostSource`](alloc_core::HostSource), the cache a handle.
 //!
 //! The host memory of all this comes from the [`HostAllocator`](alloc_core::HostAllocator) handed in, is counted, and may be refused at
 //! any time: then there is a [`GpuError`], and regions and resources are as they were. Freeing takes none. Wrong use is a [`Misuse`],

@@ -11,6 +11,7 @@ mod capabilities;
 mod chain;
 mod commands;
 mod context;
+mod conversions;
 mod facts;
 mod kernel;
 mod kernel_device;
@@ -77,6 +78,38 @@ impl fmt::Debug for AshOptions {
 /// Works from Vulkan 1.0 on. It uses, where they are there, `vkGet*MemoryRequirements2` (1.1, or
 /// `VK_KHR_get_memory_requirements2`), `vkGetPhysicalDevice*2` (1.1, or `VK_KHR_get_physical_device_properties2`) and
 /// `vkGetBufferDeviceAddress` (1.2, or `VK_KHR_buffer_device_address`, or `VK_EXT_buffer_device_address`).
+///
+/// Handles and flags of this crate turn into ash's by `From`, and back by `From` or, where they may be null, `TryFrom`.
+///
+/// ```no_run
+/// use alloc_core::FromGlobalAlloc;
+/// use ash::vk;
+/// use gpu_suballoc::{AllocatorOptions, AshDevice, AshOptions, BufferInfo, GpuAllocator, RegionOptions};
+///
+/// /// # Safety
+/// /// `instance` was made with `entry` for Vulkan 1.3, and `device` of `physical` with it.
+/// unsafe fn vertices(
+///     entry: &ash::Entry,
+///     instance: &ash::Instance,
+///     physical: vk::PhysicalDevice,
+///     device: &ash::Device,
+/// ) -> Result<(), Box<dyn std::error::Error>> {
+///     // SAFETY: the physical device is the instance's.
+///     let version = unsafe { instance.get_physical_device_properties(physical) }.api_version.min(vk::API_VERSION_1_3);
+///     // SAFETY: all four belong together and outlive what is made here; the version is true, and no feature is claimed.
+///     let ours = unsafe { AshDevice::new(entry, instance, physical, device, AshOptions::new(version)) };
+///     // SAFETY: the infos below are valid, and nothing is given back while the device uses it.
+///     let gpu = unsafe { GpuAllocator::new(ours, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) }
+///         .map_err(|refused| refused.error)?;
+///     let info = BufferInfo::new(65_536, vk::BufferUsageFlags::VERTEX_BUFFER.into());
+///     let region = gpu.create_buffer(&info, &RegionOptions::new().name("vertices"))?;
+///     let buffer: vk::Buffer = region.buffer().expect("it was made with one").into();
+///     let _bound: (vk::Buffer, vk::DeviceSize) = (buffer, region.copy_offset()); // for vkCmdBindVertexBuffers
+///     gpu.free(region)?;
+///     gpu.close().map_err(|refused| refused.to_string())?;
+///     Ok(())
+/// }
+/// ```
 pub struct AshDevice {
     device: vk::Device,
     physical: vk::PhysicalDevice,
