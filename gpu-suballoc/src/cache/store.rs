@@ -85,7 +85,7 @@ impl<'s, S: StoreSink> StoreWriter<'s, S> {
     /// Adds a shader: what it is found by, what it was compiled from where that is compared, and the binary.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`] for a content of 4 GiB or more; the sink's. The file is not to be used then.
+    /// [`WriteError::TooLarge`] for a content of 4 GiB or more; the sink's. The file is not to be used then.
     pub fn add(&mut self, key: ShaderKey, content: Option<&[u8]>, binary: &[u8]) -> Result<(), WriteError<S::Error>> {
         let (hashed, bytes) = (u32::from(key.is_hashed()), content.map_or(0, <[u8]>::len));
         let bytes = u32::try_from(bytes).map_err(|_| WriteError::TooLarge)?;

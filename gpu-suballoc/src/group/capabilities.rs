@@ -121,7 +121,7 @@ impl CapabilityFlags {
     pub const TIMELINE_SEMAPHORE: Self = Self(1 << 8);
     /// Reached over a network. Only a refinement says so.
     pub const REMOTE_DMA: Self = Self(1 << 9);
-    /// One address means the same everywhere. Only a refinement says so; it does not make memory unified (I26).
+    /// One address means the same everywhere. Only a refinement says so; it does not make memory unified.
     pub const SHARED_VIRTUAL_ADDRESS: Self = Self(1 << 10);
     /// Memory can be addressed by peers of the same driver.
     pub const PEER_ADDRESSABLE: Self = Self(1 << 11);

@@ -16,7 +16,7 @@ pub trait GroupDevice {
     /// Where it notes which group it is in: the same for every call, and for every reference to the device.
     fn seat(&self) -> &Seat;
 
-    /// What it says of itself. Asked once a group.
+    /// What it says of itself; of a Vulkan device `physical_device_capabilities` (feature `ash`) tells. Asked once a group.
     ///
     /// # Errors
     /// The device's own. No group is made.

@@ -46,7 +46,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// A device and itself: everything as it is, and no more than the device can do (IW10).
+    /// A device and itself: everything as it is, and no more than the device can do.
     #[must_use]
     pub const fn to_itself(device: &Capabilities) -> Self {
         Self {
