@@ -12,6 +12,7 @@ pub mod honour;
 pub mod program;
 pub mod replayed;
 pub mod report;
+pub mod sharing;
 pub mod units;
 pub mod workload;
 

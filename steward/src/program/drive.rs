@@ -15,6 +15,7 @@ use crate::drivers::Selected;
 use crate::guarding::{Guarding, Layers};
 use crate::honour;
 use crate::report::Report;
+use crate::sharing::{self, SharingError};
 use crate::workload::{self, ObjectKind, Options, WorkloadError};
 
 /// Why a run failed.
@@ -24,6 +25,9 @@ pub enum DriveError {
     /// The accounts could not be made.
     #[error(transparent)]
     Accounts(#[from] AccountError),
+    /// Two contexts could not be shown.
+    #[error(transparent)]
+    Sharing(#[from] SharingError),
     /// A command failed, or a result was wrong.
     #[error("{driver}: {error}")]
     Workload {
@@ -81,6 +85,10 @@ fn drive_over(
     (report.guard, report.fail) = (guard, fail);
     // No findings would otherwise look like none there are.
     report.limits.extend(options.no_check.then(|| "--no-check: callbacks were not judged by Vulkan's rules".to_owned()));
+    // On a device of its own, behind the accounts, so where memory is refused or guarded on purpose there is nothing to show.
+    if layers.is_none() {
+        report.shared_contexts = Some(sharing::run(selected).map_err(DriveError::from)?);
+    }
     report.honour = (!options.no_honour).then(|| honour::measure(selected, seed, options.rounds, took));
     Ok(report)
 }

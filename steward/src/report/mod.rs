@@ -12,6 +12,7 @@ mod phase;
 mod read;
 mod rows;
 mod sample;
+mod shared_contexts;
 mod source;
 mod text;
 mod unjudged;
@@ -32,6 +33,7 @@ pub use read::{Entry, Failed, ReadError};
 pub use rows::{ContextRow, Leftover};
 pub use sample::Sample;
 pub(crate) use sample::Sampler;
+pub use shared_contexts::{SharedContext, SharedContexts, Went};
 pub use source::Source;
 pub(crate) use text::one_line;
 pub use unjudged::Unjudged;
@@ -71,6 +73,9 @@ pub struct Report {
     /// How device memory was divided; none where nothing was sub-allocated.
     #[serde(default)]
     pub device_memory: Option<DeviceMemory>,
+    /// What two contexts with one shader cache had, and what went with one; none where they were not run.
+    #[serde(default)]
+    pub shared_contexts: Option<SharedContexts>,
     /// What was live in between, in the order of time.
     #[serde(default)]
     pub timeline: Vec<Sample>,
@@ -116,6 +121,7 @@ impl Report {
             guard: None,
             fail: None,
             device_memory: ran.device_memory,
+            shared_contexts: None,
             timeline: done.timeline,
             unjudged: done.unjudged,
             limits: Vec::new(),
@@ -170,6 +176,7 @@ impl Report {
             guard: None,
             fail: None,
             device_memory: None,
+            shared_contexts: None,
             timeline: Vec::new(),
             unjudged: None,
             limits: Vec::new(),

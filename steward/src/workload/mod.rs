@@ -41,6 +41,7 @@ pub use kind::ObjectKind;
 pub use made::Made;
 pub use options::{Options, Validation};
 pub use report::Report;
+pub(crate) use shaders::hash_kernel;
 
 use ash::vk;
 use gpu_suballoc::Wish;

@@ -5,7 +5,7 @@ use vk_steward::bundled::BundledTrace;
 use vk_steward::replayed::{self, TraceFile};
 use vk_steward::report::{
     ByScope, DeviceMemory, FailRun, FindingRow, GuardReport, GuardRun, Honour, HonourRun, Leftover, MemoryBlock, MemoryCrop,
-    MemoryRange, Refusal, Report, Source, Unjudged,
+    MemoryRange, Refusal, Report, SharedContext, SharedContexts, Source, Unjudged, Went,
 };
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
@@ -100,9 +100,34 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         ended: Some("it ended".into()),
     });
     report.device_memory = Some(device_memory());
+    report.shared_contexts = Some(shared_contexts());
     report.unjudged = Unjudged::of_trace(7, 3);
     report.limits = vec!["what cannot be told".into()];
     report
+}
+
+/// Two contexts, of which one went.
+fn shared_contexts() -> SharedContexts {
+    let context = |name: &str| SharedContext { name: name.into(), compiled: 4, found: 4, regions: 3 };
+    let went = Went {
+        kernels: 4,
+        held: 0,
+        blocks: 1,
+        block_bytes: 1 << 18,
+        book_bytes: 12_000,
+        driver_blocks: 41,
+        driver_bytes: 51_234,
+        others_bytes: 0,
+    };
+    SharedContexts {
+        kernels: 8,
+        contexts: vec![context("first"), context("second")],
+        went: went.clone(),
+        still_found: 4,
+        compiled_anew: 4,
+        went_last: Went { kernels: 8, ..went },
+        left_bytes: 0,
+    }
 }
 
 /// A block with a range of each kind, and a wrapped buffer.

@@ -9,7 +9,7 @@ use super::guard::{self, Told};
 use super::label::grouped;
 use super::tables::{self, Bar, Found, Table};
 use crate::report::phase::title_of;
-use crate::report::{Entry, FindingRow, Report, Source, one_line};
+use crate::report::{Entry, FindingRow, Report, SharedContexts, Source, one_line};
 use crate::units::bytes;
 
 /// One driver's part of the page.
@@ -36,6 +36,8 @@ pub(super) struct Section {
     /// How device memory was divided; empty where nothing was sub-allocated.
     pub(super) memory: Vec<Drawn>,
     pub(super) memory_about: Vec<String>,
+    /// Two contexts and one shader cache, a sentence each; empty where they were not run.
+    pub(super) shared: Vec<String>,
     /// Blocks that were left out.
     pub(super) memory_more: usize,
     pub(super) findings: Vec<Found>,
@@ -100,6 +102,7 @@ impl Section {
             memory,
             memory_about: report.device_memory.as_ref().map(blocks::about).unwrap_or_default(),
             memory_more,
+            shared: report.shared_contexts.iter().flat_map(SharedContexts::lines).collect(),
             findings: tables::findings(report),
             honour_absent: absent,
             bars,

@@ -1,0 +1,58 @@
+//! What two contexts on one device shared, and what went with one of them.
+
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+
+/// Two contexts on one device of the application, a thread each, with one shader cache; then one was released.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedContexts {
+    /// Different kernels that each asked for.
+    pub kernels: u64,
+    /// The contexts when both had all they wanted, in the order in which they were released.
+    pub contexts: Vec<SharedContext>,
+    /// What went with the first.
+    pub went: Went,
+    /// Kernels of the second that were still found then.
+    pub still_found: u64,
+    /// Kernels of the first that the second then compiled anew.
+    pub compiled_anew: u64,
+    /// What went with the second.
+    pub went_last: Went,
+    /// Bytes of host memory that both, the cache and the driver's callbacks had left at the end.
+    pub left_bytes: u64,
+}
+
+/// A context in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedContext {
+    /// Its name.
+    pub name: String,
+    /// Kernels that it compiled.
+    pub compiled: u64,
+    /// Kernels that it found, compiled by the other one.
+    pub found: u64,
+    /// Buffers in its memory.
+    pub regions: u64,
+}
+
+/// What went with a context.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Went {
+    /// Compiled kernels.
+    pub kernels: u64,
+    /// Kernels that somebody still held.
+    pub held: u64,
+    /// Memory objects.
+    pub blocks: u64,
+    /// Their bytes of device memory.
+    pub block_bytes: u64,
+    /// Bytes of host memory that its books and kernels had.
+    pub book_bytes: u64,
+    /// Blocks that the driver had taken through its callbacks.
+    pub driver_blocks: u64,
+    /// Their bytes.
+    pub driver_bytes: u64,
+    /// Bytes that the other context's callbacks had less afterwards: none, as each is made and goes with its own.
+    pub others_bytes: u64,
+}
