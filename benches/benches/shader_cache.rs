@@ -342,7 +342,7 @@ fn groups() {
             for card in &cards {
                 assert!(builder.add(card).is_ok(), "in no group");
             }
-            builder.finish().ok().expect("memory")
+            builder.finish().expect("memory")
         };
         let rounds = amount(20_000) / (usize::from(many) * usize::from(many)) + 1;
         let make = Case::new("make", || {
