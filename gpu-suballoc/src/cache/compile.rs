@@ -241,8 +241,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         }
     }
 
-    /// The flight is over. With the lock; who waits is to be woken afterwards.
-    fn land(&self, writer: &mut Writer, (number, flight): (u32, &Flight<E>), state: u32) {
+    /// The flight is over. With the lock; true where somebody waits, who is to be woken afterwards: nobody joins any more.
+    fn land(&self, writer: &mut Writer, (number, flight): (u32, &Flight<E>), state: u32) -> bool {
+        let waited_for = flight.users.load(Relaxed) > 1;
         let after = flight.link.load(Relaxed);
         if writer.flying == number {
             writer.flying = after;
@@ -259,6 +260,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         writer.leads = writer.leads.wrapping_sub(1);
         flight.state.store(state, Release);
         self.leave(writer, flight, number);
+        waited_for
     }
 }
 
@@ -309,9 +311,11 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
             core.tables.put(key.hash(), number);
         }
         flight.1.entry.store(number, Relaxed);
-        core.land(&mut writer, flight, DONE);
+        let waited_for = core.land(&mut writer, flight, DONE);
         drop(writer);
-        threads::wake(&flight.1.state);
+        if waited_for {
+            threads::wake(&flight.1.state);
+        }
         // Somebody's destructor may unwind: this thread's hold is let go then.
         let hold = Hold::new(core, (entry, number, None));
         core.evict();
@@ -333,9 +337,11 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
         }
         core.push_entry(&mut writer, self.entry.0);
         core.unbind(&mut writer, self.asked.owner);
-        core.land(&mut writer, self.flight, state);
+        let waited_for = core.land(&mut writer, self.flight, state);
         drop(writer);
-        threads::wake(&self.flight.1.state);
+        if waited_for {
+            threads::wake(&self.flight.1.state);
+        }
     }
 }
 
