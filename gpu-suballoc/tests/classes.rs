@@ -219,8 +219,7 @@ fn linear_blocks_agree_with_a_list() {
                 linear.free(range);
             }
         }
-        let inner =
-            linear.lower.get(1).filter(|_| linear.lower.len() > 2).or_else(|| linear.upper.iter().rev().nth(1)).copied();
+        let inner = linear.lower.get(1).filter(|_| linear.lower.len() > 2).or_else(|| linear.upper.iter().rev().nth(1)).copied();
         if let Some(inner) = inner {
             assert_eq!(linear.block.free(inner.allocation), Err(LinearError::OutOfOrder));
             out_of_order += 1;
