@@ -7,6 +7,7 @@
 //! clears places, so nothing is left behind that a later search would have to step over (H69).
 
 use core::alloc::Layout;
+use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 
 use alloc_core::{AllocError, HostAllocator, Scope};
@@ -45,9 +46,9 @@ impl Tables {
         Self { current: AtomicPtr::new(null_mut()) }
     }
 
-    fn current(&self) -> Option<&Head> {
-        // SAFETY: a table lives as long as this value, which only `take_all` empties.
-        unsafe { self.current.load(Acquire).as_ref() }
+    fn current(&self) -> Option<Table<'_>> {
+        // A table lives as long as this value, which only `take_all` empties.
+        NonNull::new(self.current.load(Acquire)).map(|head| Table { head, lives: PhantomData })
     }
 
     /// Offers the entries that may have this hash, until `each` says that one is meant. Takes no lock.
@@ -56,7 +57,7 @@ impl Tables {
         let table = self.current()?;
         let sought = Sought::new(hash);
         let mut place = hash as usize;
-        for _ in 0..=table.mask {
+        for _ in 0..=table.mask() {
             match table.bucket(place).search(sought, &mut each) {
                 Ok(found) => return Some(found),
                 Err(false) => return None,
@@ -68,12 +69,12 @@ impl Tables {
 
     /// True where another entry may be put in.
     pub(super) fn has_room(&self, entries: usize) -> bool {
-        self.current().is_some_and(|table| entries < most(table.mask))
+        self.current().is_some_and(|table| entries < most(table.mask()))
     }
 
     /// How many buckets the next table is to have.
     pub(super) fn next_size(&self) -> usize {
-        self.current().map_or(FIRST, |table| (table.mask + 1).saturating_mul(2))
+        self.current().map_or(FIRST, |table| (table.mask() + 1).saturating_mul(2))
     }
 
     /// Puts an entry in, which is there for readers when this returns. The writer's, after [`has_room`](Self::has_room).
@@ -91,14 +92,12 @@ impl Tables {
     /// From now on this one. `hashes` gives each entry's hash. The writer's; gives `fresh` back where it is too small by now.
     pub(super) fn replace(&self, fresh: Fresh, mut hash_of: impl FnMut(u32) -> Option<u64>) -> Result<(), Fresh> {
         let old = self.current.load(Relaxed);
-        // SAFETY: a block of its own, made by `Fresh::new`.
-        let table = unsafe { fresh.0.as_ref() };
-        // SAFETY: a table lives as long as this value.
-        if let Some(older) = unsafe { old.as_ref() } {
-            if older.mask >= table.mask {
+        let table = Table { head: fresh.0, lives: PhantomData };
+        if let Some(older) = self.current() {
+            if older.mask() >= table.mask() {
                 return Err(fresh);
             }
-            for place in 0..=older.mask {
+            for place in 0..=older.mask() {
                 for entry in older.bucket(place).entries() {
                     if let Some(hash) = hash_of(entry) {
                         table.put(hash, entry);
@@ -106,7 +105,7 @@ impl Tables {
                 }
             }
         }
-        table.older.store(old, Relaxed);
+        table.head().older.store(old, Relaxed);
         self.current.store(fresh.0.as_ptr(), Release);
         Ok(())
     }
@@ -125,19 +124,37 @@ const fn most(mask: usize) -> usize {
     (mask + 1).saturating_mul(SLOTS) / 2
 }
 
-impl Head {
-    /// The bucket at this number, of which only the lower bits count.
+/// One of the tables: a pointer to all of its block, which a reference to the head alone would not be.
+#[derive(Clone, Copy)]
+struct Table<'t> {
+    head: NonNull<Head>,
+    lives: PhantomData<&'t Head>,
+}
+
+impl<'t> Table<'t> {
     #[inline(always)]
-    fn bucket(&self, number: usize) -> &Bucket {
-        let first = core::ptr::from_ref(self).wrapping_add(1).cast::<Bucket>();
-        // SAFETY: `mask + 1` buckets lie behind the head, in one block, zeros at first.
-        unsafe { &*first.wrapping_add(number & self.mask) }
+    fn head(self) -> &'t Head {
+        // SAFETY: it lives that long.
+        unsafe { self.head.as_ref() }
     }
 
-    fn put(&self, hash: u64, entry: u32) -> bool {
+    #[inline(always)]
+    fn mask(self) -> usize {
+        self.head().mask
+    }
+
+    /// The bucket at this number, of which only the lower bits count.
+    #[inline(always)]
+    fn bucket(self, number: usize) -> &'t Bucket {
+        let first = self.head.as_ptr().wrapping_add(1).cast::<Bucket>();
+        // SAFETY: `mask + 1` buckets lie behind the head, in one block, zeros at first.
+        unsafe { &*first.wrapping_add(number & self.mask()) }
+    }
+
+    fn put(self, hash: u64, entry: u32) -> bool {
         let sought = Sought::new(hash);
         let mut place = hash as usize;
-        for _ in 0..=self.mask {
+        for _ in 0..=self.mask() {
             if self.bucket(place).put(sought, entry) {
                 return true;
             }
@@ -148,10 +165,10 @@ impl Head {
         false
     }
 
-    fn take(&self, hash: u64, entry: u32) {
+    fn take(self, hash: u64, entry: u32) {
         let sought = Sought::new(hash);
         let home = hash as usize;
-        let Some(steps) = (0..=self.mask).find(|steps| self.bucket(home.wrapping_add(*steps)).take(sought, entry)) else {
+        let Some(steps) = (0..=self.mask()).find(|steps| self.bucket(home.wrapping_add(*steps)).take(sought, entry)) else {
             return;
         };
         (0..steps).for_each(|step| self.bucket(home.wrapping_add(step)).passed_back());
@@ -239,8 +256,9 @@ mod tests {
         }
         // All buckets are as if nothing had ever been in them.
         let table = tables.current().expect("one was made");
-        let left: Vec<bool> =
-            (0..=table.mask).map(|place| table.bucket(place).search(Sought::new(0), &mut |_| None::<()>) == Err(true)).collect();
+        let left: Vec<bool> = (0..=table.mask())
+            .map(|place| table.bucket(place).search(Sought::new(0), &mut |_| None::<()>) == Err(true))
+            .collect();
         assert!(!left.contains(&true));
         end(tables);
     }
