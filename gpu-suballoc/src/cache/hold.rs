@@ -56,7 +56,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Hold<'c, P, E> {
         // SAFETY: published for this entry, and from now on in its count.
         unsafe { holds::count(self.word, self.entry) };
         self.core.keep();
-        let hold = WorkHold { core: NonNull::from(self.core), entry: NonNull::from(self.entry), number: self.number };
+        let hold = WorkHold { core: self.core.block, entry: NonNull::from(self.entry), number: self.number };
         core::mem::forget(self);
         hold
     }

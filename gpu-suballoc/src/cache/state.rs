@@ -29,6 +29,8 @@ pub(super) struct Core<P, E: Copy + Send + Sync> {
     pub(super) memory: Handle,
     /// Who keeps it: handles, owners, holds that outlive a borrow. Of 64 bits, as an entry's count of holds is.
     keepers: AtomicU64,
+    /// The block, as it was taken: what a reference leads to cannot be given back by it.
+    pub(super) block: NonNull<Self>,
     /// Payloads go in by one handle and come out by another, so handles of `P` are no handles of a shorter-lived `P`:
     ///
     /// ```compile_fail
@@ -108,6 +110,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
             flights: Segments::new(),
             memory,
             keepers: AtomicU64::new(1),
+            block,
             payloads: PhantomData,
         };
         // SAFETY: a block of this layout, nobody else's.
