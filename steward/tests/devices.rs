@@ -59,6 +59,17 @@ fn devices_are_those_that_vulkaninfo_tells_of() {
 }
 
 #[test]
+fn without_a_driver_it_says_what_to_install() {
+    let child = Child::new(STEWARD).args(["devices"]).env_remove("VK_ADD_DRIVER_FILES").env("VK_DRIVER_FILES", "/nonexistent");
+    let refused = child.run();
+    refused.assert_code(2);
+    if refused.stderr.contains("there is no Vulkan loader") {
+        return skip("lavapipe", "without_a_driver_it_says_what_to_install", "there is no loader");
+    }
+    assert!(refused.stderr.contains("install a Vulkan driver, or set VK_DRIVER_FILES"), "{refused}");
+}
+
+#[test]
 fn every_device_is_in_a_group_and_every_pair_has_an_edge() {
     let Some((text, report)) = report("every_device_is_in_a_group_and_every_pair_has_an_edge") else { return };
     let mut grouped: Vec<usize> = report.groups.iter().flat_map(|group| group.devices.clone()).collect();
@@ -76,6 +87,9 @@ fn every_device_is_in_a_group_and_every_pair_has_an_edge() {
         assert!(edge.link != "unknown" || edge.link_told_by.is_empty(), "{edge:?}");
     }
     assert!(text.stdout.contains(&report.devices[0].name) && text.stdout.contains("device UUID"), "{text}");
+    for device in report.devices.iter().filter(|device| !device.capabilities.is_empty()) {
+        assert!(text.stdout.contains(&format!("\n  can: {}\n", device.capabilities.join(", "))), "{text}");
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub enum DevicesError {
 
 impl From<vk::Result> for DevicesError {
     fn from(result: vk::Result) -> Self {
-        Self::Vulkan(result)
+        // What the loader answers where it finds no driver at all.
+        if result == vk::Result::ERROR_INCOMPATIBLE_DRIVER { Self::NoDevice } else { Self::Vulkan(result) }
     }
 }

@@ -13,7 +13,12 @@ impl fmt::Display for DevicesReport {
         }
         for (number, group) in self.groups.iter().enumerate() {
             let members: Vec<String> = group.devices.iter().map(ToString::to_string).collect();
-            write!(f, "group {number}: device{} {}", if members.len() == 1 { "" } else { "s" }, members.join(", "))?;
+            write!(
+                f,
+                "device group {number} (VkPhysicalDeviceGroup): device{} {}",
+                if members.len() == 1 { "" } else { "s" },
+                members.join(", ")
+            )?;
             writeln!(f, "{}", if group.subset_allocation { "; memory can be allocated on some of them" } else { "" })?;
             match &group.peer_memory {
                 Some(rows) => {
@@ -86,6 +91,7 @@ impl fmt::Display for ShownDevice {
         let node = self.numa_node.map_or_else(|| "unknown".to_owned(), |node| node.to_string());
         writeln!(f, "  LUID {}, PCI {}, NUMA node {node}", or_none(&self.device_luid), or_none(&self.pci))?;
         writeln!(f, "  memory in: {}; out: {}", list(&self.memory_import), list(&self.memory_export))?;
-        write!(f, "  semaphores in: {}; out: {}", list(&self.semaphore_import), list(&self.semaphore_export))
+        writeln!(f, "  semaphores in: {}; out: {}", list(&self.semaphore_import), list(&self.semaphore_export))?;
+        write!(f, "  can: {}", list(&self.capabilities))
     }
 }
