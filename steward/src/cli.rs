@@ -138,7 +138,7 @@ pub struct Output {
     /// Also write the result as JSON; of several drivers an array. With `-` to the standard output, and then nothing else.
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Of `drive`, `replay` and `diff`: also write the result as one page for a browser. With `-` to the standard output, and then nothing else.
+    /// Of `drive`, `replay`, `diff` and `devices`: also write the result as one page for a browser. With `-` to the standard output, and then nothing else.
     #[arg(long, global = true, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Of `drive` and `replay`: list each finding, not only how many there are. `check` and `diff` do so anyway.

@@ -11,7 +11,12 @@ use vk_steward::report::{FindingRow, Honour};
 fn findings_are_counted_and_listed_when_asked_for() {
     let report = full(&TRACES[0]);
     let short = report.to_string();
-    assert!(short.contains("\nfindings: 1 violation, 1 suspect, 1 note (--findings lists them)\n"), "{short}");
+    assert!(
+        short.contains(
+            "\nfindings: 1 violation, 1 suspect, 1 note (--findings lists them, `steward check` says which are known)\n"
+        ),
+        "{short}"
+    );
     assert!(!short.contains("what V22 is about"), "{short}");
     let long = report.text(true).to_string();
     assert!(long.contains("\nfindings: 1 violation, 1 suspect, 1 note\n"), "{long}");

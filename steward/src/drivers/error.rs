@@ -73,7 +73,7 @@ fn instead(narrowed: &Option<(String, String)>) -> String {
 fn because(refused: &[Refusal]) -> String {
     let mut text = String::new();
     for (number, Refusal { manifest, reason }) in refused.iter().enumerate() {
-        let name = manifest.as_deref().and_then(|path| path.file_stem()).unwrap_or_else(|| "its own choice".as_ref());
+        let name = manifest.as_deref().and_then(|path| path.file_stem()).unwrap_or_else(|| "the loader".as_ref());
         let before = if number == 0 { " (" } else { ", " };
         // Writing to a String cannot fail.
         let _ = write!(text, "{before}{}: {reason}", name.display());
@@ -95,7 +95,7 @@ mod tests {
             Refusal { manifest: None, reason: "ERROR_INCOMPATIBLE_DRIVER".into() },
         ];
         let text = DriverError::NoDriver { refused, narrowed: None }.to_string();
-        assert!(text.contains("no device (a_icd: no device, its own choice: ERROR_INCOMPATIBLE_DRIVER): install"), "{text}");
+        assert!(text.contains("no device (a_icd: no device, the loader: ERROR_INCOMPATIBLE_DRIVER): install"), "{text}");
         let none = |narrowed| DriverError::NoDriver { refused: vec![], narrowed }.to_string();
         assert!(none(None).contains("shows no device: install"));
         let text = none(Some(("VK_DRIVER_FILES".into(), "/x.json".into())));

@@ -121,7 +121,7 @@ pub enum ProgramError {
     #[error(transparent)]
     Guarding(#[from] GuardingError),
     /// There is nothing to draw.
-    #[error("--html draws a report, and this makes none: leave it out, or use it with `drive`, `replay` or `diff`")]
+    #[error("--html draws a report, and this makes none: leave it out, or use it with `drive`, `replay`, `diff` or `devices`")]
     NoPage,
     /// The page could not be made.
     #[error("the page could not be made: {0}")]

@@ -17,7 +17,8 @@ impl fmt::Display for Rules {
             let Rule { duty, sight, level, text, reference, .. } = rule;
             // A level weighs a breach that can be seen.
             let weight = if matches!(sight, Sight::Never(_)) { String::new() } else { format!("{level}, ") };
-            writeln!(f, "{:<3} {text}\n    {weight}duty of: {duty}; seen by: {sight}; {reference}", rule.to_string())
+            let seen = if let Sight::Never(why) = sight { format!("not seen: {why}") } else { format!("seen by: {sight}") };
+            writeln!(f, "{:<3} {text}\n    {weight}duty of: {duty}; {seen}; {reference}", rule.to_string())
         })
     }
 }

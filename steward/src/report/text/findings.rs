@@ -13,7 +13,12 @@ pub(super) fn findings(f: &mut fmt::Formatter<'_>, rows: &[FindingRow], all: boo
     if rows.is_empty() {
         return writeln!(f, "findings: none");
     }
-    writeln!(f, "findings: {}{}", by_level(rows), if all { "" } else { " (--findings lists them)" })?;
+    writeln!(
+        f,
+        "findings: {}{}",
+        by_level(rows),
+        if all { "" } else { " (--findings lists them, `steward check` says which are known)" }
+    )?;
     if !all {
         return Ok(());
     }
