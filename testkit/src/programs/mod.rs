@@ -7,6 +7,7 @@ mod cache_ops;
 mod callback_stream;
 mod context_tree;
 mod guard_ops;
+mod lifecycle_ops;
 mod owned_values;
 mod range_ops;
 mod region_ops;
@@ -19,6 +20,9 @@ pub use cache_ops::{Asked, CacheSums, Compile, Shaders, Sought, cache_ops};
 pub use callback_stream::{Callbacks, Stream, callback_stream};
 pub use context_tree::context_tree;
 pub use guard_ops::{Guarded, Means, guard_ops, told};
+pub use lifecycle_ops::{
+    Answer, ContextSeen, Denied, Dispatched, Ending, Gone, HandleValues, Left, Lifecycles, Refusal, lifecycle_ops,
+};
 pub use owned_values::owned_values;
 pub use range_ops::{NoRange, RangeTotals, Ranges, range_ops};
 pub use region_ops::{Ask, Class, DeviceFacts, Facts, Life, Memory, No, Piece, Regions, Resource, Sums, Way, Wrap, region_ops};

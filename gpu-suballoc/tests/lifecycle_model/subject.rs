@@ -1,0 +1,464 @@
+//! Contexts as the list sees them, over mock devices and a host allocator of which one request can be refused. The fuzz target includes this
+//! file.
+
+use std::alloc::System;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
+use debug_guard::{FailingAllocator, Fault as HostFault};
+use gpu_suballoc::{
+    AllocatorOptions, Breach, BufferInfo, BufferUsage, CacheDevice, CacheError, CacheLimits, CommandLevel, Compiled,
+    ContextDevice, ContextError, ContextHandle, ContextHandlers, ContextHandles, ContextOutstanding, ContextTable, Contexts,
+    DeviceError, DeviceState, Fault, GpuError, MemoryOptions, Misuse, MockCall, MockDevice, OwnedContext, OwnedContextId,
+    Profile, PropertyFlags, Region, RegionOptions, Released, ShaderKey, Wish, WorkHold,
+};
+use testkit::programs::{Answer, ContextSeen, Denied, Dispatched, Ending, Gone, HandleValues, Left, Lifecycles, Refusal};
+
+type Mock = MockDevice<FromGlobalAlloc<System>>;
+type Own = OwnedContext<Driver, Shader, ()>;
+type Table = ContextTable<Driver, Shader, ()>;
+type Numbers = Arc<Mutex<BTreeSet<u64>>>;
+
+/// What `load` answers: a device that several contexts use.
+pub(crate) struct Driver(Arc<Mock>);
+
+impl ContextDevice for Driver {
+    type Memory = Mock;
+
+    fn memory(&self) -> &Mock {
+        &self.0
+    }
+}
+
+/// A shader that is in the set for as long as it exists.
+pub(crate) struct Shader {
+    number: u64,
+    exist: Numbers,
+}
+
+impl Drop for Shader {
+    fn drop(&mut self) {
+        assert_eq!(alloc_core::held_state_locks(), 0, "no destructor runs with a lock held");
+        assert!(self.exist.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number), "destroyed once");
+    }
+}
+
+enum Place {
+    Own(Box<Own>),
+    Numbered(OwnedContextId),
+}
+
+struct Known {
+    number: CacheDevice,
+    mock: Arc<Mock>,
+    /// Its calls when it was lost: there are no more.
+    calls: Option<u64>,
+}
+
+static MEMORY: FailingAllocator<FromGlobalAlloc<System>> = FailingAllocator::new(FromGlobalAlloc::SYSTEM, HostFault::Never);
+
+/// The subject. Once it is dropped, all host memory was given back.
+pub(crate) struct Subject {
+    pieces: [Option<Region>; 24],
+    holds: [Option<WorkHold<Shader, ()>>; 8],
+    places: [Option<Place>; 6],
+    gone: Vec<OwnedContextId>,
+    devices: Vec<Known>,
+    without_a_command: bool,
+    exist: Numbers,
+    table: Option<Table>,
+    home: Option<Contexts<Shader, ()>>,
+    root: Option<Context>,
+}
+
+impl Subject {
+    /// A home and a table without contexts.
+    pub(crate) fn new() -> Self {
+        let root = Context::root_static(&MEMORY, ContextOptions::new("contexts")).expect("memory of the system");
+        let home = Contexts::new(root.handle(), CacheLimits::NONE).expect("memory of the system");
+        Self {
+            pieces: [const { None }; 24],
+            holds: [const { None }; 8],
+            places: [const { None }; 6],
+            gone: Vec::new(),
+            devices: Vec::new(),
+            without_a_command: false,
+            exist: Numbers::default(),
+            table: Some(ContextTable::new(root.handle())),
+            home: Some(home),
+            root: Some(root),
+        }
+    }
+
+    fn table(&self) -> &Table {
+        self.table.as_ref().expect("there until the end")
+    }
+
+    fn with<R>(&self, context: usize, run: impl FnOnce(&Own) -> R) -> R {
+        match self.places[context].as_ref().expect("the program uses what it acquired") {
+            Place::Own(own) => run(own),
+            Place::Numbered(id) => self.table().with(*id, run).expect("nobody releases it"),
+        }
+    }
+
+    fn index(&self, id: OwnedContextId) -> usize {
+        let of = |place: &Option<Place>| matches!(place, Some(Place::Numbered(there)) if *there == id);
+        self.places.iter().position(of).expect("a context that was acquired")
+    }
+
+    fn piece(&self, piece: usize) -> &Region {
+        self.pieces[piece].as_ref().expect("the program has it")
+    }
+
+    fn device(&self, number: CacheDevice) -> u64 {
+        self.devices.iter().position(|known| known.number == number).expect("its driver was loaded") as u64 + 1
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        self.holds.iter_mut().for_each(|hold| drop(hold.take()));
+        self.places.iter_mut().for_each(|place| drop(place.take()));
+        drop((self.table.take(), self.home.take()));
+        let closed = self.root.take().expect("there until the end").close_root();
+        assert!(closed.is_ok() || std::thread::panicking(), "host memory was not given back");
+    }
+}
+
+/// Calls of a driver that Vulkan knows.
+fn calls(mock: &Mock) -> u64 {
+    mock.all_calls() - mock.calls(MockCall::Properties)
+}
+
+const fn values([instance, physical_device, device]: HandleValues) -> ContextHandles {
+    ContextHandles { instance, physical_device, device }
+}
+
+const fn which(handle: ContextHandle) -> usize {
+    match handle {
+        ContextHandle::Instance => 0,
+        ContextHandle::PhysicalDevice => 1,
+        ContextHandle::Device => 2,
+    }
+}
+
+fn left(outstanding: ContextOutstanding) -> Left {
+    assert_eq!(outstanding.wrapped, 0, "nothing was wrapped");
+    Left { regions: outstanding.regions, crops: outstanding.crops, shaders: outstanding.shaders }
+}
+
+const fn gone(released: Released, left: Left) -> Gone {
+    Gone { shaders: released.shaders, held: released.held, lost: released.lost, left }
+}
+
+/// What the handler refuses with.
+const REFUSES: ContextError = ContextError::TooManyContexts;
+
+fn denied(error: ContextError) -> Denied {
+    match error {
+        ContextError::NullHandle(handle) => Denied::Null(which(handle)),
+        ContextError::OtherHandle(handle) => Denied::Other(which(handle)),
+        ContextError::MissingCommand { .. } => Denied::Missing,
+        ContextError::Host(_) => Denied::Host,
+        ContextError::Gpu(error) => refused(error),
+        ContextError::Released => Denied::Released,
+        ContextError::InUse => Denied::InUse,
+        ContextError::Outstanding(outstanding) => Denied::Outstanding(left(outstanding)),
+        ContextError::NoContext => Denied::NoContext,
+        ContextError::HandlersInUse => Denied::HandlersInUse,
+        REFUSES => Denied::Handler,
+        error => panic!("{error}"),
+    }
+}
+
+fn refused(error: GpuError) -> Denied {
+    match error {
+        GpuError::Host(_) => Denied::Host,
+        GpuError::Device(DeviceError::DeviceLost) => Denied::Lost,
+        GpuError::Device(_) => Denied::Device,
+        GpuError::Misuse(Misuse::OtherAllocator) => Denied::Foreign,
+        GpuError::Misuse(Misuse::HasCrops) => Denied::HasCrops,
+        GpuError::Misuse(Misuse::Mapped) => Denied::Mapped,
+        GpuError::Misuse(Misuse::NotMapped) => Denied::NotMapped,
+        error => panic!("{error}"),
+    }
+}
+
+/// What the handlers answer and count; their user data.
+struct Switch {
+    answer: Result<Option<OwnedContextId>, ContextError>,
+    acquired: Cell<u32>,
+    released: Cell<u32>,
+}
+
+fn acquire_context(user: *mut c_void, _: bool) -> Result<Option<OwnedContextId>, ContextError> {
+    assert_eq!(alloc_core::held_state_locks(), 0, "no handler is called with a lock held");
+    // SAFETY: every dispatch here is asked with a switch.
+    let switch = unsafe { &*user.cast::<Switch>() };
+    switch.acquired.set(switch.acquired.get() + u32::from(switch.answer.is_ok()));
+    switch.answer
+}
+
+fn release_context(user: *mut c_void, id: Option<OwnedContextId>) {
+    assert_eq!(alloc_core::held_state_locks(), 0, "no handler is called with a lock held");
+    // SAFETY: as above.
+    let switch = unsafe { &*user.cast::<Switch>() };
+    assert_eq!(Ok(id), switch.answer, "the one that was acquired");
+    switch.released.set(switch.released.get() + 1);
+}
+
+impl Lifecycles for Subject {
+    fn acquire(&mut self, context: usize, handles: HandleValues, numbered: bool) -> Result<u64, Denied> {
+        let Self { home, table, root, devices, without_a_command, .. } = self;
+        let (home, table) = (home.as_ref().expect("there until the end"), table.as_ref().expect("there until the end"));
+        let memory = root.as_ref().expect("there until the end").handle();
+        let (handles, missing) = (values(handles), *without_a_command);
+        // Small, so that several blocks are made.
+        let options = MemoryOptions { first_block: Some(1 << 16), max_block: Some(1 << 18), ..MemoryOptions::default() };
+        let options = AllocatorOptions { memory: options, ..AllocatorOptions::default() };
+        let acquire = || {
+            let load = |state: &DeviceState| {
+                if missing {
+                    return Err(ContextError::MissingCommand { level: CommandLevel::Device, name: c"vkFreeMemory" });
+                }
+                let number = state.cache_device();
+                let there = devices.iter().find(|known| known.number == number).map(|known| Arc::clone(&known.mock));
+                let mock = there.unwrap_or_else(|| {
+                    let profile = [Profile::Lavapipe, Profile::Nvidia, Profile::IntelUma][(handles.device % 3) as usize];
+                    let mock = Arc::new(MockDevice::new(profile, FromGlobalAlloc::SYSTEM));
+                    devices.push(Known { number, mock: Arc::clone(&mock), calls: None });
+                    mock
+                });
+                Ok(Driver(mock))
+            };
+            // SAFETY: the mock stays until the last context on it goes, and whatever is done with it is no harm.
+            unsafe { home.acquire(handles, memory, options, load) }
+        };
+        let place = if numbered {
+            Place::Numbered(table.acquire(None, handles, acquire).map_err(denied)?)
+        } else {
+            Place::Own(Box::new(acquire().map_err(denied)?))
+        };
+        self.places[context] = Some(place);
+        Ok(self.sees(context).device)
+    }
+
+    fn again(&mut self, context: usize, handles: HandleValues) -> Result<(), Denied> {
+        let handles = values(handles);
+        match self.places[context].as_ref().expect("the program uses what it acquired") {
+            Place::Own(own) => own.acquire_again(handles).map_err(denied),
+            Place::Numbered(id) => {
+                let again = self.table().acquire(Some(*id), handles, || panic!("nothing is made"));
+                again.map(|same| assert_eq!(same, *id)).map_err(denied)
+            }
+        }
+    }
+
+    fn stale(&mut self, nth: usize, handles: HandleValues) -> Vec<Result<(), Denied>> {
+        let Some(id) = self.gone.get(nth % self.gone.len().max(1)).copied() else { return Vec::new() };
+        let (table, handles) = (self.table(), values(handles));
+        let tried = [
+            table.acquire(Some(id), handles, || panic!("nothing is made")).map(|_| ()),
+            table.with(id, |_| ()),
+            table.release(Some(id), handles).map(|_| ()),
+            table.set_default(Some(id)).map(|_| ()),
+        ];
+        tried.map(|tried| tried.map_err(denied)).into()
+    }
+
+    fn release(&mut self, context: usize, handles: HandleValues) -> Result<Gone, Denied> {
+        match self.places[context].take().expect("the program releases what it acquired") {
+            Place::Own(own) => match own.release() {
+                Ok(released) => Ok(gone(released, Left::default())),
+                Err(back) => {
+                    let left = left(back.outstanding);
+                    assert_eq!(back.iter().count() as u64, left.regions + left.crops + left.shaders, "each is listed once");
+                    self.places[context] = Some(Place::Own(Box::new(back.value)));
+                    Err(Denied::Outstanding(left))
+                }
+            },
+            Place::Numbered(id) => match self.table().release(Some(id), values(handles)) {
+                Ok(released) => {
+                    self.gone.push(id);
+                    Ok(gone(released.expect("it was a context"), Left::default()))
+                }
+                Err(error) => {
+                    self.places[context] = Some(Place::Numbered(id));
+                    Err(denied(error))
+                }
+            },
+        }
+    }
+
+    fn end(&mut self, context: usize, ending: Ending) -> Option<Gone> {
+        let Some(Place::Own(own)) = self.places[context].take() else { panic!("the table ends its own") };
+        if ending == Ending::Drop {
+            drop(own);
+            return None;
+        }
+        let report = own.release_forced();
+        Some(gone(report.released, left(report.outstanding)))
+    }
+
+    fn lose(&mut self, context: usize) {
+        let number = self.with(context, |own| own.shaders().device());
+        let known = self.devices.iter_mut().find(|known| known.number == number).expect("its driver was loaded");
+        known.calls.get_or_insert(calls(&known.mock));
+        self.with(context, Own::device_lost);
+    }
+
+    fn take(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+        let info = BufferInfo::new(1000 << (piece % 5), BufferUsage::STORAGE_BUFFER);
+        let options = RegionOptions::new().wish(Wish::requiring(PropertyFlags::HOST_VISIBLE));
+        let taken = self.with(context, |own| own.allocator().create_buffer(&info, &options)).map_err(refused)?;
+        self.pieces[piece] = Some(taken);
+        Ok(())
+    }
+
+    fn crop(&mut self, context: usize, of: usize, piece: usize) -> Result<(), Denied> {
+        let cut = self.with(context, |own| own.allocator().crop(self.piece(of), 256, 64, 4)).map_err(refused)?;
+        self.pieces[piece] = Some(cut);
+        Ok(())
+    }
+
+    fn map(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+        let id = self.piece(piece).id();
+        self.with(context, |own| {
+            let first = own.allocator().map_id(id).map_err(refused)?;
+            if !own.device_state().is_lost() {
+                // SAFETY: mapped, and larger than a byte.
+                unsafe { first.write(0xA5) };
+            }
+            Ok(())
+        })
+    }
+
+    fn unmap(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+        let id = self.piece(piece).id();
+        self.with(context, |own| own.allocator().unmap_id(id)).map_err(refused)
+    }
+
+    fn give(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+        let region = self.pieces[piece].take().expect("the program has it");
+        let given = self.with(context, |own| own.allocator().free(region));
+        given.map_err(|back| {
+            self.pieces[piece] = Some(back.value);
+            refused(back.error)
+        })
+    }
+
+    fn forget(&mut self, piece: usize) {
+        self.pieces[piece] = None;
+    }
+
+    fn ask(&mut self, context: usize, key: u64, number: u64, hold: Option<usize>) -> Result<u64, Denied> {
+        let exist = &self.exist;
+        let asked = self.with(context, |own| {
+            let asked = own.shaders().get_or_compile(ShaderKey::kernel(own.shaders().device(), key), || {
+                if own.device_state().is_lost() {
+                    return Err(());
+                }
+                exist.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+                Ok(Compiled { value: Shader { number, exist: Arc::clone(exist) }, bytes: 10 })
+            });
+            asked.map(|found| (found.number, hold.map(|_| found.into_work())))
+        });
+        let (found, work) = asked.map_err(|error| match error {
+            CacheError::Host(_) => Denied::Host,
+            CacheError::Compile(()) => Denied::Lost,
+            error => panic!("{error:?}"),
+        })?;
+        if let Some(hold) = hold {
+            self.holds[hold] = work;
+        }
+        Ok(found)
+    }
+
+    fn let_go(&mut self, hold: usize) {
+        self.holds[hold] = None;
+    }
+
+    fn set_handlers(&mut self, own: bool) -> Result<bool, Denied> {
+        let handlers = own.then_some(ContextHandlers { acquire_context, release_context });
+        self.table().set_context_handlers(handlers).map(|before| before.is_some()).map_err(denied)
+    }
+
+    fn set_default(&mut self, context: Option<usize>) -> Result<Option<usize>, Denied> {
+        let id = context.map(|context| match self.places[context] {
+            Some(Place::Numbered(id)) => id,
+            _ => panic!("the default has a number"),
+        });
+        let before = self.table().set_default(id).map_err(denied)?;
+        Ok(before.map(|id| self.index(id)))
+    }
+
+    fn dispatch(&mut self, answer: Answer, create: bool) -> Dispatched {
+        let answer = match answer {
+            Answer::Context(context) => Ok(Some(self.with(context, OwnedContext::id))),
+            Answer::Stale => Ok(Some(self.gone.last().copied().unwrap_or(OwnedContextId::from_raw(u64::MAX)))),
+            Answer::Nothing => Ok(None),
+            Answer::Refuses => Err(REFUSES),
+        };
+        let switch = Switch { answer, acquired: Cell::new(0), released: Cell::new(0) };
+        let table = self.table();
+        let ran = table.dispatch(ptr::from_ref(&switch).cast_mut().cast(), create, |running| {
+            let inside = [
+                table.set_context_handlers(None).map(|_| ()),
+                table.set_default(None).map(|_| ()),
+                running.map_or(Ok(()), |own| table.release(Some(own.id()), own.handles()).map(|_| ())),
+            ];
+            (running.map(|own| own.id()), inside.map(|tried| tried.map_err(denied)))
+        });
+        assert_eq!(switch.acquired.get(), switch.released.get(), "each acquire has its release");
+        Dispatched {
+            with: ran.map(|(id, _)| id.map(|id| self.index(id))).map_err(denied),
+            inside: ran.ok().map(|(_, inside)| inside),
+        }
+    }
+
+    fn refuse(&mut self, refusal: Option<Refusal>) {
+        MEMORY.arm(match refusal {
+            Some(Refusal::Host(nth)) => HostFault::Nth(nth),
+            _ => HostFault::Never,
+        });
+        self.without_a_command = refusal == Some(Refusal::Load);
+        for known in self.devices.iter().filter(|known| known.calls.is_none()) {
+            known.mock.clear_faults();
+            if let Some(Refusal::Device(nth)) = refusal {
+                known.mock.plant(Fault::nth(nth));
+            }
+        }
+    }
+
+    fn sees(&self, context: usize) -> ContextSeen {
+        self.with(context, |own| {
+            let stats = own.shaders().stats();
+            let state = own.device_state();
+            assert_eq!(own.shaders().device(), state.cache_device());
+            ContextSeen { device: self.device(state.cache_device()), lost: state.is_lost(), shaders: [stats.entries, stats.dead] }
+        })
+    }
+
+    fn contexts_on(&self, device: u64) -> u32 {
+        self.home.as_ref().expect("there until the end").contexts_on(device)
+    }
+
+    fn driver(&self, device: u64) -> [u64; 2] {
+        let live = self.devices[device as usize - 1].mock.live();
+        [live.buffers, live.memory]
+    }
+
+    fn exist(&self) -> Vec<u64> {
+        for known in &self.devices {
+            assert!(known.calls.is_none_or(|before| before == calls(&known.mock)), "a lost device was called");
+            // A buffer that is mapped stays when its context is ended by force; its memory does not.
+            let wrong = known.mock.violations().iter().find(|one| one.breach != Breach::FreedUnderResource);
+            assert_eq!(wrong, None);
+        }
+        self.exist.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+}

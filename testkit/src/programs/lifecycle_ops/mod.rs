@@ -1,0 +1,336 @@
+//! Random lives of contexts on an application's devices beside a list: who is acquired, what each has, what a release is refused for, and what
+//! becomes of regions and shaders when a context or a device goes.
+//!
+//! Knows no context: the subject is a [`Lifecycles`]. Contexts, regions and holds are numbered by the program. Handles are few, so that one
+//! value is the device's of many lives after one another.
+
+mod model;
+mod subject;
+
+use std::collections::BTreeMap;
+
+use crate::programs::{Bytes, Ran};
+use model::{CONTEXTS, Device, HOLDS, Life, Model, PIECES, Piece, Shader, not_null, same};
+pub use subject::{Answer, ContextSeen, Denied, Dispatched, Ending, Gone, HandleValues, Left, Lifecycles, Refusal};
+
+const KEYS: usize = 6;
+/// Values of a handle; 0 is none.
+const VALUES: usize = 4;
+
+/// Runs a program; `make` makes a home and a table without contexts.
+///
+/// # Panics
+/// Where a context is not as the list says.
+pub fn lifecycle_ops<S: Lifecycles>(bytes: &[u8], make: impl Fn() -> S) -> Ran {
+    let mut bytes = Bytes::new(bytes);
+    let mut subject = make();
+    let mut ran = Ran::default();
+    let mut model = Model {
+        devices: Vec::new(),
+        lives: [None; CONTEXTS],
+        pieces: [None; PIECES],
+        shaders: BTreeMap::new(),
+        holds: [None; HOLDS],
+        default: None,
+        handlers: false,
+        gone: 0,
+        next: 0,
+    };
+    while let Some(succeeded) = step(&mut bytes, &mut subject, &mut model) {
+        subject.refuse(None);
+        ran.count(succeeded);
+        compare(&subject, &model, &mut ran);
+    }
+    subject.refuse(None);
+    for context in 0..CONTEXTS {
+        let Some(life) = model.lives[context] else { continue };
+        if life.numbered {
+            // The table ends none by force: its regions go with their device.
+            lose(&mut subject, &mut model, context, life);
+            assert_eq!(subject.release(context, life.handles), Ok(Gone { left: Left::default(), ..model.end(context) }));
+        } else {
+            assert_eq!(subject.end(context, Ending::Force), Some(model.end(context)));
+        }
+        compare(&subject, &model, &mut ran);
+    }
+    for hold in 0..HOLDS {
+        if model.holds[hold].is_some() {
+            subject.let_go(hold);
+            model.let_go(hold);
+        }
+    }
+    compare(&subject, &model, &mut ran);
+    assert!(model.shaders.is_empty(), "all contexts and holds are gone");
+    ran
+}
+
+fn compare<S: Lifecycles>(subject: &S, model: &Model, ran: &mut Ran) {
+    for (context, life) in model.lives.iter().enumerate() {
+        let Some(life) = life else { continue };
+        let device = &model.devices[life.device];
+        let count =
+            |live| model.shaders.values().filter(|shader| shader.owner == life.serial && shader.live == live).count() as u64;
+        let expected = ContextSeen { device: device.number, lost: device.lost, shaders: [count(true), count(false)] };
+        assert_eq!(subject.sees(context), expected, "context {context}");
+    }
+    for handle in 0..VALUES as u64 {
+        let expected = model.known(handle).map_or(0, |device| model.devices[device].contexts);
+        assert_eq!(subject.contexts_on(handle), expected, "device {handle}");
+    }
+    for (index, device) in model.devices.iter().enumerate().filter(|(_, device)| !device.lost) {
+        let lives: Vec<u64> = model.lives.iter().flatten().filter(|life| life.device == index).map(|life| life.serial).collect();
+        let here = |piece: &&Piece| piece.of.is_none() && piece.life.is_some_and(|life| lives.contains(&life));
+        let buffers = model.pieces.iter().flatten().filter(here).count() as u64 + device.stranded;
+        let [seen, memory] = subject.driver(device.number);
+        assert_eq!(seen, buffers, "buffers of device {index}");
+        assert!(memory == 0 || !lives.is_empty(), "{memory} memory objects of device {index} stayed");
+    }
+    assert!(subject.exist().iter().eq(model.shaders.keys()), "{:?} exist, and not {:?}", subject.exist(), model.shaders.keys());
+    ran.compared += 1;
+}
+
+/// A refusal that was planted may come in the place of what would have been.
+fn agrees<T: PartialEq>(got: &Result<T, Denied>, expected: &Result<T, Denied>, planted: Option<Refusal>) -> bool {
+    got == expected
+        || match got {
+            Err(Denied::Host) => matches!(planted, Some(Refusal::Host(_))),
+            Err(Denied::Device) => matches!(planted, Some(Refusal::Device(_))),
+            _ => false,
+        }
+}
+
+fn plant<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S) -> Option<Option<Refusal>> {
+    let (which, nth) = (bytes.next()?, bytes.next()?);
+    let refusal = match which % 8 {
+        0 => Some(Refusal::Host(u64::from(nth % 12))),
+        1 => Some(Refusal::Device(u64::from(nth % 4) + 1)),
+        2 if nth % 4 == 0 => Some(Refusal::Load),
+        _ => None,
+    };
+    subject.refuse(refusal);
+    Some(refusal)
+}
+
+/// Mostly those; now and then others, or none.
+fn handles(bytes: &mut Bytes<'_>, right: HandleValues) -> Option<HandleValues> {
+    let byte = bytes.below(64)?;
+    let mut handles = right;
+    if byte < 16 {
+        handles[byte % 3] = (byte / 3) as u64 % VALUES as u64;
+    }
+    Some(handles)
+}
+
+fn lose<S: Lifecycles>(subject: &mut S, model: &mut Model, context: usize, life: Life) {
+    subject.lose(context);
+    model.devices[life.device].lost = true;
+    model.take_out(|shader| shader.device == life.device);
+}
+
+/// One operation: whether there was something to do. `None` where the bytes end.
+fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -> Option<bool> {
+    let (kind, context) = (bytes.next()?, bytes.below(CONTEXTS)?);
+    let Some(life) = model.lives[context] else {
+        return if kind % 32 < 24 { acquire(bytes, subject, model, context) } else { table(bytes, subject, model, kind) };
+    };
+    Some(match kind % 32 {
+        0 | 1 => {
+            let handles = handles(bytes, life.handles)?;
+            assert_eq!(subject.again(context, handles), same(life.handles, handles));
+            true
+        }
+        2..16 => return use_pieces(bytes, subject, model, kind, context),
+        16..20 => {
+            let (key, hold) = (bytes.below(KEYS)? as u64, bytes.below(HOLDS * 2)?);
+            let hold = model.holds.get(hold).is_some_and(Option::is_none).then_some(hold);
+            let planted = plant(bytes, subject)?;
+            model.next += 1;
+            let number = model.next;
+            let there = model.shaders.iter().find(|(_, one)| one.live && one.device == life.device && one.key == key);
+            let expected = match there {
+                Some((number, _)) => Ok(*number),
+                None if model.devices[life.device].lost => Err(Denied::Lost),
+                None => Ok(number),
+            };
+            let asked = subject.ask(context, key, number, hold);
+            assert!(agrees(&asked, &expected, planted), "key {key}: {asked:?} and not {expected:?}");
+            if let Ok(number) = asked {
+                let fresh = Shader { device: life.device, key, owner: life.serial, holds: 0, live: true };
+                model.shaders.entry(number).or_insert(fresh).holds += u32::from(hold.is_some());
+                if let Some(hold) = hold {
+                    model.holds[hold] = Some(number);
+                }
+            }
+            true
+        }
+        20 | 21 => {
+            let hold = bytes.below(HOLDS)?;
+            let held = model.holds[hold].is_some();
+            if held {
+                subject.let_go(hold);
+                model.let_go(hold);
+            }
+            held
+        }
+        22..24 => {
+            let handles = if life.numbered { handles(bytes, life.handles)? } else { life.handles };
+            let left = model.left(life);
+            let in_the_way = left != Left::default() && !model.devices[life.device].lost;
+            let expected = match same(life.handles, handles) {
+                Err(denied) => Err(denied),
+                Ok(()) if in_the_way => Err(Denied::Outstanding(left)),
+                // Of a lost device's it says nothing.
+                Ok(()) => Ok(Gone { left: Left::default(), ..model.end(context) }),
+            };
+            assert_eq!(subject.release(context, handles), expected);
+            true
+        }
+        24 if kind < 96 => {
+            lose(subject, model, context, life);
+            true
+        }
+        24 | 25 if !life.numbered => {
+            let left = model.left(life);
+            let ending = if kind < 128 && left.regions == 0 { Ending::Drop } else { Ending::Force };
+            let (ended, gone) = (subject.end(context, ending), model.end(context));
+            assert_eq!(ended, (ending == Ending::Force).then_some(gone));
+            true
+        }
+        _ => return table(bytes, subject, model, kind),
+    })
+}
+
+fn acquire<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, context: usize) -> Option<bool> {
+    let device = bytes.below(VALUES - 1)? as u64 + 1;
+    let known = model.known(device);
+    let handles = handles(bytes, known.map_or([1, device, device], |known| model.devices[known].handles))?;
+    let (numbered, planted) = (bytes.next()? % 2 == 0, plant(bytes, subject)?);
+    let known = model.known(handles[2]);
+    let fits = not_null(handles).and_then(|()| known.map_or(Ok(()), |known| same(model.devices[known].handles, handles)));
+    let expected = if fits.is_ok() && planted == Some(Refusal::Load) { Err(Denied::Missing) } else { fits };
+    let acquired = subject.acquire(context, handles, numbered);
+    assert!(agrees(&acquired.map(|_| ()), &expected, planted), "{handles:?}: {acquired:?} and not {expected:?}");
+    if let Ok(number) = acquired {
+        let device = known.unwrap_or_else(|| {
+            assert!(model.devices.iter().all(|device| device.number != number), "a device's number came again");
+            model.devices.push(Device { number, handles, lost: false, contexts: 0, stranded: 0 });
+            model.devices.len() - 1
+        });
+        assert_eq!(model.devices[device].number, number);
+        model.devices[device].contexts += 1;
+        model.next += 1;
+        model.lives[context] = Some(Life { serial: model.next, device, handles, numbered });
+    }
+    Some(true)
+}
+
+/// Regions, crops and mappings.
+fn use_pieces<S: Lifecycles>(
+    bytes: &mut Bytes<'_>,
+    subject: &mut S,
+    model: &mut Model,
+    kind: u8,
+    context: usize,
+) -> Option<bool> {
+    let place = bytes.below(PIECES)?;
+    let life = model.lives[context].expect("it was looked for");
+    let lost = model.devices[life.device].lost;
+    let Some(piece) = model.pieces[place] else {
+        let (of, planted) = (bytes.below(PIECES)?, plant(bytes, subject)?);
+        let whole = model.pieces[of].filter(|there| there.of.is_none() && there.life == Some(life.serial));
+        let of = whole.filter(|_| kind >= 128).map(|_| of);
+        let taken = match of {
+            Some(of) => subject.crop(context, of, place),
+            None => subject.take(context, place),
+        };
+        let expected = if of.is_none() && lost { Err(Denied::Lost) } else { Ok(()) };
+        assert!(agrees(&taken, &expected, planted), "{taken:?} and not {expected:?}");
+        if taken.is_ok() {
+            model.pieces[place] = Some(Piece { life: Some(life.serial), of, maps: 0 });
+        }
+        return Some(true);
+    };
+    let mine = piece.life == Some(life.serial);
+    match kind % 8 {
+        0 | 1 if piece.of.is_none() => {
+            let planted = plant(bytes, subject)?;
+            let mapped = subject.map(context, place);
+            let expected = if mine { Ok(()) } else { Err(Denied::Foreign) };
+            // What is mapped already costs no call.
+            let gone = mine && lost && mapped == Err(Denied::Lost);
+            assert!(gone || agrees(&mapped, &expected, planted), "{mapped:?} and not {expected:?}");
+            if mapped.is_ok() {
+                model.pieces[place] = Some(Piece { maps: piece.maps + 1, ..piece });
+            }
+        }
+        2..5 if piece.of.is_none() => {
+            let unmapped = subject.unmap(context, place);
+            let expected = match piece.maps {
+                _ if !mine => Err(Denied::Foreign),
+                0 => Err(Denied::NotMapped),
+                _ => Ok(()),
+            };
+            assert_eq!(unmapped, expected);
+            if unmapped.is_ok() {
+                model.pieces[place] = Some(Piece { maps: piece.maps - 1, ..piece });
+            }
+        }
+        _ => {
+            let given = subject.give(context, place);
+            let fits = match given {
+                Ok(()) => mine && piece.maps == 0 && model.crops_of(place) == 0,
+                Err(Denied::Foreign) => !mine,
+                Err(Denied::Mapped) => mine && piece.maps > 0,
+                Err(Denied::HasCrops) => mine && model.crops_of(place) > 0,
+                Err(_) => false,
+            };
+            assert!(fits, "{given:?} of a region, of this context: {mine}, mapped {} times", piece.maps);
+            if given.is_err() && piece.life.is_none() {
+                subject.forget(place);
+            }
+            if given.is_ok() || piece.life.is_none() {
+                model.pieces[place] = None;
+            }
+        }
+    }
+    Some(true)
+}
+
+/// Handlers, the default, dispatches, and numbers that were released.
+fn table<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, kind: u8) -> Option<bool> {
+    let context = bytes.below(CONTEXTS * 2)?;
+    let numbered = model.lives.get(context).is_some_and(|life| life.is_some_and(|life| life.numbered)).then_some(context);
+    match kind / 32 {
+        0 => {
+            let own = context % 2 == 0;
+            assert_eq!(subject.set_handlers(own), Ok(std::mem::replace(&mut model.handlers, own)));
+        }
+        1 => assert_eq!(subject.set_default(numbered), Ok(std::mem::replace(&mut model.default, numbered))),
+        2 => {
+            let refused = subject.stale(context, [1; 3]);
+            assert!(refused.iter().all(|refused| *refused == Err(Denied::Released)), "{refused:?}");
+            assert_eq!(refused.is_empty(), model.gone == 0);
+        }
+        _ => {
+            let (answer, create) = (bytes.next()?, kind >= 160);
+            let answer = match (answer % 8, numbered) {
+                (0, _) => Answer::Stale,
+                (1, _) => Answer::Refuses,
+                (_, Some(context)) => Answer::Context(context),
+                (_, None) => Answer::Nothing,
+            };
+            let chosen = match answer {
+                _ if !model.handlers => Ok(model.default),
+                Answer::Context(context) => Ok(Some(context)),
+                Answer::Nothing => Ok(None),
+                Answer::Stale => Err(Denied::Released),
+                Answer::Refuses => Err(Denied::Handler),
+            };
+            let with = if create && chosen == Ok(None) { Err(Denied::NoContext) } else { chosen };
+            let release = if with == Ok(None) { Ok(()) } else { Err(Denied::InUse) };
+            let inside = with.is_ok().then_some([Err(Denied::HandlersInUse), Err(Denied::HandlersInUse), release]);
+            assert_eq!(subject.dispatch(answer, create), Dispatched { with, inside });
+        }
+    }
+    Some(true)
+}

@@ -1,0 +1,121 @@
+//! The list: devices, contexts, what each has, and what goes with whom.
+
+use std::collections::BTreeMap;
+
+use super::subject::{Denied, Gone, HandleValues, Left};
+
+/// At a time.
+pub(super) const CONTEXTS: usize = 6;
+pub(super) const PIECES: usize = 24;
+pub(super) const HOLDS: usize = 8;
+
+pub(super) struct Device {
+    pub(super) number: u64,
+    pub(super) handles: HandleValues,
+    pub(super) lost: bool,
+    pub(super) contexts: u32,
+    /// Buffers whose mappings were left: they are the driver's to end.
+    pub(super) stranded: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Life {
+    pub(super) serial: u64,
+    pub(super) device: usize,
+    pub(super) handles: HandleValues,
+    pub(super) numbered: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    /// Whose; of none once that is gone.
+    pub(super) life: Option<u64>,
+    pub(super) of: Option<usize>,
+    pub(super) maps: u32,
+}
+
+pub(super) struct Shader {
+    pub(super) device: usize,
+    pub(super) key: u64,
+    pub(super) owner: u64,
+    pub(super) holds: u32,
+    pub(super) live: bool,
+}
+
+pub(super) struct Model {
+    pub(super) devices: Vec<Device>,
+    pub(super) lives: [Option<Life>; CONTEXTS],
+    pub(super) pieces: [Option<Piece>; PIECES],
+    pub(super) shaders: BTreeMap<u64, Shader>,
+    pub(super) holds: [Option<u64>; HOLDS],
+    pub(super) default: Option<usize>,
+    pub(super) handlers: bool,
+    pub(super) gone: usize,
+    pub(super) next: u64,
+}
+
+pub(super) fn same(mine: HandleValues, theirs: HandleValues) -> Result<(), Denied> {
+    not_null(theirs)?;
+    let other = (0..3).find(|which| mine[*which] != theirs[*which]);
+    other.map_or(Ok(()), |which| Err(Denied::Other(which)))
+}
+
+pub(super) fn not_null(handles: HandleValues) -> Result<(), Denied> {
+    handles.iter().position(|handle| *handle == 0).map_or(Ok(()), |which| Err(Denied::Null(which)))
+}
+
+impl Model {
+    pub(super) fn known(&self, handle: u64) -> Option<usize> {
+        self.devices.iter().position(|device| !device.lost && device.contexts > 0 && device.handles[2] == handle)
+    }
+
+    pub(super) fn crops_of(&self, piece: usize) -> usize {
+        self.pieces.iter().flatten().filter(|there| there.life.is_some() && there.of == Some(piece)).count()
+    }
+
+    pub(super) fn left(&self, life: Life) -> Left {
+        let pieces = |crop: bool| {
+            let mine = |piece: &&Piece| piece.life == Some(life.serial) && piece.of.is_some() == crop;
+            self.pieces.iter().flatten().filter(mine).count() as u64
+        };
+        let held = self.shaders.values().filter(|shader| shader.owner == life.serial && shader.holds > 0).count() as u64;
+        Left { regions: pieces(false), crops: pieces(true), shaders: held }
+    }
+
+    /// Takes those out of which `which` says so: how many were destroyed.
+    pub(super) fn take_out(&mut self, which: impl Fn(&Shader) -> bool) -> u64 {
+        let before = self.shaders.len();
+        self.shaders.retain(|_, shader| {
+            shader.live &= !which(shader);
+            shader.live || shader.holds > 0
+        });
+        (before - self.shaders.len()) as u64
+    }
+
+    /// The context goes, and is told what with.
+    pub(super) fn end(&mut self, context: usize) -> Gone {
+        let life = self.lives[context].take().expect("it lives");
+        let left = self.left(life);
+        let shaders = self.take_out(|shader| shader.owner == life.serial);
+        let device = &mut self.devices[life.device];
+        device.contexts -= 1;
+        for piece in self.pieces.iter_mut().flatten().filter(|piece| piece.life == Some(life.serial)) {
+            piece.life = None;
+            device.stranded += u64::from(piece.maps > 0 && !device.lost);
+        }
+        self.gone += usize::from(life.numbered);
+        if self.default == Some(context) {
+            self.default = None;
+        }
+        Gone { shaders, held: left.shaders, lost: device.lost, left }
+    }
+
+    pub(super) fn let_go(&mut self, hold: usize) {
+        let number = self.holds[hold].take().expect("the program lets go what it holds");
+        let shader = self.shaders.get_mut(&number).expect("what is held is there");
+        shader.holds -= 1;
+        if !shader.live && shader.holds == 0 {
+            self.shaders.remove(&number);
+        }
+    }
+}
