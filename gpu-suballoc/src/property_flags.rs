@@ -74,6 +74,11 @@ impl PropertyFlags {
         Self(self.0 & !other.0)
     }
 
+    /// The names of those that are set, lowest bit first, as far as they have one.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
+    }
+
     /// No bit is set.
     #[inline]
     #[must_use]

@@ -297,17 +297,7 @@ fn flag<W: Write + ?Sized>(json: &mut Json<'_, W>, is_set: bool, name: &str) -> 
 }
 
 fn properties<W: Write + ?Sized>(json: &mut Json<'_, W>, flags: PropertyFlags) -> fmt::Result {
-    let named = [
-        (PropertyFlags::DEVICE_LOCAL, "DEVICE_LOCAL"),
-        (PropertyFlags::HOST_VISIBLE, "HOST_VISIBLE"),
-        (PropertyFlags::HOST_COHERENT, "HOST_COHERENT"),
-        (PropertyFlags::HOST_CACHED, "HOST_CACHED"),
-        (PropertyFlags::LAZILY_ALLOCATED, "LAZILY_ALLOCATED"),
-        (PropertyFlags::PROTECTED, "PROTECTED"),
-        (PropertyFlags::DEVICE_COHERENT_AMD, "DEVICE_COHERENT_AMD"),
-        (PropertyFlags::DEVICE_UNCACHED_AMD, "DEVICE_UNCACHED_AMD"),
-    ];
-    named.into_iter().try_for_each(|(bit, name)| flag(json, flags.contains(bit), name))
+    flags.names().try_for_each(|name| flag(json, true, name))
 }
 
 /// VMA's words.

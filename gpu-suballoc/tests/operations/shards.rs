@@ -14,35 +14,13 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
             names: &["GpuAllocator::shard", "Shard::allocate"],
             how: "the first transient region",
             takes: Takes::Memory,
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
-                let shard = RefCell::new(allocator.shard());
-                let options = RegionOptions::new().lifetime(Lifetime::Transient);
-                // A page or slab that was got for it may stay with the shard.
-                let seen = || shard.borrow_mut().usage().regions;
-                let region = stage.attempt(seen, || shard.borrow_mut().allocate(&needs(500), &options));
-                shard.borrow_mut().free(region).expect("live");
-                drop(shard);
-                end::<S>(allocator);
-            },
+            body: |stage| first_of(stage, Lifetime::Transient),
         },
         Operation {
             names: &["Shard::allocate"],
             how: "the first long-lived region",
             takes: Takes::Memory,
-            body: |stage| {
-                let mock = mock();
-                let allocator = allocator(stage, &mock);
-                let shard = RefCell::new(allocator.shard());
-                let options = RegionOptions::new().lifetime(Lifetime::Persistent);
-                // A page or slab that was got for it may stay with the shard.
-                let seen = || shard.borrow_mut().usage().regions;
-                let region = stage.attempt(seen, || shard.borrow_mut().allocate(&needs(500), &options));
-                shard.borrow_mut().free(region).expect("live");
-                drop(shard);
-                end::<S>(allocator);
-            },
+            body: |stage| first_of(stage, Lifetime::Persistent),
         },
         Operation {
             names: &["Shard::allocator", "Shard::free", "Shard::free_batch", "Shard::trim", "Shard::usage"],
@@ -66,4 +44,18 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
             },
         },
     ]
+}
+
+/// A new shard's first region of this lifetime.
+fn first_of<S: Stage>(stage: &S, lifetime: Lifetime) {
+    let mock = mock();
+    let allocator = allocator(stage, &mock);
+    let shard = RefCell::new(allocator.shard());
+    let options = RegionOptions::new().lifetime(lifetime);
+    // A page or slab that was got for it may stay with the shard.
+    let seen = || shard.borrow_mut().usage().regions;
+    let region = stage.attempt(seen, || shard.borrow_mut().allocate(&needs(500), &options));
+    shard.borrow_mut().free(region).expect("live");
+    drop(shard);
+    end::<S>(allocator);
 }

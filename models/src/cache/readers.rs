@@ -12,17 +12,22 @@ fn uses(shelf: &Shelf, slot: usize, key: u64) {
     }
 }
 
+/// Two readers, one of each slot, while a writer deletes: nothing is left when all have ended.
+fn deleted_under_two_readers(shelf: &'static Shelf) {
+    shelf.makes(1, 0, true);
+    let readers = [0, 1].map(|slot| spawn(move || uses(shelf, slot, 1)));
+    shelf.deletes(1);
+    for reader in readers {
+        reader.join().expect("a reader ends");
+    }
+    assert_eq!(shelf.left(), 0);
+}
+
 #[test]
 fn a_delete_and_two_readers_see_each_other() {
     holds_and_catches(Mutant::NoFences, || {
         let shelf = Shelf::new(true);
-        shelf.makes(1, 0, true);
-        let readers = [0, 1].map(|slot| spawn(move || uses(shelf, slot, 1)));
-        shelf.deletes(1);
-        for reader in readers {
-            reader.join().expect("a reader ends");
-        }
-        assert_eq!(shelf.left(), 0);
+        deleted_under_two_readers(shelf);
     });
 }
 
@@ -52,13 +57,7 @@ fn holds_that_are_counted_and_holds_in_records_are_both_seen() {
     holds_and_catches(Mutant::NoFences, || {
         let shelf = Shelf::new(false);
         shelf.gets_record(0);
-        shelf.makes(1, 0, true);
-        let readers = [0, 1].map(|slot| spawn(move || uses(shelf, slot, 1)));
-        shelf.deletes(1);
-        for reader in readers {
-            reader.join().expect("a reader ends");
-        }
-        assert_eq!(shelf.left(), 0);
+        deleted_under_two_readers(shelf);
     });
 }
 

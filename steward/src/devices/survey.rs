@@ -50,9 +50,8 @@ pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
     if physical.is_empty() {
         return Err(DevicesError::NoDevice);
     }
-    let sources = Sources { sys: PathBuf::from(pci::SYSTEM), nvml: None, told: RefCell::new(BTreeMap::new()) };
-    let nvml = || physical.iter().any(|device| is_nvidias(instance, *device)).then(Nvml::open).flatten();
-    let sources = Sources { nvml: nvml(), ..sources };
+    let nvml = physical.iter().any(|device| is_nvidias(instance, *device)).then(Nvml::open).flatten();
+    let sources = Sources { sys: PathBuf::from(pci::SYSTEM), nvml, told: RefCell::new(BTreeMap::new()) };
     let mut builder = DeviceGroup::builder(Scoped::new(&SYSTEM, Scope::Device));
     let mut rows = Vec::new();
     for (index, device) in physical.iter().enumerate() {
