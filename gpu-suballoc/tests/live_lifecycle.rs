@@ -1,5 +1,5 @@
-//! Contexts on real drivers: a thousand cycles on the first device that the loader shows, and two drivers in one process. A process of its
-//! own.
+//! Contexts on real drivers: a thousand cycles and refusals on the first device that the loader shows, two drivers in one process, and
+//! each under the validation layer. A process of its own.
 #![cfg_attr(not(feature = "ash"), allow(unused, reason = "there is nothing to test"))]
 
 #[cfg(feature = "ash")]
@@ -9,11 +9,17 @@ mod counting;
 #[path = "live_lifecycle/cycles.rs"]
 mod cycles;
 #[cfg(feature = "ash")]
+#[path = "live_lifecycle/layer.rs"]
+mod layer;
+#[cfg(feature = "ash")]
 #[allow(dead_code, reason = "each test binary uses its part")]
 mod live;
 #[cfg(feature = "ash")]
 #[path = "live_lifecycle/two.rs"]
 mod two;
+#[cfg(feature = "ash")]
+#[path = "live_lifecycle/validated.rs"]
+mod validated;
 
 fn main() {
     #[cfg(feature = "ash")]
@@ -24,5 +30,6 @@ fn main() {
             unsafe { std::env::set_var("VK_ADD_DRIVER_FILES", manifest) };
         }
         two::run();
+        validated::run();
     }
 }

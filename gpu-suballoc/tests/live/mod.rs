@@ -20,6 +20,8 @@ pub(crate) struct Live {
     queue: vk::Queue,
     family: u32,
     pub(crate) entry: ash::Entry,
+    /// Called when the device went, while the instance is there.
+    pub(crate) between: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl Live {
@@ -30,17 +32,23 @@ impl Live {
 
     /// The first device of a driver, by its name.
     pub(crate) fn of(which: impl Fn(&str) -> bool) -> Result<Self, String> {
-        // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for.
-        let entry = unsafe { ash::Entry::load() }.map_err(|error| format!("no Vulkan loader: {error}"))?;
-        // SAFETY: a function of the loader without conditions.
-        let version = unsafe { entry.try_enumerate_instance_version() }.ok().flatten().unwrap_or(vk::API_VERSION_1_0);
-        let version = version.min(vk::API_VERSION_1_3);
+        let (entry, version) = loader()?;
         let application = vk::ApplicationInfo::default().application_name(c"gpu-suballoc tests").api_version(version);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
-        // SAFETY: a valid info; destroyed in `drop`, or below.
+        // SAFETY: a valid info; destroyed with the value.
         let instance = unsafe { entry.create_instance(&info, None) }.map_err(|result| format!("no driver: {result:?}"))?;
-        Self::device_of(&entry, &instance, version, which).inspect_err(|_| {
-            // SAFETY: made above; nothing of it is left.
+        Self::on(&entry, instance, version, which)
+    }
+
+    /// The same on an instance of this version, which is the value's from now on.
+    pub(crate) fn on(
+        entry: &ash::Entry,
+        instance: ash::Instance,
+        version: u32,
+        which: impl Fn(&str) -> bool,
+    ) -> Result<Self, String> {
+        Self::device_of(entry, &instance, version, which).inspect_err(|_| {
+            // SAFETY: the caller's gift; nothing of it is left.
             unsafe { instance.destroy_instance(None) };
         })
     }
@@ -117,6 +125,7 @@ impl Live {
             queue,
             family,
             entry: entry.clone(),
+            between: None,
         })
     }
 
@@ -134,6 +143,28 @@ impl Live {
 
     /// Copies on the queue, one after the other, and waits: what the host flushed before is seen, what was written can be invalidated.
     pub(crate) fn copy(&self, copies: &[(BufferHandle, u64, BufferHandle, u64, u64)]) {
+        self.submit(|commands| {
+            let everything = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
+            let barrier = |target: vk::AccessFlags, stage| {
+                let barriers = [vk::MemoryBarrier::default().src_access_mask(everything).dst_access_mask(target)];
+                let all = vk::PipelineStageFlags::ALL_COMMANDS;
+                let none = vk::DependencyFlags::empty();
+                // SAFETY: recording.
+                unsafe { self.device.cmd_pipeline_barrier(commands, all, stage, none, &barriers, &[], &[]) };
+            };
+            for (source, from, target, to, size) in copies {
+                let [source, target] = [source, target].map(|buffer| vk::Handle::from_raw(buffer.as_raw()));
+                let region = [vk::BufferCopy { src_offset: *from, dst_offset: *to, size: *size }];
+                // SAFETY: recording; the test's buffers live, and are large enough.
+                unsafe { self.device.cmd_copy_buffer(commands, source, target, &region) };
+                barrier(everything, vk::PipelineStageFlags::ALL_COMMANDS);
+            }
+            barrier(vk::AccessFlags::HOST_READ, vk::PipelineStageFlags::HOST);
+        });
+    }
+
+    /// Records and runs commands, and waits.
+    pub(crate) fn submit(&self, record: impl FnOnce(vk::CommandBuffer)) {
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.family);
         // SAFETY: of the device, destroyed below.
         let pool = unsafe { self.device.create_command_pool(&info, None) }.expect("a command pool");
@@ -143,21 +174,7 @@ impl Live {
         let once = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: just made.
         unsafe { self.device.begin_command_buffer(commands, &once) }.expect("recording begins");
-        let everything = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
-        let barrier = |target: vk::AccessFlags, stage| {
-            let barriers = [vk::MemoryBarrier::default().src_access_mask(everything).dst_access_mask(target)];
-            let all = vk::PipelineStageFlags::ALL_COMMANDS;
-            // SAFETY: recording.
-            unsafe { self.device.cmd_pipeline_barrier(commands, all, stage, vk::DependencyFlags::empty(), &barriers, &[], &[]) };
-        };
-        for (source, from, target, to, size) in copies {
-            let [source, target] = [source, target].map(|buffer| vk::Handle::from_raw(buffer.as_raw()));
-            let region = [vk::BufferCopy { src_offset: *from, dst_offset: *to, size: *size }];
-            // SAFETY: recording; the test's buffers live, and are large enough.
-            unsafe { self.device.cmd_copy_buffer(commands, source, target, &region) };
-            barrier(everything, vk::PipelineStageFlags::ALL_COMMANDS);
-        }
-        barrier(vk::AccessFlags::HOST_READ, vk::PipelineStageFlags::HOST);
+        record(commands);
         // SAFETY: recording ends.
         unsafe { self.device.end_command_buffer(commands) }.expect("recording ends");
         let all = [commands];
@@ -169,6 +186,15 @@ impl Live {
         // SAFETY: nothing of the pool is in use any more.
         unsafe { self.device.destroy_command_pool(pool, None) };
     }
+}
+
+/// The loader, and the version of an instance of it.
+pub(crate) fn loader() -> Result<(ash::Entry, u32), String> {
+    // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for.
+    let entry = unsafe { ash::Entry::load() }.map_err(|error| format!("no Vulkan loader: {error}"))?;
+    // SAFETY: a function of the loader without conditions.
+    let version = unsafe { entry.try_enumerate_instance_version() }.ok().flatten().unwrap_or(vk::API_VERSION_1_0);
+    Ok((entry, version.min(vk::API_VERSION_1_3)))
 }
 
 fn driver_of(instance: &ash::Instance, physical: vk::PhysicalDevice, version: u32) -> String {
@@ -185,6 +211,9 @@ impl Drop for Live {
     fn drop(&mut self) {
         // SAFETY: nothing of the device is in use: every copy was waited for.
         unsafe { self.device.destroy_device(None) };
+        if let Some(between) = self.between.take() {
+            between();
+        }
         // SAFETY: its only device went.
         unsafe { self.instance.destroy_instance(None) };
     }
