@@ -105,6 +105,9 @@ pub struct Wish {
 }
 
 impl Wish {
+    /// Any memory will do; a beginning for [`preferring`](Self::preferring) and [`avoiding`](Self::avoiding).
+    pub const ANY: Self = Self::requiring(PropertyFlags::NONE);
+
     /// Memory without these properties is of no use.
     #[must_use]
     pub const fn requiring(required: PropertyFlags) -> Self {

@@ -89,7 +89,7 @@ impl<'n> RegionOptions<'n> {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            wish: Wish::requiring(PropertyFlags::NONE).preferring(PropertyFlags::DEVICE_LOCAL),
+            wish: Wish::ANY.preferring(PropertyFlags::DEVICE_LOCAL),
             kind: ResourceKind::Linear,
             lifetime: Lifetime::Unknown,
             dedicated: DedicatedPolicy::Allowed,
@@ -126,6 +126,54 @@ impl<'n> RegionOptions<'n> {
     #[must_use]
     pub const fn pool(self, pool: PoolId) -> Self {
         Self { pool: Some(pool), ..self }
+    }
+
+    /// Sharing pages with its kind; where the allocator makes the resource it knows.
+    #[must_use]
+    pub const fn kind(self, kind: ResourceKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// In a memory object of its own, or not.
+    #[must_use]
+    pub const fn dedicated(self, dedicated: DedicatedPolicy) -> Self {
+        Self { dedicated, ..self }
+    }
+
+    /// With this priority, 0 to 1, if it gets a memory object of its own.
+    #[must_use]
+    pub const fn priority(self, priority: f32) -> Self {
+        Self { priority: Some(priority), ..self }
+    }
+
+    /// To be exported as these handle types.
+    #[must_use]
+    pub const fn export(self, export: ExternalHandleTypes) -> Self {
+        Self { export, ..self }
+    }
+
+    /// With the caller's own structures behind `VkMemoryAllocateInfo`.
+    #[must_use]
+    pub const fn next(self, next: NextChain) -> Self {
+        Self { next: Some(next), ..self }
+    }
+
+    /// Refused rather than over the budget.
+    #[must_use]
+    pub const fn within_budget(self) -> Self {
+        Self { within_budget: true, ..self }
+    }
+
+    /// With a word of the caller's own, for reports.
+    #[must_use]
+    pub const fn tag(self, tag: u64) -> Self {
+        Self { tag, ..self }
+    }
+
+    /// Asked for at this place, in the caller's own numbering; 0: not known.
+    #[must_use]
+    pub const fn site(self, site: u64) -> Self {
+        Self { site, ..self }
     }
 }
 

@@ -40,7 +40,7 @@ fn take_and_give(device: &AshDevice) {
     // SAFETY: the fake looks at no handle.
     let gpu = unsafe { GpuAllocator::new(device, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) };
     let gpu = gpu.map_err(|refused| refused.error).expect("sound options");
-    let alone = RegionOptions { dedicated: DedicatedPolicy::Required, ..RegionOptions::new() };
+    let alone = RegionOptions::new().dedicated(DedicatedPolicy::Required);
     let region = gpu.allocate(&ResourceRequirements::new(4096, 256), &alone).expect("the fake has memory");
     gpu.free(region).expect("live");
     let buffer = gpu.create_buffer(&BufferInfo::new(100, BufferUsage::TRANSFER_SRC), &RegionOptions::new()).expect("as above");

@@ -35,9 +35,7 @@ const TAKING: [(&str, Taking); 13] = [
     ("large", |gpu, _| one(gpu.allocate(&needs(20 << 20), &RegionOptions::new()))),
     ("transient", |gpu, _| one(gpu.allocate(&needs(5000), &RegionOptions::new().lifetime(Lifetime::Transient)))),
     ("slab", |gpu, _| one(gpu.allocate(&needs(500), &RegionOptions::new().lifetime(Lifetime::Persistent)))),
-    ("dedicated", |gpu, _| {
-        one(gpu.allocate(&needs(5000), &RegionOptions { dedicated: DedicatedPolicy::Required, ..RegionOptions::new() }))
-    }),
+    ("dedicated", |gpu, _| one(gpu.allocate(&needs(5000), &RegionOptions::new().dedicated(DedicatedPolicy::Required)))),
     ("named", |gpu, _| one(gpu.allocate(&needs(5000), &RegionOptions::new().name("a name")))),
     ("batch", |gpu, _| {
         let mut out = [const { None }; 33];

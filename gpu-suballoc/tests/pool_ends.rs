@@ -68,9 +68,7 @@ fn an_allocator_that_unwinds_leaves_nobody_waiting() {
         }
         now.store(true, SeqCst);
         let policy = if nth % 2 == 0 { DedicatedPolicy::Never } else { DedicatedPolicy::Required };
-        let ask = || {
-            gpu.allocate(&ResourceRequirements::new(40 << 20, 256), &RegionOptions { dedicated: policy, ..RegionOptions::new() })
-        };
+        let ask = || gpu.allocate(&ResourceRequirements::new(40 << 20, 256), &RegionOptions::new().dedicated(policy));
         match catch_unwind(AssertUnwindSafe(ask)) {
             Ok(region) => held.push(region.expect("memory")),
             Err(_) => unwound += 1,

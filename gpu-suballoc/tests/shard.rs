@@ -36,7 +36,7 @@ fn needs(size: u64, alignment: u64) -> ResourceRequirements {
 }
 
 fn living(lifetime: Lifetime) -> RegionOptions<'static> {
-    RegionOptions { lifetime, ..RegionOptions::new() }
+    RegionOptions::new().lifetime(lifetime)
 }
 
 const LIFETIMES: [Lifetime; 3] = [Lifetime::Transient, Lifetime::Persistent, Lifetime::Unknown];
@@ -270,7 +270,7 @@ fn regions_of_shards_are_mapped_and_cropped_like_others() {
     let mut shard = allocator.shard();
     let wish = Wish::requiring(PropertyFlags::HOST_VISIBLE);
     for lifetime in [Lifetime::Transient, Lifetime::Persistent] {
-        let options = RegionOptions { wish, lifetime, ..RegionOptions::new() };
+        let options = RegionOptions::new().wish(wish).lifetime(lifetime);
         let [one, two] = [0, 1].map(|_| shard.allocate(&needs(1000, 16), &options).unwrap());
         for (region, byte) in [(&one, 1u8), (&two, 2)] {
             let mapping = allocator.map(region).expect("it can be mapped");
@@ -303,7 +303,7 @@ fn a_region_of_a_shard_that_is_gone_is_neither_mapped_nor_cropped() {
     let mut shard = allocator.shard();
     let wish = Wish::requiring(PropertyFlags::HOST_VISIBLE);
     for lifetime in [Lifetime::Transient, Lifetime::Persistent] {
-        let region = shard.allocate(&needs(1000, 16), &RegionOptions { wish, lifetime, ..RegionOptions::new() }).unwrap();
+        let region = shard.allocate(&needs(1000, 16), &RegionOptions::new().wish(wish).lifetime(lifetime)).unwrap();
         allocator.flush(&region, 0, 1000).expect("while it lives");
         allocator.free_id(region.id()).unwrap();
         shard.trim();

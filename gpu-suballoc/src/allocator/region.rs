@@ -1,5 +1,6 @@
 //! What a user holds: memory of a device, until it is given back.
 
+use core::fmt;
 use core::ptr::NonNull;
 
 use crate::device::{BufferHandle, ImageHandle, MemoryHandle};
@@ -10,7 +11,7 @@ use crate::id::{PlaceKind, RegionId};
 /// Move-only, so that nobody gives it back twice; not tied to its allocator's lifetime, so that it can be kept anywhere.
 /// Dropping it gives nothing back: pass it to [`GpuAllocator::free`](crate::GpuAllocator::free) or one of its siblings, or it
 /// stays in the leak list. Its [`id`](Region::id) can be kept in tables and be freed by instead.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 #[must_use = "a region that is dropped is not given back: pass it to GpuAllocator::free"]
 pub struct Region {
     pub(crate) id: RegionId,
@@ -34,6 +35,27 @@ pub struct Region {
 unsafe impl Send for Region {}
 // SAFETY: as for `Send`; nothing is changed through a shared region.
 unsafe impl Sync for Region {}
+
+// What its user knows it by, and nothing of the books.
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Region");
+        shown.field("id", &self.id).field("ownership", &self.ownership()).field("size", &self.size);
+        if let Some(memory) = self.memory {
+            shown.field("memory", &memory).field("offset", &self.offset);
+        }
+        if let Some(buffer) = self.buffer() {
+            shown.field("buffer", &buffer).field("copy_offset", &self.buffer_offset);
+        }
+        if let Some(image) = self.image() {
+            shown.field("image", &image);
+        }
+        if let Some(memory_type) = self.memory_type() {
+            shown.field("memory_type", &memory_type);
+        }
+        shown.finish()
+    }
+}
 
 /// What a region's `resource` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

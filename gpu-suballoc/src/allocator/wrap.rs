@@ -44,6 +44,18 @@ impl<'n> WrapInfo<'n> {
         Self { offset, ..self }
     }
 
+    /// Of a buffer that has so many bytes: nothing is wrapped past its end.
+    #[must_use]
+    pub const fn buffer_size(self, bytes: u64) -> Self {
+        Self { buffer_size: Some(bytes), ..self }
+    }
+
+    /// With a word of the caller's own, for reports.
+    #[must_use]
+    pub const fn tag(self, tag: u64) -> Self {
+        Self { tag, ..self }
+    }
+
     /// With the memory behind it.
     #[must_use]
     pub const fn backing(self, backing: Backing) -> Self {

@@ -29,7 +29,7 @@ impl CacheDevice {
 /// ```text
 ///   device 63 | kind 1      low 64      high 64        kind: 0 a number (high is 0), 1 a hash of 128 bits
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ShaderKey {
     pub(super) device: u64,
     pub(super) low: u64,
@@ -105,6 +105,12 @@ impl fmt::Display for ShaderKey {
         } else {
             write!(f, "content {:016x}{:016x} of device {}", self.high, self.low, self.device & (HASHED - 1))
         }
+    }
+}
+
+impl fmt::Debug for ShaderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use core::fmt;
 use core::ops::{BitAnd, BitOr};
 
 /// What is known of one device. Two `VkDevice`s on one GPU are two devices, with equal UUIDs.
@@ -88,14 +89,14 @@ pub struct PciAddress {
     pub function: u8,
 }
 
-impl core::fmt::Display for PciAddress {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Display for PciAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04x}:{:02x}:{:02x}.{:x}", self.domain, self.bus, self.device, self.function)
     }
 }
 
 /// A set of [`Capabilities::flags`] or of an edge's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct CapabilityFlags(u16);
 
 impl CapabilityFlags {
@@ -161,7 +162,7 @@ impl CapabilityFlags {
 }
 
 /// Ways of handing an object from one device to another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct HandleTypes(u8);
 
 impl HandleTypes {
@@ -219,7 +220,7 @@ impl HandleTypes {
 }
 
 macro_rules! set_of_bits {
-    ($($set:ident),+) => {$(
+    ($set:ident: $($name:ident)+) => {
         impl BitOr for $set {
             type Output = Self;
             fn bitor(self, other: Self) -> Self {
@@ -232,6 +233,36 @@ macro_rules! set_of_bits {
                 Self(self.0 & other.0)
             }
         }
-    )+};
+        /// The names of those that are set, lowest bit first.
+        impl fmt::Debug for $set {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let named = [$((Self::$name, stringify!($name))),+];
+                let mut between = "";
+                for (_, name) in named.into_iter().filter(|(flag, _)| self.contains(*flag)) {
+                    f.write_str(between)?;
+                    f.write_str(name)?;
+                    between = " | ";
+                }
+                f.write_str(if between.is_empty() { "NONE" } else { "" })
+            }
+        }
+    };
 }
-set_of_bits!(CapabilityFlags, HandleTypes);
+set_of_bits!(CapabilityFlags: SAME_DRIVER UNIFIED_MEMORY PEER_COHERENT HOST_COHERENT PEER_COPY CONCURRENT DEVICE_ATOMICS SYSTEM_ATOMICS
+    TIMELINE_SEMAPHORE REMOTE_DMA SHARED_VIRTUAL_ADDRESS PEER_ADDRESSABLE PEER_ACCESS_NEEDS_GRANT ISOLATED);
+set_of_bits!(HandleTypes: NATIVE OPAQUE_FD OPAQUE_WIN32 DMA_BUF SYNC_FD HOST_ALLOCATION METAL ANDROID_HARDWARE_BUFFER);
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+
+    use super::*;
+
+    #[test]
+    fn sets_are_written_by_name_and_every_bit_has_one() {
+        assert_eq!(format!("{:?}", CapabilityFlags::NONE), "NONE");
+        assert_eq!(format!("{:?}", CapabilityFlags::ISOLATED | CapabilityFlags::SAME_DRIVER), "SAME_DRIVER | ISOLATED");
+        assert_eq!(format!("{:?}", CapabilityFlags((1 << 14) - 1)).split(" | ").count(), 14);
+        assert_eq!(format!("{:?}", HandleTypes(u8::MAX)).split(" | ").count(), 8);
+    }
+}

@@ -58,7 +58,7 @@ impl Ask {
             size,
             alignment,
             memory_type_bits: u32::MAX,
-            wish: Wish::requiring(PropertyFlags::NONE),
+            wish: Wish::ANY,
             kind: ResourceKind::Linear,
             lifetime: Lifetime::Unknown,
             dedicated: DedicatedPolicy::Allowed,

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_name_comes_back_and_a_long_one_is_cut_between_characters() {
         let memory = FromGlobalAlloc::SYSTEM;
-        let options = RegionOptions { tag: 7, site: 9, ..RegionOptions::new().name("vertices") };
+        let options = RegionOptions::new().name("vertices").tag(7).site(9);
         let detail = Detail::new(&memory, &options).unwrap().unwrap();
         assert_eq!((detail.tag(), detail.site(), detail.name()), (7, 9, &b"vertices"[..]));
         detail.free(&memory);

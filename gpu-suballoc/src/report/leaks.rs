@@ -7,7 +7,7 @@ use core::fmt;
 use alloc_core::HostSource;
 
 use super::picture::Picture;
-use super::view::{BlockView, Placement, RangeUse};
+use super::view::{BlockView, Placement, RangeUse, Resource};
 use crate::RegionId;
 
 /// A region, a wrapped resource or a crop that is still there.
@@ -17,6 +17,10 @@ pub struct Leak<'p> {
     pub id: RegionId,
     /// What kind of region.
     pub kind: LeakKind,
+    /// What lies in it; of a crop what lies in its root is told with that.
+    pub resource: Resource,
+    /// Of a crop the region that it is a part of.
+    pub root: Option<RegionId>,
     /// The `VkDeviceMemory` that it lies in; 0 where a wrapper was not told.
     pub memory: u64,
     /// Bytes from the start of the memory, or of a wrapped buffer; of a crop from the start of its root.
@@ -52,11 +56,14 @@ impl<A: HostSource> Picture<A> {
             let kind = if range.placement == Placement::Wrapped { LeakKind::Wrapped } else { LeakKind::Owned };
             let (offset, size) = (range.offset, range.size.saturating_sub(range.padding));
             let BlockView { memory, .. } = *block;
-            Some(Leak { id: range.id?, kind, memory, offset, size, name: self.name(range), tag: range.tag, site: range.site })
+            let (name, resource) = (self.name(range), range.resource);
+            Some(Leak { id: range.id?, kind, resource, root: None, memory, offset, size, name, tag: range.tag, site: range.site })
         });
         let crops = self.crops().iter().map(|crop| Leak {
             id: crop.id,
             kind: LeakKind::Crop,
+            resource: Resource::Unknown,
+            root: Some(crop.root),
             memory: 0,
             offset: crop.offset,
             size: crop.size,
@@ -70,12 +77,17 @@ impl<A: HostSource> Picture<A> {
 
 impl fmt::Display for Leak<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            LeakKind::Owned => "region",
-            LeakKind::Wrapped => "wrapped region",
-            LeakKind::Crop => "crop",
+        let what = match (self.kind, self.resource) {
+            (LeakKind::Crop, _) => "crop",
+            (_, Resource::Unknown) => "region",
+            (_, Resource::Buffer) => "buffer",
+            (_, Resource::ImageLinear | Resource::ImageOptimal) => "image",
         };
-        write!(f, "{kind} of {} bytes at offset {:#x}", self.size, self.offset)?;
+        let wrapped = if self.kind == LeakKind::Wrapped { "wrapped " } else { "" };
+        write!(f, "{wrapped}{what} {} of {} bytes at offset {:#x}", self.id, self.size, self.offset)?;
+        if let Some(root) = self.root {
+            write!(f, " of {root}")?;
+        }
         if self.memory != 0 {
             write!(f, " of memory {:#x}", self.memory)?;
         }
@@ -110,9 +122,9 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "region of 1000 bytes at offset 0x200 of memory 0x103, \"region 1\", tag 0xabc, taken at site 41",
-                "wrapped region of 64 bytes at offset 0x0, \"region 6\"",
-                "crop of 100 bytes at offset 0xc, \"a crop\"",
+                "buffer 00000007:General/0/0/1#1 of 1000 bytes at offset 0x200 of memory 0x103, \"region 1\", tag 0xabc, taken at site 41",
+                "wrapped buffer 00000007:General/0/0/6#1 of 64 bytes at offset 0x0, \"region 6\"",
+                "crop 00000007:General/0/0/90#1 of 100 bytes at offset 0xc of 00000007:General/0/0/1#1, \"a crop\"",
             ]
         );
         assert_eq!(picture.leaks().map(|leak| leak.id).collect::<Vec<_>>(), [id(1), id(6), id(90)]);

@@ -49,7 +49,7 @@ const GRANULE: u64 = 256;
 /// let needs = ResourceRequirements {
 ///     size: 1000, alignment: 16, memory_type_bits: u32::MAX, prefers_dedicated: false, requires_dedicated: false,
 /// };
-/// let options = RegionOptions { lifetime: Lifetime::Transient, ..RegionOptions::new() };
+/// let options = RegionOptions::new().lifetime(Lifetime::Transient);
 ///
 /// std::thread::scope(|threads| {
 ///     for _ in 0..2 {

@@ -176,7 +176,7 @@ fn taking<S: Stage>() -> Vec<Operation<S>> {
             names: &["GpuAllocator::allocate"],
             how: "dedicated",
             takes: Takes::Memory,
-            body: |stage| take(stage, 5000, RegionOptions { dedicated: DedicatedPolicy::Required, ..RegionOptions::new() }),
+            body: |stage| take(stage, 5000, RegionOptions::new().dedicated(DedicatedPolicy::Required)),
         },
         Operation {
             names: &["GpuAllocator::allocate"],
@@ -218,7 +218,7 @@ fn all_classes<D: DeviceMemory, A: alloc_core::HostAllocator>(allocator: &GpuAll
         RegionOptions::new(),
         RegionOptions::new().lifetime(Lifetime::Transient),
         RegionOptions::new().lifetime(Lifetime::Persistent),
-        RegionOptions { dedicated: DedicatedPolicy::Required, ..RegionOptions::new() },
+        RegionOptions::new().dedicated(DedicatedPolicy::Required),
     ];
     let take = |index: usize| allocator.allocate(&needs(500), &options[index % 4]).expect("refused nothing");
     [0, 1, 2, 3, 4, 5, 6, 7].map(take)

@@ -175,6 +175,8 @@ fn of_a_buffer<S: Stage>() -> Vec<Operation<S>> {
                 "GpuAllocator::detach",
                 "GpuAllocator::descriptor",
                 "WrapInfo::backing",
+                "WrapInfo::buffer_size",
+                "WrapInfo::tag",
             ],
             how: "of a buffer that has its record",
             takes: Takes::Nothing("it was made with the buffer"),
@@ -189,7 +191,9 @@ fn of_a_buffer<S: Stage>() -> Vec<Operation<S>> {
                         properties: PropertyFlags::NONE,
                         mapped: None,
                     };
-                    let wrapped = allocator.wrap(&WrapInfo::new(whole.buffer(), 64).backing(backing)).expect("refused nothing");
+                    let wrapped = allocator
+                        .wrap(&WrapInfo::new(whole.buffer(), 64).backing(backing).buffer_size(64).tag(1))
+                        .expect("refused nothing");
                     let mut wrapped = Some(wrapped);
                     stage.attempt_plainly(|| {
                         allocator.map_id(whole.id()).expect("visible");

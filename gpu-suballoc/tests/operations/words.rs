@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use gpu_suballoc::{
-    BufferHandle, BufferInfo, BufferUsage, DeviceError, ExternalHandleTypes, GpuError, HeapFlags, ImageHandle, ImageInfo,
-    ImageUsage, Lifetime, Limit, MemoryHandle, MemoryHeap, MemoryRequest, MemoryType, Misuse, NextChain, PoolOptions,
-    PropertyFlags, QueueFamilies, RegionId, RegionOptions, ResourceRequirements, Totals, Wish, choose_memory_type,
+    BufferHandle, BufferInfo, BufferUsage, DedicatedPolicy, DeviceError, ExternalHandleTypes, GpuError, HeapFlags, ImageHandle,
+    ImageInfo, ImageUsage, Lifetime, Limit, MemoryHandle, MemoryHeap, MemoryRequest, MemoryType, Misuse, NextChain, PoolOptions,
+    PropertyFlags, QueueFamilies, RegionId, RegionOptions, ResourceKind, ResourceRequirements, Totals, Wish, choose_memory_type,
 };
 use testkit::{Sink, Stage};
 
@@ -50,11 +50,19 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 "RegionId::as_raw",
                 "RegionId::from_raw",
                 "RegionId::tag",
+                "RegionOptions::dedicated",
+                "RegionOptions::export",
+                "RegionOptions::kind",
                 "RegionOptions::lifetime",
                 "RegionOptions::name",
                 "RegionOptions::new",
+                "RegionOptions::next",
                 "RegionOptions::pool",
+                "RegionOptions::priority",
+                "RegionOptions::site",
+                "RegionOptions::tag",
                 "RegionOptions::wish",
+                "RegionOptions::within_budget",
                 "ResourceRequirements::memory_types",
                 "ResourceRequirements::new",
                 "Totals::free_bytes",
@@ -115,6 +123,11 @@ fn infos() {
     assert_eq!((id.as_raw(), id.tag()), ([1, 2, 3, 4], 1));
     let options = RegionOptions::new().name("n").lifetime(Lifetime::Transient).wish(Wish::default());
     assert_eq!(options.name, Some("n"));
+    let options = options.dedicated(DedicatedPolicy::Never).export(ExternalHandleTypes::from_raw(1)).kind(ResourceKind::Optimal);
+    let options = options.next(chain).priority(0.5).site(3).tag(4).within_budget();
+    assert!(options.export.as_raw() == 1 && options.next == Some(chain) && options.within_budget);
+    assert_eq!((options.dedicated, options.kind), (DedicatedPolicy::Never, ResourceKind::Optimal));
+    assert_eq!((options.priority, options.site, options.tag), (Some(0.5), 3, 4));
     assert_eq!(ResourceRequirements::new(64, 16).memory_types(2).memory_type_bits, 2);
     let totals = Totals { block_bytes: 10, region_bytes: 4, ..Totals::default() };
     assert_eq!(totals.plus(&totals).free_bytes(), 12);
