@@ -2,6 +2,7 @@
 #![cfg_attr(not(feature = "ash"), allow(unused, reason = "there is nothing to test"))]
 
 #[cfg(feature = "ash")]
+#[allow(dead_code, unused_imports, reason = "each test binary uses its part")]
 mod live;
 #[cfg(feature = "ash")]
 #[path = "live_ash/tests.rs"]

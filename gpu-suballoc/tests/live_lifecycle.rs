@@ -12,8 +12,14 @@ mod cycles;
 #[path = "live_lifecycle/layer.rs"]
 mod layer;
 #[cfg(feature = "ash")]
-#[allow(dead_code, reason = "each test binary uses its part")]
+#[allow(dead_code, unused_imports, reason = "each test binary uses its part")]
 mod live;
+#[cfg(feature = "ash")]
+#[path = "live_lifecycle/refusals.rs"]
+mod refusals;
+#[cfg(feature = "ash")]
+#[path = "live_lifecycle/sweep.rs"]
+mod sweep;
 #[cfg(feature = "ash")]
 #[path = "live_lifecycle/two.rs"]
 mod two;
@@ -24,12 +30,17 @@ mod validated;
 fn main() {
     #[cfg(feature = "ash")]
     {
+        if sweep::is_child() {
+            return sweep::child();
+        }
         live::run(cycles::TESTS, |test, live| test(live));
+        live::run(refusals::TESTS, |test, live| test(live));
         if let Some(manifest) = testkit::swiftshader() {
             // SAFETY: no other thread runs: the drivers' went with their devices.
             unsafe { std::env::set_var("VK_ADD_DRIVER_FILES", manifest) };
         }
         two::run();
+        sweep::run();
         validated::run();
     }
 }

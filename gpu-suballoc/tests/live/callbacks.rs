@@ -1,14 +1,19 @@
-//! An application's callbacks: the system's memory, counted.
+//! An application's callbacks: the system's memory, counted, and refused on purpose.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 
 use ash::vk;
 
 static LIVE: AtomicI64 = AtomicI64::new(0);
 static TAKEN: AtomicU64 = AtomicU64::new(0);
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+/// The number of the request that is refused; `u64::MAX` for none.
+static REFUSED: AtomicU64 = AtomicU64::new(u64::MAX);
+static COMMAND: Mutex<&str> = Mutex::new("");
 
 /// To pass to every command.
 pub(crate) const CALLBACKS: vk::AllocationCallbacks<'static> = vk::AllocationCallbacks {
@@ -31,6 +36,22 @@ pub(crate) fn taken_blocks() -> u64 {
     TAKEN.load(SeqCst)
 }
 
+/// Numbers requests from 0 again, and refuses the one of this number. It is said on the standard output before the driver learns of it.
+pub(crate) fn refuse(request: Option<u64>) {
+    REQUESTS.store(0, SeqCst);
+    REFUSED.store(request.unwrap_or(u64::MAX), SeqCst);
+}
+
+/// Requests since then.
+pub(crate) fn requests() -> u64 {
+    REQUESTS.load(SeqCst)
+}
+
+/// Which command runs from now on, for what is said.
+pub(crate) fn in_command(name: &'static str) {
+    *COMMAND.lock().unwrap() = name;
+}
+
 /// In front of each block: its size, and how far the whole begins before it.
 #[derive(Clone, Copy)]
 struct Front {
@@ -42,7 +63,17 @@ fn layout(size: usize, front: usize) -> Option<Layout> {
     Layout::from_size_align(size.checked_add(front)?, front).ok()
 }
 
-unsafe extern "system" fn allocation(_: *mut c_void, size: usize, alignment: usize, _: vk::SystemAllocationScope) -> *mut c_void {
+unsafe extern "system" fn allocation(
+    _: *mut c_void,
+    size: usize,
+    alignment: usize,
+    scope: vk::SystemAllocationScope,
+) -> *mut c_void {
+    if REQUESTS.fetch_add(1, SeqCst) == REFUSED.load(SeqCst) {
+        let scope = ["command", "object", "cache", "device", "instance"][scope.as_raw() as usize];
+        println!("refused\t{}\t{scope}\t{size}", COMMAND.lock().unwrap());
+        return ptr::null_mut();
+    }
     let front = alignment.max(size_of::<Front>());
     let Some(layout) = layout(size, front) else { return ptr::null_mut() };
     // SAFETY: `front` is above 0, hence the size is.

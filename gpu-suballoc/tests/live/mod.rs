@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use ash::vk;
 use gpu_suballoc::{AshDevice, AshOptions, BufferHandle, DeviceFeatures};
 
-pub(crate) use callbacks::{CALLBACKS, live_blocks, taken_blocks};
+pub(crate) use callbacks::{CALLBACKS, in_command, live_blocks, refuse, requests, taken_blocks};
 
 /// Instance, device and one queue that can copy. Destroyed with the value.
 pub(crate) struct Live {
@@ -20,6 +20,8 @@ pub(crate) struct Live {
     queue: vk::Queue,
     family: u32,
     pub(crate) entry: ash::Entry,
+    /// The device's.
+    callbacks: Option<&'static vk::AllocationCallbacks<'static>>,
     /// Called when the device went, while the instance is there.
     pub(crate) between: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
@@ -32,22 +34,30 @@ impl Live {
 
     /// The first device of a driver, by its name.
     pub(crate) fn of(which: impl Fn(&str) -> bool) -> Result<Self, String> {
+        Self::made_with(None, which)
+    }
+
+    /// The same, with callbacks for the device.
+    pub(crate) fn made_with(
+        callbacks: Option<&'static vk::AllocationCallbacks<'static>>,
+        which: impl Fn(&str) -> bool,
+    ) -> Result<Self, String> {
         let (entry, version) = loader()?;
         let application = vk::ApplicationInfo::default().application_name(c"gpu-suballoc tests").api_version(version);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: a valid info; destroyed with the value.
         let instance = unsafe { entry.create_instance(&info, None) }.map_err(|result| format!("no driver: {result:?}"))?;
-        Self::on(&entry, instance, version, which)
+        Self::on(&entry, instance, (version, callbacks), which)
     }
 
-    /// The same on an instance of this version, which is the value's from now on.
+    /// The same on an instance of this version, which is the value's from now on, and with these callbacks for the device.
     pub(crate) fn on(
         entry: &ash::Entry,
         instance: ash::Instance,
-        version: u32,
+        how: (u32, Option<&'static vk::AllocationCallbacks<'static>>),
         which: impl Fn(&str) -> bool,
     ) -> Result<Self, String> {
-        Self::device_of(entry, &instance, version, which).inspect_err(|_| {
+        Self::device_of(entry, &instance, how, which).inspect_err(|_| {
             // SAFETY: the caller's gift; nothing of it is left.
             unsafe { instance.destroy_instance(None) };
         })
@@ -56,7 +66,7 @@ impl Live {
     fn device_of(
         entry: &ash::Entry,
         instance: &ash::Instance,
-        version: u32,
+        (version, callbacks): (u32, Option<&'static vk::AllocationCallbacks<'static>>),
         which: impl Fn(&str) -> bool,
     ) -> Result<Self, String> {
         // SAFETY: a live instance.
@@ -105,7 +115,7 @@ impl Live {
         info = if priority { info.push_next(&mut wish) } else { info };
         // SAFETY: a valid info with what the device has; destroyed in `drop`.
         let device =
-            unsafe { instance.create_device(physical, &info, None) }.map_err(|result| format!("no device: {result:?}"))?;
+            unsafe { instance.create_device(physical, &info, callbacks) }.map_err(|result| format!("no device: {result:?}"))?;
         // SAFETY: the family was asked for above, with one queue.
         let queue = unsafe { device.get_device_queue(family, 0) };
         let mut options = AshOptions::new(version);
@@ -125,6 +135,7 @@ impl Live {
             queue,
             family,
             entry: entry.clone(),
+            callbacks,
             between: None,
         })
     }
@@ -210,7 +221,7 @@ fn driver_of(instance: &ash::Instance, physical: vk::PhysicalDevice, version: u3
 impl Drop for Live {
     fn drop(&mut self) {
         // SAFETY: nothing of the device is in use: every copy was waited for.
-        unsafe { self.device.destroy_device(None) };
+        unsafe { self.device.destroy_device(self.callbacks) };
         if let Some(between) = self.between.take() {
             between();
         }

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use alloc_core::{Context, ContextOptions, TryVec};
 use ash::vk;
 use gpu_suballoc::{
-    AllocatorOptions, AshContext, AshContextInfo, AshContexts, AshOptions, BufferHandle, BufferInfo, BufferUsage, CacheLimits,
-    CompiledKernel, Hold, KernelError, KernelInfo, KernelPipeline, PropertyFlags, Region, RegionOptions, ShaderKey, StoreError,
-    StoreWriter, StoredShaders, Wish, physical_device_identity,
+    AllocatorOptions, AshContext, AshContextInfo, AshContexts, AshOptions, BufferHandle, BufferInfo, BufferUsage, CacheError,
+    CacheLimits, CompiledKernel, Hold, KernelError, KernelInfo, KernelPipeline, PropertyFlags, Region, RegionOptions, ShaderKey,
+    StoreError, StoreWriter, StoredShaders, Wish, physical_device_identity,
 };
 use testkit::Witness;
 
@@ -72,6 +72,13 @@ pub(crate) fn info<'a>(live: &Live, memory: &Context, get: vk::PFN_vkGetInstance
 }
 
 pub(crate) fn kernel(context: &AshContext, number: u64) -> Hold<'_, CompiledKernel, KernelError> {
+    try_kernel(context, number).expect("it compiles")
+}
+
+pub(crate) fn try_kernel(
+    context: &AshContext,
+    number: u64,
+) -> Result<Hold<'_, CompiledKernel, KernelError>, CacheError<KernelError>> {
     let bindings = [vk::DescriptorSetLayoutBinding::default()
         .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
         .descriptor_count(1)
@@ -86,8 +93,7 @@ pub(crate) fn kernel(context: &AshContext, number: u64) -> Hold<'_, CompiledKern
     };
     let shaders = context.shaders();
     // SAFETY: valid SPIR-V, and a layout that it does not use.
-    let made = shaders.get_or_compile(ShaderKey::kernel(shaders.device(), number), || unsafe { context.compile(&info) });
-    made.expect("it compiles")
+    shaders.get_or_compile(ShaderKey::kernel(shaders.device(), number), || unsafe { context.compile(&info) })
 }
 
 /// A buffer that the host sees, filled.

@@ -77,7 +77,7 @@ pub(crate) fn watched(driver: &'static str, which: impl Fn(&str) -> bool) -> Res
     let ear = unsafe { debug.create_debug_utils_messenger(&messenger(), None) }.expect("a messenger");
     // SAFETY: the only one of it, while the instance lives.
     let end = move || unsafe { debug.destroy_debug_utils_messenger(ear, None) };
-    let mut live = Live::on(&entry, instance, version, which).map_err(absent)?;
+    let mut live = Live::on(&entry, instance, (version, None), which).map_err(absent)?;
     live.between = Some(Box::new(end));
     Ok(live)
 }
