@@ -6,7 +6,7 @@ use gpu_suballoc::{
     ImageInfo, ImageUsage, MappedRange, MemoryHandle, MemoryRequest, PropertyFlags, ResourceRequirements,
 };
 
-use crate::live::{CALLBACKS, Live, live_blocks, taken_blocks};
+use crate::live::{CALLBACKS, Live, live_blocks, refuse, requests, taken_blocks};
 
 /// A test by its name.
 pub(crate) type Test = (&'static str, fn(&Live));
@@ -20,7 +20,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("callbacks_balance", callbacks),
     ("a_budget_is_told_where_it_is_enabled", budget),
     ("priority_and_addresses_work_where_they_are_enabled", extras),
-    ("a_full_heap_refuses", refused),
+    (FULL, refused),
+    ("a_refusal_of_host_memory_is_told", refused_by_callbacks),
 ];
 
 const COPIED: BufferUsage = BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
@@ -262,37 +263,95 @@ fn extras(live: &Live) {
     }
 }
 
-/// The largest objects that may be, until the device's own heap is full. lavapipe promises more than there is, which is known.
-fn refused(live: &Live) {
-    const ENOUGH: usize = 4;
-    let device = live.ash(live.options);
+/// In a process with this set the heap is known to be smaller than it says, so the driver must refuse.
+const MUST_REFUSE: &str = "STEWARD_HEAP_MUST_REFUSE";
+const FULL: &str = "a_full_heap_refuses_and_what_is_freed_is_there_again";
+/// Past the heap's size a driver is asked for so little more: some go on in the host's memory.
+const PAST: [u64; 4] = [64 << 20; 4];
+
+/// Fills the device's largest heap with sixteenths of it, or the largest objects that may be, and gives them back: how many, how many bytes, and the refusal.
+fn fill(device: &AshDevice) -> (usize, u64, Option<DeviceError>) {
     let told = device.properties();
     let own = told.heaps.iter().enumerate().filter(|(_, heap)| heap.is_device_local());
     let (index, heap) = own.max_by_key(|(_, heap)| heap.size).expect("a heap of its own");
-    let size = heap.size.min(told.limits.max_memory_allocation_size);
     let kind = told.types.iter().position(|kind| kind.heap_index as usize == index).expect("a type of that heap");
-    let request = MemoryRequest::new(size, u32::try_from(kind).expect("few"));
-    let fit = usize::try_from(heap.size / size).expect("few");
-    let mut held = Vec::new();
-    let error = loop {
+    let largest = (heap.size / 16).min(told.limits.max_memory_allocation_size);
+    let whole = usize::try_from(heap.size / largest).expect("few");
+    let rest = heap.size % largest;
+    let sizes = std::iter::repeat_n(largest, whole).chain((rest > 0).then_some(rest)).chain(PAST);
+    let (mut held, mut bytes, mut refused) = (Vec::new(), 0, None);
+    for size in sizes {
         // SAFETY: see `Bound`.
-        match unsafe { device.allocate(&request) } {
-            Ok(memory) if held.len() < fit + ENOUGH => held.push(memory),
+        match unsafe { device.allocate(&MemoryRequest::new(size, u32::try_from(kind).expect("few"))) } {
             Ok(memory) => {
+                assert!(!held.contains(&memory), "two live objects have two handles");
                 held.push(memory);
-                break None;
+                bytes += size;
             }
-            Err(error) => break Some(error),
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
         }
-    };
-    println!("  {} times {} MiB, then {error:?}", held.len(), size >> 20);
+    }
+    let count = held.len();
     for memory in held {
         // SAFETY: see `Bound`.
         unsafe { device.free(memory) };
     }
-    match error {
-        Some(error) => assert!(matches!(error, DeviceError::OutOfDeviceMemory | DeviceError::OutOfHostMemory), "{error:?}"),
-        // lavapipe never refuses; NVIDIA goes on in host memory.
-        None => println!("  this driver lends more than its heap holds, so a refusal is not exercised"),
+    (count, bytes, refused)
+}
+
+/// Bytes of addresses that the process has.
+fn mapped() -> u64 {
+    let told = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    told.split_whitespace().next().and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * 4096)
+}
+
+/// lavapipe lends whatever it is asked for, and NVIDIA goes on in the host's memory: there the refusal is lavapipe's, in a process that may
+/// not have as many addresses as its heap has bytes.
+fn refused(live: &Live) {
+    let (device, started) = (live.ash(live.options), std::time::Instant::now());
+    let first = fill(&device);
+    let between = mapped();
+    let again = fill(&device);
+    println!("  {} objects, {} MiB, then {:?}", first.0, first.1 >> 20, first.2);
+    // What was freed is there again: of a heap that others use too, nearly.
+    assert!(again.0 + 1 >= first.0 && again.1 >= first.1 / 8 * 7, "{first:?}, then {again:?}");
+    if live.is_lavapipe() {
+        // All of it is the process's own memory.
+        let kept = mapped().saturating_sub(between);
+        assert!(first.1 == 0 || kept < first.1 / 2, "{kept} of {} bytes are still there", first.1);
     }
+    for refusal in [first.2, again.2].into_iter().flatten() {
+        assert_eq!(refusal, DeviceError::OutOfDeviceMemory);
+    }
+    let must = std::env::var_os(MUST_REFUSE).is_some();
+    assert!(!must || (first.2.is_some() && again.2.is_some()), "{first:?}, then {again:?}");
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+    if live.is_lavapipe() && !must {
+        let limited = ["-c", "ulimit -v 2097152 && exec \"$0\" \"$1\""];
+        let program = std::env::current_exe().expect("a test knows its file");
+        let child = testkit::Child::new("sh").args(limited).args([program.as_os_str(), FULL.as_ref()]);
+        child.env(MUST_REFUSE, "1").run().assert_code(0);
+    }
+}
+
+/// The application's callbacks say no: the driver must say that host memory ran out, and its object is not there.
+fn refused_by_callbacks(live: &Live) {
+    let device = live.ash(AshOptions { callbacks: Some(CALLBACKS), ..live.options });
+    let before = live_blocks();
+    refuse(Some(0));
+    // SAFETY: see `Bound`.
+    let answer = unsafe { device.create_buffer(&BufferInfo::new(4096, COPIED)) };
+    let asked = requests();
+    refuse(None);
+    if asked == 0 {
+        // SAFETY: see `Bound`.
+        unsafe { device.destroy_buffer(answer.expect("nothing was refused")) };
+        return testkit::skip("lavapipe", "a_refusal_of_host_memory_is_told", "the driver asks for no host memory here");
+    }
+    assert_eq!((answer, live_blocks()), (Err(DeviceError::OutOfHostMemory), before));
+    round(live, &device);
+    assert_eq!(live_blocks(), before);
 }
