@@ -3,10 +3,20 @@
 mod subject;
 
 use subject::Subject;
-use testkit::programs::{Ran, Tried, random, range_ops, replay};
+use testkit::programs::{Ran, Tried, random, range_ops, replay, replay_seeds};
+
+const EVENTS: [&str; 5] = ["refused for lack of a hole", "refused for lack of host memory", "stale id", "bad request", "clear"];
 
 fn run(bytes: &[u8]) -> (Ran, Tried) {
     range_ops(bytes, Subject::new)
+}
+
+/// From there a fuzzer goes on.
+#[test]
+fn the_seeds_meet_everything() {
+    let mut tried = Tried::default();
+    replay_seeds("range_ops", |bytes| tried.add(&run(bytes).1));
+    tried.assert_at_least(1, 0..20, &EVENTS);
 }
 
 /// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
@@ -23,6 +33,5 @@ fn ranges_are_the_models() {
             ran
         });
     }
-    let events = ["refused for lack of a hole", "refused for lack of host memory", "stale id", "bad request", "clear"];
-    tried.assert_at_least(if long { 1000 } else { 20 }, 0..if long { 21 } else { 9 }, &events);
+    tried.assert_at_least(if long { 1000 } else { 20 }, 0..if long { 21 } else { 9 }, &EVENTS);
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-use crate::programs::{Bytes, Ran};
+use crate::programs::{Bytes, Ran, Tried};
 
 /// Owners, devices, keys of a device, holds at a time.
 const OWNERS: usize = 6;
@@ -126,6 +126,7 @@ struct Model {
     holds: [Option<u64>; HOLDS],
     most: (u64, u64),
     compiled: u64,
+    tried: Tried,
 }
 
 impl Model {
@@ -165,6 +166,7 @@ impl Model {
         shader.holds -= 1;
         if !shader.live && shader.holds == 0 {
             self.shaders.remove(&number);
+            self.tried.note("the last hold of one that was taken out");
         }
     }
 
@@ -180,12 +182,19 @@ impl Model {
         let before = self.sums();
         let gone: Vec<u64> = self.shaders.keys().filter(|number| !exist.contains(number)).copied().collect();
         assert!(gone.is_empty() || over(before, self.most), "{gone:?} went, and nothing was over a limit");
+        if !gone.is_empty() {
+            self.tried.note("driven out by a limit");
+        }
         for number in &gone {
             let shader = self.shaders.remove(number).expect("just listed");
             assert!(shader.live && shader.holds == 0, "{number} went, and was held: {shader:?}");
         }
         let free = self.shaders.values().any(|shader| shader.live && shader.holds == 0);
-        assert!(!over(self.sums(), self.most) || !free, "a limit is exceeded, and somebody could go");
+        let full = over(self.sums(), self.most);
+        assert!(!full || !free, "a limit is exceeded, and somebody could go");
+        if full {
+            self.tried.note("over a limit, and all are held");
+        }
     }
 }
 
@@ -193,12 +202,19 @@ impl Model {
 ///
 /// # Panics
 /// Where the cache is not as the list says.
-pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> Ran {
+pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
     let mut ran = Ran::default();
     let none = (u64::MAX, u64::MAX);
-    let mut model = Model { shaders: BTreeMap::new(), owners: [None; OWNERS], holds: [None; HOLDS], most: none, compiled: 0 };
+    let mut model = Model {
+        shaders: BTreeMap::new(),
+        owners: [None; OWNERS],
+        holds: [None; HOLDS],
+        most: none,
+        compiled: 0,
+        tried: Tried::default(),
+    };
     let mut next = 0;
     while let Some(succeeded) = step(&mut bytes, &mut subject, &mut model, &mut next) {
         ran.count(succeeded);
@@ -218,7 +234,7 @@ pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> Ran {
     }
     compare(&subject, &model, &mut ran);
     assert!(model.shaders.is_empty(), "all owners are gone");
-    ran
+    (ran, model.tried)
 }
 
 fn compare<S: Shaders>(subject: &S, model: &Model, ran: &mut Ran) {
@@ -255,18 +271,34 @@ fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, n
             let asked = subject.ask(owner, sought, compile, hold);
             subject.refuse_host(None);
             match asked {
-                Asked::OtherDevice => assert!(strange),
+                Asked::OtherDevice => {
+                    assert!(strange);
+                    model.tried.note("the key of another device");
+                }
                 Asked::Found(number) => {
                     assert!(there.contains(&number), "{number} is found, and not one of {there:?}");
                     model.hold(hold, number);
+                    let mine = model.shaders[&number].owner == owner;
+                    model.tried.note(if mine { "found, its own" } else { "found, another owner's" });
                 }
-                Asked::Host => assert!(refused && there.is_empty()),
+                Asked::Host => {
+                    assert!(refused && there.is_empty());
+                    model.tried.note("no host memory");
+                }
                 Asked::Failed => {
                     assert!(there.is_empty() && !matches!(compile, Compile::Makes { .. }));
+                    model.tried.note(match compile {
+                        Compile::Unwinds => "a compile that unwinds",
+                        Compile::AsksAgain => "a compile that asks again",
+                        _ => "a compile that fails",
+                    });
                 }
                 Asked::Made => {
                     let Compile::Makes { number, bytes } = compile else { panic!("{compile:?} made something") };
                     assert!(there.is_empty() && !strange, "{sought:?} was there");
+                    let same_key = |one: &Shader| one.live && (one.sought.device, one.sought.key) == (sought.device, sought.key);
+                    let collides = model.shaders.values().any(same_key);
+                    model.tried.note(if collides { "made, the key's contents differ" } else { "made" });
                     model.shaders.insert(number, Shader { sought, owner, bytes, holds: 1, live: true });
                     model.compiled += 1;
                     // Its maker held it meanwhile.
@@ -285,6 +317,7 @@ fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, n
             assert!(found.map_or(there.is_empty(), |found| there.contains(&found)), "{sought:?}: {found:?} and not {there:?}");
             if let Some(found) = found {
                 model.hold(hold, found);
+                model.tried.note("found without asking");
             }
             true
         }
@@ -305,6 +338,11 @@ fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, n
             }
             let ended = subject.end(owner, strict);
             assert_eq!(ended.is_none(), strict && held);
+            model.tried.note(match (ended, held) {
+                (None, _) => "the end of an owner refused",
+                (Some(_), true) => "the end of an owner of held ones",
+                (Some(_), false) => "the end of an owner",
+            });
             if let Some(removed) = ended {
                 // Those that were taken out before and are still held are told of too.
                 let held = model.shaders.values().filter(|shader| shader.owner == owner && shader.holds > 0).count() as u64;
@@ -318,12 +356,20 @@ fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, n
         14 => {
             let (part, rest) = (u64::from(bytes.next()? % 7) + 2, u64::from(kind / 16));
             let unwanted = |number: u64| number % part == rest;
-            assert_eq!(subject.delete_where(&unwanted), model.remove(|number, _| unwanted(number)));
+            let removed = model.remove(|number, _| unwanted(number));
+            assert_eq!(subject.delete_where(&unwanted), removed);
+            if removed.1 > 0 {
+                model.tried.note("deleted while held");
+            }
             true
         }
         _ if kind < 64 => {
             let device = bytes.below(DEVICES)?;
-            assert_eq!(subject.release_device(device), model.remove(|_, shader| shader.sought.device == device));
+            let removed = model.remove(|_, shader| shader.sought.device == device);
+            assert_eq!(subject.release_device(device), removed);
+            if removed != (0, 0) {
+                model.tried.note("all of a device released");
+            }
             true
         }
         _ => {

@@ -26,7 +26,7 @@ pub use lifecycle_ops::{
 pub use owned_values::owned_values;
 pub use range_ops::{NoRange, RangeTotals, Ranges, range_ops};
 pub use region_ops::{Ask, Class, DeviceFacts, Facts, Life, Memory, No, Piece, Regions, Resource, Sums, Way, Wrap, region_ops};
-pub use replay::{random, replay};
+pub use replay::{random, replay, replay_seeds};
 pub use topology_ops::{Devices, EdgeSeen, Made, Question, Says, topology_ops};
 pub use tried::Tried;
 

@@ -12,14 +12,9 @@ use crate::rng::Rng;
 /// # Panics
 /// When a program panics, after printing which; when there is no seed; when fewer than half of the operations took effect.
 pub fn replay(target: &str, random: u64, program: impl Fn(&[u8]) -> Ran) -> Ran {
-    let seeds = seeds(target);
-    assert!(!seeds.is_empty(), "no seeds for {target}");
-    for path in seeds {
-        let told = Told(path.display().to_string());
-        let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        program(&bytes);
-        std::mem::forget(told);
-    }
+    replay_seeds(target, |bytes| {
+        program(bytes);
+    });
     let mut all = Ran::default();
     for number in 0..random {
         let told = Told(format!("random program {number} of {target}"));
@@ -31,6 +26,21 @@ pub fn replay(target: &str, random: u64, program: impl Fn(&[u8]) -> Ran) -> Ran 
     println!("{target}: {random} random programs, {all:?}");
     all.assert_meaningful();
     all
+}
+
+/// Runs `program` on every file under `testkit/seeds/<target>/`.
+///
+/// # Panics
+/// When a program panics, after printing which; when there is no seed.
+pub fn replay_seeds(target: &str, mut program: impl FnMut(&[u8])) {
+    let seeds = seeds(target);
+    assert!(!seeds.is_empty(), "no seeds for {target}");
+    for path in seeds {
+        let told = Told(path.display().to_string());
+        let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        program(&bytes);
+        std::mem::forget(told);
+    }
 }
 
 /// Runs `program` on random programs of `len` bytes until at least `operations` were run, and checks that they were worth it.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::programs::{Bytes, Ran};
+use crate::programs::{Bytes, Ran, Tried};
 
 /// Devices and groups at a time.
 const DEVICES: usize = 80;
@@ -172,6 +172,7 @@ fn contradicts(edge: &EdgeSeen) -> bool {
 struct Model {
     says: Vec<Says>,
     groups: BTreeMap<usize, Vec<usize>>,
+    tried: Tried,
 }
 
 impl Model {
@@ -230,10 +231,10 @@ impl Model {
 ///
 /// # Panics
 /// Where a group is not as the list says.
-pub fn topology_ops<S: Devices>(bytes: &[u8], make: impl Fn() -> S) -> Ran {
+pub fn topology_ops<S: Devices>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
-    let mut model = Model { says: vec![Says::default(); DEVICES], groups: BTreeMap::new() };
+    let mut model = Model { says: vec![Says::default(); DEVICES], groups: BTreeMap::new(), tried: Tried::default() };
     let mut ran = Ran::default();
     while let Some(succeeded) = step(&mut bytes, &mut subject, &mut model) {
         ran.count(succeeded);
@@ -243,11 +244,11 @@ pub fn topology_ops<S: Devices>(bytes: &[u8], make: impl Fn() -> S) -> Ran {
             assert_eq!(subject.index(device), index.flatten(), "device {device}");
         }
     }
-    for group in model.groups.into_keys() {
-        subject.end(group, false);
+    for group in model.groups.keys() {
+        subject.end(*group, false);
     }
     assert!((0..DEVICES).all(|device| subject.index(device).is_none()), "all groups are gone");
-    ran
+    (ran, model.tried)
 }
 
 fn step<S: Devices>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -> Option<bool> {
@@ -267,6 +268,7 @@ fn step<S: Devices>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -
             let group = bytes.below(GROUPS)?;
             if model.groups.remove(&group).is_some() {
                 subject.end(group, kind >= 128);
+                model.tried.note(if kind >= 128 { "dissolved" } else { "ended" });
                 return Some(true);
             }
             let (first, stride) = (bytes.below(DEVICES)?, 1 + bytes.below(3)?);
@@ -280,6 +282,19 @@ fn step<S: Devices>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -
                 made == model.making(&devices, refuses) || made == Made::Host && host.is_some(),
                 "{devices:?} {refuses:?} {made:?}"
             );
+            model.tried.note(match made {
+                Made::Group if count == 64 => "a group of 64",
+                Made::Group if count == 1 => "a group of one",
+                Made::Group => "a group",
+                Made::Taken if count > 64 => "more than 64",
+                Made::Taken => "a device twice, or in another group",
+                Made::Empty => "no device",
+                Made::Refused(_, Question::Capabilities) => "capabilities refused",
+                Made::Refused(_, Question::Refine) => "refining refused",
+                Made::Refused(_, Question::Join) => "joining refused",
+                Made::Contradiction => "a contradiction",
+                Made::Host => "no host memory",
+            });
             if made != Made::Group {
                 return Some(matches!(made, Made::Refused(..) | Made::Host | Made::Contradiction));
             }
@@ -295,9 +310,18 @@ fn step<S: Devices>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -
         }
         _ => {
             let (group, from, to) = (bytes.below(GROUPS)?, bytes.below(DEVICES)?, bytes.below(DEVICES)?);
+            // Mostly both are in it: of so many devices few would be by chance.
+            let members = model.groups.get(&group).filter(|_| kind >= 64);
+            let [from, to] = [from, to].map(|any| members.map_or(any, |members| members[any % members.len()]));
             let both = model.groups.get(&group).is_some_and(|devices| devices.contains(&from) && devices.contains(&to));
             let expected = if both { model.edge(from, to) } else { None };
             assert_eq!(subject.edge(group, from, to), expected, "group {group}, {from} to {to}");
+            model.tried.note(match expected {
+                None if both => "the edge of an isolated device",
+                None => "the edge of a device outside",
+                Some(_) if from == to => "the edge to itself",
+                Some(_) => "an edge",
+            });
             true
         }
     })

@@ -9,7 +9,7 @@ mod subject;
 
 use std::collections::BTreeMap;
 
-use crate::programs::{Bytes, Ran};
+use crate::programs::{Bytes, Ran, Tried};
 use model::{CONTEXTS, Device, HOLDS, Life, Model, PIECES, Piece, Shader, not_null, same};
 pub use subject::{Answer, ContextSeen, Denied, Dispatched, Ending, Gone, HandleValues, Left, Lifecycles, Refusal};
 
@@ -21,7 +21,7 @@ const VALUES: usize = 4;
 ///
 /// # Panics
 /// Where a context is not as the list says.
-pub fn lifecycle_ops<S: Lifecycles>(bytes: &[u8], make: impl Fn() -> S) -> Ran {
+pub fn lifecycle_ops<S: Lifecycles>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
     let mut ran = Ran::default();
@@ -35,6 +35,7 @@ pub fn lifecycle_ops<S: Lifecycles>(bytes: &[u8], make: impl Fn() -> S) -> Ran {
         handlers: false,
         gone: 0,
         next: 0,
+        tried: Tried::default(),
     };
     while let Some(succeeded) = step(&mut bytes, &mut subject, &mut model) {
         subject.refuse(None);
@@ -61,7 +62,7 @@ pub fn lifecycle_ops<S: Lifecycles>(bytes: &[u8], make: impl Fn() -> S) -> Ran {
     }
     compare(&subject, &model, &mut ran);
     assert!(model.shaders.is_empty(), "all contexts and holds are gone");
-    ran
+    (ran, model.tried)
 }
 
 fn compare<S: Lifecycles>(subject: &S, model: &Model, ran: &mut Ran) {
@@ -136,7 +137,13 @@ fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model
     Some(match kind % 32 {
         0 | 1 => {
             let handles = handles(bytes, life.handles)?;
-            assert_eq!(subject.again(context, handles), same(life.handles, handles));
+            let again = subject.again(context, handles);
+            assert_eq!(again, same(life.handles, handles));
+            model.tried.note(match again {
+                Ok(()) => "again",
+                Err(Denied::Null(_)) => "again with a null handle",
+                Err(_) => "again with another handle",
+            });
             true
         }
         2..16 => return use_pieces(bytes, subject, model, kind, context),
@@ -154,6 +161,12 @@ fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model
             };
             let asked = subject.ask(context, key, number, hold);
             assert!(agrees(&asked, &expected, planted), "key {key}: {asked:?} and not {expected:?}");
+            model.tried.note(match asked {
+                Ok(_) if there.is_some_and(|(_, one)| one.owner != life.serial) => "another context's shader",
+                Ok(_) => "a shader",
+                Err(Denied::Lost) => "a shader of a lost device",
+                Err(_) => "a shader refused by the host",
+            });
             if let Ok(number) = asked {
                 let fresh = Shader { device: life.device, key, owner: life.serial, holds: 0, live: true };
                 model.shaders.entry(number).or_insert(fresh).holds += u32::from(hold.is_some());
@@ -182,11 +195,22 @@ fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model
                 // Of a lost device's it says nothing.
                 Ok(()) => Ok(Gone { left: Left::default(), ..model.end(context) }),
             };
-            assert_eq!(subject.release(context, handles), expected);
+            let released = subject.release(context, handles);
+            assert_eq!(released, expected);
+            model.tried.note(match released {
+                Ok(gone) if gone.lost => "released after its device was lost",
+                Ok(_) => "released",
+                Err(Denied::Outstanding(left)) if left.shaders > 0 => "release refused for shaders",
+                Err(Denied::Outstanding(left)) if left.crops > 0 => "release refused for crops",
+                Err(Denied::Outstanding(_)) => "release refused for regions",
+                Err(_) => "release refused for its handles",
+            });
             true
         }
         24 if kind < 96 => {
+            let before = model.devices[life.device].lost;
             lose(subject, model, context, life);
+            model.tried.note(if before { "lost twice" } else { "lost" });
             true
         }
         24 | 25 if !life.numbered => {
@@ -194,6 +218,11 @@ fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model
             let ending = if kind < 128 && left.regions == 0 { Ending::Drop } else { Ending::Force };
             let (ended, gone) = (subject.end(context, ending), model.end(context));
             assert_eq!(ended, (ending == Ending::Force).then_some(gone));
+            model.tried.note(match ending {
+                Ending::Drop => "dropped",
+                Ending::Force if left.crops > 0 => "ended by force, with crops",
+                Ending::Force => "ended by force",
+            });
             true
         }
         _ => return table(bytes, subject, model, kind),
@@ -210,6 +239,15 @@ fn acquire<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Mo
     let expected = if fits.is_ok() && planted == Some(Refusal::Load) { Err(Denied::Missing) } else { fits };
     let acquired = subject.acquire(context, handles, numbered);
     assert!(agrees(&acquired.map(|_| ()), &expected, planted), "{handles:?}: {acquired:?} and not {expected:?}");
+    model.tried.note(match acquired {
+        Ok(_) if known.is_some() => "acquired, of a device that is known",
+        Ok(_) if model.devices.iter().any(|device| device.handles == handles) => "acquired, of a device whose handles came again",
+        Ok(_) => "acquired",
+        Err(Denied::Null(_)) => "acquired with a null handle",
+        Err(Denied::Other(_)) => "acquired with another handle",
+        Err(Denied::Missing) => "acquired without a command",
+        Err(_) => "acquired without host memory",
+    });
     if let Ok(number) = acquired {
         let device = known.unwrap_or_else(|| {
             assert!(model.devices.iter().all(|device| device.number != number), "a device's number came again");
@@ -233,6 +271,10 @@ fn use_pieces<S: Lifecycles>(
     context: usize,
 ) -> Option<bool> {
     let place = bytes.below(PIECES)?;
+    // Half of the time its own, if that lives: few would be by chance.
+    let serial = model.pieces[place].filter(|_| kind & 64 != 0).and_then(|piece| piece.life);
+    let own = model.lives.iter().position(|life| life.is_some_and(|life| Some(life.serial) == serial));
+    let context = own.unwrap_or(context);
     let life = model.lives[context].expect("it was looked for");
     let lost = model.devices[life.device].lost;
     let Some(piece) = model.pieces[place] else {
@@ -245,6 +287,14 @@ fn use_pieces<S: Lifecycles>(
         };
         let expected = if of.is_none() && lost { Err(Denied::Lost) } else { Ok(()) };
         assert!(agrees(&taken, &expected, planted), "{taken:?} and not {expected:?}");
+        model.tried.note(match taken {
+            Ok(()) if of.is_some() && lost => "a crop on a lost device",
+            Ok(()) if of.is_some() => "a crop",
+            Ok(()) => "a region",
+            Err(Denied::Lost) => "a region of a lost device",
+            Err(Denied::Host) => "a region or a crop refused by the host",
+            Err(_) => "a region refused by the driver",
+        });
         if taken.is_ok() {
             model.pieces[place] = Some(Piece { life: Some(life.serial), of, maps: 0 });
         }
@@ -259,6 +309,13 @@ fn use_pieces<S: Lifecycles>(
             // What is mapped already costs no call.
             let gone = mine && lost && mapped == Err(Denied::Lost);
             assert!(gone || agrees(&mapped, &expected, planted), "{mapped:?} and not {expected:?}");
+            model.tried.note(match mapped {
+                Ok(()) if lost => "mapped once more on a lost device",
+                Ok(()) => "mapped",
+                Err(Denied::Lost) => "a map of a lost device",
+                Err(Denied::Foreign) => "a map of another context's",
+                Err(_) => "a map refused",
+            });
             if mapped.is_ok() {
                 model.pieces[place] = Some(Piece { maps: piece.maps + 1, ..piece });
             }
@@ -271,6 +328,11 @@ fn use_pieces<S: Lifecycles>(
                 _ => Ok(()),
             };
             assert_eq!(unmapped, expected);
+            model.tried.note(match unmapped {
+                Ok(()) => "unmapped",
+                Err(Denied::Foreign) => "an unmap of another context's",
+                Err(_) => "an unmap of what is not mapped",
+            });
             if unmapped.is_ok() {
                 model.pieces[place] = Some(Piece { maps: piece.maps - 1, ..piece });
             }
@@ -285,6 +347,14 @@ fn use_pieces<S: Lifecycles>(
                 Err(_) => false,
             };
             assert!(fits, "{given:?} of a region, of this context: {mine}, mapped {} times", piece.maps);
+            model.tried.note(match given {
+                Ok(()) if lost => "given back to a lost device's context",
+                Ok(()) => "given back",
+                Err(Denied::Foreign) if piece.life.is_none() => "what its context left, given to another",
+                Err(Denied::Foreign) => "given to another context",
+                Err(Denied::Mapped) => "given back while mapped",
+                Err(_) => "given back under its crops",
+            });
             if given.is_err() && piece.life.is_none() {
                 subject.forget(place);
             }
@@ -304,12 +374,17 @@ fn table<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Mode
         0 => {
             let own = context % 2 == 0;
             assert_eq!(subject.set_handlers(own), Ok(std::mem::replace(&mut model.handlers, own)));
+            model.tried.note("handlers set");
         }
-        1 => assert_eq!(subject.set_default(numbered), Ok(std::mem::replace(&mut model.default, numbered))),
+        1 => {
+            assert_eq!(subject.set_default(numbered), Ok(std::mem::replace(&mut model.default, numbered)));
+            model.tried.note("the default set");
+        }
         2 => {
             let refused = subject.stale(context, [1; 3]);
             assert!(refused.iter().all(|refused| *refused == Err(Denied::Released)), "{refused:?}");
             assert_eq!(refused.is_empty(), model.gone == 0);
+            model.tried.note(if refused.is_empty() { "no number was released yet" } else { "a number that was released" });
         }
         _ => {
             let (answer, create) = (bytes.next()?, kind >= 160);
@@ -328,6 +403,14 @@ fn table<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Mode
             };
             let with = if create && chosen == Ok(None) { Err(Denied::NoContext) } else { chosen };
             let release = if with == Ok(None) { Ok(()) } else { Err(Denied::InUse) };
+            model.tried.note(match with {
+                Ok(Some(_)) if model.handlers => "a dispatch on the handler's context",
+                Ok(Some(_)) => "a dispatch on the default",
+                Ok(None) => "a dispatch without a context",
+                Err(Denied::NoContext) => "a dispatch that needs a context",
+                Err(Denied::Handler) => "a dispatch that the handler refuses",
+                Err(_) => "a dispatch on a number that was released",
+            });
             let inside = with.is_ok().then_some([Err(Denied::HandlersInUse), Err(Denied::HandlersInUse), release]);
             assert_eq!(subject.dispatch(answer, create), Dispatched { with, inside });
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::subject::{Denied, Gone, HandleValues, Left};
+use crate::programs::Tried;
 
 /// At a time.
 pub(super) const CONTEXTS: usize = 6;
@@ -52,6 +53,7 @@ pub(super) struct Model {
     pub(super) handlers: bool,
     pub(super) gone: usize,
     pub(super) next: u64,
+    pub(super) tried: Tried,
 }
 
 pub(super) fn same(mine: HandleValues, theirs: HandleValues) -> Result<(), Denied> {
