@@ -18,6 +18,7 @@
 mod hooks;
 mod judged;
 mod owner;
+mod phases;
 mod watching;
 
 use std::cell::{Cell, RefCell};
@@ -251,38 +252,6 @@ impl<'b> Accounts<'b> {
     fn own_bytes_of_device(&self) -> u64 {
         let bridges = self.owners.iter().flatten().filter(|owner| is_of_device(owner.kind()));
         bridges.map(|owner| owner.own.total().live_bytes).sum::<u64>() + self.device.usage().total().live_bytes
-    }
-
-    fn begin_phase(&self, name: &'static str) {
-        self.end_phase();
-        if let Some(recorder) = &self.recorder {
-            recorder.phase(name);
-        }
-        let counts = Counts::from(&self.total());
-        self.timeline.borrow_mut().add(self.sample(counts.live_bytes));
-        let start = PhaseStart { name: name.to_owned(), commands: self.commands.get(), counts };
-        self.running.replace(Some(start));
-    }
-
-    fn end_phase(&self) {
-        let Some(start) = self.running.take() else { return };
-        let peak = self.vulkan.restart_high_water();
-        let usage = self.total();
-        let total = usage.total();
-        let peak = match peak {
-            Some(peak) => (peak.high.saturating_sub(self.own_bytes()), 0),
-            None => (total.peak_bytes, total.peak_slack),
-        };
-        let counts = Counts::from(&usage);
-        self.timeline.borrow_mut().end_phase(self.sample(counts.live_bytes));
-        let phase = start.end(self.commands.get(), &counts, peak);
-        let mut fullest = self.fullest.borrow_mut();
-        if fullest.as_ref().is_none_or(|fullest| total.live_bytes > fullest.live_bytes)
-            && let Ok(snapshot) = Snapshot::take(&self.vulkan, self.records.handle())
-        {
-            *fullest = Some(Fullest { live_bytes: total.live_bytes, phase: phase.name.clone(), snapshot });
-        }
-        self.phases.borrow_mut().push(phase);
     }
 
     /// Looks at what is live, after a command; of very many commands not after each.
