@@ -115,9 +115,9 @@ impl fmt::Display for Source {
             }
             Self::Trace { file, driver, no_driver, lines } => {
                 let file = one_line(file);
-                match no_driver {
-                    Some(reason) => writeln!(f, "trace: {file} (no driver: {})", one_line(reason))?,
-                    None => writeln!(f, "trace: {file}")?,
+                writeln!(f, "trace: {file}")?;
+                if let Some(reason) = no_driver {
+                    writeln!(f, "no driver: {}", one_line(reason))?;
                 }
                 let driver =
                     if driver.is_empty() { "a driver that the trace does not name".to_owned() } else { one_line(driver) };
