@@ -27,6 +27,9 @@ impl Guarded for Core {
         self.options.on_report
     }
 
+    fn json(&self) -> bool {
+        self.options.json
+    }
     fn report_to(&self) -> i32 {
         self.options.report_to
     }

@@ -135,8 +135,11 @@ impl Core {
             return None;
         }
         let shown = stacks.min(LISTED);
-        let head =
-            format_args!("leak: {blocks} blocks with {bytes} bytes were not given back; {shown} of {stacks} places that asked:");
+        let (s, were) = if blocks == 1 { ("", "was") } else { ("s", "were") };
+        let head = format_args!(
+            "{blocks} block{s} with {bytes} bytes {were} not given back; {shown} of {stacks} place{} in the program that asked:",
+            if stacks == 1 { "" } else { "s" }
+        );
         report::list(self, head, |each| {
             let mut listed = 0;
             self.leaks(from, to, &mut |leak| {

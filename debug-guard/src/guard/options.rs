@@ -36,6 +36,7 @@ pub struct GuardOptions {
     pub(crate) max_guarded_bytes: Option<u64>,
     pub(crate) command: Option<fn() -> Option<CommandMark>>,
     pub(crate) report_to: i32,
+    pub(crate) json: bool,
     pub(crate) profile: bool,
     pub(crate) exit_leaks: Option<i32>,
     pub(crate) pages: Option<usize>,
@@ -131,6 +132,7 @@ impl GuardOptions {
             max_guarded_bytes: None,
             command: None,
             report_to: 2,
+            json: true,
             profile: false,
             exit_leaks: None,
             pages: None,
@@ -217,6 +219,13 @@ impl GuardOptions {
     /// feature `std` nothing is written elsewhere: use [`OnReport::Call`] there.
     pub const fn report_to(mut self, descriptor: i32) -> Self {
         self.report_to = descriptor;
+        self
+    }
+
+    /// Whether each report and each leak is written as a line of JSON as well, behind its text. It is, unless this says no: a terminal
+    /// shows the text alone better.
+    pub const fn json(mut self, json: bool) -> Self {
+        self.json = json;
         self
     }
 

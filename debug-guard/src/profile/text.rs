@@ -7,7 +7,8 @@ use crate::{os, report};
 
 /// Knows what the code at an address is called.
 ///
-/// A guard has no symbols: without names, frames are written as `module+0xoffset`, which `addr2line` and its like take.
+/// A guard has no symbols: without names, frames are written as `/path/of/module+0xoffset`, as reports have them, and `steward symbols`
+/// writes a copy of the profile with names.
 pub trait FrameNames {
     /// Writes the name of the function that `return_address` goes back into. `false`: it is not known, and nothing was written.
     ///
@@ -25,10 +26,7 @@ pub(super) fn frame(out: &mut dyn fmt::Write, address: usize, names: Option<&dyn
     }
     let mut path = [0; 512];
     match os::mapping_at(address, &mut path).filter(|text| !text.name.is_empty()) {
-        Some(text) => {
-            let file = text.name.rsplit('/').next().unwrap_or(text.name);
-            write!(out, "{file}+{:#x}", address.wrapping_sub(report::bias(&text)))
-        }
+        Some(text) => write!(out, "{}+{:#x}", text.name, address.wrapping_sub(report::bias(&text))),
         None => write!(out, "{address:#x}"),
     }
 }

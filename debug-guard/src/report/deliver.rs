@@ -14,6 +14,9 @@ use crate::os;
 /// What a pointer lies in that is between the guard's blocks, or beyond them.
 const OWN_PAGES: &str = "the guard's own pages";
 
+/// How what is written gets the names of functions: reading debug information takes memory, and no report does.
+pub(super) const NAMES: &str = "  names of functions: steward symbols FILE, with all of this in FILE\n";
+
 /// Makes the report of `case` and does with it what `guard` was told to do.
 ///
 /// Returns for [`OnReport::Log`] and [`OnReport::Call`] alone. Unwinds for [`OnReport::Panic`]: no lock may be held.
@@ -83,9 +86,13 @@ fn make(guard: &dyn Guarded, home: Option<&dyn Guarded>, case: &Case<'_>, scratc
         _ => {
             let mut out = Out::new(guard.report_to(), out);
             // What cannot be written is lost; there is nobody to tell.
-            let _ = write!(out, "{report}").and_then(|()| report.write_json(&mut out)).and_then(|()| out.write_char('\n'));
+            let _ = write!(out, "{report}").and_then(|()| line(&report, guard.json(), &mut out));
         }
     }
+}
+
+fn line(report: &Report<'_>, wanted: bool, out: &mut Out<'_>) -> fmt::Result {
+    if wanted { report.write_json(out).and_then(|()| out.write_char('\n')) } else { Ok(()) }
 }
 
 #[cfg(feature = "std")]
@@ -110,14 +117,19 @@ pub(crate) fn notice(guard: &dyn Guarded, text: fmt::Arguments<'_>) {
 /// Writes a list of what was not given back: a headline, then each, with its stack, and a line of JSON.
 pub(crate) fn list(guard: &dyn Guarded, headline: fmt::Arguments<'_>, leaks: impl FnOnce(&mut dyn FnMut(&Leak<'_>))) {
     notice(guard, headline);
+    let mut frames = 0_usize;
     leaks(&mut |leak| {
+        frames = frames.saturating_add(leak.block.taken().stack().frames.len());
         let _ = alone(|scratch: &mut Scratch| {
             let (modules, _, out) = scratch.parts();
             modules.clear();
             let stack = leak.block.taken().stack();
             stack.frames.iter().for_each(|pc| modules.note(*pc));
             let mut out = Out::new(guard.report_to(), out);
-            let _ = leak.write(guard.name(), modules, &mut out);
+            let _ = leak.write((guard.name(), guard.json()), modules, &mut out);
         });
     });
+    if frames > 0 {
+        os::write(guard.report_to(), NAMES.as_bytes());
+    }
 }

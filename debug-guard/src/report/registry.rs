@@ -20,6 +20,8 @@ pub(crate) trait Guarded: Sync {
     fn on_report(&self) -> OnReport;
     /// Where reports are written to.
     fn report_to(&self) -> i32;
+    /// Whether a line of JSON is written behind each text.
+    fn json(&self) -> bool;
     /// The number that its next allocation will have, or one near it.
     fn clock(&self) -> u64;
     fn site(&self, id: SiteId) -> Option<SiteView<'_>>;

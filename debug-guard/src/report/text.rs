@@ -5,6 +5,7 @@
 use core::fmt::{Display, Formatter, Result};
 
 use super::block_info::{BlockInfo, BlockState, Deed};
+use super::deliver::NAMES;
 use super::kind::ReportKind;
 use super::modules::Frame;
 use super::moment::Moment;
@@ -48,7 +49,7 @@ impl Display for Report<'_> {
             }
         }
         if self.stacks().into_iter().any(|(_, stack)| !stack.frames.is_empty()) {
-            writeln!(f, "  names of functions: steward symbols FILE, with all of this in FILE")?;
+            f.write_str(NAMES)?;
         }
         Ok(())
     }
@@ -58,9 +59,9 @@ impl Report<'_> {
     /// Who took the block and who gave it back.
     fn life(&self, block: &BlockInfo<'_>, f: &mut Formatter<'_>) -> Result {
         let taken = block.taken();
-        writeln!(f, "  taken: by {}, allocation {}, about {} ago", Doer(&taken), taken.serial(), self.age(&taken))?;
+        writeln!(f, "  taken: by {}, allocation {}, {}", Doer(&taken), taken.serial(), Ago(self.age(&taken)))?;
         let Some(given) = block.given() else { return Ok(()) };
-        write!(f, "  freed: by {}, about {} allocations ago", Doer(&given), self.age(&given))?;
+        write!(f, "  freed: by {}, {}", Doer(&given), Ago(self.age(&given)))?;
         if let BlockState::MovedTo(to) = block.state() {
             write!(f, "; a realloc moved it to {to:#x}")?;
         }
@@ -195,6 +196,15 @@ impl Display for Told<'_, '_> {
             write!(f, ", taken in {command}")?;
         }
         f.write_str(")")
+    }
+}
+
+/// How long ago something was, in allocations.
+struct Ago(u64);
+
+impl Display for Ago {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "about {} allocation{} ago", self.0, if self.0 == 1 { "" } else { "s" })
     }
 }
 

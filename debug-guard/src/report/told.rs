@@ -63,7 +63,7 @@ impl<'a> Report<'a> {
             neighbour: case
                 .other
                 .map(|known| BlockInfo::new(known, |id| home?.site(id)))
-                .filter(|block| distance(block, case.fault.address) <= NEARBY),
+                .filter(|other| may_be_meant(distance(other, case.fault.address), case)),
             by,
             guard: guard.name(),
             back_end: case.fault.block.map_or_else(|| guard.back_end(), |known| known.back_end),
@@ -215,6 +215,13 @@ impl<'a> Report<'a> {
 
 /// Further away no block was meant: four pages.
 const NEARBY: usize = 16 << 10;
+
+/// Whether another block, so many bytes away, may be the one that was meant: not where that of the report is much nearer.
+fn may_be_meant(away: usize, case: &Case<'_>) -> bool {
+    const MUCH: usize = 64;
+    let nearer = |known: Known| away / MUCH > distance(&BlockInfo::new(known, |_| None), case.fault.address);
+    away <= NEARBY && !case.fault.block.is_some_and(nearer)
+}
 
 /// Bytes from `address` to the nearest byte of `block`.
 fn distance(block: &BlockInfo<'_>, address: usize) -> usize {

@@ -29,6 +29,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                 "GuardOptions::command",
                 "GuardOptions::deep",
                 "GuardOptions::exit_leaks",
+                "GuardOptions::json",
                 "GuardOptions::max_guarded_bytes",
                 "GuardOptions::name",
                 "GuardOptions::new",
@@ -69,6 +70,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                         .command(|| None)
                         .deep(true)
                         .exit_leaks(3)
+                        .json(false)
                         .max_guarded_bytes(1 << 20)
                         .name("options")
                         .on_report(OnReport::Log)

@@ -25,6 +25,7 @@ struct Fake {
     number: u64,
     on_report: OnReport,
     fd: i32,
+    json: bool,
     range: core::ops::Range<usize>,
     accused: Accused,
     land: fn(usize) -> bool,
@@ -41,6 +42,7 @@ impl Fake {
             number,
             on_report,
             fd: 2,
+            json: true,
             range: 0..0,
             accused: Accused { kind: ReportKind::Overflow, block: None, other: None },
             land: |_| true,
@@ -65,6 +67,9 @@ impl Guarded for Fake {
     }
     fn report_to(&self) -> i32 {
         self.fd
+    }
+    fn json(&self) -> bool {
+        self.json
     }
     fn clock(&self) -> u64 {
         100
@@ -241,7 +246,7 @@ fn the_lines_below_tell_the_block_s_life() {
     let text = text(&case);
     for words in [
         "reallocated block 0x7f0000000fc0",
-        "taken: by thread 4000001 for \"textures\" \"level 3\" in vkCreateImage, allocation 17, about 83 ago",
+        "taken: by thread 4000001 for \"textures\" \"level 3\" in vkCreateImage, allocation 17, about 83 allocations ago",
         "freed: by thread 4000002 for \"cleaner\" in vkDestroyImage, about 40 allocations ago; a realloc moved it to 0x12345670",
         "changed: 3 bytes, from offset 60 into the block on: expected a1a1a1, found b2b2b2",
         "mode strict, back end userfaultfd-move",
@@ -296,6 +301,10 @@ fn the_line_of_json_holds_the_same() {
     let far = json(&Case { other: Some(far), ..case });
     assert!(far["neighbour"].is_null() && far["neighbour_distance"].is_null(), "too far to be told");
     assert!(line["refused"].is_array());
+    // Nobody doubts which block was meant by who went two bytes too far.
+    let other = Known { start: dead.start + 8192, ..block(9, State::Live) };
+    let sure = json(&Case { other: Some(other), ..case });
+    assert!(sure["neighbour"].is_null(), "much farther than the block itself");
 }
 
 #[test]
@@ -304,10 +313,17 @@ fn a_leak_is_a_line_for_people_and_one_of_json() {
     let first = BlockInfo::new(block(1, State::Live), |id| guard.site(id));
     let mut text = String::new();
     let leak = Leak { block: first, blocks: 3, bytes: 192 };
-    leak.write("main", &Modules::NONE, &mut text).expect("a string takes all");
+    leak.write(("main", true), &Modules::NONE, &mut text).expect("a string takes all");
     let (words, line) = text.trim_end().rsplit_once('\n').expect("more than one line");
     let headline = std::format!("debug-guard: leak: 3 blocks, 192 bytes, not given back: as {BLOCK}, guard \"main\"");
-    assert_eq!(words, std::format!("{headline}\n    #0  0x1000\n    #1  0x2000\n    #2  0x3000"));
+    let stack = "\n  stack of the allocation:\n    #0  0x1000\n    #1  0x2000\n    #2  0x3000";
+    assert_eq!(words, std::format!("{headline}{stack}"));
+    let mut alone = String::new();
+    leak.write(("main", false), &Modules::NONE, &mut alone).expect("a string takes all");
+    assert_eq!(alone.trim_end(), words, "the text alone");
+    // As a program prints one itself.
+    let one = Leak { blocks: 1, bytes: 1, ..leak }.to_string();
+    assert_eq!(one, std::format!("1 block, 1 byte, not given back: {BLOCK}{stack}"));
     let line: Value = serde_json::from_str(line).expect("JSON");
     assert_eq!((&line["kind"], &line["blocks"], &line["bytes"]), (&"leak".into(), &3.into(), &192.into()));
     assert_eq!((&line["block"]["taken"]["serial"], &line["block"]["taken"]["age"]), (&17.into(), &Value::Null));
