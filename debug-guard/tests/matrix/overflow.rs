@@ -55,11 +55,19 @@ fn t02_a_byte_written_in_the_slack() {
         let block = lab.block(61, 1);
         stores(block.wrapping_add(61), UNLIKE);
         note("passed", 1);
+        lab.give(block, 61, 1);
     }
-    each(On::RIGHT, exact, |seen| {
+    each(EVERYWHERE, exact, |seen| {
         let block = seen.note("block");
-        seen.aborted().kind("overflow").block(block, 61, 1).taken_in_case().stopped("write", block + 61);
-        assert!(!seen.noted("passed"));
+        let told = seen.aborted();
+        told.kind("overflow").block(block, 61, 1).taken_in_case().offset_past_end(0);
+        if seen.config.has_pages() && seen.config.is_right() {
+            assert!(!seen.noted("passed"));
+            told.stopped("write", block + 61).touched_in("stores");
+        } else {
+            seen.note("passed");
+            told.found_in("gives").changed(block + 61, &[UNLIKE]);
+        }
     });
 }
 
@@ -94,6 +102,12 @@ fn t04_eight_bytes_written_behind_the_end() {
             told.stopped("write", block + 64);
         } else {
             told.found_in("gives").flipped(block + 64, 8);
+            // In words as well: so many bytes, from where on, in hexadecimal what was there and what is.
+            let digits = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let [expected, found] = told.changed_bytes().map(digits);
+            let said =
+                format!("  changed: 8 bytes, from 0 bytes past the end of the block on: expected {expected}, found {found}\n");
+            assert!(seen.finished.stderr.contains(&said), "no{said}: {}", seen.finished);
         }
     });
 }
@@ -107,6 +121,8 @@ fn stores_eight(at: *mut u8, value: [u8; 8]) {
     std::hint::black_box(());
 }
 
+/// A limit: the processor names the first byte that could not be had, and neither how wide the store was nor how much of it lay inside.
+/// Where it went through, the bytes outside are counted when the block comes back.
 #[test]
 fn t05_a_store_that_straddles_the_end() {
     fn case(lab: &Lab) {
@@ -121,7 +137,6 @@ fn t05_a_store_that_straddles_the_end() {
         let told = seen.aborted();
         told.kind("overflow").block(block, 64, 16).taken_in_case().offset_past_end(0);
         if seen.config.has_pages() && seen.config.is_right() {
-            // The processor names the first byte that it could not have.
             told.stopped("write", block + 64).touched_in("stores_eight");
         } else {
             told.found_in("gives").flipped(block + 64, 4);
@@ -174,15 +189,22 @@ fn t07_a_page_written_from_a_small_block() {
 /// and from what it changed when it is not.
 #[test]
 fn t08_a_far_store_lands_beyond_the_page_behind() {
+    /// From a block's start into the middle of the page behind the one that cannot be touched.
+    fn far(config: crate::common::Config) -> usize {
+        if config.is_right() { 4096 + 2048 } else { 2 * 4096 + 2048 }
+    }
     fn alone(lab: &Lab) {
         let block = lab.block(64, 16);
-        stores(block.wrapping_add(4096 + 2048), 0x41);
+        stores(block.wrapping_add(far(lab.config)), 0x41);
         note("passed", 1);
     }
     each(On::STRICT, alone, |seen| {
-        let block = seen.note("block");
+        let (block, far) = (seen.note("block"), far(seen.config));
         let told = seen.aborted();
-        told.stopped("write", block + 4096 + 2048).touched_in("stores").block(block, 64, 16).taken_in_case();
+        // More than two pages away it is nobody's for certain; the nearest block is told all the same.
+        told.kind(if seen.config.is_right() { "overflow" } else { "wild-access" });
+        told.stopped("write", block + far).touched_in("stores").block(block, 64, 16).taken_in_case();
+        told.offset_past_end(far - 64);
         assert!(!seen.noted("passed"));
     });
 
@@ -219,7 +241,7 @@ fn t08_a_far_store_lands_beyond_the_page_behind() {
     fn among_others(lab: &Lab) {
         let blocks: Vec<_> = (0..BLOCKS).map(|_| lab.take(64, 16)).collect();
         for block in &blocks {
-            stores(block.wrapping_add(4096 + 2048), UNLIKE);
+            stores(block.wrapping_add(far(lab.config)), UNLIKE);
         }
         note("stopped", lab.guard.stats().reports as usize);
         blocks.iter().for_each(|block| lab.give(*block, 64, 16));
@@ -232,10 +254,12 @@ fn t08_a_far_store_lands_beyond_the_page_behind() {
         among_others,
         |seen| {
             seen.ended();
-            // Skipped places make some of them stop at the instruction; all others are found in what surrounds a block. One store may
-            // hit what another changed already, and the last block has no neighbour.
+            // Behind one block in eight up to three places are skipped, so behind three in 32 there is nobody: 94 of a thousand stop
+            // at the instruction, and by chance alone less than once in a hundred million times not within six standard deviations
+            // of that, which are 56. All others are found in what surrounds a block. The last block has no neighbour.
             let (stopped, all) = (seen.note("stopped"), seen.note("in all"));
             println!("T08 {}: {stopped} of {BLOCKS} stopped at the instruction, {all} reported", seen.config.name());
+            assert!((94 - 56..=94 + 56).contains(&stopped), "{stopped} {all}");
             assert!((BLOCKS * 95 / 100..=BLOCKS + 1).contains(&all), "{stopped} {all}");
         },
     );
@@ -289,8 +313,8 @@ fn t12_past_the_end_of_a_large_block() {
     const SIZE: usize = 300_000;
     fn one(lab: &Lab) {
         let block = lab.block(SIZE, 16);
-        stores(block.wrapping_add(SIZE - 1), 0x40);
-        stores(block, 0x40);
+        // Of the pages that it spans each is its own throughout.
+        (0..SIZE).step_by(512).chain([SIZE - 1]).for_each(|i| stores(block.wrapping_add(i), 0x40));
         note("inside", 1);
         stores(block.wrapping_add(SIZE), UNLIKE);
         lab.give(block, SIZE, 16);
@@ -315,7 +339,21 @@ fn t12_past_the_end_of_a_large_block() {
     each(On::RIGHT, a_page, |seen| {
         let block = seen.note("block");
         assert!(!seen.noted("passed"));
-        seen.aborted().kind("overflow").block(block, SIZE, 16).offset_past_end(4095).stopped("write", block + SIZE + 4095);
+        let told = seen.aborted();
+        told.kind("overflow").block(block, SIZE, 16).taken_in_case().offset_past_end(4095).stopped("write", block + SIZE + 4095);
+    });
+
+    // Beyond the page that cannot be touched there is no block yet.
+    fn beyond(lab: &Lab) {
+        let block = lab.block(SIZE, 16);
+        stores(block.wrapping_add(SIZE + 4096), 0x41);
+        note("passed", 1);
+    }
+    each(On::RIGHT, beyond, |seen| {
+        let block = seen.note("block");
+        assert!(!seen.noted("passed"));
+        let told = seen.aborted();
+        told.kind("overflow").block(block, SIZE, 16).taken_in_case().offset_past_end(4096).stopped("write", block + SIZE + 4096);
     });
 }
 

@@ -132,6 +132,11 @@ impl Told {
         self.number("/changed/address")
     }
 
+    /// What was expected there, and what was found.
+    pub(crate) fn changed_bytes(&self) -> [Vec<u8>; 2] {
+        ["/changed/expected", "/changed/found"].map(|path| self.bytes(path))
+    }
+
     // --- what may be asserted -------------------------------------------------------------------------------------------
 
     #[track_caller]
@@ -256,6 +261,11 @@ impl Told {
     }
 
     #[track_caller]
+    pub(crate) fn given_in(&self, function: &str) -> &Self {
+        self.names("/block/given", function)
+    }
+
+    #[track_caller]
     pub(crate) fn given_not_in(&self, function: &str) -> &Self {
         let stack = self.stack("/block/given");
         assert!(!stack.iter().any(|name| name.contains(function)), "{stack:#?}\n{self:?}");
@@ -317,6 +327,13 @@ impl Told {
     #[track_caller]
     pub(crate) fn through(&self, guard: &str) -> &Self {
         assert_eq!(self.text("/guard"), guard, "{self:?}");
+        self
+    }
+
+    /// It was freed fewer allocations ago.
+    #[track_caller]
+    pub(crate) fn younger_than(&self, allocations: usize) -> &Self {
+        assert!(self.number("/block/given/age") < allocations, "{self:?}");
         self
     }
 
