@@ -128,8 +128,12 @@ pub struct DiffArgs {
 /// Whose functions to name.
 #[derive(Args, Clone, Debug)]
 pub struct SymbolsArgs {
-    /// What a program with a guard wrote to its error output, text or lines of JSON, with anything between; `-` for the standard input.
+    /// What a program with a guard wrote: reports on its error output, text or lines of JSON, with anything between; or its profile, as
+    /// `write_dhat` or `write_collapsed` wrote it. `-` for the standard input.
     pub file: String,
+    /// Stacks whole, with the frames of the guard, of what called it for the program, and of the runtime.
+    #[arg(long)]
+    pub all_frames: bool,
 }
 
 /// Where the report goes besides the terminal.

@@ -1,4 +1,4 @@
-//! `steward symbols`: the functions in the stacks of reports that were written elsewhere.
+//! `steward symbols`: the functions in the stacks of reports and profiles that were written elsewhere.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,26 @@ pub(super) fn symbols(options: &SymbolsArgs, output: &Output, out: &mut dyn Writ
     };
     read.map_err(|reason| ProgramError::Unreadable { file: options.file.clone(), reason })?;
     // Other parts of a program write to its error output as they like.
-    let told = Symbols::default().annotate(&String::from_utf8_lossy(&bytes));
+    let text = String::from_utf8_lossy(&bytes);
+    let mut symbols = Symbols::default().all_frames(options.all_frames);
+    let told = symbols.annotate(&text);
+    warn(&symbols, options);
     let reports: Vec<Value> = told.lines().filter_map(Symbols::report).collect();
     outputs::write(output, &told, &reports, outputs::no_page, out)
+}
+
+/// Says where names are missing, or may be wrong: the reports come out all the same.
+fn warn(symbols: &Symbols, options: &SymbolsArgs) {
+    let mut err = io::stderr().lock();
+    // There is nobody to be told that it cannot be said.
+    for file in symbols.unread() {
+        let _ = writeln!(err, "steward: {file} cannot be read: its functions are not named");
+    }
+    let written = std::fs::metadata(&options.file).and_then(|file| file.modified());
+    for file in written.iter().flat_map(|written| symbols.younger_than(*written)) {
+        let _ = writeln!(err, "steward: {file} is younger than {}: the names of its functions may be wrong", options.file);
+    }
+    if !symbols.has_read() && symbols.unread().next().is_none() {
+        let _ = writeln!(err, "steward: no stack of a guard in {}: it comes out as it is", options.file);
+    }
 }
