@@ -33,6 +33,14 @@ pub(crate) enum Mutant {
     SaysNothing,
     /// What was released meanwhile is found.
     Forgets,
+    /// A strict release looks whether anybody holds, and says afterwards that it goes.
+    ChecksFirst,
+    /// Who meets a release that is being decided takes it for done.
+    LooksOnce,
+    /// Who uses something is not counted meanwhile.
+    Uncounted,
+    /// A context's number is the value of its device's handle.
+    ByHandle,
 }
 
 /// The registry of threads is a static: one model at a time.
@@ -58,6 +66,10 @@ pub(crate) fn mutant() -> Mutant {
         9 => Mutant::CountsLate,
         10 => Mutant::SaysNothing,
         11 => Mutant::Forgets,
+        12 => Mutant::ChecksFirst,
+        13 => Mutant::LooksOnce,
+        14 => Mutant::Uncounted,
+        15 => Mutant::ByHandle,
         _ => Mutant::None,
     }
 }

@@ -1,10 +1,11 @@
-//! Loom models of the accounts, of what comes back to a shard from other threads, and of the shader cache: small programs of two or three threads, run in
-//! every order that the memory model allows (up to three preemptions), over the very source files of alloc-core and gpu-suballoc.
+//! Loom models of the accounts, of what comes back to a shard from other threads, of the shader cache, and of contexts that are used and
+//! released: small programs of two or three threads, run in every order that the memory model allows (up to three preemptions), over the very source files of alloc-core and gpu-suballoc.
 //!
 //! ```text
 //!   alloc-core/src/account/{entry,row,table,registry,fold}.rs, scope.rs      taken in by path, unchanged
 //!   gpu-suballoc/src/classes/{seat,returns,types}.rs
 //!   gpu-suballoc/src/cache/{bucket,entry,holds,flight}.rs
+//!   gpu-suballoc/src/lifecycle/{register,turns}.rs
 //!        |                          |
 //!   crate::sync                crate::context, crate::threads
 //!   loom's atomics             a node that knows whether it is alive; threads that carry their table
@@ -18,6 +19,7 @@
 mod account;
 mod cache;
 mod context;
+mod lifecycle;
 #[path = "../../alloc-core/src/scope.rs"]
 mod scope;
 mod sync;

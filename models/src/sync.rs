@@ -60,6 +60,7 @@ pub(crate) fn prepare() {
     AtomicU64::ZEROS.fill(STOCK, || loom::sync::atomic::AtomicU64::new(0));
     POINTERS.fill(STOCK, || loom::sync::atomic::AtomicUsize::new(0));
     LOCKS.fill(STOCK, || loom::sync::Mutex::new(()));
+    WATCHED.fill(STOCK, || Watched(loom::cell::UnsafeCell::new(())));
 }
 
 fn exchanged(ordering: Ordering) -> Ordering {
@@ -230,5 +231,56 @@ impl Lock {
             return Held { _guard: None };
         }
         Held { _guard: self.0.get(&LOCKS).lock().ok() }
+    }
+}
+
+static WATCHED: Stock<Watched> = Stock::new();
+
+/// Of which loom sees who has it.
+struct Watched(loom::cell::UnsafeCell<()>);
+
+// SAFETY: there is nothing in it.
+unsafe impl Sync for Watched {}
+
+/// State and the lock without which it is not reached, as gpu-suballoc has it; loom panics where two have it at once.
+pub(crate) struct Guarded<T> {
+    lock: Lock,
+    watched: PerRun<Watched>,
+    value: std::cell::UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached while this thread has the watched cell, of which loom allows one.
+unsafe impl<T: Send> Sync for Guarded<T> {}
+
+pub(crate) struct HeldState<'g, T> {
+    value: &'g std::cell::UnsafeCell<T>,
+    // In this order: nobody has the cell when the lock goes.
+    _watched: loom::cell::MutPtr<()>,
+    _lock: Held<'g>,
+}
+
+impl<T> Guarded<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { lock: Lock::new(), watched: PerRun::new(), value: std::cell::UnsafeCell::new(value) }
+    }
+
+    pub(crate) fn lock(&self) -> HeldState<'_, T> {
+        let lock = self.lock.lock();
+        HeldState { value: &self.value, _watched: self.watched.get(&WATCHED).0.get_mut(), _lock: lock }
+    }
+}
+
+impl<T> std::ops::Deref for HeldState<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: see above.
+        unsafe { &*self.value.get() }
+    }
+}
+
+impl<T> std::ops::DerefMut for HeldState<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: see above.
+        unsafe { &mut *self.value.get() }
     }
 }

@@ -25,6 +25,7 @@ pub use info::RegionInfo;
 pub use map::Mapping;
 pub use options::{AllocatorOptions, Field, ParseError};
 pub(crate) use outstanding::Live;
+pub(crate) use refused::name_in_use;
 pub use refused::{BatchRefused, CloseRefused, NewRefused, Outstanding};
 pub(crate) use region::Content;
 pub use region::{Ownership, Region};

@@ -68,10 +68,27 @@ impl<D, A> fmt::Display for NewRefused<D, A> {
 impl<T> fmt::Display for CloseRefused<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Outstanding { regions, wrapped, crops } = self.outstanding;
-        write!(
-            f,
-            "there are still regions: {regions} owned, {wrapped} wrapped, {crops} crops: free them, or abandon the allocator"
-        )
+        let what = [(regions, "region"), (wrapped, "wrapped buffer"), (crops, "crop")];
+        name_in_use(f, &what, "the allocator", "abandon it")
+    }
+}
+
+/// "2 regions and 1 crop of the context are in use: give them back, or .."
+pub(crate) fn name_in_use(f: &mut fmt::Formatter<'_>, what: &[(u64, &str)], of: &str, or: &str) -> fmt::Result {
+    let there = || what.iter().filter(|(count, _)| *count > 0);
+    let kinds = there().count();
+    for (nth, (count, name)) in there().enumerate() {
+        f.write_str(match nth {
+            0 => "",
+            _ if nth + 1 == kinds => " and ",
+            _ => ", ",
+        })?;
+        write!(f, "{count} {name}{}", if *count == 1 { "" } else { "s" })?;
+    }
+    match there().map(|(count, _)| *count).fold(0, u64::saturating_add) {
+        0 => write!(f, "nothing of {of} is in use"),
+        1 => write!(f, " of {of} is in use: give it back, or {or}"),
+        _ => write!(f, " of {of} are in use: give them back, or {or}"),
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) const FREE: u32 = 0;
 pub(super) const LIVE: u32 = 1;
 /// Found by nobody any more; goes with its last hold.
 pub(super) const DEAD: u32 = 2;
+/// Its owner's release is being decided, under the lock: live again afterwards, or gone. Whoever meets it waits for the lock and looks again.
+pub(super) const CLOSING: u32 = 3;
 
 /// All zeros is a free one.
 #[derive(Default)]
@@ -92,6 +94,11 @@ impl Entry {
         self.owner.store(owner, Relaxed);
         self.cold.next.store(NONE, Relaxed);
         self.cold.previous.store(NONE, Relaxed);
+    }
+
+    /// It does not live, and will not again as what it was.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self.state.load(SeqCst), FREE | DEAD)
     }
 
     #[inline(always)]

@@ -15,11 +15,14 @@
 //! A record is put in its place before its first word is written, and places are read like words (SeqCst too): a delete that does not see
 //! the record is one that its holds see.
 //!
+//! An owner's release that is to find all of its entries free, or change nothing, asks in the same way, with CLOSING in the place of DEAD: a
+//! hold that it missed reads CLOSING, lets go without having looked at anything, and asks again when the release is decided.
+//!
 //! Only the thread of the slot makes a word of 0 another; whoever has the hold makes it 0 again, on any thread.
 
 use core::ptr::{NonNull, null_mut};
 
-use super::entry::{DEAD, Entry};
+use super::entry::{CLOSING, DEAD, Entry, LIVE};
 use super::records::{RECORDS, WORDS};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -110,15 +113,19 @@ impl Record {
     }
 }
 
-/// Holds the entry if it lives, and `is_meant` says so after that. Otherwise nothing is held, and it says whether to [sweep](last).
+/// Holds the entry if it lives, and `is_meant` says so after that. Otherwise nothing is held, and it says whether to [sweep](last), and
+/// to look again where it lives then.
 #[inline(always)]
 pub(super) fn hold(record: Option<&Record>, entry: &Entry, number: u32, is_meant: impl FnOnce() -> bool) -> Result<Word, bool> {
     let word = publish(record, entry, number);
-    if entry.is_live() && is_meant() {
+    let state = entry.state.load(SeqCst);
+    if state == LIVE && is_meant() {
         return Ok(word);
     }
     // SAFETY: published just above, in a record that lives.
-    Err(unsafe { retract(word, entry) })
+    let dead = unsafe { retract(word, entry) };
+    // By now it may be decided: whoever met it closed looks again all the same.
+    Err(dead || state == CLOSING)
 }
 
 /// Says that the entry is held, and answers where that stands. Whether it lives is to be looked at afterwards.
@@ -131,7 +138,7 @@ pub(super) fn publish(record: Option<&Record>, entry: &Entry, number: u32) -> Wo
     word
 }
 
-/// Takes it back; true where the entry is dead, so that somebody has to see whether this was the last.
+/// Takes it back; true where the entry is dead, or about to be, so that somebody has to see whether this was the last.
 ///
 /// # Safety
 /// `word` is what [`publish`] answered for this entry, taken back for the first time, and its record lives.
@@ -146,7 +153,7 @@ pub(super) unsafe fn retract(word: Word, entry: &Entry) -> bool {
             entry.cold.refs.fetch_sub(1, SeqCst);
         }
     }
-    entry.state.load(SeqCst) == DEAD
+    matches!(entry.state.load(SeqCst), DEAD | CLOSING)
 }
 
 /// From the record to the entry's count.
@@ -182,4 +189,23 @@ pub(super) fn last(records: &Records, entry: &Entry, number: u32) -> bool {
 pub(super) fn is_free(records: &Records, entry: &Entry, number: u32) -> bool {
     // In this order: who moves from a word to the count counts first.
     !records.name(number) && entry.cold.refs.load(SeqCst) == 0
+}
+
+/// Nobody holds a live entry from now on who did not before, until it is [live again](reopen) or [gone](doom). True where nobody does. With
+/// the lock, until then.
+pub(super) fn close(records: &Records, entry: &Entry, number: u32) -> bool {
+    entry.state.store(CLOSING, SeqCst);
+    is_free(records, entry, number)
+}
+
+/// Whoever asks holds it, as before. With the lock.
+pub(super) fn reopen(entry: &Entry) {
+    entry.state.store(LIVE, SeqCst);
+}
+
+/// Makes a [closed](close) entry that nobody holds dead, and the caller's to destroy. Who names it now met it closed: that is no hold, and
+/// is not waited for. With the lock.
+pub(super) fn doom(entry: &Entry) {
+    entry.cold.dying.store(1, Relaxed);
+    entry.state.store(DEAD, SeqCst);
 }

@@ -4,11 +4,11 @@
 
 use core::convert::Infallible;
 
-use super::entry::{FREE, LIVE};
+use super::entry::{Entry, FREE, LIVE};
 use super::hold::Hold;
 use super::holds;
 use super::key::{CacheDevice, ShaderKey};
-use super::owner::{HERE, LEAVING};
+use super::owner::{HERE, LEAVING, OwnerSlot};
 use super::segments::NONE;
 use super::state::{Core, Writer};
 use crate::sync::{Ordering::Relaxed, Ordering::SeqCst};
@@ -32,6 +32,12 @@ impl Going {
     const fn new() -> Self {
         Self { first: NONE, removed: Removed { destroyed: 0, held: 0 } }
     }
+
+    fn add(&mut self, entry: &Entry, number: u32) {
+        self.removed.destroyed = self.removed.destroyed.wrapping_add(1);
+        entry.cold.link.store(self.first, Relaxed);
+        self.first = number;
+    }
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
@@ -40,10 +46,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
             going.removed.held = going.removed.held.wrapping_add(1);
             return;
         }
-        going.removed.destroyed = going.removed.destroyed.wrapping_add(1);
         if let Some(entry) = self.entries.get(number) {
-            entry.cold.link.store(going.first, Relaxed);
-            going.first = number;
+            going.add(entry, number);
         }
     }
 
@@ -71,6 +75,50 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         self.gone(going)
     }
 
+    /// As [`release_owner`](Self::release_owner), where nobody holds one of them, nor will, and none is being compiled. Otherwise nothing
+    /// is changed, and it says how many are. Who asks for one meanwhile waits until this is decided.
+    pub(super) fn release_owner_unused(&self, owner: u32) -> Result<Removed, u64> {
+        let mut going = Going::new();
+        let mut writer = self.writer.lock();
+        let Some(slot) = self.owners.get(owner).filter(|slot| slot.state.load(Relaxed) == HERE) else { return Ok(going.removed) };
+        let mut held = slot.zombies.load(Relaxed).wrapping_add(self.flying_of(&writer, owner));
+        self.each_of(slot, |entry, number| held += u64::from(!holds::close(&self.records, entry, number)));
+        if held > 0 {
+            self.each_of(slot, |entry, _| holds::reopen(entry));
+            return Err(held);
+        }
+        while let Some(entry) = self.entries.get(slot.first.load(Relaxed)) {
+            let number = slot.first.load(Relaxed);
+            self.take_out(&mut writer, entry, number);
+            holds::doom(entry);
+            going.add(entry, number);
+        }
+        slot.state.store(LEAVING, Relaxed);
+        self.free_owner(&mut writer, owner);
+        drop(writer);
+        Ok(self.gone(going))
+    }
+
+    /// Each of an owner's live entries. With the lock.
+    fn each_of(&self, slot: &OwnerSlot, mut see: impl FnMut(&Entry, u32)) {
+        let mut number = slot.first.load(Relaxed);
+        while let Some(entry) = self.entries.get(number) {
+            see(entry, number);
+            number = entry.cold.next.load(Relaxed);
+        }
+    }
+
+    /// How many are being compiled for an owner.
+    fn flying_of(&self, writer: &Writer, owner: u32) -> u64 {
+        let mut flying = 0;
+        let mut number = writer.flying;
+        while let Some(flight) = self.flights.get(number) {
+            flying += u64::from(flight.owner.load(Relaxed) == owner);
+            number = flight.link.load(Relaxed);
+        }
+        flying
+    }
+
     /// How many of an owner's entries are held, or being compiled; 0: nothing would be left behind. As of now.
     pub(super) fn held_of(&self, owner: u32) -> u64 {
         let writer = self.writer.lock();
@@ -90,17 +138,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
 
     fn count_held(&self, writer: &Writer, owner: u32) -> u64 {
         let Some(slot) = self.owners.get(owner) else { return 0 };
-        let mut held = slot.zombies.load(Relaxed);
-        let mut number = slot.first.load(Relaxed);
-        while let Some(entry) = self.entries.get(number) {
-            held += u64::from(!holds::is_free(&self.records, entry, number));
-            number = entry.cold.next.load(Relaxed);
-        }
-        let mut flying = writer.flying;
-        while let Some(flight) = self.flights.get(flying) {
-            held += u64::from(flight.owner.load(Relaxed) == owner);
-            flying = flight.link.load(Relaxed);
-        }
+        let mut held = slot.zombies.load(Relaxed).wrapping_add(self.flying_of(writer, owner));
+        self.each_of(slot, |entry, number| held += u64::from(!holds::is_free(&self.records, entry, number)));
         held
     }
 
@@ -157,11 +196,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     /// Calls `see` with each shader that can be found, held, and no lock, until it says that something is wrong.
     pub(super) fn each<X>(&self, mut see: impl FnMut(&Hold<'_, P, E>) -> Result<(), X>) -> Result<(), X> {
         for number in 0..self.entries.count() {
-            let Some(entry) = self.entries.get(number).filter(|entry| entry.is_live()) else { continue };
-            match holds::hold(None, entry, number, || true) {
-                Ok(word) => see(&Hold::new(self, (entry, number, word)))?,
-                Err(true) => self.sweep(number),
-                Err(false) => {}
+            let Some(entry) = self.entries.get(number).filter(|entry| !entry.is_gone()) else { continue };
+            loop {
+                match holds::hold(None, entry, number, || true) {
+                    Ok(word) => see(&Hold::new(self, (entry, number, word)))?,
+                    Err(true) if self.sweep(number) => continue,
+                    Err(_) => {}
+                }
+                break;
             }
         }
         Ok(())

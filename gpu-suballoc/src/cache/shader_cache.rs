@@ -303,14 +303,20 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         self.cache.core().release_owner(self.number)
     }
 
-    /// As [`release`](Self::release), if none is held or being compiled at the moment.
+    /// As [`release`](Self::release), if none is held or being compiled: all are destroyed when it returns, or none. Who asks for one of them
+    /// on another thread at that moment waits until this is decided, and holds it or finds it gone.
     ///
     /// # Errors
     /// The owner again, nothing changed, and how many are in use.
-    pub fn release_unused(self) -> Result<Removed, (Self, u64)> {
-        match self.cache.core().held_of(self.number) {
-            0 => Ok(self.release()),
-            held => Err((self, held)),
+    pub fn release_unused(mut self) -> Result<Removed, (Self, u64)> {
+        // Before destructors run, of which one may unwind.
+        self.released = true;
+        match self.cache.core().release_owner_unused(self.number) {
+            Ok(removed) => Ok(removed),
+            Err(held) => {
+                self.released = false;
+                Err((self, held))
+            }
         }
     }
 

@@ -175,12 +175,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         };
         let found = self.tables.search(key.hash(), |number| {
             let entry = self.entries.get(number)?;
-            match holds::hold(record, entry, number, || entry.is(key) && self.has_content(entry, content)) {
-                Ok(word) => return Some((entry, number, word)),
-                Err(true) => self.sweep(number),
-                Err(false) => {}
+            loop {
+                match holds::hold(record, entry, number, || entry.is(key) && self.has_content(entry, content)) {
+                    Ok(word) => return Some((entry, number, word)),
+                    // Its owner was about to be released, and is not.
+                    Err(true) if self.sweep(number) => {}
+                    Err(_) => return None,
+                }
             }
-            None
         })?;
         let epoch = self.epoch.load(Relaxed);
         if found.0.touched.load(Relaxed) != epoch {
@@ -208,22 +210,30 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         NonNull::new(payload).unwrap_or(NonNull::dangling())
     }
 
-    /// Somebody let a dead entry go: if that was the last hold it is destroyed here.
+    /// Somebody let a dead entry go: if that was the last hold it is destroyed here. True where it lives after all, or is another one.
     #[cold]
-    pub(super) fn sweep(&self, number: u32) {
-        let Some(entry) = self.entries.get(number) else { return };
+    pub(super) fn sweep(&self, number: u32) -> bool {
+        let Some(entry) = self.entries.get(number) else { return false };
         let writer = self.writer.lock();
         let mine = holds::last(&self.records, entry, number);
+        let lives = entry.is_live();
         drop(writer);
         if mine {
             self.destroy(number);
         }
+        lives
     }
 
     /// Makes a live entry dead: nobody finds it from now on. True where nobody holds it: it is the caller's to [`destroy`](Self::destroy)
     /// then, without the lock.
     pub(super) fn kill(&self, writer: &mut Writer, number: u32) -> bool {
         let Some(entry) = self.entries.get(number) else { return false };
+        self.take_out(writer, entry, number);
+        holds::condemn(&self.records, entry, number)
+    }
+
+    /// Counts a live entry among the dead ones; its state is the caller's to change.
+    pub(super) fn take_out(&self, writer: &mut Writer, entry: &Entry, number: u32) {
         self.tables.take(entry.key().hash(), number);
         self.unlink(entry);
         writer.live = writer.live.wrapping_sub(1);
@@ -232,7 +242,6 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
             owner::take(&slot.entries, 1);
             owner::add(&slot.zombies, 1);
         }
-        holds::condemn(&self.records, entry, number)
     }
 
     /// Destroys a dead entry that nobody holds, and makes it free, even if the payload's destructor unwinds. The caller set `dying`, and has

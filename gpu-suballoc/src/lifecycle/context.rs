@@ -6,13 +6,14 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use alloc_core::Handle;
 
 use super::contexts::{Contexts, DeviceState, Seat};
-use super::dispatch::{Dispatch, DispatchLock};
+use super::dispatch::Dispatch;
 use super::error::ContextError;
 use super::handles::ContextHandles;
 use super::release::{ContextOutstanding, ForcedRelease, ReleaseRefused, Released};
+use super::turns::Turns;
 use super::until_lost::{ContextDevice, UntilLost};
 use crate::allocator::GpuAllocator;
-use crate::cache::CacheOwner;
+use crate::cache::{CacheOwner, Removed};
 
 /// The allocator of a context.
 pub type ContextAllocator<D> = GpuAllocator<UntilLost<D>, Handle>;
@@ -50,14 +51,14 @@ pub struct OwnedContext<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>
     owner: CacheOwner<P, E>,
     gpu: ContextAllocator<D>,
     seat: Seat<P, E>,
-    lock: DispatchLock,
+    lock: Turns,
     handles: ContextHandles,
     id: OwnedContextId,
 }
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> OwnedContext<D, P, E> {
     pub(super) fn new(handles: ContextHandles, owner: CacheOwner<P, E>, gpu: ContextAllocator<D>, seat: Seat<P, E>) -> Self {
-        Self { owner, gpu, seat, lock: DispatchLock::new(), handles, id: OwnedContextId::fresh() }
+        Self { owner, gpu, seat, lock: Turns::new(), handles, id: OwnedContextId::fresh() }
     }
 
     /// The same context, asked for again: says whether these are its handles. Loads nothing, takes nothing.
@@ -129,20 +130,31 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> OwnedContext<D, P,
     ///
     /// After the device was lost no driver call is made, and nothing is refused.
     ///
+    /// Nobody comes in between: the context is the caller's alone, so what is looked for and not found is not made meanwhile; and a thread
+    /// that asks another context of the device for one of its shaders just then waits, and holds it, which refuses the release, or finds
+    /// it gone. Nothing of the context's is left when this returns.
+    ///
     /// # Errors
     /// The context, as it was but for kept buffers and empty blocks, while regions, wrapped buffers, crops or held shaders of it are left, or
     /// one is being compiled for it.
     #[expect(clippy::result_large_err, reason = "the context is given back, as large as it is")]
     pub fn release(self) -> Result<Released, ReleaseRefused<Self>> {
-        if self.seat.state.is_lost() {
-            return Ok(self.end().released);
-        }
         let mut context = self;
+        if context.seat.state.is_lost() {
+            return Ok(context.end().released);
+        }
         let outstanding = context.outstanding();
         if outstanding.is_any() {
             return Err(ReleaseRefused { value: context, outstanding });
         }
-        Ok(context.end().released)
+        let Self { owner, gpu, seat, lock, handles, id } = context;
+        match owner.release_unused() {
+            Ok(shaders) => Ok(end_of(gpu, seat, shaders)),
+            Err((owner, shaders)) => Err(ReleaseRefused {
+                value: Self { owner, gpu, seat, lock, handles, id },
+                outstanding: ContextOutstanding { shaders, ..outstanding },
+            }),
+        }
     }
 
     /// As [`release`](Self::release), whatever is left: held shaders are found by nobody and go with their last hold, which must be before
@@ -160,25 +172,33 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> OwnedContext<D, P,
     fn end(self) -> ForcedRelease {
         let mut context = self;
         let outstanding = context.outstanding();
-        let stats = context.gpu.stats();
         let Self { owner, gpu, seat, .. } = context;
-        let lost = seat.state.is_lost();
         let shaders = owner.release();
-        if lost {
-            gpu.abandon();
-        } else {
-            gpu.close_by_force();
-        }
-        drop(seat);
-        let released = Released {
-            shaders: shaders.destroyed,
-            held: shaders.held,
-            blocks: stats.total.blocks,
-            block_bytes: stats.total.block_bytes,
-            host_bytes: stats.host_bytes,
-            lost,
-        };
-        ForcedRelease { released, outstanding }
+        ForcedRelease { released: end_of(gpu, seat, shaders), outstanding }
+    }
+}
+
+/// What is left of a context when its shaders went: memory, then the place on the device.
+fn end_of<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(
+    gpu: ContextAllocator<D>,
+    seat: Seat<P, E>,
+    shaders: Removed,
+) -> Released {
+    let stats = gpu.stats();
+    let lost = seat.state.is_lost();
+    if lost {
+        gpu.abandon();
+    } else {
+        gpu.close_by_force();
+    }
+    drop(seat);
+    Released {
+        shaders: shaders.destroyed,
+        held: shaders.held,
+        blocks: stats.total.blocks,
+        block_bytes: stats.total.block_bytes,
+        host_bytes: stats.host_bytes,
+        lost,
     }
 }
 

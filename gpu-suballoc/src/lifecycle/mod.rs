@@ -16,9 +16,11 @@ mod contexts;
 mod dispatch;
 mod error;
 mod handles;
+mod register;
 mod release;
 mod shared;
 mod table;
+mod turns;
 mod until_lost;
 
 pub use context::{ContextAllocator, OwnedContext, OwnedContextId};

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::context::OwnedContext;
 use super::until_lost::ContextDevice;
-use crate::allocator::Live;
+use crate::allocator::{Live, name_in_use};
 use crate::cache::ShaderKey;
 use crate::id::RegionId;
 
@@ -15,7 +15,7 @@ pub struct Released {
     /// Compiled shaders that were destroyed.
     pub shaders: u64,
     /// Compiled shaders that somebody holds: they are found by nobody, and destroyed with their last hold. After an unforced release this is
-    /// 0, unless another thread found one in that very moment.
+    /// 0, unless the device was lost.
     pub held: u64,
     /// Memory objects that went back to the driver, or, after the loss of the device, with it.
     pub blocks: u64,
@@ -111,11 +111,8 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ReleaseRefused<Own
 impl fmt::Display for ContextOutstanding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { regions, wrapped, crops, shaders } = self;
-        write!(
-            f,
-            "{regions} regions, {wrapped} wrapped buffers, {crops} crops and {shaders} shaders of the context are in use: "
-        )?;
-        f.write_str("give them back, or release it by force")
+        let what = [(*regions, "region"), (*wrapped, "wrapped buffer"), (*crops, "crop"), (*shaders, "shader")];
+        name_in_use(f, &what, "the context", "release the context by force")
     }
 }
 

@@ -10,44 +10,24 @@ use super::context::{OwnedContext, OwnedContextId};
 use super::dispatch::Dispatch;
 use super::error::ContextError;
 use super::handles::ContextHandles;
+use super::register::Register;
 use super::release::Released;
 use super::shared::Shared;
 use super::until_lost::ContextDevice;
-use crate::sync::Guarded;
-
-/// As many contexts have a number at a time.
-const CONTEXTS: usize = 64;
 
 /// Contexts that are known by [`OwnedContextId`], and the handlers that say which of them a dispatch gets.
 ///
 /// Nothing here is global: an application has as many tables as it likes. Usable from all threads at once; no handler, and nothing of a
 /// context, is called with a lock of the table's held.
 pub struct ContextTable<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
-    state: Guarded<State<D, P, E>>,
+    register: Register<Shared<Place<D, P, E>>, ContextHandlers>,
     memory: Handle,
-}
-
-struct State<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
-    slots: [Option<Entry<D, P, E>>; CONTEXTS],
-    default: Option<OwnedContextId>,
-    /// `None`: the default's.
-    handlers: Option<ContextHandlers>,
-    /// Dispatches between acquire and release.
-    acquired: u64,
-}
-
-struct Entry<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
-    id: OwnedContextId,
-    users: u32,
-    /// Somebody is releasing it; nobody finds it.
-    leaving: bool,
-    context: Shared<Place<D, P, E>>,
 }
 
 /// Where a context lies; read by users, taken by who releases it when there are none.
 struct Place<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync>(UnsafeCell<Option<OwnedContext<D, P, E>>>);
 
-// SAFETY: read while its entry counts a user, written while it counts none and is leaving: by one thread alone.
+// SAFETY: read while the register counts a user, written by the one thread that closed it when there was none.
 unsafe impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Sync for Place<D, P, E> where
     OwnedContext<D, P, E>: Send + Sync
 {
@@ -73,8 +53,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
     /// An empty one, which keeps contexts in this memory.
     #[must_use]
     pub const fn new(memory: Handle) -> Self {
-        let state = State { slots: [const { None }; CONTEXTS], default: None, handlers: None, acquired: 0 };
-        Self { state: Guarded::new(state), memory }
+        Self { register: Register::new(), memory }
     }
 
     /// Acquires by number: with a number it says whether these are that context's handles, and makes nothing (see
@@ -98,19 +77,8 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         context.acquire_again(handles)?;
         let id = context.id();
         let context = Shared::new(Place(UnsafeCell::new(Some(context))), self.memory.clone())?;
-        let mut state = self.state.lock();
-        let put = match state.slots.iter_mut().find(|slot| slot.is_none()) {
-            Some(slot) => {
-                *slot = Some(Entry { id, users: 0, leaving: false, context });
-                Ok(id)
-            }
-            None => Err(context),
-        };
-        drop(state);
-        put.map_err(|context| {
-            drop(context);
-            ContextError::TooManyContexts
-        })
+        // Where it has no room the context goes here.
+        self.register.put(id, context).map(|()| id).map_err(|_| ContextError::TooManyContexts)
     }
 
     /// Lets somebody use a context. It is not released meanwhile.
@@ -131,43 +99,8 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
     pub fn release(&self, id: Option<OwnedContextId>, handles: ContextHandles) -> Result<Option<Released>, ContextError> {
         let Some(id) = id else { return Ok(None) };
         handles.check()?;
-        let place = {
-            let mut state = self.state.lock();
-            let entry = state.find(id)?;
-            if entry.users > 0 || entry.leaving {
-                return Err(ContextError::InUse);
-            }
-            entry.leaving = true;
-            entry.context.clone()
-        };
-        // SAFETY: no users, and leaving: this thread alone is at it.
-        let there = unsafe { &mut *place.0.get() };
-        let result = match there.take() {
-            Some(context) => match context.acquire_again(handles) {
-                Ok(()) => context.release().map_err(|refused| (refused.value, ContextError::Outstanding(refused.outstanding))),
-                Err(error) => Err((context, error)),
-            },
-            None => return Err(ContextError::Released),
-        };
-        let result = result.map_err(|(context, error)| {
-            *there = Some(context);
-            error
-        });
-        let mut state = self.state.lock();
-        let gone = if result.is_ok() {
-            if state.default == Some(id) {
-                state.default = None;
-            }
-            state.slots.iter_mut().find(|slot| slot.as_ref().is_some_and(|entry| entry.id == id)).and_then(Option::take)
-        } else {
-            if let Ok(entry) = state.find(id) {
-                entry.leaving = false;
-            }
-            None
-        };
-        drop(state);
-        drop((gone, place));
-        result.map(Some)
+        let leaving = Leaving { table: self, id, place: self.register.close(id)?, gone: true };
+        leaving.release(handles).map(Some)
     }
 
     /// Which context dispatches get where no handlers are set; answers which it was.
@@ -175,14 +108,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
     /// # Errors
     /// [`ContextError::Released`]; [`ContextError::HandlersInUse`] between an acquire and its release.
     pub fn set_default(&self, id: Option<OwnedContextId>) -> Result<Option<OwnedContextId>, ContextError> {
-        let mut state = self.state.lock();
-        if let Some(id) = id {
-            state.find(id)?;
-        }
-        if state.acquired > 0 {
-            return Err(ContextError::HandlersInUse);
-        }
-        Ok(core::mem::replace(&mut state.default, id))
+        self.register.set_default(id)
     }
 
     /// `set_acquire_context` and `set_release_context` at once, so that no dispatch ever sees one of each; answers the pair before.
@@ -191,11 +117,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
     /// # Errors
     /// [`ContextError::HandlersInUse`] between an acquire and its release; nothing is changed.
     pub fn set_context_handlers(&self, handlers: Option<ContextHandlers>) -> Result<Option<ContextHandlers>, ContextError> {
-        let mut state = self.state.lock();
-        if state.acquired > 0 {
-            return Err(ContextError::HandlersInUse);
-        }
-        Ok(core::mem::replace(&mut state.handlers, handlers))
+        self.register.set_handlers(handlers)
     }
 
     /// Acquires a context for one dispatch, runs it, and releases the context: by the handlers, one call each. Others wait meanwhile for the
@@ -210,11 +132,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
         create: bool,
         run: impl FnOnce(Option<&OwnedContext<D, P, E>>) -> R,
     ) -> Result<R, ContextError> {
-        let (handlers, default) = {
-            let mut state = self.state.lock();
-            state.acquired = state.acquired.wrapping_add(1);
-            (state.handlers, state.default)
-        };
+        let (handlers, default) = self.register.begin();
         let mut acquired = Acquired { table: self, user, release: None };
         let id = match handlers {
             Some(handlers) => {
@@ -233,19 +151,47 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> ContextTable<D, P,
     }
 
     fn user(&self, id: OwnedContextId) -> Result<User<'_, D, P, E>, ContextError> {
-        let mut state = self.state.lock();
-        let entry = state.find(id)?;
-        if entry.leaving {
-            return Err(ContextError::InUse);
-        }
-        entry.users = entry.users.checked_add(1).ok_or(ContextError::InUse)?;
-        Ok(User { table: self, id, place: entry.context.clone() })
+        Ok(User { place: self.register.join(id)?, id, table: self })
     }
 }
 
-impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> State<D, P, E> {
-    fn find(&mut self, id: OwnedContextId) -> Result<&mut Entry<D, P, E>, ContextError> {
-        self.slots.iter_mut().flatten().find(|entry| entry.id == id).ok_or(ContextError::Released)
+/// A context that is being released, or is not after all: of its table, when this is dropped.
+struct Leaving<'t, D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
+    table: &'t ContextTable<D, P, E>,
+    id: OwnedContextId,
+    place: Shared<Place<D, P, E>>,
+    /// Nothing is left of it; also where a destructor of a shader, say, unwinds.
+    gone: bool,
+}
+
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Leaving<'_, D, P, E> {
+    fn release(mut self, handles: ContextHandles) -> Result<Released, ContextError> {
+        let context = self.there().take().ok_or(ContextError::Released)?;
+        let (context, error) = match context.acquire_again(handles) {
+            Ok(()) => match context.release() {
+                Ok(released) => return Ok(released),
+                Err(refused) => (refused.value, ContextError::Outstanding(refused.outstanding)),
+            },
+            Err(error) => (context, error),
+        };
+        *self.there() = Some(context);
+        self.gone = false;
+        Err(error)
+    }
+
+    fn there(&mut self) -> &mut Option<OwnedContext<D, P, E>> {
+        // SAFETY: closed, with no users: this thread alone is at it.
+        unsafe { &mut *self.place.0.get() }
+    }
+}
+
+impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Drop for Leaving<'_, D, P, E> {
+    fn drop(&mut self) {
+        if self.gone {
+            drop(self.table.register.remove(self.id));
+        } else {
+            self.table.register.reopen(self.id);
+        }
     }
 }
 
@@ -265,10 +211,7 @@ impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> User<'_, D, P, E> 
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Drop for User<'_, D, P, E> {
     fn drop(&mut self) {
-        let mut state = self.table.state.lock();
-        if let Ok(entry) = state.find(self.id) {
-            entry.users = entry.users.wrapping_sub(1);
-        }
+        self.table.register.leave(self.id);
     }
 }
 
@@ -281,20 +224,19 @@ struct Acquired<'t, D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> {
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> Drop for Acquired<'_, D, P, E> {
     fn drop(&mut self) {
-        if let Some((release, id)) = self.release {
+        if let Some((release, id)) = self.release.take() {
+            // It is over when the handler has returned, and where that unwinds.
+            let _over = Acquired { table: self.table, user: self.user, release: None };
             release(self.user, id);
+        } else {
+            self.table.register.end();
         }
-        let mut state = self.table.state.lock();
-        state.acquired = state.acquired.wrapping_sub(1);
     }
 }
 
 impl<D: ContextDevice, P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ContextTable<D, P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state.lock();
-        let contexts = state.slots.iter().flatten().count();
-        let (acquired, default) = (state.acquired, state.default);
-        drop(state);
+        let (contexts, acquired, default) = self.register.counts();
         f.debug_struct("ContextTable")
             .field("contexts", &contexts)
             .field("default", &default)

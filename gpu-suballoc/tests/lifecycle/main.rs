@@ -5,6 +5,7 @@ mod acquire;
 mod dispatch;
 mod fake;
 mod kernels;
+mod meanwhile;
 mod release;
 mod scene;
 mod sharing;

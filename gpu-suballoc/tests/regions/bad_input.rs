@@ -147,10 +147,7 @@ fn closing_with_something_left_gives_the_allocator_back() {
         gpu.free(crop).unwrap();
         gpu.free(wrapped).unwrap();
         let refused = gpu.close().err().unwrap();
-        assert_eq!(
-            refused.to_string(),
-            "there are still regions: 1 owned, 0 wrapped, 0 crops: free them, or abandon the allocator"
-        );
+        assert_eq!(refused.to_string(), "1 region of the allocator is in use: give it back, or abandon it");
         let CloseRefused { value: gpu, outstanding } = refused;
         assert_eq!(outstanding, Outstanding { regions: 1, wrapped: 0, crops: 0 });
         gpu.free(region).unwrap();

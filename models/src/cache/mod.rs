@@ -9,6 +9,7 @@ mod flight;
 #[path = "../../../gpu-suballoc/src/cache/holds.rs"]
 mod holds;
 
+mod closing;
 mod flights;
 mod readers;
 mod shelf;

@@ -24,6 +24,8 @@ pub(super) struct Shelf {
     payloads: [UnsafeCell<u64>; ENTRIES],
     /// The entry that a new one takes. With the lock.
     free: UnsafeCell<u32>,
+    /// The memory that payloads go back to is there.
+    owner: UnsafeCell<bool>,
 }
 
 // SAFETY: loom watches over the cells.
@@ -51,6 +53,7 @@ impl Shelf {
             lock: Lock::new(),
             payloads: std::array::from_fn(|_| UnsafeCell::new(0)),
             free: UnsafeCell::new(0),
+            owner: UnsafeCell::new(true),
         }));
         shelf.table.store(Box::into_raw(Box::default()), Release);
         if records {
@@ -114,12 +117,13 @@ impl Shelf {
                     return None;
                 }
                 let looked = mutant() == Mutant::LooksFirst;
-                match self.holds(record, entry, number, key, looked) {
-                    Ok(word) => return Some(Held { number, word }),
-                    Err(true) => self.sweeps(number),
-                    Err(false) => {}
+                loop {
+                    match self.holds(record, entry, number, key, looked) {
+                        Ok(word) => return Some(Held { number, word }),
+                        Err(true) if self.sweeps(number) && mutant() != Mutant::LooksOnce => {}
+                        Err(_) => return None,
+                    }
                 }
-                None
             })
             .ok()
     }
@@ -165,14 +169,50 @@ impl Shelf {
         Held { number, word: None }
     }
 
-    fn sweeps(&self, number: u32) {
-        let mine = {
+    fn sweeps(&self, number: u32) -> bool {
+        let entry = &self.entries[number as usize];
+        let (mine, lives) = {
             let _held = self.lock.lock();
-            holds::last(&self.records, &self.entries[number as usize], number)
+            (holds::last(&self.records, entry, number), entry.is_live())
         };
         if mine {
             self.destroys(number);
         }
+        lives
+    }
+
+    /// The owner's strict release: true where its shader is gone when this returns, false where it is as it was.
+    pub(super) fn releases(&self) -> bool {
+        let (entry, number) = (&self.entries[0], 0);
+        let mine = {
+            let _held = self.lock.lock();
+            assert!(entry.is_live(), "the model made one");
+            if mutant() == Mutant::ChecksFirst {
+                if !holds::is_free(&self.records, entry, number) {
+                    return false;
+                }
+                self.table().take(Self::sought(1), number);
+                holds::condemn(&self.records, entry, number)
+            } else {
+                if !holds::close(&self.records, entry, number) {
+                    holds::reopen(entry);
+                    return false;
+                }
+                self.table().take(Self::sought(1), number);
+                holds::doom(entry);
+                true
+            }
+        };
+        if mine {
+            self.destroys(number);
+        }
+        true
+    }
+
+    /// The context that the shader was made in goes, with its memory.
+    pub(super) fn owner_ends(&self) {
+        // SAFETY: loom panics where a use is not ordered before.
+        self.owner.with_mut(|owner| unsafe { *owner = false });
     }
 
     /// Takes the shader of this key out, if it is there.
@@ -194,6 +234,8 @@ impl Shelf {
     }
 
     fn destroys(&self, number: u32) {
+        // SAFETY: loom panics where the owner's end is not ordered with this.
+        self.owner.with(|owner| assert!(unsafe { *owner }, "what is destroyed goes back to memory that is there"));
         // SAFETY: loom panics where a use is not ordered before.
         self.payloads[number as usize].with_mut(|payload| assert_ne!(unsafe { payload.replace(0) }, 0, "each is destroyed once"));
         let _held = self.lock.lock();
