@@ -316,7 +316,7 @@ fn sampled_fences_the_first_of_each_call_site_and_then_few() {
     let blocks: Vec<NonNull<u8>> = (0..3).map(|_| take(&guard, 100)).collect();
     let stats = guard.stats();
     if stats.back_end == BackEnd::Cookies {
-        println!("SKIPPED sampled_fences_the_first_of_each_call_site_and_then_few: no back end");
+        testkit::skip("mprotect", "sampled_fences_the_first_of_each_call_site_and_then_few", "no back end");
         return;
     }
     assert_eq!((stats.guarded, stats.off), (3, 0));
@@ -338,7 +338,7 @@ fn sampled_fences_the_first_of_each_call_site_and_then_few() {
 #[test]
 fn what_is_used_up_is_said_once_and_cookies_take_its_place() {
     if BackEnds::probe().best() == BackEnd::Cookies {
-        println!("SKIPPED what_is_used_up_is_said_once_and_cookies_take_its_place: no back end");
+        testkit::skip("mprotect", "what_is_used_up_is_said_once_and_cookies_take_its_place", "no back end");
         return;
     }
     for mode in [Mode::Fence, Mode::Strict] {
@@ -504,7 +504,7 @@ fn a_report_that_unwinds_leaves_the_books_right() {
         let options = GuardOptions::new(mode).on_report(OnReport::Panic).sampling(sampling);
         let guard = guard(options.placement(Placement::Left).quarantine(8, 1 << 20).check_every(100));
         if guard.stats().back_end == BackEnd::Cookies && mode == Mode::Sampled {
-            println!("SKIPPED a_report_that_unwinds_leaves_the_books_right: no back end");
+            testkit::skip("mprotect", "a_report_that_unwinds_leaves_the_books_right", "no back end");
             continue;
         }
         let unwinds = |f: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(f)).is_err(), "{mode}");

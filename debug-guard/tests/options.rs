@@ -32,6 +32,7 @@ fn options_that_do_not_go_together_are_refused_with_the_reason() {
         (any.rule(Rule::new(Mode::Sampled).size(0, 9)).sampling(Sampling::one_in(9).slots(0)), GuardError::SamplesNothing),
         (any.pages(2), GuardError::NoPages),
         (any.max_guarded_bytes(0), GuardError::NoPages),
+        (any.max_guarded_bytes(4095), GuardError::NoPages),
         (any.report_to(-1), GuardError::NoDescriptor),
     ];
     for (options, error) in refused {

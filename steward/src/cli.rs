@@ -154,7 +154,7 @@ pub struct Output {
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct GuardArgs {
     /// Of runs of a driver: guard every block that it is given. `fence`: a byte too far is stopped at the instruction, and what is written to a block after its free is found later. `strict`: whatever is read or written there is stopped at the instruction. `cookie`: both are found later, at little cost. `sampled=N`: as `strict`, for one block in N of each call site, 1000 where N is left out. Blocks stand against the page behind them: a byte in front is found at its free. The runs of the honour ratio, in child processes, are not guarded. What is found goes to the error output at once, and into the report; the program then exits with 1.
-    #[arg(long, global = true, value_name = "MODE")]
+    #[arg(long, global = true, value_name = "fence|strict|cookie|sampled[=N]")]
     pub guard: Option<GuardChoice>,
     /// With --guard: make pages untouchable with this and nothing else: userfaultfd-move, userfaultfd-copy, guard-markers or mprotect. The best that the system lends when absent.
     #[arg(long, global = true, value_name = "BACK_END", value_parser = back_end)]

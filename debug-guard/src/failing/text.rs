@@ -35,10 +35,10 @@ impl fmt::Display for FaultError {
                 "expected nth=N, from=N, live-bytes=N, total-bytes=N, scope=SCOPE[:N], context=NAME[:N], size>N, one-in=N[,seed=S], \
                  per-million=N[,seed=S] or never"
             }
-            Self::NotANumber => "expected a number of decimal digits below 2^64",
+            Self::NotANumber => "expected one number below 2^64, decimal digits and no unit",
             Self::UnknownScope => "expected command, object, cache, device or instance",
             Self::BadContextName => "expected the name of a context, 1 to 63 bytes; `*` at its end stands for any end",
-            Self::BadChance => "expected one in 1 to one in 1000000",
+            Self::BadChance => "expected one in 1 to one in 1000000, or at most 1000000 of a million",
         })
     }
 }
@@ -84,10 +84,8 @@ impl FromStr for Fault {
             }
             "one-in" => {
                 let (chance, seed) = with_seed(value)?;
-                let one_in = u32::try_from(chance).ok().filter(|n| (1..=MILLION).contains(n)).ok_or(FaultError::BadChance)?;
-                // To the nearest: one in three is 333 333 millionths.
-                let per_million = MILLION.saturating_add(one_in / 2).checked_div(one_in).ok_or(FaultError::BadChance)?;
-                Ok(Self::Probability { per_million, seed })
+                let one_in = u32::try_from(chance).ok().filter(|n| *n <= MILLION);
+                Ok(Self::Probability { per_million: one_in.and_then(share).ok_or(FaultError::BadChance)?, seed })
             }
             "per-million" => {
                 let (chance, seed) = with_seed(value)?;
@@ -108,12 +106,28 @@ impl fmt::Display for Fault {
             Self::From(n) => write!(f, "from={n}"),
             Self::LiveBytes(n) => write!(f, "live-bytes={n}"),
             Self::TotalBytes(n) => write!(f, "total-bytes={n}"),
+            Self::Scope(scope, 0) => write!(f, "scope={}", word_of(*scope)),
             Self::Scope(scope, n) => write!(f, "scope={}:{n}", word_of(*scope)),
+            // A name with a colon would be read as one with a number.
+            Self::Context(name, 0) if !name.as_str().contains(':') => write!(f, "context={name}"),
             Self::Context(name, n) => write!(f, "context={name}:{n}"),
             Self::SizeAbove(n) => write!(f, "size>{n}"),
-            Self::Probability { per_million, seed } => write!(f, "per-million={},seed={seed}", MILLION.min(*per_million)),
+            Self::Probability { per_million, seed } => {
+                let one_in = MILLION.saturating_add(*per_million / 2).checked_div(*per_million).unwrap_or(0);
+                // Of small shares many are nearest to the same.
+                let is_exact = one_in <= 1000 || one_in.checked_mul(*per_million) == Some(MILLION);
+                match share(one_in) {
+                    Some(share) if share == *per_million && is_exact => write!(f, "one-in={one_in},seed={seed}"),
+                    _ => write!(f, "per-million={},seed={seed}", MILLION.min(*per_million)),
+                }
+            }
         }
     }
+}
+
+/// One in so many, in millionths, to the nearest: one in three is 333 333.
+const fn share(one_in: u32) -> Option<u32> {
+    MILLION.saturating_add(one_in / 2).checked_div(one_in)
 }
 
 const fn word_of(scope: Scope) -> &'static str {
@@ -149,6 +163,7 @@ fn with_seed(text: &str) -> Result<(u64, u64), FaultError> {
 
 #[cfg(test)]
 mod tests {
+    use std::format;
     use std::string::ToString;
 
     use super::*;
@@ -169,13 +184,18 @@ mod tests {
             ("scope=instance:2", Fault::Scope(Scope::Instance, 2)),
             ("context=VkBuffer", Fault::Context(name("VkBuffer"), 0)),
             ("context=Vk*:12", Fault::Context(name("Vk*"), 12)),
+            ("context=a:b:0", Fault::Context(name("a:b"), 0)),
             ("size>4096", Fault::SizeAbove(4096)),
             ("one-in=1000,seed=7", Fault::Probability { per_million: 1000, seed: 7 }),
             ("one-in=3", Fault::Probability { per_million: 333_333, seed: 0 }),
-            ("per-million=20,seed=1", Fault::Probability { per_million: 20, seed: 1 }),
+            ("per-million=21,seed=1", Fault::Probability { per_million: 21, seed: 1 }),
+            ("per-million=0,seed=1", Fault::Probability { per_million: 0, seed: 1 }),
         ] {
             assert_eq!(text.parse(), Ok(plan), "{text}");
             assert_eq!(plan.to_string().parse(), Ok(plan), "{plan}");
+            // Where no seed was given it says which one there is.
+            let seed = if text == "one-in=3" { ",seed=0" } else { "" };
+            assert_eq!(plan.to_string(), format!("{text}{seed}"), "as it was given");
         }
     }
 

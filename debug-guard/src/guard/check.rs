@@ -9,6 +9,9 @@ use crate::mode::{BackEnd, Mode, OnReport, Stacks};
 /// The modes that lay blocks out in pages.
 const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
 
+/// The smallest page that any system has.
+const PAGE: u64 = 4096;
+
 /// The only descriptor that systems other than Linux write to.
 const STANDARD_ERROR: i32 = 2;
 
@@ -31,7 +34,7 @@ pub(super) fn check(options: &GuardOptions) -> Result<(), GuardError> {
     if options.may_use(&[Mode::Sampled]) && (sampling.one_in == 0 || sampling.slots == 0) {
         return Err(GuardError::SamplesNothing);
     }
-    if options.may_use(&FENCED) && (options.pages.is_some_and(|pages| pages < 3) || options.max_guarded_bytes == Some(0)) {
+    if options.may_use(&FENCED) && (options.pages.is_some_and(|pages| pages < 3) || options.max_guarded_bytes.is_some_and(|bytes| bytes < PAGE)) {
         return Err(GuardError::NoPages);
     }
     if options.report_to < 0 {

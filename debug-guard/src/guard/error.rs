@@ -166,7 +166,7 @@ impl fmt::Display for GuardError {
                 write!(f, "the back end {back_end} cannot do the mode {mode}: leave the choice open, or take another mode")
             }
             Self::BackEndUnused { back_end } => {
-                write!(f, "no mode of the guard needs the back end {back_end}: leave it out, or use Sampled, Fence or Strict")
+                write!(f, "no mode of the guard needs the back end {back_end}: leave it out, or use mode fence, strict or sampled")
             }
             Self::SamplesNothing => f.write_str("sampling one in 0, or with 0 slots, fences nothing: use `Mode::Off`"),
             Self::NoPages => f.write_str("a fenced block needs 3 pages of addresses and one of memory: allow more"),

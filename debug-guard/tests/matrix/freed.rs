@@ -110,7 +110,13 @@ fn t16_a_write_after_the_free() {
             let block = seen.note("block");
             seen.note("passed");
             let told = seen.aborted();
-            told.kind("use-after-free").block(block, 64, 16).taken_in_case().given_in_case().changed(block + 5, &[0x41]);
+            told.kind("use-after-free")
+                .block(block, 64, 16)
+                .offset(5)
+                .taken_in_case()
+                .given_in_case()
+                .changed(block + 5, &[0x41]);
+            told.found("eviction").expected(&[POISON]);
         },
     );
 }
@@ -167,7 +173,8 @@ fn t17_a_write_long_after_the_free() {
         let block = seen.note("block");
         assert!(!seen.noted("passed"), "found while others came and went");
         let told = seen.aborted();
-        told.kind("use-after-free").block(block, 64, 16).taken_in_case().given_in_case().changed(block + 5, &[0x41]);
+        told.kind("use-after-free").block(block, 64, 16).offset(5).taken_in_case().given_in_case().changed(block + 5, &[0x41]);
+        told.found("eviction");
     });
 }
 

@@ -55,6 +55,7 @@ fn t37_a_header_copied_elsewhere() {
     });
 }
 
+/// A limit: that it is another block's tail is not said, which is a number like any other.
 #[test]
 fn t38_a_neighbours_tail_copied_over_ours() {
     fn case(lab: &Lab) {

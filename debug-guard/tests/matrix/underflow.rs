@@ -15,13 +15,13 @@ fn t10_a_byte_in_front() {
     each(On::ALL, writes, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.block(block, 64, 16).taken_in_case();
+        told.block(block, 64, 16).taken_in_case().offset_before_start(1);
         if !seen.config.has_pages() || seen.config.is_right() {
             seen.note("passed");
             told.kind("underflow").found_in("gives").flipped(block - 1, 1);
         } else {
             assert!(!seen.noted("passed"));
-            told.kind("underflow").stopped("write", block - 1).touched_in("stores").offset_before_start(1);
+            told.kind("underflow").stopped("write", block - 1).touched_in("stores");
         }
     });
 

@@ -59,8 +59,9 @@ impl GuardChoice {
 impl FromStr for GuardChoice {
     type Err = ChoiceError;
 
+    /// In any case, as the names of drivers.
     fn from_str(text: &str) -> Result<Self, ChoiceError> {
-        match text {
+        match text.to_ascii_lowercase().as_str() {
             "fence" => Ok(Self::Fence),
             "strict" => Ok(Self::Strict),
             "cookie" => Ok(Self::Cookie),
@@ -92,12 +93,13 @@ mod tests {
             assert_eq!(choice.to_string(), text);
             assert_eq!(choice.options().check(), Ok(()));
         }
-        assert_eq!("sampled".parse(), Ok(GuardChoice::Sampled(USUAL_SHARE)));
+        assert_eq!("Sampled".parse(), Ok(GuardChoice::Sampled(USUAL_SHARE)));
+        assert_eq!("STRICT".parse(), Ok(GuardChoice::Strict));
     }
 
     #[test]
     fn other_words_are_refused_with_the_right_ones() {
-        for text in ["", "Fence", "off", "fence=2", "sampled:5", "guard"] {
+        for text in ["", "fenced", "off", "fence=2", "sampled:5", "guard"] {
             assert_eq!(text.parse::<GuardChoice>(), Err(ChoiceError::UnknownMode), "{text}");
         }
         for text in ["sampled=", "sampled=0", "sampled=-1", "sampled=+1", "sampled=4294967296", "sampled=x", "sampled=1 "] {

@@ -227,7 +227,9 @@ mod tests {
             let file = File::open(LIST).expect("a process can read its own list");
             let listed = search(&file, address, &mut read);
             match ask::query(&file, address, &mut asked) {
-                None => std::println!("SKIPPED both_ways_of_looking_say_the_same: this kernel cannot be asked for one mapping"),
+                None => {
+                    testkit::skip("map-query", "both_ways_of_looking_say_the_same", "this kernel cannot be asked for one mapping")
+                }
                 Some(None) => assert!(listed.is_none(), "{address:#x}"),
                 Some(Some((line, named))) => {
                     let (listed, other) = listed.expect("found by asking");

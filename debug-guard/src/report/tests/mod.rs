@@ -516,7 +516,7 @@ fn frames_lie_in_files_that_symbols_are_found_for() {
     assert_ne!(here - mapping.start + mapping.offset as usize, 0);
     let nm = std::process::Command::new("nm").arg(path).output();
     let Ok(nm) = nm else {
-        return std::println!("SKIPPED frames_lie_in_files_that_symbols_are_found_for: no nm");
+        return testkit::skip("nm", "frames_lie_in_files_that_symbols_are_found_for", "no nm");
     };
     let wanted = std::format!("{offset:016x} ");
     let names = String::from_utf8_lossy(&nm.stdout).into_owned();

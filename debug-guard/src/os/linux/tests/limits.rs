@@ -82,7 +82,9 @@ fn gv26_a_pinned_page_is_not_passed_on_and_comes_out_of_reach_all_the_same() {
         for back_end in offered() {
             let region = region(back_end, 8);
             provide(region, 1, 1);
-            let Some(ring) = pin(region.address_of(1)) else { return println!("SKIPPED a pinned page: no io_uring here") };
+            let Some(ring) = pin(region.address_of(1)) else {
+                return testkit::skip("io_uring", "gv26", "a pinned page: no io_uring here");
+            };
             assert!(!pass_on(region, 1, 3), "{back_end}: pinned");
             revoke(region, 1, 1);
             provide(region, 3, 1);
