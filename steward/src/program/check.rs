@@ -30,6 +30,8 @@ struct Run {
     fail: Option<FailRun>,
     /// As [`Report::faults`].
     faults: Vec<String>,
+    /// What was found while two contexts ran, and what of that was not judged.
+    shared: (Vec<FindingRow>, Option<Unjudged>),
 }
 
 /// Checks what was asked for.
@@ -111,8 +113,21 @@ impl Run {
             }
             Source::Trace { file, lines, .. } => (format!("the trace {file}, {lines} lines"), None),
         };
+        let shared = report.shared_contexts.map(|shared| (shared.findings, shared.unjudged)).unwrap_or_default();
         let Report { limits, findings, unjudged, guard, fail, .. } = report;
-        Self { driver, how, rounds, limits, findings, unjudged, guard, fail, faults }
+        Self { driver, how, rounds, limits, findings, unjudged, guard, fail, faults, shared }
+    }
+
+    /// What two contexts showed that is not known of the driver. Whose callbacks it was says nothing here: a context has one set for all.
+    fn faults_of_contexts(&self, known: &Expectations) -> Vec<String> {
+        let key = |rule: &str, kind: &str, command: &str, scope: &str| [rule, kind, command, scope].map(str::to_owned);
+        let known: Vec<_> = known.findings.iter().map(|one| key(&one.rule, &one.kind, &one.command, &one.scope)).collect();
+        let (found, unjudged) = &self.shared;
+        let is_new = |row: &&FindingRow| {
+            row.level != FindingRow::NOTE && !known.contains(&key(&row.rule, &row.kind, &row.command, &row.scope))
+        };
+        let new = found.iter().filter(is_new).map(|row| format!("two contexts: {}: {}", row.rule, row.sentence));
+        new.chain(unjudged.iter().map(|unjudged| format!("two contexts: {unjudged}"))).collect()
     }
 }
 
@@ -120,6 +135,7 @@ fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Resul
     let known = expected_of(&run.driver, check.expect.as_deref())?;
     let (name, known) = known.map_or((None, Expectations::default()), |(name, known)| (Some(name), known));
     let known = if check.direct { known.without_loader() } else { known };
+    let faults = [&run.faults[..], &run.faults_of_contexts(&known)].concat();
     let checked = Checked {
         driver: &run.driver,
         how: &run.how,
@@ -127,7 +143,7 @@ fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Resul
         limits: &run.limits,
         guard: run.guard.as_ref(),
         fail: run.fail.as_ref(),
-        faults: &run.faults,
+        faults: &faults,
         verdict: compare(&known, (&run.findings, run.unjudged), run.rounds),
     };
     let written = outputs::write(output, &checked, &checked.to_json(), outputs::no_page, out);

@@ -73,21 +73,33 @@ fn drive_over(
     if let Some(file) = recorded {
         write_trace(&accounts, &title(selected), file)?;
     }
+    let refused = |layers: &Layers| layers.fail_run(None).is_some_and(|fail| fail.refused > 0);
+    let shared = match &ran {
+        Err(_) if !layers.is_some_and(refused) => None,
+        // SAFETY: as for the accounts.
+        _ => Some(unsafe { sharing::run(selected, backing, (!options.no_check).then_some(opened)) }.map_err(DriveError::from)?),
+    };
     let (commands, guard) = (accounts.commands(), layers.and_then(Layers::guard_run));
     let done = accounts.finish().map_err(DriveError::from)?;
-    let fail = layers.and_then(|layers| layers.fail_run(ran.as_ref().err().map(ended)));
+    let ends = [ran.as_ref().err().map(ended), shared.as_ref().and_then(|shared| shared.told.as_ref().err()).map(ended_early)];
+    let ends: Vec<_> = ends.into_iter().flatten().collect();
+    let fail = layers.and_then(|layers| layers.fail_run((!ends.is_empty()).then(|| ends.join("; "))));
+    let was_refused = fail.as_ref().is_some_and(|fail| fail.refused > 0);
     let ran = match ran {
         // What was made so far was destroyed, and that is to be told.
-        Err(_) if fail.as_ref().is_some_and(|fail| fail.refused > 0) => unfinished(selected, commands),
+        Err(_) if was_refused => unfinished(selected, commands),
         ran => ran.map_err(|error| DriveError::Workload { driver: title(selected), error })?,
     };
     let mut report = Report::of_run(ran, seed, done);
     (report.guard, report.fail) = (guard, fail);
     // No findings would otherwise look like none there are.
     report.limits.extend(options.no_check.then(|| "--no-check: callbacks were not judged by Vulkan's rules".to_owned()));
-    // On a device of its own, behind the accounts, so where memory is refused or guarded on purpose there is nothing to show.
-    if layers.is_none() {
-        report.shared_contexts = Some(sharing::run(selected).map_err(DriveError::from)?);
+    if let Some(shared) = shared {
+        report.leftovers.extend(shared.leftovers);
+        report.shared_contexts = match shared.told {
+            Err(_) if was_refused => None,
+            told => Some(told.map_err(DriveError::from)?),
+        };
     }
     report.honour = (!options.no_honour).then(|| honour::measure(selected, seed, options.rounds, took));
     Ok(report)
@@ -98,6 +110,19 @@ fn ended(error: &WorkloadError) -> String {
     match error {
         WorkloadError::Command { command, result } if error.is_out_of_host_memory() => {
             format!("{command} answered {result:?}, as it must")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The same of two contexts.
+fn ended_early(error: &SharingError) -> String {
+    match error {
+        SharingError::Command { command, result } if error.is_out_of_host_memory() => {
+            format!("{command} answered {result:?}, as it must")
+        }
+        error if error.is_out_of_host_memory() => {
+            "two contexts: a command answered ERROR_OUT_OF_HOST_MEMORY, as it must".to_owned()
         }
         other => other.to_string(),
     }

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{FindingRow, Unjudged};
+
 /// Two contexts on one device of the application, a thread each, with one shader cache; then one was released.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedContexts {
@@ -21,6 +23,21 @@ pub struct SharedContexts {
     pub went_last: Went,
     /// Bytes of host memory that both, the cache and the driver's callbacks had left at the end.
     pub left_bytes: u64,
+    /// Commands that all this took.
+    #[serde(default)]
+    pub commands: u64,
+    /// Blocks that the driver took meanwhile through callbacks, the contexts' and the device's.
+    #[serde(default)]
+    pub callback_blocks: u64,
+    /// True where that was judged by Vulkan's rules.
+    #[serde(default)]
+    pub judged: bool,
+    /// What was wrong about it, or worth telling.
+    #[serde(default)]
+    pub findings: Vec<FindingRow>,
+    /// What of it was not judged; none where all was.
+    #[serde(default)]
+    pub unjudged: Option<Unjudged>,
 }
 
 /// A context in use.

@@ -1,30 +1,38 @@
 //! Two contexts on one device of the application, a thread each, with one shader cache; one is released while the other goes on.
 //!
 //! ```text
-//!   root -- cache                       the shared table
-//!        |- first's books   first's callbacks    what gpu-suballoc keeps | what the driver takes
-//!        |- second's books  second's callbacks
+//!   root -- shader cache                   the shared table
+//!        |- first's books    first context      what gpu-suballoc keeps | what the driver takes
+//!        |- second's books   second context
+//!        |- the device of both                  what objects share in the driver
 //! ```
-//! On an instance and a device of its own, after the workload: a context has its own table of commands, which no bracket of the
-//! workload's sees. So callbacks are counted here, and not judged by the rules.
+//! On an instance and a device of its own, after the workload, over the same memory: where that is guarded or refused on purpose, so it is
+//! here. A context loads a table of commands for itself: each of them runs in a [bracket](brackets), so callbacks are judged by the rules.
 
 mod application;
+mod brackets;
+mod commands;
+mod memory;
 
 use std::alloc::System;
 use std::sync::Barrier;
 
-use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Usage};
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator, HostError, Scope, Scoped};
 use ash::vk;
 use gpu_suballoc::{
     AllocatorOptions, AshContext, AshContextInfo, AshContexts, AshOptions, BufferInfo, BufferUsage, CacheError, CacheLimits,
-    ContextError, GpuError, KernelError, KernelInfo, KernelPipeline, MemoryOptions, RegionOptions, Released, ShaderKey,
+    ContextError, DeviceError, GpuError, KernelError, KernelInfo, KernelPipeline, MemoryOptions, RegionOptions, Released,
+    ShaderKey,
 };
-use vk_callbacks::{Bridge, CallbackError};
+use vk_callbacks::{CallbackError, CheckOptions, Checker, Coverage, Opened};
 
 use crate::drivers::Selected;
-use crate::report::{SharedContext, SharedContexts, Went};
+use crate::report::{FindingRow, Leftover, SharedContext, SharedContexts, Unjudged, Went};
 use crate::workload::hash_kernel;
 use application::Application;
+use brackets::Brackets;
+use commands::Led;
+use memory::{Callbacks, Memory};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
@@ -71,82 +79,111 @@ impl From<HostError> for SharingError {
     }
 }
 
-/// A context's memory: its books, and what the driver takes for it.
-struct Memory {
-    books: Context,
-    callbacks: Bridge,
-    /// The bridge's own.
-    own: Usage,
-}
-
-impl Memory {
-    fn new(root: &Context, [books, callbacks]: [&'static str; 2]) -> Result<Self, SharingError> {
-        let books = root.child(books)?;
-        let callbacks = Bridge::new(root.child(callbacks)?).map_err(|refused| refused.error)?;
-        let own = callbacks.usage();
-        Ok(Self { books, callbacks, own })
-    }
-
-    /// Bytes of books, blocks and bytes of the driver.
-    fn live(&self) -> [u64; 3] {
-        let driver = self.callbacks.usage().without(&self.own).total();
-        [self.books.usage().total().live_bytes, driver.live_blocks, driver.live_bytes]
+impl SharingError {
+    /// The driver found no host memory.
+    #[must_use]
+    pub fn is_out_of_host_memory(&self) -> bool {
+        let of_device = |error: &GpuError| *error == GpuError::Device(DeviceError::OutOfHostMemory);
+        match self {
+            Self::Command { result, .. } => *result == vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+            Self::Context(ContextError::Gpu(error)) | Self::Gpu(error) => of_device(error),
+            Self::Kernel(CacheError::Compile(KernelError { error, .. })) => of_device(error),
+            _ => false,
+        }
     }
 }
 
-/// Runs both on the driver.
+/// What became of a run.
+#[derive(Debug)]
+pub struct Shared {
+    /// What was seen, or why that ended early.
+    pub told: Result<SharedContexts, SharingError>,
+    /// What the driver never gave back.
+    pub leftovers: Vec<Leftover>,
+}
+
+/// Runs both on the driver, over `backing`; judged by the rules where `opened` says through whom the driver is reached.
 ///
 /// # Errors
-/// [`SharingError`]; everything that was made was given back by then, as far as the driver gives it back.
-pub fn run(selected: &Selected) -> Result<SharedContexts, SharingError> {
-    let root = Context::root_static(&SYSTEM, ContextOptions::new("two contexts"))?;
+/// No memory for the books of it. What else goes wrong is in [`Shared::told`]: everything that was made was given back by then, as far as the
+/// driver gives it back.
+///
+/// # Safety
+/// `backing` outlives the driver's instance, which is gone when this returns; what the driver leaves behind lies in it.
+pub unsafe fn run<A: HostAllocator + Sync>(
+    selected: &Selected,
+    backing: &A,
+    opened: Option<Opened>,
+) -> Result<Shared, SharingError> {
+    let options = |opened| CheckOptions { coverage: Coverage::Complete, opened };
+    let checker = opened.map(|opened| Checker::new(&SYSTEM, options(opened))).transpose()?;
+    // SAFETY: the caller's promise.
+    let root = unsafe { Context::root(backing, ContextOptions::new("two contexts")) }?;
     let cache = root.child("shader cache")?;
-    let first = Memory::new(&root, ["first's books", "first's callbacks"])?;
-    let second = Memory::new(&root, ["second's books", "second's callbacks"])?;
-    let mut told = {
-        let application = Application::new(selected)?;
-        both(selected, &application, &cache, [&first, &second])?
-    };
-    let left = [&first, &second].map(|memory| memory.live()).map(|[books, _, driver]| books.saturating_add(driver));
-    told.left_bytes = left.into_iter().fold(cache.usage().total().live_bytes, u64::saturating_add);
-    for memory in [first, second] {
-        drop(memory.callbacks.close());
+    let device = Callbacks::new(&root, "the device of both", checker.as_ref())?;
+    let first = Memory::new(&root, ["first's books", "first context"], checker.as_ref())?;
+    let second = Memory::new(&root, ["second's books", "second context"], checker.as_ref())?;
+    let brackets = Brackets::new(checker.as_ref(), device.owner());
+    for callbacks in [&device, &first.callbacks, &second.callbacks] {
+        brackets.add(callbacks.owner(), &callbacks.lend());
     }
-    drop(cache);
+    let mut told = {
+        let _led = Led::to(&brackets, selected.entry().static_fn().get_instance_proc_addr);
+        Application::new(selected, &device, &brackets).and_then(|application| both(&application, &cache, [&first, &second]))
+    };
+    let commands = brackets.commands();
+    let found = checker.as_ref().map(judged).transpose()?;
+    if let Ok(told) = &mut told {
+        let books = [&cache, &first.books, &second.books].map(|books| books.usage().total().live_bytes);
+        let all = [&device, &first.callbacks, &second.callbacks].map(|callbacks| callbacks.usage().total());
+        told.left_bytes = books.into_iter().chain(all.map(|usage| usage.live_bytes)).fold(0, u64::saturating_add);
+        told.callback_blocks = all.into_iter().map(|usage| usage.total_blocks).fold(0, u64::saturating_add);
+        (told.commands, told.judged) = (commands, found.is_some());
+        (told.findings, told.unjudged) = found.unwrap_or_default();
+    }
+    let leftovers = [first.callbacks, second.callbacks, device].into_iter().filter_map(Callbacks::close).collect();
+    if let Some(checker) = checker {
+        // SAFETY: the driver's instance is gone, and with it whoever could be calling.
+        unsafe { checker.close_anyway() };
+    }
+    drop((first.books, second.books, cache));
     // Where the driver left something, that is told, and the root stays.
     drop(root.close_root());
-    Ok(told)
+    Ok(Shared { told, leftovers })
 }
 
-fn both(
-    selected: &Selected,
-    application: &Application<'_>,
-    cache: &Context,
-    memory: [&Memory; 2],
-) -> Result<SharedContexts, SharingError> {
+/// What the checker found, now that all is over, and what it could not judge.
+fn judged(checker: &Checker<'_>) -> Result<(Vec<FindingRow>, Option<Unjudged>), SharingError> {
+    checker.finish();
+    let found = checker.findings(Scoped::new(&SYSTEM, Scope::Object))?;
+    let mut rows: Vec<_> = found.iter().map(FindingRow::from).collect();
+    // Not by time: two threads are at it.
+    rows.sort_by(|one, other| (&one.rule, &one.command, &one.sentence).cmp(&(&other.rule, &other.command, &other.sentence)));
+    Ok((rows, Unjudged::live(checker.lost())))
+}
+
+fn both(application: &Application<'_>, cache: &Context, memory: [&Memory; 2]) -> Result<SharedContexts, SharingError> {
     let home = AshContexts::new(cache.handle(), CacheLimits::NONE)?;
-    let callbacks = memory.map(|memory| memory.callbacks.raw());
-    let acquire = |index: usize| {
-        let [first, second] = &callbacks;
-        let callbacks = if index == 0 { first } else { second };
-        let options = AshOptions { callbacks: Some(application.lend(callbacks)), ..AshOptions::new(application.api_version) };
-        let options = AshContextInfo {
-            get_instance_proc_addr: selected.entry().static_fn().get_instance_proc_addr,
+    let acquire = |memory: &Memory| {
+        let callbacks = Some(memory.callbacks.lend());
+        let info = AshContextInfo {
+            get_instance_proc_addr: commands::get_instance_proc_addr,
             instance: application.instance.handle(),
             physical_device: application.physical,
-            device: application.device.handle(),
-            options,
+            device: application.device,
+            options: AshOptions { callbacks, ..AshOptions::new(application.api_version) },
             allocator: AllocatorOptions {
                 memory: MemoryOptions { first_block: Some(256 << 10), ..MemoryOptions::default() },
                 ..AllocatorOptions::default()
             },
-            memory: if index == 0 { memory[0].books.handle() } else { memory[1].books.handle() },
+            memory: memory.books.handle(),
             pipeline_cache_data: &[],
         };
-        // SAFETY: all are of one another, and live until both contexts are gone: so do the bridges.
-        unsafe { home.acquire_ash(options) }
+        // SAFETY: all are of one another, and live until both contexts are gone: so do callbacks and brackets.
+        unsafe { home.acquire_ash(info) }
     };
-    let [first, second] = [acquire(0)?, acquire(1)?];
+    let [one, other] = memory;
+    let (first, second) = (acquire(one)?, acquire(other)?);
     let meet = Barrier::new(2);
     let (of_first, of_second) = std::thread::scope(|threads| {
         let other = threads.spawn(|| work(&second, OWN, &meet));
@@ -170,7 +207,6 @@ fn both(
     told.still_found = own.len() as u64;
     (0..2 * OWN).try_for_each(|number| kernel(&second, number))?;
     told.compiled_anew = second.shaders().stats().compiled.saturating_sub(before.compiled);
-    let [one, other] = memory;
     told.went_last = release(second, [other, one])?;
     Ok(told)
 }

@@ -100,14 +100,14 @@ pub(crate) fn full(trace: &BundledTrace) -> Report {
         ended: Some("it ended".into()),
     });
     report.device_memory = Some(device_memory());
-    report.shared_contexts = Some(shared_contexts());
+    report.shared_contexts = Some(shared_contexts(finding("V29", FindingRow::VIOLATION, 7)));
     report.unjudged = Unjudged::of_trace(7, 3);
     report.limits = vec!["what cannot be told".into()];
     report
 }
 
 /// Two contexts, of which one went.
-fn shared_contexts() -> SharedContexts {
+fn shared_contexts(finding: FindingRow) -> SharedContexts {
     let context = |name: &str| SharedContext { name: name.into(), compiled: 4, found: 4, regions: 3 };
     let went = Went {
         kernels: 4,
@@ -127,6 +127,11 @@ fn shared_contexts() -> SharedContexts {
         compiled_anew: 4,
         went_last: Went { kernels: 8, ..went },
         left_bytes: 0,
+        commands: 420,
+        callback_blocks: 62,
+        judged: true,
+        findings: vec![finding],
+        unjudged: Unjudged::live(3),
     }
 }
 

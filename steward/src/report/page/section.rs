@@ -9,7 +9,7 @@ use super::guard::{self, Told};
 use super::label::grouped;
 use super::tables::{self, Bar, Found, Table};
 use crate::report::phase::title_of;
-use crate::report::{Entry, FindingRow, Report, SharedContexts, Source, one_line};
+use crate::report::{Entry, FindingRow, Report, Source, one_line};
 use crate::units::bytes;
 
 /// One driver's part of the page.
@@ -102,7 +102,7 @@ impl Section {
             memory,
             memory_about: report.device_memory.as_ref().map(blocks::about).unwrap_or_default(),
             memory_more,
-            shared: report.shared_contexts.iter().flat_map(SharedContexts::lines).collect(),
+            shared: report.shared_contexts.iter().flat_map(|shared| shared.lines().chain(shared.found())).collect(),
             findings: tables::findings(report),
             honour_absent: absent,
             bars,

@@ -47,7 +47,7 @@ impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.report.numbers(f)?;
         self.report.device_memory.as_ref().map_or(Ok(()), |memory| fmt::Display::fmt(memory, f))?;
-        self.report.shared_contexts.as_ref().map_or(Ok(()), |shared| fmt::Display::fmt(shared, f))?;
+        self.report.shared_contexts.as_ref().map_or(Ok(()), |shared| shared.write(f, self.all_findings))?;
         findings::findings(f, &self.report.findings, self.all_findings)?;
         self.report.guard.as_ref().map_or(Ok(()), |guard| fmt::Display::fmt(guard, f))?;
         self.report.fail.as_ref().map_or(Ok(()), |fail| fmt::Display::fmt(fail, f))?;

@@ -4,17 +4,10 @@
 
 use std::fmt;
 
+use super::guard::paragraph;
 use super::{one_line, plural};
-use crate::report::{SharedContext, SharedContexts, Went};
+use crate::report::{FindingRow, SharedContext, SharedContexts, Went};
 use crate::units::bytes;
-
-impl fmt::Display for SharedContexts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\ntwo contexts on one device, a thread each, with one shader cache:")?;
-        self.lines().try_for_each(|line| writeln!(f, "  {line}"))?;
-        writeln!(f)
-    }
-}
 
 impl SharedContexts {
     /// What there is to tell, a sentence each.
@@ -31,7 +24,39 @@ impl SharedContexts {
         let left =
             format!("left: {left_bytes} bytes of host memory; the application's device and instance are its own to destroy");
         let rest = self.went.lines(&first).into_iter().chain([on]).chain(self.went_last.lines(&second)).chain([left]);
-        contexts.chain(rest).collect::<Vec<_>>().into_iter()
+        contexts.chain(rest).chain(self.judgement()).collect::<Vec<_>>().into_iter()
+    }
+
+    /// What Vulkan's rules say of the callbacks.
+    fn judgement(&self) -> Vec<String> {
+        let Self { commands, callback_blocks, judged, findings, unjudged, .. } = self;
+        let of = format!("callbacks: {callback_blocks} block{} in {commands} commands", plural(*callback_blocks));
+        let count = |level: &str| findings.iter().filter(|row| row.level == level).count() as u64;
+        let [violations, suspects, notes] = FindingRow::LEVELS.map(count);
+        let found = match findings.is_empty() {
+            true => "nothing found".to_owned(),
+            false => format!(
+                "{violations} violation{}, {suspects} suspect{}, {notes} note{}",
+                plural(violations),
+                plural(suspects),
+                plural(notes)
+            ),
+        };
+        let head = if *judged { format!("{of}, judged by Vulkan's rules: {found}") } else { format!("{of}, not judged") };
+        [head].into_iter().chain(unjudged.iter().map(|unjudged| format!("  {unjudged}"))).collect()
+    }
+
+    /// The findings, a line each.
+    pub(crate) fn found(&self) -> impl Iterator<Item = String> {
+        self.findings.iter().map(|FindingRow { rule, level, sentence, .. }| one_line(&format!("{level}: {rule}: {sentence}")))
+    }
+
+    /// For a terminal: with each finding, or with their number only.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, all_findings: bool) -> fmt::Result {
+        writeln!(f, "\ntwo contexts on one device, a thread each, with one shader cache:")?;
+        self.lines().try_for_each(|line| writeln!(f, "  {line}"))?;
+        self.found().filter(|_| all_findings).try_for_each(|finding| paragraph(f, "    ", &finding))?;
+        writeln!(f)
     }
 }
 
