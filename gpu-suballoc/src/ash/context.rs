@@ -108,6 +108,8 @@ impl AshContexts {
     /// # Safety
     /// - As [`acquire`](Contexts::acquire), [`AshDevice::new`] and `vkGetInstanceProcAddr`.
     /// - The callbacks are good until the context, and all that holds a kernel of it, is gone.
+    /// - `pipeline_cache_data` is empty, or all of what [`pipeline_cache_data`](AshContext::pipeline_cache_data) gave for such a device, as it was:
+    ///   a driver looks at its header and may trust the rest. In a file, [`StoredShaders`](crate::StoredShaders) sees to that.
     pub unsafe fn acquire_ash(&self, info: AshContextInfo<'_>) -> Result<AshContext, ContextError> {
         let handles = handles_of(info.instance, info.physical_device, info.device);
         let (memory, allocator) = (info.memory.clone(), info.allocator);

@@ -57,7 +57,8 @@ impl KernelDevice {
     /// With a pipeline cache that begins with `data`.
     ///
     /// # Safety
-    /// The device is live, `table` is its; it outlives the value, or is lost first. The callbacks are what Vulkan demands, as long.
+    /// The device is live, `table` is its; it outlives the value, or is lost first. The callbacks are what Vulkan demands, as long. `data` is
+    /// empty or what a pipeline cache of such a device had.
     pub(super) unsafe fn new(
         table: &ash::DeviceFnV1_0,
         device: vk::Device,
@@ -81,7 +82,7 @@ impl KernelDevice {
         let mut cache = vk::PipelineCache::null();
         let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
         let allocator = callbacks.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-        // SAFETY: the caller's promise; the driver checks the data's header itself.
+        // SAFETY: the caller's promise.
         let result = unsafe { (table.create_pipeline_cache)(device, &raw const info, allocator, &raw mut cache) };
         let cache = made(KernelStep::PipelineCache, result, cache).map_err(|refused| refused.error)?;
         let inner = Inner { device, commands, callbacks, cache, state, memory: memory.clone() };

@@ -7,7 +7,7 @@
 
 #![forbid(unsafe_code)]
 
-use core::fmt;
+use core::{fmt, mem};
 
 use alloc_core::{HostError, HostSource, TryVec};
 
@@ -15,6 +15,7 @@ use super::capabilities::Capabilities;
 use super::device::GroupDevice;
 use super::device_group::DeviceGroup;
 use super::edge::Edge;
+use super::leaving::{Joined, Seats};
 use super::seat::{GroupId, Membership};
 use super::topology::{MAX_DEVICES, Topology, TopologyBuilder, TopologyError};
 
@@ -99,28 +100,22 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
 impl<T: GroupDevice, A: HostSource + Clone> Drop for DeviceGroupBuilder<T, A> {
     fn drop(&mut self) {
         if let Some(devices) = &self.devices {
-            give_up_all(devices);
+            drop(Seats(devices));
         }
     }
 }
 
-fn give_up_all<T: GroupDevice>(devices: &[T]) {
-    for device in devices {
-        device.seat().give_up();
-    }
-}
-
-/// Works the edges out and lets all join; where anything is refused all seats are given up.
+/// Works the edges out and lets all join; where anything is refused, or unwinds, all seats are given up.
 pub(super) fn topology_of<T: GroupDevice, A: HostSource>(
     devices: &[T],
     id: GroupId,
     edges: impl FnOnce(&[T]) -> Result<Topology<A>, GroupError<T::Error>>,
 ) -> Result<Topology<A>, GroupError<T::Error>> {
-    let made = edges(devices).and_then(|topology| join_all(devices, id).map(|()| topology));
-    if made.is_err() {
-        give_up_all(devices);
-    }
-    made
+    let seats = Seats(devices);
+    let topology = edges(devices)?;
+    join_all(devices, id)?;
+    mem::forget(seats);
+    Ok(topology)
 }
 
 /// Asks all of them, compares each with each.
@@ -155,17 +150,15 @@ pub(super) fn edges_of<T: GroupDevice, A: HostSource + Clone>(
     Ok(builder.finish()?)
 }
 
-/// One after the other; where one refuses those before it leave again, the last first.
+/// One after the other; where one refuses, or unwinds, those before it leave again, the last first.
 fn join_all<T: GroupDevice>(devices: &[T], group: GroupId) -> Result<(), GroupError<T::Error>> {
+    let mut joined = Joined { devices, group, count: 0 };
     for (index, device) in devices.iter().enumerate() {
         device.seat().settle(index);
-        if let Err(error) = device.join(Membership { group, index }) {
-            for (index, joined) in devices.iter().enumerate().take(index).rev() {
-                joined.leave(Membership { group, index });
-            }
-            return Err(GroupError::Device { index, step: GroupStep::Join, error });
-        }
+        device.join(Membership { group, index }).map_err(|error| GroupError::Device { index, step: GroupStep::Join, error })?;
+        joined.count = index.saturating_add(1);
     }
+    mem::forget(joined);
     Ok(())
 }
 

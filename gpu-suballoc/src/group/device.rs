@@ -8,7 +8,8 @@ use super::seat::{Membership, Seat};
 
 /// A device that can be in a [`DeviceGroup`](super::DeviceGroup): a `VkDevice`, with what its runtime keeps beside it.
 ///
-/// The calls come from the thread that makes or ends the group, one after the other, with no lock held. None may unwind.
+/// The calls come from the thread that makes or ends the group, one after the other, with no lock held. Where one unwinds the
+/// group is not made, or ends: those that had joined leave, and all are in no group.
 pub trait GroupDevice {
     /// Why a device refuses. Given back as it is, with the device's number.
     type Error;

@@ -9,6 +9,7 @@ use alloc_core::{HostSource, TryVec};
 use super::builder::{DeviceGroupBuilder, GroupError, GroupRefused, GroupStep, edges_of, topology_of};
 use super::device::GroupDevice;
 use super::edge::Edge;
+use super::leaving::{Joined, Seats};
 use super::mode::{Cost, UseMode};
 use super::seat::{GroupId, Membership};
 use super::topology::Topology;
@@ -116,12 +117,12 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
         })
     }
 
-    /// Every device leaves, the last one first.
-    fn end(&self) {
-        for (index, device) in self.devices.iter().enumerate().rev() {
-            device.leave(Membership { group: self.id, index });
-            device.seat().give_up();
-        }
+    /// Every device leaves, the last one first; then they are in no group.
+    fn end(&mut self) {
+        self.ended = true;
+        let devices: &[T] = &self.devices;
+        let _seats = Seats(devices);
+        drop(Joined { devices, group: self.id, count: devices.len() });
     }
 
     pub(super) fn of(devices: TryVec<T, A>, topology: Topology<A>, id: GroupId) -> Self {
@@ -168,7 +169,6 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
     #[must_use]
     pub fn dissolve(mut self) -> TryVec<T, A> {
         self.end();
-        self.ended = true;
         let none = TryVec::new_in(self.devices.allocator().clone());
         core::mem::replace(&mut self.devices, none)
     }

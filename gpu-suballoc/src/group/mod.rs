@@ -13,6 +13,7 @@ mod capabilities;
 mod device;
 mod device_group;
 mod edge;
+mod leaving;
 mod mode;
 mod seat;
 mod topology;

@@ -95,8 +95,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Contexts<P, E> {
     /// what `load`, the allocator, or `memory` refuse. Nothing was made then.
     ///
     /// # Safety
-    /// - The handles are live, of one another, and outlive the context, or the device is said to be [lost](OwnedContext::device_lost)
-    ///   first, and no call of a context of it that began before is under way when it goes. What `load` answers is that device.
+    /// - The handles are live, of one another, and outlive the context and what is held of its shaders, or the device is said to be
+    ///   [lost](OwnedContext::device_lost) first, and no call of a context of it that began before is under way when it goes.
+    /// - What `load` answers is that device, and its [`memory`](ContextDevice::memory) is the same at every call.
     /// - As [`GpuAllocator::new`].
     pub unsafe fn acquire<D: ContextDevice>(
         &self,

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::{Handle, HostAllocator, HostError, Scope};
 
@@ -15,7 +15,8 @@ pub(crate) struct Shared<T> {
 
 struct Block<T> {
     value: T,
-    holders: AtomicUsize,
+    /// Of 64 bits: holders that are forgotten, one after the other, never bring it round to 0.
+    holders: AtomicU64,
     memory: Handle,
 }
 
@@ -29,7 +30,7 @@ impl<T> Shared<T> {
     pub(crate) fn new(value: T, memory: Handle) -> Result<Self, HostError> {
         let block = memory.try_allocate(Layout::new::<Block<T>>(), Scope::Object)?.cast::<Block<T>>();
         // SAFETY: a block of this layout, nobody else's.
-        unsafe { block.write(Block { value, holders: AtomicUsize::new(1), memory }) };
+        unsafe { block.write(Block { value, holders: AtomicU64::new(1), memory }) };
         Ok(Self { block, owns: PhantomData })
     }
 

@@ -53,7 +53,8 @@ impl<D: ContextDevice> UntilLost<D> {
     }
 }
 
-// SAFETY: what the device answers is passed on; what is answered in its place takes and gives nothing.
+// SAFETY: what the device answers is passed on, the same one's at every call as `Contexts::acquire` was promised; what is answered in its
+// place takes and gives nothing.
 unsafe impl<D: ContextDevice> DeviceMemory for UntilLost<D> {
     fn properties(&self) -> DeviceProperties<'_> {
         self.device.memory().properties()

@@ -24,6 +24,8 @@ pub(crate) enum Refuses {
     Capabilities,
     Refine,
     Join,
+    /// All, by unwinding: the question's word.
+    Unwinding(&'static str),
 }
 
 /// Its own words.
@@ -54,8 +56,12 @@ impl<'l> Card<'l> {
         Self { name, seat: Seat::new(), says, refuses: Refuses::Nothing, link: None, log }
     }
 
-    fn note(&self, what: &str) {
+    fn note(&self, what: &'static str) {
         self.log.borrow_mut().push(format!("{what} {}", self.name));
+        if self.refuses == Refuses::Unwinding(what) {
+            // Quietly: no hook is run.
+            std::panic::resume_unwind(Box::new("planted"));
+        }
     }
 }
 
@@ -86,6 +92,9 @@ impl GroupDevice for Card<'_> {
 
     fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), No> {
         self.log.borrow_mut().push(format!("refine {} {}", self.name, other.name));
+        if self.refuses == Refuses::Unwinding("refine") {
+            std::panic::resume_unwind(Box::new("planted"));
+        }
         if self.refuses == Refuses::Refine {
             return Err(No(self.name));
         }

@@ -229,3 +229,23 @@ fn iw6_an_isolated_device_is_in_nobodys_reach() {
     assert!(group.topology().edge(1, 1).is_some() && group.topology().edge(0, 1).is_none());
     assert!(!log.borrow().iter().any(|line| line.starts_with("refine 1") || line.ends_with("1 0") || line == "refine 0 1"));
 }
+
+/// Whatever a device unwinds from: those that joined leave, the last first, all are in no group, and the next group has them.
+#[test]
+fn a_device_that_unwinds_leaves_no_seat_taken() {
+    for (what, left) in
+        [("capabilities", &[][..]), ("refine", &[]), ("join", &["leave 0"]), ("leave", &["leave 2", "leave 1", "leave 0"])]
+    {
+        let log = RefCell::default();
+        let mut all = cards(3, &log);
+        all[1].refuses = Refuses::Unwinding(what);
+        let unwinds =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(added(&all).finish().map(DeviceGroup::dissolve))));
+        assert!(unwinds.is_err(), "{what}");
+        let leaves: Vec<_> = taken(&log).into_iter().filter(|line| line.starts_with("leave")).collect();
+        assert_eq!(leaves, left, "{what}");
+        assert!(all.iter().all(|card| card.seat.membership().is_none()), "{what}");
+        all[1].refuses = Refuses::Nothing;
+        drop(added(&all).finish().map_err(|refused| refused.error).expect("they are in no group"));
+    }
+}
