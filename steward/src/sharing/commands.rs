@@ -194,7 +194,7 @@ unsafe extern "system" fn create_compute_pipelines(
     let result = brackets.run("vkCreateComputePipelines", owners, || unsafe { real(device, cache, count, infos, with, out) });
     for index in 0..count as usize {
         // SAFETY: room for so many handles, which the caller has set to null and the driver writes.
-        let made = unsafe { out.add(index).read() };
+        let made = unsafe { out.wrapping_add(index).read() };
         if made != vk::Pipeline::null() {
             brackets.created("VkPipeline", made.as_raw(), owner);
         }
