@@ -41,6 +41,10 @@ pub(crate) enum Mutant {
     Uncounted,
     /// A context's number is the value of its device's handle.
     ByHandle,
+    /// The places of an older table stay as they were.
+    KeepsPlaces,
+    /// Who named a block for a moment does not mind what became of it.
+    LooksAway,
 }
 
 /// The registry of threads is a static: one model at a time.
@@ -70,6 +74,8 @@ pub(crate) fn mutant() -> Mutant {
         13 => Mutant::LooksOnce,
         14 => Mutant::Uncounted,
         15 => Mutant::ByHandle,
+        16 => Mutant::KeepsPlaces,
+        17 => Mutant::LooksAway,
         _ => Mutant::None,
     }
 }

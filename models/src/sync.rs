@@ -146,7 +146,9 @@ macro_rules! atomic {
                 self.cell().fetch_and(value, exchanged(ordering))
             }
             pub(crate) fn fetch_max(&self, value: $value, ordering: Ordering) -> $value {
-                self.cell().fetch_max(value, ordering)
+                let before = self.cell().fetch_max(value, exchanged(ordering));
+                fenced(ordering);
+                before
             }
             pub(crate) fn compare_exchange(
                 &self,
@@ -193,10 +195,16 @@ impl<T> AtomicPtr<T> {
         Self { cell: PerRun::new(), to: PhantomData }
     }
     pub(crate) fn load(&self, ordering: Ordering) -> *mut T {
-        std::ptr::with_exposed_provenance_mut(self.cell.get(&POINTERS).load(ordering))
+        std::ptr::with_exposed_provenance_mut(self.cell.get(&POINTERS).load(acquired(ordering)))
     }
     pub(crate) fn store(&self, value: *mut T, ordering: Ordering) {
         self.cell.get(&POINTERS).store(value.expose_provenance(), stored(ordering));
+        fenced(ordering);
+    }
+    pub(crate) fn swap(&self, value: *mut T, ordering: Ordering) -> *mut T {
+        let before = self.cell.get(&POINTERS).swap(value.expose_provenance(), exchanged(ordering));
+        fenced(ordering);
+        std::ptr::with_exposed_provenance_mut(before)
     }
     pub(crate) fn compare_exchange(
         &self,

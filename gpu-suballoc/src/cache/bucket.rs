@@ -1,43 +1,52 @@
 //! One line of the table: seven places, and a word that says at a glance which of them may be meant.
 //!
 //! ```text
-//!   0        8       ..      48       56       64
-//!   | slot 0 | slot 1 | .. | slot 6 | meta     |       slot: hash[63:32] << 32 | number of the entry + 1; 0 is empty
-//!   meta, bytes 0 to 6: 0x80 | hash[63:57] of the slot, 0 where that is empty; byte 7: how many passed by since it was full
+//!   0         8        ..      48        56       64
+//!   | place 0 | place 1 | .. | place 6 | tags     |       place: where the shader's block lies; null is empty
+//!   tags, bytes 0 to 6: the upper 8 bits of the place's hash, 1 for 0, and 0 where it is empty; byte 7: how many passed by
 //! ```
-//! Readers take no lock: a writer fills a slot before its tag, and clears the tag before the slot. What a reader finds is a hint, which
-//! the entry itself confirms.
+//! Readers take no lock: a writer fills a place before its tag. What a reader finds is a hint until it [holds](super::holds) it: the block
+//! may be gone, and its memory somebody else's.
 
 #![forbid(unsafe_code)]
 
-use crate::sync::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::ptr::{NonNull, null_mut};
+
+use super::entry::Front;
+use crate::sync::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
 /// Places of a bucket.
-pub(super) const SLOTS: usize = 7;
+pub(super) const PLACES: usize = 7;
 /// A count that sticks: so many passed by that nobody counts any more.
 const MANY: u64 = 0xFF;
 const ONES: u64 = 0x0001_0101_0101_0101;
 const TOPS: u64 = 0x0080_8080_8080_8080;
 
+/// The lowest bit of a place: whether its shader goes is being decided.
+pub(super) const CLOSED: usize = 1;
+
+/// Where a shader's block lies, as long as it can be found there.
+pub(super) type Place = AtomicPtr<Front>;
+
 /// All zeros is an empty one.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Bucket {
-    slots: [AtomicU64; SLOTS],
-    meta: AtomicU64,
+    places: [Place; PLACES],
+    tags: AtomicU64,
 }
 
 /// What a hash looks like in a bucket.
 #[derive(Clone, Copy)]
 pub(super) struct Sought {
     tags: u64,
-    high: u64,
 }
 
 impl Sought {
     #[inline(always)]
     pub(super) const fn new(hash: u64) -> Self {
-        Self { tags: ONES * (0x80 | hash >> 57), high: hash >> 32 }
+        let tag = hash >> 56;
+        Self { tags: ONES * if tag == 0 { 1 } else { tag } }
     }
 
     const fn tag(self) -> u64 {
@@ -46,71 +55,78 @@ impl Sought {
 }
 
 impl Bucket {
-    /// Calls `each` with the entries that may be meant, until it says that one is; answers whether to go on in the next bucket.
+    /// Calls `each` with the places that may be meant, until it says that one is; answers whether to go on in the next bucket.
     #[inline(always)]
-    pub(super) fn search<R>(&self, sought: Sought, each: &mut impl FnMut(u32) -> Option<R>) -> Result<R, bool> {
-        let meta = self.meta.load(Acquire);
-        // A byte of 0 where the tag is that of the slot; some others may look so too, and fail at the next comparison.
-        let other = (meta ^ sought.tags) & (u64::MAX >> 8);
+    pub(super) fn search<R>(&self, sought: Sought, each: &mut impl FnMut(&Place) -> Option<R>) -> Result<R, bool> {
+        let tags = self.tags.load(Acquire);
+        // A byte of 0 where the tag is that of the place; some others may look so too, and fail when keys are compared.
+        let other = (tags ^ sought.tags) & (u64::MAX >> 8);
         let mut matches = other.wrapping_sub(ONES) & !other & TOPS;
         while matches != 0 {
-            let place = matches.trailing_zeros() as usize / 8;
-            if let Some(entry) = self.slots.get(place).and_then(|slot| named(slot.load(Acquire), sought))
-                && let Some(found) = each(entry)
+            if let Some(place) = self.places.get(matches.trailing_zeros() as usize / 8)
+                && let Some(found) = each(place)
             {
                 return Ok(found);
             }
             matches &= matches - 1;
         }
-        Err(meta >> 56 != 0)
+        Err(tags >> 56 != 0)
     }
 
-    /// Puts an entry in; false where all places are taken. The writer's.
-    pub(super) fn put(&self, sought: Sought, entry: u32) -> bool {
-        let meta = self.meta.load(Relaxed);
-        let Some(place) = (0..SLOTS).find(|place| meta >> (place * 8) & 0xFF == 0) else { return false };
-        let Some(slot) = self.slots.get(place) else { return false };
-        slot.store(sought.high << 32 | (u64::from(entry) + 1), Release);
-        self.meta.store(meta | sought.tag() << (place * 8), Release);
+    /// Puts a block in; false where all places are taken. The writer's.
+    pub(super) fn put(&self, sought: Sought, front: NonNull<Front>) -> bool {
+        let tags = self.tags.load(Relaxed);
+        let Some(number) = (0..PLACES).find(|number| tags >> (number * 8) & 0xFF == 0) else { return false };
+        let Some(place) = self.places.get(number) else { return false };
+        place.store(front.as_ptr(), Release);
+        self.tags.store(tags | sought.tag() << (number * 8), Release);
         true
     }
 
-    /// Takes an entry out; false where it is not here. The writer's.
-    pub(super) fn take(&self, sought: Sought, entry: u32) -> bool {
-        let word = sought.high << 32 | (u64::from(entry) + 1);
-        let Some(place) = self.slots.iter().position(|slot| slot.load(Relaxed) == word) else { return false };
-        let meta = self.meta.load(Relaxed);
-        self.meta.store(meta & !(0xFF << (place * 8)), Release);
-        if let Some(slot) = self.slots.get(place) {
-            slot.store(0, Release);
+    /// Takes a block out; false where it is not here. Whoever holds it from now on did so before. The writer's.
+    pub(super) fn take(&self, front: *const Front) -> bool {
+        let Some(number) = self.number_of(front) else { return false };
+        let tags = self.tags.load(Relaxed);
+        self.tags.store(tags & !(0xFF << (number * 8)), Release);
+        if let Some(place) = self.places.get(number) {
+            place.store(null_mut(), SeqCst);
         }
         true
     }
 
-    /// An entry goes on to the next bucket, before it is put there. The writer's.
+    /// Where a block is. The writer's.
+    pub(super) fn place_of(&self, front: *const Front) -> Option<&Place> {
+        self.places.get(self.number_of(front)?)
+    }
+
+    /// Closed ones too.
+    fn number_of(&self, front: *const Front) -> Option<usize> {
+        self.places.iter().position(|place| place.load(Relaxed).map_addr(|addr| addr & !CLOSED).cast_const() == front)
+    }
+
+    /// Nothing is held from here any more: another table has it. Tags and counts stay. The writer's.
+    pub(super) fn retire(&self) {
+        self.places.iter().filter(|place| !place.load(Relaxed).is_null()).for_each(|place| place.store(null_mut(), SeqCst));
+    }
+
+    /// A block goes on to the next bucket, before it is put there. The writer's.
     pub(super) fn passed(&self) {
-        let meta = self.meta.load(Relaxed);
-        if meta >> 56 < MANY {
-            self.meta.store(meta + (1 << 56), Release);
+        let tags = self.tags.load(Relaxed);
+        if tags >> 56 < MANY {
+            self.tags.store(tags + (1 << 56), Release);
         }
     }
 
     /// One that had passed is gone. The writer's.
     pub(super) fn passed_back(&self) {
-        let meta = self.meta.load(Relaxed);
-        if (1..MANY).contains(&(meta >> 56)) {
-            self.meta.store(meta - (1 << 56), Release);
+        let tags = self.tags.load(Relaxed);
+        if (1..MANY).contains(&(tags >> 56)) {
+            self.tags.store(tags - (1 << 56), Release);
         }
     }
 
     /// What is in it. The writer's.
-    pub(super) fn entries(&self) -> impl Iterator<Item = u32> {
-        self.slots.iter().filter_map(|slot| (slot.load(Relaxed) as u32).checked_sub(1))
+    pub(super) fn blocks(&self) -> impl Iterator<Item = NonNull<Front>> {
+        self.places.iter().filter_map(|place| NonNull::new(place.load(Relaxed)))
     }
-}
-
-/// The entry that a slot names, if it has these upper bits of the hash.
-#[inline(always)]
-const fn named(word: u64, sought: Sought) -> Option<u32> {
-    if word >> 32 == sought.high { (word as u32).checked_sub(1) } else { None }
 }

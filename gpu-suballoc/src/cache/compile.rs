@@ -14,17 +14,18 @@ use core::ptr::NonNull;
 
 use alloc_core::{AllocError, Handle, HostAllocator, HostError, Scope, TryBox};
 
-use super::entry::Entry;
+use super::block::{Keeps, Kept, Room, Stored};
+use super::entry::Front;
 use super::error::CacheError;
 use super::flight::{DONE, FAILED, FLYING, Flight, RETRY};
 use super::hold::Hold;
-use super::holds::Word;
 use super::key::ShaderKey;
 use super::owner;
+use super::release::Going;
 use super::segments::NONE;
-use super::state::{Core, Stored, Writer};
+use super::state::{Core, Found, Writer};
 use super::table::Fresh;
-use crate::sync::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::threads;
 
 /// What a compiler made.
@@ -46,7 +47,7 @@ pub(super) struct Asked<'a> {
 }
 
 enum Begun<'c, 'a, P: Send + Sync, E: Copy + Send + Sync> {
-    Live(Found<'c>),
+    Live(Found),
     Join(u32, &'c Flight<E>),
     Lead(Lead<'c, 'a, P, E>),
     Need(Need),
@@ -59,8 +60,6 @@ enum Need {
     Table { buckets: usize },
 }
 
-type Found<'c> = (&'c Entry, u32, Word);
-
 impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     /// A hold of the shader, compiled by this thread or another one if it was not there.
     #[cold]
@@ -68,7 +67,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         &self,
         asked: Asked<'_>,
         compile: impl FnOnce() -> Result<Compiled<P>, E>,
-    ) -> Result<Found<'_>, CacheError<E>> {
+    ) -> Result<Found, CacheError<E>> {
         loop {
             match self.begin(asked)? {
                 Begun::Live(found) => return Ok(found),
@@ -86,15 +85,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     fn begin<'c, 'a>(&'c self, asked: Asked<'a>) -> Result<Begun<'c, 'a, P, E>, CacheError<E>> {
         let Asked { key, owner, .. } = asked;
         let mut writer = self.writer.lock();
-        let live = self.tables.search(key.hash(), |number| {
-            let entry = self.entries.get(number)?;
-            (entry.is_live() && entry.is(key) && self.is_made_from(entry, asked)).then(|| {
-                // It cannot die while the lock is held.
-                entry.cold.refs.fetch_add(1, SeqCst);
-                (entry, number, None)
-            })
-        });
-        if let Some(found) = live {
+        if let Some(found) = self.live(&writer, key, asked.content) {
             return Ok(Begun::Live(found));
         }
         let me = threads::number();
@@ -118,7 +109,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         if !self.tables.has_room(usize::try_from(writer.live.saturating_add(writer.leads)).unwrap_or(usize::MAX)) {
             return Ok(Begun::Need(Need::Table { buckets: self.tables.next_size() }));
         }
-        writer.free_entry = free.cold.link.load(Relaxed);
+        writer.free_entry = free.link.load(Relaxed);
         writer.free_flight = flies.link.load(Relaxed);
         flies.link.store(writer.flying, Relaxed);
         writer.flying = flight;
@@ -153,21 +144,13 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         }
     }
 
-    /// With the lock, or holding the live entry.
-    fn is_made_from(&self, entry: &Entry, asked: Asked<'_>) -> bool {
-        let Some(content) = asked.content else { return true };
-        // SAFETY: the entry is live and cannot die now, so its payload is there.
-        let stored = unsafe { self.stored(entry).as_ref() };
-        stored.content.as_ref().is_none_or(|there| **there == *content)
-    }
-
     /// Gets what was missing, outside of the lock.
     fn supply(&self, need: Need) -> Result<(), HostError> {
         let memory = &self.memory;
         let refused = |bytes| move |AllocError| memory.refusal(bytes, Scope::Cache);
         match need {
             Need::Entries => {
-                let chunk = self.entries.chunk(memory).map_err(refused(Layout::new::<[Entry; 64]>()))?;
+                let chunk = self.entries.chunk(memory).map_err(refused(Layout::new::<[Kept; 64]>()))?;
                 let mut writer = self.writer.lock();
                 let added = self.entries.add(chunk);
                 if let Ok(numbers) = &added {
@@ -190,7 +173,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
                 let bytes = Layout::array::<[u64; 8]>(buckets).unwrap_or(Layout::new::<[u64; 8]>());
                 let fresh = Fresh::new(memory, buckets).map_err(refused(bytes))?;
                 let writer = self.writer.lock();
-                let replaced = self.tables.replace(fresh, |number| self.entries.get(number).map(|entry| entry.key().hash()));
+                // SAFETY: what the newest table names is live while the lock is held.
+                let replaced = self.tables.replace(fresh, |block| unsafe { block.as_ref() }.key.hash());
                 drop(writer);
                 if let Err(fresh) = replaced {
                     fresh.give_back(memory);
@@ -208,7 +192,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     /// Waits for a flight, of which this thread is a user. `None`: ask again.
-    fn join(&self, number: u32, flight: &Flight<E>, asked: Asked<'_>) -> Result<Option<Found<'_>>, CacheError<E>> {
+    fn join(&self, number: u32, flight: &Flight<E>, asked: Asked<'_>) -> Result<Option<Found>, CacheError<E>> {
         threads::wait_while(&flight.state, FLYING);
         let (state, entry, error) = (flight.state.load(Acquire), flight.entry.load(Relaxed), flight.error());
         let mut writer = self.writer.lock();
@@ -218,10 +202,11 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         match (state, error) {
             (FAILED, Some(error)) => Err(CacheError::Compile(error)),
             (DONE, _) => {
+                let Some(block) = self.entries.get(entry).and_then(|entry| entry.block()) else { return Ok(None) };
                 // A hold was counted for this thread.
-                let Some(made) = self.entries.get(entry) else { return Ok(None) };
-                let found = (made, entry, None);
-                if self.is_made_from(found.0, asked) {
+                let found = Found { block, at: None };
+                // SAFETY: it is held.
+                if unsafe { self.is_meant(block, asked.key, asked.content) } {
                     return Ok(Some(found));
                 }
                 // The same key, and another shader.
@@ -268,18 +253,24 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
 struct Lead<'c, 'a, P: Send + Sync, E: Copy + Send + Sync> {
     core: &'c Core<P, E>,
     flight: (u32, &'c Flight<E>),
-    entry: (u32, &'c Entry),
+    entry: (u32, &'c Kept),
     asked: Asked<'a>,
 }
 
 impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
-    fn fly(self, compile: impl FnOnce() -> Result<Compiled<P>, E>) -> Result<Found<'c>, CacheError<E>> {
+    fn fly(self, compile: impl FnOnce() -> Result<Compiled<P>, E>) -> Result<Found, CacheError<E>> {
         let Asked { content, memory, .. } = self.asked;
         let room = Room::<P>::new(memory)?;
         let content = content.map(|content| TryBox::try_from_slice_in(content, memory.clone())).transpose()?;
         match compile() {
             Ok(Compiled { value, bytes }) => {
-                Ok(self.succeed(room.fill(Stored { value, content, memory: memory.clone() }), bytes))
+                let (number, entry) = self.entry;
+                // Old, until it is found again: what is used once does not drive out what is used all the time.
+                let touched = AtomicU32::new(self.core.epoch.load(Relaxed).wrapping_sub(2));
+                let front = Front { key: self.asked.key, number, touched };
+                // SAFETY: it is free, and reserved for this.
+                unsafe { entry.put(Keeps { memory: memory.clone(), content }) };
+                Ok(self.succeed(room.fill(Stored { front, value }), bytes))
             }
             Err(error) => {
                 self.fail(error);
@@ -289,38 +280,43 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
     }
 
     /// The entry is there, held once for each user of the flight. Takes no memory.
-    fn succeed(self, stored: NonNull<Stored<P>>, bytes: u64) -> Found<'c> {
+    fn succeed(self, block: NonNull<Front>, bytes: u64) -> Found {
         let Self { core, flight, entry: (number, entry), asked: Asked { key, owner, .. } } = *ManuallyDrop::new(self);
         let mut writer = core.writer.lock();
         let released = flight.1.released.load(Relaxed) != 0;
-        // Old, until it is found again: what is used once does not drive out what is used all the time.
-        entry.touched.store(core.epoch.load(Relaxed).wrapping_sub(2), Relaxed);
-        entry.make(key, owner, (stored.cast(), bytes), flight.1.users.load(Relaxed), !released);
+        entry.make(block, owner, bytes, flight.1.users.load(Relaxed), !released);
         writer.bytes = writer.bytes.wrapping_add(bytes);
         writer.compiled = writer.compiled.wrapping_add(1);
         if let Some(slot) = core.owners.get(owner) {
             owner::add(&slot.bytes, bytes);
             owner::add(&slot.compiled, 1);
             owner::add(if released { &slot.zombies } else { &slot.entries }, 1);
+            if !released {
+                core.push(slot.first.load(Relaxed), entry, number);
+                slot.first.store(number, Relaxed);
+            }
         }
         if released {
             writer.dead = writer.dead.wrapping_add(1);
+            core.keep_dead(&mut writer, entry, number);
         } else {
             writer.live = writer.live.wrapping_add(1);
-            core.link(entry, number);
-            core.tables.put(key.hash(), number);
+            core.tables.put(key.hash(), block);
         }
         flight.1.entry.store(number, Relaxed);
         let waited_for = core.land(&mut writer, flight, DONE);
+        let mut going = Going::new();
+        core.take_over_limits(&mut writer, &mut going);
         drop(writer);
         if waited_for {
             threads::wake(&flight.1.state);
         }
         // Somebody's destructor may unwind: this thread's hold is let go then.
-        let hold = Hold::new(core, (entry, number, None));
-        core.evict();
+        let found = Found { block, at: None };
+        let hold = Hold::new(core, found);
+        core.gone(going);
         core::mem::forget(hold);
-        (entry, number, None)
+        found
     }
 
     fn fail(self, error: E) {
@@ -348,32 +344,5 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Lead<'_, '_, P, E> {
     fn drop(&mut self) {
         self.give_up(RETRY);
-    }
-}
-
-/// Memory of the owner's for what will be compiled, or was.
-pub(super) struct Room<'m, P> {
-    pub(super) block: NonNull<Stored<P>>,
-    pub(super) memory: &'m Handle,
-}
-
-impl<'m, P> Room<'m, P> {
-    fn new(memory: &'m Handle) -> Result<Self, HostError> {
-        let block = memory.try_allocate(Layout::new::<Stored<P>>(), Scope::Cache)?.cast();
-        Ok(Self { block, memory })
-    }
-
-    fn fill(self, stored: Stored<P>) -> NonNull<Stored<P>> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: a block of this layout, nobody else's.
-        unsafe { this.block.write(stored) };
-        this.block
-    }
-}
-
-impl<P> Drop for Room<'_, P> {
-    fn drop(&mut self) {
-        // SAFETY: taken in `new` with this layout and scope; nothing is in it.
-        unsafe { self.memory.deallocate(self.block.cast(), Layout::new::<Stored<P>>(), Scope::Cache) };
     }
 }

@@ -4,59 +4,69 @@ use core::fmt;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::entry::Entry;
-use super::holds::{self, Word};
+use super::block::Stored;
+use super::entry::Front;
+use super::holds::{self, At};
 use super::key::ShaderKey;
-use super::state::Core;
+use super::state::{Core, Found};
 
 /// A compiled shader that is in use: it stays as it is until this is dropped, whoever is released meanwhile.
 ///
-/// Taking and dropping one writes to nothing that another thread reads, for up to fourteen at a time on each of up to 64 threads. May be
-/// sent to, and dropped on, another thread.
+/// Taking and dropping one writes to nothing that another thread reads, for up to fourteen at a time on each of up to 64 threads. Further
+/// ones share fourteen words among all threads, and what is more than that takes the cache's lock for a moment. May be sent to, and dropped
+/// on, another thread.
 #[must_use = "dropping it says that the shader is not used any more"]
 pub struct Hold<'c, P: Send + Sync, E: Copy + Send + Sync> {
     core: &'c Core<P, E>,
-    entry: &'c Entry,
-    number: u32,
-    word: Word,
+    block: NonNull<Stored<P>>,
+    /// `None`: it is counted in the entry.
+    at: Option<At>,
 }
 
-// SAFETY: the payload is `Send + Sync`; the word is an atomic of a record that lives as long as the cache, and only this hold makes it 0.
+// SAFETY: the payload is `Send + Sync`; word and place are atomics that live as long as the cache, and only this hold makes the word null.
 unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Send for Hold<'_, P, E> {}
 // SAFETY: as above; by reference nothing but the payload is reached.
 unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Sync for Hold<'_, P, E> {}
 
 impl<'c, P: Send + Sync, E: Copy + Send + Sync> Hold<'c, P, E> {
-    /// Of an entry that is held, at `word`, and was live afterwards.
+    /// Of what is held, and is this hold's to let go.
     #[inline(always)]
-    pub(super) const fn new(core: &'c Core<P, E>, (entry, number, word): (&'c Entry, u32, Word)) -> Self {
-        Self { core, entry, number, word }
+    pub(super) const fn new(core: &'c Core<P, E>, found: Found) -> Self {
+        Self { core, block: found.block.cast(), at: found.at }
     }
 
     /// What it was compiled for.
     #[must_use]
     pub fn key(&self) -> ShaderKey {
-        self.entry.key()
+        self.front().key
     }
 
-    pub(super) const fn entry(&self) -> (&'c Entry, u32) {
-        (self.entry, self.number)
+    #[inline(always)]
+    fn front(&self) -> &Front {
+        // SAFETY: it is held, so its block is there until it is let go.
+        &unsafe { self.block.as_ref() }.front
+    }
+
+    /// The number of its entry.
+    pub(super) fn number(&self) -> u32 {
+        self.front().number
     }
 
     /// What it was compiled from, where that is compared.
     #[must_use]
     pub fn content(&self) -> Option<&[u8]> {
-        let stored = self.core.stored(self.entry);
-        // SAFETY: as for `deref`.
-        unsafe { stored.as_ref() }.content.as_deref()
+        // SAFETY: it is held, so its entry has a block until it is let go.
+        unsafe { self.core.entries.get(self.number())?.content() }
     }
 
     /// The same hold, for work that outlives the borrow: a submission that runs for milliseconds, say. Keeps the cache.
     pub fn into_work(self) -> WorkHold<P, E> {
-        // SAFETY: published for this entry, and from now on in its count.
-        unsafe { holds::count(self.word, self.entry) };
+        if let (Some(at), Some(entry)) = (self.at, self.core.entries.get(self.number())) {
+            // SAFETY: held there, and from now on in the count.
+            unsafe { holds::count(at, entry) };
+        }
         self.core.keep();
-        let hold = WorkHold { core: self.core.block, entry: NonNull::from(self.entry), number: self.number };
+        let hold = WorkHold { core: self.core.block, block: self.block };
         core::mem::forget(self);
         hold
     }
@@ -66,19 +76,16 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Deref for Hold<'_, P, E> {
     type Target = P;
     #[inline]
     fn deref(&self) -> &P {
-        let stored = self.core.stored(self.entry);
-        // SAFETY: the entry is held and was live afterwards, so its payload is there until it is let go.
-        &unsafe { stored.as_ref() }.value
+        // SAFETY: it is held, so its block is there until it is let go.
+        &unsafe { self.block.as_ref() }.value
     }
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Hold<'_, P, E> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: published for this entry, taken back once.
-        if unsafe { holds::retract(self.word, self.entry) } {
-            self.core.sweep(self.number);
-        }
+        // SAFETY: held there, let go once.
+        unsafe { self.core.release(Found { block: self.block.cast(), at: self.at }) };
     }
 }
 
@@ -86,8 +93,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Hold<'_, P, E> {
 #[must_use = "dropping it says that the shader is not used any more"]
 pub struct WorkHold<P: Send + Sync, E: Copy + Send + Sync> {
     core: NonNull<Core<P, E>>,
-    entry: NonNull<Entry>,
-    number: u32,
+    block: NonNull<Stored<P>>,
 }
 
 // SAFETY: as for `Hold`.
@@ -101,33 +107,26 @@ impl<P: Send + Sync, E: Copy + Send + Sync> WorkHold<P, E> {
         unsafe { self.core.as_ref() }
     }
 
-    fn entry(&self) -> &Entry {
-        // SAFETY: entries live as long as the cache.
-        unsafe { self.entry.as_ref() }
-    }
-
     /// What it was compiled for.
     #[must_use]
     pub fn key(&self) -> ShaderKey {
-        self.entry().key()
+        // SAFETY: it is held, so its block is there until it is let go.
+        unsafe { self.block.as_ref() }.front.key
     }
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Deref for WorkHold<P, E> {
     type Target = P;
     fn deref(&self) -> &P {
-        let stored = self.core().stored(self.entry());
-        // SAFETY: the entry is held, so its payload is there until it is let go.
-        &unsafe { stored.as_ref() }.value
+        // SAFETY: it is held, so its block is there until it is let go.
+        &unsafe { self.block.as_ref() }.value
     }
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for WorkHold<P, E> {
     fn drop(&mut self) {
-        // SAFETY: counted in the entry when it was made, taken back once.
-        if unsafe { holds::retract(None, self.entry()) } {
-            self.core().sweep(self.number);
-        }
+        // SAFETY: counted in the entry when it was made, let go once.
+        unsafe { self.core().release(Found { block: self.block.cast(), at: None }) };
         // SAFETY: one of its keepers, which uses it no more.
         unsafe { Core::let_go(self.core) };
     }

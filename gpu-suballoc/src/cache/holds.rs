@@ -1,36 +1,49 @@
-//! Who uses an entry right now: a word in a record of the thread's own, so that a hit writes nothing that others read.
+//! Who uses a shader right now: a word in a record of the thread's own, so that a hit writes nothing that others read.
 //!
 //! ```text
-//!   record of a thread slot    | word 0 | word 1 | .. | word 13 | hint | hits |       a word: 0, or number of the entry + 1
+//!   record of a thread slot    | word 0 | word 1 | .. | word 13 | hint | hits |       a word: null, or where the shader's block lies
 //!
-//!   hold:     word <- entry   (SeqCst)      delete:   state <- DEAD  (SeqCst)
-//!             read state      (SeqCst)                read all words and refs (SeqCst)
-//!   release:  word <- 0       (SeqCst)
-//!             read state      (SeqCst): DEAD -> sweep
+//!   hold:     word <- what the place said   (SeqCst)      delete:   place <- null          (SeqCst)
+//!             read the place again          (SeqCst)                read all words and refs (SeqCst)
+//!   release:  word <- null                  (SeqCst)
+//!             read the place again          (SeqCst): another -> sweep
 //! ```
-//! Of a hold and a delete at once at least one sees the other: a hold that the delete missed reads DEAD and lets go. Of a release and a
-//! delete at once at least one sees that nobody holds any more, and destroys. Reading the state after the release is sound because
-//! entries never move; if it was used anew meanwhile, the worst is a sweep for nothing.
+//! Of a hold and a delete at once at least one sees the other: a hold that the delete missed reads another word in the place, and lets go.
+//! Nothing of the block is read before that: it may be gone. Of a release and a delete at once at least one sees that nobody holds any
+//! more, and destroys. Places never move, so reading one after the release is sound; if it changed meanwhile for another reason, the worst
+//! is a sweep for nothing. While the shader is held its block is nobody else's, so a place that has it again has the same shader.
 //!
-//! A record is put in its place before its first word is written, and places are read like words (SeqCst too): a delete that does not see
-//! the record is one that its holds see.
+//! A growth empties the places of the older table, after the newer one is there: who holds by an older place did so before.
 //!
-//! An owner's release that is to find all of its entries free, or change nothing, asks in the same way, with CLOSING in the place of DEAD: a
-//! hold that it missed reads CLOSING, lets go without having looked at anything, and asks again when the release is decided.
+//! An owner's release that is to find all of its shaders free, or change nothing, asks in the same way, with the place closed instead of
+//! empty: a hold that it missed reads a closed place, lets go, and asks again when the release is decided.
 //!
-//! Only the thread of the slot makes a word of 0 another; whoever has the hold makes it 0 again, on any thread.
+//! A word may name, for a moment, a block that the thread does not hold: it was gone before, and lies there again as another shader's. A
+//! delete that sees it leaves the shader to the dead, and the thread, which knows the address alone, looks among them ([`Held::Gone`]).
+//!
+//! A record is put in its place before its first word is written, and places of records are read like words (SeqCst too): a delete that
+//! does not see the record is one that its holds see.
+//!
+//! Only the thread of the slot makes a null word of its record another; whoever has the hold makes it null again, on any thread. The
+//! common record is everybody's, who claim a word of it by compare-exchange.
 
 use core::ptr::{NonNull, null_mut};
 
-use super::entry::{CLOSING, DEAD, Entry, LIVE};
+use super::bucket::{CLOSED, Place};
+use super::entry::{DEAD, Entry, Front};
 use super::records::{RECORDS, WORDS};
-use crate::sync::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+
+type Word = AtomicPtr<Front>;
+
+/// The common record, behind those of the threads.
+pub(super) const COMMON: usize = RECORDS;
 
 /// All zeros is one without holds.
 #[derive(Default)]
 #[repr(C, align(128))]
 pub(super) struct Record {
-    words: [AtomicU64; WORDS],
+    words: [Word; WORDS],
     /// Where a word was free last. The thread's own.
     hint: AtomicU64,
     /// How often the thread, and those that had the slot before, found what it asked for. The thread's own.
@@ -39,15 +52,33 @@ pub(super) struct Record {
 
 /// The records of a cache.
 pub(super) struct Records {
-    pub(super) records: [AtomicPtr<Record>; RECORDS],
+    pub(super) records: [AtomicPtr<Record>; RECORDS + 1],
+    /// Behind the last slot that has one, or is about to.
+    end: AtomicU32,
 }
 
-/// Where a hold stands: a word of a record, or the entry's count.
-pub(super) type Word = Option<NonNull<AtomicU64>>;
+/// Where a hold stands, and where the shader was found.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    pub(super) word: NonNull<Word>,
+    pub(super) place: NonNull<Place>,
+}
+
+/// What became of an attempt to hold what a place says.
+pub(super) enum Held {
+    /// It is held, there.
+    Yes(NonNull<Front>, At),
+    /// There is nothing.
+    Empty,
+    /// It went meanwhile, or is about to, and was named for a moment: whoever is dead and lies there is to be swept.
+    Gone(NonNull<Front>),
+    /// No word is free. Nothing happened.
+    Full,
+}
 
 impl Records {
     pub(super) const fn new() -> Self {
-        Self { records: [const { AtomicPtr::new(null_mut()) }; RECORDS] }
+        Self { records: [const { AtomicPtr::new(null_mut()) }; RECORDS + 1], end: AtomicU32::new(0) }
     }
 
     /// The record of this slot, which is the calling thread's.
@@ -59,44 +90,63 @@ impl Records {
 
     /// Puts a record in its place, unless one is there by now.
     pub(super) fn put(&self, slot: usize, record: NonNull<Record>) -> bool {
-        let place = self.records.get(slot);
-        place.is_some_and(|place| place.compare_exchange(null_mut(), record.as_ptr(), SeqCst, Acquire).is_ok())
+        let Some(place) = self.records.get(slot) else { return false };
+        // First: who finds the record may hold at once.
+        if slot < RECORDS {
+            self.end.fetch_max(slot as u32 + 1, SeqCst);
+        }
+        place.compare_exchange(null_mut(), record.as_ptr(), SeqCst, Acquire).is_ok()
     }
 
-    /// Some word names the entry. With the lock.
-    pub(super) fn name(&self, entry: u32) -> bool {
-        let word = u64::from(entry) + 1;
-        self.records.iter().any(|place| {
+    /// Those that there are.
+    fn each(&self) -> impl Iterator<Item = &Record> {
+        let end = self.end.load(SeqCst) as usize;
+        self.records.iter().take(end).chain(self.records.get(COMMON)).filter_map(|place| {
             // SAFETY: a record lives as long as this value.
-            let record = unsafe { place.load(SeqCst).as_ref() };
-            record.is_some_and(|record| record.words.iter().any(|there| there.load(SeqCst) == word))
+            unsafe { place.load(SeqCst).as_ref() }
         })
+    }
+
+    /// Some word names the block. With the lock.
+    pub(super) fn name(&self, block: NonNull<Front>) -> bool {
+        self.each().any(|record| record.words.iter().any(|there| there.load(SeqCst) == block.as_ptr()))
     }
 
     /// How many holds there are in records. As of now.
     pub(super) fn count(&self) -> usize {
-        let of = |record: &Record| record.words.iter().filter(|word| word.load(Relaxed) != 0).count();
-        (0..RECORDS).filter_map(|slot| self.of(Some(slot))).map(of).sum()
+        self.each().map(|record| record.words.iter().filter(|word| !word.load(Relaxed).is_null()).count()).sum()
     }
 
     /// How often threads with records found what they asked for.
     pub(super) fn hits(&self) -> u64 {
-        (0..RECORDS).filter_map(|slot| self.of(Some(slot))).fold(0, |sum, record| sum.wrapping_add(record.hits.load(Relaxed)))
+        self.each().fold(0, |sum, record| sum.wrapping_add(record.hits.load(Relaxed)))
     }
 }
 
 impl Record {
-    /// Says that this thread holds the entry, before anybody looked whether it lives. `None` where all words are taken.
+    /// The thread says that it holds the block, before anybody looked whether it is there. `None` where all words are taken.
     #[inline(always)]
-    pub(super) fn publish(&self, entry: u32) -> Word {
+    fn publish(&self, block: NonNull<Front>) -> Option<NonNull<Word>> {
         let hint = self.hint.load(Relaxed) as usize;
-        let free = |place: usize| self.words.get(place).filter(|word| word.load(Relaxed) == 0);
-        let word = match free(hint) {
+        let word = match self.words.get(hint).filter(|word| word.load(Relaxed).is_null()) {
             Some(word) => word,
             None => self.another()?,
         };
-        word.swap(u64::from(entry) + 1, SeqCst);
+        word.swap(block.as_ptr(), SeqCst);
         Some(NonNull::from(word))
+    }
+
+    #[cold]
+    fn another(&self) -> Option<&Word> {
+        let free = self.words.iter().position(|word| word.load(Relaxed).is_null())?;
+        self.hint.store(free as u64, Relaxed);
+        self.words.get(free)
+    }
+
+    /// As [`publish`](Self::publish), in a word that others may want too.
+    fn claim(&self, block: NonNull<Front>) -> Option<NonNull<Word>> {
+        let claimed = |word: &&Word| word.compare_exchange(null_mut(), block.as_ptr(), SeqCst, Relaxed).is_ok();
+        self.words.iter().find(claimed).map(NonNull::from)
     }
 
     /// The thread found what it asked for.
@@ -104,108 +154,125 @@ impl Record {
     pub(super) fn count_hit(&self) {
         self.hits.store(self.hits.load(Relaxed).wrapping_add(1), Relaxed);
     }
-
-    #[cold]
-    fn another(&self) -> Option<&AtomicU64> {
-        let place = self.words.iter().position(|word| word.load(Relaxed) == 0)?;
-        self.hint.store(place as u64, Relaxed);
-        self.words.get(place)
-    }
 }
 
-/// Holds the entry if it lives, and `is_meant` says so after that. Otherwise nothing is held, and it says whether to [sweep](last), and
-/// to look again where it lives then.
+/// Holds what the place says, in the thread's record, or in the common one.
 #[inline(always)]
-pub(super) fn hold(record: Option<&Record>, entry: &Entry, number: u32, is_meant: impl FnOnce() -> bool) -> Result<Word, bool> {
-    let word = publish(record, entry, number);
-    let state = entry.state.load(SeqCst);
-    if state == LIVE && is_meant() {
-        return Ok(word);
+pub(super) fn hold(records: &Records, record: Option<&Record>, place: &Place) -> Held {
+    let Some(block) = NonNull::new(place.load(Acquire)) else { return Held::Empty };
+    if block.addr().get() & CLOSED != 0 {
+        return Held::Gone(block);
     }
-    // SAFETY: published just above, in a record that lives.
-    let dead = unsafe { retract(word, entry) };
-    // By now it may be decided: whoever met it closed looks again all the same.
-    Err(dead || state == CLOSING)
+    fetch(block.as_ptr());
+    // The payload may begin in the next line.
+    fetch(block.as_ptr().wrapping_add(1));
+    match publish(records, record, block) {
+        Some(word) => confirm(word, place, block),
+        None => Held::Full,
+    }
 }
 
-/// Says that the entry is held, and answers where that stands. Whether it lives is to be looked at afterwards.
+/// Says that the block is held. Whether it is there is to be looked at afterwards.
 #[inline(always)]
-pub(super) fn publish(record: Option<&Record>, entry: &Entry, number: u32) -> Word {
-    let word = record.and_then(|record| record.publish(number));
-    if word.is_none() {
-        entry.cold.refs.fetch_add(1, SeqCst);
-    }
-    word
+pub(super) fn publish(records: &Records, record: Option<&Record>, block: NonNull<Front>) -> Option<NonNull<Word>> {
+    record.and_then(|record| record.publish(block)).or_else(|| claim(records, block))
 }
 
-/// Takes it back; true where the entry is dead, or about to be, so that somebody has to see whether this was the last.
+#[cold]
+fn claim(records: &Records, block: NonNull<Front>) -> Option<NonNull<Word>> {
+    records.of(Some(COMMON))?.claim(block)
+}
+
+/// Looks again: what is still there is held.
+#[inline(always)]
+fn confirm(word: NonNull<Word>, place: &Place, block: NonNull<Front>) -> Held {
+    if place.load(SeqCst) == block.as_ptr() {
+        return Held::Yes(block, At { word, place: NonNull::from(place) });
+    }
+    // SAFETY: a word of a record, which lives as long as the cache.
+    unsafe { word.as_ref() }.swap(null_mut(), SeqCst);
+    Held::Gone(block)
+}
+
+/// Lets go; true where the shader may be dead, so that somebody has to see whether this was the last.
 ///
 /// # Safety
-/// `word` is what [`publish`] answered for this entry, taken back for the first time, and its record lives.
+/// `at` is where the block is held, let go for the first time; record and table live.
 #[inline(always)]
-pub(super) unsafe fn retract(word: Word, entry: &Entry) -> bool {
-    match word {
-        Some(word) => {
-            // SAFETY: the caller: a word of a record that lives.
-            unsafe { word.as_ref() }.swap(0, SeqCst);
-        }
-        None => {
-            entry.cold.refs.fetch_sub(1, SeqCst);
-        }
-    }
-    matches!(entry.state.load(SeqCst), DEAD | CLOSING)
+pub(super) unsafe fn retract(at: At, block: NonNull<Front>) -> bool {
+    // SAFETY: the caller: a word of a record that lives.
+    unsafe { at.word.as_ref() }.swap(null_mut(), SeqCst);
+    // SAFETY: the caller: a place of a table that lives.
+    unsafe { at.place.as_ref() }.load(SeqCst) != block.as_ptr()
+}
+
+/// Lets a counted hold go; true as above.
+pub(super) fn uncount(entry: &Entry) -> bool {
+    entry.refs.fetch_sub(1, SeqCst);
+    entry.state.load(SeqCst) == DEAD
 }
 
 /// From the record to the entry's count.
 ///
 /// # Safety
-/// As for [`retract`]; from now on the hold stands at `None`.
-pub(super) unsafe fn count(word: Word, entry: &Entry) {
-    if let Some(word) = word {
-        // In this order: whoever looks whether it is held sees one of the two.
-        entry.cold.refs.fetch_add(1, SeqCst);
-        // SAFETY: the caller: a word of a record that lives.
-        unsafe { word.as_ref() }.swap(0, SeqCst);
-    }
+/// `at` is where a shader of this entry is held; from now on it is held in the count.
+pub(super) unsafe fn count(at: At, entry: &Entry) {
+    // In this order: whoever looks whether it is held sees one of the two.
+    entry.refs.fetch_add(1, SeqCst);
+    // SAFETY: the caller: a word of a record that lives.
+    unsafe { at.word.as_ref() }.swap(null_mut(), SeqCst);
 }
 
-/// Makes a live entry dead: nobody holds it from now on who did not before. True where nobody did: it is the caller's to destroy. With the
-/// lock.
-pub(super) fn condemn(records: &Records, entry: &Entry, number: u32) -> bool {
+/// Makes a live entry dead, after it was taken out of the table: nobody holds it from now on who did not before. True where nobody did: it
+/// is the caller's to destroy. With the lock.
+pub(super) fn condemn(records: &Records, entry: &Entry) -> bool {
     entry.state.store(DEAD, SeqCst);
-    last(records, entry, number)
+    last(records, entry)
 }
 
 /// True where it is dead, nobody holds it, and nobody is destroying it: then it is the caller's to destroy. With the lock.
-pub(super) fn last(records: &Records, entry: &Entry, number: u32) -> bool {
-    let mine = entry.state.load(SeqCst) == DEAD && entry.cold.dying.load(Relaxed) == 0 && is_free(records, entry, number);
+pub(super) fn last(records: &Records, entry: &Entry) -> bool {
+    let mine = entry.state.load(SeqCst) == DEAD && entry.dying.load(Relaxed) == 0 && is_free(records, entry);
     if mine {
-        entry.cold.dying.store(1, Relaxed);
+        entry.dying.store(1, Relaxed);
     }
     mine
 }
 
 /// Nobody holds it any more, and, of a dead one, nobody will. With the lock.
-pub(super) fn is_free(records: &Records, entry: &Entry, number: u32) -> bool {
+pub(super) fn is_free(records: &Records, entry: &Entry) -> bool {
     // In this order: who moves from a word to the count counts first.
-    !records.name(number) && entry.cold.refs.load(SeqCst) == 0
+    !entry.block().is_some_and(|block| records.name(block)) && entry.refs.load(SeqCst) == 0
 }
 
 /// Nobody holds a live entry from now on who did not before, until it is [live again](reopen) or [gone](doom). True where nobody does. With
 /// the lock, until then.
-pub(super) fn close(records: &Records, entry: &Entry, number: u32) -> bool {
-    entry.state.store(CLOSING, SeqCst);
-    is_free(records, entry, number)
+pub(super) fn close(records: &Records, entry: &Entry, place: &Place, block: NonNull<Front>) -> bool {
+    place.store(block.as_ptr().map_addr(|addr| addr | CLOSED), SeqCst);
+    is_free(records, entry)
 }
 
 /// Whoever asks holds it, as before. With the lock.
-pub(super) fn reopen(entry: &Entry) {
-    entry.state.store(LIVE, SeqCst);
+pub(super) fn reopen(place: &Place, block: NonNull<Front>) {
+    place.store(block.as_ptr(), Release);
 }
 
-/// Makes a [closed](close) entry that nobody holds dead, and the caller's to destroy. Who names it now met it closed: that is no hold, and
-/// is not waited for. With the lock.
+/// Makes a [closed](close) entry that nobody holds, and that was taken out of the table, dead, and the caller's to destroy. Who names it
+/// now met it closed: that is no hold, and is not waited for. With the lock.
 pub(super) fn doom(entry: &Entry) {
-    entry.cold.dying.store(1, Relaxed);
+    entry.dying.store(1, Relaxed);
     entry.state.store(DEAD, SeqCst);
+}
+
+/// Asks the processor to have what lies there at hand soon. A hint: reads nothing, and any address will do.
+#[inline(always)]
+fn fetch(there: *const Front) {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse", not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, which no address makes fault.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(there.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_feature = "sse", not(miri))))]
+    let _ = there;
 }

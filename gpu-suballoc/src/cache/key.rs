@@ -65,8 +65,7 @@ impl ShaderKey {
     /// Where it is looked for. Both numbers take part in every bit: neighbours in one of them do not meet.
     #[inline(always)]
     pub(super) const fn hash(self) -> u64 {
-        let first = fold(self.low ^ ODD.wrapping_mul(self.device), self.high ^ 0x8EBC_6AF0_9C88_C6E3);
-        fold(first ^ 0x5895_65CE_7E11_9E35, ODD)
+        fold(self.low ^ ODD.wrapping_mul(self.device), self.high ^ 0x8EBC_6AF0_9C88_C6E3)
     }
 }
 

@@ -8,13 +8,13 @@ use alloc_core::{HostAllocator, Scope};
 use super::holds::{Record, Records};
 use crate::threads;
 
-/// Threads with a record at the same time; others count in the entry.
+/// Threads with a record at the same time; others use the common one.
 pub(super) const RECORDS: usize = threads::SLOTS;
-/// Holds of a thread at the same time; more count in the entry.
+/// Holds in a record at the same time; more go into the common one, and those that are too many for it count in the entry.
 pub(super) const WORDS: usize = 14;
 
 impl Records {
-    /// Makes the record of the calling thread's slot. Where there is no memory for it holds are counted in the entry.
+    /// Makes the record of the calling thread's slot, or the common one. Where there is no memory for it holds are counted in the entry.
     #[cold]
     pub(super) fn make(&self, slot: usize, memory: &dyn HostAllocator) {
         let Ok(block) = memory.allocate_zeroed(Layout::new::<Record>(), Scope::Cache) else { return };

@@ -3,14 +3,16 @@
 //! Those that nobody holds are destroyed at once, outside of the lock; the others by their last hold.
 
 use core::convert::Infallible;
+use core::ptr::NonNull;
 
-use super::entry::{Entry, FREE, LIVE};
+use super::bucket::Place;
+use super::entry::{Entry, FREE, Front, LIVE};
 use super::hold::Hold;
 use super::holds;
 use super::key::{CacheDevice, ShaderKey};
 use super::owner::{HERE, LEAVING, OwnerSlot};
 use super::segments::NONE;
-use super::state::{Core, Writer};
+use super::state::{Core, Found, Writer};
 use crate::sync::{Ordering::Relaxed, Ordering::SeqCst};
 
 /// What became of entries that were taken out.
@@ -23,19 +25,19 @@ pub struct Removed {
 }
 
 /// Dead entries that are this thread's to destroy: a list through their links.
-struct Going {
+pub(super) struct Going {
     first: u32,
     removed: Removed,
 }
 
 impl Going {
-    const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self { first: NONE, removed: Removed { destroyed: 0, held: 0 } }
     }
 
     fn add(&mut self, entry: &Entry, number: u32) {
         self.removed.destroyed = self.removed.destroyed.wrapping_add(1);
-        entry.cold.link.store(self.first, Relaxed);
+        entry.link.store(self.first, Relaxed);
         self.first = number;
     }
 }
@@ -52,7 +54,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     /// Without the lock.
-    fn gone(&self, going: Going) -> Removed {
+    pub(super) fn gone(&self, going: Going) -> Removed {
         let removed = going.removed;
         Rest { core: self, going }.destroy();
         removed
@@ -82,14 +84,14 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         let mut writer = self.writer.lock();
         let Some(slot) = self.owners.get(owner).filter(|slot| slot.state.load(Relaxed) == HERE) else { return Ok(going.removed) };
         let mut held = slot.zombies.load(Relaxed).wrapping_add(self.flying_of(&writer, owner));
-        self.each_of(slot, |entry, number| held += u64::from(!holds::close(&self.records, entry, number)));
+        self.each_of(slot, |entry| held += u64::from(!self.close(entry)));
         if held > 0 {
-            self.each_of(slot, |entry, _| holds::reopen(entry));
+            self.each_of(slot, |entry| self.reopen(entry));
             return Err(held);
         }
         while let Some(entry) = self.entries.get(slot.first.load(Relaxed)) {
             let number = slot.first.load(Relaxed);
-            self.take_out(&mut writer, entry, number);
+            self.take_out(&mut writer, entry);
             holds::doom(entry);
             going.add(entry, number);
         }
@@ -100,12 +102,32 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     /// Each of an owner's live entries. With the lock.
-    fn each_of(&self, slot: &OwnerSlot, mut see: impl FnMut(&Entry, u32)) {
+    fn each_of(&self, slot: &OwnerSlot, mut see: impl FnMut(&Entry)) {
         let mut number = slot.first.load(Relaxed);
         while let Some(entry) = self.entries.get(number) {
-            see(entry, number);
-            number = entry.cold.next.load(Relaxed);
+            see(entry);
+            number = entry.next.load(Relaxed);
         }
+    }
+
+    /// Nobody holds a live entry from now on who did not before, until it is live again or gone. True where nobody does.
+    fn close(&self, entry: &Entry) -> bool {
+        self.at_place(entry, |place, block| holds::close(&self.records, entry, place, block))
+    }
+
+    fn reopen(&self, entry: &Entry) {
+        self.at_place(entry, |place, block| {
+            holds::reopen(place, block);
+            true
+        });
+    }
+
+    /// What `see` says of a live entry's place in the newest table.
+    fn at_place(&self, entry: &Entry, see: impl FnOnce(&Place, NonNull<Front>) -> bool) -> bool {
+        let Some(block) = entry.block() else { return false };
+        // SAFETY: live, and the lock is held.
+        let key = unsafe { block.as_ref() }.key;
+        self.tables.place_of(key.hash(), block).is_some_and(|place| see(place, block))
     }
 
     /// How many are being compiled for an owner.
@@ -130,16 +152,17 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         let _writer = self.writer.lock();
         (from..self.entries.count()).find_map(|number| {
             let entry = self.entries.get(number).filter(|entry| entry.owner.load(Relaxed) == owner)?;
-            let there = entry.state.load(SeqCst) != FREE && entry.cold.dying.load(Relaxed) == 0;
-            let held = there && !holds::is_free(&self.records, entry, number);
-            held.then(|| (entry.key(), number.saturating_add(1)))
+            let there = entry.state.load(SeqCst) != FREE && entry.dying.load(Relaxed) == 0;
+            let block = entry.block().filter(|_| there && !holds::is_free(&self.records, entry))?;
+            // SAFETY: it is held, and nobody destroys it without the lock.
+            Some((unsafe { block.as_ref() }.key, number.saturating_add(1)))
         })
     }
 
     fn count_held(&self, writer: &Writer, owner: u32) -> u64 {
         let Some(slot) = self.owners.get(owner) else { return 0 };
         let mut held = slot.zombies.load(Relaxed).wrapping_add(self.flying_of(writer, owner));
-        self.each_of(slot, |entry, number| held += u64::from(!holds::is_free(&self.records, entry, number)));
+        self.each_of(slot, |entry| held += u64::from(!holds::is_free(&self.records, entry)));
         held
     }
 
@@ -176,7 +199,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         let mut sum = Removed::default();
         let Ok(()) = self.each(|hold| {
             if unwanted(hold.key(), hold) {
-                let (entry, number) = hold.entry();
+                let number = hold.number();
+                let Some(entry) = self.entries.get(number) else { return Ok(()) };
                 let mut writer = self.writer.lock();
                 let mut going = Going::new();
                 if entry.state.load(SeqCst) == LIVE {
@@ -184,7 +208,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
                 }
                 drop(writer);
                 // This hold stands in the way; with it the entry goes, if it was the last.
-                let beside = u64::from(self.records.name(number) || entry.cold.refs.load(SeqCst) > 1);
+                let beside =
+                    u64::from(entry.block().is_some_and(|block| self.records.name(block)) || entry.refs.load(SeqCst) > 1);
                 sum.held = sum.held.wrapping_add(going.removed.held & beside);
                 sum.destroyed = sum.destroyed.wrapping_add(going.removed.held & (1 - beside));
             }
@@ -196,24 +221,32 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     /// Calls `see` with each shader that can be found, held, and no lock, until it says that something is wrong.
     pub(super) fn each<X>(&self, mut see: impl FnMut(&Hold<'_, P, E>) -> Result<(), X>) -> Result<(), X> {
         for number in 0..self.entries.count() {
-            let Some(entry) = self.entries.get(number).filter(|entry| !entry.is_gone()) else { continue };
-            loop {
-                match holds::hold(None, entry, number, || true) {
-                    Ok(word) => see(&Hold::new(self, (entry, number, word)))?,
-                    Err(true) if self.sweep(number) => continue,
-                    Err(_) => {}
-                }
-                break;
+            if let Some(found) = self.hold_live(number) {
+                see(&Hold::new(self, found))?;
             }
         }
         Ok(())
     }
 
-    /// As much as the limits want, of what nobody holds, the least lately used first, about: a hand goes round over all entries, and lets
-    /// those be that were used since it came by last.
+    /// A live entry, held in its count.
+    fn hold_live(&self, number: u32) -> Option<Found> {
+        let _writer = self.writer.lock();
+        let entry = self.entries.get(number).filter(|entry| entry.is_live())?;
+        let block = entry.block()?;
+        entry.refs.fetch_add(1, SeqCst);
+        Some(Found { block, at: None })
+    }
+
+    /// As much as the limits want goes.
     pub(super) fn evict(&self) {
         let mut going = Going::new();
-        let mut writer = self.writer.lock();
+        self.take_over_limits(&mut self.writer.lock(), &mut going);
+        self.gone(going);
+    }
+
+    /// Takes out as much as the limits want, of what nobody holds, the least lately used first, about: a hand goes round over all entries,
+    /// and lets those be that were used since it came by last.
+    pub(super) fn take_over_limits(&self, writer: &mut Writer, going: &mut Going) {
         let mut away = 0;
         // Once round makes all old that nobody uses meanwhile, twice takes them.
         let mut steps = u64::from(self.entries.count()) * 3;
@@ -226,18 +259,19 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
                 self.epoch.fetch_add(1, Relaxed);
             }
             let Some(entry) = self.entries.get(number).filter(|entry| entry.is_live()) else { continue };
+            let Some(block) = entry.block() else { continue };
+            // SAFETY: live, and the lock is held.
+            let touched = unsafe { block.as_ref() }.touched.load(Relaxed);
             let epoch = self.epoch.load(Relaxed);
             // Since the hand was here last; the round may just have begun.
-            let recent = epoch.wrapping_sub(entry.touched.load(Relaxed)) <= 1;
-            if recent || !holds::is_free(&self.records, entry, number) {
+            let recent = epoch.wrapping_sub(touched) <= 1;
+            if recent || !holds::is_free(&self.records, entry) {
                 continue;
             }
             away += entry.bytes.load(Relaxed);
             writer.evicted = writer.evicted.wrapping_add(1);
-            self.remove(&mut writer, number, &mut going);
+            self.remove(writer, number, going);
         }
-        drop(writer);
-        self.gone(going);
     }
 }
 
@@ -250,7 +284,7 @@ struct Rest<'c, P: Send + Sync, E: Copy + Send + Sync> {
 impl<P: Send + Sync, E: Copy + Send + Sync> Rest<'_, P, E> {
     fn destroy(&mut self) {
         while let Some(entry) = self.core.entries.get(self.going.first) {
-            let number = core::mem::replace(&mut self.going.first, entry.cold.link.load(Relaxed));
+            let number = core::mem::replace(&mut self.going.first, entry.link.load(Relaxed));
             self.core.destroy(number);
         }
     }

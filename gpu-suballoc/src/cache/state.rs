@@ -4,22 +4,20 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use alloc_core::{Handle, HostAllocator, HostError, Scope, TryBox};
+use alloc_core::{Handle, HostAllocator, HostError, Scope};
 
-use super::compile::Room;
-use super::entry::Entry;
+use super::block::{Keeps, Kept, Room, Stored};
+use super::entry::{Entry, Front};
 use super::flight::Flight;
-use super::holds::{self, Records, Word};
-use super::key::ShaderKey;
+use super::holds::{self, At, Records};
 use super::owner::{self, OwnerSlot};
 use super::segments::{NONE, Segments, Zeroed};
 use super::table::Tables;
-use crate::sync::{AtomicU32, AtomicU64, Guarded, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
-use crate::threads;
+use crate::sync::{AtomicU32, AtomicU64, Guarded, Ordering::AcqRel, Ordering::Relaxed};
 
 pub(super) struct Core<P, E: Copy + Send + Sync> {
     pub(super) tables: Tables,
-    pub(super) entries: Segments<Entry>,
+    pub(super) entries: Segments<Kept>,
     pub(super) records: Records,
     /// Counted on when the hand of the clock has gone round.
     pub(super) epoch: AtomicU32,
@@ -58,6 +56,8 @@ pub(super) struct Writer {
     pub(super) bytes: u64,
     /// Dead ones that are there.
     pub(super) dead: u64,
+    /// The first of those that are dead and held.
+    pub(super) held: u32,
     pub(super) hand: u32,
     pub(super) most_bytes: u64,
     pub(super) most_entries: u64,
@@ -67,16 +67,14 @@ pub(super) struct Writer {
     pub(super) evicted: u64,
 }
 
-/// What an entry's payload points at: in the owner's memory, and given back to it.
-pub(super) struct Stored<P> {
-    pub(super) value: P,
-    pub(super) content: Option<TryBox<[u8], Handle>>,
-    pub(super) memory: Handle,
+/// A shader that is held: in its entry's count, or at a place.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    pub(super) block: NonNull<Front>,
+    pub(super) at: Option<At>,
 }
 
-// SAFETY: atomics; zeros are a free entry, of nobody's.
-unsafe impl Zeroed for Entry {}
-// SAFETY: as above.
+// SAFETY: atomics; zeros are a slot that nobody has.
 unsafe impl Zeroed for OwnerSlot {}
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
@@ -92,6 +90,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
             leads: 0,
             bytes: 0,
             dead: 0,
+            held: NONE,
             hand: 0,
             most_bytes,
             most_entries,
@@ -162,86 +161,38 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         }
     }
 
-    /// Holds the live entry of this key. Takes no lock and, but for a thread's first time, no memory.
-    #[inline(always)]
-    pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<(&Entry, u32, Word)> {
-        let slot = threads::slot();
-        let record = match self.records.of(slot) {
-            None if slot.is_some() => {
-                self.records.make(slot.unwrap_or_default(), &self.memory);
-                self.records.of(slot)
-            }
-            record => record,
-        };
-        let found = self.tables.search(key.hash(), |number| {
-            let entry = self.entries.get(number)?;
-            loop {
-                match holds::hold(record, entry, number, || entry.is(key) && self.has_content(entry, content)) {
-                    Ok(word) => return Some((entry, number, word)),
-                    // Its owner was about to be released, and is not.
-                    Err(true) if self.sweep(number) => {}
-                    Err(_) => return None,
-                }
-            }
-        })?;
-        let epoch = self.epoch.load(Relaxed);
-        if found.0.touched.load(Relaxed) != epoch {
-            found.0.touched.store(epoch, Relaxed);
-        }
-        if let Some(record) = record {
-            record.count_hit();
-        }
-        Some(found)
-    }
-
-    /// True where the entry, which is held and lives, was made from these bytes, or one of the two does not say.
-    #[inline(always)]
-    fn has_content(&self, entry: &Entry, content: Option<&[u8]>) -> bool {
-        let Some(content) = content else { return true };
-        // SAFETY: the entry is held and was live afterwards, so its payload is there and stays.
-        let stored = unsafe { self.stored(entry).as_ref() };
-        stored.content.as_ref().is_none_or(|there| **there == *content)
-    }
-
-    /// Where an entry's payload lies.
-    #[inline(always)]
-    pub(super) fn stored(&self, entry: &Entry) -> NonNull<Stored<P>> {
-        let payload = entry.payload.load(Acquire).cast();
-        NonNull::new(payload).unwrap_or(NonNull::dangling())
-    }
-
-    /// Somebody let a dead entry go: if that was the last hold it is destroyed here. True where it lives after all, or is another one.
-    #[cold]
-    pub(super) fn sweep(&self, number: u32) -> bool {
-        let Some(entry) = self.entries.get(number) else { return false };
-        let writer = self.writer.lock();
-        let mine = holds::last(&self.records, entry, number);
-        let lives = entry.is_live();
-        drop(writer);
-        if mine {
-            self.destroy(number);
-        }
-        lives
-    }
-
     /// Makes a live entry dead: nobody finds it from now on. True where nobody holds it: it is the caller's to [`destroy`](Self::destroy)
     /// then, without the lock.
     pub(super) fn kill(&self, writer: &mut Writer, number: u32) -> bool {
         let Some(entry) = self.entries.get(number) else { return false };
-        self.take_out(writer, entry, number);
-        holds::condemn(&self.records, entry, number)
+        self.take_out(writer, entry);
+        let mine = holds::condemn(&self.records, entry);
+        if !mine {
+            self.keep_dead(writer, entry, number);
+        }
+        mine
     }
 
-    /// Counts a live entry among the dead ones; its state is the caller's to change.
-    pub(super) fn take_out(&self, writer: &mut Writer, entry: &Entry, number: u32) {
-        self.tables.take(entry.key().hash(), number);
-        self.unlink(entry);
+    /// Takes a live entry out of table and list, and counts it among the dead ones; its state is the caller's to change.
+    pub(super) fn take_out(&self, writer: &mut Writer, entry: &Entry) {
+        if let Some(block) = entry.block() {
+            // SAFETY: live, and the lock is held.
+            let key = unsafe { block.as_ref() }.key;
+            self.tables.take(key.hash(), block);
+        }
         writer.live = writer.live.wrapping_sub(1);
         writer.dead = writer.dead.wrapping_add(1);
         if let Some(slot) = self.owners.get(entry.owner.load(Relaxed)) {
+            slot.first.store(self.pull(slot.first.load(Relaxed), entry), Relaxed);
             owner::take(&slot.entries, 1);
             owner::add(&slot.zombies, 1);
         }
+    }
+
+    /// A dead entry that is held.
+    pub(super) fn keep_dead(&self, writer: &mut Writer, entry: &Entry, number: u32) {
+        self.push(writer.held, entry, number);
+        writer.held = number;
     }
 
     /// Destroys a dead entry that nobody holds, and makes it free, even if the payload's destructor unwinds. The caller set `dying`, and has
@@ -274,9 +225,11 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     /// Nobody holds the entry or will.
     unsafe fn drop_payload(&self, number: u32) {
         let Some(entry) = self.entries.get(number) else { return };
-        let Some(block) = NonNull::new(entry.payload.swap(core::ptr::null_mut(), AcqRel).cast::<Stored<P>>()) else { return };
+        let Some(block) = entry.take_block().map(NonNull::cast::<Stored<P>>) else { return };
+        // SAFETY: it had a block, and nobody reads it any more.
+        let Keeps { memory, content } = unsafe { entry.take() };
         // SAFETY: written when the entry was made; moved out once, here.
-        let Stored { value, content, memory } = unsafe { block.read() };
+        let Stored { value, .. } = unsafe { block.read() };
         // Goes last, even if a destructor unwinds.
         let _room = Room { block, memory: &memory };
         drop(value);
@@ -285,35 +238,32 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
 
     pub(super) fn push_entry(&self, writer: &mut Writer, number: u32) {
         if let Some(entry) = self.entries.get(number) {
-            entry.cold.link.store(writer.free_entry, Relaxed);
+            entry.link.store(writer.free_entry, Relaxed);
             writer.free_entry = number;
         }
     }
 
-    /// Puts a live entry first in its owner's list.
-    pub(super) fn link(&self, entry: &Entry, number: u32) {
-        let Some(slot) = self.owners.get(entry.owner.load(Relaxed)) else { return };
-        let next = slot.first.load(Relaxed);
-        entry.cold.next.store(next, Relaxed);
-        entry.cold.previous.store(NONE, Relaxed);
-        if let Some(next) = self.entries.get(next) {
-            next.cold.previous.store(number, Relaxed);
+    /// Puts an entry in front of the first of a list.
+    pub(super) fn push(&self, first: u32, entry: &Entry, number: u32) {
+        entry.next.store(first, Relaxed);
+        entry.previous.store(NONE, Relaxed);
+        if let Some(next) = self.entries.get(first) {
+            next.previous.store(number, Relaxed);
         }
-        slot.first.store(number, Relaxed);
     }
 
-    fn unlink(&self, entry: &Entry) {
-        let (next, previous) = (entry.cold.next.load(Relaxed), entry.cold.previous.load(Relaxed));
+    /// Takes an entry out of a list; answers what is first in it now.
+    pub(super) fn pull(&self, first: u32, entry: &Entry) -> u32 {
+        let (next, previous) = (entry.next.load(Relaxed), entry.previous.load(Relaxed));
         if let Some(next) = self.entries.get(next) {
-            next.cold.previous.store(previous, Relaxed);
+            next.previous.store(previous, Relaxed);
         }
         match self.entries.get(previous) {
-            Some(previous) => previous.cold.next.store(next, Relaxed),
-            None => {
-                if let Some(slot) = self.owners.get(entry.owner.load(Relaxed)) {
-                    slot.first.store(next, Relaxed);
-                }
+            Some(previous) => {
+                previous.next.store(next, Relaxed);
+                first
             }
+            None => next,
         }
     }
 

@@ -3,8 +3,9 @@
 //! ```text
 //!   current -> [ head | bucket 0 | bucket 1 | ..   2^n ] --older--> [ .. 2^(n-1) ] --older--> ..
 //! ```
-//! A reader may still be in an older one, so those stay until the cache goes: all of them together are smaller than the newest. Deleting
-//! clears places, so nothing is left behind that a later search would have to step over (H69).
+//! A reader may still be in an older one, and holds may have been taken from its places, so those stay until the cache goes: all of them
+//! together are smaller than the newest. Their places are empty: who finds nothing there looks for a newer table. Deleting clears places, so
+//! nothing is left behind that a later search would have to step over (H69).
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -12,7 +13,8 @@ use core::ptr::{NonNull, null_mut};
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::bucket::{Bucket, SLOTS, Sought};
+use super::bucket::{Bucket, PLACES, Place, Sought};
+use super::entry::Front;
 use crate::sync::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// Buckets of the first table.
@@ -51,20 +53,21 @@ impl Tables {
         NonNull::new(self.current.load(Acquire)).map(|head| Table { head, lives: PhantomData })
     }
 
-    /// Offers the entries that may have this hash, until `each` says that one is meant. Takes no lock.
+    /// Offers the places of blocks that may have this hash, until `each` says that one is meant. Takes no lock.
     #[inline(always)]
-    pub(super) fn search<R>(&self, hash: u64, mut each: impl FnMut(u32) -> Option<R>) -> Option<R> {
-        let table = self.current()?;
-        let sought = Sought::new(hash);
-        let mut place = hash as usize;
-        for _ in 0..=table.mask() {
-            match table.bucket(place).search(sought, &mut each) {
-                Ok(found) => return Some(found),
-                Err(false) => return None,
-                Err(true) => place = place.wrapping_add(1),
+    pub(super) fn search<R>(&self, hash: u64, mut each: impl FnMut(&Place) -> Option<R>) -> Option<R> {
+        let mut table = self.current()?;
+        loop {
+            if let Some(found) = table.search(hash, &mut each) {
+                return Some(found);
             }
+            // What was moved is in the newer table by now.
+            let newer = self.current()?;
+            if newer.head == table.head {
+                return None;
+            }
+            table = newer;
         }
-        None
     }
 
     /// True where another entry may be put in.
@@ -77,36 +80,42 @@ impl Tables {
         self.current().map_or(FIRST, |table| (table.mask() + 1).saturating_mul(2))
     }
 
-    /// Puts an entry in, which is there for readers when this returns. The writer's, after [`has_room`](Self::has_room).
-    pub(super) fn put(&self, hash: u64, entry: u32) -> bool {
-        self.current().is_some_and(|table| table.put(hash, entry))
+    /// Puts a block in, which is there for readers when this returns. The writer's, after [`has_room`](Self::has_room).
+    pub(super) fn put(&self, hash: u64, block: NonNull<Front>) -> bool {
+        self.current().is_some_and(|table| table.put(hash, block))
     }
 
-    /// Takes an entry out. The writer's.
-    pub(super) fn take(&self, hash: u64, entry: u32) {
+    /// Takes a block out. The writer's.
+    pub(super) fn take(&self, hash: u64, block: NonNull<Front>) {
         if let Some(table) = self.current() {
-            table.take(hash, entry);
+            table.take(hash, block);
         }
     }
 
-    /// From now on this one. `hashes` gives each entry's hash. The writer's; gives `fresh` back where it is too small by now.
-    pub(super) fn replace(&self, fresh: Fresh, mut hash_of: impl FnMut(u32) -> Option<u64>) -> Result<(), Fresh> {
+    /// Where a block is. The writer's.
+    pub(super) fn place_of(&self, hash: u64, block: NonNull<Front>) -> Option<&Place> {
+        let (bucket, _) = self.current()?.find(hash, block)?;
+        bucket.place_of(block.as_ptr())
+    }
+
+    /// From now on this one. `hash_of` gives each block's hash. The writer's; gives `fresh` back where it is too small by now.
+    pub(super) fn replace(&self, fresh: Fresh, mut hash_of: impl FnMut(NonNull<Front>) -> u64) -> Result<(), Fresh> {
         let old = self.current.load(Relaxed);
         let table = Table { head: fresh.0, lives: PhantomData };
-        if let Some(older) = self.current() {
+        let older = self.current();
+        if let Some(older) = older {
             if older.mask() >= table.mask() {
                 return Err(fresh);
             }
-            for place in 0..=older.mask() {
-                for entry in older.bucket(place).entries() {
-                    if let Some(hash) = hash_of(entry) {
-                        table.put(hash, entry);
-                    }
-                }
-            }
+            older.buckets().flat_map(Bucket::blocks).for_each(|block| {
+                table.put(hash_of(block), block);
+            });
         }
         table.head().older.store(old, Relaxed);
         self.current.store(fresh.0.as_ptr(), Release);
+        if let Some(older) = older {
+            older.buckets().for_each(Bucket::retire);
+        }
         Ok(())
     }
 
@@ -121,7 +130,7 @@ impl Tables {
 
 /// At most half full.
 const fn most(mask: usize) -> usize {
-    (mask + 1).saturating_mul(SLOTS) / 2
+    (mask + 1).saturating_mul(PLACES) / 2
 }
 
 /// One of the tables: a pointer to all of its block, which a reference to the head alone would not be.
@@ -151,27 +160,52 @@ impl<'t> Table<'t> {
         unsafe { &*first.wrapping_add(number & self.mask()) }
     }
 
-    fn put(self, hash: u64, entry: u32) -> bool {
+    fn buckets(self) -> impl Iterator<Item = &'t Bucket> {
+        (0..=self.mask()).map(move |number| self.bucket(number))
+    }
+
+    #[inline(always)]
+    fn search<R>(self, hash: u64, each: &mut impl FnMut(&Place) -> Option<R>) -> Option<R> {
         let sought = Sought::new(hash);
-        let mut place = hash as usize;
+        let (mut number, mut left) = (hash as usize, self.mask());
+        loop {
+            match self.bucket(number).search(sought, each) {
+                Ok(found) => return Some(found),
+                Err(true) if left > 0 => {}
+                Err(_) => return None,
+            }
+            number = number.wrapping_add(1);
+            left -= 1;
+        }
+    }
+
+    fn put(self, hash: u64, block: NonNull<Front>) -> bool {
+        let sought = Sought::new(hash);
+        let mut number = hash as usize;
         for _ in 0..=self.mask() {
-            if self.bucket(place).put(sought, entry) {
+            if self.bucket(number).put(sought, block) {
                 return true;
             }
-            self.bucket(place).passed();
-            place = place.wrapping_add(1);
+            self.bucket(number).passed();
+            number = number.wrapping_add(1);
         }
         // Never: half of it is empty. What passed by is noted, which costs a look and no more.
         false
     }
 
-    fn take(self, hash: u64, entry: u32) {
-        let sought = Sought::new(hash);
-        let home = hash as usize;
-        let Some(steps) = (0..=self.mask()).find(|steps| self.bucket(home.wrapping_add(*steps)).take(sought, entry)) else {
-            return;
-        };
-        (0..steps).for_each(|step| self.bucket(home.wrapping_add(step)).passed_back());
+    /// The block's bucket, and how many it passed by on the way there from its home.
+    fn find(self, hash: u64, block: NonNull<Front>) -> Option<(&'t Bucket, usize)> {
+        (0..=self.mask()).find_map(|steps| {
+            let bucket = self.bucket((hash as usize).wrapping_add(steps));
+            bucket.place_of(block.as_ptr()).map(|_| (bucket, steps))
+        })
+    }
+
+    fn take(self, hash: u64, block: NonNull<Front>) {
+        if let Some((bucket, steps)) = self.find(hash, block) {
+            bucket.take(block.as_ptr());
+            (0..steps).for_each(|step| self.bucket((hash as usize).wrapping_add(step)).passed_back());
+        }
     }
 }
 
@@ -200,134 +234,4 @@ fn layout(buckets: usize) -> Option<Layout> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::alloc::System;
-    use std::vec::Vec;
-
-    use alloc_core::FromGlobalAlloc;
-
-    use super::*;
-
-    static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-
-    fn mixed(number: u32) -> u64 {
-        u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17).wrapping_mul(0xD1B5_4A32_D192_ED03)
-    }
-
-    fn grown(tables: &Tables, hash_of: fn(u32) -> u64) {
-        let fresh = Fresh::new(&SYSTEM, tables.next_size()).expect("memory of the system");
-        assert!(tables.replace(fresh, |entry| Some(hash_of(entry))).is_ok());
-    }
-
-    fn end(mut tables: Tables) {
-        while let Some(table) = tables.take_all() {
-            table.give_back(&SYSTEM);
-        }
-    }
-
-    #[test]
-    fn h68_every_entry_is_found_after_each_growth() {
-        let tables = Tables::new();
-        assert_eq!(tables.search(mixed(0), Some), None);
-        let count = if cfg!(miri) { 200 } else { 10_000 };
-        for number in 0..count {
-            if !tables.has_room(number as usize) {
-                grown(&tables, mixed);
-                assert!((0..number).all(|there| tables.search(mixed(there), |entry| (entry == there).then_some(())).is_some()));
-            }
-            assert!(tables.put(mixed(number), number));
-        }
-        assert!((0..count).all(|there| tables.search(mixed(there), |entry| (entry == there).then_some(())).is_some()));
-        end(tables);
-    }
-
-    #[test]
-    fn h69_misses_stay_short_whatever_came_and_went() {
-        let tables = Tables::new();
-        grown(&tables, mixed);
-        for number in 0..50_000_u32 {
-            if number >= 40 {
-                tables.take(mixed(number - 40), number - 40);
-            }
-            assert!(tables.put(mixed(number), number));
-        }
-        for number in 49_960..50_000 {
-            tables.take(mixed(number), number);
-        }
-        // All buckets are as if nothing had ever been in them.
-        let table = tables.current().expect("one was made");
-        let left: Vec<bool> = (0..=table.mask())
-            .map(|place| table.bucket(place).search(Sought::new(0), &mut |_| None::<()>) == Err(true))
-            .collect();
-        assert!(!left.contains(&true));
-        end(tables);
-    }
-
-    #[test]
-    fn one_home_for_all_costs_time_and_loses_nothing() {
-        const fn same(_: u32) -> u64 {
-            7 << 32
-        }
-        let tables = Tables::new();
-        for number in 0..50 {
-            if !tables.has_room(number as usize) {
-                grown(&tables, same);
-            }
-            assert!(tables.put(same(number), number));
-        }
-        let mut all = Vec::new();
-        let none = tables.search(same(0), |entry| {
-            all.push(entry);
-            None::<()>
-        });
-        all.sort_unstable();
-        assert!(none.is_none() && all.iter().copied().eq(0..50));
-        (0..50).for_each(|number| tables.take(same(number), number));
-        assert_eq!(tables.search(same(0), Some), None);
-        end(tables);
-    }
-
-    fn found(bucket: &Bucket, hash: u64) -> (Vec<u32>, bool) {
-        let mut all = Vec::new();
-        let Err(more) = bucket.search(Sought::new(hash), &mut |entry| {
-            all.push(entry);
-            None::<()>
-        }) else {
-            return (all, false);
-        };
-        (all, more)
-    }
-
-    #[test]
-    fn seven_fit_and_each_is_found_by_its_hash_alone() {
-        let bucket = Bucket::default();
-        let hash = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        for number in 0..7 {
-            assert!(bucket.put(Sought::new(hash(number)), number as u32));
-        }
-        assert!(!bucket.put(Sought::new(hash(7)), 7));
-        for number in 0..7 {
-            assert_eq!(found(&bucket, hash(number)), ([number as u32].to_vec(), false));
-        }
-        assert_eq!(found(&bucket, hash(7)), (Vec::new(), false));
-        assert!(bucket.take(Sought::new(hash(3)), 3) && !bucket.take(Sought::new(hash(3)), 3));
-        assert_eq!(found(&bucket, hash(3)).0, []);
-        assert!(bucket.put(Sought::new(hash(7)), 7));
-        assert_eq!(found(&bucket, hash(7)).0, [7]);
-    }
-
-    #[test]
-    fn equal_hashes_are_all_offered_and_whoever_passed_is_looked_for_further_on() {
-        let bucket = Bucket::default();
-        assert!(bucket.put(Sought::new(5 << 40), 1) && bucket.put(Sought::new(5 << 40), 2));
-        assert_eq!(found(&bucket, 5 << 40), ([1, 2].to_vec(), false));
-        bucket.passed();
-        assert!(found(&bucket, 5 << 40).1);
-        bucket.passed_back();
-        assert!(!found(&bucket, 5 << 40).1);
-        // A count that ran over sticks.
-        (0..300).for_each(|_| bucket.passed());
-        (0..300).for_each(|_| bucket.passed_back());
-        assert!(found(&bucket, 5 << 40).1 && found(&bucket, 5 << 40).0.len() == 2);
-    }
-}
+mod tests;

@@ -5,23 +5,23 @@ use std::ptr::NonNull;
 use loom::cell::UnsafeCell;
 
 use super::bucket::{Bucket, Sought};
-use super::entry::Entry;
-use super::holds::{self, Record, Records, Word};
+use super::entry::{Entry, Front};
+use super::holds::{self, At, COMMON, Record, Records};
 use super::key::ShaderKey;
 use super::segments::NONE;
 use crate::harness::{Mutant, mutant};
-use crate::sync::{AtomicPtr, Lock, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
-
-const ENTRIES: usize = 1;
+use crate::sync::{AtomicPtr, AtomicU32, Lock, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
 pub(super) struct Shelf {
     table: AtomicPtr<Bucket>,
-    entries: [Entry; ENTRIES],
+    entry: Entry,
+    /// All shaders lie here, one after the other, as memory comes back for the next. Nothing in it is read: see `payload`.
+    block: Front,
     records: Records,
     lock: Lock,
-    /// The number of the key that the payload was made for, 0 where there is none. Read by who holds it, written when it is made and
-    /// destroyed: loom reports what is not ordered.
-    payloads: [UnsafeCell<u64>; ENTRIES],
+    /// What is in the block: the number of the key that it was made for, 0 where there is none. Read by who holds it, written when it is
+    /// made and destroyed: loom reports what is not ordered.
+    payload: UnsafeCell<u64>,
     /// The entry that a new one takes. With the lock.
     free: UnsafeCell<u32>,
     /// The memory that payloads go back to is there.
@@ -36,22 +36,30 @@ unsafe impl Send for Shelf {}
 /// A hold, until it is let go by hand.
 #[derive(Clone, Copy)]
 pub(super) struct Held {
-    number: u32,
-    word: Word,
+    at: Option<At>,
 }
 
-// SAFETY: the word is an atomic of a record that is never freed.
+// SAFETY: word and place are atomics that are never freed.
 unsafe impl Send for Held {}
+
+/// What became of a look at the table.
+enum Tried {
+    Held(Held),
+    Other(Held),
+    Gone,
+    Full,
+}
 
 impl Shelf {
     /// Never freed, so that a mutant cannot do real harm. Both threads have a record already if `records` says so.
     pub(super) fn new(records: bool) -> &'static Self {
         let shelf = Box::leak(Box::new(Self {
             table: AtomicPtr::default(),
-            entries: std::array::from_fn(|_| Entry::default()),
+            entry: Entry::default(),
+            block: Front { key: ShaderKey::of(0), number: 0, touched: AtomicU32::new(0) },
             records: Records::new(),
             lock: Lock::new(),
-            payloads: std::array::from_fn(|_| UnsafeCell::new(0)),
+            payload: UnsafeCell::new(0),
             free: UnsafeCell::new(0),
             owner: UnsafeCell::new(true),
         }));
@@ -67,144 +75,179 @@ impl Shelf {
         assert!(self.records.put(slot, NonNull::from(record)));
     }
 
+    /// One for all who have none.
+    pub(super) fn gets_common_record(&self) {
+        self.gets_record(COMMON);
+    }
+
+    fn block(&self) -> NonNull<Front> {
+        NonNull::from(&self.block)
+    }
+
     fn table(&self) -> &Bucket {
         // SAFETY: tables are never freed.
         unsafe { &*self.table.load(Acquire) }
     }
 
-    fn sought(key: u64) -> Sought {
-        Sought::new(key << 32)
+    /// All keys look alike in a bucket.
+    const fn sought() -> Sought {
+        Sought::new(1 << 56)
     }
 
     /// Puts a shader in, in the free entry, held so many times. `found` is false where it was released meanwhile.
     pub(super) fn makes(&self, key: u64, holds: u32, found: bool) -> u32 {
         // SAFETY: loom panics where two are not ordered: it is the lock's.
         let number = self.free.with(|free| unsafe { *free });
-        assert!((number as usize) < ENTRIES, "a free one was reserved");
-        let entry = &self.entries[number as usize];
+        assert_eq!(number, 0, "a free one was reserved");
         // SAFETY: as above: nobody looks before the entry is there.
-        self.payloads[number as usize]
-            .with_mut(|payload| assert_eq!(unsafe { payload.replace(key) }, 0, "what was in it is gone"));
-        let early = mutant() == Mutant::CountsLate;
+        self.payload.with_mut(|payload| assert_eq!(unsafe { payload.replace(key) }, 0, "what was in it is gone"));
+        let late = mutant() == Mutant::CountsLate;
         {
             let _held = self.lock.lock();
             // SAFETY: as above.
             self.free.with_mut(|free| unsafe { *free = NONE });
-            entry.make(
-                ShaderKey::of(key),
-                0,
-                (NonNull::dangling(), 1),
-                if early { 0 } else { holds },
-                found || mutant() == Mutant::Forgets,
-            );
-            if found || mutant() == Mutant::Forgets {
-                assert!(self.table().put(Self::sought(key), number));
+            let found = found || mutant() == Mutant::Forgets;
+            self.entry.make(self.block(), 0, 1, if late { 0 } else { holds }, found);
+            if found {
+                assert!(self.table().put(Self::sought(), self.block()));
             }
         }
-        if early {
-            entry.cold.refs.fetch_add(u64::from(holds), SeqCst);
+        if late {
+            self.entry.refs.fetch_add(u64::from(holds), SeqCst);
         }
         number
     }
 
     /// As a hit: the shader of this key, held.
     pub(super) fn finds(&self, slot: usize, key: u64) -> Option<Held> {
-        let record = self.records.of(Some(slot));
-        self.table()
-            .search(Self::sought(key), &mut |number| {
-                let entry = &self.entries[number as usize];
-                if mutant() == Mutant::LooksFirst && !(entry.is_live() && entry.is(ShaderKey::of(key))) {
+        loop {
+            let table = self.table();
+            match self.tries(table, slot, key) {
+                Some(Tried::Held(held)) => return Some(held),
+                Some(Tried::Other(held)) => {
+                    self.lets_go(held);
                     return None;
                 }
-                let looked = mutant() == Mutant::LooksFirst;
-                loop {
-                    match self.holds(record, entry, number, key, looked) {
-                        Ok(word) => return Some(Held { number, word }),
-                        Err(true) if self.sweeps(number) && mutant() != Mutant::LooksOnce => {}
-                        Err(_) => return None,
+                Some(Tried::Full) => return self.finds_counted(key),
+                Some(Tried::Gone) => {
+                    if mutant() != Mutant::LooksAway {
+                        self.sweeps();
+                    }
+                    if mutant() == Mutant::LooksOnce {
+                        return None;
                     }
                 }
+                None if std::ptr::eq(table, self.table()) => return None,
+                None => {}
+            }
+        }
+    }
+
+    fn tries(&self, table: &Bucket, slot: usize, key: u64) -> Option<Tried> {
+        let record = self.records.of(Some(slot));
+        table
+            .search(Self::sought(), &mut |place| {
+                let at = if mutant() == Mutant::LooksFirst {
+                    let block = NonNull::new(place.load(Acquire))?;
+                    At { word: holds::publish(&self.records, record, block)?, place: NonNull::from(place) }
+                } else {
+                    match holds::hold(&self.records, record, place) {
+                        holds::Held::Yes(_, at) => at,
+                        holds::Held::Gone(_) => return Some(Tried::Gone),
+                        holds::Held::Full => return Some(Tried::Full),
+                        holds::Held::Empty => return None,
+                    }
+                };
+                let held = Held { at: Some(at) };
+                Some(if self.holds(key) { Tried::Held(held) } else { Tried::Other(held) })
             })
             .ok()
     }
 
-    fn holds(&self, record: Option<&Record>, entry: &Entry, number: u32, key: u64, looked: bool) -> Result<Word, bool> {
-        if looked {
-            return Ok(holds::publish(record, entry, number));
-        }
-        holds::hold(record, entry, number, || entry.is(ShaderKey::of(key)))
+    /// The shader that is held, or cannot go for another reason, is this key's.
+    fn holds(&self, key: u64) -> bool {
+        // SAFETY: loom panics where making or destroying is not ordered with this.
+        self.payload.with(|payload| unsafe { *payload == key })
+    }
+
+    fn finds_counted(&self, key: u64) -> Option<Held> {
+        let _held = self.lock.lock();
+        let there = self.table().search(Self::sought(), &mut |place| NonNull::new(place.load(Relaxed))).is_ok();
+        (there && self.holds(key)).then(|| {
+            self.entry.refs.fetch_add(1, SeqCst);
+            Held { at: None }
+        })
     }
 
     /// What every user of a held shader relies on.
-    pub(super) fn reads(&self, held: Held, key: u64) {
-        // SAFETY: loom panics where making or destroying is not ordered with this.
-        let payload = self.payloads[held.number as usize].with(|payload| unsafe { *payload });
-        assert_eq!(payload, key, "what is held is there, and is what was asked for");
+    pub(super) fn reads(&self, _: Held, key: u64) {
+        assert!(self.holds(key), "what is held is there, and is what was asked for");
     }
 
     pub(super) fn lets_go(&self, held: Held) {
-        // SAFETY: published for this entry, taken back once.
-        if unsafe { holds::retract(held.word, &self.entries[held.number as usize]) } {
-            self.sweeps(held.number);
+        let last = match held.at {
+            // SAFETY: held there, let go once.
+            Some(at) => unsafe { holds::retract(at, self.block()) },
+            None => holds::uncount(&self.entry),
+        };
+        if last {
+            self.sweeps();
         }
     }
 
     pub(super) fn counts(&self, held: Held) -> Held {
-        let entry = &self.entries[held.number as usize];
-        if mutant() == Mutant::LeavesFirst {
-            if let Some(word) = held.word {
+        if let Some(at) = held.at {
+            if mutant() == Mutant::LeavesFirst {
                 // SAFETY: a word of a record that is never freed.
-                unsafe { word.as_ref() }.swap(0, SeqCst);
-                entry.cold.refs.fetch_add(1, SeqCst);
+                unsafe { at.word.as_ref() }.swap(std::ptr::null_mut(), SeqCst);
+                self.entry.refs.fetch_add(1, SeqCst);
+            } else {
+                // SAFETY: held there, and from now on in its count.
+                unsafe { holds::count(at, &self.entry) };
             }
-        } else {
-            // SAFETY: published for this entry, and from now on in its count.
-            unsafe { holds::count(held.word, entry) };
         }
-        Held { word: None, ..held }
+        Held { at: None }
     }
 
     /// A hold that the maker counted for somebody.
-    pub(super) const fn counted(number: u32) -> Held {
-        Held { number, word: None }
+    pub(super) const fn counted(_: u32) -> Held {
+        Held { at: None }
     }
 
-    fn sweeps(&self, number: u32) -> bool {
-        let entry = &self.entries[number as usize];
-        let (mine, lives) = {
+    fn sweeps(&self) {
+        let mine = {
             let _held = self.lock.lock();
-            (holds::last(&self.records, entry, number), entry.is_live())
+            holds::last(&self.records, &self.entry)
         };
         if mine {
-            self.destroys(number);
+            self.destroys();
         }
-        lives
     }
 
     /// The owner's strict release: true where its shader is gone when this returns, false where it is as it was.
     pub(super) fn releases(&self) -> bool {
-        let (entry, number) = (&self.entries[0], 0);
         let mine = {
             let _held = self.lock.lock();
-            assert!(entry.is_live(), "the model made one");
+            assert!(self.entry.is_live(), "the model made one");
             if mutant() == Mutant::ChecksFirst {
-                if !holds::is_free(&self.records, entry, number) {
+                if !holds::is_free(&self.records, &self.entry) {
                     return false;
                 }
-                self.table().take(Self::sought(1), number);
-                holds::condemn(&self.records, entry, number)
+                self.table().take(self.block().as_ptr());
+                holds::condemn(&self.records, &self.entry)
             } else {
-                if !holds::close(&self.records, entry, number) {
-                    holds::reopen(entry);
+                let place = self.table().place_of(self.block().as_ptr()).expect("the model made one");
+                if !holds::close(&self.records, &self.entry, place, self.block()) {
+                    holds::reopen(place, self.block());
                     return false;
                 }
-                self.table().take(Self::sought(1), number);
-                holds::doom(entry);
+                self.table().take(self.block().as_ptr());
+                holds::doom(&self.entry);
                 true
             }
         };
         if mine {
-            self.destroys(number);
+            self.destroys();
         }
         true
     }
@@ -217,41 +260,41 @@ impl Shelf {
 
     /// Takes the shader of this key out, if it is there.
     pub(super) fn deletes(&self, key: u64) {
-        let mut mine = None;
-        {
+        let mine = {
             let _held = self.lock.lock();
-            let entries = self.entries.iter().zip(0..);
-            for (entry, number) in entries.filter(|(entry, _)| entry.is_live() && entry.is(ShaderKey::of(key))) {
-                self.table().take(Self::sought(key), number);
-                if holds::condemn(&self.records, entry, number) {
-                    mine = Some(number);
-                }
+            self.entry.is_live() && self.holds(key) && {
+                self.table().take(self.block().as_ptr());
+                holds::condemn(&self.records, &self.entry)
             }
-        }
-        if let Some(number) = mine {
-            self.destroys(number);
+        };
+        if mine {
+            self.destroys();
         }
     }
 
-    fn destroys(&self, number: u32) {
+    fn destroys(&self) {
+        assert!(self.entry.take_block().is_some());
         // SAFETY: loom panics where the owner's end is not ordered with this.
         self.owner.with(|owner| assert!(unsafe { *owner }, "what is destroyed goes back to memory that is there"));
         // SAFETY: loom panics where a use is not ordered before.
-        self.payloads[number as usize].with_mut(|payload| assert_ne!(unsafe { payload.replace(0) }, 0, "each is destroyed once"));
+        self.payload.with_mut(|payload| assert_ne!(unsafe { payload.replace(0) }, 0, "each is destroyed once"));
         let _held = self.lock.lock();
-        self.entries[number as usize].free();
+        self.entry.free();
         // SAFETY: as above.
-        self.free.with_mut(|free| unsafe { *free = number });
+        self.free.with_mut(|free| unsafe { *free = 0 });
     }
 
     /// A new table takes the place of this one, with all that is in it.
-    pub(super) fn grows(&self, key: u64) {
+    pub(super) fn grows(&self) {
         let _held = self.lock.lock();
-        let fresh = Box::leak(Box::<Bucket>::default());
-        for number in self.table().entries() {
-            assert!(fresh.put(Self::sought(key), number));
+        let (older, fresh) = (self.table(), Box::leak(Box::<Bucket>::default()));
+        for block in older.blocks() {
+            assert!(fresh.put(Self::sought(), block));
         }
         self.table.store(fresh, Release);
+        if mutant() != Mutant::KeepsPlaces {
+            older.retire();
+        }
     }
 
     /// True where another shader may be made.
@@ -263,14 +306,9 @@ impl Shelf {
 
     /// After all have ended: how many shaders are there, which must be those that can be found.
     pub(super) fn left(&self) -> usize {
-        let there = self.payloads.iter().filter(|payload| {
-            // SAFETY: loom panics where a use is not ordered before.
-            payload.with(|payload| unsafe { *payload != 0 })
-        });
-        let there = there.count();
-        let live = self.entries.iter().filter(|entry| entry.is_live()).count();
-        assert_eq!(there, live, "a shader that nobody finds and nobody holds is destroyed");
-        assert!(self.entries.iter().all(|entry| entry.cold.refs.load(Relaxed) == 0), "all holds were let go");
+        let there = usize::from(!self.holds(0));
+        assert_eq!(there, usize::from(self.entry.is_live()), "a shader that nobody finds and nobody holds is destroyed");
+        assert_eq!(self.entry.refs.load(Relaxed), 0, "all holds were let go");
         there
     }
 }

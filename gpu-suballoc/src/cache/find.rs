@@ -1,0 +1,191 @@
+//! A hit, and how a hold is let go.
+//!
+//! ```text
+//!   hash -> bucket -> place -> hold -> the block's key --+-> this one's: held
+//!                                                        |-> another's: let go, and on
+//!                                                        '-> it went meanwhile: swept, and again
+//! ```
+
+use core::ptr::NonNull;
+
+use super::bucket::Place;
+use super::entry::{Entry, Front};
+use super::holds::{self, COMMON, Held, Record};
+use super::key::ShaderKey;
+use super::state::{Core, Found, Writer};
+use crate::sync::{Ordering::Relaxed, Ordering::SeqCst};
+use crate::threads;
+
+/// What became of an attempt at one place.
+enum Tried {
+    Found(Found),
+    /// Held, and another shader, whose hash looks alike.
+    Other(Found),
+    Gone(NonNull<Front>),
+    Full,
+}
+
+impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
+    /// Holds the live shader of this key. Takes no lock and, but for a thread's first time, no memory.
+    #[inline(always)]
+    pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<Found> {
+        let slot = threads::slot();
+        let record = match self.records.of(slot) {
+            None => self.first_record(slot),
+            record => record,
+        };
+        let found = match self.tables.search(key.hash(), |place| self.try_place(record, place, key, content)) {
+            Some(Tried::Found(found)) => found,
+            None => return None,
+            Some(other) => self.find_again(record, other, key, content)?,
+        };
+        // SAFETY: it is held.
+        let front = unsafe { found.block.as_ref() };
+        let epoch = self.epoch.load(Relaxed);
+        if front.touched.load(Relaxed) != epoch {
+            front.touched.store(epoch, Relaxed);
+        }
+        if let Some(record) = record {
+            record.count_hit();
+        }
+        Some(found)
+    }
+
+    #[cold]
+    fn first_record(&self, slot: Option<usize>) -> Option<&Record> {
+        self.records.make(slot?, &self.memory);
+        self.records.of(slot)
+    }
+
+    #[inline(always)]
+    fn try_place(&self, record: Option<&Record>, place: &Place, key: ShaderKey, content: Option<&[u8]>) -> Option<Tried> {
+        match holds::hold(&self.records, record, place) {
+            Held::Yes(block, at) => {
+                let found = Found { block, at: Some(at) };
+                // SAFETY: it is held.
+                let meant = unsafe { self.is_meant(block, key, content) };
+                Some(if meant { Tried::Found(found) } else { Tried::Other(found) })
+            }
+            Held::Gone(block) => Some(Tried::Gone(block)),
+            Held::Full => Some(Tried::Full),
+            Held::Empty => None,
+        }
+    }
+
+    /// [`find`](Self::find) from where it is not as easy as it mostly is.
+    #[cold]
+    fn find_again(&self, record: Option<&Record>, tried: Tried, key: ShaderKey, content: Option<&[u8]>) -> Option<Found> {
+        let mut tried = Some(tried);
+        loop {
+            match tried {
+                Some(Tried::Found(found)) => return Some(found),
+                Some(Tried::Full) => return self.find_counted(key, content),
+                // It went, or its owner was about to be released, and may not be.
+                Some(Tried::Gone(block)) => self.sweep_at(block),
+                // SAFETY: held when it was tried, let go once.
+                Some(Tried::Other(found)) => unsafe { self.release(found) },
+                None => return None,
+            }
+            tried = self.tables.search(key.hash(), |place| {
+                let tried = self.try_place(record, place, key, content);
+                let Some(Tried::Other(found)) = tried else { return tried };
+                // SAFETY: held just above, let go once.
+                unsafe { self.release(found) };
+                None
+            });
+        }
+    }
+
+    /// As [`find`](Self::find), where no record has a word that is free.
+    #[cold]
+    fn find_counted(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<Found> {
+        if self.records.of(Some(COMMON)).is_none() {
+            self.records.make(COMMON, &self.memory);
+        }
+        let writer = self.writer.lock();
+        self.live(&writer, key, content)
+    }
+
+    /// The live shader of this key, held in its entry's count.
+    pub(super) fn live(&self, _: &Writer, key: ShaderKey, content: Option<&[u8]>) -> Option<Found> {
+        self.tables.search(key.hash(), |place| {
+            let block = NonNull::new(place.load(Relaxed))?;
+            // SAFETY: what the newest table names is live while the lock is held.
+            if !unsafe { self.is_meant(block, key, content) } {
+                return None;
+            }
+            // SAFETY: as above.
+            let entry = self.entries.get(unsafe { block.as_ref() }.number)?;
+            entry.refs.fetch_add(1, SeqCst);
+            Some(Found { block, at: None })
+        })
+    }
+
+    /// True for this key, and these bytes, where both say from which they were made.
+    ///
+    /// # Safety
+    /// The shader is held, or live and the lock is held.
+    #[inline(always)]
+    pub(super) unsafe fn is_meant(&self, block: NonNull<Front>, key: ShaderKey, content: Option<&[u8]>) -> bool {
+        // SAFETY: the caller: so its block is there.
+        let front = unsafe { block.as_ref() };
+        let Some(content) = content.filter(|_| front.key == key) else { return front.key == key };
+        // SAFETY: as above.
+        let there = self.entries.get(front.number).and_then(|entry| unsafe { entry.content() });
+        there.is_none_or(|there| *there == *content)
+    }
+
+    /// Lets a hold go; if the shader is dead, and that was the last, it is destroyed here.
+    ///
+    /// # Safety
+    /// `found` is held, and let go for the first time.
+    #[inline(always)]
+    pub(super) unsafe fn release(&self, found: Found) {
+        // SAFETY: it is held, so its block is there until it is let go.
+        let number = unsafe { found.block.as_ref() }.number;
+        let last = match found.at {
+            // SAFETY: the caller; records and tables live as long as this.
+            Some(at) => unsafe { holds::retract(at, found.block) },
+            None => self.entries.get(number).is_some_and(|entry| holds::uncount(entry)),
+        };
+        if last {
+            self.sweep(number);
+        }
+    }
+
+    /// Somebody let go what may be dead: if that was the last hold it is destroyed here.
+    #[cold]
+    pub(super) fn sweep(&self, number: u32) {
+        let Some(entry) = self.entries.get(number) else { return };
+        let mut writer = self.writer.lock();
+        let mine = self.is_last(&mut writer, entry);
+        drop(writer);
+        if mine {
+            self.destroy(number);
+        }
+    }
+
+    /// As [`sweep`](Self::sweep), the dead entry whose block lies there, if there is one.
+    #[cold]
+    fn sweep_at(&self, block: NonNull<Front>) {
+        let mut writer = self.writer.lock();
+        let mut number = writer.held;
+        while let Some(entry) = self.entries.get(number).filter(|entry| entry.block() != Some(block)) {
+            number = entry.next.load(Relaxed);
+        }
+        let mine = self.entries.get(number).is_some_and(|entry| self.is_last(&mut writer, entry));
+        drop(writer);
+        if mine {
+            self.destroy(number);
+        }
+    }
+
+    /// True where the entry is dead, and the caller's to destroy. It is in the list of those that are dead and held no more.
+    fn is_last(&self, writer: &mut Writer, entry: &Entry) -> bool {
+        let mine = holds::last(&self.records, entry);
+        if mine {
+            writer.held = self.pull(writer.held, entry);
+        }
+        mine
+    }
+}

@@ -1,0 +1,169 @@
+use std::alloc::System;
+use std::vec::Vec;
+
+use alloc_core::FromGlobalAlloc;
+
+use super::*;
+
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+fn mixed(number: u32) -> u64 {
+    u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17).wrapping_mul(0xD1B5_4A32_D192_ED03)
+}
+
+/// A block of this number, which nobody reads.
+fn block(number: u32) -> NonNull<Front> {
+    NonNull::new(core::ptr::without_provenance_mut((number as usize + 1) * 8)).expect("not 0")
+}
+
+fn number(block: NonNull<Front>) -> u32 {
+    (block.addr().get() / 8 - 1) as u32
+}
+
+/// The number of the block that a place names.
+fn named(place: &Place) -> Option<u32> {
+    NonNull::new(place.load(Acquire)).map(number)
+}
+
+fn is_there(tables: &Tables, number: u32) -> bool {
+    tables.search(mixed(number), |place| (named(place) == Some(number)).then_some(())).is_some()
+}
+
+fn grown(tables: &Tables, hash_of: fn(u32) -> u64) {
+    let fresh = Fresh::new(&SYSTEM, tables.next_size()).expect("memory of the system");
+    assert!(tables.replace(fresh, |block| hash_of(number(block))).is_ok());
+}
+
+fn end(mut tables: Tables) {
+    while let Some(table) = tables.take_all() {
+        table.give_back(&SYSTEM);
+    }
+}
+
+#[test]
+fn h68_every_entry_is_found_after_each_growth() {
+    let tables = Tables::new();
+    assert_eq!(tables.search(mixed(0), named), None);
+    let count = if cfg!(miri) { 200 } else { 10_000 };
+    for number in 0..count {
+        if !tables.has_room(number as usize) {
+            grown(&tables, mixed);
+            assert!((0..number).all(|there| is_there(&tables, there)));
+        }
+        assert!(tables.put(mixed(number), block(number)));
+    }
+    assert!((0..count).all(|there| is_there(&tables, there)));
+    end(tables);
+}
+
+#[test]
+fn who_is_in_an_older_table_finds_nothing_there_and_goes_on_to_the_newer() {
+    let tables = Tables::new();
+    grown(&tables, mixed);
+    assert!(tables.put(mixed(5), block(5)) && is_there(&tables, 5));
+    let older = tables.current().expect("one was made");
+    let mut looks = 0;
+    // The search begins in the older table, which is replaced while the first place is looked at.
+    let found = tables.search(mixed(5), |place| {
+        looks += 1;
+        if looks == 1 {
+            grown(&tables, mixed);
+        }
+        named(place)
+    });
+    assert_eq!((found, looks), (Some(5), 2));
+    assert_eq!(older.buckets().flat_map(Bucket::blocks).count(), 0);
+    end(tables);
+}
+
+#[test]
+fn h69_misses_stay_short_whatever_came_and_went() {
+    let tables = Tables::new();
+    grown(&tables, mixed);
+    for number in 0..50_000_u32 {
+        if number >= 40 {
+            tables.take(mixed(number - 40), block(number - 40));
+        }
+        assert!(tables.put(mixed(number), block(number)));
+    }
+    for number in 49_960..50_000 {
+        tables.take(mixed(number), block(number));
+    }
+    // All buckets are as if nothing had ever been in them.
+    let table = tables.current().expect("one was made");
+    let left: Vec<bool> = table.buckets().map(|bucket| bucket.search(Sought::new(0), &mut |_| None::<()>) == Err(true)).collect();
+    assert!(!left.contains(&true));
+    end(tables);
+}
+
+#[test]
+fn one_home_for_all_costs_time_and_loses_nothing() {
+    const fn same(_: u32) -> u64 {
+        7 << 56
+    }
+    let tables = Tables::new();
+    for number in 0..50 {
+        if !tables.has_room(number as usize) {
+            grown(&tables, same);
+        }
+        assert!(tables.put(same(number), block(number)));
+    }
+    let mut all = Vec::new();
+    let none = tables.search(same(0), |place| {
+        all.extend(named(place));
+        None::<()>
+    });
+    all.sort_unstable();
+    assert!(none.is_none() && all.iter().copied().eq(0..50));
+    (0..50).for_each(|number| tables.take(same(number), block(number)));
+    assert_eq!(tables.search(same(0), named), None);
+    end(tables);
+}
+
+fn found(bucket: &Bucket, hash: u64) -> (Vec<u32>, bool) {
+    let mut all = Vec::new();
+    let Err(more) = bucket.search(Sought::new(hash), &mut |place| {
+        all.extend(named(place));
+        None::<()>
+    }) else {
+        return (all, false);
+    };
+    (all, more)
+}
+
+#[test]
+fn seven_fit_and_each_is_found_by_its_tag_alone() {
+    let bucket = Bucket::default();
+    let hash = |number: u64| number << 60;
+    for number in 0..7 {
+        assert!(bucket.put(Sought::new(hash(number)), block(number as u32)));
+    }
+    assert!(!bucket.put(Sought::new(hash(7)), block(7)));
+    for number in 0..7 {
+        assert_eq!(found(&bucket, hash(number)), ([number as u32].to_vec(), false));
+    }
+    assert_eq!(found(&bucket, hash(7)), (Vec::new(), false));
+    // A tag of 0 would be an empty place's.
+    assert_eq!(found(&bucket, 1 << 56).0, [0]);
+    assert!(bucket.take(block(3).as_ptr()) && !bucket.take(block(3).as_ptr()));
+    assert_eq!(found(&bucket, hash(3)).0, []);
+    assert!(bucket.put(Sought::new(hash(7)), block(7)));
+    assert_eq!(found(&bucket, hash(7)).0, [7]);
+    bucket.retire();
+    assert_eq!(found(&bucket, hash(7)).0, []);
+}
+
+#[test]
+fn equal_hashes_are_all_offered_and_whoever_passed_is_looked_for_further_on() {
+    let bucket = Bucket::default();
+    assert!(bucket.put(Sought::new(5 << 56), block(1)) && bucket.put(Sought::new(5 << 56), block(2)));
+    assert_eq!(found(&bucket, 5 << 56), ([1, 2].to_vec(), false));
+    bucket.passed();
+    assert!(found(&bucket, 5 << 56).1);
+    bucket.passed_back();
+    assert!(!found(&bucket, 5 << 56).1);
+    // A count that ran over sticks.
+    (0..300).for_each(|_| bucket.passed());
+    (0..300).for_each(|_| bucket.passed_back());
+    assert!(found(&bucket, 5 << 56).1 && found(&bucket, 5 << 56).0.len() == 2);
+}
