@@ -8,9 +8,9 @@ use core::fmt;
 ///
 /// | mode | a byte too far | used after its free | freed twice or wrongly | time and bytes of a block |
 /// |-|-|-|-|-|
-/// | [`Off`](Self::Off) | never | never | never | some ns; none, or 72 bytes where other modes serve the same guard |
+/// | [`Off`](Self::Off) | never | never | never | some ns; none, or 96 bytes where other modes serve the same guard |
 /// | [`Sampled`](Self::Sampled) | as Strict, of the blocks chosen | as Strict, of those | of those | some ns, and for those chosen as Strict |
-/// | [`Cookie`](Self::Cookie) | writes, at its free | writes, at the end of quarantine | at that free | some ten ns; 80 to 95 bytes |
+/// | [`Cookie`](Self::Cookie) | writes, at its free | writes, at the end of quarantine | at that free | some ten ns; 104 to 119 bytes |
 /// | [`Fence`](Self::Fence) | at the instruction on the page's side | writes, at the end of quarantine | at that free | some 100 ns; a page |
 /// | [`Strict`](Self::Strict) | at the instruction on the page's side | at the instruction | at that free | one to two µs; a page, and addresses |
 ///

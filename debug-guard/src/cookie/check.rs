@@ -3,11 +3,11 @@
 use super::Cookies;
 use super::give::peek;
 use super::keys::Stage;
-use super::memory::{POISON, fill, read_header, write_header, write_pad, write_tail};
+use super::memory::{poison, read_header, write_header, write_pad, write_tail};
 use super::plan::{HEADER, tail_len};
-use super::quarantine::{ENTRIES, Waiting};
+use super::record::{Life, Listed, Record};
 use super::words::Words;
-use crate::block::{Fault, Held, Known, Mark, State};
+use crate::block::{Fault, Held, Known};
 
 /// Records that are looked at without letting the quarantine go.
 const STRETCH: u32 = 128;
@@ -18,16 +18,9 @@ impl Cookies {
     /// Tells of every live and every waiting block. No lock is held in the calls, which may take and free blocks; what others take or
     /// free meanwhile may be missing or, as it goes over, be there twice.
     pub(crate) fn for_each(&self, told: &mut dyn FnMut(&Known)) {
-        for (start, words) in self.live_blocks() {
-            told(&words.known(start, State::Live, Mark::default()));
-        }
-        for chunk in self.lanes.chunks().chain(self.quarantine.chunks()) {
-            let mut batch = [Waiting::default(); ENTRIES];
-            let held = self.quarantine.hold();
-            let blocks = batch.iter_mut().zip(chunk.blocks()).map(|(to, from)| *to = from).count();
-            drop(held);
-            for block in batch.iter().take(blocks) {
-                told(&block.known());
+        for listed in self.table.all().filter_map(Record::read) {
+            if listed.life != Life::Held {
+                told(&listed.known());
             }
         }
     }
@@ -35,45 +28,37 @@ impl Cookies {
     /// Looks at what stands around every live block and at every byte of those that wait. What is wrong is told and put right, so it
     /// is told once. Other threads may take and free meanwhile. No lock is held in the calls.
     pub(crate) fn check(&self, found: &mut dyn FnMut(Fault)) {
-        let mut token = 0;
-        while token < self.table.given_out() {
+        let mut number = 0;
+        while number < self.table.given_out() {
             let mut faults = Remembered::default();
             let held = self.quarantine.hold();
-            let stop = token.saturating_add(STRETCH).min(self.table.given_out());
-            while token < stop && faults.room() >= 2 {
-                self.check_live(token, &mut faults);
-                token += 1;
+            let stop = number.saturating_add(STRETCH).min(self.table.given_out());
+            while number < stop && faults.room() >= 2 {
+                if let Some(record) = self.table.nth(number) {
+                    self.check_one(record, &mut faults);
+                }
+                number += 1;
             }
             drop(held);
             faults.tell(found);
         }
-        for chunk in self.lanes.chunks().chain(self.quarantine.chunks()) {
-            let mut place = 0;
-            loop {
-                let mut faults = Remembered::default();
-                let held = self.quarantine.hold();
-                let mut more = false;
-                for block in chunk.blocks().skip(place) {
-                    if faults.room() == 0 {
-                        more = true;
-                        break;
-                    }
-                    self.check_waiting(&block, &mut faults);
-                    place += 1;
-                }
-                drop(held);
-                faults.tell(found);
-                if !more {
-                    break;
-                }
-            }
+    }
+
+    /// The quarantine is held: a block that waits now does so until it is let go.
+    fn check_one(&self, record: &Record, faults: &mut Remembered) {
+        match record.read() {
+            Some(listed) if listed.life == Life::Live => self.check_live(record, &listed, faults),
+            Some(listed) if listed.life == Life::Waiting => self.check_waiting(record, &listed, faults),
+            _ => {}
         }
     }
 
     /// The quarantine is held: a block that is listed now keeps its memory, though it may be freed meanwhile.
-    fn check_live(&self, token: u32, faults: &mut Remembered) {
-        let Some(record) = self.table.record(token) else { return };
-        let Some((start, words)) = record.read().filter(|(_, words)| !words.light()) else { return };
+    fn check_live(&self, record: &Record, listed: &Listed, faults: &mut Remembered) {
+        let (start, words) = (listed.start, listed.words);
+        if words.light() {
+            return;
+        }
         // SAFETY: a block that was listed while the quarantine is held.
         let header = unsafe { read_header(start) };
         let sum = self.keys.sum(start, words, Stage::Live);
@@ -87,19 +72,19 @@ impl Cookies {
         }
     }
 
-    fn check_waiting(&self, block: &Waiting, faults: &mut Remembered) {
-        if self.rests(block.address, block.words, block.sum) {
+    fn check_waiting(&self, record: &Record, listed: &Listed, faults: &mut Remembered) {
+        let (start, words, sum) = (listed.start, listed.words, listed.sum);
+        if self.rests(start, words, sum) {
             return;
         }
-        let (Some(fault), true) = self.unrest(block) else { return };
+        let Some(fault) = self.unrest(record) else { return };
         faults.add(fault);
-        let (start, words) = (block.address, block.words);
         // SAFETY: a block in quarantine, which is held.
-        unsafe { write_header(start, words, self.keys.turned(block.sum, Stage::Freed)) };
-        // SAFETY: as above.
-        unsafe { fill(start, POISON, words.size()) };
+        unsafe { write_header(start, words, self.keys.turned(sum, Stage::Freed)) };
         // SAFETY: as above; light blocks do not wait.
-        unsafe { write_tail(start, words.size(), block.sum) };
+        unsafe { write_tail(start, words.size(), sum) };
+        // SAFETY: as above.
+        unsafe { poison(start, words.size()) };
         // SAFETY: as above.
         unsafe { write_pad(&self.keys, start, words.align().max(HEADER)) };
     }
@@ -110,11 +95,9 @@ impl Cookies {
             let behind = if words.light() { 0 } else { tail_len(words.size()) };
             (start.wrapping_sub(HEADER)..start.wrapping_add(words.size()).wrapping_add(behind)).contains(&address)
         };
-        let live = self.live_blocks().find(|(start, words)| has(*start, *words));
-        match live {
-            Some((start, words)) => Some(words.known(start, State::Live, Mark::default())),
-            None => self.waiting(|block| has(block.address, block.words)).map(|block| block.known()),
-        }
+        let with = |listed: &Listed| has(listed.start, listed.words);
+        let listed = self.table.all().find_map(|record| record.live().filter(with)).or_else(|| self.freed(with))?;
+        Some(listed.known())
     }
 
     /// What waits. Nothing else is held beside live blocks.
@@ -122,34 +105,30 @@ impl Cookies {
         let _held = self.quarantine.hold();
         let mut sum = Held::default();
         for chunk in self.lanes.chunks().chain(self.quarantine.chunks()) {
-            sum.quarantined += chunk.blocks().count() as u64;
+            sum.quarantined += chunk.len() as u64;
             sum.quarantined_bytes += chunk.bytes() as u64;
         }
         sum
     }
 
-    fn live_blocks(&self) -> impl Iterator<Item = (usize, Words)> {
-        (0..self.table.given_out()).filter_map(|token| self.table.record(token)?.read())
-    }
-
-    /// What the live block at `start` is listed as.
-    pub(super) fn listed(&self, start: usize) -> Option<Words> {
+    /// The live block at `start`.
+    pub(super) fn listed(&self, start: usize) -> Option<(&Record, Words)> {
+        let here = |record: &Record| record.live().filter(|listed| listed.start == start).map(|listed| listed.words);
         // Where the header is not damaged there, it says which record it is.
-        let token = peek(start).and_then(|(words, _)| self.table.record(words.token())?.read());
-        let near = token.filter(|(listed, _)| *listed == start);
-        near.or_else(|| self.live_blocks().find(|(listed, _)| *listed == start)).map(|(_, words)| words)
+        let near = peek(start).and_then(|(words, _)| self.table.record(words.token()));
+        let near = near.and_then(|record| Some((record, here(record)?)));
+        near.or_else(|| self.table.all().find_map(|record| Some((record, here(record)?))))
     }
 
     /// `words`, where the live block at `start` is listed as that.
     pub(super) fn listed_as(&self, start: usize, words: Words) -> Option<Words> {
-        let (listed, found) = self.table.record(words.token())?.read()?;
-        (listed == start && found == words).then_some(words)
+        let listed = self.table.record(words.token())?.live()?;
+        (listed.start == start && listed.words == words).then_some(words)
     }
 
-    /// The waiting block that `wanted` accepts.
-    pub(super) fn waiting(&self, wanted: impl Fn(&Waiting) -> bool) -> Option<Waiting> {
-        let _held = self.quarantine.hold();
-        self.lanes.chunks().chain(self.quarantine.chunks()).find_map(|chunk| chunk.blocks().find(|block| wanted(block)))
+    /// The freed block that `wanted` accepts.
+    pub(super) fn freed(&self, wanted: impl Fn(&Listed) -> bool) -> Option<Listed> {
+        self.table.all().find_map(|record| record.read().filter(|listed| listed.is_freed() && wanted(listed)))
     }
 }
 

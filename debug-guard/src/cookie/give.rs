@@ -7,12 +7,12 @@ use alloc_core::{HostAllocator, Scope};
 
 use super::keys::Stage;
 use super::memory::{
-    POISON, fill, header_changes, pad_changes, pad_holds, poison_changes, poison_holds, read_header, tail_changes, tail_holds,
-    write_sum,
+    header_changes, pad_changes, pad_holds, poison, poison_changes, poison_holds, read_header, tail_holds, write_sum,
 };
 use super::plan::{HEADER, is_plain, plain, plan};
-use super::quarantine::{Entry, Waiting};
-use super::words::{Words, when};
+use super::quarantine::Claimed;
+use super::record::{Life, Listed, Record};
+use super::words::Words;
 use super::{Cookies, registry};
 use crate::Mode;
 use crate::block::{Fault, Freed, Given, Known, Mark, State};
@@ -21,6 +21,9 @@ use crate::report::ReportKind;
 
 /// No system has smaller pages.
 const LEAST_PAGE: usize = 4096;
+
+/// Blocks that leave quarantine together and are together no larger stay with their thread for its next requests.
+const KEPT: usize = 4096;
 
 impl Cookies {
     /// Frees the block at `address`, if it is one that may be freed like this. `layout` and `scope` are what it is said to be of, where
@@ -40,18 +43,37 @@ impl Cookies {
         moved_to: Option<usize>,
         late: &mut dyn FnMut(Fault),
     ) -> Given {
-        if let Some((words, sum)) = self.live(address)
+        if let Some((record, words, sum)) = self.live(address)
             && agrees(words, layout, scope)
             && self.is_whole(address, words, sum)
         {
             // SAFETY: the caller; a live block.
-            let freed = unsafe { self.retire(memory, address, words, sum, mark, moved_to, late) };
+            let freed = unsafe { self.retire(memory, address, record, words, sum, mark, moved_to, late) };
             if freed.is_some() {
                 return Given { freed, fault: None };
             }
         }
         // SAFETY: the caller.
         unsafe { self.give_in_doubt(memory, address, layout, scope, mark, moved_to, late) }
+    }
+
+    /// As [`give`](Self::give) where nothing is wrong and the thread's chunk has room: nobody is called and nothing is told. Answers false,
+    /// having done nothing, for all that is not so.
+    ///
+    /// # Safety
+    /// Nobody uses the block any more.
+    #[inline(always)]
+    pub(crate) unsafe fn give_plainly(&self, address: usize, layout: Layout, scope: Scope, mark: Mark) -> bool {
+        let Some((chunk, len)) = self.lanes.own().and_then(|lane| self.quarantine.room(lane)) else { return false };
+        let Some((record, words, sum)) = self.live(address) else { return false };
+        let size = layout.size();
+        let plain = words.is_exactly(size, layout.align(), scope) && self.quarantine.stages(size);
+        if !plain || !self.stands(address, words, sum) {
+            return false;
+        }
+        // SAFETY: the caller; a live block that is not a light one.
+        let waits = unsafe { self.lay_to_rest(address, record, size, sum, mark, 0) };
+        waits && chunk.push(len, record, size)
     }
 
     /// As [`give`](Self::give), where something is wrong.
@@ -69,10 +91,10 @@ impl Cookies {
         late: &mut dyn FnMut(Fault),
     ) -> Given {
         match self.judge(address, layout, scope, late) {
-            Ok((words, fault)) => {
+            Ok((record, words, fault)) => {
                 let sum = self.keys.sum(address, words, Stage::Live);
                 // SAFETY: the caller; a live block.
-                let freed = unsafe { self.retire(memory, address, words, sum, mark, moved_to, late) };
+                let freed = unsafe { self.retire(memory, address, record, words, sum, mark, moved_to, late) };
                 let twice = || bad(ReportKind::DoubleFree, Some(words.known(address, State::Freed, Mark::default())), address);
                 Given { fault: if freed.is_some() { fault } else { Some(twice()) }, freed }
             }
@@ -80,7 +102,7 @@ impl Cookies {
         }
     }
 
-    /// Takes a live block off the list, and into quarantine if it may wait. `None` where another thread was faster.
+    /// Puts a live block into quarantine if it may wait, or gives it back. `None` where another thread was faster.
     ///
     /// # Safety
     /// As [`give`](Self::give); the block is listed.
@@ -90,53 +112,58 @@ impl Cookies {
         &self,
         memory: &A,
         address: usize,
+        record: &Record,
         words: Words,
         sum: u64,
         mark: Mark,
         moved_to: Option<usize>,
         late: &mut dyn FnMut(Fault),
     ) -> Option<Freed> {
-        let (size, token) = (words.size(), words.token());
-        // Made where it is used: in registers as long as it goes no further than a chunk.
-        let block = || Waiting { address, words, sum, given: when(mark), site: mark.site.0, moved: moved_to.unwrap_or(0) };
-        if !self.table.record(token)?.leave(address) {
-            return None;
-        }
+        let size = words.size();
         let staged = self.quarantine.stages(size);
         if words.light() || !(staged || self.quarantine.takes(size)) {
+            if !record.free(address, mark, 0) {
+                return None;
+            }
             // SAFETY: the caller.
-            unsafe { self.let_go_at_once(memory, address, words, sum) };
+            unsafe { self.let_go_at_once(memory, record, words.light()) };
         } else {
-            // SAFETY: a live block of ours.
-            unsafe { write_sum(address, self.keys.turned(sum, Stage::Freed)) };
-            // SAFETY: as above; nobody uses it.
-            unsafe { fill(address, POISON, size) };
-            let waits = match self.lanes.own() {
-                Some(lane) => {
-                    lane.push(token, &self.table);
-                    staged && self.quarantine.push(lane, &block())
-                }
-                None => {
-                    let block = block();
-                    self.lanes.with(move |lane| {
-                        lane.push(token, &self.table);
-                        staged && self.quarantine.push(lane, &block)
-                    })
-                }
-            };
+            // SAFETY: the caller; a live block that is not a light one.
+            if !unsafe { self.lay_to_rest(address, record, size, sum, mark, moved_to.unwrap_or(0)) } {
+                return None;
+            }
+            let waits = staged && self.lanes.run(|lane| self.quarantine.push(lane, record, size));
             if !waits {
                 // SAFETY: the caller.
-                unsafe { self.make_room(memory, block(), late) };
+                unsafe { self.make_room(memory, record, size, late) };
             }
         }
         Some(Freed { size, mode: if words.light() { Mode::Off } else { Mode::Cookie } })
     }
 
-    /// What the header in front of `address` says, where it is that of a live block, and its sum. Reads nothing that cannot be read.
+    /// Poisons a live block that is freed now, and may wait then; false where another thread was faster.
+    ///
+    /// # Safety
+    /// The live block at `address`, not a light one; nobody uses it any more.
     #[inline(always)]
-    pub(super) fn live(&self, address: usize) -> Option<(Words, u64)> {
+    unsafe fn lay_to_rest(&self, address: usize, record: &Record, size: usize, sum: u64, mark: Mark, moved: usize) -> bool {
+        if !record.free(address, mark, moved) {
+            return false;
+        }
+        // SAFETY: the caller.
+        unsafe { write_sum(address, self.keys.turned(sum, Stage::Freed)) };
+        // SAFETY: the caller.
+        unsafe { poison(address, size) };
+        record.wait(address);
+        true
+    }
+
+    /// The record of the live block at `address`, what its header says, and its sum. Reads nothing that cannot be read.
+    #[inline(always)]
+    pub(super) fn live(&self, address: usize) -> Option<(&Record, Words, u64)> {
         let (words, sum) = peek(address)?;
-        self.table.record(words.token())?.holds(address, words, sum).then_some((words, sum))
+        let record = self.table.record(words.token())?;
+        (record.lives(address) && self.keys.sum(address, words, Stage::Live) == sum).then_some((record, words, sum))
     }
 
     /// True where what stands around a live block is as it was written, but for the header.
@@ -159,28 +186,29 @@ impl Cookies {
     /// # Safety
     /// As [`give`](Self::give).
     #[inline]
-    unsafe fn let_go_at_once<A: HostAllocator + ?Sized>(&self, memory: &A, address: usize, words: Words, sum: u64) {
-        let token = words.token();
-        match self.lanes.own() {
-            Some(lane) => lane.push(token, &self.table),
-            None => self.lanes.with(move |lane| lane.push(token, &self.table)),
-        }
-        if !words.light() {
+    unsafe fn let_go_at_once<A: HostAllocator + ?Sized>(&self, memory: &A, record: &Record, light: bool) {
+        if !light {
             // Who looks for damage may be looking at it: waits for that.
             drop(self.quarantine.hold());
         }
-        // SAFETY: a block of ours, in no list.
-        unsafe { self.let_go(memory, address, words, sum) };
+        // SAFETY: a block of ours, this thread's alone.
+        unsafe { self.let_go(memory, record) };
     }
 
     /// Gives the allocator behind its block back.
     ///
     /// # Safety
-    /// A block of ours that is in no list any more.
-    #[inline(always)]
-    unsafe fn let_go<A: HostAllocator + ?Sized>(&self, memory: &A, start: usize, words: Words, sum: u64) {
+    /// A block of ours that this thread alone has.
+    #[inline]
+    pub(super) unsafe fn let_go<A: HostAllocator + ?Sized>(&self, memory: &A, record: &Record) {
+        let (start, words, sum) = record.own();
+        record.end();
         // SAFETY: the caller.
         unsafe { write_sum(start, self.keys.turned(sum, Stage::Gone)) };
+        match self.lanes.own() {
+            Some(lane) => lane.push(record, &self.table),
+            None => self.lanes.with(|lane| lane.push(record, &self.table)),
+        }
         let plan = if is_plain(words.align(), words.light()) {
             plain(words.size())
         } else {
@@ -192,72 +220,83 @@ impl Cookies {
         unsafe { memory.deallocate(base, plan.whole, words.scope()) };
     }
 
-    /// Puts `block` into quarantine after others had to leave.
+    /// Puts a block that waits into quarantine after others had to leave.
     ///
     /// # Safety
     /// As [`give`](Self::give).
     #[cold]
     #[inline(never)]
-    unsafe fn make_room<A: HostAllocator + ?Sized>(&self, memory: &A, block: Waiting, late: &mut dyn FnMut(Fault)) {
-        let large = !self.quarantine.stages(block.words.size());
-        while !(large && self.lanes.run(|lane| self.quarantine.push(lane, &block))) {
-            let Some((chunk, blocks)) = self.lanes.run(|lane| self.quarantine.rotate(lane)) else {
-                // Calls within calls have all chunks: it cannot wait.
-                drop(self.quarantine.hold());
-                // SAFETY: a block of ours, in no list.
-                return unsafe { self.let_go(memory, block.address, block.words, block.sum) };
-            };
-            // SAFETY: the caller.
-            unsafe { self.release(memory, chunk.former(blocks), late) };
-            let waits = self.lanes.run(|lane| {
-                self.quarantine.settle(lane, chunk);
-                !large && self.quarantine.push(lane, &block)
+    unsafe fn make_room<A: HostAllocator + ?Sized>(&self, memory: &A, record: &Record, size: usize, late: &mut dyn FnMut(Fault)) {
+        // What left before and nobody asked for.
+        while let Some(left) = self.lanes.own().and_then(|lane| lane.pop_left(&self.table)) {
+            // SAFETY: verified when it left; this thread's.
+            unsafe { self.let_go(memory, left) };
+        }
+        let mut claimed = Claimed::default();
+        let large = !self.quarantine.stages(size);
+        let mut waits = large && self.lanes.run(|lane| self.quarantine.push(lane, record, size));
+        while !waits {
+            let turned = self.lanes.run(|lane| {
+                let turned = self.quarantine.rotate(lane, &self.table, &mut claimed);
+                waits = turned && self.quarantine.push(lane, record, size);
+                turned
             });
-            if waits {
-                break;
+            if !turned {
+                // There are no chunks: it cannot wait.
+                let held = self.quarantine.hold();
+                record.claim();
+                drop(held);
+                // SAFETY: a block of ours, claimed just now.
+                return unsafe { self.let_go(memory, record) };
             }
+            // SAFETY: the caller.
+            unsafe { self.release(memory, &claimed, late) };
         }
         // A large one goes on to the queue at once.
-        if large && let Some((chunk, blocks)) = self.lanes.run(|lane| self.quarantine.rotate(lane)) {
+        if large && self.lanes.run(|lane| self.quarantine.rotate(lane, &self.table, &mut claimed)) {
             // SAFETY: the caller.
-            unsafe { self.release(memory, chunk.former(blocks), late) };
-            self.lanes.run(|lane| self.quarantine.settle(lane, chunk));
+            unsafe { self.release(memory, &claimed, late) };
         }
         if self.quarantine.is_due() {
             self.lanes.collect(&self.quarantine);
         }
-        while let Some((chunk, blocks)) = self.quarantine.relieve() {
+        while self.quarantine.relieve(&self.table, &mut claimed) {
             // SAFETY: the caller.
-            unsafe { self.release(memory, chunk.former(blocks), late) };
-            self.quarantine.keep(chunk);
+            unsafe { self.release(memory, &claimed, late) };
         }
     }
 
-    /// Verifies blocks that left quarantine and gives them back.
+    /// Verifies blocks that left quarantine. Small ones stay with the lane for the next requests like theirs, the others are given back.
     ///
     /// # Safety
     /// As [`give`](Self::give).
     #[inline(always)]
-    unsafe fn release<A: HostAllocator + ?Sized>(&self, memory: &A, blocks: &[Entry], late: &mut dyn FnMut(Fault)) {
-        for entry in blocks {
-            let (start, words, sum) = entry.header();
-            if !self.rests(start, words, sum) && !self.told_of(entry, late) {
-                continue;
+    unsafe fn release<A: HostAllocator + ?Sized>(&self, memory: &A, claimed: &Claimed<'_>, late: &mut dyn FnMut(Fault)) {
+        let lane = self.lanes.own().filter(|_| claimed.bytes <= KEPT);
+        for record in claimed.blocks() {
+            let (start, words, sum) = record.own();
+            let stays = self.rests(start, words, sum) && lane.is_some_and(|lane| lane.push_left(record));
+            if !stays {
+                // SAFETY: it was in quarantine, and was claimed.
+                unsafe { self.release_one(memory, record, late) };
             }
-            // SAFETY: it was in quarantine, and is not any more.
-            unsafe { self.let_go(memory, start, words, sum) };
         }
     }
 
-    /// Tells what was done to a freed block; false where it is ours no more.
-    #[cold]
+    /// Tells what was done to a block that left quarantine, and gives it back.
+    ///
+    /// # Safety
+    /// As [`give`](Self::give); the block was claimed.
     #[inline(never)]
-    fn told_of(&self, entry: &Entry, late: &mut dyn FnMut(Fault)) -> bool {
-        let (fault, ours) = self.unrest(&entry.load());
-        if let Some(fault) = fault {
+    unsafe fn release_one<A: HostAllocator + ?Sized>(&self, memory: &A, record: &Record, late: &mut dyn FnMut(Fault)) {
+        let (start, words, sum) = record.own();
+        if !self.rests(start, words, sum)
+            && let Some(fault) = self.unrest(record)
+        {
             late(fault);
         }
-        ours
+        // SAFETY: the caller.
+        unsafe { self.let_go(memory, record) };
     }
 
     /// True where a freed block, and what stands around it, is as its free left it.
@@ -267,40 +306,27 @@ impl Cookies {
         let (found, freed) = unsafe { read_header(start) };
         found.same(words)
             && freed == self.keys.turned(sum, Stage::Freed)
-            && self.stands(start, words, sum)
             // SAFETY: as above.
-            && unsafe { poison_holds(start, words.size()) }
+            && unsafe { poison_holds(start, words.size(), sum) }
+            // SAFETY: as above; `front` as in its plan.
+            && (words.align() <= HEADER || unsafe { pad_holds(&self.keys, start, words.align()) })
     }
 
-    /// What was done to a freed block, and false where it is ours no more: two threads freed it at the same instant.
+    /// What was done to a freed block.
     #[cold]
-    pub(super) fn unrest(&self, block: &Waiting) -> (Option<Fault>, bool) {
-        let (start, words) = (block.address, block.words);
-        let known = block.known();
+    #[inline(never)]
+    pub(super) fn unrest(&self, record: &Record) -> Option<Fault> {
+        let listed = record.read()?;
+        let (start, words) = (listed.start, listed.words);
         // SAFETY: as in `rests`.
-        let (found, sum) = unsafe { read_header(start) };
-        if self.keys.stage(start, found, sum).is_some_and(|stage| stage != Stage::Freed || found != words) {
-            let kind = ReportKind::DoubleFree;
-            return (Some(Fault { kind, block: Some(known), address: start, changed: None, owner: None }), false);
-        }
-        let front = words.align().max(HEADER);
-        // SAFETY: as in `rests`.
-        let object = unsafe { poison_changes(start, words.size()) };
-        // SAFETY: as above.
-        let tail = || unsafe { tail_changes(start, words.size(), block.sum) };
+        let object = unsafe { poison_changes(start, words.size(), listed.sum) };
         // SAFETY: as above.
         let header = || unsafe { header_changes(&self.keys, start, words, Stage::Freed) };
         // SAFETY: as above.
-        let pad = || unsafe { pad_changes(&self.keys, start, front) };
-        let changed = object.or_else(tail).or_else(header).or_else(pad);
-        let fault = changed.map(|changed| Fault {
-            kind: ReportKind::UseAfterFree,
-            block: Some(known),
-            address: changed.first,
-            changed: Some(changed),
-            owner: None,
-        });
-        (fault, true)
+        let pad = || unsafe { pad_changes(&self.keys, start, words.align().max(HEADER)) };
+        let changed = object.or_else(header).or_else(pad)?;
+        let block = Some(listed.known());
+        Some(Fault { kind: ReportKind::UseAfterFree, block, address: changed.first, changed: Some(changed), owner: None })
     }
 
     /// Verifies and frees what waits and gives everything back. Live blocks stay valid, and strange to everybody.
@@ -308,10 +334,16 @@ impl Cookies {
     /// # Safety
     /// `memory` is what blocks were taken from.
     pub(crate) unsafe fn close<A: HostAllocator + ?Sized>(&mut self, memory: &A, late: &mut dyn FnMut(Fault)) {
-        for chunk in self.lanes.chunks().chain(self.quarantine.chunks()) {
-            let blocks = chunk.empty();
-            // SAFETY: the caller.
-            unsafe { self.release(memory, chunk.former(blocks), late) };
+        for record in self.table.all() {
+            let Some(listed) = record.read().filter(Listed::is_freed) else { continue };
+            if listed.life == Life::Waiting
+                && !self.rests(listed.start, listed.words, listed.sum)
+                && let Some(fault) = self.unrest(record)
+            {
+                late(fault);
+            }
+            // SAFETY: freed, and nobody else is here.
+            unsafe { self.let_go(memory, record) };
         }
         registry::leave(self.seat);
         // SAFETY: the caller; borrowed for this call alone, so nobody refers to anything.
@@ -342,7 +374,7 @@ pub(super) fn peek(address: usize) -> Option<(Words, u64)> {
     let first = address.wrapping_sub(HEADER);
     // SAFETY: where there is no net, whoever frees a pointer has memory in front of it: it was an allocator's.
     let one = unsafe { os::read_u64(first) }?;
-    if first / LEAST_PAGE != address.wrapping_sub(8) / LEAST_PAGE {
+    if address % LEAST_PAGE < HEADER {
         // SAFETY: as above.
         unsafe { os::read_u64(address.wrapping_sub(8)) }?;
     }

@@ -10,6 +10,7 @@ use super::give::{agrees, bad, peek};
 use super::keys::Stage;
 use super::memory::{header_changes, pad_changes, tail_changes, write_header, write_pad, write_tail};
 use super::plan::HEADER;
+use super::record::Record;
 use super::words::Words;
 use super::{Cookies, registry};
 use crate::block::{Changed, Fault, Known, Mark, State};
@@ -27,9 +28,9 @@ impl Cookies {
         layout: Option<Layout>,
         scope: Option<Scope>,
         late: &mut dyn FnMut(Fault),
-    ) -> Result<(Words, Option<Fault>), Fault> {
-        let words = match self.live(address) {
-            Some((words, _)) => words,
+    ) -> Result<(&Record, Words, Option<Fault>), Fault> {
+        let (record, words) = match self.live(address) {
+            Some((record, words, _)) => (record, words),
             None => self.listed(address).ok_or_else(|| self.accuse(address))?,
         };
         // What was said of the block is wrong, the block is certain: it goes.
@@ -39,13 +40,13 @@ impl Cookies {
                 if told.is_none() { told = Some(fault) } else { late(fault) }
             }
         }
-        Ok((words, told))
+        Ok((record, words, told))
     }
 
     /// What was done to a live block. Each change is put right, so that it is told once, and the next one anew.
     pub(super) fn mend(&self, start: usize, words: Words) -> [Option<Fault>; 2] {
         let held = self.quarantine.hold();
-        if self.listed_as(start, words).is_none() && self.live(start).is_none_or(|(live, _)| live != words) {
+        if self.listed_as(start, words).is_none() && self.live(start).is_none_or(|(_, live, _)| live != words) {
             return [None; 2];
         }
         let faults = self.mend_held(start, words);
@@ -97,7 +98,7 @@ impl Cookies {
     /// What a free of this pointer would be.
     #[expect(clippy::result_large_err, reason = "a fault is rare, and there is no box to put it into")]
     pub(crate) fn vet(&self, address: usize) -> Result<Known, Fault> {
-        let words = self.live(address).map(|(words, _)| words).or_else(|| self.listed(address));
+        let words = self.live(address).map(|(_, words, _)| words).or_else(|| Some(self.listed(address)?.1));
         words.map(|words| words.known(address, State::Live, Mark::default())).ok_or_else(|| self.accuse(address))
     }
 
@@ -105,7 +106,7 @@ impl Cookies {
     #[cold]
     fn accuse(&self, address: usize) -> Fault {
         let header = peek(address);
-        if let Some(block) = self.waiting(|block| block.address == address) {
+        if let Some(block) = self.freed(|block| block.start == address) {
             return bad(ReportKind::DoubleFree, Some(block.known()), address);
         }
         if let Some((words, sum)) = header {
@@ -130,10 +131,10 @@ impl Cookies {
 
     /// The block whose header says just this.
     fn original(&self, words: Words) -> Option<Known> {
-        let live = self.table.record(words.token()).and_then(|record| record.read());
-        match live.filter(|(_, listed)| *listed == words) {
-            Some((start, words)) => Some(words.known(start, State::Live, Mark::default())),
-            None => self.waiting(|block| block.words == words).map(|block| block.known()),
+        let listed = self.table.record(words.token()).and_then(Record::read);
+        match listed.filter(|listed| listed.words == words) {
+            Some(listed) => Some(listed.known()),
+            None => self.freed(|block| block.words == words).map(|block| block.known()),
         }
     }
 }

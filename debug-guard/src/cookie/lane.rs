@@ -1,4 +1,5 @@
-//! What a thread keeps of a guard for itself: some tokens of the table, and the chunk that its frees go to.
+//! What a thread keeps of a guard for itself: some records of the table, the chunk that its frees go to, and some blocks that have left
+//! quarantine: the next requests for as much get them, without a word to the allocator behind.
 //!
 //! A lane is used by one thread at a time without any lock. When the thread ends its lane goes, as it is, to the next one that comes.
 //! Threads without a lane, and all of them without feature `std`, share one under a lock.
@@ -9,23 +10,25 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Acquire, Or
 
 use alloc_core::{HostAllocator, Scope};
 
-use super::quarantine::{Chunk, Quarantine};
+use super::quarantine::{Chunk, ENTRIES, Quarantine};
+use super::record::Record;
 use super::registry::Seat;
 use super::table::Table;
 use crate::lock::Lock;
 
-/// Tokens a lane has room for; it gets and gives away half of that at a time.
-const TOKENS: usize = 64;
+/// Unused records a lane has room for; it gets and gives away half of that at a time.
+const UNUSED: usize = 64;
 
 /// One thread's part.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Lane {
-    count: AtomicU32,
-    taken: AtomicBool,
     /// Null where there is no quarantine.
     pub(super) chunk: AtomicPtr<Chunk>,
-    tokens: [AtomicU32; TOKENS],
+    /// Of blocks that left quarantine as they were to be, and are not given back yet.
+    left: Stack<ENTRIES>,
+    taken: AtomicBool,
+    unused: Stack<UNUSED>,
     next: AtomicPtr<Home>,
 }
 
@@ -37,54 +40,109 @@ struct Home {
     chunk: Chunk,
 }
 
+/// Some records, the last of which is the first to go.
+#[derive(Debug)]
+#[repr(C)]
+struct Stack<const ROOM: usize> {
+    count: AtomicU32,
+    records: [AtomicPtr<Record>; ROOM],
+}
+
+impl<const ROOM: usize> Stack<ROOM> {
+    const fn new() -> Self {
+        Self { count: AtomicU32::new(0), records: [const { AtomicPtr::new(null_mut()) }; ROOM] }
+    }
+
+    #[inline(always)]
+    fn pop<'t>(&self, _: &'t Table) -> Option<&'t Record> {
+        let last = self.count.load(Relaxed).checked_sub(1)?;
+        let record = self.records.get(last as usize)?.load(Relaxed);
+        self.count.store(last, Relaxed);
+        // SAFETY: pushed as a reference into this table, whose records live as long as it does.
+        unsafe { record.as_ref() }
+    }
+
+    /// The one that [`pop`](Self::pop) would give.
+    #[inline(always)]
+    fn last<'t>(&self, _: &'t Table) -> Option<&'t Record> {
+        let last = self.count.load(Relaxed).checked_sub(1)?;
+        // SAFETY: as in `pop`.
+        unsafe { self.records.get(last as usize)?.load(Relaxed).as_ref() }
+    }
+
+    /// False where there is no room.
+    #[inline(always)]
+    fn push(&self, record: &Record) -> bool {
+        let count = self.count.load(Relaxed);
+        let Some(place) = self.records.get(count as usize) else { return false };
+        place.store(core::ptr::from_ref(record).cast_mut(), Relaxed);
+        self.count.store(count + 1, Relaxed);
+        true
+    }
+}
+
 impl Lane {
     const fn new() -> Self {
         Self {
-            count: AtomicU32::new(0),
-            taken: AtomicBool::new(false),
             chunk: AtomicPtr::new(null_mut()),
-            tokens: [const { AtomicU32::new(0) }; TOKENS],
+            left: Stack::new(),
+            taken: AtomicBool::new(false),
+            unused: Stack::new(),
             next: AtomicPtr::new(null_mut()),
         }
     }
 
-    /// A token, where one is at hand.
+    /// An unused record, where one is at hand.
     #[inline(always)]
-    pub(super) fn pop(&self) -> Option<u32> {
-        let last = self.count.load(Relaxed).checked_sub(1)?;
-        let token = self.tokens.get(last as usize)?.load(Relaxed);
-        self.count.store(last, Relaxed);
-        Some(token)
+    pub(super) fn pop<'t>(&self, table: &'t Table) -> Option<&'t Record> {
+        self.unused.pop(table)
     }
 
-    /// Keeps a token; where there is no room, half of them go to the table.
+    /// Keeps an unused record; where there is no room, half of them go to the table.
     #[inline(always)]
-    pub(super) fn push(&self, token: u32, table: &Table) {
-        let count = self.count.load(Relaxed);
-        match self.tokens.get(count as usize) {
-            Some(place) => {
-                place.store(token, Relaxed);
-                self.count.store(count + 1, Relaxed);
-            }
-            None => self.shed(token, table),
+    pub(super) fn push(&self, record: &Record, table: &Table) {
+        if !self.unused.push(record) {
+            self.shed(record, table);
         }
     }
 
     #[cold]
-    fn shed(&self, token: u32, table: &Table) {
-        table.put((0..TOKENS / 2).filter_map(|_| self.pop()).chain([token]));
+    fn shed(&self, record: &Record, table: &Table) {
+        table.put((0..UNUSED / 2).filter_map(|_| self.pop(table)).chain([record]));
     }
 
-    /// Gets tokens from the table and keeps all but one, which is the answer.
+    /// Gets records from the table and keeps all but one, which is the answer.
     #[cold]
-    pub(super) fn refill(&self, table: &Table) -> Option<u32> {
-        let mut tokens = [0; TOKENS / 2];
-        let drawn = table.draw(&mut tokens);
-        let (first, rest) = tokens.get(..drawn)?.split_first()?;
-        for token in rest.iter().rev() {
-            self.push(*token, table);
-        }
-        Some(*first)
+    pub(super) fn refill<'t>(&self, table: &'t Table) -> Option<&'t Record> {
+        // There is room for them all: none was left.
+        table.draw(UNUSED / 2, |record| {
+            self.unused.push(record);
+        });
+        self.pop(table)
+    }
+
+    /// A block that left quarantine, which is the caller's then.
+    #[inline(always)]
+    pub(super) fn pop_left<'t>(&self, table: &'t Table) -> Option<&'t Record> {
+        self.left.pop(table)
+    }
+
+    /// The one that [`pop_left`](Self::pop_left) would give.
+    #[inline(always)]
+    pub(super) fn last_left<'t>(&self, table: &'t Table) -> Option<&'t Record> {
+        self.left.last(table)
+    }
+
+    /// Takes that one, which is there.
+    #[inline(always)]
+    pub(super) fn drop_left(&self) {
+        self.left.count.store(self.left.count.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
+    /// Keeps one; false where there is no room.
+    #[inline(always)]
+    pub(super) fn push_left(&self, record: &Record) -> bool {
+        self.left.push(record)
     }
 }
 
@@ -157,7 +215,7 @@ impl Lanes {
         }
         let Ok(home) = memory.allocate_zeroed(Layout::new::<Home>(), Scope::Instance) else { return };
         let home = home.cast::<Home>();
-        // SAFETY: all zeros is a lane without tokens and a chunk without entries; shown to nobody yet.
+        // SAFETY: all zeros is a lane without records and a chunk without entries; shown to nobody yet.
         let made = unsafe { home.as_ref() };
         made.lane.taken.store(true, Relaxed);
         if quarantine {

@@ -12,7 +12,7 @@ use crate::block::Changed;
 /// What fresh bytes are filled with.
 pub(super) const FRESH: u8 = 0xCD;
 /// What freed bytes are filled with.
-pub(super) const POISON: u8 = 0xDD;
+const POISON: u8 = 0xDD;
 
 /// A word of a header: another thread may be looking for damage.
 ///
@@ -80,13 +80,27 @@ unsafe fn write(address: usize, bytes: u64) {
     unsafe { with_exposed_provenance_mut::<u64>(address).write_unaligned(bytes) };
 }
 
-/// The pieces that make up a tail: where they begin, and their bytes. They overlap; all but the first are aligned.
+/// The two words of a tail that begins at a multiple of 8; they may be one. They are spoken as atomics: who looks for damage may look at
+/// them while who frees the block poisons them.
+#[inline(always)]
+fn tail_words(start: usize, size: usize) -> [usize; 2] {
+    let end = start.wrapping_add(size);
+    [end, start.wrapping_add(tail_stop(size)).wrapping_sub(8)]
+}
+
+/// True for an object whose tail is such words, and is poisoned with it. Other tails stay as they are.
+#[inline(always)]
+const fn ends_even(size: usize) -> bool {
+    size.is_multiple_of(8)
+}
+
+/// The pieces that make up another tail: where they begin, and their bytes. They overlap; all but the first are aligned.
 #[inline(always)]
 fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
-    let end = start.wrapping_add(size);
-    let (last, middle) = (tail_stop(end).wrapping_sub(8), tail_stop(end).wrapping_sub(16));
+    let (end, stop) = (start.wrapping_add(size), start.wrapping_add(tail_stop(size)));
+    let (last, middle) = (stop.wrapping_sub(8), stop.wrapping_sub(16));
     let bytes = tail(sum);
-    let first = bytes.rotate_right((end as u32 & 7) * 8);
+    let first = bytes.rotate_right((size as u32 & 7) * 8);
     [(end, first.to_le()), (if middle > end { middle } else { last }, bytes.to_le()), (last, bytes.to_le())]
 }
 
@@ -96,6 +110,13 @@ fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
 /// As [`write_header`]; the block is not a light one, and `sum` is its own while it lives.
 #[inline(always)]
 pub(super) unsafe fn write_tail(start: usize, size: usize, sum: u64) {
+    if ends_even(size) {
+        for at in tail_words(start, size) {
+            // SAFETY: eight bytes of the tail, at a multiple of 8.
+            unsafe { word(at) }.store(tail(sum).to_le(), Relaxed);
+        }
+        return;
+    }
     for (at, bytes) in tail_pieces(start, size, sum) {
         // SAFETY: eight bytes within the tail.
         unsafe { write(at, bytes) };
@@ -109,6 +130,13 @@ pub(super) unsafe fn write_tail(start: usize, size: usize, sum: u64) {
 #[inline(always)]
 pub(super) unsafe fn tail_holds(start: usize, size: usize, sum: u64) -> bool {
     let mut changed = 0;
+    if ends_even(size) {
+        for at in tail_words(start, size) {
+            // SAFETY: eight bytes of the tail, at a multiple of 8.
+            changed |= unsafe { word(at) }.load(Relaxed) ^ tail(sum).to_le();
+        }
+        return changed == 0;
+    }
     for (at, bytes) in tail_pieces(start, size, sum) {
         // SAFETY: eight bytes within the tail.
         changed |= unsafe { read(at) } ^ bytes;
@@ -176,32 +204,61 @@ pub(super) unsafe fn header_changes(keys: &Keys, start: usize, words: Words, sta
     unsafe { changes(start.wrapping_sub(HEADER), HEADER, expected) }
 }
 
-/// True where all of a freed object is poison.
+/// Poisons a freed object, and a tail of whole words with it.
 ///
 /// # Safety
-/// As [`write_header`].
+/// As [`write_tail`]; nobody uses the object.
 #[inline(always)]
-pub(super) unsafe fn poison_holds(start: usize, size: usize) -> bool {
-    if size < 8 {
-        // SAFETY: a byte of the object.
-        return (0..size).all(|at| unsafe { with_exposed_provenance::<u8>(start.wrapping_add(at)).read() } == POISON);
+pub(super) unsafe fn poison(start: usize, size: usize) {
+    // SAFETY: the object.
+    unsafe { fill(start, POISON, size) };
+    if ends_even(size) {
+        for at in tail_words(start, size) {
+            // SAFETY: eight bytes of the tail, at a multiple of 8.
+            unsafe { word(at) }.store(u64::from_ne_bytes([POISON; 8]), Relaxed);
+        }
     }
-    // SAFETY: the object's bytes but the last eight; nobody writes to them unless on purpose to be found.
-    let early = unsafe { core::slice::from_raw_parts(with_exposed_provenance::<u8>(start), size - 8) };
-    // SAFETY: the object's bytes but the first eight.
-    let later = unsafe { core::slice::from_raw_parts(with_exposed_provenance::<u8>(start.wrapping_add(8)), size - 8) };
-    // SAFETY: its first eight bytes. Where they are poison, and each byte is as the eighth before it, all are.
-    let first = unsafe { read(start) };
-    first == u64::from_ne_bytes([POISON; 8]) && early == later
 }
 
-/// What of a freed object is not poison.
+/// Bytes of a freed block that are poison: whole pieces of 16 where its tail is too.
+#[inline(always)]
+const fn freed_len(size: usize) -> usize {
+    if ends_even(size) { tail_stop(size) } else { size }
+}
+
+/// True where a freed block and its tail are as [`poison`] left them.
 ///
 /// # Safety
-/// As [`write_header`].
-pub(super) unsafe fn poison_changes(start: usize, size: usize) -> Option<Changed> {
-    // SAFETY: the bytes of an object of ours.
-    unsafe { changes(start, size, |_| POISON) }
+/// As [`write_tail`].
+#[inline(always)]
+pub(super) unsafe fn poison_holds(start: usize, size: usize, sum: u64) -> bool {
+    const TWO: usize = 32;
+    // SAFETY: the object, or it and its tail; nobody writes to them unless on purpose to be found.
+    let bytes = unsafe { core::slice::from_raw_parts(with_exposed_provenance::<u8>(start), freed_len(size)) };
+    let (pairs, rest) = bytes.as_chunks::<TWO>();
+    if !pairs.iter().all(|pair| *pair == [POISON; TWO]) {
+        return false;
+    }
+    if ends_even(size) {
+        rest.first_chunk().is_none_or(|last| *last == [POISON; TWO / 2])
+    } else {
+        // SAFETY: the caller.
+        rest.iter().all(|byte| *byte == POISON) && unsafe { tail_holds(start, size, sum) }
+    }
+}
+
+/// What of a freed block and its tail is not as [`poison`] left it.
+///
+/// # Safety
+/// As [`write_tail`].
+pub(super) unsafe fn poison_changes(start: usize, size: usize, sum: u64) -> Option<Changed> {
+    // SAFETY: the bytes of an object of ours, and its tail.
+    let object = unsafe { changes(start, freed_len(size), |_| POISON) };
+    if object.is_some() || ends_even(size) {
+        return object;
+    }
+    // SAFETY: the caller.
+    unsafe { tail_changes(start, size, sum) }
 }
 
 /// The first and the last of `len` bytes that are not as expected.

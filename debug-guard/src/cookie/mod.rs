@@ -4,15 +4,16 @@
 //!            plan.rs, words.rs, keys.rs: pure arithmetic       memory.rs: the bytes in and around a block
 //!                            \                                    /
 //!   take.rs   allocator behind -> | pad | header | object | tail |         lane.rs: what a thread has for itself
-//!                                          \ token                         table.rs: every live block, a second time
-//!   give.rs   header right? tail, pad, layout, scope right? -> poison -> quarantine.rs -> verified -> allocator behind
-//!                   \ no
+//!                ^                         \ token                         table.rs, record.rs: every block, a second time
+//!                |  \ or the block that left quarantine last
+//!   give.rs   header right? tail, pad, layout, scope right? -> poison -> quarantine.rs -> verified -> the next like it, or the
+//!                   \ no                                                                             allocator behind
 //!   judge.rs         damaged, moved, freed before, inside of a block, another guard's (registry.rs), foreign
 //!   check.rs  looks at everything that lives and waits, and lists it
 //! ```
-//! A free compares the header with what the table has under the number that the header tells: equal, and it is a live block of ours,
-//! whatever the pointer was. All else is for the case that something is wrong, and may walk. No lock is held over a call to the
-//! allocator behind, and a pair takes none at all but for two in seven frees.
+//! A free asks whether the keys prove the header for this address, and whether the record that it names has a live block there: so it is
+//! a live block of ours, whatever the pointer was. All else is for the case that something is wrong, and may walk. No lock is held over a
+//! call to the allocator behind, and a pair takes none at all but for one in thirteen frees.
 
 mod check;
 mod give;
@@ -22,6 +23,7 @@ mod lane;
 mod memory;
 mod plan;
 mod quarantine;
+mod record;
 mod registry;
 mod table;
 mod take;
@@ -60,7 +62,7 @@ pub(crate) struct Cookies {
 }
 
 impl Cookies {
-    /// Takes what quarantine needs, 64 bytes a block.
+    /// Takes what quarantine needs, ten bytes a block; the records of what waits come as they are needed.
     ///
     /// # Errors
     /// [`AllocError`] when `memory` has not that much.

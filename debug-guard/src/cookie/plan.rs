@@ -21,6 +21,8 @@ pub(super) const TAIL: usize = 8;
 pub(super) const PAD_SEEN: usize = 256;
 /// Objects stand at multiples of this, and a tail ends at one.
 const GRANULE: usize = 16;
+/// log2 of the largest alignment that all objects have.
+pub(super) const MOST_PLAIN: u32 = GRANULE.trailing_zeros();
 /// A header has 48 bits for the size.
 const MOST: u64 = 1 << 48;
 

@@ -5,126 +5,85 @@
 //!                        | full: under the lock
 //!                        v
 //!            last -> [chunk] .. [chunk] <- first      waiting, oldest first
-//!                                          | too many, or too many bytes: emptied, its blocks verified and given back
+//!                                          | too many, or too many bytes: its blocks are claimed, under the lock, and verified outside
 //!                                          v
 //!                                       the lane fills it next
 //! ```
-//! All chunks are there from the beginning (and one comes with each lane), so a free takes no memory. An entry holds all that the
-//! header said and the mark of the free: a header that is damaged later takes nothing along.
+//! All chunks are there from the beginning (and one comes with each lane), so a free takes no memory. What waits is known from its
+//! record: a header that is damaged takes nothing along.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
 use super::lane::Lane;
-use super::words::{Words, mark};
-use crate::block::{Known, State};
+use super::record::Record;
+use super::table::Table;
 use crate::lock::{Held, Lock};
 
-/// Blocks that a chunk has room for, and that leave together: what glibc keeps at hand of a size.
-pub(super) const ENTRIES: usize = 7;
+/// Blocks that a chunk has room for, and that leave together.
+pub(super) const ENTRIES: usize = 13;
 
-/// A freed block.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Waiting {
-    pub(super) address: usize,
-    pub(super) words: Words,
-    /// Of its header, while it lived.
-    pub(super) sum: u64,
-    /// Thread and serial of the free.
-    pub(super) given: u64,
-    pub(super) site: u32,
-    /// Where a reallocation moved it, or 0.
-    pub(super) moved: usize,
-}
-
-impl Waiting {
-    pub(super) fn known(&self) -> Known {
-        let state = if self.moved == 0 { State::Freed } else { State::Moved(self.moved) };
-        self.words.known(self.address, state, mark(self.site, self.given))
-    }
-}
-
-/// A run of entries. All zeros is an empty one.
+/// A run of freed blocks. All zeros is an empty one.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C, align(32))]
 pub(super) struct Chunk {
     len: AtomicU32,
     bytes: AtomicUsize,
     next: AtomicPtr<Chunk>,
-    entries: [Entry; ENTRIES],
+    entries: [AtomicPtr<Record>; ENTRIES],
 }
 
-/// A [`Waiting`] that may be read while it is written.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(super) struct Entry {
-    address: AtomicUsize,
-    words: [AtomicU64; 3],
-    sum: AtomicU64,
-    given: AtomicU64,
-    site: AtomicU32,
-    moved: AtomicUsize,
+/// Blocks that left quarantine together: the caller's.
+#[derive(Debug, Default)]
+pub(super) struct Claimed<'t> {
+    blocks: [Option<&'t Record>; ENTRIES],
+    count: usize,
+    /// Of all of them.
+    pub(super) bytes: usize,
 }
 
-impl Entry {
+impl<'t> Claimed<'t> {
     #[inline(always)]
-    fn store(&self, block: &Waiting) {
-        self.address.store(block.address, Relaxed);
-        let ([one, two, three], [a, b, c]) = (&self.words, block.words.0);
-        one.store(a, Relaxed);
-        two.store(b, Relaxed);
-        three.store(c, Relaxed);
-        self.sum.store(block.sum, Relaxed);
-        self.given.store(block.given, Relaxed);
-        self.site.store(block.site, Relaxed);
-        self.moved.store(block.moved, Relaxed);
-    }
-
-    /// Address, words and sum.
-    #[inline(always)]
-    pub(super) fn header(&self) -> (usize, Words, u64) {
-        let [a, b, c] = &self.words;
-        (self.address.load(Relaxed), Words([a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)]), self.sum.load(Relaxed))
-    }
-
-    pub(super) fn load(&self) -> Waiting {
-        let [a, b, c] = &self.words;
-        Waiting {
-            address: self.address.load(Relaxed),
-            words: Words([a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)]),
-            sum: self.sum.load(Relaxed),
-            given: self.given.load(Relaxed),
-            site: self.site.load(Relaxed),
-            moved: self.moved.load(Relaxed),
-        }
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &'t Record> {
+        self.blocks.iter().take(self.count).flatten().copied()
     }
 }
 
 impl Chunk {
-    /// What waits in it, as of now. Stays so while the quarantine is locked, but for what its lane adds.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = Waiting> {
-        self.entries.iter().take(self.len.load(Acquire) as usize).map(Entry::load)
+    /// Adds a block of `size` bytes that waits; `len` are there, and there is room for one more.
+    #[inline(always)]
+    pub(super) fn push(&self, len: u32, record: &Record, size: usize) -> bool {
+        let Some(entry) = self.entries.get(len as usize) else { return false };
+        entry.store(core::ptr::from_ref(record).cast_mut(), Relaxed);
+        self.bytes.store(self.bytes().wrapping_add(size), Relaxed);
+        self.len.store(len + 1, Release);
+        true
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Acquire) as usize
     }
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
-    /// Empties it: whose blocks were in it, so many, is up to the caller.
-    pub(super) fn empty(&self) -> usize {
-        let len = self.len.load(Relaxed) as usize;
+    /// Empties it and claims what was in it. For the holder of the quarantine's lock; records are `table`'s.
+    #[inline(always)]
+    fn empty<'t>(&self, _: &'t Table, claimed: &mut Claimed<'t>) {
+        (claimed.count, claimed.bytes) = (self.len(), self.bytes());
+        for (to, entry) in claimed.blocks.iter_mut().zip(&self.entries).take(claimed.count) {
+            // SAFETY: entries are records of the guard's table, which live as long as it does.
+            *to = unsafe { entry.load(Relaxed).as_ref() };
+            if let Some(record) = to {
+                record.claim();
+            }
+        }
         self.len.store(0, Release);
         self.bytes.store(0, Relaxed);
-        len
-    }
-
-    /// The blocks that were in it before it was emptied, as long as nobody fills it again.
-    #[inline(always)]
-    pub(super) fn former(&self, blocks: usize) -> &[Entry] {
-        self.entries.get(..blocks).unwrap_or_default()
     }
 }
 
@@ -158,7 +117,7 @@ impl Quarantine {
     pub(super) fn new<A: HostAllocator + ?Sized>(memory: &A, blocks: usize, bytes: usize) -> Result<Self, AllocError> {
         let chunk_len = (blocks / 8).clamp(1, ENTRIES);
         // One more for the lane that threads share.
-        let count = if blocks == 0 || bytes == 0 { 0 } else { blocks.div_ceil(chunk_len).checked_add(1).ok_or(AllocError)? };
+        let count = if blocks == 0 || bytes == 0 { 0 } else { (blocks / chunk_len).checked_add(1).ok_or(AllocError)? };
         let mut chunks = null_mut();
         if count > 0 {
             let layout = Layout::array::<Chunk>(count).map_err(|_| AllocError)?;
@@ -204,7 +163,7 @@ impl Quarantine {
     pub(super) fn is_due(&self) -> bool {
         let turns = self.turns.load(Relaxed).wrapping_add(1);
         self.turns.store(turns, Relaxed);
-        turns.is_multiple_of(32)
+        turns.is_multiple_of(16)
     }
 
     /// Takes what waits in a lane into the queue. The lane is the caller's.
@@ -233,62 +192,55 @@ impl Quarantine {
         held
     }
 
-    /// Puts a block into the lane's chunk; false where that is full.
+    /// The lane's chunk, where there is room in it.
     #[inline(always)]
-    pub(super) fn push(&self, lane: &Lane, block: &Waiting) -> bool {
-        // SAFETY: chunks live as long as the quarantine.
-        let Some(chunk) = (unsafe { lane.chunk.load(Relaxed).as_ref() }) else { return false };
-        let (len, bytes) = (chunk.len.load(Relaxed), chunk.bytes());
-        if len >= self.chunk_len || bytes >= self.chunk_bytes {
-            return false;
-        }
-        let Some(entry) = chunk.entries.get(len as usize) else { return false };
-        entry.store(block);
-        chunk.bytes.store(bytes.wrapping_add(block.words.size()), Relaxed);
-        chunk.len.store(len + 1, Release);
-        true
+    pub(super) fn room<'l>(&self, lane: &'l Lane) -> Option<(&'l Chunk, u32)> {
+        // SAFETY: chunks live as long as the quarantine, and as lanes.
+        let chunk = unsafe { lane.chunk.load(Relaxed).as_ref() }?;
+        let len = chunk.len.load(Relaxed);
+        (len < self.chunk_len && chunk.bytes() < self.chunk_bytes).then_some((chunk, len))
     }
 
-    /// Takes the lane's full chunk into the queue, and out of it, or from the unused ones, a chunk to fill next: it is in no list until
-    /// it is settled, and so many blocks were in it that have to go. `None` where there is none: all are under way like this.
-    pub(super) fn rotate(&self, lane: &Lane) -> Option<(&Chunk, usize)> {
+    /// Puts a block of `size` bytes that waits into the lane's chunk; false where that is full.
+    #[inline(always)]
+    pub(super) fn push(&self, lane: &Lane, record: &Record, size: usize) -> bool {
+        match self.room(lane) {
+            Some((chunk, len)) => chunk.push(len, record, size),
+            None => false,
+        }
+    }
+
+    /// Takes the lane's full chunk into the queue, and gives the lane one to fill: the oldest, whose blocks are claimed, or an unused
+    /// one. False where there is none.
+    #[inline]
+    pub(super) fn rotate<'t>(&self, lane: &Lane, table: &'t Table, claimed: &mut Claimed<'t>) -> bool {
         let _held = self.hold();
         if let Some(full) = NonNull::new(lane.chunk.load(Relaxed)) {
             self.append(full);
             lane.chunk.store(null_mut(), Relaxed);
         }
         let room = self.waiting.load(Relaxed) <= self.bytes;
-        let next = room.then(|| self.unused()).flatten().or_else(|| self.remove())?;
+        let Some(next) = room.then(|| self.unused()).flatten().or_else(|| self.remove()) else { return false };
+        lane.chunk.store(next.as_ptr(), Relaxed);
         // SAFETY: chunks live as long as the quarantine.
-        let chunk = unsafe { next.as_ref() };
-        Some((chunk, chunk.empty()))
+        unsafe { next.as_ref() }.empty(table, claimed);
+        true
     }
 
-    /// Lets the lane fill `chunk`, unless it has got another one meanwhile.
-    pub(super) fn settle(&self, lane: &Lane, chunk: &Chunk) {
-        if lane.chunk.load(Relaxed).is_null() {
-            lane.chunk.store(core::ptr::from_ref(chunk).cast_mut(), Relaxed);
-        } else {
-            self.keep(chunk);
-        }
-    }
-
-    /// Keeps an empty chunk for later.
-    pub(super) fn keep(&self, chunk: &Chunk) {
-        let _held = self.hold();
-        chunk.next.store(self.unused.load(Relaxed), Relaxed);
-        self.unused.store(core::ptr::from_ref(chunk).cast_mut(), Relaxed);
-    }
-
-    /// Takes the oldest chunk out where too many bytes wait; so many blocks were in it that have to go.
-    pub(super) fn relieve(&self) -> Option<(&Chunk, usize)> {
+    /// Takes the oldest chunk out where too many bytes wait; its blocks are claimed. False where none has to go.
+    #[inline]
+    pub(super) fn relieve<'t>(&self, table: &'t Table, claimed: &mut Claimed<'t>) -> bool {
         if self.waiting.load(Relaxed) <= self.bytes {
-            return None;
+            return false;
         }
         let _held = self.hold();
+        let Some(first) = self.remove() else { return false };
         // SAFETY: chunks live as long as the quarantine.
-        let chunk = unsafe { self.remove()?.as_ref() };
-        Some((chunk, chunk.empty()))
+        let chunk = unsafe { first.as_ref() };
+        chunk.empty(table, claimed);
+        chunk.next.store(self.unused.load(Relaxed), Relaxed);
+        self.unused.store(first.as_ptr(), Relaxed);
+        true
     }
 
     fn append(&self, full: NonNull<Chunk>) {

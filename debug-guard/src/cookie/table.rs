@@ -1,102 +1,37 @@
-//! Where every live block is written down a second time: to list them, and to know what a damaged header said.
+//! The records of all blocks: to list them, to know what a damaged header said, and to know who freed what waits.
 //!
 //! ```text
 //!  segments   | 0 |   1   |       2       | ..     1024, 2048, 4096, .. records; they never move
-//!  record     address of the object, or 0 | words 0, 1, 2 and the sum of its header while it lives
 //! ```
-//! A block's token is the number of its record. Threads keep some tokens each ([`Lane`](super::lane::Lane)), so that taking and
+//! A block's token says where its record is: five bits for the segment, the others for the place in it. Threads keep some records each ([`Lane`](super::lane::Lane)), so that taking and
 //! giving back touches nothing that is shared; the rest is here, in a list through the records' first words, under a lock.
-//!
-//! A record is read while it may be changing: the second word (with the serial) is written first and the address last, and a free
-//! clears the address before it touches anything else, so [`Record::read`] sees one block's words or none.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use core::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence,
-};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::words::Words;
+use super::record::Record;
 use crate::lock::{Held, Lock};
 
 /// Records of the first segment, as a power of two; each further one has twice as many.
 const FIRST: u32 = 10;
-const SEGMENTS: usize = (u32::BITS - FIRST) as usize;
+/// As many as five bits of a token can name.
+const SEGMENTS: u32 = 32;
+/// As many as there can be: the last has as many records as the other bits can name.
+const MOST_SEGMENTS: u32 = u32::BITS - SEGMENTS.trailing_zeros() - FIRST + 1;
 /// The end of the list of unused tokens.
 const NONE: u32 = u32::MAX;
-
-/// A live block; all zeros where there is none.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Record {
-    address: AtomicUsize,
-    words: [AtomicU64; 3],
-    sum: AtomicU64,
-}
-
-impl Record {
-    /// Lists a block.
-    #[inline(always)]
-    pub(super) fn enter(&self, address: usize, words: Words, sum: u64) {
-        let ([zero, one, two], [a, b, c]) = (&self.words, words.0);
-        two.store(c, Relaxed);
-        fence(Release);
-        one.store(b, Relaxed);
-        zero.store(a, Relaxed);
-        self.sum.store(sum, Relaxed);
-        self.address.store(address, Release);
-    }
-
-    /// Takes the block at `address` off the list; false where another thread has just done so. What is done to the block after this is
-    /// seen by nobody who does not see this.
-    #[inline(always)]
-    pub(super) fn leave(&self, address: usize) -> bool {
-        let ours = self.address.compare_exchange(address, 0, Acquire, Relaxed).is_ok();
-        fence(Release);
-        ours
-    }
-
-    /// True where just this block is listed. For whoever is about to free it: nobody else changes the record then.
-    #[inline(always)]
-    pub(super) fn holds(&self, address: usize, words: Words, sum: u64) -> bool {
-        let ([zero, one, two], [a, b, c]) = (&self.words, words.0);
-        let changed =
-            (zero.load(Relaxed) ^ a) | (one.load(Relaxed) ^ b) | (two.load(Relaxed) ^ c) | (self.sum.load(Relaxed) ^ sum);
-        self.address.load(Relaxed) == address && changed == 0
-    }
-
-    /// The block that is listed: address and words of one moment.
-    #[inline]
-    pub(super) fn read(&self) -> Option<(usize, Words)> {
-        let [zero, one, two] = &self.words;
-        let stamp = two.load(Relaxed);
-        fence(Acquire);
-        let address = self.address.load(Acquire);
-        if address == 0 {
-            return None;
-        }
-        let words = Words([zero.load(Relaxed), one.load(Relaxed), stamp]);
-        fence(Acquire);
-        (self.address.load(Acquire) == address && two.load(Relaxed) == stamp).then_some((address, words))
-    }
-
-    /// True where `read` would still give the same.
-    pub(super) fn still(&self, address: usize, words: Words) -> bool {
-        fence(Acquire);
-        self.read() == Some((address, words))
-    }
-}
 
 /// All records.
 #[derive(Debug)]
 pub(super) struct Table {
-    segments: [AtomicPtr<Record>; SEGMENTS],
+    segments: [AtomicPtr<Record>; SEGMENTS as usize],
     lock: Lock,
     /// Changed under the lock, as the next two.
     unused: AtomicU32,
-    /// Tokens from this on were never given out.
+    /// How many records were given out at some time: the first so many of all segments.
     fresh: AtomicU32,
     grown: AtomicU32,
 }
@@ -104,7 +39,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) const fn new() -> Self {
         Self {
-            segments: [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS],
+            segments: [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS as usize],
             lock: Lock::new(),
             unused: AtomicU32::new(NONE),
             fresh: AtomicU32::new(0),
@@ -112,19 +47,26 @@ impl Table {
         }
     }
 
-    /// The record with this number, where there is one by now.
+    /// The record with this token, where there is one by now.
     #[inline(always)]
     pub(super) fn record(&self, token: u32) -> Option<&Record> {
-        let place = u64::from(token) + (1 << FIRST);
-        let power = place.ilog2();
-        let segment = NonNull::new(self.segments.get((power - FIRST) as usize)?.load(Acquire))?;
-        // SAFETY: segment `k` has 2^(FIRST + k) records, and `place` less its highest bit is below that.
-        let record = unsafe { segment.add((place ^ 1 << power) as usize) };
+        let (segment, place) = (token % SEGMENTS, token / SEGMENTS);
+        let records = NonNull::new(self.segments.get(segment as usize)?.load(Acquire))?;
+        if (place >> segment) >> FIRST != 0 {
+            return None;
+        }
+        // SAFETY: segment `k` has 2^(FIRST + k) records.
+        let record = unsafe { records.add(place as usize) };
         // SAFETY: records are made of atomics, live as long as the table, and all zeros is one.
         Some(unsafe { record.as_ref() })
     }
 
-    /// Tokens below this have been given out at some time.
+    /// The record that was the `number`-th to be given out for the first time.
+    pub(super) fn nth(&self, number: u32) -> Option<&Record> {
+        self.record(token(number))
+    }
+
+    /// How many records were given out at some time.
     pub(super) fn given_out(&self) -> u32 {
         self.fresh.load(Acquire)
     }
@@ -138,45 +80,49 @@ impl Table {
         held
     }
 
-    /// Fills `tokens` as far as unused ones go; how many that were.
-    pub(super) fn draw(&self, tokens: &mut [u32]) -> usize {
+    /// Up to `most` unused records go to `keep`, one by one; how many that were.
+    pub(super) fn draw<'t>(&'t self, most: usize, mut keep: impl FnMut(&'t Record)) -> usize {
         let _held = self.hold();
-        let mut drawn = 0;
-        for token in tokens {
+        for drawn in 0..most {
             let unused = self.unused.load(Relaxed);
-            if let Some(record) = self.record(unused).filter(|_| unused != NONE) {
-                let [next, ..] = &record.words;
-                self.unused.store(next.load(Relaxed) as u32, Relaxed);
-                *token = unused;
-            } else {
-                let fresh = self.fresh.load(Relaxed);
-                if u64::from(fresh) >= room(self.grown.load(Relaxed)) {
-                    break;
+            let record = match self.record(unused).filter(|_| unused != NONE) {
+                Some(record) => {
+                    self.unused.store(record.next().load(Relaxed) as u32, Relaxed);
+                    record
                 }
-                self.fresh.store(fresh + 1, Release);
-                *token = fresh;
-            }
-            drawn += 1;
+                None => {
+                    let fresh = self.fresh.load(Relaxed);
+                    let Some(record) = self.nth(fresh).filter(|_| u64::from(fresh) < room(self.grown.load(Relaxed))) else {
+                        return drawn;
+                    };
+                    record.number(token(fresh));
+                    self.fresh.store(fresh + 1, Release);
+                    record
+                }
+            };
+            keep(record);
         }
-        drawn
+        most
     }
 
-    /// Takes tokens back whose records are empty.
-    pub(super) fn put(&self, tokens: impl Iterator<Item = u32>) {
+    /// Takes records back that no block has.
+    pub(super) fn put<'t>(&self, records: impl Iterator<Item = &'t Record>) {
         let _held = self.hold();
-        for token in tokens {
-            if let Some(record) = self.record(token) {
-                let [next, ..] = &record.words;
-                next.store(u64::from(self.unused.load(Relaxed)), Relaxed);
-                self.unused.store(token, Relaxed);
-            }
+        for record in records {
+            record.next().store(u64::from(self.unused.load(Relaxed)), Relaxed);
+            self.unused.store(record.token(), Relaxed);
         }
+    }
+
+    /// All records that were given out at some time.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Record> {
+        (0..self.given_out()).filter_map(|number| self.nth(number))
     }
 
     /// Makes room for more tokens. Another thread may have done so meanwhile; then nothing is taken.
     pub(super) fn grow<A: HostAllocator + ?Sized>(&self, memory: &A) -> Result<(), AllocError> {
         let number = self.grown.load(Acquire);
-        let place = self.segments.get(number as usize).ok_or(AllocError)?;
+        let place = self.segments.get(number as usize).filter(|_| number < MOST_SEGMENTS).ok_or(AllocError)?;
         let layout = segment(number).ok_or(AllocError)?;
         let records = memory.allocate_zeroed(layout, Scope::Instance)?;
         let held = self.hold();
@@ -213,6 +159,13 @@ impl Table {
         }
         self.fresh = AtomicU32::new(0);
     }
+}
+
+/// Of the `number`-th record of all segments.
+const fn token(number: u32) -> u32 {
+    let place = number as u64 + (1 << FIRST);
+    let power = place.ilog2();
+    ((place ^ 1 << power) as u32 * SEGMENTS) | (power - FIRST)
 }
 
 /// How many records so many segments have.

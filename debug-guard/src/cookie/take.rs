@@ -1,7 +1,7 @@
 //! Taking a block.
 
 use core::alloc::Layout;
-use core::ptr::NonNull;
+use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
@@ -10,8 +10,17 @@ use super::keys::Stage;
 use super::lane::Lane;
 use super::memory::{FRESH, fill, write_header, write_pad, write_tail};
 use super::plan::{HEADER, Plan, is_plain, plain, plan};
+use super::record::Record;
 use super::words::Words;
 use crate::block::Mark;
+
+/// A block that left quarantine and serves a request.
+pub(crate) struct Again<'c> {
+    lane: &'c Lane,
+    record: &'c Record,
+    base: NonNull<u8>,
+    plan: Plan,
+}
 
 impl Cookies {
     /// Takes a block from `memory`: filled with CD, or zeros. A light one has a header alone: no tail, no fill, no quarantine. A block
@@ -63,57 +72,123 @@ impl Cookies {
         zeroed: bool,
         mark: Mark,
     ) -> Result<NonNull<u8>, AllocError> {
-        let token = match self.lanes.own().and_then(Lane::pop) {
-            Some(token) => token,
-            None => self.token(memory)?,
+        let lane = self.lanes.own();
+        if is_plain(layout.align(), light) {
+            if let Some(again) = self.again(layout, scope) {
+                // SAFETY: found for this request just now.
+                return Ok(unsafe { self.take_again(again, layout, scope, zeroed, mark) });
+            }
+            if let Some(left) = lane.and_then(|lane| lane.pop_left(&self.table)) {
+                // SAFETY: it left quarantine, and is this thread's.
+                unsafe { self.let_go_unlike(memory, left) };
+            }
+        }
+        let record = match lane.and_then(|lane| lane.pop(&self.table)) {
+            Some(record) => record,
+            None => self.record(memory)?,
         };
         let given = if zeroed { memory.allocate_zeroed(plan.whole, scope) } else { memory.allocate(plan.whole, scope) };
         let Ok(base) = given else {
-            self.lanes.with(|lane| lane.push(token, &self.table));
+            self.lanes.with(|lane| lane.push(record, &self.table));
             return Err(AllocError);
         };
-        let words = Words::new(layout.size(), layout.align(), scope, light, mark, token);
-        // SAFETY: a block of this plan, nobody else's yet.
-        Ok(unsafe { self.dress(base, plan, words, zeroed) })
+        base.as_ptr().expose_provenance();
+        // SAFETY: a block of this plan, nobody else's yet; zeros are there.
+        Ok(unsafe { self.dress(base, plan, record, layout, scope, light, (!zeroed).then_some(FRESH), mark) })
     }
 
-    /// Writes what stands around an object, and lists it.
+    /// The block that left quarantine last, where it may serve this request.
+    #[inline(always)]
+    pub(crate) fn again(&self, layout: Layout, scope: Scope) -> Option<Again<'_>> {
+        let lane = self.lanes.own()?;
+        let record = lane.last_left(&self.table)?;
+        let (start, words, _) = record.own();
+        let like = words.is_exactly(layout.size(), layout.align(), scope) || words.may_be(layout.size(), scope);
+        if !like || !is_plain(layout.align(), false) {
+            return None;
+        }
+        let plan = plain(layout.size())?;
+        let base = NonNull::new(with_exposed_provenance_mut(start.wrapping_sub(plan.front)))?;
+        Some(Again { lane, record, base, plan })
+    }
+
+    /// Takes it. Nobody is called.
     ///
     /// # Safety
-    /// `memory` has just given `base` for `plan`, which is of `words`.
+    /// `again` was found by this thread just now, for this layout and scope.
     #[inline(always)]
-    unsafe fn dress(&self, base: NonNull<u8>, plan: Plan, words: Words, zeroed: bool) -> NonNull<u8> {
-        let start = base.as_ptr().expose_provenance().wrapping_add(plan.front);
+    pub(crate) unsafe fn take_again(
+        &self,
+        again: Again<'_>,
+        layout: Layout,
+        scope: Scope,
+        zeroed: bool,
+        mark: Mark,
+    ) -> NonNull<u8> {
+        let Again { lane, record, base, plan } = again;
+        lane.drop_left();
+        let content = if zeroed { 0 } else { FRESH };
+        // SAFETY: a block of this plan that left quarantine, this thread's.
+        unsafe { self.dress(base, plan, record, layout, scope, false, Some(content), mark) }
+    }
+
+    /// A block that left quarantine, and is not like the next request.
+    ///
+    /// # Safety
+    /// This thread's alone.
+    #[inline(never)]
+    unsafe fn let_go_unlike<A: HostAllocator + ?Sized>(&self, memory: &A, left: &Record) {
+        // SAFETY: the caller.
+        unsafe { self.let_go(memory, left) };
+    }
+
+    /// Writes what stands around an object, fills it with `content`, and lists it.
+    ///
+    /// # Safety
+    /// `base` begins a block of `plan`, which is this thread's alone, as is `record`.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "those of `take`, the plan and the record")]
+    unsafe fn dress(
+        &self,
+        base: NonNull<u8>,
+        plan: Plan,
+        record: &Record,
+        layout: Layout,
+        scope: Scope,
+        light: bool,
+        content: Option<u8>,
+        mark: Mark,
+    ) -> NonNull<u8> {
+        let words = Words::new(layout.size(), layout.align(), scope, light, mark, record.token());
+        let start = base.as_ptr().addr().wrapping_add(plan.front);
         let (size, sum) = (words.size(), self.keys.sum(start, words, Stage::Live));
         // SAFETY: the caller; as for all that follows.
         unsafe { write_header(start, words, sum) };
-        if !words.light() {
+        if !light {
             // SAFETY: not a light one.
             unsafe { write_tail(start, size, sum) };
             if plan.front > HEADER {
                 // SAFETY: `front` is the plan's.
                 unsafe { write_pad(&self.keys, start, plan.front) };
             }
-            if !zeroed {
+            if let Some(content) = content {
                 // SAFETY: `words` has the object's size.
-                unsafe { fill(start, FRESH, size) };
+                unsafe { fill(start, content, size) };
             }
         }
-        if let Some(record) = self.table.record(words.token()) {
-            record.enter(start, words, sum);
-        }
+        record.enter(start, words, sum);
         // SAFETY: the block is larger than `front`.
         unsafe { base.add(plan.front) }
     }
 
-    /// A token for a thread that has none left.
+    /// A record for a thread that has none left.
     #[cold]
     #[inline(never)]
-    fn token<A: HostAllocator + ?Sized>(&self, memory: &A) -> Result<u32, AllocError> {
+    fn record<A: HostAllocator + ?Sized>(&self, memory: &A) -> Result<&Record, AllocError> {
         self.lanes.attach(memory, self.quarantine.is_there());
         loop {
-            if let Some(token) = self.lanes.with(|lane| lane.pop().or_else(|| lane.refill(&self.table))) {
-                return Ok(token);
+            if let Some(record) = self.lanes.with(|lane| lane.pop(&self.table).or_else(|| lane.refill(&self.table))) {
+                return Ok(record);
             }
             self.table.grow(memory)?;
         }

@@ -11,6 +11,7 @@
 
 use alloc_core::Scope;
 
+use super::plan::{MOST_PLAIN, tail_stop};
 use crate::block::{Known, Mark, SiteId, State};
 use crate::mode::{BackEnd, Mode};
 
@@ -48,6 +49,20 @@ impl Words {
     #[inline(always)]
     pub(super) const fn is(self, size: usize, align: usize, scope: Scope) -> bool {
         self.0[0] & !(1 << LIGHT_AT) == Self::first(size, align, scope)
+    }
+
+    /// True for a block of this size, alignment and scope that is not a light one.
+    #[inline(always)]
+    pub(super) const fn is_exactly(self, size: usize, align: usize, scope: Scope) -> bool {
+        self.0[0] == Self::first(size, align, scope)
+    }
+
+    /// True where the allocator behind was asked for such a block as one of `size` bytes in `scope` needs, of no more than the alignment
+    /// that all have. `self` is not a light one.
+    #[inline(always)]
+    pub(super) const fn may_be(self, size: usize, scope: Scope) -> bool {
+        let like = tail_stop(self.size()) == tail_stop(size) && self.0[0] >> SCOPE_AT & 7 == scope as u64;
+        like && self.0[0] >> SIZE_BITS & 63 <= MOST_PLAIN as u64
     }
 
     #[inline]

@@ -17,7 +17,7 @@ use super::state::Core;
 use super::tally::Count;
 use super::telling::Doing;
 use crate::block::{Fault, Freed, Mark};
-use crate::mode::Mode;
+use crate::mode::{Mode, Stacks};
 use crate::os;
 use crate::report::Moment;
 use crate::sites::Who;
@@ -32,6 +32,10 @@ impl Core {
     /// Where blocks pass, [`HostAllocator::deallocate`]'s. Elsewhere the guard finds out.
     #[inline]
     pub(super) unsafe fn give<M: HostAllocator>(&self, memory: &M, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: the caller's promise.
+        if self.plainly && unsafe { self.give_plainly(block, layout, scope) } {
+            return;
+        }
         // Most blocks of these guards pass, and who gives them back need not be known.
         if self.cookies.is_none() && self.slots_at(block.as_ptr().addr()).is_none() {
             // SAFETY: the caller's promise.
@@ -39,6 +43,23 @@ impl Core {
         }
         // SAFETY: the caller's promise.
         unsafe { self.give_guarded(memory, block, layout, scope) };
+    }
+
+    /// As [`give`](Self::give), for a block that waits now, where that is all there is to it; false where nothing was done.
+    ///
+    /// # Safety
+    /// As [`give`](Self::give).
+    #[inline(never)]
+    unsafe fn give_plainly(&self, block: NonNull<u8>, layout: Layout, scope: Scope) -> bool {
+        let Some(cookies) = &self.cookies else { return false };
+        let Some(site) = self.nobody(Stacks::Off, scope) else { return false };
+        let mark = Mark { site, thread: os::thread_id(), serial: serial::reached() };
+        // SAFETY: the caller's promise.
+        let given = unsafe { cookies.give_plainly(block.as_ptr().expose_provenance(), layout, scope, mark) };
+        if given {
+            self.tally.add(Count::CookieGiven, Count::CookieGivenBytes, layout.size());
+        }
+        given
     }
 
     /// As [`give`](Self::give), for a block that did not pass. Apart, so that little stands in the way of those that do.

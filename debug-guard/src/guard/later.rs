@@ -9,8 +9,8 @@ use alloc_core::{HostAllocator, Scope};
 use super::state::Core;
 use crate::block::{Fault, Mark};
 
-/// So many are kept; one block's own mistakes are six at most, and seven others leave quarantine for it.
-const MOST: usize = 14;
+/// So many are kept; one block's own mistakes are six at most, and thirteen others leave quarantine for it.
+const MOST: usize = 19;
 
 /// What is to be told.
 pub(super) struct Later {

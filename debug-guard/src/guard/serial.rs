@@ -19,16 +19,15 @@ mod local {
     use std::thread_local;
 
     /// Numbers of this thread: the next, the first that is not its own, the epoch they were taken in.
-    #[derive(Clone, Copy)]
     pub(super) struct Own {
-        pub(super) next: u64,
-        pub(super) end: u64,
-        pub(super) epoch: u64,
+        pub(super) next: Cell<u64>,
+        pub(super) end: Cell<u64>,
+        pub(super) epoch: Cell<u64>,
     }
 
     thread_local! {
         // Const-made and without Drop: there from the first instruction of a thread to its last.
-        pub(super) static OWN: Cell<Own> = const { Cell::new(Own { next: 0, end: 0, epoch: 0 }) };
+        pub(super) static OWN: Own = const { Own { next: Cell::new(0), end: Cell::new(0), epoch: Cell::new(0) } };
     }
 }
 
@@ -36,19 +35,27 @@ mod local {
 #[cfg(feature = "std")]
 #[inline]
 pub(crate) fn next() -> u64 {
-    local::OWN.with(|cell| {
-        let mut own = cell.get();
-        let epoch = EPOCH.load(Relaxed);
-        if own.next == own.end || own.epoch != epoch {
-            own.next = NEXT.fetch_add(BATCH, Relaxed);
-            own.end = own.next.wrapping_add(BATCH);
-            own.epoch = epoch;
+    local::OWN.with(|own| {
+        let number = own.next.get();
+        if number == own.end.get() || own.epoch.get() != EPOCH.load(Relaxed) {
+            return anew(own);
         }
-        let number = own.next;
-        own.next = number.wrapping_add(1);
-        cell.set(own);
+        own.next.set(number.wrapping_add(1));
         number
     })
+}
+
+/// The first of some more numbers.
+#[cfg(feature = "std")]
+#[cold]
+#[inline(never)]
+fn anew(own: &local::Own) -> u64 {
+    // First: numbers that are drawn before a boundary are never taken for such as were drawn after it.
+    own.epoch.set(EPOCH.load(Relaxed));
+    let number = NEXT.fetch_add(BATCH, Relaxed);
+    own.next.set(number.wrapping_add(1));
+    own.end.set(number.wrapping_add(BATCH));
+    number
 }
 
 /// As above: without thread-locals, one by one.
@@ -67,8 +74,10 @@ pub(crate) fn boundary() -> u64 {
 #[cfg(feature = "std")]
 #[inline]
 pub(crate) fn reached() -> u64 {
-    let own = local::OWN.get();
-    if own.next == own.end { NEXT.load(Relaxed) } else { own.next }
+    local::OWN.with(|own| {
+        let next = own.next.get();
+        if next == own.end.get() { NEXT.load(Relaxed) } else { next }
+    })
 }
 
 /// As above.

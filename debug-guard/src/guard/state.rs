@@ -14,7 +14,7 @@ use super::limits;
 use super::options::GuardOptions;
 use super::tally::Tally;
 use crate::cookie::{CookieOptions, Cookies};
-use crate::mode::{BackEnd, Mode, Placement};
+use crate::mode::{BackEnd, Mode, Placement, Stacks};
 use crate::os::{self, BackEnds};
 use crate::report::{self, Entry, Guarded, SeatId};
 use crate::sampling::Sampler;
@@ -44,6 +44,8 @@ pub(crate) struct Core {
     pub(super) sampler: Sampler,
     /// All blocks are Sampled's.
     pub(super) only_samples: bool,
+    /// Every block gets cookies, and nothing is to be done beside: neither rules, nor stacks, nor profiles, nor checks now and then.
+    pub(super) plainly: bool,
     /// `None` where every block passes.
     pub(super) sites: Option<Sites>,
     pub(super) tally: Tally,
@@ -86,6 +88,7 @@ impl Core {
             cookies: None,
             sampler: Sampler::new(options.sampling.one_in, options.sampling.first, os::random_u64()),
             only_samples: options.mode == Mode::Sampled && options.rules_given() == 0,
+            plainly: false,
             sites: None,
             tally: Tally::new(),
             counters: Counters::default(),
@@ -131,6 +134,8 @@ impl Core {
                 CookieOptions { guard: self.number, blocks: options.quarantine_blocks, bytes: options.quarantine_bytes };
             self.cookies = Some(Cookies::new(memory, cookies).map_err(|_| no_memory(0))?);
         }
+        let plain = |choice: Choice| choice.mode == Mode::Cookie && choice.stacks == Stacks::Off;
+        self.plainly = self.fixed.is_some_and(plain) && !options.profile && options.command.is_none() && options.check_every == 0;
         // Where it is refused, accesses are stopped all the same; only nobody tells whose block it was, and looking at a pointer that may
         // be anybody's takes longer.
         let _ = os::install_fault_handler(report::on_trap);

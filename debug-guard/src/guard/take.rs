@@ -36,10 +36,28 @@ impl Core {
         scope: Scope,
         zeroed: bool,
     ) -> Result<NonNull<u8>, AllocError> {
+        if self.plainly
+            && let Some(block) = self.take_plainly(layout, scope, zeroed)
+        {
+            return Ok(block);
+        }
         match self.sites {
             None => self.pass(memory, layout, scope, zeroed),
             Some(_) => self.take_guarded(memory, layout, scope, zeroed),
         }
+    }
+
+    /// A block that left quarantine, where that is all there is to it.
+    #[inline(never)]
+    fn take_plainly(&self, layout: Layout, scope: Scope, zeroed: bool) -> Option<NonNull<u8>> {
+        let cookies = self.cookies.as_ref()?;
+        let site = self.nobody(Stacks::Off, scope)?;
+        let again = cookies.again(layout, scope)?;
+        let mark = Mark { site, thread: os::thread_id(), serial: serial::next() };
+        // SAFETY: found for this request just now.
+        let block = unsafe { cookies.take_again(again, layout, scope, zeroed, mark) };
+        self.tally.add(Count::CookieTaken, Count::CookieTakenBytes, layout.size());
+        Some(block)
     }
 
     /// As [`take`](Self::take), where not every block passes. Apart, so that where all do little stands in the way.

@@ -1,7 +1,7 @@
 //! Counts that cost their thread one plain addition.
 //!
 //! ```text
-//! rows  | thread 0 | thread 1 | .. | thread 62 | all further threads: atomic additions |
+//! rows  | thread 0 | thread 1 | .. | thread 62 |   others  | all further threads: atomic additions |
 //! ```
 //! A thread keeps its row for ever, so what threads that ended counted stays; a row has one writer, so loads and stores do.
 
@@ -9,7 +9,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Threads with a row of their own. The one row more is everybody else's.
+/// Threads with a row of their own.
 const OWN_ROWS: usize = 63;
 
 /// What is counted.
@@ -39,59 +39,95 @@ const COUNTS: usize = 14;
 #[repr(align(128))]
 struct Row([AtomicU64; COUNTS]);
 
+impl Row {
+    const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; COUNTS])
+    }
+
+    #[inline(always)]
+    fn of(&self, count: Count) -> &AtomicU64 {
+        let [first, ..] = &self.0;
+        self.0.get(count as usize).unwrap_or(first)
+    }
+}
+
 /// The counts of one guard.
 pub(crate) struct Tally {
-    rows: [Row; OWN_ROWS + 1],
+    rows: [Row; OWN_ROWS],
+    others: Row,
 }
 
 impl Tally {
     pub(crate) const fn new() -> Self {
-        Self { rows: [const { Row([const { AtomicU64::new(0) }; COUNTS]) }; OWN_ROWS + 1] }
+        Self { rows: [const { Row::new() }; OWN_ROWS], others: Row::new() }
     }
 
     /// Adds 1 to `block` and `bytes` to `sum`.
     #[inline]
     pub(crate) fn add(&self, block: Count, sum: Count, bytes: usize) {
-        let place = place();
-        let Some(row) = self.rows.get(place) else { return };
-        let (Some(blocks), Some(sum)) = (row.0.get(block as usize), row.0.get(sum as usize)) else { return };
-        if place < OWN_ROWS {
-            blocks.store(blocks.load(Relaxed).wrapping_add(1), Relaxed);
-            sum.store(sum.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
-        } else {
-            blocks.fetch_add(1, Relaxed);
-            sum.fetch_add(bytes as u64, Relaxed);
+        match self.rows.get(known()) {
+            Some(row) => {
+                let [blocks, sum] = [block, sum].map(|count| row.of(count));
+                blocks.store(blocks.load(Relaxed).wrapping_add(1), Relaxed);
+                sum.store(sum.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
+            }
+            None => self.add_anew(block, sum, bytes),
         }
+    }
+
+    /// For a thread that has no row, or not yet.
+    #[cold]
+    fn add_anew(&self, block: Count, sum: Count, bytes: usize) {
+        if place() < OWN_ROWS {
+            return self.add(block, sum, bytes);
+        }
+        self.others.of(block).fetch_add(1, Relaxed);
+        self.others.of(sum).fetch_add(bytes as u64, Relaxed);
     }
 
     /// The sum over all threads: exact while none of them counts.
     pub(crate) fn sum(&self, count: Count) -> u64 {
-        self.rows.iter().filter_map(|row| row.0.get(count as usize)).fold(0, |sum, cell| sum.wrapping_add(cell.load(Relaxed)))
+        let rows = self.rows.iter().chain([&self.others]);
+        rows.fold(0, |sum, row| sum.wrapping_add(row.of(count).load(Relaxed)))
     }
 }
 
-/// The row of this thread.
 #[cfg(feature = "std")]
-#[inline]
-fn place() -> usize {
+mod local {
     use core::cell::Cell;
-    use core::sync::atomic::AtomicUsize;
     use std::thread_local;
 
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        // Const-made and without Drop. `usize::MAX`: no row yet.
-        static PLACE: Cell<usize> = const { Cell::new(usize::MAX) };
+        // Const-made and without Drop. Beyond all rows: none, or none yet.
+        pub(super) static PLACE: Cell<usize> = const { Cell::new(usize::MAX) };
     }
-    PLACE.with(|cell| {
-        if cell.get() == usize::MAX {
-            cell.set(NEXT.fetch_add(1, Relaxed).min(OWN_ROWS));
-        }
-        cell.get()
-    })
+}
+
+/// The row of this thread, where it is known.
+#[cfg(feature = "std")]
+#[inline(always)]
+fn known() -> usize {
+    local::PLACE.get()
+}
+
+/// The row of this thread; `OWN_ROWS` where it shares one.
+#[cfg(feature = "std")]
+fn place() -> usize {
+    use core::sync::atomic::AtomicUsize;
+
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    if known() == usize::MAX {
+        local::PLACE.set(NEXT.fetch_add(1, Relaxed).min(OWN_ROWS));
+    }
+    known()
 }
 
 /// Without thread-locals all share one row.
+#[cfg(not(feature = "std"))]
+const fn known() -> usize {
+    OWN_ROWS
+}
+
 #[cfg(not(feature = "std"))]
 const fn place() -> usize {
     OWN_ROWS

@@ -13,8 +13,7 @@ pub(crate) unsafe fn read_u64(address: usize) -> Option<u64> {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if super::handler::installed() {
         // SAFETY: the handler that stands knows the instruction.
-        let loaded = unsafe { caught::load(address) };
-        return (loaded.ok != 0).then_some(loaded.value);
+        return unsafe { caught::read(address) };
     }
     slowly(address)
 }
@@ -55,8 +54,35 @@ pub(super) mod caught {
     /// As two registers.
     #[repr(C)]
     pub(crate) struct Loaded {
-        pub(crate) value: u64,
-        pub(crate) ok: u64,
+        value: u64,
+        ok: u64,
+    }
+
+    /// As [`load`], which is known to change no more than two registers.
+    ///
+    /// # Safety
+    /// The fault handler stands.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(crate) unsafe fn read(address: usize) -> Option<u64> {
+        let (value, ok): (u64, u64);
+        // SAFETY: the caller; the call leaves the stack as it is.
+        unsafe {
+            core::arch::asm!("call {load}", load = sym load, in("rdi") address, lateout("rax") value, lateout("rdx") ok, options(readonly, preserves_flags));
+        }
+        (ok != 0).then_some(value)
+    }
+
+    /// As [`load`].
+    ///
+    /// # Safety
+    /// The fault handler stands.
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
+    pub(crate) unsafe fn read(address: usize) -> Option<u64> {
+        // SAFETY: the caller.
+        let loaded = unsafe { load(address) };
+        (loaded.ok != 0).then_some(loaded.value)
     }
 
     /// # Safety
