@@ -143,7 +143,7 @@ impl<A: HostAllocator> Guard<A> {
 
     /// Writes what each call site took, has, and had when there was most, as valgrind's DHAT viewer reads it: JSON, version 2. Nothing
     /// but a frame around it where the options did not ask for a [`profile`](GuardOptions::profile). `names` puts names to return
-    /// addresses; else they are a module and an offset in it. Takes no memory.
+    /// addresses; else they are a module and an offset in it, and `steward symbols` writes a copy with names. Takes no memory.
     ///
     /// # Errors
     /// Those of `out`.
