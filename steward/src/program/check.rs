@@ -118,15 +118,16 @@ impl Run {
         Self { driver, how, rounds, limits, findings, unjudged, guard, fail, faults, shared }
     }
 
-    /// What two contexts showed that is not known of the driver. Whose callbacks it was says nothing here: a context has one set for all.
+    /// What two contexts showed that is not known of the driver, and that the workload did not show: then it is told of that. Whose
+    /// callbacks it was says nothing here: a context has one set for all.
     fn faults_of_contexts(&self, known: &Expectations) -> Vec<String> {
         let key = |rule: &str, kind: &str, command: &str, scope: &str| [rule, kind, command, scope].map(str::to_owned);
-        let known: Vec<_> = known.findings.iter().map(|one| key(&one.rule, &one.kind, &one.command, &one.scope)).collect();
+        let of_row = |row: &FindingRow| key(&row.rule, &row.kind, &row.command, &row.scope);
+        let mut told: Vec<_> = known.findings.iter().map(|one| key(&one.rule, &one.kind, &one.command, &one.scope)).collect();
+        told.extend(self.findings.iter().map(of_row));
         let (found, unjudged) = &self.shared;
-        let is_new = |row: &&FindingRow| {
-            row.level != FindingRow::NOTE && !known.contains(&key(&row.rule, &row.kind, &row.command, &row.scope))
-        };
-        let new = found.iter().filter(is_new).map(|row| format!("two contexts: {}: {}", row.rule, row.sentence));
+        let new = found.iter().filter(|row| row.level != FindingRow::NOTE && !told.contains(&of_row(row)));
+        let new = new.map(|row| format!("two contexts: {}: {}", row.rule, row.sentence));
         new.chain(unjudged.iter().map(|unjudged| format!("two contexts: {unjudged}"))).collect()
     }
 }
