@@ -62,8 +62,62 @@ impl<T> Drop for Shared<T> {
         }
         // SAFETY: nobody else is left; it is moved out of its block, which nobody reads any more.
         let Block { value, memory, .. } = unsafe { self.block.read() };
+        let _emptied = Emptied { block: self.block, memory };
         drop(value);
-        // SAFETY: taken in `new` with this layout and scope.
-        unsafe { memory.deallocate(self.block.cast(), Layout::new::<Block<T>>(), Scope::Object) };
+    }
+}
+
+/// A block whose value was moved out; goes also where the value's destructor unwinds.
+struct Emptied<T> {
+    block: NonNull<Block<T>>,
+    memory: Handle,
+}
+
+impl<T> Drop for Emptied<T> {
+    fn drop(&mut self) {
+        // SAFETY: taken in `Shared::new` with this layout and scope; nothing is in it, and nobody reads it.
+        unsafe { self.memory.deallocate(self.block.cast(), Layout::new::<Block<T>>(), Scope::Object) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::System;
+    use std::boxed::Box;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::thread;
+
+    use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
+
+    use super::*;
+
+    static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+    struct Wild<'w>(&'w AtomicU64);
+
+    impl Drop for Wild<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            // Quietly: no hook is run.
+            resume_unwind(Box::new("planted"));
+        }
+    }
+
+    #[test]
+    fn a_value_goes_once_with_its_last_holder_and_its_memory_also_where_it_unwinds() {
+        let root = Context::root_static(&SYSTEM, ContextOptions::new("shared")).expect("memory");
+        let bytes = || root.usage().total().live_bytes;
+        let (ends, before) = (AtomicU64::new(0), bytes());
+        let one = Shared::new(Wild(&ends), root.handle()).expect("memory");
+        let others = [one.clone(), one.clone()];
+        thread::scope(|threads| {
+            for other in others {
+                threads.spawn(move || assert_eq!(other.0.load(Ordering::Relaxed), 0));
+            }
+        });
+        assert!(bytes() > before && ends.load(Ordering::Relaxed) == 0);
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(one))).is_err());
+        assert_eq!((ends.load(Ordering::Relaxed), bytes()), (1, before));
+        root.close_root().expect("everything was given back");
     }
 }
