@@ -34,7 +34,9 @@ pub(super) fn check(options: &GuardOptions) -> Result<(), GuardError> {
     if options.may_use(&[Mode::Sampled]) && (sampling.one_in == 0 || sampling.slots == 0) {
         return Err(GuardError::SamplesNothing);
     }
-    if options.may_use(&FENCED) && (options.pages.is_some_and(|pages| pages < 3) || options.max_guarded_bytes.is_some_and(|bytes| bytes < PAGE)) {
+    if options.may_use(&FENCED)
+        && (options.pages.is_some_and(|pages| pages < 3) || options.max_guarded_bytes.is_some_and(|bytes| bytes < PAGE))
+    {
         return Err(GuardError::NoPages);
     }
     if options.report_to < 0 {
