@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use debug_guard::{BackEnd, Fault};
 
 use crate::guarding::{GuardChoice, Guarding};
@@ -24,6 +24,40 @@ pub struct Cli {
     /// What stands between the driver and the memory that it is given.
     #[command(flatten)]
     pub guarding: GuardArgs,
+}
+
+/// The options of all commands that mean nothing to one of them, by their ids.
+const MEANINGLESS: [(&str, &[&str]); 7] = [
+    ("replay", &["guard", "guard_back_end", "fail"]),
+    ("check", &["html", "findings"]),
+    ("diff", &["guard", "guard_back_end", "fail", "findings"]),
+    ("drivers", &["html", "findings", "guard", "guard_back_end", "fail"]),
+    ("devices", &["findings", "guard", "guard_back_end", "fail"]),
+    ("symbols", &["json", "html", "findings", "guard", "guard_back_end", "fail"]),
+    ("rules", &["html", "findings", "guard", "guard_back_end", "fail"]),
+];
+
+impl Cli {
+    /// What the process was called with. Ends the process where that asks for help, or is none of ours.
+    #[must_use]
+    pub fn from_command_line() -> Self {
+        Self::from_arg_matches(&Self::shown().get_matches()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The command line as its help shows it: options that mean nothing to a command are still told from mistyped ones, but not shown.
+    fn shown() -> clap::Command {
+        let mut command = Self::command();
+        // Hands the options of all commands down.
+        command.build();
+        MEANINGLESS.into_iter().fold(command, |command, (name, options)| {
+            command.mut_subcommand(name, |one| {
+                one.mut_args(|argument| {
+                    let hide = options.contains(&argument.get_id().as_str());
+                    if hide { argument.hide(true) } else { argument }
+                })
+            })
+        })
+    }
 }
 
 /// What to do.

@@ -3,13 +3,12 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use vk_steward::cli::Cli;
 use vk_steward::program::{self, Outcome};
 
 /// 0: it ran. 1: a check found what is not as expected. 2: it could not run, and a sentence on the error output says what to do.
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_command_line();
     // SAFETY: the first thing `main` does, before the program has a second thread. For threads that a driver keeps, whoever
     // installed it must vouch: the program cannot (`drivers::list`).
     match unsafe { program::run(&cli, &mut io::stdout().lock()) } {

@@ -232,6 +232,13 @@ fn a_report_that_cannot_be_written_is_said_before_the_run() {
     for args in [&["drivers", "--html", "x.html"][..], &["check", "--html", "x.html"]] {
         assert_one_sentence(&run(args), &["--html draws a report"]);
     }
+    for command in ["devices", "drivers", "rules"] {
+        assert_one_sentence(&run(&[command, "--findings"]), &["--findings lists"]);
+        let help = run(&[command, "--help"]);
+        help.assert_code(0);
+        assert!(help.stdout.contains("--json") && !help.stdout.contains("--guard"), "{help}");
+    }
+    assert!(run(&["check", "--help"]).stdout.contains("--guard"));
     // A file that is there stays as it is until the new one is whole, and is replaced then.
     let file = folder.path().join("report.json");
     fs::write(&file, "old").expect("a file");

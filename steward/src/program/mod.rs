@@ -123,6 +123,9 @@ pub enum ProgramError {
     /// There is nothing to draw.
     #[error("--html draws a report, and this makes none: leave it out, or use it with `drive`, `replay`, `diff` or `devices`")]
     NoPage,
+    /// There is nothing to list.
+    #[error("--findings lists what a run shows, and this runs nothing: leave it out, or use it with `drive` or `replay`")]
+    NothingToList,
     /// The page could not be made.
     #[error("the page could not be made: {0}")]
     Page(#[from] askama::Error),
@@ -201,6 +204,11 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
     );
     if cli.output.html.is_some() && !makes_page {
         return Err(ProgramError::NoPage);
+    }
+    if cli.output.findings
+        && matches!(cli.command, Some(Command::Drivers | Command::Devices | Command::Symbols(_) | Command::Rules))
+    {
+        return Err(ProgramError::NothingToList);
     }
     let guarding = Guarding::from(cli.guarding);
     if guarding.back_end.is_some() && guarding.guard.is_none() {
