@@ -13,7 +13,7 @@ use alloc_core::{AllocError, HostAllocator, Scope};
 
 use super::later::{Later, Unreturned, Whose};
 use super::serial;
-use super::state::Core;
+use super::state::{Core, Way};
 use super::tally::Count;
 use super::telling::Doing;
 use crate::block::{Fault, Freed, Mark};
@@ -32,14 +32,14 @@ impl Core {
     /// Where blocks pass, [`HostAllocator::deallocate`]'s. Elsewhere the guard finds out.
     #[inline]
     pub(super) unsafe fn give<M: HostAllocator>(&self, memory: &M, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        // SAFETY: the caller's promise.
-        if self.plainly && unsafe { self.give_plainly(block, layout, scope) } {
-            return;
-        }
         // Most blocks of these guards pass, and who gives them back need not be known.
-        if self.cookies.is_none() && self.slots_at(block.as_ptr().addr()).is_none() {
+        if self.way == Way::Passing || self.way == Way::Sampling && self.slots_at(block.as_ptr().addr()).is_none() {
             // SAFETY: the caller's promise.
             return unsafe { self.pass_back(memory, block, layout, scope) };
+        }
+        // SAFETY: the caller's promise.
+        if self.way == Way::Plain && unsafe { self.give_plainly(block, layout, scope) } {
+            return;
         }
         // SAFETY: the caller's promise.
         unsafe { self.give_guarded(memory, block, layout, scope) };

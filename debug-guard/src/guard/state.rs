@@ -42,15 +42,41 @@ pub(crate) struct Core {
     /// `None` where blocks that pass are the allocator's behind, untouched.
     pub(super) cookies: Option<Cookies>,
     pub(super) sampler: Sampler,
-    /// All blocks are Sampled's.
-    pub(super) only_samples: bool,
-    /// Every block gets cookies, and nothing is to be done beside: neither rules, nor stacks, nor profiles, nor checks now and then.
-    pub(super) plainly: bool,
+    pub(super) way: Way,
     /// `None` where every block passes.
     pub(super) sites: Option<Sites>,
     pub(super) tally: Tally,
     pub(super) counters: Counters,
     entry: Entry,
+}
+
+/// What blocks of a guard have in common, so that little stands in the way of most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Every block passes.
+    Passing,
+    /// All are Sampled's.
+    Sampling,
+    /// All get cookies, and nothing is to be done beside: neither rules, nor stacks, nor profiles, nor checks now and then.
+    Plain,
+    /// Whatever else.
+    Any,
+}
+
+impl Way {
+    fn of(options: &GuardOptions) -> Self {
+        let plain = |choice: Choice| choice.mode == Mode::Cookie && choice.stacks == Stacks::Off;
+        let alone = !options.profile && options.command.is_none() && options.check_every == 0;
+        if options.passes_all() {
+            Self::Passing
+        } else if options.mode == Mode::Sampled && options.rules_given() == 0 {
+            Self::Sampling
+        } else if options.fixed().is_some_and(plain) && alone {
+            Self::Plain
+        } else {
+            Self::Any
+        }
+    }
 }
 
 /// What happens seldom enough to be counted in one place.
@@ -87,8 +113,7 @@ impl Core {
             pool: None,
             cookies: None,
             sampler: Sampler::new(options.sampling.one_in, options.sampling.first, os::random_u64()),
-            only_samples: options.mode == Mode::Sampled && options.rules_given() == 0,
-            plainly: false,
+            way: Way::of(&options),
             sites: None,
             tally: Tally::new(),
             counters: Counters::default(),
@@ -134,8 +159,6 @@ impl Core {
                 CookieOptions { guard: self.number, blocks: options.quarantine_blocks, bytes: options.quarantine_bytes };
             self.cookies = Some(Cookies::new(memory, cookies).map_err(|_| no_memory(0))?);
         }
-        let plain = |choice: Choice| choice.mode == Mode::Cookie && choice.stacks == Stacks::Off;
-        self.plainly = self.fixed.is_some_and(plain) && !options.profile && options.command.is_none() && options.check_every == 0;
         // Where it is refused, accesses are stopped all the same; only nobody tells whose block it was, and looking at a pointer that may
         // be anybody's takes longer.
         let _ = os::install_fault_handler(report::on_trap);

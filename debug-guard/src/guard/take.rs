@@ -17,7 +17,7 @@ use super::choice::Choice;
 use super::later::{Later, Unreturned, Whose};
 use super::rule::Asked;
 use super::serial;
-use super::state::Core;
+use super::state::{Core, Way};
 use super::tally::Count;
 use super::telling::Doing;
 use crate::block::{Mark, SiteId};
@@ -36,14 +36,34 @@ impl Core {
         scope: Scope,
         zeroed: bool,
     ) -> Result<NonNull<u8>, AllocError> {
-        if self.plainly
+        if self.way == Way::Passing {
+            return self.pass(memory, layout, scope, zeroed);
+        }
+        if self.way == Way::Sampling {
+            return self.take_sampled(memory, layout, scope, zeroed);
+        }
+        if self.way == Way::Plain
             && let Some(block) = self.take_plainly(layout, scope, zeroed)
         {
             return Ok(block);
         }
-        match self.sites {
-            None => self.pass(memory, layout, scope, zeroed),
-            Some(_) => self.take_guarded(memory, layout, scope, zeroed),
+        self.take_guarded(memory, layout, scope, zeroed)
+    }
+
+    /// Most blocks of these guards pass, and who asks need not be known for that. A function of its own: the calls that lead to it tell
+    /// places apart.
+    #[inline(never)]
+    fn take_sampled<M: HostAllocator>(
+        &self,
+        memory: &M,
+        layout: Layout,
+        scope: Scope,
+        zeroed: bool,
+    ) -> Result<NonNull<u8>, AllocError> {
+        if self.samples(layout.size()) {
+            self.take_guarded(memory, layout, scope, zeroed)
+        } else {
+            self.pass(memory, layout, scope, zeroed)
         }
     }
 
@@ -69,10 +89,6 @@ impl Core {
         scope: Scope,
         zeroed: bool,
     ) -> Result<NonNull<u8>, AllocError> {
-        // Most blocks of these guards pass, and who asks need not be known for that.
-        if self.only_samples && !self.samples(layout.size()) {
-            return self.pass(memory, layout, scope, zeroed);
-        }
         let taken = match self.at_once(scope) {
             Some((choice, mark)) => self.take_as(memory, layout, scope, zeroed, (choice, mark))?,
             None => self.with_who(scope, |who| self.take_for(memory, layout, zeroed, who))?,
@@ -169,7 +185,7 @@ impl Core {
     }
 
     /// Whether this block is chosen.
-    #[inline]
+    #[inline(always)]
     fn samples(&self, size: usize) -> bool {
         self.pool.is_some() && self.sampler.chooses(sites::call_site(size))
     }
@@ -178,7 +194,7 @@ impl Core {
     fn place_in_pool(&self, size: usize) -> Option<&Slots> {
         let pool = self.pool.as_ref()?;
         // Where blocks are only sampled it was chosen before.
-        if !self.only_samples && !self.samples(size) {
+        if self.way != Way::Sampling && !self.samples(size) {
             return None;
         }
         let most = u64::from(self.options.sampling.slots);

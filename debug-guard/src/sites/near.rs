@@ -1,33 +1,40 @@
 //! A number for the place that asks, cheaper than its site: for those who only want to tell places apart.
 
+use super::registers::Registers;
+use super::walk::Bounds;
 use super::{local, registers};
 
 /// So many calls are looked at, where frame pointers chain.
-const NEAR: usize = 3;
+const NEAR: usize = 2;
 /// How deep the stack is tells further calls apart. Only within a page: threads' stacks begin anywhere, but at like places in a page.
 const DEPTH: usize = 0xFFF;
 
-/// Differs, but for chance, between requests that come through different calls or are for different sizes. Takes no memory; a few
-/// nanoseconds.
-#[inline(never)]
+/// Differs, but for chance, between requests that come through different calls or are for different sizes. The calls are those of the
+/// function that this is inlined into. Takes no memory; a few nanoseconds.
+#[inline(always)]
 pub(crate) fn call_site(size: usize) -> usize {
     let from = registers::read();
     // Whoever tells places apart by this mixes it well.
-    let mut site = size ^ (from.stack & DEPTH).rotate_left(20);
-    local::with(|local| {
-        let Some(bounds) = local.filter(|_| from.stack != 0).map(|local| local.bounds(from.stack)) else { return };
-        let last = bounds.top.saturating_sub(2 * size_of::<usize>());
-        let (mut frame, mut lowest) = (from.frame, from.stack);
-        for _ in 0..NEAR {
-            if frame < lowest || frame > last || !frame.is_multiple_of(align_of::<usize>()) {
-                return;
-            }
-            lowest = frame.wrapping_add(size_of::<usize>());
-            let (Some(next), Some(back)) = (bounds.word(frame), bounds.word(lowest)) else { return };
-            site = site.rotate_left(usize::BITS / 3) ^ back;
-            frame = next;
+    let start = size ^ (from.stack & DEPTH).rotate_left(20);
+    local::with(|local| match local {
+        Some(local) if from.stack != 0 => walk(start, from, local.bounds(from.stack)),
+        _ => start,
+    })
+}
+
+#[inline(always)]
+fn walk(start: usize, from: Registers, bounds: Bounds) -> usize {
+    let (mut site, mut frame) = (start, from.frame);
+    // Of two words, so that one comparison tells whether both are there.
+    let room = bounds.top.wrapping_sub(from.stack).wrapping_sub(2 * size_of::<usize>());
+    for _ in 0..NEAR {
+        if frame.wrapping_sub(from.stack) > room || !frame.is_multiple_of(align_of::<usize>()) {
+            break;
         }
-    });
+        let (Some(next), Some(back)) = (bounds.word(frame), bounds.word(frame.wrapping_add(size_of::<usize>()))) else { break };
+        site = site.rotate_left(usize::BITS / 3) ^ back;
+        frame = next;
+    }
     site
 }
 

@@ -6,14 +6,22 @@
 //! ```
 //! So a site that is called rarely is seen at once, and a busy one costs what the floor says. A plain rate would see a site that is
 //! called ten times a day once in a hundred days.
+//!
+//! What a request costs is finding its site and counting down: whether chance chooses is drawn for many requests at once.
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+mod gap;
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Sites that share eight places, a cache line; a site that finds none shares the count of another.
 const SETS: usize = 256;
 const WAYS: usize = 8;
+/// In [`Sampler::counts`]: the request that is counted there is chosen; else the next draw is due.
+const CHOSEN: u32 = 1 << 31;
+/// No further is counted: chances have come to the floor long before.
+const MOST: u32 = CHOSEN - 1;
 
 /// Decides. Takes no memory; any thread may ask at any time.
 #[derive(Debug)]
@@ -24,8 +32,11 @@ pub(crate) struct Sampler {
     /// log2 of `first`: the count at which the chance begins to halve.
     halving: u32,
     seed: u64,
-    /// Tag 32 | requests 32; 0: unused. Threads that ask for one site at the same instant may count one request.
+    /// Tag 32 | requests that pass before the next that does not 32; 0: unused. Threads that ask for one site at the same instant may count
+    /// one request.
     sites: [[AtomicU64; WAYS]; SETS],
+    /// Requests of a site before that one.
+    counts: [[AtomicU32; WAYS]; SETS],
 }
 
 impl Sampler {
@@ -40,42 +51,96 @@ impl Sampler {
             Some(halving) => halving,
             None => 0,
         };
-        Self { floor, first, halving, seed, sites: [const { [const { AtomicU64::new(0) }; WAYS] }; SETS] }
+        Self {
+            floor,
+            first,
+            halving,
+            seed,
+            sites: [const { [const { AtomicU64::new(0) }; WAYS] }; SETS],
+            counts: [const { [const { AtomicU32::new(0) }; WAYS] }; SETS],
+        }
     }
 
     /// True where this request of `call_site`, an address of code or any other number, is to be sampled.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn chooses(&self, call_site: usize) -> bool {
         let hash = mix(call_site as u64 ^ self.seed, 0x9E37_79B9_7F4A_7C15);
-        let before = self.count(hash);
-        if before < self.first || self.floor == u32::MAX {
-            return true;
+        let Some([first, ..]) = self.sites.get(hash as usize % SETS) else { return false };
+        // Most sites have a set for themselves.
+        let site = first.load(Relaxed);
+        if (site ^ hash) >> 32 <= 1 && site as u32 != 0 {
+            first.store(site - 1, Relaxed);
+            return false;
         }
-        // Each doubling of the count halves the chance. The count is not below `first` here.
-        let doublings = before.checked_ilog2().unwrap_or(0) + 1 - self.halving;
-        let chance = u32::MAX.checked_shr(doublings).unwrap_or(0).max(self.floor);
-        (mix(hash ^ u64::from(before), 0xD1B5_4A32_D192_ED03) as u32) < chance
+        self.looks(hash)
     }
 
-    /// Counts a request; how many its site had before.
-    #[inline]
-    fn count(&self, hash: u64) -> u32 {
+    /// As [`chooses`](Self::chooses), for a site that is not the first of its set, or that something is due for.
+    #[inline(never)]
+    fn looks(&self, hash: u64) -> bool {
         let tag = (hash >> 32) as u32 | 1;
-        let Some(set) = self.sites.get(hash as usize % SETS) else { return 0 };
-        for place in set {
+        let (Some(set), Some(counts)) = (self.sites.get(hash as usize % SETS), self.counts.get(hash as usize % SETS)) else {
+            return false;
+        };
+        let own = set.iter().position(|place| {
             let site = place.load(Relaxed);
-            if site == 0 || (site >> 32) as u32 == tag {
-                let count = site as u32;
-                place.store(u64::from(tag) << 32 | u64::from(count.saturating_add(1)), Relaxed);
-                return count;
-            }
+            site == 0 || (site >> 32) as u32 == tag
+        });
+        // Where all are others' one of them, always the same, counts for both: better too few samples than more for every newcomer.
+        let way = own.unwrap_or((tag >> 1) as usize % WAYS);
+        let (Some(place), Some(count)) = (set.get(way), counts.get(way)) else { return false };
+        let site = place.load(Relaxed);
+        if site as u32 != 0 {
+            place.store(site - 1, Relaxed);
+            return false;
         }
-        // All are others'. One of them, always the same, counts for both: better too few samples than more for every newcomer.
-        let Some(shared) = set.get((tag >> 1) as usize % WAYS) else { return 0 };
-        let site = shared.load(Relaxed);
-        let count = site as u32;
-        shared.store(site & !u64::from(u32::MAX) | u64::from(count.saturating_add(1)), Relaxed);
-        count
+        let (chosen, next, passing) = self.draws(hash, count.load(Relaxed));
+        count.store(next, Relaxed);
+        let tag = if site == 0 { u64::from(tag) << 32 } else { site };
+        place.store(tag | u64::from(passing), Relaxed);
+        chosen
+    }
+
+    /// Whether a request is chosen for which `count` has something to say; the count for the next such, and how many pass before that one.
+    #[cold]
+    fn draws(&self, hash: u64, count: u32) -> (bool, u32, u32) {
+        if self.floor == u32::MAX {
+            return (true, 0, 0);
+        }
+        let here = count & MOST;
+        let mut at = here;
+        let mut chosen = count & CHOSEN != 0 || here < self.first;
+        loop {
+            if chosen {
+                // The next one's turn.
+                at = here.saturating_add(1).min(MOST);
+                if at < self.first {
+                    return (true, at, 0);
+                }
+            }
+            let (chance, end) = self.chance(at);
+            // Twice: what is drawn decides where the next is drawn, so neighbours must not be alike.
+            let random = mix(mix(hash ^ u64::from(at), 0xD1B5_4A32_D192_ED03), 0x9E37_79B9_7F4A_7C15);
+            let failures = gap::failures(chance, random);
+            let left = if chance == self.floor { MOST } else { end - at };
+            if !chosen && failures == 0 {
+                chosen = true;
+                continue;
+            }
+            // Where nobody is chosen this far, the chance is another from there on.
+            let passing = failures.min(left).min(MOST);
+            let mark = if failures < left { CHOSEN } else { 0 };
+            let next = if chance == self.floor { at } else { at + passing };
+            return (chosen, next | mark, if chosen { passing } else { passing - 1 });
+        }
+    }
+
+    /// Of the request that comes after `before`, not fewer than `first`; and the count from which on it is another.
+    fn chance(&self, before: u32) -> (u32, u32) {
+        // Each doubling of the count halves the chance.
+        let power = before.checked_ilog2().unwrap_or(0);
+        let chance = u32::MAX.checked_shr(power + 1 - self.halving).unwrap_or(0).max(self.floor);
+        (chance, 1_u32.checked_shl(power + 1).unwrap_or(u32::MAX))
     }
 }
 
