@@ -19,7 +19,7 @@ impl Cookies {
     /// free meanwhile may be missing or, as it goes over, be there twice.
     pub(crate) fn for_each(&self, told: &mut dyn FnMut(&Known)) {
         for listed in self.table.all().filter_map(Record::read) {
-            if listed.life != Life::Held {
+            if matches!(listed.life, Life::Live | Life::Waiting) {
                 told(&listed.known());
             }
         }
@@ -100,7 +100,7 @@ impl Cookies {
         Some(listed.known())
     }
 
-    /// What waits. Nothing else is held beside live blocks.
+    /// What waits. The few that left quarantine and are kept by lanes are not counted: nothing is found in them any more.
     pub(crate) fn held(&self) -> Held {
         let _held = self.quarantine.hold();
         let mut sum = Held::default();

@@ -1,12 +1,12 @@
 //! What is written down of a block beside the block: where it stands, what its header said, and, once it is freed, by whom.
 //!
 //! ```text
-//!  at: address of the object + life      Live 0 --free--> Held 1 --poisoned--> Waiting 2 --the lock--> Held 1 --> Gone 3
-//!   (objects stand at multiples of 16)     ^                                                             |
-//!                                          +---------------- the next block of the same size ------------+
+//!  at: address of the object + life     Live 0 --free--> Freeing 1 --poisoned--> Waiting 2 --the lock--> Held 3 --> Gone 4
+//!   (objects stand at multiples of 16)    ^                                                               |
+//!                                         +------------- the next block of the same size, over Gone ------+
 //! ```
-//! A record is read while it may be changing: the word with the serial is written first and `at` last, and a free changes `at` before it
-//! touches anything else, so [`Record::read`] sees one life of one block or none.
+//! A record is read while it may be changing: who enters a block says first that there is none, then writes the word with the serial, and
+//! `at` last; a free changes `at` before it touches anything else. So [`Record::read`] sees one life of one block or none.
 
 #![forbid(unsafe_code)]
 
@@ -19,15 +19,17 @@ use crate::block::{Known, Mark, State};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Live,
-    /// A thread is just changing it: freed, not poisoned yet; or out of quarantine, not given back yet.
-    Held,
+    /// A thread is just freeing it: who and where may not be written down yet.
+    Freeing,
     /// In quarantine.
     Waiting,
+    /// Out of quarantine: verified now, or kept for a request like it, or to be given back.
+    Held,
     /// Given back to the allocator behind.
     Gone,
 }
 
-const LIFE: usize = 3;
+const LIFE: usize = 7;
 
 /// A line of the processor's cache; all zeros where there never was a block.
 #[derive(Debug)]
@@ -60,6 +62,7 @@ impl Listed {
     pub(super) fn known(&self) -> Known {
         let (state, given) = match self.life {
             Life::Live => (State::Live, Mark::default()),
+            Life::Freeing => (State::Freed, Mark::default()),
             _ if self.moved != 0 => (State::Moved(self.moved), mark(self.site, self.given)),
             _ => (State::Freed, mark(self.site, self.given)),
         };
@@ -68,7 +71,7 @@ impl Listed {
 
     /// True from its free on for as long as the memory is ours.
     pub(super) fn is_freed(&self) -> bool {
-        matches!(self.life, Life::Held | Life::Waiting)
+        matches!(self.life, Life::Freeing | Life::Waiting | Life::Held)
     }
 }
 
@@ -77,8 +80,9 @@ impl Record {
     #[inline(always)]
     pub(super) fn enter(&self, address: usize, words: Words, sum: u64) {
         let ([zero, one, two], [a, b, c]) = (&self.words, words.0);
-        two.store(c, Relaxed);
+        self.at.store(Life::Gone as usize, Relaxed);
         fence(Release);
+        two.store(c, Relaxed);
         one.store(b, Relaxed);
         zero.store(a, Relaxed);
         self.sum.store(sum, Relaxed);
@@ -89,7 +93,7 @@ impl Record {
     /// to the block after this is seen by nobody who does not see this.
     #[inline(always)]
     pub(super) fn free(&self, address: usize, given: Mark, moved: usize) -> bool {
-        if self.at.compare_exchange(address, address | Life::Held as usize, Acquire, Relaxed).is_err() {
+        if self.at.compare_exchange(address, address | Life::Freeing as usize, Acquire, Relaxed).is_err() {
             return false;
         }
         fence(Release);
@@ -108,14 +112,14 @@ impl Record {
     /// Takes the block out of quarantine, under the quarantine's lock.
     #[inline(always)]
     pub(super) fn claim(&self) {
-        self.at.store(self.at.load(Relaxed) & !LIFE | Life::Held as usize, Relaxed);
+        self.at.store(self.at.load(Relaxed) & !LIFE | Life::Held as usize, Release);
         fence(Release);
     }
 
     /// The block is given back now. For whoever holds it.
     #[inline(always)]
     pub(super) fn end(&self) {
-        self.at.store(self.at.load(Relaxed) | Life::Gone as usize, Relaxed);
+        self.at.store(self.at.load(Relaxed) & !LIFE | Life::Gone as usize, Relaxed);
         fence(Release);
     }
 
@@ -158,8 +162,9 @@ impl Record {
         let at = self.at.load(Acquire);
         let life = match at & LIFE {
             0 => Life::Live,
-            1 => Life::Held,
+            1 => Life::Freeing,
             2 => Life::Waiting,
+            3 => Life::Held,
             _ => return None,
         };
         if at == 0 {

@@ -1,5 +1,6 @@
 //! Every way to misuse a block, against the keeper alone. Runs under miri but for what needs memory that is not there.
 
+mod again;
 mod threads;
 
 use core::alloc::Layout;

@@ -66,7 +66,7 @@ pub(super) mod caught {
     #[inline(always)]
     pub(crate) unsafe fn read(address: usize) -> Option<u64> {
         let (value, ok): (u64, u64);
-        // SAFETY: the caller; the call leaves the stack as it is.
+        // SAFETY: the caller; the call leaves the stack and the flags as they are, in `cannot` too.
         unsafe {
             core::arch::asm!("call {load}", load = sym load, in("rdi") address, lateout("rax") value, lateout("rdx") ok, options(readonly, preserves_flags));
         }
@@ -95,11 +95,11 @@ pub(super) mod caught {
         naked_asm!("ldr x0, [x0]", "mov x1, #1", "ret");
     }
 
-    /// Where the handler lets a load go on that cannot be made: the stack is as the load found it.
+    /// Where the handler lets a load go on that cannot be made: the stack is as the load found it, and so are the flags.
     #[unsafe(naked)]
     pub(crate) unsafe extern "C" fn cannot() -> Loaded {
         #[cfg(target_arch = "x86_64")]
-        naked_asm!("xor eax, eax", "xor edx, edx", "ret");
+        naked_asm!("mov eax, 0", "mov edx, 0", "ret");
         #[cfg(target_arch = "aarch64")]
         naked_asm!("mov x0, #0", "mov x1, #0", "ret");
     }
