@@ -4,7 +4,7 @@ use std::alloc::System;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use debug_guard::{FailingAllocator, Fault};
@@ -31,6 +31,9 @@ impl Drop for Shader {
 
 static MEMORY: FailingAllocator<FromGlobalAlloc<System>> = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
 
+/// One subject at a time: what is refused is refused to whoever asks.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// The subject. Once it is dropped, all host memory was given back.
 pub(crate) struct Subject {
     holds: [Option<WorkHold<Shader, ()>>; 32],
@@ -39,11 +42,13 @@ pub(crate) struct Subject {
     cache: Option<ShaderCache<Shader, ()>>,
     exist: Numbers,
     root: Option<Context>,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Subject {
     /// An empty cache for three devices.
     pub(crate) fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let root = Context::root_static(&MEMORY, ContextOptions::new("cache")).expect("memory of the system");
         let cache = ShaderCache::new(root.handle(), CacheLimits::NONE).expect("memory of the system");
         Self {
@@ -53,6 +58,7 @@ impl Subject {
             cache: Some(cache),
             exist: Numbers::default(),
             root: Some(root),
+            _alone: alone,
         }
     }
 

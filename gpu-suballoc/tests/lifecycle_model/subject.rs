@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
 use debug_guard::{FailingAllocator, Fault as HostFault};
@@ -61,6 +61,9 @@ struct Known {
 
 static MEMORY: FailingAllocator<FromGlobalAlloc<System>> = FailingAllocator::new(FromGlobalAlloc::SYSTEM, HostFault::Never);
 
+/// One subject at a time: what is refused is refused to whoever asks.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// The subject. Once it is dropped, all host memory was given back.
 pub(crate) struct Subject {
     pieces: [Option<Region>; 24],
@@ -73,11 +76,13 @@ pub(crate) struct Subject {
     table: Option<Table>,
     home: Option<Contexts<Shader, ()>>,
     root: Option<Context>,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Subject {
     /// A home and a table without contexts.
     pub(crate) fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let root = Context::root_static(&MEMORY, ContextOptions::new("contexts")).expect("memory of the system");
         let home = Contexts::new(root.handle(), CacheLimits::NONE).expect("memory of the system");
         Self {
@@ -91,6 +96,7 @@ impl Subject {
             table: Some(ContextTable::new(root.handle())),
             home: Some(home),
             root: Some(root),
+            _alone: alone,
         }
     }
 

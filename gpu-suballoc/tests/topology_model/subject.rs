@@ -3,6 +3,7 @@
 use std::alloc::System;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use debug_guard::{FailingAllocator, Fault};
@@ -15,6 +16,9 @@ use testkit::programs::{Devices, EdgeSeen, Made, Question, Says};
 type Failing = FailingAllocator<FromGlobalAlloc<System>>;
 static MEMORY: Failing = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
 type Memory = Scoped<&'static Failing>;
+
+/// One subject at a time: what is refused is refused to whoever asks.
+static ALONE: Mutex<()> = Mutex::new(());
 
 #[derive(Default)]
 struct Card {
@@ -118,12 +122,15 @@ fn handles(bits: u8) -> HandleTypes {
 pub(crate) struct Subject {
     groups: [Option<DeviceGroup<Shared, Memory>>; 4],
     cards: Vec<Shared>,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Subject {
     /// Eighty devices in no group.
     pub(crate) fn new() -> Self {
-        Self { groups: [const { None }; 4], cards: (0..80).map(|_| Shared(Rc::default())).collect() }
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let cards = (0..80).map(|_| Shared(Rc::default())).collect();
+        Self { groups: [const { None }; 4], cards, _alone: alone }
     }
 
     fn try_make(&self, devices: &[usize]) -> Result<DeviceGroup<Shared, Memory>, GroupError<Question>> {
