@@ -8,6 +8,7 @@ use super::block::Stored;
 use super::entry::Front;
 use super::holds::{self, At};
 use super::key::ShaderKey;
+use super::shader_cache::ShaderCache;
 use super::state::{Core, Found};
 
 /// A compiled shader that is in use: it stays as it is until this is dropped, whoever is released meanwhile.
@@ -65,8 +66,7 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Hold<'c, P, E> {
             // SAFETY: held there, and from now on in the count.
             unsafe { holds::count(at, entry) };
         }
-        self.core.keep();
-        let hold = WorkHold { core: self.core.block, block: self.block };
+        let hold = WorkHold { cache: ShaderCache::of(self.core), block: self.block };
         core::mem::forget(self);
         hold
     }
@@ -92,7 +92,8 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Hold<'_, P, E> {
 /// A [`Hold`] that borrows nothing, and keeps the cache until it is dropped.
 #[must_use = "dropping it says that the shader is not used any more"]
 pub struct WorkHold<P: Send + Sync, E: Copy + Send + Sync> {
-    core: NonNull<Core<P, E>>,
+    /// Goes after the hold, even if the shader's destructor unwinds.
+    cache: ShaderCache<P, E>,
     block: NonNull<Stored<P>>,
 }
 
@@ -102,11 +103,6 @@ unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Send for WorkHold<P, E> {}
 unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Sync for WorkHold<P, E> {}
 
 impl<P: Send + Sync, E: Copy + Send + Sync> WorkHold<P, E> {
-    fn core(&self) -> &Core<P, E> {
-        // SAFETY: kept until this is dropped.
-        unsafe { self.core.as_ref() }
-    }
-
     /// What it was compiled for.
     #[must_use]
     pub fn key(&self) -> ShaderKey {
@@ -126,9 +122,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Deref for WorkHold<P, E> {
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for WorkHold<P, E> {
     fn drop(&mut self) {
         // SAFETY: counted in the entry when it was made, let go once.
-        unsafe { self.core().release(Found { block: self.block.cast(), at: None }) };
-        // SAFETY: one of its keepers, which uses it no more.
-        unsafe { Core::let_go(self.core) };
+        unsafe { self.cache.core().release(Found { block: self.block.cast(), at: None }) };
     }
 }
 

@@ -199,6 +199,12 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
         sum
     }
 
+    /// A further handle.
+    pub(super) fn of(core: &Core<P, E>) -> Self {
+        core.keep();
+        Self { core: core.block }
+    }
+
     pub(super) fn core(&self) -> &Core<P, E> {
         // SAFETY: this handle keeps it.
         unsafe { self.core.as_ref() }
@@ -207,8 +213,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
 
 impl<P: Send + Sync, E: Copy + Send + Sync> Clone for ShaderCache<P, E> {
     fn clone(&self) -> Self {
-        self.core().keep();
-        Self { core: self.core }
+        Self::of(self.core())
     }
 }
 

@@ -74,3 +74,19 @@ fn a_destructor_that_unwinds_at_the_end_of_all_loses_nothing() {
     assert_eq!(ended.load(SeqCst), 5);
     contexts.end();
 }
+
+#[test]
+fn work_whose_shader_unwinds_keeps_the_cache_no_longer() {
+    let (contexts, ended) = (Contexts::new(), AtomicU64::new(0));
+    let cache = Cache::new(contexts.shared.handle(), CacheLimits::NONE).expect("memory");
+    let owner = cache.owner(CacheDevice::fresh(), contexts.a.handle()).expect("memory");
+    make(&owner, &ended, 1, true);
+    let work = cache.get(key(owner.device(), 1)).expect("it is there").into_work();
+    assert_eq!(owner.release().held, 1);
+    drop(cache);
+    assert_eq!(ended.load(SeqCst), 0);
+    assert!(contexts.bytes()[2] > 0, "the work keeps it");
+    assert!(unwinds(|| drop(work)));
+    assert_eq!(ended.load(SeqCst), 1);
+    contexts.end();
+}
