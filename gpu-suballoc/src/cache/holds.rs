@@ -183,15 +183,18 @@ fn claim(records: &Records, block: NonNull<Front>) -> Option<NonNull<Word>> {
     records.of(Some(COMMON))?.claim(block)
 }
 
-/// Looks again: what is still there is held.
+/// Looks again: what is still there is held. By the pointer that is read now: what was read before may be one to the block that lay there
+/// then, which is no pointer to this one, alike as they look.
 #[inline(always)]
-fn confirm(word: NonNull<Word>, place: &Place, block: NonNull<Front>) -> Held {
-    if place.load(SeqCst) == block.as_ptr() {
-        return Held::Yes(block, At { word, place: NonNull::from(place) });
+pub(super) fn confirm(word: NonNull<Word>, place: &Place, block: NonNull<Front>) -> Held {
+    match NonNull::new(place.load(SeqCst)) {
+        Some(there) if there == block => Held::Yes(there, At { word, place: NonNull::from(place) }),
+        _ => {
+            // SAFETY: a word of a record, which lives as long as the cache.
+            unsafe { word.as_ref() }.swap(null_mut(), SeqCst);
+            Held::Gone(block)
+        }
     }
-    // SAFETY: a word of a record, which lives as long as the cache.
-    unsafe { word.as_ref() }.swap(null_mut(), SeqCst);
-    Held::Gone(block)
 }
 
 /// Lets go; true where the shader may be dead, so that somebody has to see whether this was the last.

@@ -1,5 +1,6 @@
 //! H72, and all at once.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use gpu_suballoc::{CacheDevice, CacheLimits};
@@ -103,4 +104,32 @@ fn a_hundred_threads_hold_at_once() {
         }
     });
     assert_eq!((cache.stats().holds, cache.delete_where(|_, _| true).destroyed), (0, 1));
+}
+
+/// Whoever had read where the old one lay holds the new one, which has its place and, mostly, its memory.
+#[test]
+fn h62_a_shader_that_comes_again_where_it_lay_is_the_new_one() {
+    let rounds = if cfg!(miri) { 12 } else { 5_000 };
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache.owner(CacheDevice::fresh(), contexts.a.handle()).expect("memory");
+    let same = key(owner.device(), 1);
+    let (gone, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            while !ended.load(SeqCst) {
+                let before = gone.load(SeqCst);
+                if let Some(hold) = cache.get(same) {
+                    assert!(hold.number > before, "{} was gone", hold.number);
+                }
+            }
+        });
+        for round in 1..=rounds {
+            drop(owner.get_or_compile(same, || counts.make(round)).expect("it compiles"));
+            cache.delete_where(|_, _| true);
+            gone.store(round, SeqCst);
+        }
+        ended.store(true, SeqCst);
+    });
+    assert_eq!((counts.now(), cache.stats().dead), ((rounds, 0), 0));
 }

@@ -1,9 +1,13 @@
 use std::alloc::System;
+use std::boxed::Box;
 use std::vec::Vec;
 
 use alloc_core::FromGlobalAlloc;
 
 use super::*;
+use crate::cache::holds::{self, Held, Record, Records};
+use crate::cache::key::ShaderKey;
+use crate::sync::AtomicU32;
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
@@ -167,4 +171,42 @@ fn equal_hashes_are_all_offered_and_whoever_passed_is_looked_for_further_on() {
     (0..300).for_each(|_| bucket.passed());
     (0..300).for_each(|_| bucket.passed_back());
     assert!(found(&bucket, 5 << 56).1 && found(&bucket, 5 << 56).0.len() == 2);
+}
+
+/// A shader that lies where one lay that went meanwhile: who had read where the old one lay reads the new one by the new one's pointer.
+/// Only miri sees another one.
+#[test]
+fn what_is_held_is_what_lies_there_now() {
+    let front = |low| Front { key: ShaderKey { device: 1, low, high: 0 }, number: 0, touched: AtomicU32::new(0) };
+    let made = |low| NonNull::from(Box::leak(Box::new(front(low))));
+    // SAFETY: made there, given back once.
+    let gone = |block: NonNull<Front>| drop(unsafe { Box::from_raw(block.as_ptr()) });
+    let (records, bucket, sought) = (Records::new(), Bucket::default(), Sought::new(1 << 56));
+    let mut record = Record::default();
+    assert!(records.put(0, NonNull::from(&mut record)));
+    let mut again = 0;
+    for _ in 0..20 {
+        let old = made(1);
+        assert!(bucket.put(sought, old));
+        let place = bucket.place_of(old.as_ptr()).expect("just put there");
+        let word = holds::publish(&records, records.of(Some(0)), old).expect("a word is free");
+        assert!(bucket.take(old.as_ptr()));
+        gone(old);
+        let new = made(2);
+        assert!(bucket.put(sought, new));
+        match holds::confirm(word, place, old) {
+            Held::Yes(block, at) if old == new => {
+                // SAFETY: it is there until it is given back below.
+                assert_eq!(unsafe { block.as_ref() }.key.low, 2);
+                // SAFETY: held there, let go once.
+                assert!(!unsafe { holds::retract(at, block) });
+                again += 1;
+            }
+            Held::Gone(_) if old != new => assert!(!records.name(old), "it was let go"),
+            _ => panic!("held where the place says another, or not held where it says the same"),
+        }
+        assert!(bucket.take(new.as_ptr()) && !records.name(new));
+        gone(new);
+    }
+    assert!(again > 0, "memory never came again");
 }
