@@ -8,7 +8,7 @@ use alloc_core::Scope;
 
 use super::give::{agrees, bad, peek};
 use super::keys::Stage;
-use super::memory::{header_changes, pad_changes, tail_changes, write_header, write_pad, write_tail};
+use super::memory::{header_changes, mend_header, mend_tail, pad_changes, tail_changes, write_pad};
 use super::plan::HEADER;
 use super::record::Record;
 use super::words::Words;
@@ -66,7 +66,7 @@ impl Cookies {
         let tail = if light { None } else { unsafe { tail_changes(start, size, sum) } };
         if header.is_some() {
             // SAFETY: as above.
-            unsafe { write_header(start, words, sum) };
+            unsafe { mend_header(start, words, sum) };
         }
         if pad.is_some() {
             // SAFETY: as above.
@@ -74,7 +74,7 @@ impl Cookies {
         }
         if tail.is_some() {
             // SAFETY: as above.
-            unsafe { write_tail(start, size, sum) };
+            unsafe { mend_tail(start, size, sum) };
         }
         let told = |kind, changed: Changed| Fault {
             kind,

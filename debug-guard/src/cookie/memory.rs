@@ -35,6 +35,30 @@ pub(super) unsafe fn write_header(start: usize, words: Words, sum: u64) {
     }
 }
 
+/// Puts a header right, as [`mend`] does.
+///
+/// # Safety
+/// As [`write_header`].
+pub(super) unsafe fn mend_header(start: usize, words: Words, sum: u64) {
+    let [one, two, three] = words.0;
+    // SAFETY: the four words in front of the object.
+    unsafe { mend([(32, one), (24, two), (16, three), (8, sum)].map(|(back, value)| (start.wrapping_sub(back), value))) };
+}
+
+/// Writes those words alone that are wrong before any is written: who frees the block waits for the last of them, and nothing is written
+/// over what a free left after that.
+///
+/// # Safety
+/// As [`word`], for each.
+unsafe fn mend<const WORDS: usize>(words: [(usize, u64); WORDS]) {
+    // SAFETY: the caller.
+    let words = words.map(|(at, value)| (unsafe { word(at) }, value));
+    let wrong = words.map(|(word, value)| word.load(Relaxed) != value);
+    for ((word, value), _) in words.into_iter().zip(wrong).filter(|(_, wrong)| *wrong) {
+        word.store(value, Relaxed);
+    }
+}
+
 /// # Safety
 /// As [`write_header`].
 #[inline]
@@ -120,6 +144,26 @@ pub(super) unsafe fn write_tail(start: usize, size: usize, sum: u64) {
     for (at, bytes) in tail_pieces(start, size, sum) {
         // SAFETY: eight bytes within the tail.
         unsafe { write(at, bytes) };
+    }
+}
+
+/// Puts the tail of a live block right, as [`mend`] does. A free leaves other tails than such of whole words as they are.
+///
+/// # Safety
+/// As [`write_tail`].
+pub(super) unsafe fn mend_tail(start: usize, size: usize, sum: u64) {
+    if ends_even(size) {
+        let [first, last] = tail_words(start, size).map(|at| (at, tail(sum).to_le()));
+        if first == last {
+            // SAFETY: the only word of the tail.
+            unsafe { mend([first]) };
+        } else {
+            // SAFETY: the words of the tail.
+            unsafe { mend([first, last]) };
+        }
+    } else {
+        // SAFETY: the caller.
+        unsafe { write_tail(start, size, sum) };
     }
 }
 
