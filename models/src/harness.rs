@@ -2,7 +2,7 @@
 
 use crate::sync;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What is made wrong on purpose.
@@ -47,10 +47,23 @@ pub(crate) enum Mutant {
     LooksAway,
 }
 
+/// Where the fences stand that make sequentially consistent what is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fences {
+    AfterStores,
+    BeforeLoads,
+}
+
 /// The registry of threads is a static: one model at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 static RUN: AtomicU64 = AtomicU64::new(0);
 static MUTANT: AtomicU8 = AtomicU8::new(Mutant::None as u8);
+
+static BEFORE_LOADS: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn fences() -> Fences {
+    if BEFORE_LOADS.load(Ordering::Relaxed) { Fences::BeforeLoads } else { Fences::AfterStores }
+}
 
 /// Which run of which model this is.
 pub(crate) fn run() -> u64 {
@@ -83,6 +96,10 @@ pub(crate) fn mutant() -> Mutant {
 /// The model holds in every order; with `mutant` there is an order in which it does not.
 pub(crate) fn holds_and_catches(mutant: Mutant, model: fn()) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    BEFORE_LOADS.store(true, Ordering::Relaxed);
+    let before = explore(Mutant::None, model);
+    BEFORE_LOADS.store(false, Ordering::Relaxed);
+    before.expect("the model holds in every order, with fences before loads");
     let orders = explore(Mutant::None, model).expect("the model holds in every order");
     assert!(orders > 10, "only {orders} orders: the threads hardly met");
     let caught = explore(mutant, model).is_err();

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 pub(crate) use std::sync::atomic::Ordering;
 
-use crate::harness::{self, Mutant};
+use crate::harness::{self, Fences, Mutant};
 
 /// Cells of each sort that a model may use.
 const STOCK: usize = 96;
@@ -83,9 +83,14 @@ fn acquired(ordering: Ordering) -> Ordering {
     if ordering == Ordering::SeqCst { Ordering::Acquire } else { ordering }
 }
 
-/// Loom does not know sequentially consistent accesses, but fences: one after each store, none before a load.
+/// Loom does not know sequentially consistent accesses, but fences: one after each store and none before a load, and, in a second round, the
+/// other way round. What is too weak on either side is seen in one of the two.
 fn fenced(ordering: Ordering) {
-    if ordering == Ordering::SeqCst && harness::mutant() != Mutant::NoFences {
+    fence(ordering, Fences::AfterStores);
+}
+
+fn fence(ordering: Ordering, fences: Fences) {
+    if ordering == Ordering::SeqCst && harness::fences() == fences && harness::mutant() != Mutant::NoFences {
         loom::sync::atomic::fence(Ordering::SeqCst);
     }
 }
@@ -118,6 +123,7 @@ macro_rules! atomic {
                 self.cell.get(if self.first == 0 { Self::ZEROS } else { Self::ONES })
             }
             pub(crate) fn load(&self, ordering: Ordering) -> $value {
+                fence(ordering, Fences::BeforeLoads);
                 self.cell().load(acquired(ordering))
             }
             pub(crate) fn store(&self, value: $value, ordering: Ordering) {
@@ -195,6 +201,7 @@ impl<T> AtomicPtr<T> {
         Self { cell: PerRun::new(), to: PhantomData }
     }
     pub(crate) fn load(&self, ordering: Ordering) -> *mut T {
+        fence(ordering, Fences::BeforeLoads);
         std::ptr::with_exposed_provenance_mut(self.cell.get(&POINTERS).load(acquired(ordering)))
     }
     pub(crate) fn store(&self, value: *mut T, ordering: Ordering) {
