@@ -4,6 +4,7 @@
 use ash::vk;
 use serde_json::Value;
 use testkit::{Child, skip};
+use vk_steward::drivers::LOADER_VARIABLE;
 use vk_steward::report::{Entry, Report, SharedContexts, html};
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
@@ -191,8 +192,14 @@ fn the_validation_layer_is_silent_after_it_was_heard() {
 
 /// A semaphore with a flag that is reserved, which drivers do not look at.
 fn intended_error() {
-    // SAFETY: opening the loader runs its initialisers.
-    let Ok(entry) = (unsafe { ash::Entry::load() }) else { return println!("NONE: no Vulkan loader") };
+    // The same loader as the program's.
+    let opened = match std::env::var_os(LOADER_VARIABLE) {
+        // SAFETY: opening the loader runs its initialisers.
+        Some(library) => unsafe { ash::Entry::load_from(library) },
+        // SAFETY: as above.
+        None => unsafe { ash::Entry::load() },
+    };
+    let Ok(entry) = opened else { return println!("NONE: no Vulkan loader") };
     // SAFETY: a valid info.
     let instance = match unsafe { entry.create_instance(&vk::InstanceCreateInfo::default(), None) } {
         Ok(instance) => instance,
