@@ -33,7 +33,7 @@ const MEANINGLESS: [(&str, &[&str]); 7] = [
     ("diff", &["guard", "guard_back_end", "fail", "findings"]),
     ("drivers", &["html", "findings", "guard", "guard_back_end", "fail"]),
     ("devices", &["findings", "guard", "guard_back_end", "fail"]),
-    ("symbols", &["json", "html", "findings", "guard", "guard_back_end", "fail"]),
+    ("symbols", &["html", "findings", "guard", "guard_back_end", "fail"]),
     ("rules", &["html", "findings", "guard", "guard_back_end", "fail"]),
 ];
 

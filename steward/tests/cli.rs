@@ -232,8 +232,10 @@ fn a_report_that_cannot_be_written_is_said_before_the_run() {
     for args in [&["drivers", "--html", "x.html"][..], &["check", "--html", "x.html"]] {
         assert_one_sentence(&run(args), &["--html draws a report"]);
     }
-    for command in ["devices", "drivers", "rules"] {
-        assert_one_sentence(&run(&[command, "--findings"]), &["--findings lists"]);
+    for command in ["devices", "drivers", "rules", "symbols"] {
+        let file = (command == "symbols").then_some("-");
+        let findings = steward(&[command, "--findings"]).args(file).run();
+        assert_one_sentence(&findings, &["--findings lists"]);
         let help = run(&[command, "--help"]);
         help.assert_code(0);
         assert!(help.stdout.contains("--json") && !help.stdout.contains("--guard"), "{help}");
