@@ -6,28 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use ash::vk;
 use vk_callbacks::{Checker, Command, Coverage, OwnerId, Owners};
 
-/// What a Vulkan command returns.
-pub(super) trait Answer {
-    /// Where it is a result.
-    fn result(&self) -> Option<vk::Result> {
-        None
-    }
-}
-
-impl Answer for vk::Result {
-    fn result(&self) -> Option<vk::Result> {
-        Some(*self)
-    }
-}
-
-impl Answer for () {}
-impl Answer for u64 {}
-impl Answer for vk::PFN_vkVoidFunction {}
-impl<T> Answer for Result<T, vk::Result> {
-    fn result(&self) -> Option<vk::Result> {
-        Some(self.as_ref().err().copied().unwrap_or(vk::Result::SUCCESS))
-    }
-}
+use crate::workload::Answer;
 
 /// The brackets of a run.
 pub(super) struct Brackets<'c> {
@@ -87,9 +66,7 @@ impl<'c> Brackets<'c> {
         let Some(checker) = self.checker else { return bracket.run(|_| call()) };
         checker.run(bracket, |frame| {
             let answer = call();
-            if let Some(result) = answer.result() {
-                frame.returned(result.as_raw());
-            }
+            frame.returned(answer.result().as_raw());
             answer
         })
     }
@@ -101,9 +78,11 @@ impl<'c> Brackets<'c> {
 
     /// The last command made this.
     pub(super) fn created(&self, kind: &'static str, handle: u64, owner: Option<OwnerId>) {
-        if let Some(owner) = owner {
-            self.state().objects.insert((kind, handle), owner);
-        }
+        // A handle's value may have been another object's, with callbacks.
+        match owner {
+            Some(owner) => self.state().objects.insert((kind, handle), owner),
+            None => self.state().objects.remove(&(kind, handle)),
+        };
         if let Some(checker) = self.checker {
             checker.created(kind, handle, owner);
         }

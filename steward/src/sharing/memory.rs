@@ -40,24 +40,7 @@ impl Callbacks {
 
     /// As ash has them.
     pub(super) fn lend(&self) -> vk::AllocationCallbacks<'static> {
-        let vk::AllocationCallbacks {
-            p_user_data,
-            pfn_allocation,
-            pfn_reallocation,
-            pfn_free,
-            pfn_internal_allocation,
-            pfn_internal_free,
-            ..
-        } = *self.raw.as_ash();
-        vk::AllocationCallbacks {
-            p_user_data,
-            pfn_allocation,
-            pfn_reallocation,
-            pfn_free,
-            pfn_internal_allocation,
-            pfn_internal_free,
-            ..Default::default()
-        }
+        *self.raw.as_ash()
     }
 
     /// Ends it when the driver's instance is gone; what is still live is left behind, named.

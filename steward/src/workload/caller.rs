@@ -7,6 +7,7 @@ use std::cell::Cell;
 use alloc_core::HostAllocator;
 use ash::vk;
 
+use super::answer::Answer;
 use super::error::WorkloadError;
 use super::hooks::Hooks;
 use super::kind::ObjectKind;
@@ -100,29 +101,5 @@ impl<'h> Caller<'h> {
     /// Objects made so far, by [`ObjectKind::index`].
     pub(super) fn made(&self) -> [u32; ObjectKind::COUNT] {
         std::array::from_fn(|index| self.made.get(index).map_or(0, Cell::get))
-    }
-}
-
-/// What a Vulkan command may return.
-pub(super) trait Answer {
-    fn result(&self) -> vk::Result;
-}
-
-impl Answer for vk::Result {
-    fn result(&self) -> vk::Result {
-        *self
-    }
-}
-
-impl Answer for () {
-    fn result(&self) -> vk::Result {
-        vk::Result::SUCCESS
-    }
-}
-
-/// `vkGetInstanceProcAddr` and `vkGetDeviceProcAddr`.
-impl Answer for vk::PFN_vkVoidFunction {
-    fn result(&self) -> vk::Result {
-        vk::Result::SUCCESS
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! Not bracketed: what the binding asks of the loader before there is an instance (four look-ups when the library is opened).
 
+mod answer;
 mod caller;
 mod commands;
 mod descriptors;
@@ -35,6 +36,7 @@ mod suballocation;
 mod submit;
 mod sync;
 
+pub(crate) use answer::Answer;
 pub use error::WorkloadError;
 pub use hooks::{Hooks, NoHooks};
 pub use kind::ObjectKind;

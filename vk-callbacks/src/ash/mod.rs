@@ -18,10 +18,10 @@ impl<'a> AllocationCallbacks<'a> {
 
 impl RawCallbacks {
     /// As [`AllocationCallbacks::as_ash`], for callbacks whose validity somebody else answers for (a tap's).
-    pub const fn as_ash(&self) -> &vk::AllocationCallbacks<'_> {
+    pub const fn as_ash(&self) -> &vk::AllocationCallbacks<'static> {
         let raw: *const Self = self;
-        // SAFETY: as in `AllocationCallbacks::as_ash`.
-        unsafe { &*raw.cast::<vk::AllocationCallbacks<'_>>() }
+        // SAFETY: as in `AllocationCallbacks::as_ash`; the struct's lifetime is of a marker alone, and of validity nothing is said here.
+        unsafe { &*raw.cast::<vk::AllocationCallbacks<'static>>() }
     }
 
     /// Reads ash's struct as ours.
