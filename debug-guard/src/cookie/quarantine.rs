@@ -23,6 +23,8 @@ use super::record::Record;
 use super::table::Table;
 use crate::lock::{Held, Lock};
 
+/// Blocks of so many bytes never stay in a lane's chunk: a size that no header has is none of these.
+const MOST_STAGED: usize = 1 << 30;
 /// Blocks that a chunk has room for, and that leave together.
 pub(super) const ENTRIES: usize = 13;
 
@@ -126,7 +128,7 @@ impl Quarantine {
         Ok(Self {
             bytes,
             most: if count == 0 { 0 } else { bytes.saturating_add(1) },
-            small: if count == 0 { 0 } else { (bytes / 16).max(1) },
+            small: if count == 0 { 0 } else { (bytes / 16).clamp(1, MOST_STAGED) },
             chunk_len: chunk_len as u32,
             chunk_bytes: (bytes / 16).max(1),
             chunks: AtomicPtr::new(chunks),

@@ -30,6 +30,7 @@ impl Guarded for Core {
     fn json(&self) -> bool {
         self.options.json
     }
+
     fn report_to(&self) -> i32 {
         self.options.report_to
     }

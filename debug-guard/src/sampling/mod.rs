@@ -127,10 +127,14 @@ impl Sampler {
                 chosen = true;
                 continue;
             }
-            // Where nobody is chosen this far, the chance is another from there on.
+            // Where nobody is chosen this far, the chance is another from there on, and at the floor the draw.
             let passing = failures.min(left).min(MOST);
             let mark = if failures < left { CHOSEN } else { 0 };
-            let next = if chance == self.floor { at } else { at + passing };
+            let next = match chance == self.floor {
+                true if mark == 0 => (at + 1).min(MOST),
+                true => at,
+                false => at + passing,
+            };
             return (chosen, next | mark, if chosen { passing } else { passing - 1 });
         }
     }
@@ -162,6 +166,21 @@ mod tests {
                 if before < first { 1.0 } else { 0.5_f64.powi((before / first).ilog2() as i32 + 1).max(1.0 / f64::from(one_in)) };
             (mean + chance, variance + chance * (1.0 - chance))
         })
+    }
+
+    /// Where more requests pass than are counted at a time, chance has another go at the next of them.
+    #[test]
+    fn a_site_is_chosen_some_day_however_seldom_that_is() {
+        let sampler = Sampler::new(u32::MAX, 1, 7);
+        for hash in (0..64).map(|n| mix(n, 0x9E37_79B9_7F4A_7C15)) {
+            // At the floor by then.
+            let mut count = MOST / 2;
+            let due = (0..200).find(|_| {
+                count = sampler.draws(hash, count).1;
+                count & CHOSEN != 0
+            });
+            assert!(due.is_some(), "never: {hash:#x}");
+        }
     }
 
     #[test]

@@ -68,7 +68,14 @@ pub(super) mod caught {
         let (value, ok): (u64, u64);
         // SAFETY: the caller; the call leaves the stack and the flags as they are, in `cannot` too.
         unsafe {
-            core::arch::asm!("call {load}", load = sym load, in("rdi") address, lateout("rax") value, lateout("rdx") ok, options(readonly, preserves_flags));
+            core::arch::asm!(
+                "call {load}",
+                load = sym load,
+                in("rdi") address,
+                lateout("rax") value,
+                lateout("rdx") ok,
+                options(readonly, preserves_flags),
+            );
         }
         (ok != 0).then_some(value)
     }
