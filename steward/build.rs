@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCE: &str = "../meter/src/lib.rs";
+const SOURCE: &str = "meter/src/lib.rs";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={SOURCE}");
@@ -32,15 +32,36 @@ fn compile(library: &Path) -> Result<(), String> {
     if !possible || !["x86_64", "aarch64"].contains(&of_target("ARCH").as_str()) {
         return Err("the meter is for Linux with the GNU C library on x86-64 and AArch64".into());
     }
-    if of_target("FEATURE").split(',').any(|feature| feature == "crt-static") {
+    if of_target("FEATURE")
+        .split(',')
+        .any(|feature| feature == "crt-static")
+    {
         return Err("the program was linked statically, so nothing can be preloaded".into());
     }
     if !Path::new(SOURCE).is_file() {
-        return Err("the program was built without the repository's folder `meter`".into());
+        return Err("the program was built without the folder `steward/meter`".into());
     }
     let mut rustc = Command::new(variable("RUSTC"));
-    rustc.args(["--edition", "2024", "--crate-name", "steward_meter", "--crate-type", "cdylib", "--cap-lints", "warn"]);
-    rustc.args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "codegen-units=1", "-C", "strip=symbols"]);
+    rustc.args([
+        "--edition",
+        "2024",
+        "--crate-name",
+        "steward_meter",
+        "--crate-type",
+        "cdylib",
+        "--cap-lints",
+        "warn",
+    ]);
+    rustc.args([
+        "-C",
+        "opt-level=3",
+        "-C",
+        "panic=abort",
+        "-C",
+        "codegen-units=1",
+        "-C",
+        "strip=symbols",
+    ]);
     rustc.arg("--target").arg(variable("TARGET"));
     if let Ok(linker) = env::var("RUSTC_LINKER") {
         rustc.arg(format!("-Clinker={linker}"));
@@ -51,7 +72,15 @@ fn compile(library: &Path) -> Result<(), String> {
         Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
         Err(error) => error.to_string(),
     };
-    let line = said.lines().find(|line| line.starts_with("error")).or(said.lines().next()).unwrap_or("without a word");
-    println!("cargo::warning=the meter of the honour ratio could not be compiled, so it will not be measured: {line}");
-    Err(format!("the meter could not be compiled when the program was built ({line})"))
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("error"))
+        .or(said.lines().next())
+        .unwrap_or("without a word");
+    println!(
+        "cargo::warning=the meter of the honour ratio could not be compiled, so it will not be measured: {line}"
+    );
+    Err(format!(
+        "the meter could not be compiled when the program was built ({line})"
+    ))
 }

@@ -5,14 +5,15 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
+use crate::allocator_traits::AllocatorTraits;
 use crate::error::HostError;
 use crate::host::{HostAllocator, dangling};
 use crate::scope::Scope;
 
 /// An [`Allocator`] that can say why it refused. What the `Try*` collections ask for.
 pub trait HostSource: Allocator {
-    /// Why the request that was just refused was refused. Cold; as of now, not of then. `layout` is what was needed in addition:
-    /// for a block that was to grow, the growth.
+    /// Why the request that was just refused was refused: as [`HostAllocator::refusal`]. `layout` is what was needed in addition: for a
+    /// block that was to grow, the growth.
     fn refusal(&self, layout: Layout) -> HostError;
 }
 
@@ -53,6 +54,11 @@ impl FromGlobalAlloc<std::alloc::System> {
 // SAFETY: `GlobalAlloc` promises valid, unaliased, aligned blocks of the requested size; size 0, which it forbids, is answered here;
 // that moves and clones are harmless was promised to `new`.
 unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
+    /// `GlobalAlloc`'s contract forbids unwinding.
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new().never_unwinds()
+    }
+
     #[inline]
     fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
@@ -78,17 +84,24 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
         }
     }
 
-    /// `GlobalAlloc`'s contract forbids unwinding.
-    fn may_unwind(&self) -> bool {
-        false
-    }
-
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
         unsafe { self.resize(block, old, new, scope) }
     }
 
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
         unsafe { self.resize(block, old, new, scope) }
     }
@@ -97,7 +110,13 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
 impl<G: GlobalAlloc> FromGlobalAlloc<G> {
     /// # Safety
     /// As [`HostAllocator::deallocate`] for `block` and `old`.
-    unsafe fn resize(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // `realloc` can neither change the alignment nor speak of size 0.
         if old.align() != new.align() || old.size() == 0 || new.size() == 0 {
             // SAFETY: forwarded.
@@ -132,6 +151,9 @@ impl<A> FromAllocator<A> {
 // SAFETY: `Allocator` promises the same, moves and clones included, but for blocks that outlive the allocator: that was promised to
 // `new`. A larger block than asked for is used at the requested length.
 unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new()
+    }
     #[inline]
     fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
         self.0.allocate(layout).map(NonNull::cast)
@@ -144,11 +166,23 @@ unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
         // SAFETY: the caller's promise.
         unsafe { self.0.deallocate(block, layout) }
     }
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        _: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: the caller's promise.
         unsafe { self.0.grow(block, old, new) }.map(NonNull::cast)
     }
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        _: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: the caller's promise.
         unsafe { self.0.shrink(block, old, new) }.map(NonNull::cast)
     }
@@ -192,12 +226,22 @@ unsafe impl<H: HostAllocator> Allocator for Scoped<H> {
         // SAFETY: forwarded.
         unsafe { self.host.deallocate(block, layout, self.scope) }
     }
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: forwarded.
         let block = unsafe { self.host.grow(block, old, new, self.scope) }?;
         Ok(NonNull::slice_from_raw_parts(block, new.size()))
     }
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: forwarded.
         let block = unsafe { self.host.shrink(block, old, new, self.scope) }?;
         Ok(NonNull::slice_from_raw_parts(block, new.size()))

@@ -2,15 +2,35 @@
 
 #![forbid(unsafe_code)]
 
-/// A hard limit on the live bytes of a context and all contexts below it.
+/// A limit on the live bytes of a context and all contexts below it.
 ///
-/// Limits nest: an allocation must fit every budget above it. The limit is never exceeded, at no instant. Threads lease a
+/// Limits nest: an allocation must fit every budget above it. The limit is never exceeded, at no instant, unless it is [soft](Self::soft). Threads lease a
 /// slice of it at a time, so a refusal may come early by at most one slice for each (context, scope) that another thread
-/// holds open; see [`HostError::OverBudget`](crate::HostError::OverBudget).
+/// holds open, also where that thread does nothing at the moment: what it leased comes back when it next allocates or frees there,
+/// [settles](crate::fold_thread) or ends. [`HostError::OverBudget`](crate::HostError::OverBudget) says how much that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     pub(crate) limit: u64,
-    pub(crate) exact: bool,
+    pub(crate) kind: BudgetKind,
+}
+
+/// How a budget treats its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum BudgetKind {
+    Leased = 0,
+    Exact = 1,
+    Soft = 2,
+}
+
+impl BudgetKind {
+    pub(crate) const fn from_raw(raw: u8) -> Self {
+        match raw {
+            1 => Self::Exact,
+            2 => Self::Soft,
+            _ => Self::Leased,
+        }
+    }
 }
 
 /// What is known of a budget.
@@ -27,22 +47,47 @@ pub struct BudgetUsage {
     pub slice: u64,
 }
 
+impl BudgetUsage {
+    /// True when more than the limit was charged at some time, which only a [soft](Budget::soft) budget lets happen; since
+    /// [`restart_high_water`](crate::ContextHandle::restart_high_water), if that was called.
+    #[must_use]
+    pub const fn is_exceeded(&self) -> bool {
+        self.high > self.limit
+    }
+}
+
 impl Budget {
     /// At most `bytes` live, leased in slices of `bytes / 256`, 64 KiB at most.
     #[must_use]
     pub const fn limit(bytes: u64) -> Self {
-        Self { limit: bytes, exact: false }
+        Self {
+            limit: bytes,
+            kind: BudgetKind::Leased,
+        }
     }
 
     /// At most `bytes` live, without slices: no refusal ever comes early. Every operation takes the budget's lock.
     #[must_use]
     pub const fn exact(bytes: u64) -> Self {
-        Self { limit: bytes, exact: true }
+        Self {
+            limit: bytes,
+            kind: BudgetKind::Exact,
+        }
+    }
+
+    /// A watermark that refuses nothing: [`BudgetUsage::is_exceeded`] says whether more than `bytes` were charged at once. Leased as
+    /// [`limit`](Self::limit) is. For code that cannot survive a refusal.
+    #[must_use]
+    pub const fn soft(bytes: u64) -> Self {
+        Self {
+            limit: bytes,
+            kind: BudgetKind::Soft,
+        }
     }
 
     pub(crate) const fn slice(&self) -> u64 {
         let part = self.limit / 256;
-        if self.exact {
+        if matches!(self.kind, BudgetKind::Exact) {
             0
         } else if part > crate::account::FOLD_MAX as u64 {
             crate::account::FOLD_MAX as u64
@@ -55,7 +100,11 @@ impl Budget {
 /// What may be leased on top of `need` where a budget has `room` left: half a slice, or nothing near the limit, where every
 /// byte counts.
 pub(crate) const fn lease_extra(slice: u64, room: u64, need: u64) -> u64 {
-    if room >= need.saturating_add(slice.saturating_mul(16)) { slice / 2 } else { 0 }
+    if room >= need.saturating_add(slice.saturating_mul(16)) {
+        slice / 2
+    } else {
+        0
+    }
 }
 
 #[cfg(test)]

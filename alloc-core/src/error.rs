@@ -5,6 +5,7 @@
 use core::fmt;
 use core::num::NonZeroU64;
 
+use crate::rejected::Rejected;
 use crate::scope::Scope;
 
 /// Names a context for as long as the process lives.
@@ -64,7 +65,8 @@ pub enum HostError {
         context: ContextId,
         /// Bytes that were missing.
         short_by: u64,
-        /// Bytes of that budget that other threads hold unused; they come back when those threads allocate, free, settle or end.
+        /// Bytes of that budget that other threads hold unused when the reason is asked for; they come back when those threads allocate,
+        /// free, settle or end.
         leased_elsewhere: u64,
     },
     /// The context was closed; nothing more can be allocated from it. The caller's fault.
@@ -114,6 +116,12 @@ pub enum Misuse {
     NoBudget,
     /// More foreign memory was to be withdrawn than is declared.
     NotDeclared,
+    /// A [tagged](crate::tagged) block that is being freed was to be resized.
+    Dying,
+    /// A table of the process that [tagged](crate::tagged) blocks need is full.
+    TableFull,
+    /// There is no domain of that number.
+    NoDomain,
 }
 
 impl HostError {
@@ -131,15 +139,29 @@ impl fmt::Display for HostError {
                 f,
                 "the host allocator refused {bytes} bytes of scope {scope}: free memory or give the root a larger allocator"
             ),
-            Self::OverBudget { context, short_by, leased_elsewhere: 0 } => {
-                write!(f, "the budget of context {context} is short by {short_by} bytes: raise the limit or free memory below it")
+            Self::OverBudget {
+                context,
+                short_by,
+                leased_elsewhere: 0,
+            } => {
+                write!(
+                    f,
+                    "the budget of context {context} is short by {short_by} bytes: raise the limit or free memory below it"
+                )
             }
-            Self::OverBudget { context, short_by, leased_elsewhere } => write!(
+            Self::OverBudget {
+                context,
+                short_by,
+                leased_elsewhere,
+            } => write!(
                 f,
                 "the budget of context {context} is short by {short_by} bytes, of which other threads hold {leased_elsewhere} unused: \
                  let them settle, raise the limit, or use Budget::exact"
             ),
-            Self::Closed { context } => write!(f, "context {context} is closed: allocate from a context that is still open"),
+            Self::Closed { context } => write!(
+                f,
+                "context {context} is closed: allocate from a context that is still open"
+            ),
             Self::TooLarge => f.write_str("the size overflows or exceeds isize::MAX: ask for less"),
             Self::Misuse(rule) => rule.fmt(f),
         }
@@ -167,8 +189,17 @@ impl fmt::Display for Misuse {
             Self::NotARoot => "this context is not a root: use close()",
             Self::NoBudget => "this context was made without a budget: give it one in its options",
             Self::NotDeclared => "less foreign memory of this kind is declared at the context: withdraw where and what was declared",
+            Self::Dying => "the block is being freed: allocate another one",
+            Self::TableFull => "a table of the process is full: share domains and destructors",
+            Self::NoDomain => "the domain has ended: allocate from one that is there",
             Self::IsARoot => "this context is a root: use close_root() or abandon()",
         })
+    }
+}
+
+impl<T> From<Rejected<T, HostError>> for HostError {
+    fn from(rejected: Rejected<T, HostError>) -> Self {
+        rejected.error
     }
 }
 

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 
+use crate::allocator_traits::AllocatorTraits;
 use crate::error::HostError;
 use crate::scope::Scope;
 
@@ -27,6 +28,11 @@ use crate::scope::Scope;
 ///
 /// Moving the allocator invalidates no block, and a clone is the same allocator: each gives back what the other gave.
 pub unsafe trait HostAllocator {
+    /// What a caller must know of this allocator. The answer never changes, and callers read it once.
+    ///
+    /// No default, so that no decorator forgets it: it forwards the traits of the allocator behind, or those of all of them together.
+    fn traits(&self) -> AllocatorTraits;
+
     /// Takes a block. Its content is undefined.
     ///
     /// # Errors
@@ -57,7 +63,13 @@ pub unsafe trait HostAllocator {
     ///
     /// # Safety
     /// As [`deallocate`](HostAllocator::deallocate) for `block`, `old` and `scope`; `new.size() >= old.size()`.
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded from this function's contract.
         unsafe { move_block(self, block, old, new, scope) }
     }
@@ -69,7 +81,13 @@ pub unsafe trait HostAllocator {
     ///
     /// # Safety
     /// As [`deallocate`](HostAllocator::deallocate) for `block`, `old` and `scope`; `new.size() <= old.size()`.
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded from this function's contract.
         unsafe { move_block(self, block, old, new, scope) }
     }
@@ -80,49 +98,39 @@ pub unsafe trait HostAllocator {
         let _ = notice;
     }
 
-    /// Why the request that was just refused was refused. Cold; the answer is as of now, not of then.
+    /// Why the request that was just refused was refused. Cold. Asked on the thread that was refused, before its next request.
+    ///
+    /// A context answers for the refusal itself, whatever has changed since (without feature `std`: as of now); others may answer as of
+    /// now.
     ///
     /// `layout` is what was needed in addition: for a block that was to grow, the growth.
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
-        HostError::OutOfHostMemory { bytes: layout.size(), scope }
-    }
-
-    /// False when no call of this allocator ever unwinds, so that whoever is called from C needs no fence against panics.
-    fn may_unwind(&self) -> bool {
-        true
-    }
-
-    /// True when the byte behind the block matters (a guard page stands there): whoever pads must pad in front only.
-    fn exact_alignment(&self) -> bool {
-        false
-    }
-
-    /// True when contexts are to [tell](crate::with_origin) who asks, around each call that takes, resizes or gives back a block, and around
-    /// [`vet`](HostAllocator::vet). Asked once, when a context is given this allocator. Decorators forward it.
-    fn wants_origin(&self) -> bool {
-        false
+        HostError::OutOfHostMemory {
+            bytes: layout.size(),
+            scope,
+        }
     }
 
     /// Whether `pointer` is one that a C bridge over this allocator may believe: the bridge keeps `front` bytes in front of it, and asks
     /// before it reads them, since those of a block that was given back may be out of reach. Decorators forward it.
     ///
     /// Never reads through `pointer`, and needs no promise about it. An allocator that knows its blocks answers by the
-    /// [`front`](crate::Origin::front) that it was told when the block was taken, which may be more than `front`.
-    fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
+    /// [`front`](crate::Requester::front) that it was told when the block was taken, which may be more than `front`.
+    fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
         let _ = (pointer, front);
-        Vetted::Unknown
+        PointerStatus::Unknown
     }
 }
 
-/// What an allocator knows of a pointer that came back from C; see [`HostAllocator::vet`].
+/// What an allocator knows of a pointer that came back from C; see [`HostAllocator::validate_pointer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Vetted {
+pub enum PointerStatus {
     /// Nothing: the bridge has to judge by what is in front of the pointer.
     Unknown,
     /// The bytes behind the bridge's own of a live block of whoever asks.
     Live,
     /// No such block: freed, in the middle of one, another's, or never given. It was reported; nothing may be read or given back.
-    Refused,
+    Invalid,
 }
 
 /// Memory taken or given back where no allocator of ours was asked.
@@ -187,6 +195,9 @@ pub unsafe fn move_block<A: HostAllocator + ?Sized>(
 
 // SAFETY: every method is the referent's own; a reference gives nothing out itself.
 unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
+    fn traits(&self) -> AllocatorTraits {
+        (**self).traits()
+    }
     #[inline]
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         (**self).allocate(layout, scope)
@@ -201,12 +212,24 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
         unsafe { (**self).deallocate(block, layout, scope) }
     }
     #[inline]
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
         unsafe { (**self).grow(block, old, new, scope) }
     }
     #[inline]
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
         unsafe { (**self).shrink(block, old, new, scope) }
     }
@@ -216,16 +239,7 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
     fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         (**self).refusal(layout, scope)
     }
-    fn may_unwind(&self) -> bool {
-        (**self).may_unwind()
-    }
-    fn exact_alignment(&self) -> bool {
-        (**self).exact_alignment()
-    }
-    fn wants_origin(&self) -> bool {
-        (**self).wants_origin()
-    }
-    fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
-        (**self).vet(pointer, front)
+    fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
+        (**self).validate_pointer(pointer, front)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A driver, a runtime or an application hands an allocator in at the root, and everything that is built on top takes its memory
 //! from there, through a tree of contexts that inherit it. Each context has an account, exact to the byte, scope by scope; may
-//! have a budget; and knows what it is still owed when it ends. Exchange the allocator at the root for a counting, guarding or
+//! have a budget; and knows which blocks are still live when it ends. Exchange the allocator at the root for a counting, guarding or
 //! failing one, and everything below obeys.
 //!
 //! ```text
@@ -10,21 +10,22 @@
 //!        |
 //!   Context --- child ---+--- child          accounts, budgets, inheritance
 //!        |               |
-//!   Handle, &Context: Allocator              TryVec, TryBox, TryMap, TryString, Arena; hashbrown, allocator-api2
+//!   ContextHandle, &Context: Allocator              TryVec, TryBox, TryMap, TryString, Arena; hashbrown, allocator-api2
 //! ```
 //!
 //! - [`HostAllocator`] is the trait everything meets in; [`FromGlobalAlloc`] and [`FromAllocator`] make one of what there is.
-//! - [`Context`] owns a node of the tree, [`Handle`] refers to it; both are allocators. [`Scope`] is the lifetime a request is for.
-//! - [`Origin`] is what an allocator that [wants to know](HostAllocator::wants_origin) is told of who asks: a guard names it in its reports.
+//! - [`Context`] owns a node of the tree, [`ContextHandle`] refers to it; both are allocators. [`Scope`] is the lifetime a request is for.
+//! - [`Requester`] is what an allocator that [tracks requesters](AllocatorTraits::tracks_requester) is told of who asks: a guard names it in its reports.
 //! - [`Usage`] is an account, [`Budget`] a limit, [`Snapshot`] a picture of a tree.
 //! - [`Foreign`] declares memory that no allocator of ours was asked for: a JIT's, a mapping, another heap. Counted apart.
-//! - [`Handle::own`] gives a context a value, reached by its [`Owned`] id and destroyed with the context, children first, newest first;
-//!   values can be [stolen](Handle::steal), contexts [moved](Context::reparent) and [left](Context::leave) to their parents.
+//! - [`ContextHandle::own`] gives a context a value, reached by its [`Owned`] id and destroyed with the context, children first, newest first;
+//!   values can be [stolen](ContextHandle::steal), contexts [moved](Context::reparent) and [left](Context::leave) to their parents.
+//! - [`tagged`] blocks own other blocks, as ralloc's do, without a context each.
 //! - [`TryVec`] and its siblings grow fallibly only; [`Arena`] is linear memory for what dies together.
 //!
 //! Freeing never allocates and never fails. Every allocation may be refused: then an error says whose fault it is, and everything is
 //! as it was. Nothing here panics, aborts, or takes memory but from the allocator it was given. Always `no_std`; feature `std` (on by
-//! default) adds per-thread counting, which costs less than a shared atomic and scales with threads (figures: the README's table).
+//! default) adds per-thread counting, which costs less than a shared atomic and scales with threads (figures: benches/README.md).
 //!
 //! ```
 //! use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, HostError, Scope, TryVec};
@@ -67,6 +68,7 @@ extern crate std;
 
 mod account;
 mod adapters;
+mod allocator_traits;
 mod arena;
 mod budget;
 mod collections;
@@ -74,28 +76,43 @@ mod context;
 mod error;
 mod foreign;
 mod host;
-mod origin;
 mod owned;
+mod rejected;
+mod requester;
 mod scope;
 mod snapshot;
 mod sync;
+pub mod tagged;
 mod threads;
 
 pub use account::{ScopeUsage, Usage};
 pub use adapters::{FromAllocator, FromGlobalAlloc, HostSource, Scoped};
 pub use allocator_api2::alloc::{AllocError, Allocator};
+pub use allocator_traits::AllocatorTraits;
 pub use arena::{Arena, ArenaScope};
 pub use budget::{Budget, BudgetUsage};
-pub use collections::{FoldHasher, FoldState, Refused, TryBox, TryMap, TryString, TryVec, TryVecIntoIter};
-pub use context::{Context, ContextOptions, ContextRef, Handle, Outstanding, RootRefused};
+pub use collections::{FoldHasher, FoldState, TryBox, TryMap, TryString, TryVec, TryVecIntoIter};
+pub use context::{CloseError, Context, ContextHandle, ContextOptions, ContextRef, Outstanding};
 pub use error::{ContextId, HostError, Misuse};
 #[cfg(feature = "bumpalo")]
 pub use foreign::ForeignBump;
 pub use foreign::{Foreign, ForeignKind, ForeignUsage};
-pub use host::{HostAllocator, Notice, NoticeEvent, NoticeKind, Vetted, dangling, move_block};
-pub use origin::{Origin, with_front, with_origin};
+pub use host::{
+    HostAllocator, Notice, NoticeEvent, NoticeKind, PointerStatus, dangling, move_block,
+};
 pub use owned::{Hold, HoldMut, Owned};
+pub use rejected::Rejected;
+pub use requester::{Requester, with_front, with_requester};
 pub use scope::Scope;
 pub use snapshot::{Snapshot, SnapshotNode};
-pub use sync::{StateLock, StateLockHeld};
-pub use threads::{attach_thread, held_state_locks, settle_thread};
+pub use threads::{after_fork, attach_thread, fold_thread, held_state_locks};
+
+/// For the crates built on this one; no part of what an application needs.
+pub mod support {
+    pub use crate::sync::{StateGuard, StateLock, StateLockHeld, StateMutex};
+}
+
+/// The samples of README.md, tested.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

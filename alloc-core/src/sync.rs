@@ -1,6 +1,11 @@
-//! The atomics and the lock that the accounts are made of.
+//! The atomics and the locks that the accounts, and the crates built on this one, are made of.
 
-pub(crate) use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+
+pub(crate) use core::sync::atomic::{
+    AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 
 use crate::threads;
 
@@ -11,7 +16,7 @@ use crate::threads;
 /// values (of two contexts, the older one's first), tree, registry, table, row, budget.
 ///
 /// ```
-/// let lock = alloc_core::StateLock::new();
+/// let lock = alloc_core::support::StateLock::new();
 /// let held = lock.lock();
 /// drop(held);
 /// assert_eq!(alloc_core::held_state_locks(), 0);
@@ -39,11 +44,20 @@ impl StateLock {
     /// Waits until nobody holds it, spinning, after a while yielding.
     #[inline]
     pub fn lock(&self) -> StateLockHeld<'_> {
-        if self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if self
+            .0
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
             self.wait();
         }
-        threads::lock_taken();
+        threads::lock_acquired();
         StateLockHeld(self)
+    }
+
+    /// Frees it, whoever holds it: its holder no longer exists.
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Release);
     }
 
     #[cold]
@@ -51,7 +65,10 @@ impl StateLock {
         let mut tries = 0u32;
         loop {
             if self.0.load(Ordering::Relaxed) == 0
-                && self.0.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+                && self
+                    .0
+                    .compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
             {
                 return;
             }
@@ -64,7 +81,99 @@ impl StateLock {
 impl Drop for StateLockHeld<'_> {
     #[inline]
     fn drop(&mut self) {
-        threads::lock_given_back();
+        threads::lock_released();
         self.0.0.store(0, Ordering::Release);
+    }
+}
+
+/// State that is reached under a [`StateLock`] only.
+///
+/// ```
+/// let state = alloc_core::support::StateMutex::new(1);
+/// *state.lock() += 1;
+/// assert_eq!(*state.lock(), 2);
+/// ```
+#[derive(Debug)]
+pub struct StateMutex<T> {
+    lock: StateLock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached under the lock alone, by one thread at a time; what that thread does with it is what `Send` allows.
+unsafe impl<T: Send> Sync for StateMutex<T> {}
+
+/// The state of a [`StateMutex`], until dropped.
+#[derive(Debug)]
+#[must_use = "dropping it releases the lock"]
+pub struct StateGuard<'g, T> {
+    value: &'g UnsafeCell<T>,
+    _lock: StateLockHeld<'g>,
+}
+
+impl<T> StateMutex<T> {
+    /// `value`, behind a lock that no thread holds.
+    pub const fn new(value: T) -> Self {
+        Self {
+            lock: StateLock::new(),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits for the lock, as [`StateLock::lock`].
+    #[inline]
+    pub fn lock(&self) -> StateGuard<'_, T> {
+        let lock = self.lock.lock();
+        StateGuard {
+            value: &self.value,
+            _lock: lock,
+        }
+    }
+
+    /// The state without the lock: no other thread has a reference.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl<T> Deref for StateGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this thread has the lock for as long as `self` lives, and a writer would need `&mut self`.
+        unsafe { &*self.value.get() }
+    }
+}
+
+impl<T> DerefMut for StateGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this thread has the lock for as long as `self` lives, and `&mut self` is the one way in.
+        unsafe { &mut *self.value.get() }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn one_thread_at_a_time_has_the_state() {
+        let mut state = StateMutex::new((0u64, 0u64));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        let mut both = state.lock();
+                        assert_eq!(both.1, both.0 * 2);
+                        both.0 += 1;
+                        both.1 = both.0 * 2;
+                    }
+                });
+            }
+        });
+        assert_eq!(*state.get_mut(), (20_000, 40_000));
     }
 }

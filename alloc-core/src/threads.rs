@@ -2,48 +2,59 @@
 //!
 //! Without feature `std` there are no thread-locals: operations count on the shared rows directly, under their locks.
 
-use crate::account::Table;
-use crate::origin::Origin;
+use crate::account::AccountTable;
+use crate::context::Refusal;
+use crate::requester::Requester;
 
 #[cfg(feature = "std")]
 mod local {
     use core::cell::Cell;
     use std::thread_local;
 
-    use super::{Origin, Table};
+    use super::{AccountTable, Refusal, Requester};
 
     thread_local! {
         // Const-made and without Drop: one address computation, and still there while other thread-locals are destroyed.
-        static TABLE: Table = const { Table::new() };
+        static TABLE: AccountTable = const { AccountTable::new() };
         // Cold: only its destructor matters.
         static EXIT: Exit = const { Exit };
         static LOCKS: Cell<usize> = const { Cell::new(0) };
-        static ORIGIN: Cell<*const Origin<'static>> = const { Cell::new(core::ptr::null()) };
+        static REQUESTER: Cell<*const Requester<'static>> = const { Cell::new(core::ptr::null()) };
+        static REFUSAL: Cell<Option<Refusal>> = const { Cell::new(None) };
     }
 
     struct Exit;
 
     impl Drop for Exit {
         fn drop(&mut self) {
-            TABLE.with(Table::detach);
+            TABLE.with(AccountTable::detach);
         }
     }
 
     #[inline]
-    pub(crate) fn with_table<R>(f: impl FnOnce(Option<&Table>) -> R) -> R {
+    pub(crate) fn with_table<R>(f: impl FnOnce(Option<&AccountTable>) -> R) -> R {
         TABLE.with(|table| f(Some(table)))
     }
 
     /// Whose request this thread is in; null outside of any.
     #[inline]
-    pub(crate) fn origin() -> *const Origin<'static> {
-        ORIGIN.get()
+    pub(crate) fn requester() -> *const Requester<'static> {
+        REQUESTER.get()
     }
 
     /// Answers with the one before.
     #[inline]
-    pub(crate) fn swap_origin(origin: *const Origin<'static>) -> *const Origin<'static> {
-        ORIGIN.replace(origin)
+    pub(crate) fn swap_requester(origin: *const Requester<'static>) -> *const Requester<'static> {
+        REQUESTER.replace(origin)
+    }
+
+    /// The last refusal of this thread.
+    pub(crate) fn refusal() -> Option<Refusal> {
+        REFUSAL.get()
+    }
+
+    pub(crate) fn note_refusal(refusal: Refusal) {
+        REFUSAL.set(Some(refusal));
     }
 
     pub(crate) fn on_exit() -> bool {
@@ -51,18 +62,22 @@ mod local {
     }
 
     pub(crate) fn relax(tries: u32) {
-        if tries.is_multiple_of(64) { std::thread::yield_now() } else { core::hint::spin_loop() }
+        if tries.is_multiple_of(64) {
+            std::thread::yield_now()
+        } else {
+            core::hint::spin_loop()
+        }
     }
 
     #[inline]
-    pub(crate) fn lock_taken() {
+    pub(crate) fn lock_acquired() {
         if super::AUDIT {
             LOCKS.with(|n| n.set(n.get().saturating_add(1)));
         }
     }
 
     #[inline]
-    pub(crate) fn lock_given_back() {
+    pub(crate) fn lock_released() {
         if super::AUDIT {
             LOCKS.with(|n| n.set(n.get().saturating_sub(1)));
         }
@@ -75,18 +90,22 @@ mod local {
 
 #[cfg(not(feature = "std"))]
 mod local {
-    use super::{Origin, Table};
+    use super::{AccountTable, Refusal, Requester};
 
     #[inline]
-    pub(crate) fn with_table<R>(f: impl FnOnce(Option<&Table>) -> R) -> R {
+    pub(crate) fn with_table<R>(f: impl FnOnce(Option<&AccountTable>) -> R) -> R {
         f(None)
     }
-    pub(crate) fn origin() -> *const Origin<'static> {
+    pub(crate) fn requester() -> *const Requester<'static> {
         core::ptr::null()
     }
-    pub(crate) fn swap_origin(_: *const Origin<'static>) -> *const Origin<'static> {
+    pub(crate) fn swap_requester(_: *const Requester<'static>) -> *const Requester<'static> {
         core::ptr::null()
     }
+    pub(crate) fn refusal() -> Option<Refusal> {
+        None
+    }
+    pub(crate) fn note_refusal(_: Refusal) {}
     pub(crate) fn on_exit() -> bool {
         false
     }
@@ -94,9 +113,9 @@ mod local {
         core::hint::spin_loop();
     }
     #[inline]
-    pub(crate) fn lock_taken() {}
+    pub(crate) fn lock_acquired() {}
     #[inline]
-    pub(crate) fn lock_given_back() {}
+    pub(crate) fn lock_released() {}
     pub(crate) fn locks() -> usize {
         0
     }
@@ -107,7 +126,10 @@ pub(crate) fn id() -> usize {
     with_table(|table| table.map_or(0, |table| core::ptr::from_ref(table).addr()))
 }
 
-pub(crate) use local::{lock_given_back, lock_taken, on_exit, origin, relax, swap_origin, with_table};
+pub(crate) use local::{
+    lock_acquired, lock_released, note_refusal, on_exit, refusal, relax, requester, swap_requester,
+    with_table,
+};
 
 #[cfg(feature = "std")]
 const AUDIT: bool = cfg!(any(debug_assertions, feature = "lock-audit"));
@@ -121,16 +143,32 @@ const AUDIT: bool = cfg!(any(debug_assertions, feature = "lock-audit"));
 /// True when the thread is listed; false without `std`, and on a thread whose thread-locals are being destroyed: such a thread
 /// counts on the shared rows.
 pub fn attach_thread() -> bool {
-    with_table(|table| table.is_some_and(Table::attach))
+    with_table(|table| table.is_some_and(AccountTable::attach))
 }
 
 /// Folds what the calling thread has counted and gives its unused budget leases back.
 ///
 /// For workers about to park. Queries are exact without it; only budgets gain.
-pub fn settle_thread() {
+pub fn fold_thread() {
     with_table(|table| {
         if let Some(table) = table {
-            table.settle();
+            table.fold();
+        }
+    });
+}
+
+/// In the child of a fork: makes the lists of threads those of a process with one thread, and frees the locks that guard them.
+///
+/// The other threads of the parent are gone, and may have held such locks. What the calling thread had counted and not yet folded is
+/// forgotten, so that contexts from before the fork no longer count exactly here. Their own locks stay as they were: use new roots.
+/// Allocates nothing, takes no lock and calls nobody, as a handler of `pthread_atfork` must. Without feature `std` it does nothing.
+///
+/// # Safety
+/// No other thread of the process uses this crate: in the child of a fork none but the caller exists.
+pub unsafe fn after_fork() {
+    with_table(|table| {
+        if let Some(table) = table {
+            table.after_fork();
         }
     });
 }

@@ -5,36 +5,14 @@
 //!
 //! Runs under miri.
 
+#[path = "it/operations/mod.rs"]
 mod operations;
 
-use operations::{Operation, Place, run, table};
-use testkit::{Once, Refusing, STILL};
+use testkit::Refusing;
 
 #[global_allocator]
 static GLOBAL: Refusing = Refusing;
 
 fn main() {
-    GLOBAL.assert_it_would_notice();
-    let operations: Vec<Operation<Once>> = table();
-    // Under miri a second a place and operation: one with a lease will do.
-    let places = if cfg!(miri) { &[Place::ChildWithLeasedBudget][..] } else { &Place::ALL };
-    for operation in &operations {
-        for place in places.iter().copied() {
-            let before = STILL.requests();
-            GLOBAL.inside(|| run(&Once, operation, place));
-            let Operation { names, how, .. } = operation;
-            assert_eq!(GLOBAL.refused(), 0, "{names:?} {how} ({place:?}) asked the global allocator");
-            assert!(STILL.requests() > before && STILL.live() == 0, "{names:?} {how} ({place:?})");
-        }
-    }
-    println!("{} operations in {} places, none asked the global allocator", operations.len(), places.len());
-
-    // A thread whose first call into the library is made inside, and which ends there.
-    let thread = std::thread::spawn(|| {
-        let operations = table();
-        GLOBAL.inside_for_good();
-        run(&Once, &operations[0], Place::ChildWithLeasedBudget);
-    });
-    thread.join().expect("nothing was refused");
-    assert_eq!(GLOBAL.refused(), 0, "the end of a thread asked the global allocator");
+    operations::once().assert_global_allocator_is_not_asked(GLOBAL);
 }

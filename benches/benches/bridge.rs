@@ -29,12 +29,22 @@ fn main() {
     report.print();
 }
 
-fn over<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'static H, sizes: &[Layout]) {
+fn over<H: HostAllocator + Sync>(
+    report: &mut Report,
+    name: &str,
+    backing: &'static H,
+    sizes: &[Layout],
+) {
     let root = Context::root_static(backing, ContextOptions::new("root")).expect("memory");
     let plain = root.child("plain").expect("memory");
     let bare = pin!(BareBridge::new(backing));
     let bridge = Bridge::new(root.child("bridge").expect("memory")).expect("an unused context");
-    let subjects = (ByScope(backing), Callbacks(bare.as_ref().raw()), ByScope(&plain), Callbacks(bridge.raw()));
+    let subjects = (
+        ByScope(backing),
+        Callbacks(bare.as_ref().raw()),
+        ByScope(&plain),
+        Callbacks(bridge.raw()),
+    );
     for (what, operations, threads) in [
         ("lifo-64", 200_000, 1),
         ("lifo-64-2t", 200_000, 2),
@@ -63,10 +73,17 @@ fn over<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'sta
         .collect();
         let label = format!("{name}-{what}");
         report.row(&label, &times);
-        let [raw, bare, context, bridge] = times.as_slice() else { continue };
+        let [raw, bare, context, bridge] = times.as_slice() else {
+            continue;
+        };
         report.ratio(&format!("{label}-bare"), "raw", *bare, *raw);
         report.delta(&format!("{label}-bare"), *bare, *raw);
-        report.ratio(&format!("{label}-over-context"), "context", *bridge, *context);
+        report.ratio(
+            &format!("{label}-over-context"),
+            "context",
+            *bridge,
+            *context,
+        );
         report.delta(&format!("{label}-over-context"), *bridge, *context);
         report.ratio(&format!("{label}-all"), "raw", *bridge, *raw);
         report.delta(&format!("{label}-all"), *bridge, *raw);
@@ -74,7 +91,13 @@ fn over<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'sta
     drop(bridge.close().expect("everything was given back"));
 }
 
-fn case<'a, S: Resizer>(subject: &'a S, what: &'static str, sizes: &'a [Layout], operations: usize, threads: usize) -> Case<'a> {
+fn case<'a, S: Resizer>(
+    subject: &'a S,
+    what: &'static str,
+    sizes: &'a [Layout],
+    operations: usize,
+    threads: usize,
+) -> Case<'a> {
     Case::new(what, move || {
         measure(threads, amount(operations), |operations| match what {
             "live-1024" => live(subject, sizes, operations),
@@ -104,7 +127,15 @@ impl Resizer for Callbacks {
         let function = self.0.pfn_reallocation.expect("always there");
         let (size, align) = (new.size(), new.align());
         // SAFETY: forwarded.
-        let block = unsafe { function(self.0.p_user_data, block.as_ptr().cast(), size, align, Scope::Object as i32) };
+        let block = unsafe {
+            function(
+                self.0.p_user_data,
+                block.as_ptr().cast(),
+                size,
+                align,
+                Scope::Object as i32,
+            )
+        };
         NonNull::new(block.cast()).expect("memory")
     }
 }

@@ -51,10 +51,21 @@ fn main() {
             }
         }
     }
-    for (count, live) in [("1k", 1000), ("10k", 10_000), ("100k", 100_000), ("1m", 1_000_000)] {
+    for (count, live) in [
+        ("1k", 1000),
+        ("10k", 10_000),
+        ("100k", 100_000),
+        ("1m", 1_000_000),
+    ] {
         let label = format!("live-{count}");
         if wanted(&label) {
-            let trace = churn(label.as_str(), Sizes::Rounded, live, amount(100_000), 64 << 10);
+            let trace = churn(
+                label.as_str(),
+                Sizes::Rounded,
+                live,
+                amount(100_000),
+                64 << 10,
+            );
             pinned(|| crowded(&mut report, &label, &trace, live, clock, root));
         }
     }
@@ -62,42 +73,74 @@ fn main() {
 }
 
 fn one(report: &mut Report, label: &str, trace: &Trace, clock: Scale, root: &Context) {
-    let (vma, min_time) = (|| VmaVirtual::plain(ENDLESS), || VmaVirtual::min_time(ENDLESS));
+    let (vma, min_time) = (
+        || VmaVirtual::plain(ENDLESS),
+        || VmaVirtual::min_time(ENDLESS),
+    );
     let offset = move || Offset::new(ENDLESS, trace);
     let (ours, pages) = (|| Ours::new(root, ENDLESS), || OurPages::new(root, ENDLESS));
     let mut subjects = vec![
         Subject::new("ours", trace, clock, ours, ours).refusing(|size| Ours::new(root, size)),
         Subject::new("vma-virtual", trace, clock, vma, vma).refusing(VmaVirtual::plain),
-        Subject::new("vma-min-time", trace, clock, min_time, min_time).refusing(VmaVirtual::min_time),
-        Subject::new("offset-allocator", trace, clock, offset, offset).refusing(|size| Offset::new(size, trace)),
+        Subject::new("vma-min-time", trace, clock, min_time, min_time)
+            .refusing(VmaVirtual::min_time),
+        Subject::new("offset-allocator", trace, clock, offset, offset)
+            .refusing(|size| Offset::new(size, trace)),
     ];
     if trace.name == "frames" {
-        subjects.push(Subject::new("ours-transient", trace, clock, pages, pages).refusing(|size| OurPages::new(root, size)));
+        subjects.push(
+            Subject::new("ours-transient", trace, clock, pages, pages)
+                .refusing(|size| OurPages::new(root, size)),
+        );
     }
     let rows = rows(&subjects);
     for row in &rows {
-        assert_eq!(row.space.refused, 0, "{} refuses in an arena without end", row.name);
+        assert_eq!(
+            row.space.refused, 0,
+            "{} refuses in an arena without end",
+            row.name
+        );
         let [times, refused, host] = common(row);
         let waste = row.space.high_water as f64 / trace.peak as f64;
-        report.row(&format!("{label} {}", row.name), &[times, vec![waste], refused, host].concat());
+        report.row(
+            &format!("{label} {}", row.name),
+            &[times, vec![waste], refused, host].concat(),
+        );
         if row.name.starts_with("ours") {
-            report.waste(&format!("{label}{}", row.name.trim_start_matches("ours")), waste);
+            report.waste(
+                &format!("{label}{}", row.name.trim_start_matches("ours")),
+                waste,
+            );
         }
     }
     figures(report, label, &rows);
 }
 
 /// Single operations while so many pieces live.
-fn crowded(report: &mut Report, label: &str, trace: &Trace, live: usize, clock: Scale, root: &Context) {
+fn crowded(
+    report: &mut Report,
+    label: &str,
+    trace: &Trace,
+    live: usize,
+    clock: Scale,
+    root: &Context,
+) {
     let rows = rows(&[
         Subject::steady("ours", trace, live, clock, || Ours::new(root, ENDLESS)),
-        Subject::steady("vma-virtual", trace, live, clock, || VmaVirtual::plain(ENDLESS)),
-        Subject::steady("offset-allocator", trace, live, clock, || Offset::new(ENDLESS, trace)),
+        Subject::steady("vma-virtual", trace, live, clock, || {
+            VmaVirtual::plain(ENDLESS)
+        }),
+        Subject::steady("offset-allocator", trace, live, clock, || {
+            Offset::new(ENDLESS, trace)
+        }),
     ]);
     for row in &rows {
         let [times, refused, host] = common(row);
         let of_peak = vec![row.space.high_water as f64 / trace.peak as f64];
-        report.row(&format!("{label} {}", row.name), &[times, of_peak, refused, host].concat());
+        report.row(
+            &format!("{label} {}", row.name),
+            &[times, of_peak, refused, host].concat(),
+        );
     }
     figures(report, label, &rows);
 }

@@ -54,7 +54,9 @@ fn main() {
                 pinned(|| {
                     let mut subjects = behind_hollow(trace, clock, &hollow, root, &shared);
                     // Who takes minutes in all plays half of the traces.
-                    let slow = |subject: &Subject<'_>| subject.is_called(&["gpu-allocator", "gpu-alloc-transient"]);
+                    let slow = |subject: &Subject<'_>| {
+                        subject.is_called(&["gpu-allocator", "gpu-alloc-transient"])
+                    };
                     subjects.retain(|subject| sizes == Sizes::Rounded || !slow(subject));
                     one(&mut report, &label, trace, &subjects);
                 });
@@ -62,14 +64,32 @@ fn main() {
         }
     }
     let mut ours: Vec<(&str, Vec<f64>)> = Vec::new();
-    for (count, live) in [("1k", 1000), ("10k", 10_000), ("100k", 100_000), ("1m", 1_000_000)] {
+    for (count, live) in [
+        ("1k", 1000),
+        ("10k", 10_000),
+        ("100k", 100_000),
+        ("1m", 1_000_000),
+    ] {
         let label = format!("live-{count}");
         if wanted(&label) {
-            let trace = churn(label.as_str(), Sizes::Rounded, live, amount(100_000), 64 << 10);
-            ours.push((count, pinned(|| crowded(&mut report, &label, &trace, live, clock, &hollow, root))));
+            let trace = churn(
+                label.as_str(),
+                Sizes::Rounded,
+                live,
+                amount(100_000),
+                64 << 10,
+            );
+            ours.push((
+                count,
+                pinned(|| crowded(&mut report, &label, &trace, live, clock, &hollow, root)),
+            ));
         }
     }
-    let of = |wanted: &str| ours.iter().find(|(count, _)| *count == wanted).map(|(_, times)| times);
+    let of = |wanted: &str| {
+        ours.iter()
+            .find(|(count, _)| *count == wanted)
+            .map(|(_, times)| times)
+    };
     if let (Some(few), Some(many)) = (of("1k"), of("100k")) {
         report.ratio("take-p99-at-100k", "at-1k", many[2], few[2]);
         report.ratio("give-p99-at-100k", "at-1k", many[4], few[4]);
@@ -78,7 +98,14 @@ fn main() {
         for trace in &all(Sizes::Rounded, SMALL, amount) {
             let label = format!("lavapipe-{}", trace.name);
             if wanted(&label) {
-                pinned(|| one(&mut report, &label, trace, &on_lavapipe(trace, clock, &drivers, root)));
+                pinned(|| {
+                    one(
+                        &mut report,
+                        &label,
+                        trace,
+                        &on_lavapipe(trace, clock, &drivers, root),
+                    )
+                });
             }
         }
     }
@@ -102,24 +129,57 @@ fn behind_hollow<'t>(
         Subject::new("ours", trace, clock, ours, ours).refusing(limited(ours)),
         Subject::new("vma", trace, clock, vma, vma).refusing(limited(vma)),
         Subject::new("gpu-alloc", trace, clock, buddy, buddy).refusing(limited(buddy)),
-        Subject::new("gpu-alloc-transient", trace, clock, transient, transient).refusing(limited(transient)),
+        Subject::new("gpu-alloc-transient", trace, clock, transient, transient)
+            .refusing(limited(transient)),
         Subject::new("gpu-allocator", trace, clock, traverse, traverse).refusing(limited(traverse)),
     ];
     if trace.name == "frames" {
-        subjects
-            .push(Subject::new("ours-transient", trace, clock, ours_transient, ours_transient).refusing(limited(ours_transient)));
+        subjects.push(
+            Subject::new(
+                "ours-transient",
+                trace,
+                clock,
+                ours_transient,
+                ours_transient,
+            )
+            .refusing(limited(ours_transient)),
+        );
         let shard = || OurShard::new(shared);
-        subjects.push(Subject::new("ours-shard", trace, clock, shard, shard).refusing(limited(shard)));
+        subjects
+            .push(Subject::new("ours-shard", trace, clock, shard, shard).refusing(limited(shard)));
     }
     subjects
 }
 
-fn on_lavapipe<'t>(trace: &'t Trace, clock: Scale, [plain, counted]: &'t [Driver; 2], root: &'t Context) -> [Subject<'t>; 4] {
+fn on_lavapipe<'t>(
+    trace: &'t Trace,
+    clock: Scale,
+    [plain, counted]: &'t [Driver; 2],
+    root: &'t Context,
+) -> [Subject<'t>; 4] {
     let ours = |driver| Ours::new(driver, root, Lifetime::Unknown);
     [
-        Subject::new("ours", trace, clock, move || ours(plain), move || ours(counted)),
-        Subject::new("vma", trace, clock, || Vma::new(plain), || Vma::new(counted)),
-        Subject::new("gpu-allocator", trace, clock, || Traverse::new(plain), || Traverse::new(counted)),
+        Subject::new(
+            "ours",
+            trace,
+            clock,
+            move || ours(plain),
+            move || ours(counted),
+        ),
+        Subject::new(
+            "vma",
+            trace,
+            clock,
+            || Vma::new(plain),
+            || Vma::new(counted),
+        ),
+        Subject::new(
+            "gpu-allocator",
+            trace,
+            clock,
+            || Traverse::new(plain),
+            || Traverse::new(counted),
+        ),
         Subject::new("raw", trace, clock, || Raw(plain), || Raw(counted)),
     ]
 }
@@ -161,10 +221,20 @@ fn one(report: &mut Report, label: &str, trace: &Trace, subjects: &[Subject<'_>]
         let reserved = row.space.reserved as f64 / trace.peak as f64;
         report.row(
             &format!("{label} {}", row.name),
-            &[times, vec![reserved], refused, host, vec![row.space.driver_calls]].concat(),
+            &[
+                times,
+                vec![reserved],
+                refused,
+                host,
+                vec![row.space.driver_calls],
+            ]
+            .concat(),
         );
         if row.name.starts_with("ours") {
-            report.waste(&format!("{label}{}-reserved", row.name.trim_start_matches("ours")), reserved);
+            report.waste(
+                &format!("{label}{}-reserved", row.name.trim_start_matches("ours")),
+                reserved,
+            );
         }
     }
     figures(report, label, &rows);
@@ -181,19 +251,28 @@ fn crowded(
     root: &Context,
 ) -> Vec<f64> {
     let mut subjects = vec![
-        Subject::steady("ours", trace, live, clock, || Ours::new(driver, root, Lifetime::Unknown)),
+        Subject::steady("ours", trace, live, clock, || {
+            Ours::new(driver, root, Lifetime::Unknown)
+        }),
         Subject::steady("vma", trace, live, clock, || Vma::new(driver)),
-        Subject::steady("gpu-alloc", trace, live, clock, || GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS)),
+        Subject::steady("gpu-alloc", trace, live, clock, || {
+            GpuAlloc::new(UsageFlags::FAST_DEVICE_ACCESS)
+        }),
     ];
     // Beyond, it takes minutes.
     if live <= 10_000 {
-        subjects.push(Subject::steady("gpu-allocator", trace, live, clock, || Traverse::new(driver)));
+        subjects.push(Subject::steady("gpu-allocator", trace, live, clock, || {
+            Traverse::new(driver)
+        }));
     }
     let rows = rows(&subjects);
     for row in &rows {
         let [times, refused, host] = common(row);
         let of_peak = vec![row.space.reserved as f64 / trace.peak as f64];
-        report.row(&format!("{label} {}", row.name), &[times, of_peak, refused, host, vec![row.space.driver_calls]].concat());
+        report.row(
+            &format!("{label} {}", row.name),
+            &[times, of_peak, refused, host, vec![row.space.driver_calls]].concat(),
+        );
     }
     figures(report, label, &rows);
     rows[0].times.clone()

@@ -9,7 +9,9 @@ mod support;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use alloc_core::{Arena, Context, ContextOptions, Handle, HostAllocator, Owned, Scope, Scoped};
+use alloc_core::{
+    Arena, Context, ContextHandle, ContextOptions, HostAllocator, Owned, Scope, Scoped,
+};
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec as VecIn;
 use blink_alloc::Blink;
@@ -35,7 +37,10 @@ impl Drop for Dropped {
     #[inline]
     fn drop(&mut self) {
         // A load and a store, no more: what counts is that it must be called.
-        GONE.store(GONE.load(Ordering::Relaxed).wrapping_add(self.0[0]), Ordering::Relaxed);
+        GONE.store(
+            GONE.load(Ordering::Relaxed).wrapping_add(self.0[0]),
+            Ordering::Relaxed,
+        );
     }
 }
 
@@ -88,7 +93,10 @@ fn owners() -> usize {
 fn time<R>(work: impl FnOnce() -> R) -> (f64, R) {
     let before = thread_ns();
     let made = work();
-    ((thread_ns() - before) as f64 / (owners() * VALUES) as f64, made)
+    (
+        (thread_ns() - before) as f64 / (owners() * VALUES) as f64,
+        made,
+    )
 }
 
 /// Built, looked at, and ended with their owners or destroyed one by one.
@@ -98,13 +106,16 @@ fn values<V: Value + Sync, H: HostAllocator + Sync>(
     backing: &'static H,
     talloc: Option<&Talloc>,
 ) {
-    let root = &Context::root_static(backing, ContextOptions::new("root").scope(Scope::Object)).expect("memory");
+    let root = &Context::root_static(backing, ContextOptions::new("root").scope(Scope::Object))
+        .expect("memory");
     let mut cases = vec![
         Case::several("box", move || pinned(move || boxed::<V, H>(backing))),
         Case::several("ours", move || pinned(move || owned::<V>(root))),
     ];
     if let Some(talloc) = talloc {
-        cases.push(Case::several("talloc", move || pinned(move || talloc_values(talloc))));
+        cases.push(Case::several("talloc", move || {
+            pinned(move || talloc_values(talloc))
+        }));
     }
     let times = interleave(11, cases);
     for (at, what) in ["build", "end", "destroy", "use"].into_iter().enumerate() {
@@ -133,10 +144,17 @@ fn boxed<V: Value, H: HostAllocator>(backing: &'static H) -> Vec<f64> {
         all
     };
     let (built, all) = time(build);
-    let (used, _) = time(|| all.iter().flatten().fold(0, |sum, value| sum + black_box(value.first())));
+    let (used, _) = time(|| {
+        all.iter()
+            .flatten()
+            .fold(0, |sum, value| sum + black_box(value.first()))
+    });
     let (ended, ()) = time(|| drop(all));
     let all = build();
-    let (destroyed, ()) = time(|| all.into_iter().for_each(|values| values.into_iter().for_each(drop)));
+    let (destroyed, ()) = time(|| {
+        all.into_iter()
+            .for_each(|values| values.into_iter().for_each(drop))
+    });
     vec![built, ended, destroyed, used]
 }
 
@@ -171,7 +189,12 @@ fn build<V: Value>(root: &Context, mut keep: impl FnMut(Owned<V>)) -> Vec<Contex
     for _ in 0..owners() {
         let context = root.child("owner").expect("memory");
         for at in 0..VALUES as u64 {
-            keep(context.own(V::new(at)).map_err(|refused| refused.error).expect("memory"));
+            keep(
+                context
+                    .own(V::new(at))
+                    .map_err(|refused| refused.error)
+                    .expect("memory"),
+            );
         }
         all.push(context);
     }
@@ -195,9 +218,12 @@ fn talloc_values(talloc: &Talloc) -> Vec<f64> {
     };
     let mut chunks = Vec::with_capacity(owners() * VALUES);
     let (built, all) = time(|| build(&mut chunks));
-    // SAFETY: each chunk was written by `build`.
-    let (used, _) =
-        time(|| chunks.iter().fold(0, |sum, chunk| sum + black_box(unsafe { chunk.at().cast::<Plain>().as_ref() }[0])));
+    let (used, _) = time(|| {
+        chunks.iter().fold(0, |sum, chunk| {
+            // SAFETY: each chunk was written by `build`.
+            sum + black_box(unsafe { chunk.at().cast::<Plain>().as_ref() }[0])
+        })
+    });
     let (ended, ()) = time(|| all.into_iter().for_each(|top| talloc.free(top)));
     chunks.clear();
     let all = build(&mut chunks);
@@ -209,12 +235,17 @@ fn talloc_values(talloc: &Talloc) -> Vec<f64> {
 /// A thousand values, each from one context to another and back.
 fn steal(report: &mut Report, talloc: Option<&Talloc>) {
     let rounds = amount(1000);
-    let root = &Context::root_static(&SYSTEM, ContextOptions::new("root").scope(Scope::Object)).expect("memory");
+    let root = &Context::root_static(&SYSTEM, ContextOptions::new("root").scope(Scope::Object))
+        .expect("memory");
     let each = |ns: u64| ns as f64 / (rounds * VALUES * 2) as f64;
     let mut cases = vec![Case::new("ours", || {
         pinned(|| {
             let [one, two] = ["one", "two"].map(|name| root.child(name).expect("memory"));
-            let own = |at| one.own(Plain::new(at)).map_err(|refused| refused.error).expect("memory");
+            let own = |at| {
+                one.own(Plain::new(at))
+                    .map_err(|refused| refused.error)
+                    .expect("memory")
+            };
             let mut ids: Vec<_> = (0..VALUES as u64).map(own).collect();
             let mut round = || {
                 for (to, from) in [(&two, &one), (&one, &two)] {
@@ -233,7 +264,9 @@ fn steal(report: &mut Report, talloc: Option<&Talloc>) {
         cases.push(Case::new("talloc", || {
             pinned(|| {
                 let [one, two] = [(); 2].map(|()| talloc.take(None, 0));
-                let chunks: Vec<_> = (0..VALUES).map(|_| talloc.take(Some(one), size_of::<Plain>())).collect();
+                let chunks: Vec<_> = (0..VALUES)
+                    .map(|_| talloc.take(Some(one), size_of::<Plain>()))
+                    .collect();
                 let before = thread_ns();
                 for _ in 0..rounds {
                     for to in [two, one] {
@@ -247,7 +280,10 @@ fn steal(report: &mut Report, talloc: Option<&Talloc>) {
             })
         }));
     }
-    let times: Vec<f64> = interleave(15, cases).into_iter().map(|figures| figures[0]).collect();
+    let times: Vec<f64> = interleave(15, cases)
+        .into_iter()
+        .map(|figures| figures[0])
+        .collect();
     let theirs = times.get(1).copied().unwrap_or(f64::NAN);
     report.row("system-steal", &[f64::NAN, times[0], theirs]);
     report.ns("system-steal", times[0]);
@@ -258,15 +294,22 @@ fn steal(report: &mut Report, talloc: Option<&Talloc>) {
 
 /// Values with a destructor in arenas: ours and blink-alloc's keep a list of them; a bumpalo needs boxes in a vector.
 fn arenas() {
-    let mut report = Report::new("owned-arena", &["case", "ours", "blink-alloc", "bumpalo and boxes"]);
-    let root = &Context::root_static(&SYSTEM, ContextOptions::new("root").scope(Scope::Object)).expect("memory");
+    let mut report = Report::new(
+        "owned-arena",
+        &["case", "ours", "blink-alloc", "bumpalo and boxes"],
+    );
+    let root = &Context::root_static(&SYSTEM, ContextOptions::new("root").scope(Scope::Object))
+        .expect("memory");
     let cases = vec![
         Case::several("ours", move || {
             pinned(move || {
                 built_and_dropped(|| {
-                    let arena: Arena<Handle> = Arena::new_in(root.handle());
+                    let arena: Arena<ContextHandle> = Arena::new_in(root.handle());
                     for at in 0..VALUES as u64 {
-                        arena.try_own(Dropped::new(at)).map_err(|refused| refused.error).expect("memory");
+                        arena
+                            .try_own(Dropped::new(at))
+                            .map_err(|refused| refused.error)
+                            .expect("memory");
                     }
                     arena
                 })
@@ -287,7 +330,8 @@ fn arenas() {
             pinned(|| {
                 built_and_dropped(|| {
                     // The arena must be older than what lies in it.
-                    let arena: &'static Bump = std::boxed::Box::leak(std::boxed::Box::new(Bump::new()));
+                    let arena: &'static Bump =
+                        std::boxed::Box::leak(std::boxed::Box::new(Bump::new()));
                     let mut values = Vec::new();
                     for at in 0..VALUES as u64 {
                         values.push(Box::new_in(Dropped::new(at), arena));
@@ -326,6 +370,10 @@ fn built_and_dropped<L>(make: impl Fn() -> L) -> Vec<f64> {
     let (built, made) = time(|| (0..owners()).map(|_| make()).collect::<Vec<_>>());
     let before = GONE.load(Ordering::Relaxed);
     let (dropped, ()) = time(|| drop(made));
-    assert_ne!(GONE.load(Ordering::Relaxed), before, "their destructors ran");
+    assert_ne!(
+        GONE.load(Ordering::Relaxed),
+        before,
+        "their destructors ran"
+    );
     vec![built, dropped]
 }

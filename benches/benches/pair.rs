@@ -2,7 +2,10 @@
 //!
 //! `pair` is one block at a time, `churn` a ring of 256 live ones, sizes 16..=256 in steps of 8; one thread and two on one
 //! context; here and in a library loaded at run time.
-#![allow(clippy::duplicate_mod, reason = "`functions` is also a package of its own, with its own copy of the allocators")]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "`functions` is also a package of its own, with its own copy of the allocators"
+)]
 
 #[path = "../dl/src/lib.rs"]
 mod functions;
@@ -14,7 +17,9 @@ use std::process::Command;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use alloc_core::{AllocError, Budget, Context, ContextOptions, HostAllocator, Scope};
+use alloc_core::{
+    AllocError, AllocatorTraits, Budget, Context, ContextOptions, HostAllocator, Scope,
+};
 use functions::Functions;
 use support::backing::{MIMALLOC, SYSTEM};
 use support::clock::{measure, processors};
@@ -22,7 +27,15 @@ use support::report::Report;
 use support::rounds::{Case, amount, interleave, wanted};
 use support::subject::{ByAllocator, ByScope, Subject, churn, pair};
 
-const COLUMNS: [&str; 7] = ["case", "raw", "by scope", "Allocator", "budget x1", "budget x7", "shared atomic"];
+const COLUMNS: [&str; 7] = [
+    "case",
+    "raw",
+    "by scope",
+    "Allocator",
+    "budget x1",
+    "budget x7",
+    "shared atomic",
+];
 
 fn main() {
     let mut report = Report::new("pair", &COLUMNS);
@@ -32,16 +45,25 @@ fn main() {
     c_functions(
         &mut report,
         "executable-c",
-        &[("system", own(0, false), own(0, true)), ("mimalloc", own(1, false), own(1, true))],
+        &[
+            ("system", own(0, false), own(0, true)),
+            ("mimalloc", own(1, false), own(1, true)),
+        ],
     );
     match library() {
         Ok(library) => {
             // SAFETY: built from the same source as `functions`, a moment ago.
-            let found = unsafe { library.get::<extern "C" fn(u32, bool) -> Functions>(b"steward_bench_functions") };
+            let found = unsafe {
+                library.get::<extern "C" fn(u32, bool) -> Functions>(b"steward_bench_functions")
+            };
             let theirs = found.expect("the library has it");
             let of = |allocator| (theirs(allocator, false), theirs(allocator, true));
             let ((raw, ours), (mi_raw, mi_ours)) = (of(0), of(1));
-            c_functions(&mut report, "dlopened", &[("system", raw, ours), ("mimalloc", mi_raw, mi_ours)]);
+            c_functions(
+                &mut report,
+                "dlopened",
+                &[("system", raw, ours), ("mimalloc", mi_raw, mi_ours)],
+            );
             // Its thread-locals are in use until the threads are gone, its contexts for ever.
             std::mem::forget(library);
         }
@@ -59,14 +81,28 @@ fn here<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'sta
         let mut chain: Vec<Context> = Vec::new();
         for _ in 0..depth {
             let parent = chain.last().unwrap_or(&root);
-            chain.push(parent.child_with(ContextOptions::new("budgeted").budget(Budget::limit(1 << 30))).expect("memory"));
+            chain.push(
+                parent
+                    .child_with(ContextOptions::new("budgeted").budget(Budget::limit(1 << 30)))
+                    .expect("memory"),
+            );
         }
         chain
     };
-    let (plain, one, seven) = (root.child("plain").expect("memory"), budgeted(1), budgeted(7));
+    let (plain, one, seven) = (
+        root.child("plain").expect("memory"),
+        budgeted(1),
+        budgeted(7),
+    );
     let (raw, scoped, allocator) = (ByScope(backing), ByScope(&plain), ByAllocator(&plain));
-    let (one, seven) = (ByScope(one.last().expect("one")), ByScope(seven.last().expect("seven")));
-    let atomic = ByScope(SharedAtomic { backing, live: AtomicU64::new(0) });
+    let (one, seven) = (
+        ByScope(one.last().expect("one")),
+        ByScope(seven.last().expect("seven")),
+    );
+    let atomic = ByScope(SharedAtomic {
+        backing,
+        live: AtomicU64::new(0),
+    });
     for (what, is_pair) in [("pair", true), ("churn", false)] {
         if !wanted(&format!("executable-{name}-{what}")) {
             continue;
@@ -80,19 +116,34 @@ fn here<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'sta
             cases.push(case(&seven, is_pair, threads));
             cases.push(case(&atomic, is_pair, threads));
         }
-        let times: Vec<f64> = interleave(15, cases).into_iter().map(|figures| figures[0]).collect();
+        let times: Vec<f64> = interleave(15, cases)
+            .into_iter()
+            .map(|figures| figures[0])
+            .collect();
         for (threads, row) in threads().zip(times.chunks(6)) {
-            let [raw, scoped, allocator, one, seven, atomic] = row else { continue };
+            let [raw, scoped, allocator, one, seven, atomic] = row else {
+                continue;
+            };
             let label = format!("executable-{name}-{what}-{threads}t");
             report.row(&label, row);
-            for (variant, ours) in [("", scoped), ("-allocator", allocator), ("-budget1", one), ("-budget7", seven)] {
+            for (variant, ours) in [
+                ("", scoped),
+                ("-allocator", allocator),
+                ("-budget1", one),
+                ("-budget7", seven),
+            ] {
                 report.ratio(&format!("{label}{variant}"), "raw", *ours, *raw);
                 report.delta(&format!("{label}{variant}"), *ours, *raw);
             }
             report.ratio(&label, "shared-atomic", *scoped, *atomic);
         }
         if let [raw1, ours1, _, _, _, _, raw2, ours2, ..] = times.as_slice() {
-            report.ratio(&format!("executable-{name}-{what}-2t-over-1t"), "raw", ours2 / ours1, raw2 / raw1);
+            report.ratio(
+                &format!("executable-{name}-{what}-2t-over-1t"),
+                "raw",
+                ours2 / ours1,
+                raw2 / raw1,
+            );
         }
     }
 }
@@ -105,8 +156,13 @@ fn c_functions(report: &mut Report, place: &str, subjects: &[(&str, Functions, F
             if !wanted(&format!("{place}-{name}-{what}")) {
                 continue;
             }
-            let cases = threads().flat_map(|threads| [case(&raw, is_pair, threads), case(&ours, is_pair, threads)]).collect();
-            let times: Vec<f64> = interleave(15, cases).into_iter().map(|figures| figures[0]).collect();
+            let cases = threads()
+                .flat_map(|threads| [case(&raw, is_pair, threads), case(&ours, is_pair, threads)])
+                .collect();
+            let times: Vec<f64> = interleave(15, cases)
+                .into_iter()
+                .map(|figures| figures[0])
+                .collect();
             for (threads, row) in threads().zip(times.chunks(2)) {
                 let [raw, ours] = row else { continue };
                 let label = format!("{place}-{name}-{what}-{threads}t");
@@ -115,7 +171,12 @@ fn c_functions(report: &mut Report, place: &str, subjects: &[(&str, Functions, F
                 report.delta(&label, *ours, *raw);
             }
             if let [raw1, ours1, raw2, ours2] = times.as_slice() {
-                report.ratio(&format!("{place}-{name}-{what}-2t-over-1t"), "raw", ours2 / ours1, raw2 / raw1);
+                report.ratio(
+                    &format!("{place}-{name}-{what}-2t-over-1t"),
+                    "raw",
+                    ours2 / ours1,
+                    raw2 / raw1,
+                );
             }
         }
     }
@@ -127,7 +188,11 @@ fn threads() -> impl Iterator<Item = usize> {
 
 fn case<S: Subject>(subject: &S, is_pair: bool, threads: usize) -> Case<'_> {
     let work: Work<S> = if is_pair { pair } else { churn };
-    Case::new("", move || measure(threads, amount(200_000), |operations| work(subject, operations)))
+    Case::new("", move || {
+        measure(threads, amount(200_000), |operations| {
+            work(subject, operations)
+        })
+    })
 }
 
 /// C functions and what they are called with.
@@ -146,7 +211,14 @@ impl Subject for ByPointer {
     #[inline]
     unsafe fn give(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: forwarded.
-        unsafe { (self.0.give)(self.0.state, block.as_ptr().cast(), layout.size(), layout.align()) }
+        unsafe {
+            (self.0.give)(
+                self.0.state,
+                block.as_ptr().cast(),
+                layout.size(),
+                layout.align(),
+            )
+        }
     }
 }
 
@@ -158,6 +230,9 @@ struct SharedAtomic<'h, H> {
 
 // SAFETY: the backing's own blocks.
 unsafe impl<H: HostAllocator> HostAllocator for SharedAtomic<'_, H> {
+    fn traits(&self) -> AllocatorTraits {
+        self.backing.traits()
+    }
     #[inline]
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         let block = self.backing.allocate(layout, scope)?;
@@ -177,12 +252,22 @@ fn library() -> Result<libloading::Library, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("dl/Cargo.toml");
     let output = Command::new(cargo)
-        .args(["build", "--profile", "bench", "--message-format", "json", "--manifest-path"])
+        .args([
+            "build",
+            "--profile",
+            "bench",
+            "--message-format",
+            "json",
+            "--manifest-path",
+        ])
         .arg(manifest)
         .output()
         .map_err(|error| format!("cargo did not start: {error}"))?;
     if !output.status.success() {
-        return Err(format!("the library was not built: {}", String::from_utf8_lossy(&output.stderr)));
+        return Err(format!(
+            "the library was not built: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
     }
     // One line of JSON for each artifact; the file's name is all that is wanted of it.
     let text = String::from_utf8_lossy(&output.stdout);
@@ -190,7 +275,9 @@ fn library() -> Result<libloading::Library, String> {
         .lines()
         .filter(|line| line.contains("steward-bench-dl"))
         .flat_map(|line| line.split('"'))
-        .find(|part| part.ends_with(std::env::consts::DLL_SUFFIX) && part.contains("steward_bench_dl"))
+        .find(|part| {
+            part.ends_with(std::env::consts::DLL_SUFFIX) && part.contains("steward_bench_dl")
+        })
         .ok_or("cargo named no library")?;
     // SAFETY: our own library: loading it runs nothing but the C library's and Rust's own start-up code.
     unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())

@@ -20,16 +20,40 @@ static DHAT: FromGlobalAlloc<dhat::Alloc> = unsafe { FromGlobalAlloc::new(dhat::
 fn main() {
     // The testing mode records as much as the profiling one and writes no file.
     let _profiler = dhat::Profiler::builder().testing().build();
-    let mut report = Report::new("replay", &["case", "raw", "context", "bridge+context", "dhat"]);
-    for (name, file) in [("lavapipe", "lavapipe-22.3.csv.gz"), ("nvidia", "nvidia-580-h200.csv.gz")] {
+    let mut report = Report::new(
+        "replay",
+        &["case", "raw", "context", "bridge+context", "dhat"],
+    );
+    for (name, file) in [
+        ("lavapipe", "lavapipe-22.3.csv.gz"),
+        ("nvidia", "nvidia-580-h200.csv.gz"),
+    ] {
         let trace = Trace::bundled(file);
-        over(&mut report, &format!("{name}-system"), &SYSTEM, &trace, true);
-        over(&mut report, &format!("{name}-mimalloc"), &MIMALLOC, &trace, false);
+        over(
+            &mut report,
+            &format!("{name}-system"),
+            &SYSTEM,
+            &trace,
+            true,
+        );
+        over(
+            &mut report,
+            &format!("{name}-mimalloc"),
+            &MIMALLOC,
+            &trace,
+            false,
+        );
     }
     report.print();
 }
 
-fn over<H: HostAllocator + Sync>(report: &mut Report, label: &str, backing: &'static H, trace: &Trace, with_dhat: bool) {
+fn over<H: HostAllocator + Sync>(
+    report: &mut Report,
+    label: &str,
+    backing: &'static H,
+    trace: &Trace,
+    with_dhat: bool,
+) {
     let root = Context::root_static(backing, ContextOptions::new("root")).expect("memory");
     let plain = root.child("plain").expect("memory");
     let bridge = Bridge::new(root.child("bridge").expect("memory")).expect("an unused context");
@@ -42,7 +66,10 @@ fn over<H: HostAllocator + Sync>(report: &mut Report, label: &str, backing: &'st
     if with_dhat {
         cases.push(Case::new("dhat", || timed(|| direct(trace, &DHAT), trace)));
     }
-    let mut times: Vec<f64> = interleave(11, cases).into_iter().map(|figures| figures[0]).collect();
+    let mut times: Vec<f64> = interleave(11, cases)
+        .into_iter()
+        .map(|figures| figures[0])
+        .collect();
     report.ratio(&format!("{label}-context"), "raw", times[1], times[0]);
     report.delta(&format!("{label}-context"), times[1], times[0]);
     report.ratio(&format!("{label}-bridge"), "raw", times[2], times[0]);
@@ -76,7 +103,11 @@ fn direct<H: HostAllocator>(trace: &Trace, host: &H) {
         vec![(NonNull::dangling(), Layout::new::<u8>(), Scope::Object); trace.slots];
     for op in &trace.ops {
         match *op {
-            Op::Take { slot, layout, scope } => {
+            Op::Take {
+                slot,
+                layout,
+                scope,
+            } => {
                 let block = host.allocate(layout, scope).expect("memory");
                 // SAFETY: size 0 is left out of traces.
                 unsafe { touch(block) };
@@ -112,7 +143,11 @@ fn through(trace: &Trace, callbacks: &RawCallbacks) {
     let mut slots: Vec<*mut c_void> = vec![std::ptr::null_mut(); trace.slots];
     for op in &trace.ops {
         match *op {
-            Op::Take { slot, layout, scope } => {
+            Op::Take {
+                slot,
+                layout,
+                scope,
+            } => {
                 // SAFETY: the user data that belongs to the function; the bridge outlives the replay.
                 let block = unsafe { allocate(user, layout.size(), layout.align(), scope as i32) };
                 // SAFETY: size 0 is left out of traces.
@@ -121,7 +156,15 @@ fn through(trace: &Trace, callbacks: &RawCallbacks) {
             }
             Op::Resize { from, to, layout } => {
                 // SAFETY: the slot's block is live.
-                slots[to] = unsafe { reallocate(user, slots[from], layout.size(), layout.align(), Scope::Object as i32) };
+                slots[to] = unsafe {
+                    reallocate(
+                        user,
+                        slots[from],
+                        layout.size(),
+                        layout.align(),
+                        Scope::Object as i32,
+                    )
+                };
             }
             Op::Give { slot } => {
                 // SAFETY: the slot's block is live; a trace gives each slot back once.

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use alloc_core::{Context, ContextOptions, Scope, Scoped};
 use gpu_suballoc::{
-    CacheDevice, CacheLimits, CacheOwner, Capabilities, CapabilityFlags, Compiled, DeviceGroup, GroupDevice, Seat, ShaderCache,
-    ShaderKey,
+    CacheDevice, CacheLimits, CacheOwner, CapabilityFlags, CompiledShader, DeviceCapabilities,
+    DeviceGroup, GroupDevice, MembershipCell, ShaderCache, ShaderKey,
 };
 use support::backing::SYSTEM;
 use support::clock::{measure, pinned, thread_ns};
@@ -31,7 +31,8 @@ impl Hasher for Fold {
     }
     #[inline]
     fn write_u64(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word ^ 0x9E37_79B9_7F4A_7C15) * 0xD1B5_4A32_D192_ED03_5895_65CE_7E11_9E35;
+        let product = u128::from(self.0 ^ word ^ 0x9E37_79B9_7F4A_7C15)
+            * 0xD1B5_4A32_D192_ED03_5895_65CE_7E11_9E35;
         self.0 = product as u64 ^ (product >> 64) as u64;
     }
     #[inline]
@@ -76,20 +77,40 @@ struct Ours {
 
 impl Ours {
     fn new(context: &Context, most: u64) -> Self {
-        let cache = ShaderCache::new(context.handle(), CacheLimits { entries: most, ..CacheLimits::NONE }).expect("memory");
-        let device = CacheDevice::fresh();
+        let cache = ShaderCache::new(
+            context.handle(),
+            CacheLimits {
+                entries: most,
+                ..CacheLimits::NONE
+            },
+        )
+        .expect("memory");
+        let device = CacheDevice::new_unique();
         let owner = cache.owner(device, context.handle()).expect("memory");
-        Self { cache, owner, device }
+        Self {
+            cache,
+            owner,
+            device,
+        }
     }
 }
 
 impl Keeps for Ours {
     #[inline]
     fn uses(&self, id: u64) -> u64 {
-        self.cache.get(ShaderKey::kernel(self.device, id)).map_or(0, |held| *held)
+        self.cache
+            .get(ShaderKey::kernel(self.device, id))
+            .map_or(0, |held| *held)
     }
     fn replaces(&self, id: u64, _: u64) {
-        let made = self.owner.get_or_compile(ShaderKey::kernel(self.device, id), || Ok(Compiled { value: id, bytes: 1 }));
+        let made = self
+            .owner
+            .get_or_compile(ShaderKey::kernel(self.device, id), || {
+                Ok(CompiledShader {
+                    value: id,
+                    bytes: 1,
+                })
+            });
         black_box(made.is_ok());
     }
 }
@@ -165,7 +186,13 @@ struct Quick(quick_cache::sync::Cache<Key, Arc<u64>, quick_cache::UnitWeighter, 
 
 impl Quick {
     fn new(most: usize) -> Self {
-        Self(quick_cache::sync::Cache::with(most, most as u64, quick_cache::UnitWeighter, Folds::default(), Default::default()))
+        Self(quick_cache::sync::Cache::with(
+            most,
+            most as u64,
+            quick_cache::UnitWeighter,
+            Folds::default(),
+            Default::default(),
+        ))
     }
 }
 
@@ -205,7 +232,9 @@ enum Asks {
 impl Asks {
     #[inline(always)]
     fn next(self, random: &mut u64) -> u64 {
-        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let below = |many: u64| ((*random >> 33) * many) >> 31;
         match self {
             Self::Any(many) => below(many) + 1,
@@ -224,13 +253,26 @@ fn asked<K: Keeps + ?Sized>(keeps: &K, asks: Asks, operations: usize) {
     black_box(sum);
 }
 
-const HEAD: [&str; 7] = ["case", "ours", "mutex", "sharded", "dashmap", "papaya", "quick_cache"];
+const HEAD: [&str; 7] = [
+    "case",
+    "ours",
+    "mutex",
+    "sharded",
+    "dashmap",
+    "papaya",
+    "quick_cache",
+];
 
 fn main() {
     keep_pages();
     let root = &Context::root_static(&SYSTEM, ContextOptions::new("shaders")).expect("memory");
     let mut report = Report::new("shader_cache", &HEAD);
-    for (size, many) in [("10", 10_u64), ("1k", 1000), ("10k", 10_000), ("100k", 100_000)] {
+    for (size, many) in [
+        ("10", 10_u64),
+        ("1k", 1000),
+        ("10k", 10_000),
+        ("100k", 100_000),
+    ] {
         let mut cases = vec![(format!("hit-{size}"), Asks::Any(many), 1)];
         match many {
             1000 => {
@@ -267,9 +309,16 @@ fn hits(report: &mut Report, root: &Context, many: u64, cases: &[(String, Asks, 
             let (asks, threads) = (*asks, *threads);
             // Often enough to have met each before it counts.
             let operations = amount(if many > 10_000 { 500_000 } else { 100_000 });
-            Case::new(*name, move || measure(threads, operations, |operations| asked(&**subject, asks, operations)))
+            Case::new(*name, move || {
+                measure(threads, operations, |operations| {
+                    asked(&**subject, asks, operations)
+                })
+            })
         });
-        let times: Vec<f64> = interleave(11, runs.collect()).into_iter().map(|figures| figures[0]).collect();
+        let times: Vec<f64> = interleave(11, runs.collect())
+            .into_iter()
+            .map(|figures| figures[0])
+            .collect();
         figures(report, label, &times);
         match label.as_str() {
             "hot" => hot = times[0],
@@ -289,19 +338,25 @@ fn churn(report: &mut Report, root: &Context) {
         (1..=LIVE).for_each(|id| subject.replaces(id, 0));
         *next += LIVE;
     }
-    let runs = subjects.iter().zip(&mut next).map(|((name, subject), next)| {
-        Case::new(*name, move || {
-            pinned(|| {
-                let (operations, before) = (amount(50_000), thread_ns());
-                for _ in 0..operations {
-                    subject.replaces(*next, *next - LIVE);
-                    *next += 1;
-                }
-                (thread_ns() - before) as f64 / operations as f64
+    let runs = subjects
+        .iter()
+        .zip(&mut next)
+        .map(|((name, subject), next)| {
+            Case::new(*name, move || {
+                pinned(|| {
+                    let (operations, before) = (amount(50_000), thread_ns());
+                    for _ in 0..operations {
+                        subject.replaces(*next, *next - LIVE);
+                        *next += 1;
+                    }
+                    (thread_ns() - before) as f64 / operations as f64
+                })
             })
-        })
-    });
-    let times: Vec<f64> = interleave(11, runs.collect()).into_iter().map(|figures| figures[0]).collect();
+        });
+    let times: Vec<f64> = interleave(11, runs.collect())
+        .into_iter()
+        .map(|figures| figures[0])
+        .collect();
     figures(report, "churn-1k", &times);
 }
 
@@ -314,18 +369,23 @@ fn figures(report: &mut Report, label: &str, times: &[f64]) {
 }
 
 struct Card {
-    seat: Seat,
+    seat: MembershipCell,
     uuid: [u8; 16],
 }
 
 impl GroupDevice for Card {
     type Error = std::convert::Infallible;
-    fn seat(&self) -> &Seat {
+    fn membership_cell(&self) -> &MembershipCell {
         &self.seat
     }
-    fn capabilities(&self) -> Result<Capabilities, Self::Error> {
+    fn capabilities(&self) -> Result<DeviceCapabilities, Self::Error> {
         let flags = CapabilityFlags::PEER_COPY | CapabilityFlags::TIMELINE_SEMAPHORE;
-        Ok(Capabilities { driver: Some(1), device_uuid: Some(self.uuid), flags, ..Capabilities::default() })
+        Ok(DeviceCapabilities {
+            driver: Some(1),
+            device_uuid: Some(self.uuid),
+            flags,
+            ..DeviceCapabilities::default()
+        })
     }
 }
 
@@ -336,7 +396,12 @@ fn groups() {
         if !wanted("group") {
             continue;
         }
-        let cards: Vec<Card> = (0..many).map(|number| Card { seat: Seat::new(), uuid: [number; 16] }).collect();
+        let cards: Vec<Card> = (0..many)
+            .map(|number| Card {
+                seat: MembershipCell::new(),
+                uuid: [number; 16],
+            })
+            .collect();
         let made = || {
             let mut builder = DeviceGroup::builder(Scoped::new(&SYSTEM, Scope::Device));
             for card in &cards {
@@ -355,20 +420,29 @@ fn groups() {
         let query = Case::new("query", || {
             pinned(|| {
                 let group = made();
-                let seats: Vec<_> = group.devices().iter().map(|card| card.seat.membership().expect("in a group")).collect();
+                let seats: Vec<_> = group
+                    .devices()
+                    .iter()
+                    .map(|card| card.seat.membership().expect("in a group"))
+                    .collect();
                 let (operations, mut random, mut sum) = (amount(200_000), 1, 0_u64);
                 let before = thread_ns();
                 for _ in 0..operations {
                     let from = Asks::Any(u64::from(many)).next(&mut random) - 1;
                     let to = random >> 20 & u64::from(many - 1);
-                    let edge = group.edge(seats[from as usize], seats[to as usize]).expect("one group");
+                    let edge = group
+                        .edge(seats[from as usize], seats[to as usize])
+                        .expect("one group");
                     sum += u64::from(edge.wait_cost.get());
                 }
                 black_box(sum);
                 (thread_ns() - before) as f64 / operations as f64
             })
         });
-        let times: Vec<f64> = interleave(11, vec![make, query]).into_iter().map(|figures| figures[0]).collect();
+        let times: Vec<f64> = interleave(11, vec![make, query])
+            .into_iter()
+            .map(|figures| figures[0])
+            .collect();
         report.row(&label, &times);
         report.ns(&format!("{label}-make"), times[0]);
         report.ns(&format!("{label}-query"), times[1]);

@@ -23,15 +23,21 @@ const BLOCK: Layout = Layout::new::<[u64; 8]>();
 
 fn main() {
     keep_pages();
-    let mut report = Report::new("snapshot", &["contexts", "sum", "talloc's sum", "take", "json"]);
+    let mut report = Report::new(
+        "snapshot",
+        &["contexts", "sum", "talloc's sum", "take", "json"],
+    );
     let talloc = Talloc::load("snapshot");
     for size in SIZES.map(|size| if size > 1000 { amount(size) } else { size }) {
         let tree = Tree::new(size);
         let peer = talloc.as_ref().map(|talloc| (talloc, chunks(talloc, size)));
         let top = &tree.contexts[0];
         let system = Scoped::new(&SYSTEM, Scope::Command);
-        let taken = Snapshot::take(top, system).expect("memory");
-        assert_eq!((taken.nodes().len(), taken.total().total().live_bytes), (size, top.subtree_usage().total().live_bytes));
+        let taken = Snapshot::capture(top, system).expect("memory");
+        assert_eq!(
+            (taken.nodes().len(), taken.total().total().live_bytes),
+            (size, top.subtree_usage().total().live_bytes)
+        );
         let looks = (amount(1_000_000) / size).max(1);
         let each = |look: &(dyn Fn() + Sync)| {
             pinned(|| {
@@ -44,15 +50,24 @@ fn main() {
         };
         let taken = &Shared(taken);
         let mut cases = vec![
-            Case::new("sum", || each(&|| assert_ne!(black_box(top.subtree_usage().total().live_bytes), 0))),
-            Case::new("take", || each(&|| drop(black_box(Snapshot::take(top, system).expect("memory"))))),
+            Case::new("sum", || {
+                each(&|| assert_ne!(black_box(top.subtree_usage().total().live_bytes), 0))
+            }),
+            Case::new("take", || {
+                each(&|| drop(black_box(Snapshot::capture(top, system).expect("memory"))))
+            }),
             Case::new("json", || each(&|| taken.write())),
         ];
         if let Some((talloc, chunks)) = &peer {
             let top = chunks[0];
-            cases.push(Case::new("talloc", move || each(&|| assert_ne!(black_box(talloc.total_size(top)), 0))));
+            cases.push(Case::new("talloc", move || {
+                each(&|| assert_ne!(black_box(talloc.total_size(top)), 0))
+            }));
         }
-        let times: Vec<f64> = interleave(11, cases).into_iter().map(|figures| figures[0]).collect();
+        let times: Vec<f64> = interleave(11, cases)
+            .into_iter()
+            .map(|figures| figures[0])
+            .collect();
         let talloc = times.get(3).copied().unwrap_or(f64::NAN);
         report.row(&size.to_string(), &[times[0], talloc, times[1], times[2]]);
         if !talloc.is_nan() {
@@ -99,13 +114,19 @@ struct Tree {
 
 impl Tree {
     fn new(size: usize) -> Self {
-        let root = Context::root_static(&SYSTEM, ContextOptions::new("root").scope(Scope::Object)).expect("memory");
+        let root = Context::root_static(&SYSTEM, ContextOptions::new("root").scope(Scope::Object))
+            .expect("memory");
         let mut contexts = vec![root];
         for at in 1..size {
             contexts.push(contexts[(at - 1) / FAN].child("context").expect("memory"));
         }
-        let blocks = contexts.iter().map(|context| HostAllocator::allocate(&context, BLOCK, Scope::Object).expect("memory"));
-        Self { blocks: blocks.collect(), contexts }
+        let blocks = contexts.iter().map(|context| {
+            HostAllocator::allocate(&context, BLOCK, Scope::Object).expect("memory")
+        });
+        Self {
+            blocks: blocks.collect(),
+            contexts,
+        }
     }
 }
 

@@ -37,12 +37,15 @@ fn life<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'sta
     let root = &Context::root_static(backing, ContextOptions::new("root")).expect("memory");
     let before = root.usage().total().live_bytes;
     let child = root.child("measured").expect("memory");
-    let record = Layout::from_size_align((root.usage().total().live_bytes - before) as usize, 64).expect("small");
+    let record = Layout::from_size_align((root.usage().total().live_bytes - before) as usize, 64)
+        .expect("small");
     drop(child);
     println!("tree: a context is {} bytes", record.size());
     let rounds = amount(20_000);
     let raw = move |also: &dyn Fn()| {
-        let block = backing.allocate_zeroed(record, Scope::Object).expect("memory");
+        let block = backing
+            .allocate_zeroed(record, Scope::Object)
+            .expect("memory");
         also();
         // SAFETY: just taken with this layout.
         unsafe { backing.deallocate(block, record, Scope::Object) };
@@ -66,8 +69,14 @@ fn life<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'sta
         Case::new("raw pair", || run(&|| raw(&|| pair(backing)))),
         Case::new("our pair", || run(&|| ours(&|child| pair(child)))),
     ];
-    let times: Vec<f64> = interleave(15, cases).into_iter().map(|figures| figures[0]).collect();
-    for (what, times) in ["create-drop", "create-pair-drop"].into_iter().zip(times.chunks(2)) {
+    let times: Vec<f64> = interleave(15, cases)
+        .into_iter()
+        .map(|figures| figures[0])
+        .collect();
+    for (what, times) in ["create-drop", "create-pair-drop"]
+        .into_iter()
+        .zip(times.chunks(2))
+    {
         let label = format!("{name}-{what}");
         report.row(&label, &[times[0], times[1], f64::NAN]);
         report.ratio(&label, "raw", times[1], times[0]);
@@ -83,15 +92,28 @@ fn pair(host: &impl HostAllocator) {
     unsafe { host.deallocate(block, layout, Scope::Object) };
 }
 
-fn build_and_free<H: HostAllocator + Sync>(report: &mut Report, name: &str, backing: &'static H, talloc: Option<&Talloc>) {
+fn build_and_free<H: HostAllocator + Sync>(
+    report: &mut Report,
+    name: &str,
+    backing: &'static H,
+    talloc: Option<&Talloc>,
+) {
     let root = &Context::root_static(backing, ContextOptions::new("root")).expect("memory");
     // Boxes of 48 bytes in a vector, as collections do it.
     let boxes = vec![
-        Case::several("raw", move || pinned(move || boxed(&vec![(); contexts()], |()| Scoped::new(backing, Scope::Object)))),
+        Case::several("raw", move || {
+            pinned(move || {
+                boxed(&vec![(); contexts()], |()| {
+                    Scoped::new(backing, Scope::Object)
+                })
+            })
+        }),
         Case::several("ours", move || {
             pinned(move || {
                 let (made, contexts) = time(|| children(root));
-                let [build, free] = boxed(&contexts, |context| context)[..] else { unreachable!("two figures") };
+                let [build, free] = boxed(&contexts, |context| context)[..] else {
+                    unreachable!("two figures")
+                };
                 let (dropped, ()) = time(|| drop(contexts));
                 vec![build + made, free + dropped]
             })
@@ -106,18 +128,24 @@ fn build_and_free<H: HostAllocator + Sync>(report: &mut Report, name: &str, back
     }
     // Blocks of 16..=256 bytes.
     let mut blocks = vec![
-        Case::several("raw", move || pinned(move || blocks(&vec![backing; contexts()]))),
+        Case::several("raw", move || {
+            pinned(move || blocks(&vec![backing; contexts()]))
+        }),
         Case::several("ours", move || {
             pinned(move || {
                 let (made, contexts) = time(|| children(root));
-                let [build, free] = blocks(&contexts.iter().collect::<Vec<_>>())[..] else { unreachable!("two figures") };
+                let [build, free] = blocks(&contexts.iter().collect::<Vec<_>>())[..] else {
+                    unreachable!("two figures")
+                };
                 let (dropped, ()) = time(|| drop(contexts));
                 vec![build + made, free + dropped]
             })
         }),
     ];
     if let Some(talloc) = talloc {
-        blocks.push(Case::several("talloc", move || pinned(move || talloc_tree(talloc))));
+        blocks.push(Case::several("talloc", move || {
+            pinned(move || talloc_tree(talloc))
+        }));
     }
     let times = interleave(11, blocks);
     for (at, what) in ["build", "free"].into_iter().enumerate() {
@@ -137,14 +165,19 @@ fn contexts() -> usize {
 }
 
 fn children(root: &Context) -> Vec<Context> {
-    (0..contexts()).map(|_| root.child("object").expect("memory")).collect()
+    (0..contexts())
+        .map(|_| root.child("object").expect("memory"))
+        .collect()
 }
 
 /// ns an object of the tree.
 fn time<R>(work: impl FnOnce() -> R) -> (f64, R) {
     let before = thread_ns();
     let made = work();
-    ((thread_ns() - before) as f64 / (contexts() * OBJECTS) as f64, made)
+    (
+        (thread_ns() - before) as f64 / (contexts() * OBJECTS) as f64,
+        made,
+    )
 }
 
 fn boxed<'c, C, A: Allocator + Copy>(owners: &'c [C], allocator: impl Fn(&'c C) -> A) -> Vec<f64> {

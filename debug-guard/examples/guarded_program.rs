@@ -47,7 +47,9 @@ fn main() -> ExitCode {
         Some(other) => eprintln!("{other}? overflow, late, twice or leak"),
     }
 
-    let Some(stats) = GUARD.stats() else { return ExitCode::SUCCESS };
+    let Some(stats) = GUARD.stats() else {
+        return ExitCode::SUCCESS;
+    };
     println!("{stats}");
     ExitCode::from(u8::from(stats.reports > 0))
 }

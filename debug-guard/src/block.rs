@@ -1,4 +1,4 @@
-//! What is written down of a block, as every part that keeps blocks tells it and every part that reports reads it.
+//! The description of a block, shared by the parts that keep blocks and the parts that report them.
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use alloc_core::Scope;
 
 use crate::mode::{BackEnd, Mode};
 
-/// Who asked for a block, or gave it back, and when: interned by [`crate::sites`], a number in a record.
+/// Requester and time of an allocation or free: interned by [`crate::call_sites`], a number in a record.
 ///
 /// 0 = not written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ impl SiteId {
 
 /// What a record keeps of an allocation or a free, made by the guard before it asks cookies or slots.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mark {
+pub(crate) struct BlockMark {
     pub(crate) site: SiteId,
     /// The operating system's number of the thread.
     pub(crate) thread: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Mark {
 
 /// What a block's life has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum BlockPhase {
     Live,
     /// Freed; waits, poisoned or out of reach.
     Freed,
@@ -50,18 +50,18 @@ pub(crate) struct Known {
     pub(crate) size: usize,
     pub(crate) align: usize,
     pub(crate) scope: Scope,
-    pub(crate) state: State,
-    pub(crate) taken: Mark,
+    pub(crate) state: BlockPhase,
+    pub(crate) allocated: BlockMark,
     /// Where `state` is not `Live`.
-    pub(crate) given: Mark,
+    pub(crate) freed: BlockMark,
     pub(crate) mode: Mode,
     pub(crate) back_end: BackEnd,
 }
 
 /// What a keeper found wrong; becomes a [`Report`](crate::Report).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
-    pub(crate) kind: crate::report::ReportKind,
+pub(crate) struct GuardFinding {
+    pub(crate) kind: crate::report_kind::ReportKind,
     /// The block it is about, where there is one.
     pub(crate) block: Option<Known>,
     /// The address that was given or found changed.
@@ -70,6 +70,9 @@ pub(crate) struct Fault {
     /// The guard that `block` belongs to, by the number it was made with, where it is not the one that found this.
     pub(crate) owner: Option<u64>,
 }
+
+/// Hears all that one look found, with no lock held: it may unwind, and knows then what it has not heard.
+pub(crate) type FoundTogether<'a> = dyn FnMut(&mut dyn Iterator<Item = GuardFinding>) + 'a;
 
 /// Bytes that are not what the guard wrote there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,8 +90,8 @@ pub struct Changed {
 /// What is wrong with an access that was stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accused {
-    pub(crate) kind: crate::report::ReportKind,
-    /// The block that was meant, as far as can be told.
+    pub(crate) kind: crate::report_kind::ReportKind,
+    /// The block that was probably meant.
     pub(crate) block: Option<Known>,
     /// Another one nearby.
     pub(crate) other: Option<Known>,
@@ -122,7 +125,7 @@ impl Changed {
 
 /// What a keeper holds beside live blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldBlock {
     /// Blocks that were freed and wait.
     pub(crate) quarantined: u64,
     /// Their bytes, as asked for.
@@ -135,11 +138,11 @@ pub(crate) struct Held {
 
 /// What became of a free.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct FreeRecord {
     /// Where the block is freed now. After a bad free: `None`, and nothing was touched.
     pub(crate) freed: Option<Freed>,
     /// What was wrong.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<GuardFinding>,
 }
 
 /// What a freed block was.

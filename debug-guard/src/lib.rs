@@ -1,9 +1,9 @@
-//! Host memory that tells who broke it, and host memory that fails on purpose.
+//! An allocator that finds memory errors and names their author, and an allocator that fails on purpose.
 //!
 //! [`Guard`] wraps any [`HostAllocator`](alloc_core::HostAllocator), or, as [`GlobalGuard`], the allocator of a whole program. Each block
 //! gets a [`Mode`], by [`Rule`] where one matches: a page of its own between two that cannot be touched, or a keyed header and tail, or
-//! nothing. What goes wrong becomes one [`Report`]: what was done, how far from which block, whose it is, taken and given back by which
-//! calls in which command; as text, as a line of JSON, or to a function.
+//! nothing. Each mistake becomes one [`Report`]: the mistake, the distance from the block, the block's owner, the calls that allocated and
+//! freed it, and their command; as text, as a line of JSON, or to a function.
 //!
 //! | mistake | Cookie | Fence | Strict |
 //! |-|-|-|-|
@@ -15,12 +15,11 @@
 //! | never freed | [`Guard::leaks`], [`GuardOptions::exit_leaks`] | the same | the same |
 //! | read before written | never: it reads 0xCD, behind a grown block's old end 0xFD | the same | the same |
 //!
-//! Sampled finds what Strict finds, in the few blocks that it chooses; leaks it does not tell, and what is freed and is no block of those
-//! goes to the allocator behind unlooked at. What the kernel reads or writes for the program (`read(2)`) it
-//! refuses with `EFAULT` where a page cannot be touched, and nothing is reported. What is found later is found by its bytes: a write of
-//! the very byte that stood there, one in 256 of random ones, is no change. Blocks are the guard's and not a
-//! [`Context`](alloc_core::Context)'s: one that is freed through another context over the same guard is not reported. [`Guard::check_all`] looks for what would else be
-//! found at a free, at any time. What each costs is in [`Mode`]'s table.
+//! Sampled finds what Strict finds, but only in the blocks it selects. It lists no leaks. It passes every other free to the allocator
+//! behind without a check. A system call that touches a protected page returns `EFAULT`; the guard reports nothing. Late checks compare
+//! bytes, so a write that repeats the old byte (1 of 256 random ones) is not found. A block freed through another
+//! [`Context`](alloc_core::Context) over the same guard is not reported. [`Guard::check_all`] does the checks of a free for all blocks, at
+//! any time. [`Mode`] has a table of costs.
 //!
 //! ```
 //! use std::alloc::Layout;
@@ -68,7 +67,7 @@
 //!     let mut list = TryVec::<u64, &Context>::new_in(&textures);
 //!     list.try_push(7)?;
 //!     let mut strict = 0;
-//!     guard.live(&mut |block| strict += usize::from(block.mode() == Mode::Strict && block.taken().owner() == "textures"));
+//!     guard.live(&mut |block| strict += usize::from(block.mode() == Mode::Strict && block.allocated().owner() == "textures"));
 //!     assert_eq!(strict, 1);
 //! }
 //! guard.close()?;
@@ -83,8 +82,10 @@
 //! guard that lays out pages installs and which passes on what is not its own: a program that installs another one *later* takes its
 //! place, and unless that one passes on in turn, such mistakes end the program without a report.
 //! Elsewhere too: no list at exit, reports on the standard error only, no thread ids, no stacks, and a freed pointer that was never a
-//! block is read in front of, which ends the program where nothing is mapped there. Always `no_std`; feature `std` (on by default) adds what is kept for each thread, without
-//! which there are no stacks and counts are slower.
+//! block is read in front of, which ends the program where nothing is mapped there. Questions ([`Guard::usable_size`],
+//! [`HostAllocator::validate_pointer`](alloc_core::HostAllocator::validate_pointer)) read nothing in front of a pointer there: all records are looked at instead.
+//! Always `no_std`; feature `std` (on by default) adds what is kept for each thread, without which there are no stacks and counts are
+//! slower.
 //!
 //! # Memory that fails
 //! Code that handles every refused allocation is only as good as the refusals it has met. [`FailingAllocator`] refuses what its plan, a
@@ -143,26 +144,38 @@
 extern crate std;
 
 mod block;
+mod call_sites;
 mod cookie;
-mod failing;
+mod fault_injection;
 mod guard;
 mod lock;
 mod mode;
 mod os;
 mod profile;
 mod report;
+mod report_kind;
 mod sampling;
-mod sites;
 mod slots;
+mod stack_depot;
 
 pub use block::Changed;
-pub use failing::{ContextName, FailingAllocator, Fault, FaultError};
+pub use call_sites::{CommandMark, StackSupport};
+pub use fault_injection::{ContextName, FailingAllocator, Fault, FaultError};
 pub use guard::{
-    CommandMark, GlobalGuard, Guard, GuardBusy, GuardError, GuardOptions, GuardRefused, GuardStats, LeakMark, LeakSum, Rule,
+    GlobalGuard, Guard, GuardError, GuardInUse, GuardOptions, GuardStats, LeakMark, LeakSum, Rule,
     Sampling,
 };
-pub use mode::{BackEnd, Mode, OnReport, Placement, Stacks};
-pub use os::{BackEnds, OsRefusal};
+pub use mode::{BackEnd, Mode, Placement, Stacks};
+pub use os::{Access, BackEnds, OsRefusal};
 pub use profile::{FrameNames, Measure, Weight};
-pub use report::{Access, BlockInfo, BlockState, CameBack, Deed, Leak, Moment, Place, Report, ReportKind, Stack};
-pub use sites::StackSupport;
+pub use report::{
+    Actor, AddressPosition, BlockInfo, BlockState, DetectedAt, FreeArgs, Leak, OnReport, Report,
+    Stack,
+};
+pub use report_kind::ReportKind;
+pub use stack_depot::{ModuleFinder, StackDepot, StackId};
+
+/// The samples of README.md, tested.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

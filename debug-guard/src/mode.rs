@@ -1,4 +1,4 @@
-//! What a guard can be told: how blocks are guarded, where they stand, how deep stacks go, what becomes of a report.
+//! Settings of a guard: how to guard blocks, where to place them, how deep stacks are.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub enum Mode {
     /// Passed on to the allocator behind, and counted.
     Off,
     /// A few blocks, chosen call site by call site, are guarded as [`Strict`](Self::Strict) does; the rest pass, and so does a free of
-    /// what is no block of the guard. Leaks are not told. For production.
+    /// what is no block of the guard. Leaks are not listed. For production.
     Sampled,
     /// A keyed header in front and a tail that begins exactly behind the last byte; freed blocks are poisoned and wait.
     Cookie,
@@ -49,7 +49,7 @@ pub enum Placement {
     Alternate,
 }
 
-/// How much is written down of who asks and who frees.
+/// How much is recorded of allocating and freeing calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Stacks {
@@ -62,22 +62,6 @@ pub enum Stacks {
     /// remembered: a known one costs what it costs with [`Fast`](Self::Fast).
     #[default]
     Full,
-}
-
-/// What becomes of a report.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub enum OnReport {
-    /// Written to the standard error, as text and as a line of JSON, then the process is aborted.
-    #[default]
-    Abort,
-    /// Written, then the thread panics. Reports of the signal handler abort: a signal cannot unwind.
-    Panic,
-    /// Written, and the program goes on: a bad free frees nothing, a stopped access gets a page to land on.
-    Log,
-    /// Passed to a function and not written, then as [`Log`](Self::Log). Called in the signal handler too: it may only do what
-    /// signal-safety(7) allows, and takes no memory of the guard.
-    Call(fn(&crate::Report<'_>)),
 }
 
 /// What the kernel lends a guard to make pages untouchable.
@@ -98,7 +82,13 @@ pub enum BackEnd {
 
 impl BackEnd {
     /// All, the best first.
-    pub const ALL: [Self; 5] = [Self::UserfaultfdMove, Self::UserfaultfdCopy, Self::GuardMarkers, Self::Mprotect, Self::Cookies];
+    pub const ALL: [Self; 5] = [
+        Self::UserfaultfdMove,
+        Self::UserfaultfdCopy,
+        Self::GuardMarkers,
+        Self::Mprotect,
+        Self::Cookies,
+    ];
 
     /// As reports write it.
     #[must_use]

@@ -1,6 +1,6 @@
 //! Random op programs, see `testkit::programs::cache_ops`.
 #![no_main]
-#[path = "../../gpu-suballoc/tests/cache_model/subject.rs"]
+#[path = "../../gpu-suballoc/tests/it/cache_model/subject.rs"]
 mod subject;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,6 +1,6 @@
 //! Random op programs, see `testkit::programs::range_ops`.
 #![no_main]
-#[path = "../../gpu-suballoc/tests/range_model/subject.rs"]
+#[path = "../../gpu-suballoc/tests/it/range_model/subject.rs"]
 mod subject;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,6 +1,6 @@
-//! Any bytes as a host trace, see `vk-callbacks/tests/trace_reader/program.rs`.
+//! Any bytes as a host trace, see `vk-callbacks/tests/it/trace_reader/program.rs`.
 #![no_main]
-#[path = "../../vk-callbacks/tests/trace_reader/program.rs"]
+#[path = "../../vk-callbacks/tests/it/trace_reader/program.rs"]
 mod program;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

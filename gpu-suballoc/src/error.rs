@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use alloc_core::HostError;
+use alloc_core::{HostError, Rejected};
 
 use crate::device::DeviceError;
 use crate::memory_type::MemoryTypeError;
@@ -34,7 +34,7 @@ pub enum GpuError {
         reason: MapRefusal,
     },
     /// A rule of this crate was broken by the caller.
-    Misuse(Misuse),
+    Misuse(GpuMisuse),
 }
 
 /// A limit that was reached. Nothing exceeds one at any moment.
@@ -66,9 +66,14 @@ pub enum Limit {
     /// The number of custom pools.
     Pools,
     /// The number of crops of one region, or of its mappings.
-    Shares,
+    Aliases,
     /// The number of records: regions with a resource, a name, crops or a mapping.
     Records,
+    /// The bytes of all wrapped buffers together, as the application says them: 2^64 - 1.
+    WrappedBytes {
+        /// Bytes that were too many.
+        short_by: u64,
+    },
 }
 
 /// Why a region cannot be mapped.
@@ -88,7 +93,7 @@ pub enum MapRefusal {
 /// A rule that the caller broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Misuse {
+pub enum GpuMisuse {
     /// 0 bytes.
     ZeroSize,
     /// Alignment 0, or not a power of two.
@@ -107,6 +112,8 @@ pub enum Misuse {
     Mapped,
     /// The region is not mapped, or less often.
     NotMapped,
+    /// The region's memory object is being mapped or unmapped by a call that this one comes from, or waits for.
+    NestedMap,
     /// The region is held by something that was made from it.
     Held,
     /// An offset and size past the end of the region.
@@ -115,6 +122,8 @@ pub enum Misuse {
     Negative,
     /// An offset or size that is no multiple of the element.
     Misaligned,
+    /// The memory behind a buffer that is to be wrapped is the allocator's own.
+    OwnMemory,
     /// Elements of 0 bytes.
     ZeroElement,
     /// `VK_NULL_HANDLE`.
@@ -153,7 +162,11 @@ impl GpuError {
     /// True when freeing or trimming device memory may help.
     #[must_use]
     pub const fn is_out_of_device_memory(self) -> bool {
-        matches!(self, Self::Device(DeviceError::OutOfDeviceMemory | DeviceError::TooManyObjects) | Self::Limit(_))
+        matches!(
+            self,
+            Self::Device(DeviceError::OutOfDeviceMemory | DeviceError::TooManyObjects)
+                | Self::Limit(_)
+        )
     }
 
     /// True when the device is lost: nothing helps, see `GpuAllocator::abandon`.
@@ -196,8 +209,8 @@ impl From<MemoryTypeError> for GpuError {
     }
 }
 
-impl From<Misuse> for GpuError {
-    fn from(rule: Misuse) -> Self {
+impl From<GpuMisuse> for GpuError {
+    fn from(rule: GpuMisuse) -> Self {
         Self::Misuse(rule)
     }
 }
@@ -215,7 +228,10 @@ impl fmt::Display for GpuError {
             Self::Device(error) => error.fmt(f),
             Self::Limit(limit) => limit.fmt(f),
             Self::TooLarge { bytes, limit } => {
-                write!(f, "{bytes} bytes are more than the {limit} that can be had at once: split the request")
+                write!(
+                    f,
+                    "{bytes} bytes are more than the {limit} that can be had at once: split the request"
+                )
             }
             Self::MemoryType(error) => error.fmt(f),
             Self::MapUnsupported { reason } => reason.fmt(f),
@@ -234,15 +250,34 @@ impl fmt::Display for Limit {
                 )
             }
             Self::Heap { heap, short_by } => {
-                write!(f, "heap {heap} is short by {short_by} bytes: free regions, trim, or accept memory of another heap")
+                write!(
+                    f,
+                    "heap {heap} is short by {short_by} bytes: free regions, trim, or accept memory of another heap"
+                )
             }
-            Self::Blocks { limit } => write!(f, "the pool has its {limit} blocks: free regions, or raise the limit"),
+            Self::Blocks { limit } => write!(
+                f,
+                "the pool has its {limit} blocks: free regions, or raise the limit"
+            ),
             Self::Objects { limit } => {
-                write!(f, "no more memory objects than {limit} are allowed: free dedicated regions, or trim")
+                write!(
+                    f,
+                    "no more memory objects than {limit} are allowed: free dedicated regions, or trim"
+                )
             }
             Self::Pools => f.write_str("there is no room for another pool: destroy one"),
-            Self::Shares => f.write_str("the region has all the crops or mappings that can be counted: free some"),
-            Self::Records => f.write_str("there is no room for another region with a resource, name or crop: free some"),
+            Self::Aliases => f.write_str(
+                "the region has all the crops or mappings that can be counted: free some",
+            ),
+            Self::Records => f.write_str(
+                "there is no room for another region with a resource, name or crop: free some",
+            ),
+            Self::WrappedBytes { short_by } => {
+                write!(
+                    f,
+                    "all wrapped buffers together would have {short_by} bytes too many to count: detach some, or pass their true sizes"
+                )
+            }
         }
     }
 }
@@ -260,7 +295,7 @@ impl fmt::Display for MapRefusal {
     }
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for GpuMisuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ZeroSize => "0 bytes were asked for: ask for at least one",
@@ -272,12 +307,16 @@ impl fmt::Display for Misuse {
             Self::HasCrops => "the region has crops: free them first, or use free_when_unused",
             Self::Mapped => "the region is mapped: unmap it first, or use free_when_unused",
             Self::NotMapped => "the region is not mapped: map it first",
+            Self::NestedMap => "the device that calls back from vkMapMemory or vkUnmapMemory maps the same memory object: map it when that call is over",
             Self::Held => "the region is held by something that was made from it: free that first",
             Self::Outside => "offset and size reach past the end of the region: stay within",
             Self::Negative => "the offset is negative: a crop starts at 0 or later",
             Self::Misaligned => "offset or size is no multiple of the element: pass whole elements",
             Self::ZeroElement => "an element has 0 bytes: pass its size, or 1",
             Self::NullHandle => "the handle is VK_NULL_HANDLE: pass a live one",
+            Self::OwnMemory => {
+                "the memory behind the buffer is the allocator's own, which it maps itself: wrap without a backing, and map the region"
+            }
             Self::NotWrapped => "the region is not a wrapped one: free it instead of detaching it",
             Self::IsWrapped => "the buffer is the application's: it cannot be made larger or kept for reuse",
             Self::IsCrop => "the region is a crop: ask for this of the region that it was cut from",
@@ -301,34 +340,10 @@ impl fmt::Display for Misuse {
 }
 
 impl core::error::Error for GpuError {}
-impl core::error::Error for Misuse {}
+impl core::error::Error for GpuMisuse {}
 
-/// A refused call that would have consumed `value`: here it is again, with the reason.
-#[derive(Debug)]
-#[must_use = "it holds what was not consumed"]
-pub struct Refused<T> {
-    /// What was to be consumed, as it was.
-    pub value: T,
-    /// Why it was not.
-    pub error: GpuError,
-}
-
-impl<T> Refused<T> {
-    pub(crate) fn new(value: T, error: impl Into<GpuError>) -> Self {
-        Self { value, error: error.into() }
+impl<T> From<Rejected<T, GpuError>> for GpuError {
+    fn from(rejected: Rejected<T, GpuError>) -> Self {
+        rejected.error
     }
 }
-
-impl<T> From<Refused<T>> for GpuError {
-    fn from(refused: Refused<T>) -> Self {
-        refused.error
-    }
-}
-
-impl<T> fmt::Display for Refused<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<T: fmt::Debug> core::error::Error for Refused<T> {}

@@ -11,35 +11,59 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Names a region for as long as it lives, and nothing afterwards: a place that was given back is given out under another id.
+/// The record number of a region without a record, and the end of a list of records. Some numbers below are the pools' own.
+pub(crate) const NO_RECORD: u32 = u32::MAX;
+
+/// The id of a region. It is stale once the region is freed: a place that is used again gets another id.
 ///
 /// An id of another allocator is told from one's own by its tag; both are refused with a typed error wherever an id is taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId {
     tag: u32,
-    place: u32,
-    slot: u32,
-    generation: u32,
+    at: RegionSlot,
+}
+
+/// An id without its allocator's tag: where a region is, and which one of those that have been there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RegionSlot {
+    pub(crate) place: RegionPlace,
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl RegionSlot {
+    #[inline]
+    pub(crate) const fn kind(self) -> RegionPlaceKind {
+        self.place.kind()
+    }
 }
 
 impl RegionId {
     #[inline]
-    pub(crate) const fn new(tag: u32, place: Place, slot: u32, generation: u32) -> Self {
-        Self { tag, place: place.pack(), slot, generation }
+    pub(crate) const fn new(tag: u32, at: RegionSlot) -> Self {
+        Self { tag, at }
     }
 
     /// The four numbers, to be kept where Rust's types do not reach.
     #[inline]
     #[must_use]
     pub const fn as_raw(self) -> [u32; 4] {
-        [self.tag, self.place, self.slot, self.generation]
+        [self.tag, self.at.place.0, self.at.slot, self.at.generation]
     }
 
     /// From [`as_raw`](RegionId::as_raw). Any four numbers will do: an id that was never given out names nothing.
     #[inline]
     #[must_use]
     pub const fn from_raw([tag, place, slot, generation]: [u32; 4]) -> Self {
-        Self { tag, place, slot, generation }
+        let place = RegionPlace(place);
+        Self {
+            tag,
+            at: RegionSlot {
+                place,
+                slot,
+                generation,
+            },
+        }
     }
 
     /// The number of the allocator whose region it is: no other allocator of the process has it.
@@ -50,25 +74,29 @@ impl RegionId {
     }
 
     #[inline]
-    pub(crate) const fn place(self) -> Place {
-        Place::unpack(self.place)
+    pub(crate) const fn at(self) -> RegionSlot {
+        self.at
     }
 
     #[inline]
-    pub(crate) const fn slot(self) -> u32 {
-        self.slot
-    }
-
-    #[inline]
-    pub(crate) const fn generation(self) -> u32 {
-        self.generation
+    pub(crate) const fn kind(self) -> RegionPlaceKind {
+        self.at.kind()
     }
 }
 
 impl fmt::Debug for RegionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { kind, pool, block } = self.place();
-        write!(f, "{:08x}:{kind:?}/{pool}/{block}/{}#{}", self.tag, self.slot, self.generation)
+        let RegionSlot {
+            place,
+            slot,
+            generation,
+        } = self.at;
+        let (kind, pool, block) = (place.kind(), place.pool(), place.block());
+        write!(
+            f,
+            "{:08x}:{kind:?}/{pool}/{block}/{slot}#{generation}",
+            self.tag
+        )
     }
 }
 
@@ -81,7 +109,7 @@ impl fmt::Display for RegionId {
 /// What kind of structure holds a region, and hence how its slot is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub(crate) enum PlaceKind {
+pub(crate) enum RegionPlaceKind {
     /// A range of a block; the slot is its node.
     General = 0,
     /// A piece of a transient page.
@@ -100,7 +128,7 @@ pub(crate) enum PlaceKind {
     Shard = 7,
 }
 
-impl PlaceKind {
+impl RegionPlaceKind {
     const fn from_bits(bits: u32) -> Self {
         match bits & 7 {
             0 => Self::General,
@@ -115,33 +143,48 @@ impl PlaceKind {
     }
 }
 
-/// Where a region lies: kind, pool below 512, block below 2^20.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) kind: PlaceKind,
-    pub(crate) pool: u16,
-    pub(crate) block: u32,
-}
+/// Where a region lies, packed as its id has it: kind, pool below 512, block below 2^20.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RegionPlace(u32);
 
-impl Place {
+impl RegionPlace {
     /// How many pools there can be.
     pub(crate) const POOLS: u32 = 1 << 9;
     /// How many blocks a pool can have.
     pub(crate) const BLOCKS: u32 = 1 << 20;
+    /// Of wrapped buffers: no pool, no block.
+    pub(crate) const WRAPPED: Self = Self::new(RegionPlaceKind::Wrapped, 0, 0);
+    /// Of crops.
+    pub(crate) const CROP: Self = Self::new(RegionPlaceKind::Crop, 0, 0);
 
-    /// Pools and blocks past the limits are cut off: whoever makes them keeps below [`Place::POOLS`] and [`Place::BLOCKS`].
+    /// Pools and blocks past the limits are cut off: whoever makes them keeps below [`RegionPlace::POOLS`] and [`RegionPlace::BLOCKS`].
     #[inline]
-    pub(crate) const fn pack(self) -> u32 {
-        (self.kind as u32) << 29 | (self.pool as u32 & (Self::POOLS - 1)) << 20 | self.block & (Self::BLOCKS - 1)
+    pub(crate) const fn new(kind: RegionPlaceKind, pool: u16, block: u32) -> Self {
+        Self(
+            (kind as u32) << 29
+                | (pool as u32 & (Self::POOLS - 1)) << 20
+                | block & (Self::BLOCKS - 1),
+        )
     }
 
     #[inline]
-    pub(crate) const fn unpack(packed: u32) -> Self {
-        Self {
-            kind: PlaceKind::from_bits(packed >> 29),
-            pool: (packed >> 20 & (Self::POOLS - 1)) as u16,
-            block: packed & (Self::BLOCKS - 1),
-        }
+    pub(crate) const fn kind(self) -> RegionPlaceKind {
+        RegionPlaceKind::from_bits(self.0 >> 29)
+    }
+
+    #[inline]
+    pub(crate) const fn pool(self) -> u16 {
+        (self.0 >> 20 & (Self::POOLS - 1)) as u16
+    }
+
+    #[inline]
+    pub(crate) const fn block(self) -> u32 {
+        self.0 & (Self::BLOCKS - 1)
+    }
+
+    #[inline]
+    pub(crate) const fn as_raw(self) -> u32 {
+        self.0
     }
 }
 
@@ -171,20 +214,28 @@ const fn mix(number: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, PlaceKind, RegionId, mix, next_tag};
+    use super::{RegionId, RegionPlace, RegionPlaceKind, RegionSlot, mix, next_tag};
     use std::collections::HashSet;
 
     #[test]
     fn a_place_comes_back_as_it_was_packed() {
         for bits in 0..8 {
-            let place = Place { kind: PlaceKind::from_bits(bits), pool: 511, block: (1 << 20) - 1 };
-            assert_eq!(Place::unpack(place.pack()), place);
-            assert_eq!(place.pack() >> 29, bits);
+            let kind = RegionPlaceKind::from_bits(bits);
+            let place = RegionPlace::new(kind, 511, (1 << 20) - 1);
+            assert_eq!(
+                (place.kind(), place.pool(), place.block()),
+                (kind, 511, (1 << 20) - 1)
+            );
+            assert_eq!(place.as_raw() >> 29, bits);
         }
-        let place = Place { kind: PlaceKind::Slab, pool: 3, block: 77 };
-        let id = RegionId::new(5, place, 9, 11);
+        let at = RegionSlot {
+            place: RegionPlace::new(RegionPlaceKind::Slab, 3, 77),
+            slot: 9,
+            generation: 11,
+        };
+        let id = RegionId::new(5, at);
         assert_eq!(RegionId::from_raw(id.as_raw()), id);
-        assert_eq!((id.tag(), id.place(), id.slot(), id.generation()), (5, place, 9, 11));
+        assert_eq!((id.tag(), id.at()), (5, at));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! GPU memory for drivers and applications: many regions out of few allocations, with every byte of book-keeping answered for.
 //!
 //! A driver's `vkAllocateMemory` takes from tens of microseconds to milliseconds, and a device may allow no more than a few thousand
-//! objects. So one takes blocks and gives out pieces. [`GpuAllocator`] does that for one device, from any number of threads:
+//! objects. An allocator therefore requests large blocks and divides them. [`GpuAllocator`] does that for one device, from any number of threads:
 //!
 //! ```text
 //!   GpuAllocator -- Region: owned, wrapped, or a crop of one        what a user holds, with a RegionId for tables and C
@@ -13,24 +13,24 @@
 //!   DeviceMemory: a Vulkan device (feature `ash`), MockDevice (feature `testing`), one's own
 //! ```
 //!
-//! - What a resource needs ([`ResourceRequirements`]) and what its user wants ([`RegionOptions`], [`Wish`]) choose the memory type
+//! - What a resource needs ([`ResourceRequirements`]) and what its user wants ([`RegionOptions`], [`MemoryPreference`]) choose the memory type
 //!   ([`choose_memory_type`]), the pool and the structure; or [`create_buffer`](GpuAllocator::create_buffer) and
 //!   [`create_image`](GpuAllocator::create_image) make the resource as well.
 //! - Buffers that the application made are [wrapped](GpuAllocator::wrap), parts of regions are [crops](GpuAllocator::crop); neither
 //!   outlives what it refers to. [`map`](GpuAllocator::map) and [`descriptor`](GpuAllocator::descriptor) work on all of them.
 //! - Buffers that come and go are [kept](GpuAllocator::release) for the next exact fit. Threads with much to do have a [`Shard`].
-//! - [`stats`](GpuAllocator::stats) are counted as they change; a [`Picture`] shows every byte, leaks and what could be moved.
+//! - [`stats`](GpuAllocator::stats) are counted as they change; a [`MemoryMap`] shows every byte, leaks and what could be moved.
 //! - [`VirtualBlock`], [`TransientPages`] and [`LinearBlock`] are the structures alone, for memory of any other kind.
 //! - [`DeviceGroup`] says which devices reach whose memory, and at what cost.
 //! - [`ShaderCache`] shares compiled shaders between the contexts of a device, and cleans up after each owner.
-//! - [`Contexts`] hands out contexts of devices, with an allocator each: an application's own, or made at first use. Those of Vulkan
+//! - [`DeviceContexts`] hands out contexts of devices, with an allocator each: an application's own, or made at first use. Those of Vulkan
 //!   (`AshContexts`, feature `ash`) compile kernels as well.
 //!
-//! An [`alloc_core::Handle`] of a context of host memory suits wherever memory is asked for: allocators and blocks take any
+//! An [`alloc_core::ContextHandle`] of a context of host memory suits wherever memory is asked for: allocators and blocks take any
 //! [`HostAllocator`](alloc_core::HostAllocator), groups and pictures any [`HostSource`](alloc_core::HostSource), the cache a handle.
 //!
 //! The host memory of all this comes from the [`HostAllocator`](alloc_core::HostAllocator) handed in, is counted, and may be refused at
-//! any time: then there is a [`GpuError`], and regions and resources are as they were. Freeing takes none. Wrong use is a [`Misuse`],
+//! any time: then there is a [`GpuError`], and regions and resources are as they were. Freeing takes none. Wrong use is a [`GpuMisuse`],
 //! never an abort; a refused call that would have consumed a region gives it back. No driver call and no call of the host allocator
 //! is made under a lock that guards state.
 //!
@@ -38,15 +38,15 @@
 //! # #[cfg(feature = "testing")] {
 //! use alloc_core::FromGlobalAlloc;
 //! use gpu_suballoc::{
-//!     AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, Misuse, MockDevice, Profile, PropertyFlags, RegionOptions, Wish,
+//!     AllocatorOptions, BufferInfo, BufferUsage, GpuAllocator, GpuMisuse, MockDevice, MockProfile, PropertyFlags, RegionOptions, MemoryPreference,
 //! };
 //!
-//! let device = MockDevice::new(Profile::Nvidia, FromGlobalAlloc::SYSTEM);
+//! let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
 //! // SAFETY: infos below are valid for the device, nothing foreign is wrapped, and nothing runs on it.
 //! let gpu = unsafe { GpuAllocator::new(&device, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) }.map_err(|refused| refused.error)?;
 //!
 //! // A buffer that the host fills: it must be visible, and is called something in reports.
-//! let upload = RegionOptions::new().wish(Wish::requiring(PropertyFlags::HOST_VISIBLE)).name("upload");
+//! let upload = RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE)).name("upload");
 //! let buffer = gpu.create_buffer(&BufferInfo::new(4096, BufferUsage::TRANSFER_SRC), &upload)?;
 //! let mapping = gpu.map(&buffer)?;
 //! // SAFETY: mapped, 4096 bytes long, and nobody else writes there now.
@@ -59,13 +59,13 @@
 //! let inner = gpu.crop(&part, 12, 64, 4)?;
 //! assert_eq!(inner.copy_offset(), 1036);
 //! let refused = gpu.free(buffer).unwrap_err();
-//! assert_eq!(refused.error, Misuse::HasCrops.into());
+//! assert_eq!(refused.error, GpuMisuse::HasCrops.into());
 //! let buffer = refused.value;
 //!
 //! let id = part.id();
 //! gpu.free(inner)?;
 //! gpu.free(part)?;
-//! assert_eq!(gpu.free_id(id), Err(Misuse::Stale.into()));
+//! assert_eq!(gpu.free_id(id), Err(GpuMisuse::Stale.into()));
 //! gpu.free(buffer)?;
 //! assert!(gpu.close().is_ok(), "Err, with the allocator, while anything is left");
 //! # }
@@ -94,15 +94,19 @@ mod ash;
 mod cache;
 mod classes;
 mod device;
+mod device_context;
 mod error;
 mod group;
+mod growable_vec;
+mod host_block;
 mod id;
-mod lifecycle;
+mod map_count;
 mod memory_type;
 mod pool;
 mod property_flags;
 mod range;
-mod records;
+mod region;
+mod region_metadata;
 mod report;
 mod request;
 mod shard;
@@ -111,53 +115,67 @@ mod threads;
 
 #[cfg(feature = "ash")]
 pub use crate::ash::{
-    AshContext, AshContextInfo, AshContextTable, AshContexts, AshDevice, AshOptions, CompiledKernel, ContextLoaded, KernelError,
-    KernelInfo, KernelPipeline, KernelStep, physical_device_capabilities, physical_device_identity,
+    AshContext, AshContextInfo, AshContextTable, AshContexts, AshDevice, AshOptions,
+    CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep, LoadedDevice,
+    physical_device_capabilities, physical_device_identity,
 };
 pub use allocator::{
-    AllocatorOptions, BatchRefused, CloseRefused, Descriptor, DescriptorUse, Detached, Field, GpuAllocator, Mapping, NewRefused,
-    Outstanding, Ownership, ParseError, Region, RegionInfo, WrapInfo,
+    AllocatorOptions, BatchError, Descriptor, DescriptorUse, DetachedBuffer, GpuAllocator, Mapping,
+    OptionField, OptionsParseError, OutstandingRegions, RegionInfo, Shard, ShardUsage, WrapInfo,
 };
 pub use cache::{
-    CacheDevice, CacheError, CacheLimits, CacheOwner, CacheStats, Compiled, ContentHash, Hold, OwnerStats, Removed, ShaderCache,
-    ShaderKey, StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders, WorkHold, WriteError,
+    CacheDevice, CacheError, CacheLimits, CacheOwner, CacheStats, CompiledShader, ContentHash,
+    OwnerStats, RemovalCounts, ShaderCache, ShaderKey, ShaderRef, StoreError, StoreIdentity,
+    StoreSink, StoreWriter, StoredShader, StoredShaders, WorkRef, WriteError,
 };
 pub use classes::{
-    LinearAllocation, LinearBlock, LinearError, LinearRange, TransientAllocation, TransientPages, TransientRange,
-    TransientStatistics,
+    LinearAllocation, LinearBlock, LinearError, LinearRange, TransientAllocation, TransientPages,
+    TransientRange, TransientStatistics,
 };
 #[cfg(feature = "testing")]
 pub use device::{
-    Breach, Fault, Logged, MockCall, MockDevice, MockFacts, MockLive, MockMemory, Profile, ResourceRules, Violation, Violations,
+    Breach, LoggedCall, MockCall, MockConfig, MockDevice, MockFault, MockHook, MockLiveCounts,
+    MockMemory, MockProfile, ResourceRules, Violation, Violations,
 };
 pub use device::{
-    BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceFeatures, DeviceLimits, DeviceMemory, DeviceProperties,
-    ExternalHandleTypes, HeapBudget, HeapFlags, ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange,
-    MemoryHandle, MemoryHeap, MemoryRequest, NextChain, QueueFamilies, ResourceRequirements,
+    BufferHandle, BufferInfo, BufferUsage, DedicatedResource, DeviceError, DeviceFeatures,
+    DeviceLimits, DeviceMemory, DeviceProperties, ExternalHandleTypes, HeapBudget, HeapFlags,
+    ImageHandle, ImageInfo, ImageTiling, ImageUsage, MAX_MEMORY_HEAPS, MappedRange, MemoryHandle,
+    MemoryHeap, MemoryRequest, NextChain, QueueFamilies, ResourceRequirements,
 };
-pub use error::{GpuError, Limit, MapRefusal, Misuse, Refused};
+pub use device_context::{
+    AcquireContext, CommandSource, ContextAllocator, ContextDevice, ContextError, ContextHandle,
+    ContextHandlers, ContextOutstanding, ContextTable, DeviceContext, DeviceContextId,
+    DeviceContexts, DeviceState, ForcedRelease, LossAwareDevice, ReleaseBlocker, ReleaseContext,
+    ReleaseReport, VulkanHandles,
+};
+pub use error::{GpuError, GpuMisuse, Limit, MapRefusal};
 pub use group::{
-    Access, Capabilities, CapabilityFlags, Contradiction, Cost, DeviceGroup, DeviceGroupBuilder, Edge, GroupDevice, GroupError,
-    GroupId, GroupRefused, GroupStep, HandleTypes, LinkClass, MAX_DEVICES, Membership, OutOfRange, PciAddress, Reach, Seat,
-    Topology, TopologyBuilder, TopologyError, UseMode,
+    CapabilityFlags, Contradiction, Cost, DeviceAccess, DeviceCapabilities, DeviceGroup,
+    DeviceGroupBuilder, Edge, GroupDevice, GroupError, GroupId, GroupStep, HandleTypes, LinkClass,
+    MAX_DEVICES, Membership, MembershipCell, OutOfRange, PciAddress, Reach, Topology,
+    TopologyBuilder, TopologyError, UseMode,
 };
 pub use id::{PoolId, RegionId};
-pub use lifecycle::{
-    AcquireContext, CommandLevel, ContextAllocator, ContextDevice, ContextError, ContextHandle, ContextHandlers, ContextHandles,
-    ContextOutstanding, ContextTable, Contexts, DeviceState, Dispatch, ForcedRelease, InTheWay, OwnedContext, OwnedContextId,
-    ReleaseContext, ReleaseRefused, Released, UntilLost,
+pub use memory_type::{
+    MAX_MEMORY_TYPES, MemoryPreference, MemoryType, MemoryTypeError, choose_memory_type,
 };
-pub use memory_type::{MAX_MEMORY_TYPES, MemoryType, MemoryTypeError, Wish, choose_memory_type};
 pub use pool::{MapPolicy, MemoryOptions, PoolAlgorithm, PoolOptions};
 pub use property_flags::PropertyFlags;
 pub use range::{
-    VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock, VirtualBlockError, VirtualBlockStatistics,
-    VirtualPiece, VirtualRange,
+    VirtualAllocation, VirtualAllocationInfo, VirtualAllocationOptions, VirtualBlock,
+    VirtualBlockError, VirtualBlockStatistics, VirtualPiece, VirtualRange,
 };
-pub use records::Backing;
+pub use region::{Ownership, Region};
+pub use region_metadata::Backing;
 pub use report::{
-    BlockContent, BlockView, CropView, GpuStats, Leak, LeakKind, Move, MoveLimits, MovePlace, MovePlan, Picture, Placement,
-    RangeUse, RangeView, Resource, Totals,
+    BlockContent, BlockView, CropView, GpuStats, MemoryMap, MemoryTotals, Move, MoveLimits,
+    MovePlace, MovePlan, RangePlacement, RangeUse, RangeView, RegionLeak, RegionLeakKind,
+    RegionResource,
 };
 pub use request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
-pub use shard::{Shard, ShardUsage};
+
+/// The samples of README.md, tested.
+#[cfg(all(doctest, feature = "std", feature = "testing"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -35,20 +35,37 @@ const ONLY_ON_REQUEST: PropertyFlags = PropertyFlags::from_raw(
 /// [`MemoryTypeError::Contradiction`] when a property is both required or preferred and avoided,
 /// [`MemoryTypeError::NoneAccepted`] when the resource accepts no type of this device, and
 /// [`MemoryTypeError::NoneFits`] when no accepted type has what is required.
-pub fn choose_memory_type(types: &[MemoryType], memory_type_bits: u32, wish: Wish) -> Result<u32, MemoryTypeError> {
+pub fn choose_memory_type(
+    types: &[MemoryType],
+    memory_type_bits: u32,
+    wish: MemoryPreference,
+) -> Result<u32, MemoryTypeError> {
     let contradicted = (wish.required | wish.preferred) & wish.avoided;
     if !contradicted.is_empty() {
-        return Err(MemoryTypeError::Contradiction { properties: contradicted });
+        return Err(MemoryTypeError::Contradiction {
+            properties: contradicted,
+        });
     }
-    if let Some(best) = (MemoryTypesByFit { types, memory_type_bits, wish, last: None }).next() {
+    if let Some(best) = (MemoryTypesByFit {
+        types,
+        memory_type_bits,
+        preference: wish,
+        last: None,
+    })
+    .next()
+    {
         return Ok(best);
     }
-    let named =
-        u32::try_from(types.len()).ok().and_then(|count| 1u32.checked_shl(count)).map_or(u32::MAX, |end| end.wrapping_sub(1));
+    let named = u32::try_from(types.len())
+        .ok()
+        .and_then(|count| 1u32.checked_shl(count))
+        .map_or(u32::MAX, |end| end.wrapping_sub(1));
     if memory_type_bits & named == 0 {
         Err(MemoryTypeError::NoneAccepted { memory_type_bits })
     } else {
-        Err(MemoryTypeError::NoneFits { required: wish.required })
+        Err(MemoryTypeError::NoneFits {
+            required: wish.required,
+        })
     }
 }
 
@@ -57,7 +74,7 @@ pub fn choose_memory_type(types: &[MemoryType], memory_type_bits: u32, wish: Wis
 pub(crate) struct MemoryTypesByFit<'t> {
     pub(crate) types: &'t [MemoryType],
     pub(crate) memory_type_bits: u32,
-    pub(crate) wish: Wish,
+    pub(crate) preference: MemoryPreference,
     /// Faults and index of the one before.
     pub(crate) last: Option<(u32, u32)>,
 }
@@ -66,7 +83,11 @@ impl Iterator for MemoryTypesByFit<'_> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
-        let Wish { required, preferred, avoided } = self.wish;
+        let MemoryPreference {
+            required,
+            preferred,
+            avoided,
+        } = self.preference;
         let mut best: Option<(u32, u32)> = None;
         for (index, candidate) in (0u32..).zip(self.types.iter().take(MAX_MEMORY_TYPES)) {
             let special = candidate.properties & ONLY_ON_REQUEST;
@@ -76,7 +97,11 @@ impl Iterator for MemoryTypesByFit<'_> {
             {
                 continue;
             }
-            let fit = (preferred.without(candidate.properties).count() + (candidate.properties & avoided).count(), index);
+            let fit = (
+                preferred.without(candidate.properties).count()
+                    + (candidate.properties & avoided).count(),
+                index,
+            );
             if self.last.is_none_or(|last| last < fit) && best.is_none_or(|best| fit < best) {
                 best = Some(fit);
             }
@@ -98,20 +123,24 @@ pub struct MemoryType {
 
 /// What a resource's user asks of its memory. The default asks for nothing and takes the first type that fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct MemoryPreference {
     required: PropertyFlags,
     preferred: PropertyFlags,
     avoided: PropertyFlags,
 }
 
-impl Wish {
+impl MemoryPreference {
     /// Any memory will do; a beginning for [`preferring`](Self::preferring) and [`avoiding`](Self::avoiding).
     pub const ANY: Self = Self::requiring(PropertyFlags::NONE);
 
     /// Memory without these properties is of no use.
     #[must_use]
     pub const fn requiring(required: PropertyFlags) -> Self {
-        Self { required, preferred: PropertyFlags::NONE, avoided: PropertyFlags::NONE }
+        Self {
+            required,
+            preferred: PropertyFlags::NONE,
+            avoided: PropertyFlags::NONE,
+        }
     }
 
     /// Memory with these properties is better; each missing one counts as a fault. Replaces what was preferred before.
@@ -158,7 +187,10 @@ impl fmt::Display for MemoryTypeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Contradiction { properties } => {
-                write!(f, "{properties} is wanted and avoided at once: drop it from one side of the wish")
+                write!(
+                    f,
+                    "{properties} is wanted and avoided at once: drop it from one side of the wish"
+                )
             }
             Self::NoneAccepted { memory_type_bits } => write!(
                 f,
@@ -183,76 +215,161 @@ mod tests {
     use std::string::ToString;
 
     fn types<const N: usize>(properties: [PropertyFlags; N]) -> [MemoryType; N] {
-        properties.map(|properties| MemoryType { properties, heap_index: 0 })
+        properties.map(|properties| MemoryType {
+            properties,
+            heap_index: 0,
+        })
     }
 
     #[test]
     fn a_required_property_outweighs_any_number_of_preferred_ones() {
-        let types = types([P::DEVICE_LOCAL | P::HOST_COHERENT | P::HOST_CACHED, P::HOST_VISIBLE]);
-        let wish = Wish::requiring(P::HOST_VISIBLE).preferring(P::DEVICE_LOCAL | P::HOST_COHERENT | P::HOST_CACHED);
+        let types = types([
+            P::DEVICE_LOCAL | P::HOST_COHERENT | P::HOST_CACHED,
+            P::HOST_VISIBLE,
+        ]);
+        let wish = MemoryPreference::requiring(P::HOST_VISIBLE)
+            .preferring(P::DEVICE_LOCAL | P::HOST_COHERENT | P::HOST_CACHED);
         assert_eq!(choose_memory_type(&types, !0, wish), Ok(1));
     }
 
     #[test]
     fn an_avoided_property_is_taken_only_when_nothing_else_fits() {
         let types = types([P::DEVICE_LOCAL | P::HOST_VISIBLE, P::DEVICE_LOCAL]);
-        let wish = Wish::requiring(P::DEVICE_LOCAL).avoiding(P::HOST_VISIBLE);
+        let wish = MemoryPreference::requiring(P::DEVICE_LOCAL).avoiding(P::HOST_VISIBLE);
         assert_eq!(choose_memory_type(&types, 0b11, wish), Ok(1));
         assert_eq!(choose_memory_type(&types, 0b01, wish), Ok(0));
     }
 
     #[test]
     fn the_first_of_equals_wins() {
-        let types = types([P::HOST_VISIBLE, P::HOST_VISIBLE, P::HOST_VISIBLE | P::HOST_CACHED]);
-        assert_eq!(choose_memory_type(&types, 0b111, Wish::requiring(P::HOST_VISIBLE)), Ok(0));
-        assert_eq!(choose_memory_type(&types, 0b110, Wish::requiring(P::HOST_VISIBLE)), Ok(1));
+        let types = types([
+            P::HOST_VISIBLE,
+            P::HOST_VISIBLE,
+            P::HOST_VISIBLE | P::HOST_CACHED,
+        ]);
+        assert_eq!(
+            choose_memory_type(&types, 0b111, MemoryPreference::requiring(P::HOST_VISIBLE)),
+            Ok(0)
+        );
+        assert_eq!(
+            choose_memory_type(&types, 0b110, MemoryPreference::requiring(P::HOST_VISIBLE)),
+            Ok(1)
+        );
     }
 
     #[test]
     fn special_types_are_taken_only_on_request() {
-        for special in [P::PROTECTED, P::LAZILY_ALLOCATED, P::DEVICE_COHERENT_AMD, P::DEVICE_UNCACHED_AMD] {
+        for special in [
+            P::PROTECTED,
+            P::LAZILY_ALLOCATED,
+            P::DEVICE_COHERENT_AMD,
+            P::DEVICE_UNCACHED_AMD,
+        ] {
             let types = types([P::DEVICE_LOCAL | special, P::DEVICE_LOCAL]);
-            assert_eq!(choose_memory_type(&types, !0, Wish::default()), Ok(1));
-            assert_eq!(choose_memory_type(&types, !0, Wish::requiring(special)), Ok(0));
-            assert_eq!(choose_memory_type(&types, !0, Wish::default().preferring(special)), Ok(0));
-            let refused = choose_memory_type(&types, 0b01, Wish::requiring(P::DEVICE_LOCAL));
-            assert_eq!(refused, Err(MemoryTypeError::NoneFits { required: P::DEVICE_LOCAL }));
+            assert_eq!(
+                choose_memory_type(&types, !0, MemoryPreference::default()),
+                Ok(1)
+            );
+            assert_eq!(
+                choose_memory_type(&types, !0, MemoryPreference::requiring(special)),
+                Ok(0)
+            );
+            assert_eq!(
+                choose_memory_type(&types, !0, MemoryPreference::default().preferring(special)),
+                Ok(0)
+            );
+            let refused =
+                choose_memory_type(&types, 0b01, MemoryPreference::requiring(P::DEVICE_LOCAL));
+            assert_eq!(
+                refused,
+                Err(MemoryTypeError::NoneFits {
+                    required: P::DEVICE_LOCAL
+                })
+            );
         }
     }
 
     #[test]
     fn what_cannot_be_had_is_told_apart() {
         let types = types([P::DEVICE_LOCAL]);
-        let wish = Wish::requiring(P::DEVICE_LOCAL);
-        assert_eq!(choose_memory_type(&types, 0, wish), Err(MemoryTypeError::NoneAccepted { memory_type_bits: 0 }));
-        assert_eq!(choose_memory_type(&types, 2, wish), Err(MemoryTypeError::NoneAccepted { memory_type_bits: 2 }));
-        assert_eq!(choose_memory_type(&[], !0, wish), Err(MemoryTypeError::NoneAccepted { memory_type_bits: !0 }));
+        let wish = MemoryPreference::requiring(P::DEVICE_LOCAL);
+        assert_eq!(
+            choose_memory_type(&types, 0, wish),
+            Err(MemoryTypeError::NoneAccepted {
+                memory_type_bits: 0
+            })
+        );
+        assert_eq!(
+            choose_memory_type(&types, 2, wish),
+            Err(MemoryTypeError::NoneAccepted {
+                memory_type_bits: 2
+            })
+        );
+        assert_eq!(
+            choose_memory_type(&[], !0, wish),
+            Err(MemoryTypeError::NoneAccepted {
+                memory_type_bits: !0
+            })
+        );
         let both = choose_memory_type(&types, 1, wish.avoiding(P::DEVICE_LOCAL));
-        assert_eq!(both, Err(MemoryTypeError::Contradiction { properties: P::DEVICE_LOCAL }));
-        assert!(both.unwrap_err().to_string().starts_with("DEVICE_LOCAL is wanted and avoided at once: "));
+        assert_eq!(
+            both,
+            Err(MemoryTypeError::Contradiction {
+                properties: P::DEVICE_LOCAL
+            })
+        );
+        assert!(
+            both.unwrap_err()
+                .to_string()
+                .starts_with("DEVICE_LOCAL is wanted and avoided at once: ")
+        );
     }
 
     #[test]
     fn the_last_bit_of_the_mask_is_a_type_and_a_33rd_entry_is_not() {
-        let mut many = [MemoryType { properties: P::NONE, heap_index: 0 }; MAX_MEMORY_TYPES + 1];
+        let mut many = [MemoryType {
+            properties: P::NONE,
+            heap_index: 0,
+        }; MAX_MEMORY_TYPES + 1];
         many[MAX_MEMORY_TYPES - 1].properties = P::HOST_CACHED;
         many[MAX_MEMORY_TYPES].properties = P::HOST_VISIBLE;
-        assert_eq!(choose_memory_type(&many, !0, Wish::requiring(P::HOST_CACHED)), Ok(31));
-        let beyond = choose_memory_type(&many, !0, Wish::requiring(P::HOST_VISIBLE));
-        assert_eq!(beyond, Err(MemoryTypeError::NoneFits { required: P::HOST_VISIBLE }));
+        assert_eq!(
+            choose_memory_type(&many, !0, MemoryPreference::requiring(P::HOST_CACHED)),
+            Ok(31)
+        );
+        let beyond = choose_memory_type(&many, !0, MemoryPreference::requiring(P::HOST_VISIBLE));
+        assert_eq!(
+            beyond,
+            Err(MemoryTypeError::NoneFits {
+                required: P::HOST_VISIBLE
+            })
+        );
     }
 
     #[test]
     fn h108_the_next_type_in_order_of_preference_comes_when_the_best_has_no_room() {
         let own = P::DEVICE_LOCAL;
         let host = P::HOST_VISIBLE | P::HOST_COHERENT;
-        let types = types([own, host, host | P::HOST_CACHED, own | host, own | P::PROTECTED]);
-        let order = |memory_type_bits, wish| MemoryTypesByFit { types: &types, memory_type_bits, wish, last: None };
-        let upload = Wish::requiring(P::HOST_VISIBLE).preferring(own).avoiding(P::HOST_CACHED);
+        let types = types([
+            own,
+            host,
+            host | P::HOST_CACHED,
+            own | host,
+            own | P::PROTECTED,
+        ]);
+        let order = |memory_type_bits, wish| MemoryTypesByFit {
+            types: &types,
+            memory_type_bits,
+            preference: wish,
+            last: None,
+        };
+        let upload = MemoryPreference::requiring(P::HOST_VISIBLE)
+            .preferring(own)
+            .avoiding(P::HOST_CACHED);
         assert!(order(!0, upload).eq([3, 1, 2]));
         assert!(order(0b0110, upload).eq([1, 2]));
-        assert!(order(!0, Wish::default().preferring(own)).eq([0, 3, 1, 2]));
-        assert_eq!(order(0b1_0000, Wish::default()).next(), None);
+        assert!(order(!0, MemoryPreference::default().preferring(own)).eq([0, 3, 1, 2]));
+        assert_eq!(order(0b1_0000, MemoryPreference::default()).next(), None);
     }
 
     /// Every set of four types over two properties, every mask and wish, against a definition written the other way round.
@@ -261,18 +378,38 @@ mod tests {
         let flags = |raw| PropertyFlags::from_raw(raw);
         let mut chosen = 0u32;
         for shape in 0..256u32 {
-            let types = types([flags(shape & 3), flags(shape >> 2 & 3), flags(shape >> 4 & 3), flags(shape >> 6 & 3)]);
+            let types = types([
+                flags(shape & 3),
+                flags(shape >> 2 & 3),
+                flags(shape >> 4 & 3),
+                flags(shape >> 6 & 3),
+            ]);
             for bits in 0..16u32 {
                 for wish_raw in 0..64u32 {
-                    let (required, preferred, avoided) = (flags(wish_raw & 3), flags(wish_raw >> 2 & 3), flags(wish_raw >> 4));
-                    let wish = Wish::requiring(required).preferring(preferred).avoiding(avoided);
-                    let Ok(index) = choose_memory_type(&types, bits, wish) else { continue };
+                    let (required, preferred, avoided) = (
+                        flags(wish_raw & 3),
+                        flags(wish_raw >> 2 & 3),
+                        flags(wish_raw >> 4),
+                    );
+                    let wish = MemoryPreference::requiring(required)
+                        .preferring(preferred)
+                        .avoiding(avoided);
+                    let Ok(index) = choose_memory_type(&types, bits, wish) else {
+                        continue;
+                    };
                     chosen += 1;
-                    let faults = |t: &MemoryType| (preferred.without(t.properties) | (avoided & t.properties)).count();
-                    let fits = |i: u32| bits >> i & 1 == 1 && types[i as usize].properties.contains(required);
+                    let faults = |t: &MemoryType| {
+                        (preferred.without(t.properties) | (avoided & t.properties)).count()
+                    };
+                    let fits = |i: u32| {
+                        bits >> i & 1 == 1 && types[i as usize].properties.contains(required)
+                    };
                     assert!(fits(index));
                     for other in (0..4).filter(|i| fits(*i)) {
-                        let (mine, theirs) = (faults(&types[index as usize]), faults(&types[other as usize]));
+                        let (mine, theirs) = (
+                            faults(&types[index as usize]),
+                            faults(&types[other as usize]),
+                        );
                         assert!(mine < theirs || (mine == theirs && index <= other));
                     }
                 }

@@ -76,7 +76,10 @@ impl PropertyFlags {
 
     /// The names of those that are set, lowest bit first, as far as they have one.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
-        NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
+        NAMES
+            .into_iter()
+            .filter(move |(flag, _)| self.contains(*flag))
+            .map(|(_, name)| name)
     }
 
     /// No bit is set.
@@ -141,14 +144,25 @@ mod tests {
     #[test]
     fn names_are_printed_lowest_bit_first_and_unknown_bits_as_numbers() {
         assert_eq!(PropertyFlags::NONE.to_string(), "none");
-        assert_eq!((PropertyFlags::HOST_CACHED | PropertyFlags::DEVICE_LOCAL).to_string(), "DEVICE_LOCAL | HOST_CACHED");
-        assert_eq!(PropertyFlags::from_raw(0x8000_0002).to_string(), "HOST_VISIBLE | 0x80000000");
-        assert_eq!(PropertyFlags::from_raw(0x4000_0000).to_string(), "0x40000000");
+        assert_eq!(
+            (PropertyFlags::HOST_CACHED | PropertyFlags::DEVICE_LOCAL).to_string(),
+            "DEVICE_LOCAL | HOST_CACHED"
+        );
+        assert_eq!(
+            PropertyFlags::from_raw(0x8000_0002).to_string(),
+            "HOST_VISIBLE | 0x80000000"
+        );
+        assert_eq!(
+            PropertyFlags::from_raw(0x4000_0000).to_string(),
+            "0x40000000"
+        );
     }
 
     #[test]
     fn each_named_flag_is_a_bit_of_its_own() {
-        let all = NAMES.iter().fold(PropertyFlags::NONE, |all, (flag, _)| all | *flag);
+        let all = NAMES
+            .iter()
+            .fold(PropertyFlags::NONE, |all, (flag, _)| all | *flag);
         assert!(NAMES.iter().all(|(flag, _)| flag.count() == 1));
         assert_eq!(all.count() as usize, NAMES.len());
     }

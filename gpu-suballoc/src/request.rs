@@ -4,7 +4,7 @@
 
 use crate::device::{ExternalHandleTypes, NextChain, ResourceRequirements};
 use crate::id::PoolId;
-use crate::memory_type::Wish;
+use crate::memory_type::MemoryPreference;
 use crate::property_flags::PropertyFlags;
 
 /// How long a region is to live. A hint that chooses the structure it lies in; a wrong one costs memory, never correctness.
@@ -49,7 +49,7 @@ pub enum DedicatedPolicy {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegionOptions<'n> {
     /// What the memory must, should and should not be able to do.
-    pub wish: Wish,
+    pub preference: MemoryPreference,
     /// Who it shares pages with. Taken from the resource itself where the allocator makes it.
     pub kind: ResourceKind,
     /// How long it is to live.
@@ -83,13 +83,13 @@ impl Default for RegionOptions<'_> {
 impl<'n> RegionOptions<'n> {
     /// What suits most: memory near the device where the resource accepts some, a lifetime nobody knows, shared with buffers.
     ///
-    /// It [prefers](Wish::preferring) [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL), as the first type that fits may be the
-    /// host's memory. What the host is to read or write [requires](Wish::requiring) `HOST_VISIBLE` instead; [`Wish::default`] has no
+    /// It [prefers](MemoryPreference::preferring) [`DEVICE_LOCAL`](crate::PropertyFlags::DEVICE_LOCAL), as the first type that fits may be the
+    /// host's memory. What the host is to read or write [requires](MemoryPreference::requiring) `HOST_VISIBLE` instead; [`MemoryPreference::default`] has no
     /// opinion at all.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            wish: Wish::ANY.preferring(PropertyFlags::DEVICE_LOCAL),
+            preference: MemoryPreference::ANY.preferring(PropertyFlags::DEVICE_LOCAL),
             kind: ResourceKind::Linear,
             lifetime: Lifetime::Unknown,
             dedicated: DedicatedPolicy::Allowed,
@@ -106,8 +106,11 @@ impl<'n> RegionOptions<'n> {
 
     /// With these demands on the memory type, in place of those there were.
     #[must_use]
-    pub const fn wish(self, wish: Wish) -> Self {
-        Self { wish, ..self }
+    pub const fn preference(self, wish: MemoryPreference) -> Self {
+        Self {
+            preference: wish,
+            ..self
+        }
     }
 
     /// To live so long.
@@ -119,13 +122,19 @@ impl<'n> RegionOptions<'n> {
     /// Called `name` in reports.
     #[must_use]
     pub const fn name(self, name: &'n str) -> Self {
-        Self { name: Some(name), ..self }
+        Self {
+            name: Some(name),
+            ..self
+        }
     }
 
     /// From a custom pool.
     #[must_use]
     pub const fn pool(self, pool: PoolId) -> Self {
-        Self { pool: Some(pool), ..self }
+        Self {
+            pool: Some(pool),
+            ..self
+        }
     }
 
     /// Sharing pages with its kind; where the allocator makes the resource it knows.
@@ -143,7 +152,10 @@ impl<'n> RegionOptions<'n> {
     /// With this priority, 0 to 1, if it gets a memory object of its own.
     #[must_use]
     pub const fn priority(self, priority: f32) -> Self {
-        Self { priority: Some(priority), ..self }
+        Self {
+            priority: Some(priority),
+            ..self
+        }
     }
 
     /// To be exported as these handle types.
@@ -155,13 +167,19 @@ impl<'n> RegionOptions<'n> {
     /// With the caller's own structures behind `VkMemoryAllocateInfo`.
     #[must_use]
     pub const fn next(self, next: NextChain) -> Self {
-        Self { next: Some(next), ..self }
+        Self {
+            next: Some(next),
+            ..self
+        }
     }
 
     /// Refused rather than over the budget.
     #[must_use]
     pub const fn within_budget(self) -> Self {
-        Self { within_budget: true, ..self }
+        Self {
+            within_budget: true,
+            ..self
+        }
     }
 
     /// With a word of the caller's own, for reports.
@@ -181,12 +199,21 @@ impl ResourceRequirements {
     /// So many bytes at such an alignment, in any memory type.
     #[must_use]
     pub const fn new(size: u64, alignment: u64) -> Self {
-        Self { size, alignment, memory_type_bits: u32::MAX, prefers_dedicated: false, requires_dedicated: false }
+        Self {
+            size,
+            alignment,
+            memory_type_bits: u32::MAX,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        }
     }
 
     /// In these memory types only, one bit each.
     #[must_use]
     pub const fn memory_types(self, memory_type_bits: u32) -> Self {
-        Self { memory_type_bits, ..self }
+        Self {
+            memory_type_bits,
+            ..self
+        }
     }
 }

@@ -15,6 +15,47 @@ pub(crate) fn relax(tries: u32) {
     core::hint::spin_loop();
 }
 
+/// How often a thread pauses that may be waiting for itself: long enough for another thread's call of the driver.
+#[cfg(feature = "std")]
+const FEW: u32 = 1 << 12;
+/// How often one pauses that cannot know, without feature `std`.
+#[cfg(not(feature = "std"))]
+const MANY: u32 = 1 << 24;
+
+/// A pause in a loop that waits for what another thread has while it calls the device or the host allocator. False when that may be this
+/// thread itself, further out, which is in such a call ([`enter_call`]) and called back: it would wait for ever, and so would two threads
+/// that wait for one another within theirs.
+#[must_use]
+pub(crate) fn pause(tries: &mut u32) -> bool {
+    #[cfg(feature = "std")]
+    let patience = if own::is_in_call() { FEW } else { u32::MAX };
+    #[cfg(not(feature = "std"))]
+    let patience = MANY;
+    if *tries >= patience {
+        return false;
+    }
+    *tries = tries.wrapping_add(1);
+    relax(*tries);
+    true
+}
+
+/// From now on this thread has something that others wait for, and calls somebody who may call back; until dropped.
+#[must_use = "dropping it says that the call is over"]
+pub(crate) struct InCall(core::marker::PhantomData<*const ()>);
+
+pub(crate) fn enter_call() -> InCall {
+    #[cfg(feature = "std")]
+    own::count_calls(1);
+    InCall(core::marker::PhantomData)
+}
+
+impl Drop for InCall {
+    fn drop(&mut self) {
+        #[cfg(feature = "std")]
+        own::count_calls(-1);
+    }
+}
+
 /// As many threads as have a [`slot`] at a time.
 pub(crate) const SLOTS: usize = 64;
 
@@ -68,18 +109,20 @@ mod own {
     use super::SLOTS;
 
     /// A bit a slot that is taken.
-    static TAKEN: AtomicU64 = AtomicU64::new(0);
+    static USED_SLOTS: AtomicU64 = AtomicU64::new(0);
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
     /// None was asked for yet.
-    const UNASKED: usize = usize::MAX;
+    const UNASSIGNED: usize = usize::MAX;
     /// There is none, and will be none.
     const NEVER: usize = usize::MAX - 1;
 
     thread_local! {
         // Const-made and without Drop: there from the first instruction of a thread to its last.
-        static SLOT: Cell<usize> = const { Cell::new(UNASKED) };
+        static SLOT: Cell<usize> = const { Cell::new(UNASSIGNED) };
         static NUMBER: Cell<u64> = const { Cell::new(0) };
+        /// Calls that this thread is in.
+        static CALLS: Cell<i32> = const { Cell::new(0) };
         // Only its destructor matters.
         static EXIT: Exit = const { Exit };
     }
@@ -91,7 +134,7 @@ mod own {
             let slot = SLOT.replace(NEVER);
             if slot < SLOTS {
                 // Whoever gets it next sees all that this thread did with it.
-                TAKEN.fetch_and(!(1 << slot), Ordering::Release);
+                USED_SLOTS.fetch_and(!(1 << slot), Ordering::Release);
             }
         }
     }
@@ -111,7 +154,9 @@ mod own {
             SLOT.set(NEVER);
             return None;
         }
-        let taken = TAKEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| Some(taken | taken.wrapping_add(1)));
+        let taken = USED_SLOTS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
+            Some(taken | taken.wrapping_add(1))
+        });
         // The lowest that was not taken; all ones have none. A later call asks again: a thread may have ended.
         let slot = taken.map_or(u32::MAX, |taken| taken.trailing_ones()) as usize;
         if slot >= SLOTS {
@@ -128,16 +173,26 @@ mod own {
         NUMBER.get()
     }
 
+    pub(super) fn is_in_call() -> bool {
+        CALLS.get() > 0
+    }
+
+    pub(super) fn count_calls(by: i32) {
+        CALLS.set(CALLS.get().wrapping_add(by));
+    }
+
     /// Where threads wait: by the address of their word. Neither takes memory where locks are words of the system's (Linux, Windows).
     static PLACES: [(Mutex<()>, Condvar); 16] = [const { (Mutex::new(()), Condvar::new()) }; 16];
 
-    fn place(word: &AtomicU32) -> &'static (Mutex<()>, Condvar) {
+    fn waiting_place(word: &AtomicU32) -> &'static (Mutex<()>, Condvar) {
         let [first, ..] = &PLACES;
-        PLACES.get(core::ptr::from_ref(word).addr() / 64 % PLACES.len()).unwrap_or(first)
+        PLACES
+            .get(core::ptr::from_ref(word).addr() / 64 % PLACES.len())
+            .unwrap_or(first)
     }
 
     pub(super) fn wait_while(word: &AtomicU32, value: u32) {
-        let (lock, changed) = place(word);
+        let (lock, changed) = waiting_place(word);
         let mut held = lock.lock().unwrap_or_else(PoisonError::into_inner);
         while word.load(Ordering::Acquire) == value {
             held = changed.wait(held).unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +200,7 @@ mod own {
     }
 
     pub(super) fn wake(word: &AtomicU32) {
-        let (lock, changed) = place(word);
+        let (lock, changed) = waiting_place(word);
         // Whoever looked before the change sleeps by now, and hears.
         drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
         changed.notify_all();
@@ -153,7 +208,9 @@ mod own {
 
     #[cfg(test)]
     mod tests {
+        use std::sync::mpsc::{RecvTimeoutError, channel};
         use std::thread;
+        use std::time::Duration;
         use std::vec::Vec;
 
         use super::*;
@@ -166,20 +223,51 @@ mod own {
                 let other = thread::spawn(slot).join().expect("no panic");
                 assert!(other.is_some() && other != mine);
             }
-            let numbers: Vec<u64> = (0..4).map(|_| thread::spawn(number).join().expect("no panic")).collect();
-            assert!(numbers.is_sorted() && numbers.windows(2).all(|two| two[0] != two[1]) && number() == number());
+            let numbers: Vec<u64> = (0..4)
+                .map(|_| thread::spawn(number).join().expect("no panic"))
+                .collect();
+            assert!(
+                numbers.is_sorted()
+                    && numbers.windows(2).all(|two| two[0] != two[1])
+                    && number() == number()
+            );
         }
 
         #[test]
         fn who_waits_is_woken() {
-            let word = AtomicU32::new(0);
-            thread::scope(|threads| {
-                for _ in 0..3 {
-                    threads.spawn(|| wait_while(&word, 0));
-                }
-                word.store(1, Ordering::Release);
-                wake(&word);
-            });
+            // Not joined, so that one who is never woken fails here instead of waiting for ever.
+            static WORD: AtomicU32 = AtomicU32::new(0);
+            let (woken, wakes) = channel();
+            for _ in 0..3 {
+                let woken = woken.clone();
+                thread::spawn(move || {
+                    wait_while(&WORD, 0);
+                    woken
+                        .send(WORD.load(Ordering::Relaxed))
+                        .expect("somebody listens");
+                });
+            }
+            assert_eq!(
+                wakes.recv_timeout(Duration::from_millis(100)),
+                Err(RecvTimeoutError::Timeout),
+                "nothing has changed yet"
+            );
+            // Who looks without a reason waits on.
+            wake(&WORD);
+            assert_eq!(
+                wakes.recv_timeout(Duration::from_millis(100)),
+                Err(RecvTimeoutError::Timeout),
+                "nor now"
+            );
+            WORD.store(1, Ordering::Release);
+            wake(&WORD);
+            for _ in 0..3 {
+                assert_eq!(
+                    wakes.recv_timeout(Duration::from_secs(60)),
+                    Ok(1),
+                    "all three are woken, after the change"
+                );
+            }
         }
     }
 }

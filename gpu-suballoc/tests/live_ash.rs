@@ -1,5 +1,8 @@
 //! [`AshDevice`] over a real driver: the first device that the loader shows. A process of its own.
-#![cfg_attr(not(feature = "ash"), allow(unused, reason = "there is nothing to test"))]
+#![cfg_attr(
+    not(feature = "ash"),
+    allow(unused, reason = "there is nothing to test")
+)]
 
 #[cfg(feature = "ash")]
 #[allow(dead_code, unused_imports, reason = "each test binary uses its part")]

@@ -1,6 +1,9 @@
 //! Contexts on real drivers: a thousand cycles and refusals on the first device that the loader shows, two drivers in one process, and
 //! each under the validation layer. A process of its own.
-#![cfg_attr(not(feature = "ash"), allow(unused, reason = "there is nothing to test"))]
+#![cfg_attr(
+    not(feature = "ash"),
+    allow(unused, reason = "there is nothing to test")
+)]
 
 #[cfg(feature = "ash")]
 #[path = "live_lifecycle/counting.rs"]

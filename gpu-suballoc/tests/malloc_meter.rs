@@ -6,6 +6,9 @@
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 #[path = "malloc_meter/counting.rs"]
 mod counting;
+#[path = "it/fake_vulkan/mod.rs"]
+mod fake_vulkan;
+#[path = "it/operations/mod.rs"]
 mod operations;
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
@@ -13,17 +16,35 @@ fn main() {
     use operations::{Operation, table};
     use testkit::{Once, STILL};
 
-    assert_eq!(counting::during(|| drop(std::hint::black_box(Box::new(1_u64)))), 1, "the meter sees a block");
+    assert_eq!(
+        counting::during(|| drop(std::hint::black_box(Box::new(1_u64)))),
+        1,
+        "the meter sees a block"
+    );
     let operations: Vec<Operation<Once>> = table();
     // A thread's first destructor of thread-local storage is a small block of the C library's own; the first of a kind each.
-    let first = counting::during(|| operations.iter().for_each(|operation| (operation.body)(&Once)));
+    let first = counting::during(|| {
+        operations
+            .iter()
+            .for_each(|operation| (operation.body)(&Once))
+    });
     assert!(first <= 2, "{first} blocks for a thread's destructors");
     let requests = STILL.requests();
-    for Operation { names, how, body, .. } in &operations {
-        assert_eq!(counting::during(|| body(&Once)), 0, "{names:?} {how} asked the C library");
+    for Operation {
+        names, how, body, ..
+    } in &operations
+    {
+        assert_eq!(
+            counting::during(|| body(&Once)),
+            0,
+            "{names:?} {how} asked the C library"
+        );
     }
     assert!(STILL.requests() > requests + 100 && STILL.live() == 0);
-    println!("{} operations, no block of the C library's ({first} for the thread before)", operations.len());
+    println!(
+        "{} operations, no block of the C library's ({first} for the thread before)",
+        operations.len()
+    );
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]

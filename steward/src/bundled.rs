@@ -13,10 +13,22 @@ pub struct BundledTrace {
 
 /// All of them; the first is what the program shows where there is no driver.
 pub const TRACES: [BundledTrace; 4] = [
-    BundledTrace { name: "lavapipe-workload", compressed: include_bytes!("../traces/lavapipe-workload.trace.gz") },
-    BundledTrace { name: "nvidia-580-workload", compressed: include_bytes!("../traces/nvidia-580-workload.trace.gz") },
-    BundledTrace { name: "lavapipe-22.3", compressed: include_bytes!("../traces/lavapipe-22.3.csv.gz") },
-    BundledTrace { name: "nvidia-580-h200", compressed: include_bytes!("../traces/nvidia-580-h200.csv.gz") },
+    BundledTrace {
+        name: "lavapipe-workload",
+        compressed: include_bytes!("../traces/lavapipe-workload.trace.gz"),
+    },
+    BundledTrace {
+        name: "nvidia-580-workload",
+        compressed: include_bytes!("../traces/nvidia-580-workload.trace.gz"),
+    },
+    BundledTrace {
+        name: "lavapipe-22.3",
+        compressed: include_bytes!("../traces/lavapipe-22.3.csv.gz"),
+    },
+    BundledTrace {
+        name: "nvidia-580-h200",
+        compressed: include_bytes!("../traces/nvidia-580-h200.csv.gz"),
+    },
 ];
 
 /// The bundled trace of that name.

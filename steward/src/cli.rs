@@ -2,16 +2,18 @@
 
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use debug_guard::{BackEnd, Fault};
 
-use crate::guarding::{GuardChoice, Guarding};
+use vk_accounts::guard_run::{GuardChoice, Guarding, parse_back_end};
 
 /// Shows where the host memory of a Vulkan driver goes: by context, scope and phase, its peak, and what was left behind.
 ///
-/// Without a command: runs the workload on the first driver there is; without a driver, says why and replays a bundled trace.
+/// Without a command: runs the workload on the first driver there is; without a driver, says why and runs it on its own, which `--driver reference` names.
 #[derive(Debug, Parser)]
 #[command(name = "steward", version)]
 pub struct Cli {
@@ -27,14 +29,57 @@ pub struct Cli {
 }
 
 /// The options of all commands that mean nothing to one of them, by their ids.
-const MEANINGLESS: [(&str, &[&str]); 7] = [
+const MEANINGLESS: [(&str, &[&str]); 11] = [
     ("replay", &["guard", "guard_back_end", "fail"]),
     ("check", &["html", "findings"]),
     ("diff", &["guard", "guard_back_end", "fail", "findings"]),
-    ("drivers", &["html", "findings", "guard", "guard_back_end", "fail"]),
+    (
+        "drivers",
+        &["html", "findings", "guard", "guard_back_end", "fail"],
+    ),
     ("devices", &["findings", "guard", "guard_back_end", "fail"]),
-    ("symbols", &["html", "findings", "guard", "guard_back_end", "fail"]),
-    ("rules", &["html", "findings", "guard", "guard_back_end", "fail"]),
+    (
+        "symbols",
+        &["html", "findings", "guard", "guard_back_end", "fail"],
+    ),
+    ("run", &["findings"]),
+    (
+        "top",
+        &[
+            "html",
+            "json",
+            "findings",
+            "guard",
+            "guard_back_end",
+            "fail",
+        ],
+    ),
+    (
+        "layer",
+        &[
+            "html",
+            "findings",
+            "guard",
+            "guard_back_end",
+            "fail",
+            "json",
+        ],
+    ),
+    (
+        "mark",
+        &[
+            "json",
+            "html",
+            "findings",
+            "guard",
+            "guard_back_end",
+            "fail",
+        ],
+    ),
+    (
+        "rules",
+        &["html", "findings", "guard", "guard_back_end", "fail"],
+    ),
 ];
 
 impl Cli {
@@ -49,14 +94,16 @@ impl Cli {
         let mut command = Self::command();
         // Hands the options of all commands down.
         command.build();
-        MEANINGLESS.into_iter().fold(command, |command, (name, options)| {
-            command.mut_subcommand(name, |one| {
-                one.mut_args(|argument| {
-                    let hide = options.contains(&argument.get_id().as_str());
-                    if hide { argument.hide(true) } else { argument }
+        MEANINGLESS
+            .into_iter()
+            .fold(command, |command, (name, options)| {
+                command.mut_subcommand(name, |one| {
+                    one.mut_args(|argument| {
+                        let hide = options.contains(&argument.get_id().as_str());
+                        if hide { argument.hide(true) } else { argument }
+                    })
                 })
             })
-        })
     }
 }
 
@@ -81,20 +128,48 @@ pub enum Command {
     ///
     /// What `steward --guard` writes has them already. For reports that other programs wrote with debug-guard, on this machine and with the same files.
     Symbols(SymbolsArgs),
+    /// Runs a program with the Vulkan layer VK_LAYER_STEWARD_memory, and reports the host memory that its driver allocated through callbacks.
+    ///
+    /// Exits as the program does: with its status, or with 1 instead of 0 where a guard reported a mistake, nothing met the plan of --fail, or --expect found something unexpected; with 128 and the number of the signal that ended it; with 126 where it cannot be run, 127 where it is not there, and 2 where the layer is not. The report goes to the error output when the program has ended; several processes have a report each.
+    ///
+    /// The layer has settings of its own, as `VK_STEWARD_MEMORY_ARGUMENTS=true` in the environment: the file vk-layer/README.md lists them.
+    Run(RunArgs),
+    /// Shows what a running program's driver has allocated through callbacks, from the state file that the layer keeps: kinds of objects and heaps of device memory, live and at their peaks, with the rates since the last time.
+    ///
+    /// Programs that `steward run` started have such a file. Ends when the program does.
+    Top(TopArgs),
+    /// Puts the layer VK_LAYER_STEWARD_memory where the user's Vulkan loader finds it, so that any launcher can name it in VK_INSTANCE_LAYERS.
+    Layer(LayerArgs),
+    /// Sets a mark in a program that `steward run --stacks` runs: growth is then counted between such marks, and no longer by frame.
+    ///
+    /// The program takes the mark with its next Vulkan command that has a pAllocator.
+    Mark {
+        /// The number of the process, or the name of its executable.
+        process: String,
+    },
     /// Lists the rules that callbacks, commands and handles are judged by.
     Rules,
     /// One measurement of the honour ratio, in a child of this program.
-    #[command(name = crate::honour::CHILD_COMMAND, hide = true)]
+    #[command(name = crate::callback_coverage::CHILD_COMMAND, hide = true)]
     HonourChild {
+        /// What to do, as JSON.
+        job: String,
+    },
+    /// The workload of `drive --layer`, in a child of this program.
+    #[command(name = LAYER_CHILD_COMMAND, hide = true)]
+    LayerChild {
         /// What to do, as JSON.
         job: String,
     },
 }
 
+/// The hidden command of [`Command::LayerChild`].
+pub const LAYER_CHILD_COMMAND: &str = "layer-child";
+
 /// How to run the workload.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Drive {
-    /// Driver id, driver name, name of its manifest, index or alias (lavapipe, swiftshader), in any case; the path of a manifest, with a `/` in it, also of one that the loader does not list; `all` for each in turn. The first one when absent.
+    /// Driver id, driver name, name of its manifest, index or alias (lavapipe, swiftshader), in any case; the path of a manifest, with a `/` in it, also of one that the loader does not list; `all` for each in turn; `reference` for the program's own, which needs no loader. The first one when absent.
     #[arg(long, value_name = "NAME")]
     pub driver: Option<String>,
     /// What all computed values depend on; drawn from the clock when absent.
@@ -112,6 +187,104 @@ pub struct Drive {
     /// Do not measure the honour ratio: how much of the host memory comes through the callbacks. It takes two more runs, in child processes.
     #[arg(long)]
     pub no_honour: bool,
+    /// Pass the driver no callbacks: the layer does, as for any program, and its report is shown.
+    #[arg(long, conflicts_with_all = ["record", "no_honour"])]
+    pub layer: bool,
+    /// With --layer: measure the honour ratio as of any program.
+    #[arg(long, requires = "layer")]
+    pub meter: bool,
+    /// With --layer: as of `run`, exit with 1 where something is found that is not in this file, or in the bundled one of this name.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "layer",
+        conflicts_with = "no_check"
+    )]
+    pub expect: Option<String>,
+}
+
+/// What to run with the layer.
+#[derive(Args, Clone, Debug)]
+pub struct RunArgs {
+    /// Write the report to this file instead of the error output.
+    #[arg(long, value_name = "FILE")]
+    pub text: Option<PathBuf>,
+    /// Let the loader load only those drivers whose manifest's name fits this pattern, such as `lvp*` (VK_LOADER_DRIVERS_SELECT).
+    #[arg(long, value_name = "GLOB")]
+    pub driver: Option<OsString>,
+    /// Do not judge the callbacks by Vulkan's rules.
+    #[arg(long)]
+    pub no_check: bool,
+    /// Exit with 1 where something is found that is not in this file, which `check --write-expect` wrote, or in the bundled one of this name: lavapipe-22.3, swiftshader-5.0, nvidia-580. What else happens, and how often, depends on the program.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_check")]
+    pub expect: Option<String>,
+    /// Measure the honour ratio: how much of the host memory that the driver allocates comes through the callbacks. A meter of the heap is loaded into the program (LD_PRELOAD).
+    #[arg(long)]
+    pub meter: bool,
+    /// Keep the call stack of everything that is created, and list what is alive at the end with it, with sizes, handles, debug names and growth by frame.
+    #[arg(long)]
+    pub stacks: bool,
+    /// With --stacks: between which moments growth is counted. `present` or `submit`: each call of vkQueuePresentKHR or vkQueueSubmit, with `:N` behind it each N-th; `auto`, the default: presents, or submits where nothing is presented; `none`: only `steward mark`.
+    #[arg(long, value_name = "auto|present|submit|none", requires = "stacks")]
+    pub frame: Option<String>,
+    /// With --fail=each: a run that takes longer hangs, and is killed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub time_limit: u64,
+    /// The program and its arguments, behind `--`.
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+/// Whose state to show.
+#[derive(Args, Clone, Debug)]
+pub struct TopArgs {
+    /// The process; not needed where only one program with a state file is running.
+    #[arg(value_name = "PID", conflicts_with = "state")]
+    pub process: Option<u32>,
+    /// The state file. When absent, `$XDG_RUNTIME_DIR/steward/PID`, or the one that the environment of the process names.
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    /// Show it once, and end.
+    #[arg(long)]
+    pub once: bool,
+    /// Seconds between two times.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    pub interval: u32,
+}
+
+/// What to do with the layer's files.
+#[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct LayerArgs {
+    /// Install or uninstall.
+    #[command(subcommand)]
+    pub action: Option<LayerAction>,
+    /// Print the manifest for the library where it is, and write nothing.
+    #[arg(long, required = true)]
+    pub print_manifest: bool,
+    /// That of an implicit layer, for packagers. It is off unless ENABLE_VK_LAYER_STEWARD_memory=1 is set, and off where DISABLE_VK_LAYER_STEWARD_memory=1 is.
+    #[arg(long)]
+    pub implicit: bool,
+}
+
+/// What to do with the layer's files.
+#[derive(Clone, Debug, Subcommand)]
+pub enum LayerAction {
+    /// Copies the library and writes one manifest of an explicit layer, which does nothing unless a program or VK_INSTANCE_LAYERS names it. Both files are named.
+    Install(LayerFolder),
+    /// Removes the two files that `install` wrote, and nothing else.
+    Uninstall(LayerFolder),
+}
+
+/// The folder for data below which the layer's files lie.
+#[derive(Args, Clone, Debug)]
+pub struct LayerFolder {
+    /// The user's: $XDG_DATA_HOME, or ~/.local/share.
+    #[arg(long, required_unless_present = "dir")]
+    pub user: bool,
+    /// This one.
+    #[arg(long, value_name = "DIR", conflicts_with = "user")]
+    pub dir: Option<PathBuf>,
 }
 
 /// What to check, and against what.
@@ -191,22 +364,63 @@ pub struct GuardArgs {
     #[arg(long, global = true, value_name = "fence|strict|cookie|sampled[=N]")]
     pub guard: Option<GuardChoice>,
     /// With --guard: make pages untouchable with this and nothing else: userfaultfd-move, userfaultfd-copy, guard-markers or mprotect. The best that the system lends when absent.
-    #[arg(long, global = true, value_name = "BACK_END", value_parser = back_end)]
+    #[arg(long, global = true, value_name = "BACK_END", value_parser = parse_back_end)]
     pub guard_back_end: Option<BackEnd>,
-    /// Of runs of a driver: refuse requests of it on purpose, and say which, in which command, and whether anything was left. Requests are numbered from 0. nth=N, from=N, live-bytes=N, total-bytes=N, scope=SCOPE, scope=SCOPE:N, context=NAME, context=NAME:N, size>N, one-in=N, one-in=N,seed=S or per-million=N,seed=S.
+    /// Of runs of a driver: refuse requests of it on purpose, and say which, in which command, and whether anything was left. Requests are numbered from 0. nth=N, from=N, live-bytes=N, total-bytes=N, scope=SCOPE, scope=SCOPE:N, context=NAME, context=NAME:N, size>N, one-in=N, one-in=N,seed=S or per-million=N,seed=S. Of `run` and `drive` also each: runs the program once for each request, through the layer and without its output, and lists how those runs ended; each=N for N runs at most, 1000 where N is left out.
     #[arg(long, global = true, value_name = "FAULT")]
-    pub fail: Option<Fault>,
+    pub fail: Option<FailArg>,
+}
+
+/// Which requests are refused.
+#[derive(Clone, Copy, Debug)]
+pub enum FailArg {
+    /// In one run.
+    Plan(Fault),
+    /// Each in a run of its own, of so many runs at most.
+    Each(u64),
+}
+
+impl FromStr for FailArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const RUNS: u64 = 1000;
+        if text == "each" {
+            return Ok(Self::Each(RUNS));
+        }
+        if let Some(runs) = text.strip_prefix("each=") {
+            let runs = runs
+                .parse()
+                .map_err(|_| "expected each=N, a whole number of runs")?;
+            return Ok(Self::Each(runs));
+        }
+        let plan = text
+            .parse()
+            .map_err(|error| format!("{error}; or each[=N]"))?;
+        Ok(Self::Plan(plan))
+    }
+}
+
+impl GuardArgs {
+    /// Of `--fail=each`: how many runs there may be.
+    #[must_use]
+    pub const fn runs_of_sweep(&self) -> Option<u64> {
+        match self.fail {
+            Some(FailArg::Each(runs)) => Some(runs),
+            _ => None,
+        }
+    }
 }
 
 impl From<GuardArgs> for Guarding {
     fn from(args: GuardArgs) -> Self {
-        Self { guard: args.guard, back_end: args.guard_back_end, fail: args.fail }
+        Self {
+            guard: args.guard,
+            back_end: args.guard_back_end,
+            fail: match args.fail {
+                Some(FailArg::Plan(plan)) => Some(plan),
+                Some(FailArg::Each(_)) | None => None,
+            },
+        }
     }
-}
-
-fn back_end(text: &str) -> Result<BackEnd, String> {
-    // Cookies are what remains, and never asked for.
-    let all = BackEnd::ALL.into_iter().filter(|back_end| *back_end != BackEnd::Cookies);
-    let named = all.clone().find(|back_end| back_end.name() == text);
-    named.ok_or_else(|| format!("expected {}", all.map(BackEnd::name).collect::<Vec<_>>().join(", ")))
 }

@@ -1,22 +1,21 @@
 //! The program's parts: finding a Vulkan driver, running a workload on it, and telling where the host memory went.
 
-pub mod accounts;
 pub mod bundled;
+pub mod callback_coverage;
 pub mod cli;
 pub mod devices;
 pub mod diff;
 pub mod drivers;
 pub mod expectations;
-pub mod guarding;
-pub mod honour;
+mod input;
 pub mod program;
-pub mod replayed;
+pub mod replay;
 pub mod report;
-pub mod sharing;
-pub mod units;
+pub mod shared_context;
+pub mod symbols;
 pub mod workload;
 
-/// The README's examples, tested.
+/// The samples of the repository's README.md, tested.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;

@@ -5,12 +5,23 @@
 //! ```
 //!
 //! With `STEWARD_REQUIRE=lavapipe` a missing driver fails; `STEWARD_SWIFTSHADER=<manifest>` names a second one.
-#![cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(unused, reason = "the meter is for Linux with glibc"))]
+#![cfg_attr(
+    not(all(target_os = "linux", target_env = "gnu")),
+    allow(unused, reason = "the meter is for Linux with glibc")
+)]
 
-#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 #[path = "honour/by_address.rs"]
 mod by_address;
-#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 #[path = "honour/compare.rs"]
 mod compare;
 
@@ -19,9 +30,9 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 use testkit::{Child, Finished};
+use vk_accounts::report::{Honour, HonourRun};
+use vk_steward::callback_coverage::{CHILD_COMMAND, HonourError, Job, Preload, Way};
 use vk_steward::drivers::DriverInfo;
-use vk_steward::honour::{CHILD_COMMAND, HonourError, Job, Preload, Way};
-use vk_steward::report::{Honour, HonourRun};
 
 const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
 /// As the first argument: compare the methods on the driver that comes next, in the way that comes after it.
@@ -42,16 +53,32 @@ struct Case {
 /// programs and other methods found as much: 0.23 % for one round of 23 kinds of object, by return addresses, and 0.41 % for three
 /// rounds with 50 submits each, by flags and by addresses. SwiftShader's share sinks with each round: its compiler works anew.
 const CASES: [Case; 2] = [
-    Case { driver: "lavapipe", version: "Mesa 22.3", one_round: (0.18, 0.30), three_rounds: (0.33, 0.47) },
-    Case { driver: "swiftshader", version: "5.", one_round: (0.10, 0.40), three_rounds: (0.08, 0.30) },
+    Case {
+        driver: "lavapipe",
+        version: "Mesa 22.3",
+        one_round: (0.18, 0.30),
+        three_rounds: (0.33, 0.47),
+    },
+    Case {
+        driver: "swiftshader",
+        version: "5.",
+        one_round: (0.10, 0.40),
+        three_rounds: (0.08, 0.30),
+    },
 ];
 
 /// A test of a case; an error is why there was nothing to compare with.
 type Test = (&'static str, fn(&Case) -> Result<(), String>);
 
 const TESTS: [Test; 2] = [
-    ("cells_agree_with_return_addresses_and_with_the_accounts", cells_agree_with_return_addresses_and_with_the_accounts),
-    ("the_ratio_is_what_other_methods_found", the_ratio_is_what_other_methods_found),
+    (
+        "cells_agree_with_return_addresses_and_with_the_accounts",
+        cells_agree_with_return_addresses_and_with_the_accounts,
+    ),
+    (
+        "the_ratio_is_what_other_methods_found",
+        the_ratio_is_what_other_methods_found,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -59,10 +86,18 @@ fn main() -> ExitCode {
     if let [CHILD, driver, way] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         return child(driver, way);
     }
-    let wanted: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    let wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
+    let wanted: Vec<_> = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let wanted =
+        |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
     if let Err(error @ HonourError::NotBuilt { .. }) = Preload::new() {
-        if cfg!(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        if cfg!(all(
+            target_os = "linux",
+            target_env = "gnu",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        )) {
             panic!("{error}");
         }
         testkit::skip("meter", "the honour ratio", &error.to_string());
@@ -88,13 +123,28 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 fn child(driver: &str, way: &str) -> ExitCode {
-    compare::on(driver, if way == "direct" { Way::Direct } else { Way::Loader });
+    compare::on(
+        driver,
+        if way == "direct" {
+            Way::Direct
+        } else {
+            Way::Loader
+        },
+    );
     ExitCode::SUCCESS
 }
 
-#[cfg(not(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
 fn child(_: &str, _: &str) -> ExitCode {
     ExitCode::FAILURE
 }
@@ -108,15 +158,31 @@ fn sees_swiftshader(child: Child) -> Child {
 
 /// Why the driver cannot be driven, if it cannot.
 fn missing(driver: &str) -> Option<String> {
-    let done = sees_swiftshader(Child::new(STEWARD).args(["drive", "--no-honour", "--rounds", "0", "--driver", driver])).run();
-    (done.code != Some(0)).then(|| done.stderr.lines().next().unwrap_or("it crashed").to_owned())
+    let done = sees_swiftshader(Child::new(STEWARD).args([
+        "drive",
+        "--no-honour",
+        "--rounds",
+        "0",
+        "--driver",
+        driver,
+    ]))
+    .run();
+    (done.code != Some(0)).then(|| {
+        done.stderr
+            .lines()
+            .next()
+            .unwrap_or("it crashed")
+            .to_owned()
+    })
 }
 
 fn cells_agree_with_return_addresses_and_with_the_accounts(case: &Case) -> Result<(), String> {
     let preload = Preload::new().expect("built");
     for way in ["loader", "direct"] {
         let program = std::env::current_exe().expect("a test knows its file");
-        let done = sees_swiftshader(Child::new(program).args([CHILD, case.driver, way])).env("LD_PRELOAD", preload.path()).run();
+        let done = sees_swiftshader(Child::new(program).args([CHILD, case.driver, way]))
+            .env("LD_PRELOAD", preload.path())
+            .run();
         done.assert_code(0);
         assert!(done.stdout.ends_with("agree\n"), "{done}");
         print!("  {}, {way}:\n{}", case.driver, done.stdout);
@@ -129,7 +195,12 @@ fn report(driver: &str, rounds: &str) -> (Finished, Value) {
     let folder = tempfile::tempdir().expect("a folder");
     let json = folder.path().join("report.json");
     let arguments = ["drive", "--driver", driver, "--rounds", rounds];
-    let done = sees_swiftshader(Child::new(STEWARD).args(arguments).args(["--json".as_ref(), json.as_os_str()])).run();
+    let done = sees_swiftshader(
+        Child::new(STEWARD)
+            .args(arguments)
+            .args(["--json".as_ref(), json.as_os_str()]),
+    )
+    .run();
     done.assert_code(0);
     let report = serde_json::from_slice(&fs::read(&json).expect("a report")).expect("JSON");
     (done, report)
@@ -140,64 +211,149 @@ fn the_ratio_is_what_other_methods_found(case: &Case) -> Result<(), String> {
     let mut compared = Ok(());
     for (rounds, (low, high)) in [("1", case.one_round), ("3", case.three_rounds)] {
         let (said, report) = report(case.driver, rounds);
-        let version = report["source"]["version"].as_str().unwrap_or_default().to_owned();
+        let version = report["source"]["version"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let honour: Honour = serde_json::from_value(report["honour"].clone()).expect("both ways");
         assert_eq!(honour.absent, None);
-        let (with, without) = (honour.with_loader.expect("measured"), honour.without_loader.expect("measured"));
+        let (with, without) = (
+            honour.with_loader.expect("measured"),
+            honour.without_loader.expect("measured"),
+        );
         let percent = |run: &HonourRun| 100.0 * run.ratio().expect("something was taken");
-        println!("  {rounds} rounds: {:.2} % with the loader, {:.3} % without: {without:?}", percent(&with), percent(&without));
+        println!(
+            "  {rounds} rounds: {:.2} % with the loader, {:.3} % without: {without:?}",
+            percent(&with),
+            percent(&without)
+        );
         assert!(said.stdout.contains("\nhonour ratio"), "{said}");
 
         // The loader asks for memory through callbacks, and takes some past them; the driver does what it does without it.
-        let loaders = with.callback_bytes.checked_sub(without.callback_bytes).expect("the loader asks for more");
+        let loaders = with
+            .callback_bytes
+            .checked_sub(without.callback_bytes)
+            .expect("the loader asks for more");
         assert!(loaders > without.callback_bytes, "{loaders} by the loader");
         of_the_loader.push(loaders);
         let past = |run: &HonourRun| run.past_bytes() as f64;
-        assert!((past(&with) / past(&without) - 1.0).abs() < 0.10, "{} and {}", past(&with), past(&without));
+        assert!(
+            (past(&with) / past(&without) - 1.0).abs() < 0.10,
+            "{} and {}",
+            past(&with),
+            past(&without)
+        );
         // 16 bytes in front of each block: what the callbacks took to serve the driver cannot be less.
         for run in [with, without] {
             let least = run.callback_bytes + 16 * run.callback_calls;
-            assert!(run.in_callback_bytes >= least && run.in_callback_bytes - least < least / 100, "{run:?}");
+            assert!(
+                run.in_callback_bytes >= least && run.in_callback_bytes - least < least / 100,
+                "{run:?}"
+            );
         }
         if version.starts_with(case.version) {
             let found = percent(&without);
-            assert!((low..high).contains(&found), "{found:.3} % where {low} to {high} % were expected");
+            assert!(
+                (low..high).contains(&found),
+                "{found:.3} % where {low} to {high} % were expected"
+            );
         } else {
-            compared = Err(format!("no figures are known of {version}, for which {:.3} % were read", percent(&without)));
+            compared = Err(format!(
+                "no figures are known of {version}, for which {:.3} % were read",
+                percent(&without)
+            ));
         }
     }
     // It reads manifests and makes its instance once, however many rounds there are.
-    let [one, three] = of_the_loader[..] else { panic!("two runs") };
-    assert!(one.abs_diff(three) < one / 100, "the loader asked for {one} and {three} bytes");
+    let [one, three] = of_the_loader[..] else {
+        panic!("two runs")
+    };
+    assert!(
+        one.abs_diff(three) < one / 100,
+        "the loader asked for {one} and {three} bytes"
+    );
     compared
 }
 
 fn what_cannot_be_measured_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let manifest = folder.path().join("no_driver.json");
-    fs::write(&manifest, r#"{"file_format_version": "1.0.0", "ICD": {"library_path": "libc.so.6"}}"#).expect("a file");
-    let driver = DriverInfo { manifest: Some(manifest), ..DriverInfo::default() };
-    let job = |way| serde_json::to_string(&Job { driver: driver.clone(), seed: 1, rounds: 1, way }).expect("JSON");
+    fs::write(
+        &manifest,
+        r#"{"file_format_version": "1.0.0", "ICD": {"library_path": "libc.so.6"}}"#,
+    )
+    .expect("a file");
+    let driver = DriverInfo {
+        manifest: Some(manifest),
+        ..DriverInfo::default()
+    };
+    let job = |way| {
+        serde_json::to_string(&Job {
+            driver: driver.clone(),
+            seed: 1,
+            rounds: 1,
+            way,
+        })
+        .expect("JSON")
+    };
     let ask = |way| Child::new(STEWARD).args([CHILD_COMMAND, &job(way)]);
     let preload = Preload::new().expect("built");
 
     let done = ask(Way::Direct).env_remove("LD_PRELOAD").run();
-    assert_eq!(done.assert_code(0).stdout, "\n\"NotLoaded\"\n", "a line of its own, whatever a driver has begun");
+    assert_eq!(
+        done.assert_code(0).stdout,
+        "\n\"NotLoaded\"\n",
+        "a line of its own, whatever a driver has begun"
+    );
     let done = ask(Way::Direct).env("LD_PRELOAD", preload.path()).run();
     let expected = r#"{"Closed":{"NoFunction":{"library":"libc.so.6","function":"vk_icdNegotiateLoaderICDInterfaceVersion"}}}"#;
     assert_eq!(done.assert_code(0).stdout.trim(), expected);
-    let done = ask(Way::Loader).env("LD_PRELOAD", preload.path()).env("STEWARD_LOADER", "/nonexistent/libvulkan.so").run();
-    assert!(done.assert_code(0).stdout.trim().starts_with(r#"{"Closed":{"Loader":"#), "{done}");
-    let done = Child::new(STEWARD).args([CHILD_COMMAND, "{}"]).env("LD_PRELOAD", preload.path()).run();
-    assert!(done.assert_code(0).stdout.trim().starts_with(r#"{"Failed":"the job cannot be read"#), "{done}");
+    let done = ask(Way::Loader)
+        .env("LD_PRELOAD", preload.path())
+        .env("STEWARD_LOADER", "/nonexistent/libvulkan.so")
+        .run();
+    assert!(
+        done.assert_code(0)
+            .stdout
+            .trim()
+            .starts_with(r#"{"Closed":{"Loader":"#),
+        "{done}"
+    );
+    let done = Child::new(STEWARD)
+        .args([CHILD_COMMAND, "{}"])
+        .env("LD_PRELOAD", preload.path())
+        .run();
+    assert!(
+        done.assert_code(0)
+            .stdout
+            .trim()
+            .starts_with(r#"{"Failed":"the job cannot be read"#),
+        "{done}"
+    );
     let help = Child::new(STEWARD).args(["--help"]).run();
-    assert!(help.stdout.contains("drive") && !help.stdout.contains(CHILD_COMMAND), "{help}");
+    assert!(
+        help.stdout.contains("drive") && !help.stdout.contains(CHILD_COMMAND),
+        "{help}"
+    );
 
     if missing("lavapipe").is_none() {
         // A folder that nothing can be written to: the run is reported, without the ratio.
-        let done = Child::new(STEWARD).args(["drive", "--driver", "lavapipe"]).env("TMPDIR", "/nonexistent/folder").run();
-        assert!(done.assert_code(0).stdout.contains("not measured: the meter's library cannot be written"), "{done}");
-        let done = Child::new(STEWARD).args(["drive", "--driver", "lavapipe", "--no-honour"]).run();
-        assert!(!done.assert_code(0).stdout.contains("honour ratio"), "{done}");
+        let done = Child::new(STEWARD)
+            .args(["drive", "--driver", "lavapipe"])
+            .env("TMPDIR", "/nonexistent/folder")
+            .run();
+        assert!(
+            done.assert_code(0)
+                .stdout
+                .contains("not measured: the meter's library cannot be written"),
+            "{done}"
+        );
+        let done = Child::new(STEWARD)
+            .args(["drive", "--driver", "lavapipe", "--no-honour"])
+            .run();
+        assert!(
+            !done.assert_code(0).stdout.contains("honour ratio"),
+            "{done}"
+        );
     }
 }

@@ -45,7 +45,10 @@ fn main() -> ExitCode {
     if let [CHILD, ref case @ ..] = arguments[..] {
         return Case::run(case);
     }
-    let wanted: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let wanted: Vec<_> = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
     let runs = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(**part));
     if !runs("live_sweep") && !runs("live_budget") {
         return ExitCode::SUCCESS;
@@ -54,14 +57,27 @@ fn main() -> ExitCode {
         let program = std::env::current_exe().expect("a test knows its file");
         let sweep = |driver| {
             let added = testkit::swiftshader().map(|manifest| ("VK_ADD_DRIVER_FILES", manifest));
-            Command::new(&program).env(DRIVER, driver).envs(added).args(&arguments).status()
+            Command::new(&program)
+                .env(DRIVER, driver)
+                .envs(added)
+                .args(&arguments)
+                .status()
         };
         let passed = DRIVERS.map(|driver| sweep(driver).is_ok_and(|status| status.success()));
-        return if passed.iter().all(|passed| *passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return if passed.iter().all(|passed| *passed) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
     }
     expectations::every_kind_of_difference_is_found();
     let seed = seed();
-    let dry = match (Case { seed, ..Case::default() }).in_a_child(None) {
+    let dry = match (Case {
+        seed,
+        ..Case::default()
+    })
+    .in_a_child(None)
+    {
         Ok(dry) => dry,
         Err(reason) => {
             testkit::skip(&driver_name(), "live_sweep", &reason);
@@ -69,12 +85,28 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    let driver = dry.driver.clone().unwrap_or_else(|| panic!("the dry run names no driver:\n{}", dry.text));
-    assert_eq!(dry.outcome, "ok", "without a fault, seed {seed}:\n{}", dry.text);
-    assert!(dry.requests > 100 && dry.peak > 10_000, "{} requests, {} bytes", dry.requests, dry.peak);
+    let driver = dry
+        .driver
+        .clone()
+        .unwrap_or_else(|| panic!("the dry run names no driver:\n{}", dry.text));
+    assert_eq!(
+        dry.outcome, "ok",
+        "without a fault, seed {seed}:\n{}",
+        dry.text
+    );
+    assert!(
+        dry.requests > 100 && dry.peak > 10_000,
+        "{} requests, {} bytes",
+        dry.requests,
+        dry.peak
+    );
     let swept = !runs("live_sweep") || sweep(&driver, &dry, seed);
     let kept = !runs("live_budget") || budget(&driver, &dry, seed);
-    if swept && kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if swept && kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Different in every run, so that a result cannot be right by habit.
@@ -88,7 +120,9 @@ fn sweep(driver: &Driver, dry: &Seen, seed: u32) -> bool {
     let write = std::env::var(WRITE).is_ok_and(|value| value == "1");
     let listed = match std::fs::read_to_string(&file) {
         _ if write => None,
-        Ok(text) => Some(parse(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))),
+        Ok(text) => {
+            Some(parse(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display())))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => panic!("{}: {error}", file.display()),
     };
@@ -101,16 +135,22 @@ fn sweep(driver: &Driver, dry: &Seen, seed: u32) -> bool {
     let listed = listed.unwrap_or_else(|| {
         let text = expectations_of(driver, odd.clone());
         if write {
-            std::fs::write(&file, &text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            std::fs::write(&file, &text)
+                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             println!("wrote {}", file.display());
         } else {
-            println!("--- {} would be:\n{text}--- end of the file", file.display());
+            println!(
+                "--- {} would be:\n{text}--- end of the file",
+                file.display()
+            );
         }
         // As the next run will read it.
         parse(&text).expect("what was just written")
     });
     let differences = compare(&listed, &rows);
-    let expected = odd.filter(|row| listed.iter().any(|known| known.allows(row))).count();
+    let expected = odd
+        .filter(|row| listed.iter().any(|known| known.allows(row)))
+        .count();
     for difference in &differences {
         println!("{difference}");
     }
@@ -121,17 +161,30 @@ fn sweep(driver: &Driver, dry: &Seen, seed: u32) -> bool {
         count("ok"),
         expected
     );
-    println!("    {} {}, seed {seed}, {:.1} s", driver.name, driver.version, started.elapsed().as_secs_f64());
+    println!(
+        "    {} {}, seed {seed}, {:.1} s",
+        driver.name,
+        driver.version,
+        started.elapsed().as_secs_f64()
+    );
     if !differences.is_empty() {
-        println!("test live_sweep ... FAILED: {} differences to {}", differences.len(), file.display());
-        println!("    one case alone: {} {CHILD} {seed} <request> -", std::env::current_exe().unwrap_or_default().display());
+        println!(
+            "test live_sweep ... FAILED: {} differences to {}",
+            differences.len(),
+            file.display()
+        );
+        println!(
+            "    one case alone: {} {CHILD} {seed} <request> -",
+            std::env::current_exe().unwrap_or_default().display()
+        );
         return false;
     }
     if !known && !write {
         // The sweep ran, but there is nothing that says what is right for this version.
         let Driver { name, version, .. } = driver;
-        let reason =
-            format!("nothing is known of {name} {version}: review the rows above and commit them ({WRITE}=1 writes the file)");
+        let reason = format!(
+            "nothing is known of {name} {version}: review the rows above and commit them ({WRITE}=1 writes the file)"
+        );
         testkit::skip(&driver_name(), "live_sweep", &reason);
         return true;
     }
@@ -148,9 +201,17 @@ fn every_case(driver: &Driver, requests: u64, seed: u32) -> Vec<Seen> {
             if request >= requests {
                 break;
             }
-            let case = Case { seed, request: Some(request), limit: None };
-            let seen = case.in_a_child(Some(driver)).unwrap_or_else(|reason| panic!("request {request}: {reason}"));
-            done.lock().expect("nobody panics with it").insert(request, seen);
+            let case = Case {
+                seed,
+                request: Some(request),
+                limit: None,
+            };
+            let seen = case
+                .in_a_child(Some(driver))
+                .unwrap_or_else(|reason| panic!("request {request}: {reason}"));
+            done.lock()
+                .expect("nobody panics with it")
+                .insert(request, seen);
         }
     };
     std::thread::scope(|scope| {
@@ -158,14 +219,20 @@ fn every_case(driver: &Driver, requests: u64, seed: u32) -> Vec<Seen> {
             scope.spawn(work);
         }
     });
-    done.into_inner().expect("nobody panics with it").into_values().collect()
+    done.into_inner()
+        .expect("nobody panics with it")
+        .into_values()
+        .collect()
 }
 
 /// Gives each case its identity: requests that are alike are numbered in the order of the run.
 fn rows(cases: &[Seen]) -> Vec<Row> {
     let mut alike = BTreeMap::new();
     let rows = cases.iter().zip(0..).map(|(seen, request)| {
-        let refused = seen.refused.clone().unwrap_or_else(|| panic!("request {request} was never refused:\n{}", seen.text));
+        let refused = seen
+            .refused
+            .clone()
+            .unwrap_or_else(|| panic!("request {request} was never refused:\n{}", seen.text));
         let mut identity = Identity {
             command: refused.command,
             scope: refused.scope,
@@ -176,16 +243,25 @@ fn rows(cases: &[Seen]) -> Vec<Row> {
         let so_far = alike.entry(identity.clone()).or_insert(0);
         *so_far += 1;
         identity.occurrence = *so_far;
-        Row { identity, outcomes: vec![seen.outcome.clone()], request }
+        Row {
+            identity,
+            outcomes: vec![seen.outcome.clone()],
+            request,
+        }
     });
     rows.collect()
 }
 
 /// `expectations/lavapipe-22.3.6.txt` for a driver that calls itself `Mesa 22.3.6 (LLVM 15.0.6)`.
 fn file_of(driver: &Driver) -> PathBuf {
-    let version = driver.version.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    let version = driver
+        .version
+        .split_whitespace()
+        .find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     let name = format!("{}-{}.txt", driver_name(), version.unwrap_or("unknown"));
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expectations").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/expectations")
+        .join(name)
 }
 
 /// The whole file, ready to be committed.
@@ -211,15 +287,33 @@ fn expectations_of<'r>(driver: &Driver, odd: impl Iterator<Item = &'r Row>) -> S
 /// The driver never holds more than its budget; with all it needs it succeeds, with half it says that memory ran out.
 fn budget(driver: &Driver, dry: &Seen, seed: u32) -> bool {
     let mut right = true;
-    for (limit, expected) in [(dry.peak, "ok"), (dry.peak / 2, "VK_ERROR_OUT_OF_HOST_MEMORY")] {
-        let case = Case { seed, request: None, limit: Some(limit) };
-        let seen = case.in_a_child(Some(driver)).unwrap_or_else(|reason| panic!("limit {limit}: {reason}"));
-        println!("live budget: limit {limit} of {} bytes: {}, held {} at most", dry.peak, seen.outcome, seen.peak);
+    for (limit, expected) in [
+        (dry.peak, "ok"),
+        (dry.peak / 2, "VK_ERROR_OUT_OF_HOST_MEMORY"),
+    ] {
+        let case = Case {
+            seed,
+            request: None,
+            limit: Some(limit),
+        };
+        let seen = case
+            .in_a_child(Some(driver))
+            .unwrap_or_else(|reason| panic!("limit {limit}: {reason}"));
+        println!(
+            "live budget: limit {limit} of {} bytes: {}, held {} at most",
+            dry.peak, seen.outcome, seen.peak
+        );
         if seen.outcome != expected || seen.peak > limit {
-            println!("    expected {expected} and no more than the limit; the child said:\n{}", seen.text);
+            println!(
+                "    expected {expected} and no more than the limit; the child said:\n{}",
+                seen.text
+            );
             right = false;
         }
     }
-    println!("test live_budget ... {}", if right { "ok" } else { "FAILED" });
+    println!(
+        "test live_budget ... {}",
+        if right { "ok" } else { "FAILED" }
+    );
     right
 }

@@ -2,7 +2,9 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,20 +23,32 @@ impl Child {
     /// Runs `program`, for 60 s at most.
     #[must_use]
     pub fn new(program: impl AsRef<OsStr>) -> Self {
-        Self { command: Command::new(program), limit: Duration::from_secs(60) }
+        Self {
+            command: Command::new(program),
+            limit: Duration::from_secs(60),
+        }
     }
 
     /// Runs the one test `name` of the running test binary again, in a process of its own. In there [`Child::is_child`] holds.
+    /// `name` is the end of the test's path, with as many of its modules as make it the only one.
     ///
     /// # Panics
-    /// When the running binary cannot be found.
+    /// When no test of the running binary has this name, or several have it.
     #[must_use]
     pub fn this_test(name: &str) -> Self {
-        let program = std::env::current_exe().expect("the running test binary has a path");
-        Self::new(program).args([name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, name)
+        Self::this_program(name).args([path_of(name), "--exact", "--nocapture", "--test-threads=1"])
     }
 
-    /// True in the process that [`Child::this_test`] started for `name`.
+    /// Runs the running program again, which is no test harness and finds out by [`Child::is_child`] that it is to do `name`.
+    ///
+    /// # Panics
+    /// When the running program cannot be found.
+    #[must_use]
+    pub fn this_program(name: &str) -> Self {
+        Self::new(running_program()).env(CHILD, name)
+    }
+
+    /// True in the process that [`Child::this_test`] or [`Child::this_program`] started for `name`.
     #[must_use]
     pub fn is_child(name: &str) -> bool {
         std::env::var_os(CHILD).is_some_and(|value| value == name)
@@ -105,6 +119,32 @@ impl Child {
     }
 }
 
+fn running_program() -> PathBuf {
+    std::env::current_exe().expect("the running program has a path")
+}
+
+/// The whole path of the running binary's one test `name`. A child with a wrong path would run no test at all, and succeed.
+fn path_of(name: &str) -> &'static str {
+    static TESTS: LazyLock<String> = LazyLock::new(|| {
+        let listed = Command::new(running_program())
+            .args(["--list", "--format=terse"])
+            .output()
+            .expect("the tests can be listed");
+        String::from_utf8(listed.stdout).expect("names are text")
+    });
+    let paths = TESTS.lines().filter_map(|line| line.strip_suffix(": test"));
+    let found: Vec<&str> = paths
+        .filter(|path| {
+            path.strip_suffix(name)
+                .is_some_and(|before| before.is_empty() || before.ends_with("::"))
+        })
+        .collect();
+    let [path] = found[..] else {
+        panic!("{name:?} should be one test and is {found:?}")
+    };
+    path
+}
+
 /// How a child ended and what it said.
 #[derive(Clone, Debug)]
 pub struct Finished {
@@ -149,7 +189,11 @@ impl Finished {
 impl std::fmt::Display for Finished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "code {:?}, signal {:?}", self.code, self.signal)?;
-        writeln!(f, "--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr)
+        writeln!(
+            f,
+            "--- stdout\n{}\n--- stderr\n{}",
+            self.stdout, self.stderr
+        )
     }
 }
 

@@ -1,14 +1,15 @@
 //! What the tests of every crate share: an independent witness, the fail-the-i-th sweep, a child-process runner, skips that
-//! can be forbidden, op programs with naive models, a lister of public functions. Unpublished; imports alloc-core only.
+//! can be forbidden, op programs with naive models, a lister of public functions, the check of the contracts' rows. Unpublished;
+//! imports alloc-core only.
 //!
 //! Used from `tests/*.rs` and from the fuzz targets. Everything here panics when something is wrong: it is for tests.
 //!
 //! ```
 //! use std::alloc::Layout;
 //! use alloc_core::{AllocError, HostAllocator, Scope};
-//! use testkit::Witness;
+//! use testkit::RecordingAllocator;
 //!
-//! let witness = Witness::system();
+//! let witness = RecordingAllocator::system();
 //! let layout = Layout::new::<u64>();
 //! let block = witness.allocate(layout, Scope::Object)?;
 //! assert_eq!(witness.scope(Scope::Object).live_bytes, 8);
@@ -19,24 +20,41 @@
 //! ```
 
 mod child;
+mod compile;
 mod complete;
+mod contracts;
+mod fixture;
+mod frozen_global;
+mod growth;
+mod hooked;
+mod operation_table;
 pub mod programs;
 mod public_api;
+mod quiet;
+mod recording_allocator;
 mod require;
 mod rng;
-mod stage;
-mod still;
 mod sweep;
 mod traces;
-mod witness;
 
 pub use child::{Child, Finished};
+pub use compile::compile_c;
 pub use complete::{assert_bodies_call, assert_every_function_is_named};
+pub use contracts::{ContractReport, check_contracts};
+pub use fixture::{MemoryUse, Sink, Stage, picture};
+pub use frozen_global::{Once, Refusing, STILL, Still};
+pub use growth::assert_linear;
+pub use hooked::{Call, HookedAllocator, Moment, Request, in_hook, run_hook, with_hook};
+pub use operation_table::OperationTable;
 pub use public_api::public_api;
+pub use quiet::silence_panics;
+pub use recording_allocator::{RecordingAllocator, Tally};
 pub use require::{skip, swiftshader};
 pub use rng::Rng;
-pub use stage::{Sink, Stage, Takes, picture};
-pub use still::{Once, Refusing, STILL, Still};
 pub use sweep::{Counted, Sweep, Swept, Trial};
 pub use traces::{TraceTruth, host_trace};
-pub use witness::{Tally, Witness};
+
+/// The samples of README.md, tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

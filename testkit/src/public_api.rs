@@ -17,10 +17,21 @@ use syn::{Attribute, File, ImplItem, Item, Meta, TraitItem, Type, UseTree, Visib
 pub fn public_api(src: &Path) -> Vec<String> {
     let mut walk = Walk::default();
     walk.file(&src.join("lib.rs"), src, true);
-    let Walk { exported, everything, found } = walk;
-    let offered =
-        |found: &&Found| found.in_public_module || everything.contains(&found.module) || exported.contains(&found.owner);
-    let names: BTreeSet<String> = found.iter().filter(offered).map(|found| found.name.clone()).collect();
+    let Walk {
+        exported,
+        everything,
+        found,
+    } = walk;
+    let offered = |found: &&Found| {
+        found.in_public_module
+            || everything.contains(&found.module)
+            || exported.contains(&found.owner)
+    };
+    let names: BTreeSet<String> = found
+        .iter()
+        .filter(offered)
+        .map(|found| found.name.clone())
+        .collect();
     names.into_iter().collect()
 }
 
@@ -43,9 +54,14 @@ struct Found {
 
 impl Walk {
     fn file(&mut self, file: &Path, dir: &Path, public: bool) {
-        let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let File { items, .. } = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let module = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let text = std::fs::read_to_string(file)
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let File { items, .. } =
+            syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let module = dir
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         self.items(&items, dir, &module, public);
     }
 
@@ -69,18 +85,30 @@ impl Walk {
                     let owner = item.ident.to_string();
                     for function in &item.items {
                         if let TraitItem::Fn(function) = function {
-                            self.add(owner.clone(), format!("{owner}::{}", function.sig.ident), module, public);
+                            self.add(
+                                owner.clone(),
+                                format!("{owner}::{}", function.sig.ident),
+                                module,
+                                public,
+                            );
                         }
                     }
                 }
                 Item::Impl(item) if item.trait_.is_none() => {
-                    let Some(owner) = type_name(&item.self_ty) else { continue };
+                    let Some(owner) = type_name(&item.self_ty) else {
+                        continue;
+                    };
                     for function in &item.items {
                         if let ImplItem::Fn(function) = function
                             && is_pub(&function.vis)
                             && !only_in_tests(&function.attrs)
                         {
-                            self.add(owner.clone(), format!("{owner}::{}", function.sig.ident), module, public);
+                            self.add(
+                                owner.clone(),
+                                format!("{owner}::{}", function.sig.ident),
+                                module,
+                                public,
+                            );
                         }
                     }
                 }
@@ -92,7 +120,12 @@ impl Walk {
     fn add(&mut self, owner: String, name: String, module: &str, public: bool) {
         // The root of a library is a public module too, but a private type in a public module stays private: the `pub use` list
         // or the module's own `pub` decides, and lib.rs holds no items of its own.
-        self.found.push(Found { owner, name, module: module.to_owned(), in_public_module: public });
+        self.found.push(Found {
+            owner,
+            name,
+            module: module.to_owned(),
+            in_public_module: public,
+        });
     }
 
     fn exports(&mut self, tree: &UseTree) {
@@ -112,7 +145,11 @@ impl Walk {
 /// `dir/name.rs` or `dir/name/mod.rs`.
 fn module_file(dir: &Path, name: &str) -> PathBuf {
     let flat = dir.join(name).with_extension("rs");
-    if flat.exists() { flat } else { dir.join(name).join("mod.rs") }
+    if flat.exists() {
+        flat
+    } else {
+        dir.join(name).join("mod.rs")
+    }
 }
 
 fn is_pub(visibility: &Visibility) -> bool {
@@ -121,7 +158,11 @@ fn is_pub(visibility: &Visibility) -> bool {
 
 fn type_name(ty: &Type) -> Option<String> {
     match ty {
-        Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+        Type::Path(path) => path
+            .path
+            .segments
+            .last()
+            .map(|segment| segment.ident.to_string()),
         Type::Reference(reference) => type_name(&reference.elem),
         _ => None,
     }

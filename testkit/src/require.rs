@@ -21,13 +21,16 @@ pub fn swiftshader() -> Option<PathBuf> {
 }
 
 fn manifest(named: &OsString) -> Result<PathBuf, String> {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(""));
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new(""));
     let file = repository.join(named);
     match file.is_file() {
         true => Ok(file),
-        false => {
-            Err(format!("{SWIFTSHADER} names {}, which is no file: unset it, or name SwiftShader's manifest", file.display()))
-        }
+        false => Err(format!(
+            "{SWIFTSHADER} names {}, which is no file: unset it, or name SwiftShader's manifest",
+            file.display()
+        )),
     }
 }
 
@@ -37,12 +40,17 @@ fn manifest(named: &OsString) -> Result<PathBuf, String> {
 /// When the environment variable `STEWARD_REQUIRE` lists `what` (`lavapipe`, `swiftshader`, `uffd`, ..).
 pub fn skip(what: &str, test: &str, reason: &str) {
     let required = std::env::var(REQUIRE).unwrap_or_default();
-    assert!(!lists(&required, what), "{test} may not be skipped, {REQUIRE} lists {what}: {reason}");
+    assert!(
+        !lists(&required, what),
+        "{test} may not be skipped, {REQUIRE} lists {what}: {reason}"
+    );
     println!("SKIPPED {test}: {reason}");
 }
 
 fn lists(required: &str, what: &str) -> bool {
-    required.split(',').any(|name| name.trim().eq_ignore_ascii_case(what))
+    required
+        .split(',')
+        .any(|name| name.trim().eq_ignore_ascii_case(what))
 }
 
 #[cfg(test)]
@@ -63,7 +71,8 @@ mod tests {
         assert_eq!(manifest(&there.clone().into()), Ok(there));
         for absent in ["nowhere.json", "/nonexistent.json", "testkit"] {
             assert!(
-                manifest(&absent.into()).is_err_and(|reason| reason.contains(absent) && reason.contains("unset it")),
+                manifest(&absent.into())
+                    .is_err_and(|reason| reason.contains(absent) && reason.contains("unset it")),
                 "{absent}"
             );
         }

@@ -6,40 +6,64 @@
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Snapshot, TryString};
 use ash::vk::{self, Handle as _};
-use vk_callbacks::{Bridge, CallbackAllocator, Chain, CheckOptions, CheckedOwner, Checker, Command, Coverage, Object, Owners};
+use vk_callbacks::{
+    BracketCoverage, Bridge, CallbackAllocator, CheckOptions, CheckedOwner, Checker, Command,
+    FallbackChain, Object, Owners,
+};
 
 static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Every command below runs in a bracket: said here and with each command, suspicions become violations.
-    let complete = Coverage::Complete;
-    let options = CheckOptions { coverage: complete, ..CheckOptions::default() };
+    let complete = BracketCoverage::Complete;
+    let options = CheckOptions {
+        coverage: complete,
+        ..CheckOptions::default()
+    };
 
     let application = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
     let device = application.child("device")?;
     // What the application itself keeps with the device goes when the device's context goes.
-    let name = device.own(TryString::try_from_str_in("the first device", application.handle())?)?;
+    let name = device.own(TryString::try_from_str_in(
+        "the first device",
+        application.handle(),
+    )?)?;
 
     // One context lends its memory as an allocator, to the checker, and as a source, to the list of findings.
     let records = application.child("records")?;
     let checker = Checker::new(&records, options)?;
     let bridge = Bridge::new(device.child("callbacks")?)?;
     // SAFETY: the bridge is closed after the checker.
-    let checked = unsafe { checker.wrap(bridge.raw(), CheckedOwner::new(bridge.owner(), "VkDevice")) }?;
-    let owners = Owners { device: Some(bridge.owner()), ..Owners::default() };
+    let checked =
+        unsafe { checker.wrap(bridge.raw(), CheckedOwner::new(bridge.owner(), "VkDevice")) }?;
+    let owners = Owners {
+        device: Some(bridge.owner()),
+        ..Owners::default()
+    };
 
     // The driver's side, which knows the callbacks alone.
     // SAFETY: they stay valid until the checker is closed.
     let given = unsafe { CallbackAllocator::from_raw(checked.raw()) }?;
-    let chain = Chain::new(&SYSTEM).device(Some(&given));
+    let chain = FallbackChain::new(&SYSTEM).device(Some(&given));
     let buffer = checker.run(Command::new("vkCreateBuffer", owners, complete), |frame| {
         let buffer = Object::create(&chain, [0_u8; 64]);
-        frame.returned(if buffer.is_ok() { vk::Result::SUCCESS } else { vk::Result::ERROR_OUT_OF_HOST_MEMORY }.as_raw());
+        frame.returned(
+            if buffer.is_ok() {
+                vk::Result::SUCCESS
+            } else {
+                vk::Result::ERROR_OUT_OF_HOST_MEMORY
+            }
+            .as_raw(),
+        );
         buffer
     })?;
     checker.created("VkBuffer", vk::Buffer::from_raw(1).as_raw(), None);
-    println!("{} owns {} bytes\n", *device.get(name)?, bridge.live().scope(Scope::Object).bytes);
-    println!("{}\n", Snapshot::take(&application, &application)?);
+    println!(
+        "{} owns {} bytes\n",
+        *device.get(name)?,
+        bridge.live().scope(Scope::Object).bytes
+    );
+    println!("{}\n", Snapshot::capture(&application, &application)?);
 
     // Vulkan lets callbacks come during a command only (V22), and this driver frees in none.
     // SAFETY: the chain that it was created with.

@@ -8,14 +8,15 @@ use core::num::NonZeroU32;
 use core::ptr;
 
 use crate::check::Bracket;
-use crate::thread;
+use crate::commands::CommandRow;
+use crate::thread::{self, ThreadState, with_state};
 
 /// A Vulkan command about to be called: its name, whose callbacks it may reach, and how much of the program is bracketed.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use vk_callbacks::{Command, Coverage, Owners};
-/// let answer = Command::new("vkCreateBuffer", Owners::default(), Coverage::Partial).run(|frame| {
+/// use vk_callbacks::{Command, BracketCoverage, Owners};
+/// let answer = Command::new("vkCreateBuffer", Owners::default(), BracketCoverage::Partial).run(|frame| {
 ///     assert_eq!(vk_callbacks::current_command().map(|c| c.serial), Some(frame.info().serial));
 ///     42 // the driver's function would be called here
 /// });
@@ -26,8 +27,9 @@ use crate::thread;
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
     name: &'static str,
+    row: Option<&'static CommandRow>,
     owners: Owners,
-    coverage: Coverage,
+    coverage: BracketCoverage,
 }
 
 impl Command {
@@ -36,36 +38,65 @@ impl Command {
     ///
     /// `coverage` speaks for the program, not for this command. A [`Checker`](crate::Checker) is told it once more, in
     /// [`CheckOptions`](crate::CheckOptions), since it may have to judge before the first command. Only if all say
-    /// [`Complete`](Coverage::Complete) is a callback outside of a bracket a violation; one that says [`Partial`](Coverage::Partial)
+    /// [`Complete`](BracketCoverage::Complete) is a callback outside of a bracket a violation; one that says less
     /// makes it a suspect, for good.
     #[must_use]
-    pub const fn new(name: &'static str, owners: Owners, coverage: Coverage) -> Self {
-        Self { name, owners, coverage }
+    pub const fn new(name: &'static str, owners: Owners, coverage: BracketCoverage) -> Self {
+        Self {
+            name,
+            row: None,
+            owners,
+            coverage,
+        }
+    }
+
+    /// As [`Command::new`], of a command whose row is known: nothing is looked up when callbacks come. `name` is the real one where the
+    /// row is that of all commands that begin alike (`vkCmd*`).
+    #[must_use]
+    pub const fn of(
+        row: &'static CommandRow,
+        name: &'static str,
+        owners: Owners,
+        coverage: BracketCoverage,
+    ) -> Self {
+        Self {
+            row: Some(row),
+            ..Self::new(name, owners, coverage)
+        }
     }
 
     /// Runs `body` as this command. Brackets nest (a layer calls the driver); nothing is allocated.
     ///
     /// A closure and no guard: the frame lies on this function's stack, and a guard could be forgotten and leave the thread
     /// pointing at a frame that is gone. Without the feature `std` the body runs unbracketed ([`brackets_available`]).
-    pub fn run<R>(self, body: impl FnOnce(&Frame) -> R) -> R {
-        self.run_for(ptr::null(), body)
+    pub fn run<R>(self, body: impl FnOnce(&CommandFrame) -> R) -> R {
+        with_state(|thread| self.run_on(thread, ptr::null(), body))
     }
 
-    /// As [`Command::run`], with the address of the checker that watches, or null.
+    /// As [`Command::run`], on this thread, with the address of the checker that watches, or null.
     #[inline]
-    pub(crate) fn run_for<R>(self, checker: *const (), body: impl FnOnce(&Frame) -> R) -> R {
-        let above = thread::top();
+    pub(crate) fn run_on<R>(
+        self,
+        thread: &ThreadState,
+        checker: *const (),
+        body: impl FnOnce(&CommandFrame) -> R,
+    ) -> R {
+        let above = thread.top();
         // SAFETY: a non-null top is the frame of a `run` further up this thread's stack, which ends after this one.
         let depth = unsafe { above.as_ref() }.map_or(1, |frame| frame.depth.saturating_add(1));
-        let frame = Frame {
-            bracket: Bracket::new(self.name, thread::next_serial(), self.owners, self.coverage),
+        let frame = CommandFrame {
+            bracket: Bracket::new(self.name, thread::next_serial(), self.owners, self.coverage)
+                .with_row(self.row),
             depth,
-            thread: thread::thread_number(),
-            entered_in_callback: thread::in_callback(),
+            thread: thread.number(),
+            entered_in_callback: thread.in_callback(),
             checker,
             this_thread: PhantomData,
         };
-        let _leave = Leave { above: thread::enter_command(&raw const frame) };
+        let _leave = RestoreFrame {
+            thread,
+            above: thread.enter_command(&raw const frame),
+        };
         body(&frame)
     }
 }
@@ -112,10 +143,13 @@ impl OwnerId {
 }
 
 /// Whether a thread without a bracket proves anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coverage {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BracketCoverage {
     /// Every command of every thread runs in a bracket.
     Complete,
+    /// All but those that record into a command buffer (`vkCmd*`), which may run without: what comes to a command pool's callbacks
+    /// outside of brackets is theirs and no finding, all else makes a suspect.
+    ExceptRecording,
     /// Some commands may run without.
     Partial,
 }
@@ -134,7 +168,7 @@ pub struct CommandInfo {
     /// Whose callbacks it may reach.
     pub owners: Owners,
     /// How much of the program is bracketed.
-    pub coverage: Coverage,
+    pub coverage: BracketCoverage,
     /// The command was called from inside a callback, which V25 forbids.
     pub entered_in_callback: bool,
     /// Where the command's frame lies on its thread's stack: what is called for the command lies below, who called it above. Whoever walks
@@ -144,7 +178,7 @@ pub struct CommandInfo {
 
 /// The command being run; lies on the stack of [`Command::run`] and cannot leave its thread.
 #[derive(Debug)]
-pub struct Frame {
+pub struct CommandFrame {
     bracket: Bracket<'static>,
     depth: u32,
     thread: u64,
@@ -154,7 +188,7 @@ pub struct Frame {
     this_thread: PhantomData<*const ()>,
 }
 
-impl Frame {
+impl CommandFrame {
     /// What is running.
     #[must_use]
     pub fn info(&self) -> CommandInfo {
@@ -189,6 +223,10 @@ impl Frame {
         self.thread
     }
 
+    pub(crate) const fn entered_in_callback(&self) -> bool {
+        self.entered_in_callback
+    }
+
     pub(crate) const fn checker(&self) -> *const () {
         self.checker
     }
@@ -198,7 +236,7 @@ impl Frame {
 #[must_use]
 pub fn current_command() -> Option<CommandInfo> {
     // SAFETY: a non-null top is the frame of a `run` on this thread's own stack that has not ended; it is only read.
-    unsafe { thread::top().as_ref() }.map(Frame::info)
+    unsafe { thread::top().as_ref() }.map(CommandFrame::info)
 }
 
 /// How many commands this thread is in, one called within the other; 0 outside of any.
@@ -207,9 +245,9 @@ pub fn command_depth() -> u32 {
     current_command().map_or(0, |command| command.depth)
 }
 
-/// True while this thread is inside a function of a bridge (V25: no Vulkan command may be called then).
+/// True while this thread is inside a function of a bridge, a checker or a tap (V25: no Vulkan command may be called then).
 ///
-/// Where a bridge's allocator calls another bridge, false again from the inner one's return on.
+/// Where the allocator behind calls another one, or the same, false again from the inner one's return on.
 #[must_use]
 pub fn in_callback() -> bool {
     thread::in_callback()
@@ -237,12 +275,13 @@ pub(crate) fn note_null_answer() {
 }
 
 /// Takes the frame off the thread, when the body returns and when it unwinds.
-struct Leave {
-    above: *const Frame,
+struct RestoreFrame<'a> {
+    thread: &'a ThreadState,
+    above: *const CommandFrame,
 }
 
-impl Drop for Leave {
+impl Drop for RestoreFrame<'_> {
     fn drop(&mut self) {
-        thread::swap_top(self.above);
+        self.thread.set_top(self.above);
     }
 }

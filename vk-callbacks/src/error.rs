@@ -6,6 +6,8 @@ use core::fmt;
 
 use alloc_core::HostError;
 
+use crate::bridge::Live;
+use crate::thread::is_busy;
 use crate::trace::TraceError;
 
 /// Why a call was refused. Nothing was changed by a refused call.
@@ -25,8 +27,10 @@ pub enum CallbackError {
     LevelMissing(crate::driver::Level),
     /// The context given to a bridge already holds something, so "nothing live" could not be told later.
     ContextInUse,
-    /// As many callbacks are watched as one process can: 4096.
+    /// As many callbacks are watched as one process can: 262 144.
     TooManyOwners,
+    /// The checker knows no owner of this id.
+    UnknownOwner,
     /// A host trace cannot be read on.
     Trace(TraceError),
     /// What a trace was written to answered with an error.
@@ -110,7 +114,8 @@ impl fmt::Display for CallbackError {
             Self::ContextInUse => {
                 f.write_str("the context already holds memory or children: give the bridge a fresh child context")
             }
-            Self::TooManyOwners => f.write_str("4096 callbacks are watched already: let objects share some, or close a checker"),
+            Self::UnknownOwner => f.write_str("the checker does not know this owner: add it before its callbacks are wrapped"),
+            Self::TooManyOwners => f.write_str("262144 callbacks are watched already: let objects share some, retire some, or close a checker"),
             Self::Trace(error) => error.fmt(f),
             Self::Output => f.write_str("the trace could not be written: look at what it was written to"),
         }
@@ -118,3 +123,50 @@ impl fmt::Display for CallbackError {
 }
 
 impl core::error::Error for CallbackError {}
+
+/// Why a bridge, checker or recorder was not closed: its callbacks are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallbacksInUse {
+    /// A callback runs on this thread, perhaps one of these.
+    InCallback,
+    /// Vulkan holds this much of the bridge's context.
+    Live(Live),
+    /// As many blocks that passed through the callbacks are live.
+    LiveBlocks(usize),
+}
+
+impl CallbacksInUse {
+    /// Why callbacks through which `live_blocks` passed may not go now, if they may not.
+    pub(crate) fn of_blocks(live_blocks: usize) -> Option<Self> {
+        match live_blocks {
+            0 => is_busy().then_some(Self::InCallback),
+            _ => Some(Self::LiveBlocks(live_blocks)),
+        }
+    }
+}
+
+impl fmt::Display for CallbacksInUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InCallback => {
+                f.write_str("a callback runs on this thread: close again when it has returned")
+            }
+            Self::Live(live) => write!(
+                f,
+                "Vulkan still holds {live}: destroy its objects first, then close again"
+            ),
+            Self::LiveBlocks(1) => f.write_str(
+                "1 block that passed through is live: destroy its object first, then close again",
+            ),
+            Self::LiveBlocks(blocks) => {
+                write!(
+                    f,
+                    "{blocks} blocks that passed through are live: destroy their objects first, then close again"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for CallbacksInUse {}

@@ -16,23 +16,31 @@ pub(crate) trait Care {
 }
 
 /// A plain allocator that never unwinds.
-pub(crate) enum Plain {}
+pub(crate) enum PlainCare {}
 /// One that may.
-pub(crate) enum Fenced {}
+pub(crate) enum FencedCare {}
 /// One that guards its blocks.
-pub(crate) enum Guarded {}
+pub(crate) enum GuardedCare {}
 
-impl Care for Plain {
+/// Which [`Care`] the callbacks of a bridge were built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CareKind {
+    Plain,
+    Fenced,
+    Guarded,
+}
+
+impl Care for PlainCare {
     const FENCED: bool = false;
     const GUARDED: bool = false;
 }
 
-impl Care for Fenced {
+impl Care for FencedCare {
     const FENCED: bool = true;
     const GUARDED: bool = false;
 }
 
-impl Care for Guarded {
+impl Care for GuardedCare {
     const FENCED: bool = true;
     const GUARDED: bool = true;
 }

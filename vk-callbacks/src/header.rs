@@ -43,7 +43,7 @@ pub(crate) enum Mode {
 
 /// What to ask of the backing for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct HeaderPlan {
     pub(crate) layout: Layout,
     pub(crate) pad: Pad,
 }
@@ -59,53 +59,64 @@ pub(crate) enum Pad {
 
 /// Why a request is refused before the backing is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum HeaderError {
     TooLarge,
     BadAlignment,
     BadScope,
 }
 
-impl Plan {
+impl HeaderPlan {
     /// The one function that all paths (allocate, reallocate, free) use, so that a block is freed with the layout it was taken with.
     #[inline]
-    pub(crate) fn new(size: usize, align: usize, mode: Mode) -> Result<Self, Refusal> {
+    pub(crate) fn new(size: usize, align: usize, mode: Mode) -> Result<Self, HeaderError> {
         if align <= SMALL_ALIGN {
             let small = Self::small(size, align)?;
             let layout = match mode {
                 Mode::Own => small,
                 // Whoever makes the payload end where the block ends can do so as exactly as the alignment lets it.
-                Mode::Exact => Layout::from_size_align(small.size(), align).map_err(|_| Refusal::TooLarge)?,
+                Mode::Exact => Layout::from_size_align(small.size(), align)
+                    .map_err(|_| HeaderError::TooLarge)?,
             };
-            return Ok(Self { layout, pad: Pad::Fixed(HEADER) });
+            return Ok(Self {
+                layout,
+                pad: Pad::Fixed(HEADER),
+            });
         }
         if size as u64 >= SIZE_LIMIT {
-            return Err(Refusal::TooLarge);
+            return Err(HeaderError::TooLarge);
         }
         if !align.is_power_of_two() || align > MAX_ALIGN {
-            return Err(Refusal::BadAlignment);
+            return Err(HeaderError::BadAlignment);
         }
         let own = align <= OWN_ALIGN && matches!(mode, Mode::Own);
-        let (asked, pad) = if own { (HEADER, Pad::Stored(align)) } else { (align, Pad::Fixed(align)) };
+        let (asked, pad) = if own {
+            (HEADER, Pad::Stored(align))
+        } else {
+            (align, Pad::Fixed(align))
+        };
         // On 64 bits neither can fail after the limits above; on 32 bits both can.
-        let total = size.checked_add(align).ok_or(Refusal::TooLarge)?;
-        let layout = Layout::from_size_align(total, asked).map_err(|_| Refusal::TooLarge)?;
+        let total = size.checked_add(align).ok_or(HeaderError::TooLarge)?;
+        let layout = Layout::from_size_align(total, asked).map_err(|_| HeaderError::TooLarge)?;
         Ok(Self { layout, pad })
     }
 
     /// The first row of the table: what nearly every request is. `align` is at most [`SMALL_ALIGN`]; the pad is [`HEADER`].
     #[inline]
-    pub(crate) fn small(size: usize, align: usize) -> Result<Layout, Refusal> {
+    pub(crate) fn small(size: usize, align: usize) -> Result<Layout, HeaderError> {
         if size as u64 >= SIZE_LIMIT {
-            return Err(Refusal::TooLarge);
+            return Err(HeaderError::TooLarge);
         }
         if !align.is_power_of_two() {
-            return Err(Refusal::BadAlignment);
+            return Err(HeaderError::BadAlignment);
         }
-        let total = size.checked_add(HEADER).ok_or(Refusal::TooLarge)?;
+        let total = size.checked_add(HEADER).ok_or(HeaderError::TooLarge)?;
         // Two constants instead of a maximum, so that the check for a power of two folds away.
-        let layout =
-            if align == SMALL_ALIGN { Layout::from_size_align(total, SMALL_ALIGN) } else { Layout::from_size_align(total, 8) };
-        layout.map_err(|_| Refusal::TooLarge)
+        let layout = if align == SMALL_ALIGN {
+            Layout::from_size_align(total, SMALL_ALIGN)
+        } else {
+            Layout::from_size_align(total, 8)
+        };
+        layout.map_err(|_| HeaderError::TooLarge)
     }
 
     /// The pad for a block of this plan at address `base`.
@@ -126,15 +137,23 @@ impl Plan {
 pub(crate) struct Word0(pub(crate) u64);
 
 impl Word0 {
-    /// The word of a block of [`Plan::small`]: as [`Word0::new`], known before the block is there.
+    /// The word of a block of [`HeaderPlan::small`]: as [`Word0::new`], known before the block is there.
     #[inline]
     pub(crate) fn small(size: usize, align: usize, scope: Scope) -> Self {
-        Self(size as u64 | u64::from(align.trailing_zeros()) << 48 | u64::from(scope.as_raw()) << 53)
+        Self(
+            size as u64 | u64::from(align.trailing_zeros()) << 48 | u64::from(scope.as_raw()) << 53,
+        )
     }
 
-    /// `size` below [`SIZE_LIMIT`], `align` a power of two up to [`MAX_ALIGN`], `pad` as [`Plan::pad_at`] answered.
+    /// `size` below [`SIZE_LIMIT`], `align` a power of two up to [`MAX_ALIGN`], `pad` as [`HeaderPlan::pad_at`] answered.
     #[inline]
-    pub(crate) fn new(size: usize, align: usize, scope: Scope, plan: &Plan, pad: usize) -> Self {
+    pub(crate) fn new(
+        size: usize,
+        align: usize,
+        scope: Scope,
+        plan: &HeaderPlan,
+        pad: usize,
+    ) -> Self {
         let stored = match plan.pad {
             Pad::Fixed(_) => 0,
             Pad::Stored(_) => (pad / HEADER).wrapping_sub(1) as u64,
@@ -160,7 +179,7 @@ impl Word0 {
 
     /// The distance from the backing's block to the payload, for a block of `plan`.
     #[inline]
-    pub(crate) fn pad(self, plan: &Plan) -> usize {
+    pub(crate) fn pad(self, plan: &HeaderPlan) -> usize {
         match plan.pad {
             Pad::Fixed(pad) => pad,
             Pad::Stored(_) => ((self.0 >> 56) as usize + 1) * HEADER,
@@ -170,7 +189,7 @@ impl Word0 {
 
 /// Makes and checks the second word. One per bridge.
 #[derive(Clone, Copy)]
-pub(crate) struct Seal {
+pub(crate) struct CookieKey {
     pub(crate) secret: u64,
     pub(crate) owner: u32,
 }
@@ -186,7 +205,7 @@ pub(crate) enum Mark {
     Unknown,
 }
 
-impl Seal {
+impl CookieKey {
     /// The word of a live block whose payload is at `payload`.
     #[inline]
     pub(crate) fn live(self, payload: usize, word0: Word0) -> u64 {
@@ -216,7 +235,9 @@ impl Seal {
     fn cookie(self, payload: usize, word0: Word0) -> u64 {
         // Any odd number makes the multiplication a bijection; this one is 2^64 divided by the golden ratio.
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        (payload as u64 ^ self.secret ^ word0.0.rotate_left(17) ^ u64::from(self.owner)).wrapping_mul(ODD) >> 32
+        (payload as u64 ^ self.secret ^ word0.0.rotate_left(17) ^ u64::from(self.owner))
+            .wrapping_mul(ODD)
+            >> 32
     }
 }
 

@@ -6,12 +6,12 @@
 //!
 //! ```text
 //!   application                                               driver
-//!   Context --> Bridge --> VkAllocationCallbacks (C) -->      CallbackAllocator --> Chain --> Object, MultiAlloc, Context::root
+//!   Context --> Bridge --> VkAllocationCallbacks (C) -->      CallbackAllocator --> FallbackChain --> Object, MultiAlloc, Context::root
 //! ```
 //!
 //! - **Application.** [`Bridge`] turns a [`Context`](alloc_core::Context) into callbacks. Each request is counted in the context,
 //!   by scope; 16 bytes in front of a block tell its size and whose it is; the bridge can be closed only when nothing is live.
-//! - **Driver.** [`CallbackAllocator`] copies and checks what an application gave. A [`Chain`] finds the most specific of
+//! - **Driver.** [`CallbackAllocator`] copies and checks what an application gave. A [`FallbackChain`] finds the most specific of
 //!   object, device, instance and the driver's own, and what comes through it goes back the same way.
 //! - **Both.** A [`Command`] brackets a call, so that each callback can be said to belong to a command. A host trace records all
 //!   callbacks of a program ([`Recorder`]), is read back ([`TraceReader`]) and driven into any allocator ([`Replay`]).
@@ -23,7 +23,7 @@
 //!
 //! ```
 //! use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
-//! use vk_callbacks::{Bridge, CallbackAllocator, Chain, Object};
+//! use vk_callbacks::{Bridge, CallbackAllocator, FallbackChain, Object};
 //!
 //! static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 //!
@@ -34,7 +34,7 @@
 //! // The driver takes what it is given; here both are one program.
 //! // SAFETY: the bridge outlives the driver's objects.
 //! let p_allocator = unsafe { CallbackAllocator::from_raw(&bridge.raw()) }?;
-//! let chain = Chain::new(&SYSTEM).device(Some(&p_allocator));
+//! let chain = FallbackChain::new(&SYSTEM).device(Some(&p_allocator));
 //! let buffer = Object::create(&chain, "a buffer's state")?;
 //! assert_eq!(bridge.live().scope(Scope::Object).blocks, 1);
 //!
@@ -68,7 +68,8 @@ mod driver;
 mod error;
 mod fence;
 mod header;
-mod placed;
+mod keyed_hash;
+mod pinned;
 mod raw;
 mod realloc_rules;
 mod recorder;
@@ -78,29 +79,43 @@ mod testing;
 mod thread;
 mod trace;
 
-pub use bridge::{BareBridge, Bridge, BridgeBusy, BridgeRefused, Internal, Live, LiveScope, Notes, leaked_bridges};
+pub use bridge::{BareBridge, Bridge, BridgeCounters, Internal, Live, LiveScope, leaked_bridges};
 pub use check::{
-    CheckOptions, Checked, CheckedOwner, Checker, CheckerInUse, Duty, FindingKind, Found, HandedOut, Judge, Opened, Rule,
-    RuleLevel, Sight, stray_callbacks,
+    CheckFinding, CheckOptions, Checked, CheckedOwner, Checker, Duty, FindingKind, HandedOut,
+    Judge, Opened, OwnerUsage, Rule, RuleLevel, Sight, stray_callbacks,
 };
 pub use command::{
-    Command, CommandInfo, Coverage, Frame, OwnerId, Owners, brackets_available, command_depth, current_command, current_thread,
-    in_callback,
+    BracketCoverage, Command, CommandFrame, CommandInfo, OwnerId, Owners, brackets_available,
+    command_depth, current_command, current_thread, in_callback,
 };
-pub use commands::{AllocatorSource, CommandAction, CommandLevel, CommandRow, ScopeMask};
+pub use commands::{
+    AllocatorSource, CommandAction, CommandLevel, CommandRow, CommandSignature, ScopeMask,
+};
 pub use driver::{
-    Block, CallbackAllocator, Chain, DeviceDomain, DynHost, FreeRefused, InstanceDomain, Level, Member, MultiAlloc, MultiBlock,
-    Object, ObjectRef, ObjectRefused, Served, Stored,
+    ArrayObject, CallbackAllocator, DeviceDomain, DispatchableObject, DispatchablePlace,
+    DriverBlock, DynHost, FallbackChain, InstanceDomain, LOADER_MAGIC, Level, Member, MultiAlloc,
+    MultiBlock, Object, ObjectPlace, ObjectRef, PoolDomain, ServedBlock, Stored,
 };
-pub use error::{CallbackError, Function, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN};
+pub use error::{
+    CallbackError, CallbacksInUse, Function, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN,
+};
 pub use raw::{
-    AllocationCallbacks, INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification, PfnReallocation, RawCallbacks,
-    RawInternalType, RawScope,
+    AllocationCallbacks, INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification,
+    PfnReallocation, RawCallbacks, RawInternalType, RawScope,
 };
-pub use recorder::{Recorder, RecorderInUse, Tap, Written};
-pub use replay::{Finding, OneSink, Replay, ReplayTarget, ScopeTotals, Totals};
+pub use recorder::{Recorder, Tap, Written};
+pub use replay::{OneSink, Replay, ReplayFinding, ReplayTarget, ScopeTotals, Totals};
 #[cfg(feature = "testing")]
-pub use testing::{Call, Defect, Dispatch, FakeKind, FakeProgram, FaultyAllocator, Given, Harm, Interruption};
-pub use trace::{
-    Caller, Capabilities, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault, TraceFormat, TraceReader, TraceWriter,
+pub use testing::{
+    Call, Defect, Dispatch, FakeKind, FakeProgram, FaultyAllocator, Harm, Interruption,
+    PassedCallbacks,
 };
+pub use trace::{
+    Caller, Capabilities, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault,
+    TraceFormat, TraceReader, TraceWriter,
+};
+
+/// The samples of README.md, tested.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -39,13 +39,16 @@ pub type RawInternalType = i32;
 pub const INTERNAL_EXECUTABLE: RawInternalType = 0;
 
 /// `PFN_vkAllocationFunction`: user data, size, alignment (both bytes), scope; NULL when it cannot.
-pub type PfnAllocation = unsafe extern "system" fn(*mut c_void, usize, usize, RawScope) -> *mut c_void;
+pub type PfnAllocation =
+    unsafe extern "system" fn(*mut c_void, usize, usize, RawScope) -> *mut c_void;
 /// `PFN_vkReallocationFunction`: user data, original, size, alignment, scope; NULL when it cannot, or when size is 0.
-pub type PfnReallocation = unsafe extern "system" fn(*mut c_void, *mut c_void, usize, usize, RawScope) -> *mut c_void;
+pub type PfnReallocation =
+    unsafe extern "system" fn(*mut c_void, *mut c_void, usize, usize, RawScope) -> *mut c_void;
 /// `PFN_vkFreeFunction`: user data, memory or NULL.
 pub type PfnFree = unsafe extern "system" fn(*mut c_void, *mut c_void);
 /// `PFN_vkInternalAllocationNotification` and `PFN_vkInternalFreeNotification`: user data, bytes, type, scope.
-pub type PfnInternalNotification = unsafe extern "system" fn(*mut c_void, usize, RawInternalType, RawScope);
+pub type PfnInternalNotification =
+    unsafe extern "system" fn(*mut c_void, usize, RawInternalType, RawScope);
 
 // SAFETY: the struct is plain data; its user data is only touched through the functions, which are unsafe to call and whose
 // provider must make them callable from any thread (Vulkan specification, *Host Memory*).
@@ -66,7 +69,10 @@ pub struct AllocationCallbacks<'a> {
 
 impl AllocationCallbacks<'_> {
     pub(crate) const fn new(raw: RawCallbacks) -> Self {
-        Self { raw, owner: PhantomData }
+        Self {
+            raw,
+            owner: PhantomData,
+        }
     }
 
     /// The C struct.

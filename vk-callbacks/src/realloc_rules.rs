@@ -17,7 +17,7 @@
 
 use alloc_core::Scope;
 
-use crate::header::{Mode, Plan, Refusal};
+use crate::header::{HeaderError, HeaderPlan, Mode};
 use crate::raw::RawScope;
 
 /// What a realloc call says about the old block.
@@ -26,14 +26,14 @@ pub(crate) enum Original {
     /// NULL.
     Null,
     /// A live block of this bridge.
-    Ours(Block),
+    Ours(OriginalBlock),
     /// A pointer whose header is not one of ours.
     NotOurs,
 }
 
 /// A live block as its header describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct OriginalBlock {
     pub(crate) size: usize,
     pub(crate) align: usize,
     pub(crate) scope: Scope,
@@ -49,9 +49,14 @@ pub(crate) enum Action {
     /// Give the old block back; the answer is NULL.
     Free,
     /// Resize from one plan to another. `noted` says what was odd about the call and was not followed.
-    Resize { old: Plan, new: Plan, size: usize, noted: Noted },
+    Resize {
+        old: HeaderPlan,
+        new: HeaderPlan,
+        size: usize,
+        noted: Noted,
+    },
     /// The answer is NULL and the old block stays as it is.
-    Refuse(Refusal),
+    Refuse(HeaderError),
     /// The answer is NULL and nothing is touched: the pointer is not ours.
     RefuseNotOurs,
 }
@@ -65,7 +70,13 @@ pub(crate) struct Noted {
 
 /// The rule table.
 #[inline]
-pub(crate) fn decide(original: Original, size: usize, align: usize, scope: RawScope, mode: Mode) -> Action {
+pub(crate) fn decide(
+    original: Original,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+    mode: Mode,
+) -> Action {
     let block = match (original, size) {
         (Original::Null, 0) => return Action::Nothing,
         (Original::Null, _) => return Action::Allocate,
@@ -73,9 +84,20 @@ pub(crate) fn decide(original: Original, size: usize, align: usize, scope: RawSc
         (Original::Ours(_), 0) => return Action::Free,
         (Original::Ours(block), _) => block,
     };
-    let noted = Noted { alignment: align != block.align, scope: scope != block.scope.as_raw().cast_signed() };
-    match (Plan::new(block.size, block.align, mode), Plan::new(size, block.align, mode)) {
-        (Ok(old), Ok(new)) => Action::Resize { old, new, size, noted },
+    let noted = Noted {
+        alignment: align != block.align,
+        scope: scope != block.scope.as_raw().cast_signed(),
+    };
+    match (
+        HeaderPlan::new(block.size, block.align, mode),
+        HeaderPlan::new(size, block.align, mode),
+    ) {
+        (Ok(old), Ok(new)) => Action::Resize {
+            old,
+            new,
+            size,
+            noted,
+        },
         // The old plan was made when the block was; only a header that is not ours could fail here.
         (Err(_), _) => Action::RefuseNotOurs,
         (_, Err(refusal)) => Action::Refuse(refusal),

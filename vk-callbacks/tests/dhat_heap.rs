@@ -1,32 +1,14 @@
 //! Law 1 once more, with other eyes: dhat, in its testing mode, sees no block of any public operation.
 
+#[path = "it/common/mod.rs"]
 mod common;
+#[path = "it/operations/mod.rs"]
 mod operations;
-
-use operations::{Operation, Through, run, table};
-use testkit::{Once, STILL};
 
 #[global_allocator]
 static HEAP: dhat::Alloc = dhat::Alloc;
 
-fn blocks() -> u64 {
-    dhat::HeapStats::get().total_blocks
-}
-
 fn main() {
     let _profiler = dhat::Profiler::builder().testing().build();
-    let before = blocks();
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(100)));
-    assert_eq!(blocks() - before, 1, "dhat sees a block");
-
-    let operations: Vec<Operation<Once>> = table();
-    let (before, requests) = (blocks(), STILL.requests());
-    for operation in &operations {
-        for through in Through::ALL {
-            run(&Once, operation, through);
-            assert_eq!(blocks(), before, "{:?} {} ({through:?}) took from the heap", operation.names, operation.how);
-        }
-    }
-    assert!(STILL.requests() > requests && STILL.live() == 0);
-    println!("{} operations through {} callbacks, no block on the heap", operations.len(), Through::ALL.len());
+    operations::once().assert_no_block_on_the_heap(|| dhat::HeapStats::get().total_blocks);
 }

@@ -5,37 +5,16 @@
 //!
 //! Runs under miri.
 
+#[path = "it/common/mod.rs"]
 mod common;
+#[path = "it/operations/mod.rs"]
 mod operations;
 
-use operations::{Operation, Through, run, table};
-use testkit::{Once, Refusing, STILL};
+use testkit::Refusing;
 
 #[global_allocator]
 static GLOBAL: Refusing = Refusing;
 
 fn main() {
-    GLOBAL.assert_it_would_notice();
-    let operations: Vec<Operation<Once>> = table();
-    // Under miri some seconds for ten operations: a tap goes through the bridge, too.
-    let callbacks = if cfg!(miri) { &[Through::Tap][..] } else { &Through::ALL };
-    for operation in &operations {
-        for through in callbacks.iter().copied() {
-            let before = STILL.requests();
-            GLOBAL.inside(|| run(&Once, operation, through));
-            let Operation { names, how, .. } = operation;
-            assert_eq!(GLOBAL.refused(), 0, "{names:?} {how} ({through:?}) asked the global allocator");
-            assert!(STILL.requests() > before && STILL.live() == 0, "{names:?} {how} ({through:?})");
-        }
-    }
-    println!("{} operations through {} callbacks, none asked the global allocator", operations.len(), callbacks.len());
-
-    // A thread whose first call into the library is made inside, and which ends there.
-    let thread = std::thread::spawn(|| {
-        let operations = table();
-        GLOBAL.inside_for_good();
-        run(&Once, &operations[0], Through::Bridge);
-    });
-    thread.join().expect("nothing was refused");
-    assert_eq!(GLOBAL.refused(), 0, "the end of a thread asked the global allocator");
+    operations::once().assert_global_allocator_is_not_asked(GLOBAL);
 }

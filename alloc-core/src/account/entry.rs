@@ -8,16 +8,15 @@
 //! 56 node         the context
 //! ```
 //!
-//! The owner uses plain loads and stores. A reader loads `tag` and the frees with Acquire *before* the allocations: a thread
-//! that frees a block has received it from the thread that took it, so whoever sees the free sees the allocation as well and
-//! a concurrent reading is never negative.
+//! The owner uses plain loads and stores. A free happens after its allocation. A reader that loads `tag` and the frees first, with Acquire,
+//! therefore also sees each allocation, and the sum is never negative.
 
-use crate::context::Node;
+use crate::context::ContextNode;
 use crate::sync::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 /// See the file's head.
 #[repr(C, align(64))]
-pub(crate) struct Entry {
+pub(crate) struct AccountEntry {
     tag: AtomicU64,
     alloc_bytes: AtomicU64,
     alloc_blocks: AtomicU64,
@@ -25,7 +24,7 @@ pub(crate) struct Entry {
     free_blocks: AtomicU64,
     high: AtomicI64,
     ceiling: AtomicI64,
-    node: AtomicPtr<Node>,
+    node: AtomicPtr<ContextNode>,
 }
 
 /// A copy of an entry's counts.
@@ -46,7 +45,7 @@ impl Counts {
     }
 }
 
-impl Entry {
+impl AccountEntry {
     pub(crate) const fn new() -> Self {
         Self {
             tag: AtomicU64::new(0),
@@ -60,20 +59,20 @@ impl Entry {
         }
     }
 
-    /// Whose counts these are; pairs with [`Entry::install`].
+    /// Whose counts these are; pairs with [`AccountEntry::install`].
     #[inline]
     pub(crate) fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
     }
 
-    /// As [`Entry::tag`], for the owner thread, which needs no ordering with itself.
+    /// As [`AccountEntry::tag`], for the owner thread, which needs no ordering with itself.
     #[inline]
     pub(crate) fn own_tag(&self) -> u64 {
         self.tag.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub(crate) fn node(&self) -> *mut Node {
+    pub(crate) fn node(&self) -> *mut ContextNode {
         self.node.load(Ordering::Relaxed)
     }
 
@@ -91,16 +90,25 @@ impl Entry {
     #[inline]
     pub(crate) fn delta(&self) -> i64 {
         let taken = self.alloc_bytes.load(Ordering::Relaxed);
-        taken.wrapping_sub(self.free_bytes.load(Ordering::Relaxed)).cast_signed()
+        taken
+            .wrapping_sub(self.free_bytes.load(Ordering::Relaxed))
+            .cast_signed()
     }
 
     /// Owner: counts `bytes` taken in `blocks` blocks. True when the ceiling was passed and the entry wants folding.
     #[inline]
     pub(crate) fn record_alloc(&self, bytes: u64, blocks: u64) -> bool {
         let taken = self.alloc_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
-        let delta = taken.wrapping_sub(self.free_bytes.load(Ordering::Relaxed)).cast_signed();
+        let delta = taken
+            .wrapping_sub(self.free_bytes.load(Ordering::Relaxed))
+            .cast_signed();
         self.alloc_bytes.store(taken, Ordering::Relaxed);
-        self.alloc_blocks.store(self.alloc_blocks.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Relaxed);
+        self.alloc_blocks.store(
+            self.alloc_blocks
+                .load(Ordering::Relaxed)
+                .wrapping_add(blocks),
+            Ordering::Relaxed,
+        );
         if delta > self.high.load(Ordering::Relaxed) {
             self.high.store(delta, Ordering::Relaxed);
             return delta > self.ceiling.load(Ordering::Relaxed);
@@ -112,8 +120,17 @@ impl Entry {
     #[inline]
     pub(crate) fn record_free(&self, bytes: u64, blocks: u64) -> i64 {
         let given = self.free_bytes.load(Ordering::Relaxed).wrapping_add(bytes);
-        let delta = self.alloc_bytes.load(Ordering::Relaxed).wrapping_sub(given).cast_signed();
-        self.free_blocks.store(self.free_blocks.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Release);
+        let delta = self
+            .alloc_bytes
+            .load(Ordering::Relaxed)
+            .wrapping_sub(given)
+            .cast_signed();
+        self.free_blocks.store(
+            self.free_blocks
+                .load(Ordering::Relaxed)
+                .wrapping_add(blocks),
+            Ordering::Release,
+        );
         self.free_bytes.store(given, Ordering::Release);
         delta
     }
@@ -132,7 +149,7 @@ impl Entry {
     }
 
     /// Under the row's lock, when no other thread can write the entry: takes the counts out.
-    pub(crate) fn take(&self) -> Counts {
+    pub(crate) fn drain(&self) -> Counts {
         let counts = self.read();
         self.alloc_bytes.store(0, Ordering::Relaxed);
         self.alloc_blocks.store(0, Ordering::Relaxed);
@@ -142,9 +159,9 @@ impl Entry {
         counts
     }
 
-    /// Under the table's lock, after [`Entry::take`]: gives the (empty) entry to another row. The Release store makes a reader
+    /// Under the table's lock, after [`AccountEntry::drain`]: gives the (empty) entry to another row. The Release store makes a reader
     /// that sees the new tag see the zeroed counts, not the previous owner's.
-    pub(crate) fn install(&self, tag: u64, node: *mut Node, ceiling: i64) {
+    pub(crate) fn install(&self, tag: u64, node: *mut ContextNode, ceiling: i64) {
         self.node.store(node, Ordering::Relaxed);
         self.ceiling.store(ceiling, Ordering::Relaxed);
         self.tag.store(tag, Ordering::Release);

@@ -26,7 +26,18 @@ mod tests {
 
     #[test]
     fn threshold_is_clamped() {
-        for live in [i64::MIN, -1, 0, 1, 8191, 8192, 8193, 1 << 20, (1 << 20) + 16, i64::MAX] {
+        for live in [
+            i64::MIN,
+            -1,
+            0,
+            1,
+            8191,
+            8192,
+            8193,
+            1 << 20,
+            (1 << 20) + 16,
+            i64::MAX,
+        ] {
             let t = fold_threshold(live);
             assert!((FOLD_MIN..=FOLD_MAX).contains(&t), "{live} -> {t}");
         }

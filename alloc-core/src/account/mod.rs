@@ -11,11 +11,11 @@ mod row;
 mod table;
 mod usage;
 
-pub(crate) use entry::{Counts, Entry};
+pub(crate) use entry::{AccountEntry, Counts};
 pub(crate) use fold::{FOLD_MAX, FOLD_MIN};
 pub(crate) use registry::{evict, read_row};
-pub(crate) use row::Row;
-pub(crate) use table::{Table, slot};
+pub(crate) use row::AccountRow;
+pub(crate) use table::{AccountTable, slot};
 pub use usage::{ScopeUsage, Usage};
 
 /// Entries a thread has: with more (context, scope) pairs in use by one thread at once, each change-over costs a fold.

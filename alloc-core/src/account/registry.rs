@@ -1,14 +1,14 @@
 //! All threads that count: an intrusive list, so that listing a thread takes no memory.
 
 use super::Counts;
-use super::row::Row;
-use super::table::Table;
+use super::row::AccountRow;
+use super::table::AccountTable;
 use super::usage::ScopeUsage;
 use crate::sync::{AtomicPtr, AtomicU32, Lock, Ordering};
 
 struct Registry {
     lock: Lock,
-    head: AtomicPtr<Table>,
+    head: AtomicPtr<AccountTable>,
     /// How many listed threads have each residue.
     residents: [AtomicU32; 64],
     /// The most that ever had one residue.
@@ -28,7 +28,7 @@ pub(super) fn laps() -> u64 {
 }
 
 /// Adds a thread's table and gives it the residue that the fewest threads have.
-pub(super) fn list(table: &Table) {
+pub(super) fn list(table: &AccountTable) {
     let _held = REGISTRY.lock.lock();
     let count = |(_, residents): &(usize, &AtomicU32)| residents.load(Ordering::Relaxed);
     if let Some((residue, residents)) = REGISTRY.residents.iter().enumerate().min_by_key(count) {
@@ -49,12 +49,21 @@ pub(super) fn list(table: &Table) {
 }
 
 /// Takes a thread's table out; after this nobody else looks at it.
-pub(super) fn unlist(table: &Table) {
+pub(super) fn unlist(table: &AccountTable) {
     let _held = REGISTRY.lock.lock();
-    if let Some(residents) = REGISTRY.residents.get(table.residue.load(Ordering::Relaxed) as usize) {
-        residents.store(residents.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+    if let Some(residents) = REGISTRY
+        .residents
+        .get(table.residue.load(Ordering::Relaxed) as usize)
+    {
+        residents.store(
+            residents.load(Ordering::Relaxed).saturating_sub(1),
+            Ordering::Relaxed,
+        );
     }
-    let (next, prev) = (table.next.load(Ordering::Relaxed), table.prev.load(Ordering::Relaxed));
+    let (next, prev) = (
+        table.next.load(Ordering::Relaxed),
+        table.prev.load(Ordering::Relaxed),
+    );
     // SAFETY: listed tables live until they are unlisted, which takes the lock that is held.
     match unsafe { prev.as_ref() } {
         Some(prev) => prev.next.store(next, Ordering::Relaxed),
@@ -66,8 +75,23 @@ pub(super) fn unlist(table: &Table) {
     }
 }
 
+/// In the child of a fork, whose one thread has `table`: nobody else is listed, and nobody holds the lock.
+pub(super) fn after_fork(table: Option<&AccountTable>) {
+    REGISTRY.lock.reset();
+    REGISTRY
+        .head
+        .store(core::ptr::null_mut(), Ordering::Relaxed);
+    REGISTRY.laps.store(1, Ordering::Relaxed);
+    for residents in &REGISTRY.residents {
+        residents.store(0, Ordering::Relaxed);
+    }
+    if let Some(table) = table {
+        list(table);
+    }
+}
+
 /// Calls `visit` with each listed table whose residue is among `touched`. The registry's lock is held meanwhile.
-fn each(touched: u64, mut visit: impl FnMut(&Table)) {
+fn each(touched: u64, mut visit: impl FnMut(&AccountTable)) {
     let mut at = REGISTRY.head.load(Ordering::Relaxed);
     // SAFETY: listed tables live until they are unlisted, which takes the registry's lock, held by the caller.
     while let Some(table) = unsafe { at.as_ref() } {
@@ -82,7 +106,7 @@ fn each(touched: u64, mut visit: impl FnMut(&Table)) {
 ///
 /// Two passes, frees first: a block may have been taken on one thread and given back on another, and whoever has seen the
 /// free must see the allocation. No entry can leave the row meanwhile (that takes the row's lock).
-pub(crate) fn read_row(row: &Row, tag: u64) -> ScopeUsage {
+pub(crate) fn read_row(row: &AccountRow, tag: u64) -> ScopeUsage {
     if row.is_untouched() {
         return ScopeUsage::default();
     }
@@ -113,7 +137,10 @@ pub(crate) fn read_row(row: &Row, tag: u64) -> ScopeUsage {
     let live_blocks = sum.alloc_blocks.wrapping_sub(sum.free_blocks);
     // What a thread reached on top of what is folded: exact where it is the only one.
     let seen = guard.live_bytes().saturating_add(high);
-    guard.raise_peak(seen.max(live_bytes.cast_signed()), live_blocks.cast_signed());
+    guard.raise_peak(
+        seen.max(live_bytes.cast_signed()),
+        live_blocks.cast_signed(),
+    );
     let (peak_bytes, peak_blocks) = guard.peaks();
     ScopeUsage {
         live_bytes,
@@ -127,7 +154,7 @@ pub(crate) fn read_row(row: &Row, tag: u64) -> ScopeUsage {
 }
 
 /// A context ends: folds every thread's entries for its rows, after which nobody refers to it.
-pub(crate) fn evict<const N: usize>(rows: [(&Row, u64); N]) {
+pub(crate) fn evict<const N: usize>(rows: [(&AccountRow, u64); N]) {
     if rows.iter().all(|(row, _)| row.touched() == 0) {
         return;
     }

@@ -8,7 +8,7 @@ use crate::sync::{AtomicU32, AtomicU64, Lock, Ordering};
 
 /// 64 bytes. Everything but `lock` and `touched` is written under `lock` only.
 #[repr(C)]
-pub(crate) struct Row {
+pub(crate) struct AccountRow {
     lock: Lock,
     /// The largest fold threshold ever handed out for this row: what one other thread may have hidden from the peak.
     hidden_max: AtomicU32,
@@ -22,7 +22,7 @@ pub(crate) struct Row {
     peak_blocks: AtomicU64,
 }
 
-impl Row {
+impl AccountRow {
     pub(crate) const fn new() -> Self {
         Self {
             lock: Lock::new(),
@@ -38,7 +38,10 @@ impl Row {
     }
 
     pub(crate) fn lock(&self) -> RowGuard<'_> {
-        RowGuard { row: self, _held: self.lock.lock() }
+        RowGuard {
+            row: self,
+            _held: self.lock.lock(),
+        }
     }
 
     /// Notes that the thread with residue `bit` is about to hold an entry: before the entry's tag is stored.
@@ -89,13 +92,15 @@ impl Row {
 
     /// True when nothing was ever counted here.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.touched() == 0 && self.alloc_blocks.load(Ordering::Relaxed) == 0 && self.free_blocks.load(Ordering::Relaxed) == 0
+        self.touched() == 0
+            && self.alloc_blocks.load(Ordering::Relaxed) == 0
+            && self.free_blocks.load(Ordering::Relaxed) == 0
     }
 }
 
 /// A row whose lock is held.
 pub(crate) struct RowGuard<'r> {
-    row: &'r Row,
+    row: &'r AccountRow,
     _held: crate::sync::Held<'r>,
 }
 
@@ -117,7 +122,11 @@ impl RowGuard<'_> {
         let high = before.saturating_add(counts.high);
         let live = alloc.wrapping_sub(free).cast_signed();
         // Blocks whose frees sit in another thread's entry would be counted on top: of blocks, only a single thread is sure.
-        let blocks = if self.row.is_shared() { 0 } else { alloc_blocks.wrapping_sub(free_blocks).cast_signed() };
+        let blocks = if self.row.is_shared() {
+            0
+        } else {
+            alloc_blocks.wrapping_sub(free_blocks).cast_signed()
+        };
         self.raise_peak(high.max(live), blocks);
     }
 
@@ -138,7 +147,9 @@ impl RowGuard<'_> {
     /// Folded bytes taken minus folded bytes given back; below 0 while the allocations sit in another thread's entry.
     pub(crate) fn live_bytes(&self) -> i64 {
         let alloc = self.row.alloc_bytes.load(Ordering::Relaxed);
-        alloc.wrapping_sub(self.row.free_bytes.load(Ordering::Relaxed)).cast_signed()
+        alloc
+            .wrapping_sub(self.row.free_bytes.load(Ordering::Relaxed))
+            .cast_signed()
     }
 
     /// The threshold for the entry that is about to be (re)opened on this row.
@@ -168,7 +179,10 @@ impl RowGuard<'_> {
     }
 
     pub(crate) fn peaks(&self) -> (u64, u64) {
-        (self.row.peak_bytes.load(Ordering::Relaxed), self.row.peak_blocks.load(Ordering::Relaxed))
+        (
+            self.row.peak_bytes.load(Ordering::Relaxed),
+            self.row.peak_blocks.load(Ordering::Relaxed),
+        )
     }
 
     /// How far the peak may be off: 0 as long as one thread counts here. Otherwise each thread may hide its threshold, in either
@@ -177,7 +191,10 @@ impl RowGuard<'_> {
         if !self.row.is_shared() {
             return 0;
         }
-        let threads = u64::from(self.row.touched.load(Ordering::Relaxed).count_ones()).saturating_mul(laps());
-        threads.saturating_add(1).saturating_mul(u64::from(self.row.hidden_max.load(Ordering::Relaxed)))
+        let threads =
+            u64::from(self.row.touched.load(Ordering::Relaxed).count_ones()).saturating_mul(laps());
+        threads
+            .saturating_add(1)
+            .saturating_mul(u64::from(self.row.hidden_max.load(Ordering::Relaxed)))
     }
 }

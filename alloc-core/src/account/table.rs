@@ -2,27 +2,30 @@
 //!
 //! Its size does not grow with the number of contexts, and it lies in thread-local storage, so counting never allocates.
 
-#![cfg_attr(not(feature = "std"), expect(dead_code, reason = "threads come and go only where there is std"))]
+#![cfg_attr(
+    not(feature = "std"),
+    expect(dead_code, reason = "threads come and go only where there is std")
+)]
 
 use super::ENTRIES;
-use super::entry::Entry;
+use super::entry::AccountEntry;
 use super::fold::FOLD_MIN;
 use super::registry;
-use crate::context::Node;
+use crate::context::ContextNode;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Lock, Ordering};
 
 /// A thread's entries and its place in the registry.
 #[repr(C, align(64))]
-pub(crate) struct Table {
-    entries: [Entry; ENTRIES],
+pub(crate) struct AccountTable {
+    entries: [AccountEntry; ENTRIES],
     /// Held while an entry changes its row: by the owner, or by a thread that ends the row's context.
     pub(super) lock: Lock,
     /// Which bit of a row's `touched` stands for this thread (and, past 64 threads, for others as well), given at listing.
     pub(super) residue: AtomicU32,
     state: AtomicU8,
-    pub(super) next: AtomicPtr<Table>,
-    pub(super) prev: AtomicPtr<Table>,
+    pub(super) next: AtomicPtr<AccountTable>,
+    pub(super) prev: AtomicPtr<AccountTable>,
 }
 
 const FRESH: u8 = 0;
@@ -36,10 +39,10 @@ pub(crate) const fn slot(serial: u64, scope: u64) -> usize {
     (serial.wrapping_add(scope.wrapping_mul(13)) as usize) % ENTRIES
 }
 
-impl Table {
+impl AccountTable {
     pub(crate) const fn new() -> Self {
         Self {
-            entries: [const { Entry::new() }; ENTRIES],
+            entries: [const { AccountEntry::new() }; ENTRIES],
             lock: Lock::new(),
             residue: AtomicU32::new(0),
             state: AtomicU8::new(FRESH),
@@ -49,19 +52,21 @@ impl Table {
     }
 
     /// The entry where `tag` lives if it is here at all.
-    pub(crate) fn slot(&self, tag: u64) -> Option<&Entry> {
+    pub(crate) fn slot(&self, tag: u64) -> Option<&AccountEntry> {
         self.entries.get(slot(tag >> 3, tag & 7))
     }
 
     /// The owner's entry for `tag`, if it is open. `slot` is the tag's: callers that know the scope spare taking it apart.
     #[inline]
-    pub(crate) fn find(&self, slot: usize, tag: u64) -> Option<&Entry> {
-        self.entries.get(slot % ENTRIES).filter(|entry| entry.own_tag() == tag)
+    pub(crate) fn find(&self, slot: usize, tag: u64) -> Option<&AccountEntry> {
+        self.entries
+            .get(slot % ENTRIES)
+            .filter(|entry| entry.own_tag() == tag)
     }
 
     /// Opens an entry for `node` and `scope`, folding whoever was there. `None` when the thread is already ending.
     #[cold]
-    pub(crate) fn open(&self, node: &Node, scope: Scope) -> Option<&Entry> {
+    pub(crate) fn open(&self, node: &ContextNode, scope: Scope) -> Option<&AccountEntry> {
         if self.state.load(Ordering::Relaxed) != LISTED && !self.attach() {
             return None;
         }
@@ -98,7 +103,7 @@ impl Table {
     }
 
     /// Folds everything the thread has counted and gives back its leases; the entries stay empty until used again.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn fold(&self) {
         if self.state.load(Ordering::Relaxed) != LISTED {
             return;
         }
@@ -107,7 +112,7 @@ impl Table {
     }
 
     /// Gives back what the thread has leased from the budgets of one tree, and folds those entries.
-    pub(crate) fn settle_tree(&self, root: &Node) {
+    pub(crate) fn fold_tree(&self, root: &ContextNode) {
         if self.state.load(Ordering::Relaxed) != LISTED {
             return;
         }
@@ -123,9 +128,20 @@ impl Table {
         }
     }
 
-    /// The thread ends: as [`Table::settle`], and later operations of this thread count on the rows directly.
+    /// The owner is the one thread of a forked child: forgets what it has counted, since the rows' locks may be held for ever.
+    pub(crate) fn after_fork(&self) {
+        self.lock.reset();
+        for entry in &self.entries {
+            let _ = entry.drain();
+            entry.install(0, core::ptr::null_mut(), 0);
+        }
+        let is_listed = self.state.load(Ordering::Relaxed) == LISTED;
+        registry::after_fork(is_listed.then_some(self));
+    }
+
+    /// The thread ends: as [`AccountTable::fold`], and later operations of this thread count on the rows directly.
     pub(crate) fn detach(&self) {
-        self.settle();
+        self.fold();
         if self.state.swap(DEAD, Ordering::Relaxed) == LISTED {
             registry::unlist(self);
         }
@@ -144,14 +160,16 @@ impl Table {
 
 /// Folds an entry into its row and empties it. The table's lock is held, which is what keeps `node` alive: a context that
 /// ends waits for that lock before its memory goes.
-fn retire(entry: &Entry) {
+fn retire(entry: &AccountEntry) {
     let tag = entry.tag();
-    let Some(scope) = Scope::from_raw((tag & 7) as u32).filter(|_| tag != 0) else { return };
+    let Some(scope) = Scope::from_raw((tag & 7) as u32).filter(|_| tag != 0) else {
+        return;
+    };
     // SAFETY: a non-zero tag means that the node has not ended: ending one evicts its tag under this table's lock first.
     let node = unsafe { &*entry.node() };
     {
         let row = node.row(scope).lock();
-        let counts = entry.take();
+        let counts = entry.drain();
         row.fold(&counts);
         entry.set_ceiling(entry.ceiling().saturating_sub(counts.delta()));
         entry.install(0, core::ptr::null_mut(), entry.ceiling());

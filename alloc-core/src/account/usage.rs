@@ -54,13 +54,17 @@ impl Usage {
     /// What was declared of all kinds together.
     #[must_use]
     pub fn foreign_total(&self) -> ForeignUsage {
-        self.foreign.iter().fold(ForeignUsage::default(), |sum, one| sum.plus(one))
+        self.foreign
+            .iter()
+            .fold(ForeignUsage::default(), |sum, one| sum.plus(one))
     }
 
     /// All scopes together; nothing foreign.
     #[must_use]
     pub fn total(&self) -> ScopeUsage {
-        self.scopes.iter().fold(ScopeUsage::default(), |sum, one| sum.plus(one))
+        self.scopes
+            .iter()
+            .fold(ScopeUsage::default(), |sum, one| sum.plus(one))
     }
 
     /// This account less a part that was there all the time, such as a bridge's own state: its live bytes and blocks are taken
@@ -87,7 +91,11 @@ impl Usage {
 
     /// Adds the parts of another account in place. Most contexts use a scope or two and nothing foreign: zeros are not added.
     #[inline]
-    pub(crate) fn add(&mut self, scopes: &[ScopeUsage; Scope::COUNT], foreign: &[ForeignUsage; ForeignKind::COUNT]) {
+    pub(crate) fn add(
+        &mut self,
+        scopes: &[ScopeUsage; Scope::COUNT],
+        foreign: &[ForeignUsage; ForeignKind::COUNT],
+    ) {
         for (a, b) in self.scopes.iter_mut().zip(scopes) {
             if *b != ScopeUsage::default() {
                 *a = a.plus(b);

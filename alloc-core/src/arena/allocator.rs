@@ -22,16 +22,30 @@ unsafe impl<A: HostSource> Allocator for &Arena<A> {
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         if self.is_newest(block, layout) {
-            self.top.set(self.top.get().with_addr(plan::end(block.addr().get(), layout)));
+            self.top.set(
+                self.top
+                    .get()
+                    .with_addr(plan::end(block.addr().get(), layout)),
+            );
         }
     }
 
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: forwarded.
         unsafe { self.resize(block, old, new) }
     }
 
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         if !self.is_newest(block, old) && block.addr().get().is_multiple_of(new.align()) {
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
         }
@@ -57,12 +71,19 @@ impl<A: HostSource> Arena<A> {
 
     /// # Safety
     /// As [`Allocator::grow`] or [`Allocator::shrink`], whichever way the size goes.
-    unsafe fn resize(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         let kept = old.size().min(new.size());
         if self.is_newest(block, old) {
             let top = self.top.get();
             // The end stays, the start moves: old and new place overlap.
-            if let Some(start) = plan::place(plan::end(top.addr(), old), self.chunk.get().addr(), new) {
+            if let Some(start) =
+                plan::place(plan::end(top.addr(), old), self.chunk.get().addr(), new)
+            {
                 let moved = top.with_addr(start);
                 // SAFETY: both places lie in the current chunk's room, which `top` reaches; `kept` bytes fit both.
                 unsafe { ptr::copy(top, moved, kept) };

@@ -15,23 +15,27 @@ use crate::adapters::HostSource;
 #[repr(C, align(16))]
 pub(super) struct Header {
     /// The chunk below this one in its stack.
-    prev: Chunk,
+    prev: ArenaChunk,
     /// Of the whole chunk, header included.
     size: usize,
 }
 
-const _: () = assert!(size_of::<Header>() == plan::HEADER && align_of::<Header>() == plan::CHUNK_ALIGN);
+const _: () =
+    assert!(size_of::<Header>() == plan::HEADER && align_of::<Header>() == plan::CHUNK_ALIGN);
 
-/// A chunk, or none. Owning it is the arena's business; every non-null one is live and was made by [`Chunk::take`].
+/// A chunk, or none. Owning it is the arena's business; every non-null one is live and was made by [`ArenaChunk::allocate`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Chunk(*mut Header);
+pub(super) struct ArenaChunk(*mut Header);
 
-impl Chunk {
+impl ArenaChunk {
     pub(super) const NONE: Self = Self(ptr::null_mut());
 
     /// A chunk of `size` bytes from `base`, or `None` when it is refused.
-    pub(super) fn take(base: &impl HostSource, size: usize) -> Option<Self> {
-        let block = base.allocate(plan::chunk_layout(size)?).ok()?.cast::<Header>();
+    pub(super) fn allocate(base: &impl HostSource, size: usize) -> Option<Self> {
+        let block = base
+            .allocate(plan::chunk_layout(size)?)
+            .ok()?
+            .cast::<Header>();
         let chunk = Self(block.as_ptr());
         chunk.write(Self::NONE, size);
         Some(chunk)
@@ -52,7 +56,7 @@ impl Chunk {
     ///
     /// # Safety
     /// The chunk came from `base` (or what took it over) and nothing in it is used any more.
-    pub(super) unsafe fn give(self, base: &impl HostSource) {
+    pub(super) unsafe fn free(self, base: &impl HostSource) {
         if let (Some(block), Some(layout)) = (NonNull::new(self.0.cast::<u8>()), self.layout()) {
             // SAFETY: live, of `base`, with the layout it was taken with.
             unsafe { base.deallocate(block, layout) }
@@ -105,5 +109,33 @@ impl Chunk {
     pub(super) fn stack(self) -> impl Iterator<Item = Self> {
         let some = |chunk: Self| (!chunk.is_none()).then_some(chunk);
         core::iter::successors(some(self), move |chunk| some(chunk.prev()))
+    }
+}
+
+/// Chunks of a stack, down to `oldest`, that an arena has forgotten: those that are not popped are given back, also when the base
+/// unwinds.
+pub(super) struct DetachedChunks<'a, A: HostSource> {
+    pub(super) newest: ArenaChunk,
+    pub(super) oldest: ArenaChunk,
+    pub(super) base: &'a A,
+}
+
+impl<A: HostSource> DetachedChunks<'_, A> {
+    pub(super) fn pop(&mut self) -> Option<ArenaChunk> {
+        let chunk = self.newest;
+        if chunk == self.oldest {
+            return None;
+        }
+        self.newest = chunk.prev();
+        Some(chunk)
+    }
+}
+
+impl<A: HostSource> Drop for DetachedChunks<'_, A> {
+    fn drop(&mut self) {
+        while let Some(chunk) = self.pop() {
+            // SAFETY: an empty chunk of the base that nobody else knows.
+            unsafe { chunk.free(self.base) };
+        }
     }
 }

@@ -4,7 +4,10 @@
 //!   0          8      16                      the newest header is the arena's
 //!   | previous | drop | .. | value |          types without a destructor get none
 //! ```
-#![expect(clippy::mut_from_ref, reason = "every call makes a new block, which nobody else can reach")]
+#![expect(
+    clippy::mut_from_ref,
+    reason = "every call makes a new block, which nobody else can reach"
+)]
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -13,8 +16,8 @@ use core::ptr::{self, NonNull};
 
 use super::Arena;
 use crate::adapters::HostSource;
-use crate::collections::Refused;
 use crate::error::HostError;
+use crate::rejected::Rejected;
 
 /// In front of a value.
 pub(super) struct Header {
@@ -38,7 +41,11 @@ struct Dropped<T> {
 
 impl<T> Dropped<T> {
     /// What a value takes.
-    const LAYOUT: Layout = if mem::needs_drop::<T>() { Layout::new::<Self>() } else { Layout::new::<T>() };
+    const LAYOUT: Layout = if mem::needs_drop::<T>() {
+        Layout::new::<Self>()
+    } else {
+        Layout::new::<T>()
+    };
 
     /// # Safety
     /// As [`Header::drop`], for a header in front of a `T`.
@@ -91,11 +98,11 @@ impl<A: HostSource> Arena<A> {
     /// arena.try_own(std::rc::Rc::new(7)).unwrap();
     /// ```
     #[inline]
-    pub fn try_own<T: Send + 'static>(&self, value: T) -> Result<&mut T, Refused<T>> {
+    pub fn try_own<T: Send + 'static>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
         match self.try_alloc_layout(Dropped::<T>::LAYOUT) {
             // SAFETY: a new block of this layout.
             Ok(block) => Ok(unsafe { self.put(block, value) }),
-            Err(error) => Err(Refused { value, error }),
+            Err(error) => Err(Rejected { value, error }),
         }
     }
 
@@ -105,7 +112,10 @@ impl<A: HostSource> Arena<A> {
     /// # Errors
     /// As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
     #[inline]
-    pub fn try_own_with<T: Send + 'static>(&self, make: impl FnOnce() -> T) -> Result<&mut T, HostError> {
+    pub fn try_own_with<T: Send + 'static>(
+        &self,
+        make: impl FnOnce() -> T,
+    ) -> Result<&mut T, HostError> {
         let block = self.try_alloc_layout(Dropped::<T>::LAYOUT)?;
         // SAFETY: a new block of this layout.
         Ok(unsafe { self.put(block, make()) })
@@ -119,7 +129,10 @@ impl<A: HostSource> Arena<A> {
         let mut at = block.cast::<T>();
         if mem::needs_drop::<T>() {
             let whole = block.cast::<Dropped<T>>();
-            let header = Header { previous: self.owned.get(), drop: Dropped::<T>::drop };
+            let header = Header {
+                previous: self.owned.get(),
+                drop: Dropped::<T>::drop,
+            };
             // SAFETY: the caller's promise: it is large enough and aligned.
             unsafe { whole.write(Dropped { header, value }) };
             self.owned.set(whole.as_ptr().cast());

@@ -11,10 +11,10 @@ mod values;
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::fmt;
-use core::mem::ManuallyDrop;
+use core::mem::{self, ManuallyDrop};
 use core::ptr::{self, NonNull};
 
-use chunk::Chunk;
+use chunk::{ArenaChunk, DetachedChunks};
 pub use scope::ArenaScope;
 
 use crate::adapters::HostSource;
@@ -61,11 +61,11 @@ pub struct Arena<A: HostSource> {
     /// The lowest block's address in the current chunk; null where there is none. Reaches the whole chunk.
     top: Cell<*mut u8>,
     /// The chunk that blocks come from, on those that came before.
-    chunk: Cell<Chunk>,
+    chunk: Cell<ArenaChunk>,
     /// Chunks of a single block each.
-    own: Cell<Chunk>,
+    own: Cell<ArenaChunk>,
     /// An empty chunk kept for later, or none.
-    spare: Cell<Chunk>,
+    spare: Cell<ArenaChunk>,
     /// The newest value that is to be dropped, or null.
     owned: Cell<*mut drops::Header>,
     base: A,
@@ -80,9 +80,9 @@ impl<A: HostSource> Arena<A> {
     pub const fn new_in(base: A) -> Self {
         Self {
             top: Cell::new(ptr::null_mut()),
-            chunk: Cell::new(Chunk::NONE),
-            own: Cell::new(Chunk::NONE),
-            spare: Cell::new(Chunk::NONE),
+            chunk: Cell::new(ArenaChunk::NONE),
+            own: Cell::new(ArenaChunk::NONE),
+            spare: Cell::new(ArenaChunk::NONE),
             owned: Cell::new(ptr::null_mut()),
             base,
         }
@@ -116,13 +116,13 @@ impl<A: HostSource> Arena<A> {
         let exact = plan::exact(layout).ok_or(HostError::TooLarge)?;
         let spare = self.spare.get();
         if spare.size() >= exact {
-            self.spare.set(Chunk::NONE);
+            self.spare.set(ArenaChunk::NONE);
             self.enter(spare);
             return self.bump(layout).ok_or(HostError::TooLarge);
         }
         let mut size = plan::shared(self.chunk.get().size(), exact);
         while let Some(wanted) = size {
-            if let Some(chunk) = Chunk::take(&self.base, wanted) {
+            if let Some(chunk) = ArenaChunk::allocate(&self.base, wanted) {
                 self.enter(chunk);
                 return self.bump(layout).ok_or(HostError::TooLarge);
             }
@@ -133,14 +133,11 @@ impl<A: HostSource> Arena<A> {
 
     /// A chunk for one block alone. It goes beside the current one, whose free part stays in use.
     fn own_chunk(&self, layout: Layout, exact: usize) -> Result<NonNull<u8>, HostError> {
-        let taken = Chunk::take(&self.base, exact).or_else(|| {
-            // The spare is memory of ours already: enlarging it asks for the difference only.
-            let grown = self.spare.get().grow(&self.base, exact)?;
-            self.spare.set(Chunk::NONE);
-            Some(grown)
-        });
-        let Some(chunk) = taken else {
-            return Err(plan::chunk_layout(exact).map_or(HostError::TooLarge, |layout| self.base.refusal(layout)));
+        let Some(chunk) =
+            ArenaChunk::allocate(&self.base, exact).or_else(|| self.grow_spare(exact))
+        else {
+            return Err(plan::chunk_layout(exact)
+                .map_or(HostError::TooLarge, |layout| self.base.refusal(layout)));
         };
         chunk.put_on(self.own.get());
         self.own.set(chunk);
@@ -149,8 +146,24 @@ impl<A: HostSource> Arena<A> {
         NonNull::new(end.with_addr(start)).ok_or(HostError::TooLarge)
     }
 
+    /// Enlarges the spare, which is memory of ours already: that asks for the difference only. Refused, it stays the spare.
+    fn grow_spare(&self, exact: usize) -> Option<ArenaChunk> {
+        /// Puts the chunk back, also when the base unwinds. Nobody has kept another one meanwhile: that needs `&mut Arena`.
+        struct RestoreSpare<'a>(&'a Cell<ArenaChunk>, ArenaChunk);
+        impl Drop for RestoreSpare<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        // Out of the arena during the call: a base that allocates from the arena then must not get a block in what it is moving.
+        let spare = RestoreSpare(&self.spare, self.spare.replace(ArenaChunk::NONE));
+        let grown = spare.1.grow(&self.base, exact)?;
+        mem::forget(spare);
+        Some(grown)
+    }
+
     /// Makes an empty chunk the current one.
-    fn enter(&self, chunk: Chunk) {
+    fn enter(&self, chunk: ArenaChunk) {
         chunk.put_on(self.chunk.get());
         self.chunk.set(chunk);
         self.top.set(chunk.end());
@@ -160,7 +173,7 @@ impl<A: HostSource> Arena<A> {
     pub fn reset(&mut self) {
         // SAFETY: `&mut` proves that nothing borrowed from the arena is left.
         unsafe { self.rewind(&Mark::START) };
-        let kept = self.spare.replace(Chunk::NONE);
+        let kept = self.spare.replace(ArenaChunk::NONE);
         if !kept.is_none() {
             self.enter(kept);
         }
@@ -183,11 +196,16 @@ impl<A: HostSource> Arena<A> {
     /// Gives back the empty chunk that a scope's end may have kept. The blocks in use stay.
     pub fn release_spare(&mut self) {
         // SAFETY: an empty chunk, now forgotten.
-        unsafe { self.spare.replace(Chunk::NONE).give(&self.base) };
+        unsafe { self.spare.replace(ArenaChunk::NONE).free(&self.base) };
     }
 
     fn mark(&self) -> Mark {
-        Mark { top: self.top.get(), chunk: self.chunk.get(), own: self.own.get(), owned: self.owned.get() }
+        Mark {
+            top: self.top.get(),
+            chunk: self.chunk.get(),
+            own: self.own.get(),
+            owned: self.owned.get(),
+        }
     }
 
     /// Drops the values that came after `mark`, ends the blocks that did, gives their chunks back and keeps the largest shared one
@@ -213,30 +231,45 @@ impl<A: HostSource> Arena<A> {
     /// # Safety
     /// As [`Arena::rewind`]; and no value behind `mark` is still to be dropped.
     unsafe fn end_blocks(&mut self, mark: &Mark) {
-        while self.own.get() != mark.own {
-            let chunk = self.own.get();
-            self.own.set(chunk.prev());
-            // SAFETY: it came after the mark, and the arena has just forgotten it.
-            unsafe { chunk.give(&self.base) };
-        }
-        while self.chunk.get() != mark.chunk {
-            let chunk = self.chunk.get();
-            self.chunk.set(chunk.prev());
-            let spare = self.spare.get();
-            let (keep, give) = if chunk.size() > spare.size() { (chunk, spare) } else { (spare, chunk) };
-            // The chunks it stood on may go next.
-            keep.put_on(Chunk::NONE);
-            self.spare.set(keep);
-            // SAFETY: the spare is empty, or the chunk came after the mark; the arena has just forgotten it.
-            unsafe { give.give(&self.base) };
-        }
+        // The arena forgets all of them before the first goes: the base is called with the arena as it stays, should it unwind.
         self.top.set(mark.top);
+        let mut own = DetachedChunks {
+            newest: self.own.replace(mark.own),
+            oldest: mark.own,
+            base: &self.base,
+        };
+        let mut shared = DetachedChunks {
+            newest: self.chunk.replace(mark.chunk),
+            oldest: mark.chunk,
+            base: &self.base,
+        };
+        while let Some(chunk) = own.pop() {
+            // SAFETY: it came after the mark, and the arena has forgotten it.
+            unsafe { chunk.free(&self.base) };
+        }
+        while let Some(chunk) = shared.pop() {
+            let spare = self.spare.get();
+            let (keep, give) = if chunk.size() > spare.size() {
+                (chunk, spare)
+            } else {
+                (spare, chunk)
+            };
+            if keep == chunk {
+                // The chunks it stood on may go next.
+                keep.put_on(ArenaChunk::NONE);
+                self.spare.set(keep);
+            }
+            // SAFETY: the spare is empty, or the chunk came after the mark; the arena has forgotten it.
+            unsafe { give.free(&self.base) };
+        }
     }
 
     /// Bytes that the arena holds of its base: all chunks with their headers. O(chunks).
     #[must_use]
     pub fn bytes_held(&self) -> usize {
-        self.chunks().map(Chunk::size).fold(0, usize::saturating_add)
+        self.chunks()
+            .map(ArenaChunk::size)
+            .fold(0, usize::saturating_add)
     }
 
     /// Blocks that the arena holds of its base. O(chunks).
@@ -249,14 +282,26 @@ impl<A: HostSource> Arena<A> {
     /// another. Headers, the current chunk's free part and the spare do not count. O(chunks).
     #[must_use]
     pub fn bytes_used(&self) -> usize {
-        let blocks = |chunk: Chunk| chunk.size().saturating_sub(plan::HEADER);
-        let all = self.chunk.get().stack().chain(self.own.get().stack()).map(blocks).fold(0, usize::saturating_add);
-        let below = self.top.get().addr().saturating_sub(self.chunk.get().addr());
+        let blocks = |chunk: ArenaChunk| chunk.size().saturating_sub(plan::HEADER);
+        let all = self
+            .chunk
+            .get()
+            .stack()
+            .chain(self.own.get().stack())
+            .map(blocks)
+            .fold(0, usize::saturating_add);
+        let below = self
+            .top
+            .get()
+            .addr()
+            .saturating_sub(self.chunk.get().addr());
         all.saturating_sub(below.saturating_sub(plan::HEADER))
     }
 
-    fn chunks(&self) -> impl Iterator<Item = Chunk> {
-        [&self.chunk, &self.own, &self.spare].into_iter().flat_map(|stack| stack.get().stack())
+    fn chunks(&self) -> impl Iterator<Item = ArenaChunk> {
+        [&self.chunk, &self.own, &self.spare]
+            .into_iter()
+            .flat_map(|stack| stack.get().stack())
     }
 
     /// Whose memory the chunks are.
@@ -270,25 +315,44 @@ impl<A: HostSource> Arena<A> {
     /// `base` can take the chunks back: they were charged to it, and it draws on the same backing.
     unsafe fn with_base<B: HostSource>(self, base: B) -> Arena<B> {
         let old = ManuallyDrop::new(self);
-        let (top, chunk, own, spare) = (old.top.clone(), old.chunk.clone(), old.own.clone(), old.spare.clone());
+        let (top, chunk, own, spare) = (
+            old.top.clone(),
+            old.chunk.clone(),
+            old.own.clone(),
+            old.spare.clone(),
+        );
         let owned = old.owned.clone();
+        let new = Arena {
+            top,
+            chunk,
+            own,
+            spare,
+            owned,
+            base,
+        };
+        // After the new arena was made: should the base unwind in its end, the chunks are somebody's already.
         // SAFETY: `old` is never used or dropped again; only the base still has to go.
         drop(unsafe { ptr::read(&raw const old.base) });
-        Arena { top, chunk, own, spare, owned, base }
+        new
     }
 }
 
 /// A place to go back to.
 struct Mark {
     top: *mut u8,
-    chunk: Chunk,
-    own: Chunk,
+    chunk: ArenaChunk,
+    own: ArenaChunk,
     owned: *mut drops::Header,
 }
 
 impl Mark {
     /// Before the first block.
-    const START: Self = Self { top: ptr::null_mut(), chunk: Chunk::NONE, own: Chunk::NONE, owned: ptr::null_mut() };
+    const START: Self = Self {
+        top: ptr::null_mut(),
+        chunk: ArenaChunk::NONE,
+        own: ArenaChunk::NONE,
+        owned: ptr::null_mut(),
+    };
 }
 
 impl<A: HostSource> Drop for Arena<A> {

@@ -23,11 +23,11 @@ pub(super) const SLACK: usize = 32;
 /// The first chunk.
 pub(super) const FIRST: usize = 1024 - SLACK;
 /// Chunks double up to here and stay there: doubling for ever would waste up to a half of a budget.
-pub(super) const LARGEST: usize = 65536 - SLACK;
+pub(super) const MAX_SHARED: usize = 65536 - SLACK;
 /// Under pressure chunks are halved down to here before a block gets one of its own.
-pub(super) const SMALLEST: usize = 512 - SLACK;
+pub(super) const MIN_SHARED: usize = 512 - SLACK;
 /// A request from here up gets a chunk of its own: the free part of the current one stays in use.
-pub(super) const OWN: usize = LARGEST / 4;
+pub(super) const OWN: usize = MAX_SHARED / 4;
 
 /// Where a block goes below `top`, or `None` when the room down to the header is too small.
 ///
@@ -45,7 +45,11 @@ pub(super) const fn place(top: usize, chunk: usize, layout: Layout) -> Option<us
         return Some(start);
     }
     let start = start & !layout.align().wrapping_sub(1);
-    if start >= chunk.wrapping_add(HEADER) { Some(start) } else { None }
+    if start >= chunk.wrapping_add(HEADER) {
+        Some(start)
+    } else {
+        None
+    }
 }
 
 /// Where the room ends that a block took at least: what freeing the newest block gives back.
@@ -57,7 +61,11 @@ pub(super) const fn end(start: usize, layout: Layout) -> usize {
 /// The smallest chunk that surely holds one block of `layout`, wherever the chunk lies. `None` past `isize::MAX`.
 pub(super) fn exact(layout: Layout) -> Option<usize> {
     let padding = layout.align().saturating_sub(CHUNK_ALIGN);
-    let size = layout.size().checked_add(padding)?.checked_add(HEADER)?.checked_next_multiple_of(CHUNK_ALIGN)?;
+    let size = layout
+        .size()
+        .checked_add(padding)?
+        .checked_add(HEADER)?
+        .checked_next_multiple_of(CHUNK_ALIGN)?;
     chunk_layout(size).map(|layout| layout.size())
 }
 
@@ -73,15 +81,24 @@ pub(super) fn shared(current: usize, exact: usize) -> Option<usize> {
         return None;
     }
     // Sizes plus slack are powers of two, whatever came before.
-    let grown = current.saturating_add(SLACK).saturating_mul(2).clamp(FIRST + SLACK, LARGEST + SLACK);
+    let grown = current
+        .saturating_add(SLACK)
+        .saturating_mul(2)
+        .clamp(FIRST + SLACK, MAX_SHARED + SLACK);
     let needed = exact.saturating_add(SLACK);
-    Some(grown.max(needed).checked_next_power_of_two()?.min(LARGEST + SLACK).saturating_sub(SLACK))
+    Some(
+        grown
+            .max(needed)
+            .checked_next_power_of_two()?
+            .min(MAX_SHARED + SLACK)
+            .saturating_sub(SLACK),
+    )
 }
 
 /// The next smaller chunk to ask for when one of `size` was refused and a block needs `exact`; `None`: one of its own.
 pub(super) fn halved(size: usize, exact: usize) -> Option<usize> {
     let half = (size.saturating_add(SLACK) / 2).saturating_sub(SLACK);
-    (half >= SMALLEST && half > exact).then_some(half)
+    (half >= MIN_SHARED && half > exact).then_some(half)
 }
 
 const fn round_up(size: usize, align: usize) -> usize {
@@ -104,9 +121,15 @@ mod tests {
                     for size in 0..170 {
                         let l = layout(size, align);
                         // The naive answer: the highest start that fits.
-                        let fits = |start: &usize| start.is_multiple_of(align.max(BLOCK_ALIGN)) && start + size <= top;
+                        let fits = |start: &usize| {
+                            start.is_multiple_of(align.max(BLOCK_ALIGN)) && start + size <= top
+                        };
                         let naive = (low..=top).rev().find(fits);
-                        assert_eq!(place(top, low - HEADER, l), naive, "top {top} low {low} size {size} align {align}");
+                        assert_eq!(
+                            place(top, low - HEADER, l),
+                            naive,
+                            "top {top} low {low} size {size} align {align}"
+                        );
                         if let Some(start) = naive {
                             assert!(end(start, l) <= top);
                         }
@@ -118,12 +141,18 @@ mod tests {
 
     #[test]
     fn no_room_at_all_holds_nothing_but_size_zero() {
-        assert_eq!((place(0, 0, layout(1, 1)), place(0, 0, layout(0, 1))), (None, None));
+        assert_eq!(
+            (place(0, 0, layout(1, 1)), place(0, 0, layout(0, 1))),
+            (None, None)
+        );
         assert_eq!(place(64, 48, layout(0, 8)), Some(64));
         assert_eq!(place(64, 48, layout(1, 1)), None);
         assert_eq!(place(64, 48, layout(isize::MAX as usize, 1)), None);
         let huge = layout(isize::MAX as usize & !7, 8);
-        assert_eq!(place(usize::MAX & !7, 16, huge), Some((usize::MAX & !7) - huge.size()));
+        assert_eq!(
+            place(usize::MAX & !7, 16, huge),
+            Some((usize::MAX & !7) - huge.size())
+        );
     }
 
     #[test]
@@ -134,14 +163,24 @@ mod tests {
                 let chunk = exact(l).unwrap();
                 assert_eq!(chunk % CHUNK_ALIGN, 0);
                 for base in (8192..8192 + 2 * align.max(16)).step_by(CHUNK_ALIGN) {
-                    assert!(place(base + chunk, base, l).is_some(), "{l:?} in {chunk} at {base}");
+                    assert!(
+                        place(base + chunk, base, l).is_some(),
+                        "{l:?} in {chunk} at {base}"
+                    );
                 }
             }
         }
-        for size in [isize::MAX as usize, isize::MAX as usize - 15, isize::MAX as usize - 30] {
+        for size in [
+            isize::MAX as usize,
+            isize::MAX as usize - 15,
+            isize::MAX as usize - 30,
+        ] {
             assert_eq!(exact(layout(size, 1)), None, "{size}");
         }
-        assert_eq!(exact(layout(isize::MAX as usize - 31, 1)), Some(isize::MAX as usize - 15));
+        assert_eq!(
+            exact(layout(isize::MAX as usize - 31, 1)),
+            Some(isize::MAX as usize - 15)
+        );
     }
 
     #[test]
@@ -152,22 +191,25 @@ mod tests {
             current = shared(current, 64).unwrap();
             *size = current + SLACK;
         }
-        assert_eq!(sizes, [1024, 2048, 4096, 8192, 16384, 32768, 65536, 65536, 65536]);
+        assert_eq!(
+            sizes,
+            [1024, 2048, 4096, 8192, 16384, 32768, 65536, 65536, 65536]
+        );
         assert_eq!(shared(0, 5000), Some(8192 - SLACK));
-        assert_eq!(shared(LARGEST, OWN), None);
+        assert_eq!(shared(MAX_SHARED, OWN), None);
         // After a tiny chunk taken under pressure growth starts again.
-        assert_eq!(shared(SMALLEST, 64), Some(FIRST));
+        assert_eq!(shared(MIN_SHARED, 64), Some(FIRST));
     }
 
     #[test]
     fn halving_ends_and_never_goes_below_the_need() {
-        let mut size = LARGEST;
+        let mut size = MAX_SHARED;
         let mut steps = 0;
         while let Some(half) = halved(size, 200) {
             assert!(half < size && half > 200);
             (size, steps) = (half, steps + 1);
         }
-        assert_eq!((size, steps), (SMALLEST, 7));
+        assert_eq!((size, steps), (MIN_SHARED, 7));
         assert_eq!(halved(4096 - SLACK, 3000), None);
     }
 }

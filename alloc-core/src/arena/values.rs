@@ -1,5 +1,8 @@
 //! Typed blocks.
-#![expect(clippy::mut_from_ref, reason = "every call makes a new block, which nobody else can reach")]
+#![expect(
+    clippy::mut_from_ref,
+    reason = "every call makes a new block, which nobody else can reach"
+)]
 
 use core::alloc::Layout;
 use core::fmt;
@@ -8,14 +11,18 @@ use core::{ptr, slice, str};
 
 use super::Arena;
 use crate::adapters::HostSource;
-use crate::collections::{Refused, TryString};
+use crate::collections::TryString;
 use crate::error::HostError;
+use crate::rejected::Rejected;
 
 /// Refuses types with a destructor when the caller is compiled.
-struct Plain<T>(T);
+struct NoDestructor<T>(T);
 
-impl<T> Plain<T> {
-    const CHECK: () = assert!(!mem::needs_drop::<T>(), "only try_own and try_own_with keep values with a destructor");
+impl<T> NoDestructor<T> {
+    const CHECK: () = assert!(
+        !mem::needs_drop::<T>(),
+        "only try_own and try_own_with keep values with a destructor"
+    );
 }
 
 impl<A: HostSource> Arena<A> {
@@ -24,8 +31,8 @@ impl<A: HostSource> Arena<A> {
     /// # Errors
     /// As [`try_alloc_layout`](Arena::try_alloc_layout), with the value.
     #[inline]
-    pub fn try_alloc<T>(&self, value: T) -> Result<&mut T, Refused<T>> {
-        const { Plain::<T>::CHECK };
+    pub fn try_alloc<T>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
+        const { NoDestructor::<T>::CHECK };
         match self.try_alloc_layout(Layout::new::<T>()) {
             Ok(block) => {
                 let mut block = block.cast::<T>();
@@ -34,7 +41,7 @@ impl<A: HostSource> Arena<A> {
                 // SAFETY: just written; new, so nobody else refers to it; it stays until `&mut` or the end of the arena.
                 Ok(unsafe { block.as_mut() })
             }
-            Err(error) => Err(Refused { value, error }),
+            Err(error) => Err(Rejected { value, error }),
         }
     }
 
@@ -44,7 +51,7 @@ impl<A: HostSource> Arena<A> {
     /// As [`try_alloc_layout`](Arena::try_alloc_layout); `make` is not called then.
     #[inline]
     pub fn try_alloc_with<T>(&self, make: impl FnOnce() -> T) -> Result<&mut T, HostError> {
-        const { Plain::<T>::CHECK };
+        const { NoDestructor::<T>::CHECK };
         let mut block = self.try_alloc_layout(Layout::new::<T>())?.cast::<T>();
         // SAFETY: a new block of this size and alignment.
         unsafe { block.write(make()) };
@@ -57,7 +64,9 @@ impl<A: HostSource> Arena<A> {
     /// # Errors
     /// As [`try_alloc_layout`](Arena::try_alloc_layout).
     pub fn try_alloc_slice_copy<T: Copy>(&self, source: &[T]) -> Result<&mut [T], HostError> {
-        let first = self.try_alloc_layout(Layout::for_value(source))?.cast::<T>();
+        let first = self
+            .try_alloc_layout(Layout::for_value(source))?
+            .cast::<T>();
         // SAFETY: a new block, hence apart from the source, with room for as many elements.
         unsafe { ptr::copy_nonoverlapping(source.as_ptr(), first.as_ptr(), source.len()) };
         // SAFETY: all elements were written; otherwise as in `try_alloc`.
@@ -69,8 +78,12 @@ impl<A: HostSource> Arena<A> {
     /// # Errors
     /// [`HostError::TooLarge`] when `len` elements exceed `isize::MAX` bytes; as [`try_alloc_layout`](Arena::try_alloc_layout).
     /// `make` is not called then.
-    pub fn try_alloc_slice_fill_with<T>(&self, len: usize, mut make: impl FnMut(usize) -> T) -> Result<&mut [T], HostError> {
-        const { Plain::<T>::CHECK };
+    pub fn try_alloc_slice_fill_with<T>(
+        &self,
+        len: usize,
+        mut make: impl FnMut(usize) -> T,
+    ) -> Result<&mut [T], HostError> {
+        const { NoDestructor::<T>::CHECK };
         let layout = Layout::array::<T>(len).map_err(|_| HostError::TooLarge)?;
         let first = self.try_alloc_layout(layout)?.cast::<T>();
         for index in 0..len {

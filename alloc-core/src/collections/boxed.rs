@@ -8,9 +8,9 @@ use core::ops::{Deref, DerefMut};
 use core::pin::Pin;
 use core::ptr::{self, NonNull};
 
-use super::Refused;
 use crate::adapters::HostSource;
 use crate::error::HostError;
+use crate::rejected::Rejected;
 
 /// An owned value in host memory of `A`, freed with the box.
 ///
@@ -33,22 +33,32 @@ unsafe impl<T: ?Sized + Sync, A: HostSource + Sync> Sync for TryBox<T, A> {}
 impl<T: ?Sized, A: HostSource + 'static> Unpin for TryBox<T, A> {}
 
 /// A block for `layout`, or a dangling pointer for size 0.
-fn take(allocator: &impl HostSource, layout: Layout, zeroed: bool) -> Result<NonNull<u8>, HostError> {
+fn allocate_block(
+    allocator: &impl HostSource,
+    layout: Layout,
+    zeroed: bool,
+) -> Result<NonNull<u8>, HostError> {
     if layout.size() == 0 {
         return Ok(layout.dangling_ptr());
     }
-    let block = if zeroed { allocator.allocate_zeroed(layout) } else { allocator.allocate(layout) };
-    block.map(NonNull::cast).map_err(|_| allocator.refusal(layout))
+    let block = if zeroed {
+        allocator.allocate_zeroed(layout)
+    } else {
+        allocator.allocate(layout)
+    };
+    block
+        .map(NonNull::cast)
+        .map_err(|_| allocator.refusal(layout))
 }
 
 /// Frees the block when the value is gone, be it by a panic of its destructor.
-struct Block<'a, A: HostSource> {
+struct UninitBlock<'a, A: HostSource> {
     start: NonNull<u8>,
     layout: Layout,
     allocator: &'a A,
 }
 
-impl<A: HostSource> Drop for Block<'_, A> {
+impl<A: HostSource> Drop for UninitBlock<'_, A> {
     fn drop(&mut self) {
         if self.layout.size() != 0 {
             // SAFETY: `take` got this block from this allocator with this layout, and its owner is gone.
@@ -63,10 +73,10 @@ impl<T, A: HostSource> TryBox<T, A> {
     /// # Errors
     /// The allocator's refusal, with the value.
     #[inline]
-    pub fn try_new_in(value: T, allocator: A) -> Result<Self, Refused<T>> {
+    pub fn try_new_in(value: T, allocator: A) -> Result<Self, Rejected<T, HostError>> {
         match Self::try_new_uninit_in(allocator) {
             Ok(empty) => Ok(TryBox::write(empty, value)),
-            Err(error) => Err(Refused { value, error }),
+            Err(error) => Err(Rejected { value, error }),
         }
     }
 
@@ -76,8 +86,12 @@ impl<T, A: HostSource> TryBox<T, A> {
     /// The allocator's refusal.
     #[inline]
     pub fn try_new_uninit_in(allocator: A) -> Result<TryBox<MaybeUninit<T>, A>, HostError> {
-        let value = take(&allocator, Layout::new::<T>(), false)?.cast();
-        Ok(TryBox { value, allocator, owns: PhantomData })
+        let value = allocate_block(&allocator, Layout::new::<T>(), false)?.cast();
+        Ok(TryBox {
+            value,
+            allocator,
+            owns: PhantomData,
+        })
     }
 
     /// As [`try_new_in`](TryBox::try_new_in), and the value will not move again.
@@ -87,7 +101,7 @@ impl<T, A: HostSource> TryBox<T, A> {
     ///
     /// # Errors
     /// The allocator's refusal, with the value.
-    pub fn try_pin_in(value: T, allocator: A) -> Result<Pin<Self>, Refused<T>>
+    pub fn try_pin_in(value: T, allocator: A) -> Result<Pin<Self>, Rejected<T, HostError>>
     where
         A: 'static,
     {
@@ -98,7 +112,11 @@ impl<T, A: HostSource> TryBox<T, A> {
     #[must_use]
     pub fn into_inner(boxed: Self) -> T {
         let (value, allocator) = Self::into_raw_with_allocator(boxed);
-        let _block = Block { start: value.cast(), layout: Layout::new::<T>(), allocator: &allocator };
+        let _block = UninitBlock {
+            start: value.cast(),
+            layout: Layout::new::<T>(),
+            allocator: &allocator,
+        };
         // SAFETY: the box owned an initialised value, which is read once; `_block` frees its memory only.
         unsafe { value.read() }
     }
@@ -121,7 +139,11 @@ impl<T, A: HostSource> TryBox<MaybeUninit<T>, A> {
     #[must_use]
     pub unsafe fn assume_init(boxed: Self) -> TryBox<T, A> {
         let (value, allocator) = Self::into_raw_with_allocator(boxed);
-        TryBox { value: value.cast(), allocator, owns: PhantomData }
+        TryBox {
+            value: value.cast(),
+            allocator,
+            owns: PhantomData,
+        }
     }
 }
 
@@ -130,7 +152,10 @@ impl<T, A: HostSource> TryBox<[T], A> {
     ///
     /// # Errors
     /// [`HostError::TooLarge`] when `len` elements exceed `isize::MAX` bytes; the allocator's refusal.
-    pub fn try_new_uninit_slice_in(len: usize, allocator: A) -> Result<TryBox<[MaybeUninit<T>], A>, HostError> {
+    pub fn try_new_uninit_slice_in(
+        len: usize,
+        allocator: A,
+    ) -> Result<TryBox<[MaybeUninit<T>], A>, HostError> {
         Self::slice(len, allocator, false)
     }
 
@@ -138,7 +163,10 @@ impl<T, A: HostSource> TryBox<[T], A> {
     ///
     /// # Errors
     /// As there.
-    pub fn try_new_zeroed_slice_in(len: usize, allocator: A) -> Result<TryBox<[MaybeUninit<T>], A>, HostError> {
+    pub fn try_new_zeroed_slice_in(
+        len: usize,
+        allocator: A,
+    ) -> Result<TryBox<[MaybeUninit<T>], A>, HostError> {
         Self::slice(len, allocator, true)
     }
 
@@ -156,10 +184,18 @@ impl<T, A: HostSource> TryBox<[T], A> {
         Ok(vec.try_into_boxed_slice()?)
     }
 
-    fn slice(len: usize, allocator: A, zeroed: bool) -> Result<TryBox<[MaybeUninit<T>], A>, HostError> {
+    fn slice(
+        len: usize,
+        allocator: A,
+        zeroed: bool,
+    ) -> Result<TryBox<[MaybeUninit<T>], A>, HostError> {
         let layout = Layout::array::<T>(len).map_err(|_| HostError::TooLarge)?;
-        let first = take(&allocator, layout, zeroed)?.cast();
-        Ok(TryBox { value: NonNull::slice_from_raw_parts(first, len), allocator, owns: PhantomData })
+        let first = allocate_block(&allocator, layout, zeroed)?.cast();
+        Ok(TryBox {
+            value: NonNull::slice_from_raw_parts(first, len),
+            allocator,
+            owns: PhantomData,
+        })
     }
 }
 
@@ -172,7 +208,11 @@ impl<T, A: HostSource> TryBox<[MaybeUninit<T>], A> {
     pub unsafe fn assume_init_slice(boxed: Self) -> TryBox<[T], A> {
         let (value, allocator) = Self::into_raw_with_allocator(boxed);
         let value = NonNull::slice_from_raw_parts(value.cast(), value.len());
-        TryBox { value, allocator, owns: PhantomData }
+        TryBox {
+            value,
+            allocator,
+            owns: PhantomData,
+        }
     }
 }
 
@@ -201,7 +241,11 @@ impl<T: ?Sized, A: HostSource> TryBox<T, A> {
     /// `Layout::for_value(value)`; where that has size 0 any aligned address will do. Nobody else uses or frees it.
     #[inline]
     pub const unsafe fn from_raw_in(value: NonNull<T>, allocator: A) -> Self {
-        Self { value, allocator, owns: PhantomData }
+        Self {
+            value,
+            allocator,
+            owns: PhantomData,
+        }
     }
 
     /// Pins the value where it lies.
@@ -218,7 +262,11 @@ impl<T: ?Sized, A: HostSource> TryBox<T, A> {
 impl<T: ?Sized, A: HostSource> Drop for TryBox<T, A> {
     #[inline]
     fn drop(&mut self) {
-        let _block = Block { start: self.value.cast(), layout: Layout::for_value::<T>(self), allocator: &self.allocator };
+        let _block = UninitBlock {
+            start: self.value.cast(),
+            layout: Layout::for_value::<T>(self),
+            allocator: &self.allocator,
+        };
         // SAFETY: the box owns the value, and nobody can reach it after this.
         unsafe { self.value.drop_in_place() }
     }

@@ -56,6 +56,8 @@ impl<T, A: HostSource> FusedIterator for TryVecIntoIter<T, A> {}
 
 impl<T: fmt::Debug, A: HostSource> fmt::Debug for TryVecIntoIter<T, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TryVecIntoIter").field(&self.as_slice()).finish()
+        f.debug_tuple("TryVecIntoIter")
+            .field(&self.as_slice())
+            .finish()
     }
 }

@@ -7,13 +7,15 @@
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
-use core::mem;
+use core::mem::{self, ManuallyDrop};
+use core::ptr;
 
 use hashbrown::{HashTable, TryReserveError};
 
-use super::{FoldState, Refused};
+use super::FoldState;
 use crate::adapters::HostSource;
 use crate::error::HostError;
+use crate::rejected::Rejected;
 
 /// A hash map in host memory of `A`, whose every growth can be refused.
 ///
@@ -36,7 +38,10 @@ impl<K, V, A: HostSource> TryMap<K, V, A> {
 impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
     /// An empty map that hashes with `hasher`; takes no memory yet.
     pub const fn with_hasher_in(hasher: S, allocator: A) -> Self {
-        Self { table: HashTable::new_in(allocator), hasher }
+        Self {
+            table: HashTable::new_in(allocator),
+            hasher,
+        }
     }
 
     /// How many keys there are.
@@ -100,9 +105,21 @@ impl<K, V, A: HostSource, S> TryMap<K, V, A, S> {
         self.table.retain(|(key, value)| keep(key, value));
     }
 
-    /// Drops all keys and values. Keeps the block.
+    /// Drops all keys and values, also where the destructor of one panics. Keeps the block.
     pub fn clear(&mut self) {
-        self.table.clear();
+        if mem::needs_drop::<(K, V)>() {
+            // One by one: where one panics, the end of `drain` drops the others, which hashbrown's own `clear` would forget.
+            self.table.drain().for_each(drop);
+        } else {
+            self.table.clear();
+        }
+    }
+}
+
+impl<K, V, A: HostSource, S> Drop for TryMap<K, V, A, S> {
+    /// hashbrown's own would leave the block behind where a destructor panics.
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
@@ -114,7 +131,9 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     where
         K: Borrow<Q>,
     {
-        self.table.find(self.hasher.hash_one(key), |(k, _)| k.borrow() == key).map(|(_, value)| value)
+        self.table
+            .find(self.hasher.hash_one(key), |(k, _)| k.borrow() == key)
+            .map(|(_, value)| value)
     }
 
     /// The value of `key`, to be changed.
@@ -124,7 +143,9 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     where
         K: Borrow<Q>,
     {
-        self.table.find_mut(self.hasher.hash_one(key), |(k, _)| k.borrow() == key).map(|(_, value)| value)
+        self.table
+            .find_mut(self.hasher.hash_one(key), |(k, _)| k.borrow() == key)
+            .map(|(_, value)| value)
     }
 
     /// True when `key` is there.
@@ -141,13 +162,20 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     ///
     /// # Errors
     /// Only for a new key: the refusal of a larger block, with key and value; [`HostError::TooLarge`] past `isize::MAX` bytes.
-    pub fn try_insert(&mut self, key: K, value: V) -> Result<Option<V>, Refused<(K, V)>> {
+    pub fn try_insert(
+        &mut self,
+        key: K,
+        value: V,
+    ) -> Result<Option<V>, Rejected<(K, V), HostError>> {
         let hash = self.hasher.hash_one(&key);
         if let Some((_, old)) = self.table.find_mut(hash, |(k, _)| *k == key) {
             return Ok(Some(mem::replace(old, value)));
         }
         if let Err(error) = self.try_reserve(1) {
-            return Err(Refused { value: (key, value), error });
+            return Err(Rejected {
+                value: (key, value),
+                error,
+            });
         }
         let Self { table, hasher } = self;
         table.insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k));
@@ -158,7 +186,11 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     ///
     /// # Errors
     /// As [`try_insert`](TryMap::try_insert), with the key; `make` is not called then.
-    pub fn try_get_or_insert_with(&mut self, key: K, make: impl FnOnce(&K) -> V) -> Result<&mut V, Refused<K>> {
+    pub fn try_get_or_insert_with(
+        &mut self,
+        key: K,
+        make: impl FnOnce(&K) -> V,
+    ) -> Result<&mut V, Rejected<K, HostError>> {
         let hash = self.hasher.hash_one(&key);
         let Self { table, hasher } = self;
         let table = match table.find_entry(hash, |(k, _)| *k == key) {
@@ -166,10 +198,13 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
             Err(absent) => absent.into_table(),
         };
         if let Err(error) = reserve(table, hasher, 1) {
-            return Err(Refused { value: key, error });
+            return Err(Rejected { value: key, error });
         }
         let value = make(&key);
-        Ok(&mut table.insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k)).into_mut().1)
+        Ok(&mut table
+            .insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k))
+            .into_mut()
+            .1)
     }
 
     /// As [`try_get_or_insert_with`](TryMap::try_get_or_insert_with), where making the value can fail too.
@@ -191,7 +226,10 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
         };
         reserve(table, hasher, 1)?;
         let value = make(&key)?;
-        Ok(&mut table.insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k)).into_mut().1)
+        Ok(&mut table
+            .insert_unique(hash, (key, value), |(k, _)| hasher.hash_one(k))
+            .into_mut()
+            .1)
     }
 
     /// Takes the value of `key` out.
@@ -207,7 +245,10 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
     where
         K: Borrow<Q>,
     {
-        let found = self.table.find_entry(self.hasher.hash_one(key), |(k, _)| k.borrow() == key).ok()?;
+        let found = self
+            .table
+            .find_entry(self.hasher.hash_one(key), |(k, _)| k.borrow() == key)
+            .ok()?;
         Some(found.remove().0)
     }
 
@@ -257,7 +298,9 @@ impl<K: Eq + Hash, V, A: HostSource, S: BuildHasher> TryMap<K, V, A, S> {
         copy.try_reserve(self.len())?;
         let Self { table, hasher } = &mut copy;
         for entry in &self.table {
-            table.insert_unique(hasher.hash_one(&entry.0), entry.clone(), |(k, _)| hasher.hash_one(k));
+            table.insert_unique(hasher.hash_one(&entry.0), entry.clone(), |(k, _)| {
+                hasher.hash_one(k)
+            });
         }
         Ok(copy)
     }
@@ -270,7 +313,9 @@ fn needed_buckets(len: usize) -> usize {
         0 => 0,
         1..=3 => 4,
         4..=7 => 8,
-        _ => (len.saturating_mul(8) / 7).checked_next_power_of_two().unwrap_or(usize::MAX),
+        _ => (len.saturating_mul(8) / 7)
+            .checked_next_power_of_two()
+            .unwrap_or(usize::MAX),
     }
 }
 
@@ -291,7 +336,12 @@ impl<K, V, A: HostSource, S> IntoIterator for TryMap<K, V, A, S> {
     type IntoIter = hashbrown::hash_table::IntoIter<(K, V), A>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.table.into_iter()
+        let mut map = ManuallyDrop::new(self);
+        // SAFETY: the map is neither used nor dropped again, so its table is moved out.
+        let table = unsafe { ptr::read(&raw const map.table) };
+        // SAFETY: as above; it is dropped once.
+        unsafe { ptr::drop_in_place(&raw mut map.hasher) };
+        table.into_iter()
     }
 }
 

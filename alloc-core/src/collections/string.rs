@@ -23,7 +23,9 @@ pub struct TryString<A: HostSource> {
 impl<A: HostSource> TryString<A> {
     /// An empty text; takes no memory yet.
     pub const fn new_in(allocator: A) -> Self {
-        Self { bytes: TryVec::new_in(allocator) }
+        Self {
+            bytes: TryVec::new_in(allocator),
+        }
     }
 
     /// An empty text with room for `capacity` bytes, exactly.
@@ -31,7 +33,9 @@ impl<A: HostSource> TryString<A> {
     /// # Errors
     /// [`HostError::TooLarge`] above `isize::MAX`; the allocator's refusal.
     pub fn try_with_capacity_in(capacity: usize, allocator: A) -> Result<Self, HostError> {
-        Ok(Self { bytes: TryVec::try_with_capacity_in(capacity, allocator)? })
+        Ok(Self {
+            bytes: TryVec::try_with_capacity_in(capacity, allocator)?,
+        })
     }
 
     /// A copy of `text`, without spare room.
@@ -39,7 +43,9 @@ impl<A: HostSource> TryString<A> {
     /// # Errors
     /// The allocator's refusal.
     pub fn try_from_str_in(text: &str, allocator: A) -> Result<Self, HostError> {
-        Ok(Self { bytes: TryVec::try_from_slice_in(text.as_bytes(), allocator)? })
+        Ok(Self {
+            bytes: TryVec::try_from_slice_in(text.as_bytes(), allocator)?,
+        })
     }
 
     /// The parts one after another with `separator` between them, without spare room.
@@ -48,7 +54,11 @@ impl<A: HostSource> TryString<A> {
     /// [`HostError::TooLarge`] when the sum overflows; the allocator's refusal.
     pub fn try_join_in(parts: &[&str], separator: &str, allocator: A) -> Result<Self, HostError> {
         let separators = separator.len().checked_mul(parts.len().saturating_sub(1));
-        let total = parts.iter().try_fold(separators.ok_or(HostError::TooLarge)?, |sum, part| sum.checked_add(part.len()));
+        let total = parts
+            .iter()
+            .try_fold(separators.ok_or(HostError::TooLarge)?, |sum, part| {
+                sum.checked_add(part.len())
+            });
         let mut text = Self::try_with_capacity_in(total.ok_or(HostError::TooLarge)?, allocator)?;
         for (i, part) in parts.iter().enumerate() {
             if i != 0 {
@@ -64,7 +74,11 @@ impl<A: HostSource> TryString<A> {
     /// # Errors
     /// The bytes, which are not UTF-8.
     pub fn from_utf8(bytes: TryVec<u8, A>) -> Result<Self, TryVec<u8, A>> {
-        if str::from_utf8(&bytes).is_ok() { Ok(Self { bytes }) } else { Err(bytes) }
+        if str::from_utf8(&bytes).is_ok() {
+            Ok(Self { bytes })
+        } else {
+            Err(bytes)
+        }
     }
 
     /// Appends `text`, all or nothing.
@@ -98,16 +112,29 @@ impl<A: HostSource> TryString<A> {
         // One growth at most, so that a refusal finds the block as it was: written as far as there is room while the whole is
         // measured, and once more when it did not fit.
         let before = self.bytes.len();
-        let mut writer = Writer { text: self, needed: 0, refusal: None, grows: false };
+        let mut writer = Writer {
+            text: self,
+            needed: 0,
+            refusal: None,
+            grows: false,
+        };
         // An error here is the value's own and is documented above.
         let _ = writer.write_fmt(args);
         let needed = writer.needed;
-        if before.checked_add(needed).is_some_and(|total| total <= self.capacity()) {
+        if before
+            .checked_add(needed)
+            .is_some_and(|total| total <= self.capacity())
+        {
             return Ok(());
         }
         self.bytes.truncate(before);
         self.try_reserve(needed)?;
-        let mut writer = Writer { text: self, needed: 0, refusal: None, grows: true };
+        let mut writer = Writer {
+            text: self,
+            needed: 0,
+            refusal: None,
+            grows: true,
+        };
         let _ = writer.write_fmt(args);
         // A value that writes more the second time can still be refused.
         if let Some(refusal) = writer.refusal {
@@ -120,7 +147,8 @@ impl<A: HostSource> TryString<A> {
     /// Takes the last character off.
     pub fn pop(&mut self) -> Option<char> {
         let last = self.chars().next_back()?;
-        self.bytes.truncate(self.bytes.len().saturating_sub(last.len_utf8()));
+        self.bytes
+            .truncate(self.bytes.len().saturating_sub(last.len_utf8()));
         Some(last)
     }
 
@@ -159,7 +187,9 @@ impl<A: HostSource> TryString<A> {
     where
         A: Clone,
     {
-        Ok(Self { bytes: self.bytes.try_clone()? })
+        Ok(Self {
+            bytes: self.bytes.try_clone()?,
+        })
     }
 
     /// How many bytes the block has room for.

@@ -1,5 +1,8 @@
 //! The growing array.
-#![expect(clippy::disallowed_types, reason = "the one place that wraps the infallibly growing Vec and leaves its growth out")]
+#![expect(
+    clippy::disallowed_types,
+    reason = "the one place that wraps the infallibly growing Vec and leaves its growth out"
+)]
 
 mod traits;
 
@@ -11,9 +14,10 @@ use core::ptr::{self, NonNull};
 use allocator_api2::collections::{TryReserveError, TryReserveErrorKind};
 use allocator_api2::vec::Vec;
 
-use super::{Refused, TryBox};
+use super::TryBox;
 use crate::adapters::HostSource;
 use crate::error::{HostError, Misuse};
+use crate::rejected::Rejected;
 
 /// A growing array in host memory of `A`, whose every growth can be refused.
 ///
@@ -28,7 +32,9 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// An empty array; takes no memory yet.
     #[inline]
     pub const fn new_in(allocator: A) -> Self {
-        Self { inner: Vec::new_in(allocator) }
+        Self {
+            inner: Vec::new_in(allocator),
+        }
     }
 
     /// An empty array with room for `capacity` elements, exactly.
@@ -72,7 +78,7 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// # Errors
     /// The refusal of a larger block, with the value; [`HostError::TooLarge`] past `isize::MAX` bytes.
     #[inline]
-    pub fn try_push(&mut self, value: T) -> Result<(), Refused<T>> {
+    pub fn try_push(&mut self, value: T) -> Result<(), Rejected<T, HostError>> {
         match self.inner.push_within_capacity(value) {
             Ok(()) => Ok(()),
             Err(value) => self.grow_and_push(value),
@@ -80,12 +86,17 @@ impl<T, A: HostSource> TryVec<T, A> {
     }
 
     #[cold]
-    fn grow_and_push(&mut self, value: T) -> Result<(), Refused<T>> {
+    fn grow_and_push(&mut self, value: T) -> Result<(), Rejected<T, HostError>> {
         if let Err(error) = self.try_reserve(1) {
-            return Err(Refused { value, error });
+            return Err(Rejected { value, error });
         }
         // There is room now.
-        self.inner.push_within_capacity(value).map_err(|value| Refused { value, error: HostError::TooLarge })
+        self.inner
+            .push_within_capacity(value)
+            .map_err(|value| Rejected {
+                value,
+                error: HostError::TooLarge,
+            })
     }
 
     /// Takes the last element off.
@@ -98,9 +109,12 @@ impl<T, A: HostSource> TryVec<T, A> {
     ///
     /// # Errors
     /// As [`try_push`](TryVec::try_push); [`Misuse::OutOfRange`] where `index` exceeds the length.
-    pub fn try_insert(&mut self, index: usize, value: T) -> Result<(), Refused<T>> {
+    pub fn try_insert(&mut self, index: usize, value: T) -> Result<(), Rejected<T, HostError>> {
         if index > self.len() {
-            return Err(Refused { value, error: HostError::Misuse(Misuse::OutOfRange) });
+            return Err(Rejected {
+                value,
+                error: HostError::Misuse(Misuse::OutOfRange),
+            });
         }
         self.try_push(value)?;
         if let Some(tail) = self.inner.get_mut(index..) {
@@ -136,7 +150,10 @@ impl<T, A: HostSource> TryVec<T, A> {
 
     /// Takes the elements of `range` out, in order; those not asked for are dropped with the iterator. `None` when the range
     /// lies beyond the end or is turned round.
-    pub fn drain(&mut self, range: impl RangeBounds<usize>) -> Option<impl DoubleEndedIterator<Item = T> + ExactSizeIterator> {
+    pub fn drain(
+        &mut self,
+        range: impl RangeBounds<usize>,
+    ) -> Option<impl DoubleEndedIterator<Item = T> + ExactSizeIterator> {
         let start = match range.start_bound() {
             Bound::Included(&n) => n,
             Bound::Excluded(&n) => n.checked_add(1)?,
@@ -155,7 +172,9 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// # Errors
     /// [`HostError::TooLarge`] when that exceeds `isize::MAX` bytes; the allocator's refusal.
     pub fn try_reserve(&mut self, additional: usize) -> Result<(), HostError> {
-        self.inner.try_reserve(additional).map_err(|refused| self.reason(&refused))
+        self.inner
+            .try_reserve(additional)
+            .map_err(|refused| self.reason(&refused))
     }
 
     /// Room for `additional` elements beyond the length and no more.
@@ -163,7 +182,9 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// # Errors
     /// As [`try_reserve`](TryVec::try_reserve).
     pub fn try_reserve_exact(&mut self, additional: usize) -> Result<(), HostError> {
-        self.inner.try_reserve_exact(additional).map_err(|refused| self.reason(&refused))
+        self.inner
+            .try_reserve_exact(additional)
+            .map_err(|refused| self.reason(&refused))
     }
 
     #[cold]
@@ -172,7 +193,8 @@ impl<T, A: HostSource> TryVec<T, A> {
             TryReserveErrorKind::AllocError { layout, .. } => {
                 // What was missing is the growth.
                 let held = self.capacity().saturating_mul(size_of::<T>());
-                let growth = Layout::from_size_align(layout.size().saturating_sub(held), layout.align());
+                let growth =
+                    Layout::from_size_align(layout.size().saturating_sub(held), layout.align());
                 self.allocator().refusal(growth.unwrap_or(layout))
             }
             TryReserveErrorKind::CapacityOverflow => HostError::TooLarge,
@@ -239,7 +261,11 @@ impl<T, A: HostSource> TryVec<T, A> {
     ///
     /// # Errors
     /// As there; `make` is not called then.
-    pub fn try_resize_with(&mut self, len: usize, make: impl FnMut() -> T) -> Result<(), HostError> {
+    pub fn try_resize_with(
+        &mut self,
+        len: usize,
+        make: impl FnMut() -> T,
+    ) -> Result<(), HostError> {
         self.try_reserve(len.saturating_sub(self.len()))?;
         self.inner.resize_with(len, make);
         Ok(())
@@ -263,20 +289,27 @@ impl<T, A: HostSource> TryVec<T, A> {
         if size_of::<T>() == 0 || capacity >= self.capacity() {
             return Ok(());
         }
-        let (Ok(old), Ok(new)) = (Layout::array::<T>(self.capacity()), Layout::array::<T>(capacity)) else {
+        let (Ok(old), Ok(new)) = (
+            Layout::array::<T>(self.capacity()),
+            Layout::array::<T>(capacity),
+        ) else {
             return Err(HostError::TooLarge); // Cannot be: the block exists, so its layout does.
         };
         // `as_mut_ptr` speaks for the whole block, a slice only for the elements.
-        let Some(block) = NonNull::new(self.inner.as_mut_ptr()) else { return Ok(()) };
-        let smaller = if capacity == 0 {
-            // SAFETY: the vector's own block, with the layout it was taken with; `replace_block` forgets it below.
-            unsafe { self.allocator().deallocate(block.cast(), old) };
-            NonNull::dangling()
-        } else {
-            // SAFETY: the vector's own block, with the layout it was taken with; `new` is smaller and as aligned.
-            let moved = unsafe { self.allocator().shrink(block.cast(), old, new) };
-            moved.map_err(|_| self.allocator().refusal(new))?.cast()
+        let Some(block) = NonNull::new(self.inner.as_mut_ptr()) else {
+            return Ok(());
         };
+        if capacity == 0 {
+            // Forgotten first: should the allocator unwind, the vector must not give the block back once more.
+            // SAFETY: no element needs room.
+            unsafe { self.replace_block(NonNull::dangling(), 0, 0) };
+            // SAFETY: the vector's own block, with the layout it was taken with, just forgotten.
+            unsafe { self.allocator().deallocate(block.cast(), old) };
+            return Ok(());
+        }
+        // SAFETY: the vector's own block, with the layout it was taken with; `new` is smaller and as aligned.
+        let moved = unsafe { self.allocator().shrink(block.cast(), old, new) };
+        let smaller = moved.map_err(|_| self.allocator().refusal(new))?.cast();
         // SAFETY: `smaller` holds the `len` elements and has room for `capacity`; the old block is gone.
         unsafe { self.replace_block(smaller, len, capacity) };
         Ok(())
@@ -312,9 +345,9 @@ impl<T, A: HostSource> TryVec<T, A> {
     ///
     /// # Errors
     /// As [`try_shrink_to_fit`](TryVec::try_shrink_to_fit), with the array.
-    pub fn try_into_boxed_slice(mut self) -> Result<TryBox<[T], A>, Refused<Self>> {
+    pub fn try_into_boxed_slice(mut self) -> Result<TryBox<[T], A>, Rejected<Self, HostError>> {
         if let Err(error) = self.try_shrink_to_fit() {
-            return Err(Refused { value: self, error });
+            return Err(Rejected { value: self, error });
         }
         let (first, len, _, allocator) = self.into_raw_parts_with_allocator();
         // SAFETY: `len` elements in a block of exactly their size, now owned by nobody else.
@@ -369,7 +402,12 @@ impl<T, A: HostSource> TryVec<T, A> {
     pub fn into_raw_parts_with_allocator(self) -> (NonNull<T>, usize, usize, A) {
         let (first, len, capacity, allocator) = self.inner.into_raw_parts_with_alloc();
         // SAFETY: a vector's pointer is never null; it dangles where there is no block.
-        (unsafe { NonNull::new_unchecked(first) }, len, capacity, allocator)
+        (
+            unsafe { NonNull::new_unchecked(first) },
+            len,
+            capacity,
+            allocator,
+        )
     }
 
     /// An array around a block of `allocator`.
@@ -378,8 +416,15 @@ impl<T, A: HostSource> TryVec<T, A> {
     /// `first` is the start of a live block of `allocator` (or of what it was cloned from) of layout
     /// `Layout::array::<T>(capacity)`, any aligned address where that has size 0; its first `len <= capacity` elements are
     /// valid; nobody else uses or frees it.
-    pub unsafe fn from_raw_parts_in(first: NonNull<T>, len: usize, capacity: usize, allocator: A) -> Self {
-        // SAFETY: forwarded.
-        Self { inner: unsafe { Vec::from_raw_parts_in(first.as_ptr(), len, capacity, allocator) } }
+    pub unsafe fn from_raw_parts_in(
+        first: NonNull<T>,
+        len: usize,
+        capacity: usize,
+        allocator: A,
+    ) -> Self {
+        Self {
+            // SAFETY: forwarded.
+            inner: unsafe { Vec::from_raw_parts_in(first.as_ptr(), len, capacity, allocator) },
+        }
     }
 }

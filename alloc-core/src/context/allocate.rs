@@ -10,9 +10,8 @@ use allocator_api2::alloc::AllocError;
 
 use super::backing::Link;
 use super::lease::Reservation;
-use super::node::{BUDGETED, CLOSED, Node, TELLS};
-use crate::account::{Counts, Entry, FOLD_MAX, FOLD_MIN};
-use crate::error::HostError;
+use super::node::{BUDGETED, CLOSED, ContextNode, TRACKS_REQUESTER};
+use crate::account::{AccountEntry, Counts, FOLD_MAX, FOLD_MIN};
 use crate::host::dangling;
 use crate::scope::Scope;
 use crate::threads::with_table;
@@ -26,44 +25,57 @@ enum Counted {
     No,
 }
 
-impl Node {
+impl ContextNode {
     #[inline]
     pub(crate) fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        if self.flags() & (CLOSED | BUDGETED | TELLS) != 0 {
+        if self.flags() & (CLOSED | BUDGETED | TRACKS_REQUESTER) != 0 {
             return self.allocate_limited(layout, scope);
         }
-        let block = self.backing.allocate(layout, scope)?;
-        let counted = with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
-            Some(entry) => {
-                if entry.record_alloc(layout.size() as u64, 1) {
-                    Counted::AndDue
-                } else {
-                    Counted::Yes
+        let Ok(block) = self.backing.allocate(layout, scope) else {
+            return self.refused_by_backing(layout, scope);
+        };
+        let counted = with_table(|table| {
+            match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
+                Some(entry) => {
+                    if entry.record_alloc(layout.size() as u64, 1) {
+                        Counted::AndDue
+                    } else {
+                        Counted::Yes
+                    }
                 }
+                None => Counted::No,
             }
-            None => Counted::No,
         });
         // The rare ends take the block along and answer with it: nothing has to be kept over a call.
         match counted {
             Counted::Yes => Ok(block),
-            Counted::AndDue => self.taken_and_due(block, scope),
-            Counted::No => self.taken_and_missed(block, layout, scope),
+            Counted::AndDue => self.allocated_and_fold(block, scope),
+            Counted::No => self.allocated_without_entry(block, layout, scope),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn taken_and_due(&self, block: NonNull<u8>, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        self.settle_own(scope);
+    fn allocated_and_fold(
+        &self,
+        block: NonNull<u8>,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        self.fold_own(scope);
         Ok(block)
     }
 
     #[cold]
     #[inline(never)]
-    fn taken_and_missed(&self, block: NonNull<u8>, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    fn allocated_without_entry(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         self.count_miss(scope, layout.size() as u64, 1, true);
         Ok(block)
     }
@@ -76,35 +88,43 @@ impl Node {
         let bytes = (layout.size() as u64).cast_signed();
         // Without a budget a ceiling is no lease.
         let leased = self.flags() & (CLOSED | BUDGETED) == BUDGETED
-            && with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
-                Some(entry) if bytes <= entry.ceiling().wrapping_sub(entry.delta()) => {
-                    entry.set_ceiling(entry.ceiling().wrapping_sub(bytes));
-                    true
+            && with_table(|table| {
+                match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
+                    Some(entry) if bytes <= entry.ceiling().wrapping_sub(entry.delta()) => {
+                        entry.set_ceiling(entry.ceiling().wrapping_sub(bytes));
+                        true
+                    }
+                    _ => false,
                 }
-                _ => false,
             });
         if !leased {
             return self.allocate_checked(layout, scope, Link::allocate);
         }
         let reserved = Reservation::of(self, scope, bytes.cast_unsigned());
-        let taken = self.ask(|backing| backing.allocate(layout, scope));
+        let taken = self.with_requester(|backing| backing.allocate(layout, scope));
         core::mem::forget(reserved);
         let hidden = self.slice().cast_signed().clamp(FOLD_MIN, FOLD_MAX);
-        let concluded = with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
-            Some(entry) if taken.is_ok() && entry.delta().wrapping_add(bytes) <= hidden => {
-                entry.set_ceiling(entry.ceiling().wrapping_add(bytes));
-                entry.record_alloc(bytes.cast_unsigned(), 1);
-                true
+        let concluded = with_table(|table| {
+            match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
+                Some(entry) if taken.is_ok() && entry.delta().wrapping_add(bytes) <= hidden => {
+                    entry.set_ceiling(entry.ceiling().wrapping_add(bytes));
+                    entry.record_alloc(bytes.cast_unsigned(), 1);
+                    true
+                }
+                _ => false,
             }
-            _ => false,
         });
         if !concluded {
             self.conclude(scope, bytes.cast_unsigned(), 1, taken.is_ok());
         }
-        taken
+        taken.or_else(|_| self.refused_by_backing(layout, scope))
     }
 
-    pub(crate) fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    pub(crate) fn allocate_zeroed(
+        &self,
+        layout: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
@@ -119,17 +139,21 @@ impl Node {
         take: impl FnOnce(&Link, Layout, Scope) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<NonNull<u8>, AllocError> {
         if self.flags() & CLOSED != 0 {
-            return Err(AllocError);
+            return Err(self.refuse_closed(scope));
         }
         let bytes = layout.size() as u64;
-        let reserved = if self.is_budgeted() { Some(self.reserve(scope, bytes)?) } else { None };
-        let taken = self.ask(|backing| take(backing, layout, scope));
+        let reserved = if self.is_budgeted() {
+            Some(self.reserve(scope, bytes)?)
+        } else {
+            None
+        };
+        let taken = self.with_requester(|backing| take(backing, layout, scope));
         if let Some(reserved) = reserved {
             reserved.conclude(1, taken.is_ok());
         } else if taken.is_ok() {
-            self.count_taken(scope, bytes, 1);
+            self.count_allocation(scope, bytes, 1);
         }
-        taken
+        taken.or_else(|_| self.refused_by_backing(layout, scope))
     }
 
     /// # Safety
@@ -139,25 +163,31 @@ impl Node {
         if layout.size() == 0 {
             return;
         }
-        if self.flags() & (BUDGETED | TELLS) != 0 {
+        if self.flags() & (BUDGETED | TRACKS_REQUESTER) != 0 {
             // SAFETY: forwarded.
             return unsafe { self.deallocate_limited(block, layout, scope) };
         }
-        let counted = with_table(|table| match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
-            Some(entry) => {
-                let delta = entry.record_free(layout.size() as u64, 1);
-                if entry.ceiling().wrapping_add(delta) < 0 { Counted::AndDue } else { Counted::Yes }
+        let counted = with_table(|table| {
+            match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
+                Some(entry) => {
+                    let delta = entry.record_free(layout.size() as u64, 1);
+                    if entry.ceiling().wrapping_add(delta) < 0 {
+                        Counted::AndDue
+                    } else {
+                        Counted::Yes
+                    }
+                }
+                None => Counted::No,
             }
-            None => Counted::No,
         });
         // As in `allocate`: the rare ends do the rest themselves.
         match counted {
             // SAFETY: the caller's promise; blocks of this node come from its backing.
             Counted::Yes => unsafe { self.backing.deallocate(block, layout, scope) },
             // SAFETY: forwarded.
-            Counted::AndDue => unsafe { self.given_and_due(block, layout, scope) },
+            Counted::AndDue => unsafe { self.freed_and_fold(block, layout, scope) },
             // SAFETY: forwarded.
-            Counted::No => unsafe { self.given_and_missed(block, layout, scope) },
+            Counted::No => unsafe { self.freed_without_entry(block, layout, scope) },
         }
     }
 
@@ -165,29 +195,29 @@ impl Node {
     /// has given as well.
     ///
     /// # Safety
-    /// As [`Node::deallocate`].
+    /// As [`ContextNode::deallocate`].
     #[inline(never)]
     unsafe fn deallocate_limited(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         // SAFETY: the caller's promise; blocks of this node come from its backing.
-        self.ask(|backing| unsafe { backing.deallocate(block, layout, scope) });
-        self.count_given(scope, layout.size() as u64, 1);
+        self.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
+        self.count_free(scope, layout.size() as u64, 1);
     }
 
     /// # Safety
-    /// As [`Node::deallocate`].
+    /// As [`ContextNode::deallocate`].
     #[cold]
     #[inline(never)]
-    unsafe fn given_and_due(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        self.settle_own(scope);
+    unsafe fn freed_and_fold(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        self.fold_own(scope);
         // SAFETY: the caller's promise; blocks of this node come from its backing.
         unsafe { self.backing.deallocate(block, layout, scope) };
     }
 
     /// # Safety
-    /// As [`Node::deallocate`].
+    /// As [`ContextNode::deallocate`].
     #[cold]
     #[inline(never)]
-    unsafe fn given_and_missed(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+    unsafe fn freed_without_entry(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         self.count_miss(scope, layout.size() as u64, 1, false);
         // SAFETY: the caller's promise; blocks of this node come from its backing.
         unsafe { self.backing.deallocate(block, layout, scope) };
@@ -196,7 +226,7 @@ impl Node {
     /// True when a free has left an entry with more than it may keep to itself. Unbudgeted: -delta > ceiling, the fold
     /// threshold. Budgeted: what is unused is more than a slice.
     #[inline]
-    fn is_due(&self, entry: &Entry, delta: i64) -> bool {
+    fn is_due(&self, entry: &AccountEntry, delta: i64) -> bool {
         if self.is_budgeted() {
             entry.ceiling().wrapping_sub(delta) > self.slice().cast_signed()
         } else {
@@ -205,10 +235,12 @@ impl Node {
     }
 
     /// Folds this thread's entry, if it is (still) open.
-    fn settle_own(&self, scope: Scope) {
+    fn fold_own(&self, scope: Scope) {
         with_table(|table| {
-            if let Some(entry) = table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
-                self.settle(scope, entry);
+            if let Some(entry) =
+                table.and_then(|table| table.find(self.slot(scope), self.tag(scope)))
+            {
+                self.fold(scope, entry);
             }
         });
     }
@@ -232,106 +264,116 @@ impl Node {
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
-        let Some(more) = (new.size() as u64).checked_sub(old.size() as u64).filter(|more| *more > 0) else {
+        let Some(more) = (new.size() as u64)
+            .checked_sub(old.size() as u64)
+            .filter(|more| *more > 0)
+        else {
             // SAFETY: the caller's promise.
-            let block = self.ask(|backing| unsafe { backing.resize(block, old, new, scope) })?;
+            let shrunk =
+                self.with_requester(|backing| unsafe { backing.resize(block, old, new, scope) });
+            let Ok(block) = shrunk else {
+                return self.refused_by_backing(new, scope);
+            };
             let less = (old.size() as u64).saturating_sub(new.size() as u64);
             if less > 0 {
-                self.count_given(scope, less, 0);
+                self.count_free(scope, less, 0);
             }
             return Ok(block);
         };
         if self.flags() & CLOSED != 0 {
-            return Err(AllocError);
+            return Err(self.refuse_closed(scope));
         }
-        let reserved = if self.is_budgeted() { Some(self.reserve(scope, more)?) } else { None };
+        let reserved = if self.is_budgeted() {
+            Some(self.reserve(scope, more)?)
+        } else {
+            None
+        };
         // SAFETY: the caller's promise.
-        let grown = self.ask(|backing| unsafe { backing.resize(block, old, new, scope) });
+        let grown =
+            self.with_requester(|backing| unsafe { backing.resize(block, old, new, scope) });
         if let Some(reserved) = reserved {
             reserved.conclude(0, grown.is_ok());
         } else if grown.is_ok() {
-            self.count_taken(scope, more, 0);
+            self.count_allocation(scope, more, 0);
         }
-        grown
-    }
-
-    /// Why the request that was just refused was refused.
-    #[cold]
-    pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
-        if self.flags() & CLOSED != 0 {
-            return HostError::Closed { context: self.id() };
-        }
-        if let Some(short) = self.budget_shortage(layout.size() as u64) {
-            return short;
-        }
-        self.backing.refusal(layout, scope)
+        grown.or_else(|_| {
+            // What was missing is the growth.
+            let growth = Layout::from_size_align(more as usize, new.align());
+            self.refused_by_backing(growth.unwrap_or(new), scope)
+        })
     }
 
     #[inline]
-    pub(crate) fn count_taken(&self, scope: Scope, bytes: u64, blocks: u64) {
+    pub(crate) fn count_allocation(&self, scope: Scope, bytes: u64, blocks: u64) {
         let tag = self.tag(scope);
-        with_table(|table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
-            Some(entry) => {
-                if entry.record_alloc(bytes, blocks) {
-                    self.settle(scope, entry);
+        with_table(
+            |table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
+                Some(entry) => {
+                    if entry.record_alloc(bytes, blocks) {
+                        self.fold(scope, entry);
+                    }
                 }
-            }
-            None => self.count_miss(scope, bytes, blocks, true),
-        });
+                None => self.count_miss(scope, bytes, blocks, true),
+            },
+        );
     }
 
     #[inline]
-    pub(crate) fn count_given(&self, scope: Scope, bytes: u64, blocks: u64) {
+    pub(crate) fn count_free(&self, scope: Scope, bytes: u64, blocks: u64) {
         let tag = self.tag(scope);
-        with_table(|table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
-            Some(entry) => {
-                let delta = entry.record_free(bytes, blocks);
-                if self.is_due(entry, delta) {
-                    self.settle(scope, entry);
+        with_table(
+            |table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
+                Some(entry) => {
+                    let delta = entry.record_free(bytes, blocks);
+                    if self.is_due(entry, delta) {
+                        self.fold(scope, entry);
+                    }
                 }
-            }
-            None => self.count_miss(scope, bytes, blocks, false),
-        });
+                None => self.count_miss(scope, bytes, blocks, false),
+            },
+        );
     }
 
     /// The thread has no open entry for this row.
     #[cold]
     fn count_miss(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
-        with_table(|table| match table.and_then(|table| table.open(self, scope)) {
-            Some(entry) => {
-                let fold = if taken {
-                    entry.record_alloc(bytes, blocks)
-                } else {
-                    let delta = entry.record_free(bytes, blocks);
-                    self.is_budgeted() || entry.ceiling().saturating_add(delta) < 0
-                };
-                if fold {
-                    self.settle(scope, entry);
+        with_table(
+            |table| match table.and_then(|table| table.open(self, scope)) {
+                Some(entry) => {
+                    let fold = if taken {
+                        entry.record_alloc(bytes, blocks)
+                    } else {
+                        let delta = entry.record_free(bytes, blocks);
+                        self.is_budgeted() || entry.ceiling().saturating_add(delta) < 0
+                    };
+                    if fold {
+                        self.fold(scope, entry);
+                    }
                 }
-            }
-            None => {
-                let mut counts = Counts::default();
-                if taken {
-                    (counts.alloc_bytes, counts.alloc_blocks) = (bytes, blocks);
-                } else {
-                    (counts.free_bytes, counts.free_blocks) = (bytes, blocks);
+                None => {
+                    let mut counts = Counts::default();
+                    if taken {
+                        (counts.alloc_bytes, counts.alloc_blocks) = (bytes, blocks);
+                    } else {
+                        (counts.free_bytes, counts.free_blocks) = (bytes, blocks);
+                    }
+                    self.count_directly(scope, &counts);
+                    if !taken && self.is_budgeted() {
+                        self.refund(bytes);
+                    }
                 }
-                self.count_directly(scope, &counts);
-                if !taken && self.is_budgeted() {
-                    self.refund(bytes);
-                }
-            }
-        });
+            },
+        );
     }
 
     /// Folds the thread's entry into the row and sets its next ceiling; gives back the lease above a slice.
     #[cold]
-    pub(crate) fn settle(&self, scope: Scope, entry: &Entry) {
+    pub(crate) fn fold(&self, scope: Scope, entry: &AccountEntry) {
         let budgeted = self.is_budgeted();
         let mut excess = 0;
         {
             let row = self.row(scope).lock();
-            let counts = entry.take();
+            let counts = entry.drain();
             row.fold(&counts);
             if budgeted {
                 let unused = entry.ceiling().saturating_sub(counts.delta());

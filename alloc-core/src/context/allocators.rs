@@ -5,10 +5,11 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::{Context, Handle};
+use super::{Context, ContextHandle};
 use crate::adapters::HostSource;
+use crate::allocator_traits::AllocatorTraits;
 use crate::error::HostError;
-use crate::host::{HostAllocator, Notice, Vetted};
+use crate::host::{HostAllocator, Notice, PointerStatus};
 use crate::scope::Scope;
 
 macro_rules! host_allocator {
@@ -16,11 +17,21 @@ macro_rules! host_allocator {
         // SAFETY: blocks come from the node's backing, whose contract is the same, and are given back to it; the node, and
         // with it the link to the backing, lives as long as the owner or any handle.
         unsafe impl HostAllocator for $type {
+            fn traits(&self) -> AllocatorTraits {
+                AllocatorTraits {
+                    tracks_requester: self.node().tracks_requester(),
+                    ..self.node().backing.traits()
+                }
+            }
             #[inline]
             fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
                 self.node().allocate(layout, scope)
             }
-            fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            fn allocate_zeroed(
+                &self,
+                layout: Layout,
+                scope: Scope,
+            ) -> Result<NonNull<u8>, AllocError> {
                 self.node().allocate_zeroed(layout, scope)
             }
             #[inline]
@@ -28,7 +39,13 @@ macro_rules! host_allocator {
                 // SAFETY: forwarded.
                 unsafe { self.node().deallocate(block, layout, scope) }
             }
-            unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            unsafe fn grow(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+                scope: Scope,
+            ) -> Result<NonNull<u8>, AllocError> {
                 // SAFETY: forwarded.
                 unsafe { self.node().resize(block, old, new, scope) }
             }
@@ -43,22 +60,14 @@ macro_rules! host_allocator {
                 unsafe { self.node().resize(block, old, new, scope) }
             }
             fn notify(&self, notice: Notice) {
-                self.node().hear(notice);
+                self.node().notify_change(notice);
             }
             fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
                 self.node().refusal(layout, scope)
             }
-            fn may_unwind(&self) -> bool {
-                self.node().backing.may_unwind()
-            }
-            fn exact_alignment(&self) -> bool {
-                self.node().backing.exact_alignment()
-            }
-            fn wants_origin(&self) -> bool {
-                self.node().tells()
-            }
-            fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
-                self.node().ask(|backing| backing.vet(pointer, front))
+            fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
+                self.node()
+                    .with_requester(|backing| backing.validate_pointer(pointer, front))
             }
         }
     };
@@ -71,11 +80,17 @@ macro_rules! allocator {
             #[inline]
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
                 let node = self.node();
-                Ok(NonNull::slice_from_raw_parts(node.allocate(layout, node.scope)?, layout.size()))
+                Ok(NonNull::slice_from_raw_parts(
+                    node.allocate(layout, node.scope)?,
+                    layout.size(),
+                ))
             }
             fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
                 let node = self.node();
-                Ok(NonNull::slice_from_raw_parts(node.allocate_zeroed(layout, node.scope)?, layout.size()))
+                Ok(NonNull::slice_from_raw_parts(
+                    node.allocate_zeroed(layout, node.scope)?,
+                    layout.size(),
+                ))
             }
             #[inline]
             unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
@@ -83,13 +98,23 @@ macro_rules! allocator {
                 // SAFETY: forwarded.
                 unsafe { node.deallocate(block, layout, node.scope) }
             }
-            unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+            unsafe fn grow(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
                 let node = self.node();
                 // SAFETY: forwarded.
                 let block = unsafe { node.resize(block, old, new, node.scope) }?;
                 Ok(NonNull::slice_from_raw_parts(block, new.size()))
             }
-            unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+            unsafe fn grow_zeroed(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
                 // SAFETY: forwarded.
                 let block = unsafe { Allocator::grow(self, block, old, new) }?;
                 // SAFETY: the block holds `new.size()` bytes, at least `old.size()` of them.
@@ -98,7 +123,12 @@ macro_rules! allocator {
                 unsafe { tail.write_bytes(0, new.size().saturating_sub(old.size())) };
                 Ok(block)
             }
-            unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+            unsafe fn shrink(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
                 let node = self.node();
                 // SAFETY: forwarded.
                 let block = unsafe { node.resize(block, old, new, node.scope) }?;
@@ -116,6 +146,6 @@ macro_rules! allocator {
 }
 
 host_allocator!(Context);
-host_allocator!(Handle);
+host_allocator!(ContextHandle);
 allocator!(&Context);
-allocator!(Handle);
+allocator!(ContextHandle);

@@ -5,14 +5,17 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 
+use super::node::ContextNode;
+use crate::allocator_traits::AllocatorTraits;
 use crate::error::HostError;
-use crate::host::{HostAllocator, Notice, Vetted};
+use crate::host::{HostAllocator, Notice, PointerStatus};
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, Ordering};
 
 type AllocFn = unsafe fn(*const (), Layout, Scope) -> Result<NonNull<u8>, AllocError>;
 type FreeFn = unsafe fn(*const (), NonNull<u8>, Layout, Scope);
-type ResizeFn = unsafe fn(*const (), NonNull<u8>, Layout, Layout, Scope) -> Result<NonNull<u8>, AllocError>;
+type ResizeFn =
+    unsafe fn(*const (), NonNull<u8>, Layout, Layout, Scope) -> Result<NonNull<u8>, AllocError>;
 
 /// The functions of one type of allocator.
 pub(crate) struct Functions {
@@ -23,12 +26,13 @@ pub(crate) struct Functions {
     shrink: ResizeFn,
     notify: unsafe fn(*const (), Notice),
     refusal: unsafe fn(*const (), Layout, Scope) -> HostError,
-    exact_alignment: unsafe fn(*const ()) -> bool,
-    may_unwind: unsafe fn(*const ()) -> bool,
-    wants_origin: unsafe fn(*const ()) -> bool,
-    vet: unsafe fn(*const (), NonNull<u8>, usize) -> Vetted,
+    traits: unsafe fn(*const ()) -> AllocatorTraits,
+    validate_pointer: unsafe fn(*const (), NonNull<u8>, usize) -> PointerStatus,
     /// The type has no size, so its address says nothing.
     sizeless: bool,
+    /// Of an allocator with a root's node behind it, see [`root_layout`].
+    root_layout: Option<Layout>,
+    free_root: unsafe fn(*const (), Layout, Scope),
     type_name: fn() -> &'static str,
 }
 
@@ -41,6 +45,11 @@ pub(crate) struct Backing {
 
 impl Backing {
     pub(crate) fn of<A: HostAllocator + Sync>(allocator: &A) -> Self {
+        Self::at(core::ptr::from_ref(allocator))
+    }
+
+    /// Of the allocator at this address.
+    pub(super) fn at<A: HostAllocator + Sync>(allocator: *const A) -> Self {
         struct Of<A>(A);
         impl<A: HostAllocator + Sync> Of<A> {
             const FUNCTIONS: Functions = Functions {
@@ -51,11 +60,11 @@ impl Backing {
                 shrink: Self::shrink,
                 notify: Self::notify,
                 refusal: Self::refusal,
-                exact_alignment: Self::exact_alignment,
-                may_unwind: Self::may_unwind,
-                wants_origin: Self::wants_origin,
-                vet: Self::vet,
+                traits: Self::traits,
+                validate_pointer: Self::validate_pointer,
                 sizeless: size_of::<A>() == 0,
+                root_layout: root_layout::<A>(),
+                free_root: Self::free_root,
                 type_name: core::any::type_name::<A>,
             };
 
@@ -66,15 +75,28 @@ impl Backing {
                 // SAFETY: this function's contract.
                 unsafe { &*data.cast::<A>() }
             }
-            unsafe fn allocate(data: *const (), layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            unsafe fn allocate(
+                data: *const (),
+                layout: Layout,
+                scope: Scope,
+            ) -> Result<NonNull<u8>, AllocError> {
                 // SAFETY: forwarded.
                 unsafe { Self::at(data) }.allocate(layout, scope)
             }
-            unsafe fn zeroed(data: *const (), layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            unsafe fn zeroed(
+                data: *const (),
+                layout: Layout,
+                scope: Scope,
+            ) -> Result<NonNull<u8>, AllocError> {
                 // SAFETY: forwarded.
                 unsafe { Self::at(data) }.allocate_zeroed(layout, scope)
             }
-            unsafe fn deallocate(data: *const (), block: NonNull<u8>, layout: Layout, scope: Scope) {
+            unsafe fn deallocate(
+                data: *const (),
+                block: NonNull<u8>,
+                layout: Layout,
+                scope: Scope,
+            ) {
                 // SAFETY: forwarded.
                 let allocator = unsafe { Self::at(data) };
                 // SAFETY: forwarded.
@@ -104,6 +126,17 @@ impl Backing {
                 // SAFETY: forwarded.
                 unsafe { allocator.shrink(block, old, new, scope) }
             }
+            /// # Safety
+            /// `data` is the address of an `A` at the beginning of a block of its own, with this layout and scope; neither is used after this.
+            unsafe fn free_root(data: *const (), layout: Layout, scope: Scope) {
+                // SAFETY: the caller's promise; nobody uses the place after this.
+                let allocator = unsafe { data.cast::<A>().read() };
+                let block = NonNull::new(data.cast_mut().cast::<u8>());
+                if let Some(block) = block {
+                    // SAFETY: the caller's promise; moving an allocator invalidates no block.
+                    unsafe { allocator.deallocate(block, layout, scope) };
+                }
+            }
             unsafe fn notify(data: *const (), notice: Notice) {
                 // SAFETY: forwarded.
                 unsafe { Self::at(data) }.notify(notice);
@@ -112,24 +145,23 @@ impl Backing {
                 // SAFETY: forwarded.
                 unsafe { Self::at(data) }.refusal(layout, scope)
             }
-            unsafe fn may_unwind(data: *const ()) -> bool {
+            unsafe fn traits(data: *const ()) -> AllocatorTraits {
                 // SAFETY: forwarded.
-                unsafe { Self::at(data) }.may_unwind()
+                unsafe { Self::at(data) }.traits()
             }
-            unsafe fn exact_alignment(data: *const ()) -> bool {
+            unsafe fn validate_pointer(
+                data: *const (),
+                pointer: NonNull<u8>,
+                front: usize,
+            ) -> PointerStatus {
                 // SAFETY: forwarded.
-                unsafe { Self::at(data) }.exact_alignment()
-            }
-            unsafe fn wants_origin(data: *const ()) -> bool {
-                // SAFETY: forwarded.
-                unsafe { Self::at(data) }.wants_origin()
-            }
-            unsafe fn vet(data: *const (), pointer: NonNull<u8>, front: usize) -> Vetted {
-                // SAFETY: forwarded.
-                unsafe { Self::at(data) }.vet(pointer, front)
+                unsafe { Self::at(data) }.validate_pointer(pointer, front)
             }
         }
-        Self { data: core::ptr::from_ref(allocator).cast(), functions: &Of::<A>::FUNCTIONS }
+        Self {
+            data: allocator.cast(),
+            functions: &Of::<A>::FUNCTIONS,
+        }
     }
 }
 
@@ -140,24 +172,47 @@ static ABANDONED: Functions = Functions {
     zeroed: |_, _, _| Err(AllocError),
     grow: |_, _, _, _, _| Err(AllocError),
     shrink: |_, block, _, new, _| {
-        if block.addr().get().is_multiple_of(new.align()) { Ok(block) } else { Err(AllocError) }
+        if block.addr().get().is_multiple_of(new.align()) {
+            Ok(block)
+        } else {
+            Err(AllocError)
+        }
     },
     notify: |_, _| (),
-    refusal: |_, layout, scope| HostError::OutOfHostMemory { bytes: layout.size(), scope },
-    exact_alignment: |_| false,
-    may_unwind: |_| false,
-    wants_origin: |_| false,
-    vet: |_, _, _| Vetted::Unknown,
+    refusal: |_, layout, scope| HostError::OutOfHostMemory {
+        bytes: layout.size(),
+        scope,
+    },
+    traits: |_| AllocatorTraits::new().never_unwinds(),
+    validate_pointer: |_, _, _| PointerStatus::Unknown,
     sizeless: true,
+    root_layout: None,
+    free_root: |_, _, _| (),
     type_name: || "abandoned",
 };
+
+/// An allocator of type `A` and behind it the node of a root that owns it; `None` where that overflows.
+pub(super) const fn root_layout<A>() -> Option<Layout> {
+    match Layout::new::<A>().extend(ContextNode::LAYOUT) {
+        Ok((layout, _)) => Some(layout.pad_to_align()),
+        Err(_) => None,
+    }
+}
+
+/// How far behind the allocator its root's node lies.
+pub(super) const fn root_offset<A>() -> usize {
+    match Layout::new::<A>().extend(ContextNode::LAYOUT) {
+        Ok((_, offset)) => offset,
+        Err(_) => 0,
+    }
+}
 
 /// A node's [`Backing`], which [`Link::abandon`] can cut off while other threads use it.
 pub(crate) struct Link {
     data: *const (),
     allocate: AtomicPtr<()>,
     deallocate: AtomicPtr<()>,
-    rest: AtomicPtr<Functions>,
+    functions: AtomicPtr<Functions>,
     /// The functions it was made with, which stay here when it is abandoned.
     made_with: &'static Functions,
 }
@@ -175,7 +230,7 @@ impl Link {
             data: backing.data,
             allocate: AtomicPtr::new(backing.functions.allocate as *mut ()),
             deallocate: AtomicPtr::new(backing.functions.deallocate as *mut ()),
-            rest: AtomicPtr::new(core::ptr::from_ref(backing.functions).cast_mut()),
+            functions: AtomicPtr::new(core::ptr::from_ref(backing.functions).cast_mut()),
             made_with: backing.functions,
         }
     }
@@ -186,9 +241,24 @@ impl Link {
             data: self.data,
             allocate: AtomicPtr::new(self.allocate.load(Ordering::Relaxed)),
             deallocate: AtomicPtr::new(self.deallocate.load(Ordering::Relaxed)),
-            rest: AtomicPtr::new(self.rest.load(Ordering::Relaxed)),
+            functions: AtomicPtr::new(self.functions.load(Ordering::Relaxed)),
             made_with: self.made_with,
         }
+    }
+
+    /// The layout of the allocator and the node of a root that owns it.
+    pub(crate) fn root_layout(&self) -> Layout {
+        self.made_with.root_layout.unwrap_or(ContextNode::LAYOUT)
+    }
+
+    /// Frees such a block through the allocator in it; what was abandoned is left where it is.
+    ///
+    /// # Safety
+    /// The allocator lies at the beginning of a block of its own with [`root_layout`](Self::root_layout) and this scope; neither is used
+    /// after this.
+    pub(super) unsafe fn free_root(&self, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { (self.functions().free_root)(self.data, self.root_layout(), scope) }
     }
 
     /// True when both draw on the same allocator, so that a block of one can be given back through the other.
@@ -196,7 +266,8 @@ impl Link {
     /// Two allocators of a type without size are one: nothing can tell them apart. Where two crates made the links, the answer may
     /// be a false no.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
-        core::ptr::eq(self.made_with, other.made_with) && (self.made_with.sizeless || self.data == other.data)
+        core::ptr::eq(self.made_with, other.made_with)
+            && (self.made_with.sizeless || self.data == other.data)
     }
 
     /// True when the other's allocator dies with this one, as far as can be told: rather too often than too seldom. The functions'
@@ -211,9 +282,12 @@ impl Link {
 
     /// From now on the allocator is not called through this link any more.
     pub(crate) fn abandon(&self) {
-        self.allocate.store(ABANDONED.allocate as *mut (), Ordering::Relaxed);
-        self.deallocate.store(ABANDONED.deallocate as *mut (), Ordering::Relaxed);
-        self.rest.store((&raw const ABANDONED).cast_mut(), Ordering::Relaxed);
+        self.allocate
+            .store(ABANDONED.allocate as *mut (), Ordering::Relaxed);
+        self.deallocate
+            .store(ABANDONED.deallocate as *mut (), Ordering::Relaxed);
+        self.functions
+            .store((&raw const ABANDONED).cast_mut(), Ordering::Relaxed);
     }
 
     #[inline]
@@ -236,14 +310,14 @@ impl Link {
         unsafe { function(self.data, block, layout, scope) }
     }
 
-    fn rest(&self) -> &'static Functions {
+    fn functions(&self) -> &'static Functions {
         // SAFETY: only addresses of `&'static Functions` are ever stored here.
-        unsafe { &*self.rest.load(Ordering::Relaxed) }
+        unsafe { &*self.functions.load(Ordering::Relaxed) }
     }
 
     pub(crate) fn zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: `data` as in `allocate`.
-        unsafe { (self.rest().zeroed)(self.data, layout, scope) }
+        unsafe { (self.functions().zeroed)(self.data, layout, scope) }
     }
 
     /// # Safety
@@ -255,39 +329,33 @@ impl Link {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        let rest = self.rest();
-        let function = if new.size() > old.size() { rest.grow } else { rest.shrink };
+        let rest = self.functions();
+        let function = if new.size() > old.size() {
+            rest.grow
+        } else {
+            rest.shrink
+        };
         // SAFETY: `data` as in `allocate`; the block is the caller's promise.
         unsafe { function(self.data, block, old, new, scope) }
     }
 
     pub(crate) fn notify(&self, notice: Notice) {
         // SAFETY: `data` as in `allocate`.
-        unsafe { (self.rest().notify)(self.data, notice) }
+        unsafe { (self.functions().notify)(self.data, notice) }
     }
 
     pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
         // SAFETY: `data` as in `allocate`.
-        unsafe { (self.rest().refusal)(self.data, layout, scope) }
+        unsafe { (self.functions().refusal)(self.data, layout, scope) }
     }
 
-    pub(crate) fn may_unwind(&self) -> bool {
+    pub(crate) fn traits(&self) -> AllocatorTraits {
         // SAFETY: `data` as in `allocate`.
-        unsafe { (self.rest().may_unwind)(self.data) }
+        unsafe { (self.functions().traits)(self.data) }
     }
 
-    pub(crate) fn exact_alignment(&self) -> bool {
+    pub(crate) fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
         // SAFETY: `data` as in `allocate`.
-        unsafe { (self.rest().exact_alignment)(self.data) }
-    }
-
-    pub(crate) fn wants_origin(&self) -> bool {
-        // SAFETY: `data` as in `allocate`.
-        unsafe { (self.rest().wants_origin)(self.data) }
-    }
-
-    pub(crate) fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
-        // SAFETY: `data` as in `allocate`.
-        unsafe { (self.rest().vet)(self.data, pointer, front) }
+        unsafe { (self.functions().validate_pointer)(self.data, pointer, front) }
     }
 }

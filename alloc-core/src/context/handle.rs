@@ -1,11 +1,13 @@
 //! The counted companion of a context, and what every user of a context can do.
 
 use core::alloc::Layout;
+use core::ffi::c_void;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::{CLOSED, Context, ContextOptions, Node, debug_node, lifecycle, tree};
+use super::{CLOSED, Context, ContextNode, ContextOptions, create, debug_node, tree};
 use crate::account::Usage;
 use crate::adapters::Scoped;
 use crate::budget::BudgetUsage;
@@ -14,19 +16,19 @@ use crate::scope::Scope;
 
 /// Refers to a context without owning it: what a collection, a thread or a job stores that outlives a borrow.
 ///
-/// 8 bytes, with a niche. Never keeps a context's [values](Handle::own) alive, and cannot end it; keeps its record, so a block can always be
+/// 8 bytes, with a niche. Never keeps a context's [values](ContextHandle::own) alive, and cannot end it; keeps its record, so a block can always be
 /// given back. Equal when they refer to the same context. Cloning and dropping cost a shared atomic each, which threads
 /// contend for: hot code inside one owner takes `&Context`.
-pub struct Handle {
-    node: NonNull<Node>,
+pub struct ContextHandle {
+    node: NonNull<ContextNode>,
 }
 
-// SAFETY: `Node` is `Sync` and freed by whichever thread drops the last reference.
-unsafe impl Send for Handle {}
+// SAFETY: `ContextNode` is `Sync` and freed by whichever thread drops the last reference.
+unsafe impl Send for ContextHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for ContextHandle {}
 
-impl Handle {
+impl ContextHandle {
     /// Makes a context below this one, which inherits allocator and scope.
     ///
     /// # Errors
@@ -35,16 +37,16 @@ impl Handle {
         self.child_with(ContextOptions::new(name))
     }
 
-    /// As [`child`](Handle::child), with what `options` say.
+    /// As [`child`](ContextHandle::child), with what `options` say.
     ///
     /// A context of this very tree as the child's own allocator is legal and counts every byte twice: in the child, and in the
     /// context that it draws on.
     ///
     /// # Errors
-    /// As [`child`](Handle::child).
+    /// As [`child`](ContextHandle::child).
     pub fn child_with(&self, options: ContextOptions<'_>) -> Result<Context, HostError> {
         // SAFETY: an allocator in the options was promised to live long enough when it was put there.
-        let node = unsafe { lifecycle::make_child(self.node, &options) }?;
+        let node = unsafe { create::make_child(self.node, &options) }?;
         Ok(Context::owning(node))
     }
 
@@ -53,10 +55,12 @@ impl Handle {
     /// # Errors
     /// [`HostError`]: closed, over budget (whose), out of memory.
     pub fn try_allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, HostError> {
-        self.node().allocate(layout, scope).map_err(|_| self.node().refusal(layout, scope))
+        self.node()
+            .allocate(layout, scope)
+            .map_err(|_| self.node().refusal(layout, scope))
     }
 
-    /// Gives back what [`try_allocate`](Handle::try_allocate) gave. Cannot fail, takes no memory.
+    /// Gives back what [`try_allocate`](ContextHandle::try_allocate) gave. Cannot fail, takes no memory.
     ///
     /// # Safety
     /// `block` is a live block of this context, of this `layout` and `scope`.
@@ -97,16 +101,18 @@ impl Handle {
 
     /// The context above, `None` for a root. O(1).
     #[must_use]
-    pub fn parent(&self) -> Option<Handle> {
+    pub fn parent(&self) -> Option<ContextHandle> {
         let _held = self.node().root().tree_lock.lock();
-        self.node().parent_ptr().map(|parent| Self { node: lifecycle::retain(parent) })
+        self.node().parent_ptr().map(|parent| Self {
+            node: create::retain(parent),
+        })
     }
 
     /// The id of the context above, `None` for a root. O(1).
     #[must_use]
     pub fn parent_id(&self) -> Option<ContextId> {
         let _held = self.node().root().tree_lock.lock();
-        self.node().parent().map(Node::id)
+        self.node().parent().map(ContextNode::id)
     }
 
     /// True once the context, or one above it, was closed.
@@ -149,56 +155,73 @@ impl Handle {
         self.node().restart_high_water()
     }
 
+    /// The reference as an address, for C. [`from_raw`](Self::from_raw) takes it back.
+    #[must_use]
+    pub fn into_raw(self) -> NonNull<c_void> {
+        ManuallyDrop::new(self).node.cast()
+    }
+
+    /// The reference that [`into_raw`](Self::into_raw) made an address of.
+    ///
+    /// # Safety
+    /// It was, and of all that is made of the address one at most is dropped.
+    #[must_use]
+    pub unsafe fn from_raw(raw: NonNull<c_void>) -> Self {
+        Self::from_counted(raw.cast())
+    }
+
     /// Takes over a reference that was counted already.
-    pub(super) fn from_counted(node: NonNull<Node>) -> Self {
+    pub(super) fn from_counted(node: NonNull<ContextNode>) -> Self {
         Self { node }
     }
 
-    pub(super) const fn node_ptr(&self) -> NonNull<Node> {
+    pub(super) const fn node_ptr(&self) -> NonNull<ContextNode> {
         self.node
     }
 
     #[inline]
-    pub(crate) fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &ContextNode {
         // SAFETY: the handle holds a reference.
         unsafe { self.node.as_ref() }
     }
 }
 
-impl Clone for Handle {
+impl Clone for ContextHandle {
     fn clone(&self) -> Self {
-        Self { node: lifecycle::retain(self.node) }
+        Self {
+            node: create::retain(self.node),
+        }
     }
 }
 
-impl Drop for Handle {
+impl Drop for ContextHandle {
     fn drop(&mut self) {
         // SAFETY: the handle's own reference, used no more.
-        unsafe { lifecycle::release(self.node) };
+        unsafe { create::release(self.node) };
     }
 }
 
-impl From<&Context> for Handle {
+impl From<&Context> for ContextHandle {
     fn from(context: &Context) -> Self {
         context.handle()
     }
 }
 
-impl PartialEq for Handle {
+impl PartialEq for ContextHandle {
     fn eq(&self, other: &Self) -> bool {
         self.node == other.node
     }
 }
 
-impl Eq for Handle {}
+impl Eq for ContextHandle {}
 
-impl Hash for Handle {
+impl Hash for ContextHandle {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.id().hash(state);
     }
 }
 
-impl fmt::Debug for Handle {
+impl fmt::Debug for ContextHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         debug_node(f, "Handle", self.node())
     }

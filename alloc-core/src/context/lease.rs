@@ -1,4 +1,4 @@
-//! Budgets at work: leasing, refunding and explaining a refusal.
+//! Budgets at work: leasing and refunding.
 //!
 //! For every budgeted node, with a limit of its own or only below one: charged = the sum over its subtree of (folded live + the ceiling of every open entry + what calls
 //! in flight have set aside). Live bytes never exceed what is charged and charged never exceeds the limit, so the limit holds
@@ -6,24 +6,25 @@
 
 use allocator_api2::alloc::AllocError;
 
-use super::node::Node;
+use super::node::ContextNode;
+use super::refusal::{Reason, Shortage};
 use crate::account::{Counts, FOLD_MAX, FOLD_MIN};
-use crate::budget::{Budget, BudgetUsage, lease_extra};
+use crate::budget::{Budget, BudgetKind, BudgetUsage, lease_extra};
 use crate::error::{HostError, Misuse};
 use crate::scope::Scope;
-use crate::sync::{Held, Ordering};
+use crate::sync::Ordering;
 use crate::threads::with_table;
 
 /// What a call has set aside. Dropped when the backing unwinds: then it goes back to the thread's lease.
 pub(crate) struct Reservation<'n> {
-    node: &'n Node,
+    node: &'n ContextNode,
     scope: Scope,
     bytes: u64,
 }
 
 impl<'n> Reservation<'n> {
-    /// Of what [`Node::reserve`] has set aside.
-    pub(crate) fn of(node: &'n Node, scope: Scope, bytes: u64) -> Self {
+    /// Of what [`ContextNode::reserve`] has set aside.
+    pub(crate) fn of(node: &'n ContextNode, scope: Scope, bytes: u64) -> Self {
         Self { node, scope, bytes }
     }
 
@@ -44,23 +45,40 @@ impl Drop for Reservation<'_> {
 /// No address space has as much; below it no sum of a request and what is live overflows.
 const IMPOSSIBLE: u64 = 1 << 62;
 
-impl Node {
+impl ContextNode {
     /// Sets `bytes` aside before the backing is called: out of this thread's lease, asking for more where it is short. What is
     /// set aside belongs to the call, not to the entry, which may be evicted meanwhile.
     pub(crate) fn reserve(&self, scope: Scope, bytes: u64) -> Result<Reservation<'_>, AllocError> {
-        let Some(signed) = i64::try_from(bytes).ok().filter(|_| bytes < IMPOSSIBLE) else { return Err(AllocError) };
-        if self.reserve_once(scope, signed).is_err() {
+        let Some(signed) = i64::try_from(bytes).ok().filter(|_| bytes < IMPOSSIBLE) else {
+            let none = HostError::OutOfHostMemory {
+                bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+                scope,
+            };
+            return Err(self.refuse(
+                scope,
+                self.shortage(bytes)
+                    .map_or(Reason::Other(none), Reason::Short),
+            ));
+        };
+        let reserved = self.reserve_once(scope, signed).or_else(|_| {
             // The room may sit in this thread's own other entries.
-            self.settle_tree();
-            self.reserve_once(scope, signed)?;
+            self.fold_tree();
+            self.reserve_once(scope, signed)
+        });
+        match reserved {
+            Ok(()) => Ok(Reservation::of(self, scope, bytes)),
+            Err(shortage) => Err(self.refuse(scope, Reason::Short(shortage))),
         }
-        Ok(Reservation::of(self, scope, bytes))
     }
 
-    fn reserve_once(&self, scope: Scope, bytes: i64) -> Result<(), AllocError> {
+    fn reserve_once(&self, scope: Scope, bytes: i64) -> Result<(), Shortage> {
         let tag = self.tag(scope);
         with_table(|table| {
-            let entry = table.and_then(|table| table.find(self.slot(scope), tag).or_else(|| table.open(self, scope)));
+            let entry = table.and_then(|table| {
+                table
+                    .find(self.slot(scope), tag)
+                    .or_else(|| table.open(self, scope))
+            });
             let Some(entry) = entry else {
                 return self.charge(bytes.cast_unsigned(), 0).map(|_| ());
             };
@@ -80,10 +98,18 @@ impl Node {
     pub(crate) fn conclude(&self, scope: Scope, bytes: u64, blocks: u64, taken: bool) {
         let tag = self.tag(scope);
         with_table(|table| {
-            let entry = table.and_then(|table| table.find(self.slot(scope), tag).or_else(|| table.open(self, scope)));
+            let entry = table.and_then(|table| {
+                table
+                    .find(self.slot(scope), tag)
+                    .or_else(|| table.open(self, scope))
+            });
             let Some(entry) = entry else {
                 if taken {
-                    let counts = Counts { alloc_bytes: bytes, alloc_blocks: blocks, ..Counts::default() };
+                    let counts = Counts {
+                        alloc_bytes: bytes,
+                        alloc_blocks: blocks,
+                        ..Counts::default()
+                    };
                     self.count_directly(scope, &counts);
                 } else {
                     self.refund(bytes);
@@ -96,22 +122,23 @@ impl Node {
             }
             // No lease beyond a slice is left lying about, and no more than a threshold is hidden from the peak.
             let slice = self.slice().cast_signed();
-            if entry.ceiling().saturating_sub(entry.delta()) > slice || entry.delta() > slice.clamp(FOLD_MIN, FOLD_MAX) {
-                self.settle(scope, entry);
+            if entry.ceiling().saturating_sub(entry.delta()) > slice
+                || entry.delta() > slice.clamp(FOLD_MIN, FOLD_MAX)
+            {
+                self.fold(scope, entry);
             }
         });
     }
 
     /// Charges `need` bytes, and up to half of `slice` more, to every budget from here up. All or nothing.
-    fn charge(&self, need: u64, slice: u64) -> Result<u64, AllocError> {
+    fn charge(&self, need: u64, slice: u64) -> Result<u64, Shortage> {
         let _held = self.root().budget_lock.lock();
+        if let Some(shortage) = Shortage::first(self.charged(), need) {
+            return Err(shortage);
+        }
         let mut grant = need.saturating_add(slice / 2);
         for node in self.charged() {
-            let room = node.budget.room();
-            if room < need {
-                return Err(AllocError);
-            }
-            grant = grant.min(need.saturating_add(lease_extra(slice, room, need)));
+            grant = grant.min(need.saturating_add(lease_extra(slice, node.budget.room(), need)));
         }
         self.charged().for_each(|node| node.budget.add(grant));
         Ok(grant)
@@ -125,8 +152,9 @@ impl Node {
 
     /// This node and those above it, up to the topmost budget: what is charged for what this node takes. Where a node has no limit of
     /// its own the charge is kept for the day when the node moves. The budget lock is held.
-    pub(super) fn charged(&self) -> impl Iterator<Item = &Node> {
-        core::iter::successors(Some(self), |node| node.parent()).take_while(|node| node.is_budgeted())
+    pub(super) fn charged(&self) -> impl Iterator<Item = &ContextNode> {
+        core::iter::successors(Some(self), |node| node.parent())
+            .take_while(|node| node.is_budgeted())
     }
 
     /// The smallest slice of the budgets from here up; 0 where one of them is exact.
@@ -150,7 +178,7 @@ impl Node {
         let bytes = bytes.min(u64::MAX - 1);
         if self.try_set_limit(bytes)?.is_some() {
             // What is charged may be this thread's own leases.
-            self.settle_tree();
+            self.fold_tree();
             if let Some(charged) = self.try_set_limit(bytes)? {
                 let live = super::tree::subtree_usage(self).total().live_bytes;
                 return Err(HostError::OverBudget {
@@ -167,11 +195,14 @@ impl Node {
 
     /// What the slice is to be, now that limits here or above are others. The tree lock is held.
     pub(super) fn due_slice(&self) -> u64 {
-        let above = self.parent().filter(|parent| parent.is_budgeted()).map_or(FOLD_MAX.cast_unsigned(), Node::slice);
+        let above = self
+            .parent()
+            .filter(|parent| parent.is_budgeted())
+            .map_or(FOLD_MAX.cast_unsigned(), ContextNode::slice);
         self.budget.own_slice().min(above)
     }
 
-    /// See [`due_slice`](Node::due_slice). Those above have followed already.
+    /// See [`due_slice`](ContextNode::due_slice). Those above have followed already.
     pub(super) fn follow_slice(&self) {
         let slice = self.due_slice();
         for row in Scope::ALL.map(|scope| self.row(scope)) {
@@ -189,39 +220,12 @@ impl Node {
             return Err(HostError::Misuse(Misuse::NoBudget));
         }
         let charged = self.budget.charged.load(Ordering::Relaxed);
-        if charged > bytes {
+        if charged > bytes && self.budget.kind() != BudgetKind::Soft {
             return Ok(Some(charged));
         }
         self.budget.limit.store(bytes, Ordering::Relaxed);
         Ok(None)
     }
-
-    /// The first budget from here up that has no room for `bytes` more, as an error.
-    pub(crate) fn budget_shortage(&self, bytes: u64) -> Option<HostError> {
-        if !self.is_budgeted() {
-            return None;
-        }
-        // Nobody moves a context meanwhile, so that those above stay there.
-        let tree = self.root().tree_lock.lock();
-        shortage(&tree, self, bytes, |node| node.charged())
-    }
-}
-
-/// The first of `of`'s nodes, `top` or above it, that has no room for `bytes` more, as an error.
-pub(super) fn shortage<'n, I: Iterator<Item = &'n Node>>(
-    tree: &Held<'_>,
-    top: &'n Node,
-    bytes: u64,
-    of: impl FnOnce(&'n Node) -> I,
-) -> Option<HostError> {
-    let (node, room, charged) = {
-        let _held = top.root().budget_lock.lock();
-        let node = of(top).find(|node| node.budget.room() < bytes)?;
-        (node, node.budget.room(), node.budget.charged.load(Ordering::Relaxed))
-    };
-    let live = super::tree::subtree_usage_under(tree, node).total().live_bytes;
-    let leased = charged.saturating_sub(live);
-    Some(HostError::OverBudget { context: node.id(), short_by: bytes.saturating_sub(room), leased_elsewhere: leased })
 }
 
 impl super::node::BudgetCell {
@@ -241,7 +245,15 @@ impl super::node::BudgetCell {
     /// The slice that this budget by itself allows.
     fn own_slice(&self) -> u64 {
         let limit = self.limit.load(Ordering::Relaxed);
-        if limit == u64::MAX { u64::MAX } else { Budget { limit, exact: self.exact.load(Ordering::Relaxed) != 0 }.slice() }
+        if limit == u64::MAX {
+            u64::MAX
+        } else {
+            Budget {
+                limit,
+                kind: self.kind(),
+            }
+            .slice()
+        }
     }
 
     /// Charges what there is room for.
@@ -254,10 +266,22 @@ impl super::node::BudgetCell {
     }
 
     pub(super) fn subtract(&self, bytes: u64) {
-        self.charged.store(self.charged.load(Ordering::Relaxed).saturating_sub(bytes), Ordering::Relaxed);
+        self.charged.store(
+            self.charged.load(Ordering::Relaxed).saturating_sub(bytes),
+            Ordering::Relaxed,
+        );
     }
 
+    fn kind(&self) -> BudgetKind {
+        BudgetKind::from_raw(self.kind.load(Ordering::Relaxed))
+    }
+
+    /// Bytes that can still be charged; of a soft budget as many as there are numbers.
     pub(super) fn room(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed).saturating_sub(self.charged.load(Ordering::Relaxed))
+        let limit = match self.kind() {
+            BudgetKind::Soft => u64::MAX,
+            BudgetKind::Leased | BudgetKind::Exact => self.limit.load(Ordering::Relaxed),
+        };
+        limit.saturating_sub(self.charged.load(Ordering::Relaxed))
     }
 }

@@ -1,8 +1,8 @@
-//! What a context is in memory.
+//! The memory layout of a context.
 //!
 //! ```text
 //!   0  read by every operation: backing {data, allocate, deallocate, rest, made_with}, tag base, flags, scopes, root
-//!  64  hardly ever written: name, label, tree links, budget {limit, charged, high, slice, exact}
+//!  64  hardly ever written: name, label, tree links, budget {limit, charged, high, slice, kind}
 //! 176  references; sums of children that are gone
 //! 344  memory taken elsewhere, by kind (see `foreign::cells`)
 //! 464  five rows of 64 bytes: the account of one scope (see `account::row`); the locks of a root's tree; owned values
@@ -10,18 +10,17 @@
 //! Aligned to 16 only: the system's allocators take a slower way above that, and what threads write all the time lies in their own
 //! tables, not here. What is written now and then keeps its distance from the first 64 bytes.
 //!
-//! The tree links stand alone (`TreeLinks`): a block that is a parent of others without being a context can carry the same
-//! links and leave the accounts out.
+//! A block that is not a context can have children: it then holds `TreeLinks` and no accounts.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::backing::Link;
-use crate::account::{Counts, Row, ScopeUsage, read_row, slot};
+use crate::account::{AccountRow, Counts, ScopeUsage, read_row, slot};
 use crate::error::ContextId;
 use crate::foreign::ForeignCells;
-use crate::origin::tell;
-use crate::owned::Table;
+use crate::owned::ValueTable;
+use crate::requester::with_identity;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Lock, Ordering};
 
@@ -34,15 +33,17 @@ pub(crate) const ABANDONED: u8 = 4;
 /// The owner is gone; handles or children keep the record.
 pub(crate) const ORPHANED: u8 = 8;
 /// The owner is the parent: the node ends with it. Written under the root's tree lock.
-pub(crate) const LEFT: u8 = 16;
+pub(crate) const OWNED_BY_PARENT: u8 = 16;
 /// Closed, and all that it and those below it owned was taken out to be destroyed.
 pub(crate) const DRAINED: u8 = 32;
 /// The backing wants to know who asks. Never changes.
-pub(crate) const TELLS: u8 = 64;
+pub(crate) const TRACKS_REQUESTER: u8 = 64;
+/// A root's backing lies in front of it, and goes with it. Never changes.
+pub(crate) const OWNS_BACKING: u8 = 128;
 
-/// See the file's head. Made by `lifecycle`, ended there.
+/// See the file's head. Made by `create`, ended there.
 #[repr(C, align(16))]
-pub(crate) struct Node {
+pub(crate) struct ContextNode {
     pub(crate) backing: Link,
     tag_base: u64,
     flags: AtomicU8,
@@ -50,7 +51,7 @@ pub(crate) struct Node {
     /// The scope that the record itself was taken in: the default one of the parent that it was made below.
     pub(crate) home: Scope,
     /// `None` = this is the root.
-    root: Option<NonNull<Node>>,
+    root: Option<NonNull<ContextNode>>,
     pub(crate) name: &'static str,
     pub(crate) label: Option<NonNull<[u8]>>,
     pub(crate) tree: TreeLinks,
@@ -59,30 +60,30 @@ pub(crate) struct Node {
     pub(crate) closed_children: ClosedSums,
     /// Memory that was taken elsewhere: of this node, and of children that are gone.
     pub(crate) foreign: ForeignCells,
-    rows: [Row; Scope::COUNT],
+    rows: [AccountRow; Scope::COUNT],
     /// Used by a root only: its tree's lock and its budgets' lock.
     pub(crate) tree_lock: Lock,
     pub(crate) budget_lock: Lock,
     /// The values that it owns; null until it owns the first. Has its own lock, see `owned::table`.
-    pub(crate) owned: AtomicPtr<Table>,
+    pub(crate) owned: AtomicPtr<ValueTable>,
 }
 
 // SAFETY: all mutation goes through atomics; tree links are written under the root's tree lock; the backing is `Sync`.
-unsafe impl Sync for Node {}
+unsafe impl Sync for ContextNode {}
 // SAFETY: a node has no thread affinity; it is freed by whichever thread drops the last reference.
-unsafe impl Send for Node {}
+unsafe impl Send for ContextNode {}
 
 /// Doubly linked siblings, newest first, under a parent. Written under the root's tree lock.
 pub(crate) struct TreeLinks {
-    pub(crate) parent: AtomicPtr<Node>,
+    pub(crate) parent: AtomicPtr<ContextNode>,
     /// The newest child.
-    pub(crate) first_child: AtomicPtr<Node>,
+    pub(crate) first_child: AtomicPtr<ContextNode>,
     /// The oldest child.
-    pub(crate) last_child: AtomicPtr<Node>,
+    pub(crate) last_child: AtomicPtr<ContextNode>,
     /// The next older sibling.
-    pub(crate) next: AtomicPtr<Node>,
+    pub(crate) next: AtomicPtr<ContextNode>,
     /// The next newer sibling.
-    pub(crate) prev: AtomicPtr<Node>,
+    pub(crate) prev: AtomicPtr<ContextNode>,
 }
 
 /// A node's own budget; written under the root's budget lock. `limit` of `u64::MAX` = none of its own.
@@ -91,8 +92,8 @@ pub(crate) struct BudgetCell {
     pub(crate) charged: AtomicU64,
     pub(crate) high: AtomicU64,
     pub(crate) slice: AtomicU64,
-    /// 1 = no leases.
-    pub(crate) exact: AtomicU8,
+    /// A `BudgetKind`.
+    pub(crate) kind: AtomicU8,
 }
 
 /// What children that are gone took in all, by scope; written under the root's tree lock.
@@ -106,17 +107,27 @@ pub(crate) struct ClosedSums {
 
 // What a context costs its parent; the documents say so.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Node>() == 800);
+const _: () = assert!(size_of::<ContextNode>() == 800);
 
 static SERIALS: AtomicU64 = AtomicU64::new(1);
 
-impl Node {
+impl ContextNode {
     pub(crate) const LAYOUT: Layout = Layout::new::<Self>();
 
     /// A node not yet linked anywhere. Without `root` it is its own.
-    pub(crate) fn new(backing: Link, scope: Scope, home: Scope, name: &'static str, root: Option<NonNull<Self>>) -> Self {
+    pub(crate) fn new(
+        backing: Link,
+        scope: Scope,
+        home: Scope,
+        name: &'static str,
+        root: Option<NonNull<Self>>,
+    ) -> Self {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
-        let flags = if backing.wants_origin() { TELLS } else { 0 };
+        let flags = if backing.traits().tracks_requester {
+            TRACKS_REQUESTER
+        } else {
+            0
+        };
         Self {
             backing,
             tag_base: serial << 3,
@@ -131,7 +142,7 @@ impl Node {
             budget: BudgetCell::none(),
             closed_children: ClosedSums::zero(),
             foreign: ForeignCells::new(),
-            rows: [const { Row::new() }; Scope::COUNT],
+            rows: [const { AccountRow::new() }; Scope::COUNT],
             tree_lock: Lock::new(),
             budget_lock: Lock::new(),
             owned: AtomicPtr::new(core::ptr::null_mut()),
@@ -156,7 +167,7 @@ impl Node {
     }
 
     #[inline]
-    pub(crate) fn row(&self, scope: Scope) -> &Row {
+    pub(crate) fn row(&self, scope: Scope) -> &AccountRow {
         let [command, object, cache, device, instance] = &self.rows;
         match scope {
             Scope::Command => command,
@@ -186,14 +197,18 @@ impl Node {
     }
 
     #[inline]
-    pub(crate) fn tells(&self) -> bool {
-        self.flags() & TELLS != 0
+    pub(crate) fn tracks_requester(&self) -> bool {
+        self.flags() & TRACKS_REQUESTER != 0
     }
 
     /// Calls the backing, which is told that this node asks if it wants to know.
     #[inline]
-    pub(crate) fn ask<R>(&self, call: impl FnOnce(&Link) -> R) -> R {
-        if self.tells() { tell(self.id(), self.name, self.label(), || call(&self.backing)) } else { call(&self.backing) }
+    pub(crate) fn with_requester<R>(&self, call: impl FnOnce(&Link) -> R) -> R {
+        if self.tracks_requester() {
+            with_identity(self.id(), self.name, self.label(), || call(&self.backing))
+        } else {
+            call(&self.backing)
+        }
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -211,19 +226,19 @@ impl Node {
     }
 
     /// The node at the top of this tree.
-    pub(crate) fn root(&self) -> &Node {
+    pub(crate) fn root(&self) -> &ContextNode {
         // SAFETY: every node holds a reference on its parent, so the root outlives all of its tree.
         self.root.map_or(self, |root| unsafe { root.as_ref() })
     }
 
-    /// As [`parent`](Node::parent).
-    pub(crate) fn parent_ptr(&self) -> Option<NonNull<Node>> {
+    /// As [`parent`](ContextNode::parent).
+    pub(crate) fn parent_ptr(&self) -> Option<NonNull<ContextNode>> {
         NonNull::new(self.tree.parent.load(Ordering::Relaxed))
     }
 
     /// The node above. It changes (see `reparent`) under the root's tree lock and budget lock only: one of them is held by whoever
     /// asks, or nobody else refers to the node.
-    pub(crate) fn parent(&self) -> Option<&Node> {
+    pub(crate) fn parent(&self) -> Option<&ContextNode> {
         // SAFETY: a node holds a reference on its parent for as long as it is linked to it.
         unsafe { self.tree.parent.load(Ordering::Relaxed).as_ref() }
     }
@@ -238,7 +253,15 @@ impl Node {
     /// Bytes and blocks of the node's record and label, which lie in the parent's memory.
     pub(crate) fn record(&self) -> (u64, u64) {
         let label = self.label.map_or(0, |label| label.len() as u64);
-        ((Self::LAYOUT.size() as u64).saturating_add(label), 1 + u64::from(label > 0))
+        let record = if self.flags() & OWNS_BACKING == 0 {
+            Self::LAYOUT
+        } else {
+            self.backing.root_layout()
+        };
+        (
+            (record.size() as u64).saturating_add(label),
+            1 + u64::from(label > 0),
+        )
     }
 
     /// The account of one scope of this node.
@@ -274,7 +297,7 @@ impl BudgetCell {
             charged: AtomicU64::new(0),
             high: AtomicU64::new(0),
             slice: AtomicU64::new(0),
-            exact: AtomicU8::new(0),
+            kind: AtomicU8::new(0),
         }
     }
 }

@@ -21,7 +21,13 @@ pub struct ContextOptions<'a> {
 impl<'a> ContextOptions<'a> {
     /// A context called `name`; names need not be unique.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, label: None, scope: None, budget: None, backing: None }
+        Self {
+            name,
+            label: None,
+            scope: None,
+            budget: None,
+            backing: None,
+        }
     }
 
     /// A second name, copied into memory of the parent (for what is known only at run time). An empty one is none.

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use super::{CLOSED, Context, DRAINED, LEFT, Node, ORPHANED, tree};
-use crate::error::HostError;
+use super::{CLOSED, ContextNode, DRAINED, ORPHANED, OWNED_BY_PARENT, tree};
+use crate::error::Misuse;
 use crate::owned::goes_with;
 use crate::sync::{Held, Ordering};
 
@@ -17,7 +17,7 @@ pub struct Outstanding {
     pub blocks: u64,
     /// Bytes taken elsewhere that are still declared ([`Foreign`](crate::Foreign)), of all kinds; not in `bytes`.
     pub foreign_bytes: u64,
-    /// Contexts below that still exist, without those [left](Context::leave) to their parents.
+    /// Contexts below that still exist, without those [left](crate::Context::leave) to their parents.
     pub contexts: u64,
     /// Handles to this context and those below.
     pub handles: u64,
@@ -41,41 +41,73 @@ impl Outstanding {
 impl fmt::Display for Outstanding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = |count| if count == 1 { "" } else { "s" };
-        let Self { bytes, blocks, contexts, handles, .. } = *self;
-        write!(f, "{bytes} byte{} in {blocks} block{}, ", s(bytes), s(blocks))?;
-        write!(f, "{contexts} context{}, {handles} handle{} outstanding", s(contexts), s(handles))?;
+        let Self {
+            bytes,
+            blocks,
+            contexts,
+            handles,
+            ..
+        } = *self;
+        write!(
+            f,
+            "{bytes} byte{} in {blocks} block{}, ",
+            s(bytes),
+            s(blocks)
+        )?;
+        write!(
+            f,
+            "{contexts} context{}, {handles} handle{} outstanding",
+            s(contexts),
+            s(handles)
+        )?;
         if self.foreign_bytes > 0 {
-            write!(f, ", and {} bytes taken elsewhere still declared", self.foreign_bytes)?;
+            write!(
+                f,
+                ", and {} bytes taken elsewhere still declared",
+                self.foreign_bytes
+            )?;
         }
         Ok(())
     }
 }
 
-/// A root that could not be closed, given back still open.
-#[derive(Debug)]
+/// Why a context was not closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RootRefused {
-    /// The root.
-    pub context: Context,
-    /// What is left of its tree.
-    pub outstanding: Outstanding,
-    /// A reason other than what is outstanding.
-    pub error: Option<HostError>,
+pub enum CloseError {
+    /// This much is left of its tree.
+    Outstanding(Outstanding),
+    /// [`Misuse::NotARoot`].
+    Misuse(Misuse),
 }
 
-impl fmt::Display for RootRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.error {
-            Some(error) => error.fmt(f),
-            None => write!(f, "{}: give them back and close again, or abandon the root", self.outstanding),
+impl CloseError {
+    /// What is left of the tree; nothing where that is not the reason.
+    #[must_use]
+    pub fn outstanding(self) -> Outstanding {
+        match self {
+            Self::Outstanding(outstanding) => outstanding,
+            Self::Misuse(_) => Outstanding::default(),
         }
     }
 }
 
-impl core::error::Error for RootRefused {}
+impl fmt::Display for CloseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outstanding(outstanding) => write!(
+                f,
+                "{outstanding}: free them and close again, or abandon the root"
+            ),
+            Self::Misuse(rule) => rule.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for CloseError {}
 
 /// As [`of`]; where nothing is left, closes the subtree in the same moment, so that whoever ends a context above passes it over.
-pub(super) fn seal(top: &Node) -> Outstanding {
+pub(super) fn seal(top: &ContextNode) -> Outstanding {
     let held = top.root().tree_lock.lock();
     let outstanding = under(&held, top);
     if !outstanding.needs_backing() {
@@ -85,11 +117,11 @@ pub(super) fn seal(top: &Node) -> Outstanding {
     outstanding
 }
 
-pub(super) fn of(top: &Node) -> Outstanding {
+pub(super) fn of(top: &ContextNode) -> Outstanding {
     under(&top.root().tree_lock.lock(), top)
 }
 
-fn under(held: &Held<'_>, top: &Node) -> Outstanding {
+fn under(held: &Held<'_>, top: &ContextNode) -> Outstanding {
     let mut left = Outstanding::default();
     // References that are not handles: owners, and each context's hold on its parent.
     let (mut references, mut others) = (0u64, 0u64);
@@ -107,11 +139,15 @@ fn under(held: &Held<'_>, top: &Node) -> Outstanding {
         let routed = own.total();
         left.bytes = left.bytes.saturating_add(routed.live_bytes);
         left.blocks = left.blocks.saturating_add(routed.live_blocks);
-        left.foreign_bytes = left.foreign_bytes.saturating_add(own.foreign_total().live_bytes);
+        left.foreign_bytes = left
+            .foreign_bytes
+            .saturating_add(own.foreign_total().live_bytes);
         others = others.saturating_add(u64::from(node.flags() & ORPHANED == 0));
         if depth > 0 {
             // One that is left to its parent goes with it.
-            left.contexts = left.contexts.saturating_add(u64::from(node.flags() & LEFT == 0));
+            left.contexts = left
+                .contexts
+                .saturating_add(u64::from(node.flags() & OWNED_BY_PARENT == 0));
             others = others.saturating_add(1);
         }
         subtract(goes_with(node));

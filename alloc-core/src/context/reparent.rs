@@ -6,11 +6,13 @@
 
 use core::ptr::NonNull;
 
-use super::node::{BUDGETED, CLOSED, LEFT, Node, ORPHANED};
-use super::transfer::{apart, short};
-use super::{Context, Handle, lifecycle, tree};
+use super::node::{BUDGETED, CLOSED, ContextNode, ORPHANED, OWNED_BY_PARENT};
+use super::refusal::Shortage;
+use super::transfer::apart;
+use super::{Context, ContextHandle, create, tree};
 use crate::account::evict;
 use crate::error::{HostError, Misuse};
+use crate::rejected::Rejected;
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, Held, Ordering};
 
@@ -31,7 +33,7 @@ impl Context {
     /// [`HostError::Closed`] for either; [`HostError::OverBudget`]. [`Misuse::InUse`] when there was no budget so far and there is
     /// to be one, while handles or owners of contexts that move are elsewhere: threads could be allocating through them. A parent that
     /// was below a budget once counts as if it still were.
-    pub fn reparent(&mut self, to: &Handle) -> Result<(), HostError> {
+    pub fn reparent(&mut self, to: &ContextHandle) -> Result<(), HostError> {
         let (this, above) = (self.handle.node_ptr(), to.node_ptr());
         let (node, new) = (self.node(), to.node());
         if node.is_root() {
@@ -39,7 +41,9 @@ impl Context {
         }
         let old = {
             let held = lock_both_in(node, new)?;
-            let Some(old) = node.parent_ptr() else { return Err(HostError::Misuse(Misuse::IsARoot)) };
+            let Some(old) = node.parent_ptr() else {
+                return Err(HostError::Misuse(Misuse::IsARoot));
+            };
             if node.flags() & CLOSED != 0 {
                 return Err(HostError::Closed { context: node.id() });
             }
@@ -49,25 +53,34 @@ impl Context {
             if old == above {
                 return Ok(());
             }
-            let going = Going { old, newest: this, oldest: this, owner_is_here: true, values: (0, 0) };
+            let going = Going {
+                old,
+                newest: this,
+                oldest: this,
+                owner_is_here: true,
+                values: (0, 0),
+            };
             going.to(&held, above)?;
             old
         };
         // SAFETY: the moved context's reference on its old parent, which it has no more.
-        unsafe { lifecycle::release(old) };
+        unsafe { create::release(old) };
         Ok(())
     }
 
     /// Leaves the context to its parent, which ends it when it ends itself: a tree can be built without keeping an owner for each of
-    /// its contexts. The handle is how it is used from then on; [`Handle::claim`] makes an owner again.
+    /// its contexts. The handle is how it is used from then on; [`ContextHandle::claim`] makes an owner again.
     ///
     /// Where the parent has ended already, so has this context, and the handle is one to an ended context.
     ///
     /// # Errors
     /// The context, with [`Misuse::IsARoot`].
-    pub fn leave(self) -> Result<Handle, crate::Refused<Context>> {
+    pub fn leave(self) -> Result<ContextHandle, Rejected<Context, HostError>> {
         if self.node().is_root() {
-            return Err(crate::Refused { value: self, error: HostError::Misuse(Misuse::IsARoot) });
+            return Err(Rejected {
+                value: self,
+                error: HostError::Misuse(Misuse::IsARoot),
+            });
         }
         let handle = self.handle();
         let left = {
@@ -75,7 +88,7 @@ impl Context {
             let _held = node.root().tree_lock.lock();
             let open = node.flags() & CLOSED == 0;
             if open {
-                node.set_flags(LEFT);
+                node.set_flags(OWNED_BY_PARENT);
             }
             open
         };
@@ -87,7 +100,7 @@ impl Context {
     }
 }
 
-impl Handle {
+impl ContextHandle {
     /// Makes an owner of a context that was [left](Context::leave) to its parent.
     ///
     /// # Errors
@@ -98,16 +111,16 @@ impl Handle {
         if node.flags() & CLOSED != 0 {
             return Err(HostError::Closed { context: node.id() });
         }
-        if node.flags() & LEFT == 0 {
+        if node.flags() & OWNED_BY_PARENT == 0 {
             return Err(HostError::Misuse(Misuse::HasOwner));
         }
-        node.clear_flags(LEFT);
+        node.clear_flags(OWNED_BY_PARENT);
         Ok(Context::owning(self.node_ptr()))
     }
 }
 
 /// The lock of the tree that both are in.
-fn lock_both_in<'n>(one: &'n Node, other: &Node) -> Result<Held<'n>, HostError> {
+fn lock_both_in<'n>(one: &'n ContextNode, other: &ContextNode) -> Result<Held<'n>, HostError> {
     if !core::ptr::eq(one.root(), other.root()) {
         return Err(HostError::Misuse(Misuse::OtherTree));
     }
@@ -115,15 +128,15 @@ fn lock_both_in<'n>(one: &'n Node, other: &Node) -> Result<Held<'n>, HostError> 
 }
 
 /// True when `node` is `top` or below it. The tree lock is held.
-fn is_below(node: &Node, top: &Node) -> bool {
+fn is_below(node: &ContextNode, top: &ContextNode) -> bool {
     core::iter::successors(Some(node), |node| node.parent()).any(|node| core::ptr::eq(node, top))
 }
 
 /// Siblings that are to move, and values that go with them.
 pub(crate) struct Going {
-    pub(crate) old: NonNull<Node>,
-    pub(crate) newest: NonNull<Node>,
-    pub(crate) oldest: NonNull<Node>,
+    pub(crate) old: NonNull<ContextNode>,
+    pub(crate) newest: NonNull<ContextNode>,
+    pub(crate) oldest: NonNull<ContextNode>,
     /// The caller has the owner of the (one) sibling, exclusively.
     pub(crate) owner_is_here: bool,
     /// Bytes and blocks of values, in the old parent's default scope.
@@ -135,17 +148,22 @@ impl Going {
     /// children. Where `act` has moved them, what they referred to as their parent is given back.
     pub(crate) fn all_of(
         from: &Context,
-        to: &Handle,
+        to: &ContextHandle,
         values: (u64, u64),
-        act: impl FnOnce(&Self, &Held<'_>, NonNull<Node>) -> Result<(), HostError>,
+        act: impl FnOnce(&Self, &Held<'_>, NonNull<ContextNode>) -> Result<(), HostError>,
     ) -> Result<bool, HostError> {
         let (source, old, above) = (from.node(), from.handle.node_ptr(), to.node_ptr());
         let held = source.root().tree_lock.lock();
-        let link = |link: &AtomicPtr<Node>| NonNull::new(link.load(Ordering::Relaxed));
+        let link = |link: &AtomicPtr<ContextNode>| NonNull::new(link.load(Ordering::Relaxed));
         if source.flags() & CLOSED != 0 {
-            return Err(HostError::Closed { context: source.id() });
+            return Err(HostError::Closed {
+                context: source.id(),
+            });
         }
-        let (Some(newest), Some(oldest)) = (link(&source.tree.first_child), link(&source.tree.last_child)) else {
+        let (Some(newest), Some(oldest)) = (
+            link(&source.tree.first_child),
+            link(&source.tree.last_child),
+        ) else {
             return Ok(false);
         };
         if !core::ptr::eq(source.root(), to.node().root()) {
@@ -154,26 +172,35 @@ impl Going {
         if is_below(to.node(), source) {
             return Err(HostError::Misuse(Misuse::Cycle));
         }
-        let going = Self { old, newest, oldest, owner_is_here: false, values };
+        let going = Self {
+            old,
+            newest,
+            oldest,
+            owner_is_here: false,
+            values,
+        };
         act(&going, &held, above)?;
         if link(&source.tree.first_child).is_none() {
             for _ in going.siblings() {
                 // SAFETY: each had a reference on its old parent. It is not the last one: the caller has another.
-                unsafe { lifecycle::release(old) };
+                unsafe { create::release(old) };
             }
         }
         Ok(true)
     }
 
     /// The old parent and the new one.
-    fn parents<'n>(&'n self, above: &'n NonNull<Node>) -> (&'n Node, &'n Node) {
+    fn parents<'n>(
+        &'n self,
+        above: &'n NonNull<ContextNode>,
+    ) -> (&'n ContextNode, &'n ContextNode) {
         // SAFETY: whoever moves contexts refers to both parents.
         let old = unsafe { self.old.as_ref() };
         // SAFETY: as above.
         (old, unsafe { above.as_ref() })
     }
 
-    fn siblings(&self) -> impl Iterator<Item = &Node> {
+    fn siblings(&self) -> impl Iterator<Item = &ContextNode> {
         let oldest = self.oldest;
         // SAFETY: linked nodes are alive under the tree lock, which whoever uses this holds.
         let first = unsafe { self.newest.as_ref() };
@@ -187,7 +214,11 @@ impl Going {
     }
 
     /// Whether they may move, but for room in budgets and cycles.
-    pub(crate) fn check(&self, held: &Held<'_>, above: NonNull<Node>) -> Result<(), HostError> {
+    pub(crate) fn check(
+        &self,
+        held: &Held<'_>,
+        above: NonNull<ContextNode>,
+    ) -> Result<(), HostError> {
         let (old, new) = self.parents(&above);
         if new.flags() & CLOSED != 0 {
             return Err(HostError::Closed { context: new.id() });
@@ -195,7 +226,11 @@ impl Going {
         if !old.backing.same_as(&new.backing) {
             return Err(HostError::Misuse(Misuse::OtherBacking));
         }
-        if new.is_budgeted() && !self.siblings().all(|child| child.is_budgeted() || is_quiet(held, child, self.owner_is_here)) {
+        if new.is_budgeted()
+            && !self
+                .siblings()
+                .all(|child| child.is_budgeted() || is_quiet(held, child, self.owner_is_here))
+        {
             return Err(HostError::Misuse(Misuse::InUse));
         }
         Ok(())
@@ -203,22 +238,26 @@ impl Going {
 
     /// Moves them. Cycles have been ruled out. The old parent's references are the caller's to give back, one a sibling, when the
     /// lock is given back.
-    pub(crate) fn to(&self, held: &Held<'_>, above: NonNull<Node>) -> Result<(), HostError> {
+    pub(crate) fn to(&self, held: &Held<'_>, above: NonNull<ContextNode>) -> Result<(), HostError> {
         self.check(held, above)?;
         let (old, new) = self.parents(&above);
         let settled = self.charge(held, above).or_else(|_| {
             // The room may sit in this thread's own leases.
-            new.settle_tree();
+            new.fold_tree();
             self.charge(held, above)
         });
-        settled.map_err(|bytes| short(held, old, new, bytes))?;
+        settled.map_err(|shortage| shortage.error(held, new))?;
         self.count(old, new);
         // SAFETY: linked nodes are alive, and this tree's lock is held.
-        tree::take_out(old, unsafe { self.newest.as_ref() }, unsafe { self.oldest.as_ref() });
+        tree::detach(old, unsafe { self.newest.as_ref() }, unsafe {
+            self.oldest.as_ref()
+        });
         tree::put_first(new, self.newest, self.oldest);
         for child in self.siblings() {
-            lifecycle::retain(above);
-            if child.is_budgeted() && child.budget.slice.load(Ordering::Relaxed) != child.due_slice() {
+            create::retain(above);
+            if child.is_budgeted()
+                && child.budget.slice.load(Ordering::Relaxed) != child.due_slice()
+            {
                 tree::each_under(held, child, |node, _| node.follow_slice());
             }
         }
@@ -226,31 +265,41 @@ impl Going {
     }
 
     /// Charges all that moves to where it goes, gives back what the moved contexts hold, and lets them look up to their new parent.
-    /// When there is no room: how much it takes.
-    fn charge(&self, held: &Held<'_>, above: NonNull<Node>) -> Result<(), u64> {
+    fn charge(&self, held: &Held<'_>, above: NonNull<ContextNode>) -> Result<(), Shortage> {
         let (old, new) = self.parents(&above);
-        let begins = |child: &&Node| new.is_budgeted() && !child.is_budgeted();
-        self.siblings().filter(begins).for_each(|child| weigh(held, child));
+        let begins = |child: &&ContextNode| new.is_budgeted() && !child.is_budgeted();
+        self.siblings()
+            .filter(begins)
+            .for_each(|child| weigh(held, child));
         let _budget = new.root().budget_lock.lock();
         let (mut below, mut here) = (0u64, self.values.0);
         for child in self.siblings() {
             if begins(&child) {
                 sum_up(held, child);
             }
-            let charged = if new.is_budgeted() || child.is_budgeted() { child.budget.charged.load(Ordering::Relaxed) } else { 0 };
+            let charged = if new.is_budgeted() || child.is_budgeted() {
+                child.budget.charged.load(Ordering::Relaxed)
+            } else {
+                0
+            };
             below = below.saturating_add(charged);
             here = here.saturating_add(child.record().0);
         }
         let all = below.saturating_add(here);
-        if apart(new, old).any(|node| node.budget.room() < all) {
-            return Err(all);
+        if let Some(shortage) = Shortage::first(apart(new, old), all) {
+            return Err(shortage);
         }
         apart(new, old).for_each(|node| node.budget.add(all));
         // Their records and values are given back when they have been counted.
         apart(old, new).for_each(|node| node.budget.subtract(below));
         for child in self.siblings() {
             if begins(&child) {
-                tree::post_order(held, child, |node| !node.is_budgeted(), |node| node.set_flags(BUDGETED));
+                tree::post_order(
+                    held,
+                    child,
+                    |node| !node.is_budgeted(),
+                    |node| node.set_flags(BUDGETED),
+                );
             }
             child.tree.parent.store(above.as_ptr(), Ordering::Relaxed);
         }
@@ -258,7 +307,7 @@ impl Going {
     }
 
     /// Moves what was counted in the old parent: records and values.
-    fn count(&self, old: &Node, new: &Node) {
+    fn count(&self, old: &ContextNode, new: &ContextNode) {
         let mut here = 0u64;
         let mut hand_on = |scope, bytes, blocks| {
             here = here.saturating_add(bytes);
@@ -278,7 +327,7 @@ impl Going {
 }
 
 /// True when nobody but the caller can be using the contexts of the subtree that have no budget so far.
-fn is_quiet(held: &Held<'_>, top: &Node, owner_is_here: bool) -> bool {
+fn is_quiet(held: &Held<'_>, top: &ContextNode, owner_is_here: bool) -> bool {
     let mut quiet = true;
     tree::post_order(
         held,
@@ -289,7 +338,9 @@ fn is_quiet(held: &Held<'_>, top: &Node, owner_is_here: bool) -> bool {
                 let children = tree::children(node).count();
                 let ownerless = node.flags() & ORPHANED != 0;
                 let references = children.saturating_add(usize::from(!ownerless));
-                let owner_is_known = ownerless || node.flags() & LEFT != 0 || owner_is_here && core::ptr::eq(node, top);
+                let owner_is_known = ownerless
+                    || node.flags() & OWNED_BY_PARENT != 0
+                    || owner_is_here && core::ptr::eq(node, top);
                 // Without any, it is just being ended: its thread counts what it gives back.
                 let now = node.references.load(Ordering::Acquire);
                 quiet &= owner_is_known && now == references && now != 0;
@@ -300,7 +351,7 @@ fn is_quiet(held: &Held<'_>, top: &Node, owner_is_here: bool) -> bool {
 }
 
 /// Writes down for each context of a quiet subtree what it holds itself.
-fn weigh(held: &Held<'_>, top: &Node) {
+fn weigh(held: &Held<'_>, top: &ContextNode) {
     tree::post_order(
         held,
         top,
@@ -309,21 +360,26 @@ fn weigh(held: &Held<'_>, top: &Node) {
             if !node.is_budgeted() {
                 evict(Scope::ALL.map(|scope| (node.row(scope), node.tag(scope))));
                 let live = Scope::ALL.map(|scope| node.row(scope).folded().live_bytes);
-                node.budget.charged.store(live.into_iter().fold(0, u64::saturating_add), Ordering::Relaxed);
+                node.budget.charged.store(
+                    live.into_iter().fold(0, u64::saturating_add),
+                    Ordering::Relaxed,
+                );
             }
         },
     );
 }
 
 /// Adds to each context of a weighed subtree what those below it hold. The budget lock is held.
-fn sum_up(held: &Held<'_>, top: &Node) {
+fn sum_up(held: &Held<'_>, top: &ContextNode) {
     tree::post_order(
         held,
         top,
         |node| !node.is_budgeted(),
         |node| {
             if let Some(parent) = node.parent().filter(|_| !core::ptr::eq(node, top)) {
-                parent.budget.add(node.budget.charged.load(Ordering::Relaxed));
+                parent
+                    .budget
+                    .add(node.budget.charged.load(Ordering::Relaxed));
             }
         },
     );

@@ -1,8 +1,8 @@
 //! Moving what blocks are charged to, without touching the blocks.
 
-use super::lease::shortage;
-use super::node::{CLOSED, Node};
-use super::{Context, Handle};
+use super::node::{CLOSED, ContextNode};
+use super::refusal::Shortage;
+use super::{Context, ContextHandle};
 use crate::account::{Counts, FOLD_MAX};
 use crate::adapters::HostSource;
 use crate::error::{HostError, Misuse};
@@ -10,11 +10,11 @@ use crate::scope::Scope;
 use crate::sync::Held;
 use crate::threads::with_table;
 
-/// A context by reference or by handle: what memory can be charged to. Implemented for `&Context` and [`Handle`] only.
+/// A context by reference or by handle: what memory can be charged to. Implemented for `&Context` and [`ContextHandle`] only.
 pub trait ContextRef: HostSource + sealed::Sealed {}
 
 pub(crate) mod sealed {
-    use super::{Context, Handle, Node};
+    use super::{Context, ContextHandle, ContextNode};
 
     /// Access to the node; not for others to implement.
     pub trait Sealed {
@@ -24,14 +24,14 @@ pub(crate) mod sealed {
 
     /// Opaque outside of this crate.
     #[derive(Clone, Copy)]
-    pub struct NodeRef<'a>(pub(crate) &'a Node);
+    pub struct NodeRef<'a>(pub(crate) &'a ContextNode);
 
     impl Sealed for &Context {
         fn sealed_node(&self) -> NodeRef<'_> {
             NodeRef(self.node())
         }
     }
-    impl Sealed for Handle {
+    impl Sealed for ContextHandle {
         fn sealed_node(&self) -> NodeRef<'_> {
             NodeRef(self.node())
         }
@@ -39,13 +39,13 @@ pub(crate) mod sealed {
 }
 
 impl ContextRef for &Context {}
-impl ContextRef for Handle {}
+impl ContextRef for ContextHandle {}
 
 /// What must hold for memory of one context's default scope to become another's.
 ///
 /// # Errors
 /// [`Misuse::SameContext`], [`Misuse::OtherBacking`], [`Misuse::OtherScope`], [`HostError::Closed`].
-pub(crate) fn check_transfer(from: &Node, to: &Node) -> Result<(), HostError> {
+pub(crate) fn check_transfer(from: &ContextNode, to: &ContextNode) -> Result<(), HostError> {
     if core::ptr::eq(from, to) {
         return Err(HostError::Misuse(Misuse::SameContext));
     }
@@ -67,7 +67,12 @@ pub(crate) fn check_transfer(from: &Node, to: &Node) -> Result<(), HostError> {
 /// # Errors
 /// Nothing was changed: as [`check_transfer`], but for one context and itself, where there is nothing to do;
 /// [`HostError::OverBudget`].
-pub(crate) fn transfer(from: &Node, to: &Node, blocks: u64, bytes: u64) -> Result<(), HostError> {
+pub(crate) fn transfer(
+    from: &ContextNode,
+    to: &ContextNode,
+    blocks: u64,
+    bytes: u64,
+) -> Result<(), HostError> {
     if core::ptr::eq(from, to) || bytes == 0 {
         return Ok(());
     }
@@ -90,7 +95,11 @@ pub(crate) fn transfer(from: &Node, to: &Node, blocks: u64, bytes: u64) -> Resul
 ///
 /// # Errors
 /// [`HostError::OverBudget`].
-pub(crate) fn check_room(from: &Node, to: &Node, bytes: u64) -> Result<(), HostError> {
+pub(crate) fn check_room(
+    from: &ContextNode,
+    to: &ContextNode,
+    bytes: u64,
+) -> Result<(), HostError> {
     if to.is_budgeted() {
         let held = to.root().tree_lock.lock();
         to.charge_apart(&held, from, bytes)?;
@@ -99,54 +108,65 @@ pub(crate) fn check_room(from: &Node, to: &Node, bytes: u64) -> Result<(), HostE
     Ok(())
 }
 
-/// Which budget above `to` and not above `from` is short of `bytes`.
-pub(super) fn short(held: &Held<'_>, from: &Node, to: &Node, bytes: u64) -> HostError {
-    // Room may have come meanwhile: then it was short, and nothing else is known any more.
-    let gone = HostError::OverBudget { context: to.id(), short_by: bytes, leased_elsewhere: 0 };
-    shortage(held, to, bytes, |to| apart(to, from)).unwrap_or(gone)
-}
-
 /// The charged nodes from `node` up that are not above `other`. The budget lock is held.
-pub(super) fn apart<'n>(node: &'n Node, other: &Node) -> impl Iterator<Item = &'n Node> + use<'n> {
+pub(super) fn apart<'n>(
+    node: &'n ContextNode,
+    other: &ContextNode,
+) -> impl Iterator<Item = &'n ContextNode> + use<'n> {
     let same_tree = core::ptr::eq(node.root(), other.root());
-    let (here, there) = (node.charged().count(), if same_tree { other.charged().count() } else { 0 });
+    let (here, there) = (
+        node.charged().count(),
+        if same_tree {
+            other.charged().count()
+        } else {
+            0
+        },
+    );
     let mine = node.charged().skip(here.saturating_sub(there));
     let theirs = other.charged().skip(there.saturating_sub(here));
-    let common =
-        mine.zip(theirs).find(|(mine, theirs)| core::ptr::eq(*mine, *theirs)).map(|(common, _)| core::ptr::from_ref(common));
-    node.charged().take_while(move |at| common != Some(core::ptr::from_ref(*at)))
+    let common = mine
+        .zip(theirs)
+        .find(|(mine, theirs)| core::ptr::eq(*mine, *theirs))
+        .map(|(common, _)| core::ptr::from_ref(common));
+    node.charged()
+        .take_while(move |at| common != Some(core::ptr::from_ref(*at)))
 }
 
-impl Node {
+impl ContextNode {
     /// Charges `bytes` to every budget from here up that is not above `other` as well. All or nothing.
-    fn charge_apart(&self, held: &Held<'_>, other: &Node, bytes: u64) -> Result<(), HostError> {
+    fn charge_apart(
+        &self,
+        held: &Held<'_>,
+        other: &ContextNode,
+        bytes: u64,
+    ) -> Result<(), HostError> {
         let charge = || {
             let _held = self.root().budget_lock.lock();
-            let fits = apart(self, other).all(|node| node.budget.room() >= bytes);
-            if fits {
-                apart(self, other).for_each(|node| node.budget.add(bytes));
+            if let Some(shortage) = Shortage::first(apart(self, other), bytes) {
+                return Err(shortage);
             }
-            fits
+            apart(self, other).for_each(|node| node.budget.add(bytes));
+            Ok(())
         };
-        // The room may sit in this thread's own leases.
-        if charge() {
-            return Ok(());
-        }
-        self.settle_tree();
-        if charge() { Ok(()) } else { Err(short(held, other, self, bytes)) }
+        let charged = charge().or_else(|_| {
+            // The room may sit in this thread's own leases.
+            self.fold_tree();
+            charge()
+        });
+        charged.map_err(|shortage| shortage.error(held, self))
     }
 
     /// Gives back what every budget from here up that is not above `other` was charged. The tree lock is held.
-    pub(super) fn refund_apart(&self, other: &Node, bytes: u64) {
+    pub(super) fn refund_apart(&self, other: &ContextNode, bytes: u64) {
         let _held = self.root().budget_lock.lock();
         apart(self, other).for_each(|node| node.budget.subtract(bytes));
     }
 
     /// Gives back the calling thread's leases of the tree.
-    pub(super) fn settle_tree(&self) {
+    pub(super) fn fold_tree(&self) {
         with_table(|table| {
             if let Some(table) = table {
-                table.settle_tree(self.root());
+                table.fold_tree(self.root());
             }
         });
     }
@@ -154,18 +174,26 @@ impl Node {
     /// Counts blocks that become another context's. What is charged for them is the caller's to refund.
     pub(super) fn count_leaving(&self, scope: Scope, bytes: u64, blocks: u64) {
         if !self.is_budgeted() {
-            return self.count_given(scope, bytes, blocks);
+            return self.count_free(scope, bytes, blocks);
         }
         with_table(|table| {
-            let entry = table.and_then(|table| table.find(self.slot(scope), self.tag(scope)).or_else(|| table.open(self, scope)));
+            let entry = table.and_then(|table| {
+                table
+                    .find(self.slot(scope), self.tag(scope))
+                    .or_else(|| table.open(self, scope))
+            });
             let Some(entry) = entry else {
-                let counts = Counts { free_bytes: bytes, free_blocks: blocks, ..Counts::default() };
+                let counts = Counts {
+                    free_bytes: bytes,
+                    free_blocks: blocks,
+                    ..Counts::default()
+                };
                 return self.count_directly(scope, &counts);
             };
             // No lease: the room goes with the blocks.
             entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
             if entry.record_free(bytes, blocks) < -FOLD_MAX {
-                self.settle(scope, entry);
+                self.fold(scope, entry);
             }
         });
     }
@@ -175,7 +203,7 @@ impl Node {
         if self.is_budgeted() {
             self.conclude(scope, bytes, blocks, true);
         } else {
-            self.count_taken(scope, bytes, blocks);
+            self.count_allocation(scope, bytes, blocks);
         }
     }
 }

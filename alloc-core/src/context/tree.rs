@@ -2,13 +2,13 @@
 
 use core::ptr::NonNull;
 
-use super::node::{ABANDONED, CLOSED, DRAINED, LEFT, Node, ORPHANED};
+use super::node::{ABANDONED, CLOSED, ContextNode, DRAINED, ORPHANED, OWNED_BY_PARENT};
 use crate::account::{ScopeUsage, Usage};
 use crate::scope::Scope;
 use crate::sync::{AtomicPtr, AtomicU64, Held, Ordering, fence};
 
 /// Links a new node below `above`, as its newest child. Takes over the caller's reference on `above`.
-pub(super) fn link(above: NonNull<Node>, new: NonNull<Node>) {
+pub(super) fn link(above: NonNull<ContextNode>, new: NonNull<ContextNode>) {
     // SAFETY: the caller's reference keeps it alive.
     let parent = unsafe { above.as_ref() };
     // SAFETY: new, and nobody else's yet.
@@ -24,13 +24,16 @@ pub(super) fn link(above: NonNull<Node>, new: NonNull<Node>) {
     }
     // A limit above may have changed since the child was made.
     if child.is_budgeted() {
-        child.budget.slice.store(child.due_slice(), Ordering::Relaxed);
+        child
+            .budget
+            .slice
+            .store(child.due_slice(), Ordering::Relaxed);
     }
 }
 
 /// Takes a node that is ending out from under its parent and leaves its sums there. Answers the parent, whose reference is still
 /// to be given back.
-pub(super) fn unlink(node: &Node) -> Option<NonNull<Node>> {
+pub(super) fn unlink(node: &ContextNode) -> Option<NonNull<ContextNode>> {
     if node.is_root() {
         return None;
     }
@@ -41,7 +44,7 @@ pub(super) fn unlink(node: &Node) -> Option<NonNull<Node>> {
     let above = node.parent_ptr()?;
     // SAFETY: the node's own reference on its parent.
     let parent = unsafe { above.as_ref() };
-    take_out(parent, node, node);
+    detach(parent, node, node);
     parent.foreign.inherit(&node.foreign);
     for (scope, own) in Scope::ALL.into_iter().zip(usage) {
         for gone in [own, node.closed_children.sum(scope)] {
@@ -54,23 +57,42 @@ pub(super) fn unlink(node: &Node) -> Option<NonNull<Node>> {
 }
 
 /// Puts a chain of siblings, from its newest to its oldest, before all other children of `parent`. The tree lock is held.
-pub(super) fn put_first(parent: &Node, newest: NonNull<Node>, oldest: NonNull<Node>) {
+pub(super) fn put_first(
+    parent: &ContextNode,
+    newest: NonNull<ContextNode>,
+    oldest: NonNull<ContextNode>,
+) {
     let first = parent.tree.first_child.load(Ordering::Relaxed);
     // SAFETY: linked nodes are alive: a node is unlinked, under the lock held here, before it goes.
     match unsafe { first.as_ref() } {
         Some(first) => first.tree.prev.store(oldest.as_ptr(), Ordering::Relaxed),
-        None => parent.tree.last_child.store(oldest.as_ptr(), Ordering::Relaxed),
+        None => parent
+            .tree
+            .last_child
+            .store(oldest.as_ptr(), Ordering::Relaxed),
     }
     // SAFETY: the chain's nodes are about to be linked, hence alive.
-    unsafe { oldest.as_ref() }.tree.next.store(first, Ordering::Relaxed);
+    unsafe { oldest.as_ref() }
+        .tree
+        .next
+        .store(first, Ordering::Relaxed);
     // SAFETY: as above.
-    unsafe { newest.as_ref() }.tree.prev.store(core::ptr::null_mut(), Ordering::Relaxed);
-    parent.tree.first_child.store(newest.as_ptr(), Ordering::Relaxed);
+    unsafe { newest.as_ref() }
+        .tree
+        .prev
+        .store(core::ptr::null_mut(), Ordering::Relaxed);
+    parent
+        .tree
+        .first_child
+        .store(newest.as_ptr(), Ordering::Relaxed);
 }
 
 /// Takes a chain of siblings out of the children of `parent`. The tree lock is held.
-pub(super) fn take_out(parent: &Node, newest: &Node, oldest: &Node) {
-    let (newer, older) = (newest.tree.prev.load(Ordering::Relaxed), oldest.tree.next.load(Ordering::Relaxed));
+pub(super) fn detach(parent: &ContextNode, newest: &ContextNode, oldest: &ContextNode) {
+    let (newer, older) = (
+        newest.tree.prev.load(Ordering::Relaxed),
+        oldest.tree.next.load(Ordering::Relaxed),
+    );
     // SAFETY: linked nodes are alive, see `put_first`.
     match unsafe { newer.as_ref() } {
         Some(newer) => newer.tree.next.store(older, Ordering::Relaxed),
@@ -85,13 +107,17 @@ pub(super) fn take_out(parent: &Node, newest: &Node, oldest: &Node) {
 
 /// Calls `visit` with every node of the subtree, parents before children, oldest child first. `visit` gets the depth below
 /// `top`. The tree lock is held meanwhile: `visit` must not call out.
-pub(crate) fn each(top: &Node, visit: impl FnMut(&Node, usize)) {
+pub(crate) fn each(top: &ContextNode, visit: impl FnMut(&ContextNode, usize)) {
     let held = top.root().tree_lock.lock();
     each_under(&held, top, visit);
 }
 
 /// As [`each`], with the tree's lock taken already.
-pub(super) fn each_under(_: &Held<'_>, top: &Node, mut visit: impl FnMut(&Node, usize)) {
+pub(super) fn each_under(
+    _: &Held<'_>,
+    top: &ContextNode,
+    mut visit: impl FnMut(&ContextNode, usize),
+) {
     let (mut at, mut depth) = (top, 0usize);
     loop {
         visit(at, depth);
@@ -117,8 +143,13 @@ pub(super) fn each_under(_: &Held<'_>, top: &Node, mut visit: impl FnMut(&Node, 
 
 /// Calls `visit` with the nodes of the subtree, children before parents, going only below those that `enter` says. `visit` must
 /// not call out.
-pub(super) fn post_order(_: &Held<'_>, top: &Node, enter: impl Fn(&Node) -> bool, mut visit: impl FnMut(&Node)) {
-    fn down<'n>(mut at: &'n Node, enter: &impl Fn(&Node) -> bool) -> &'n Node {
+pub(super) fn post_order(
+    _: &Held<'_>,
+    top: &ContextNode,
+    enter: impl Fn(&ContextNode) -> bool,
+    mut visit: impl FnMut(&ContextNode),
+) {
+    fn down<'n>(mut at: &'n ContextNode, enter: &impl Fn(&ContextNode) -> bool) -> &'n ContextNode {
         while let Some(child) = children(at).next().filter(|_| enter(at)) {
             at = child;
         }
@@ -127,7 +158,10 @@ pub(super) fn post_order(_: &Held<'_>, top: &Node, enter: impl Fn(&Node) -> bool
     let mut at = down(top, &enter);
     loop {
         // SAFETY: linked nodes are alive, see `put_first`. Asked before the visit, which may change what `enter` says.
-        let (next, parent) = (unsafe { at.tree.next.load(Ordering::Relaxed).as_ref() }, at.parent());
+        let (next, parent) = (
+            unsafe { at.tree.next.load(Ordering::Relaxed).as_ref() },
+            at.parent(),
+        );
         visit(at);
         if core::ptr::eq(at, top) {
             return;
@@ -141,15 +175,17 @@ pub(super) fn post_order(_: &Held<'_>, top: &Node, enter: impl Fn(&Node) -> bool
 }
 
 /// The node's children, newest first. The tree lock is held.
-pub(super) fn children(node: &Node) -> impl Iterator<Item = &Node> {
+pub(super) fn children(node: &ContextNode) -> impl Iterator<Item = &ContextNode> {
     // SAFETY: linked nodes are alive, see `put_first`.
-    let at = |link: &AtomicPtr<Node>| unsafe { link.load(Ordering::Relaxed).as_ref() };
-    core::iter::successors(at(&node.tree.first_child), move |child| at(&child.tree.next))
+    let at = |link: &AtomicPtr<ContextNode>| unsafe { link.load(Ordering::Relaxed).as_ref() };
+    core::iter::successors(at(&node.tree.first_child), move |child| {
+        at(&child.tree.next)
+    })
 }
 
 /// Closes the node and everything below it: no new allocation. Below a closed node everything is closed already (new children
 /// take it over, see [`link`]), so closing a deep tree from the top down does not walk it again and again.
-pub(super) fn close(top: &Node) {
+pub(super) fn close(top: &ContextNode) {
     let held = top.root().tree_lock.lock();
     if top.flags() & CLOSED == 0 {
         each_under(&held, top, |node, _| node.set_flags(CLOSED));
@@ -161,7 +197,10 @@ pub(super) fn close(top: &Node) {
 /// destroyed in them or below.
 ///
 /// All are closed. `after` = the node where the last walk stopped, retained by the caller since; `None` = begin.
-pub(super) fn next_to_drain(top: NonNull<Node>, after: Option<NonNull<Node>>) -> NonNull<Node> {
+pub(super) fn next_to_drain(
+    top: NonNull<ContextNode>,
+    after: Option<NonNull<ContextNode>>,
+) -> NonNull<ContextNode> {
     // SAFETY: the caller refers to it.
     let root = unsafe { top.as_ref() }.root();
     let _held = root.tree_lock.lock();
@@ -177,8 +216,9 @@ pub(super) fn next_to_drain(top: NonNull<Node>, after: Option<NonNull<Node>>) ->
     loop {
         // SAFETY: linked nodes are alive, see `put_first`.
         let node = unsafe { at.as_ref() };
-        let busy = node.flags() & LEFT != 0 || !node.owned.load(Ordering::Relaxed).is_null();
-        if (at == top || busy) && super::lifecycle::retain_living(node) {
+        let busy =
+            node.flags() & OWNED_BY_PARENT != 0 || !node.owned.load(Ordering::Relaxed).is_null();
+        if (at == top || busy) && super::create::retain_living(node) {
             return at;
         }
         node.set_flags(DRAINED);
@@ -187,10 +227,15 @@ pub(super) fn next_to_drain(top: NonNull<Node>, after: Option<NonNull<Node>>) ->
 }
 
 /// Down to the newest child, its newest child, and so on.
-fn lowest(mut at: NonNull<Node>) -> NonNull<Node> {
+fn lowest(mut at: NonNull<ContextNode>) -> NonNull<ContextNode> {
     loop {
-        // SAFETY: linked nodes are alive, see `put_first`.
-        match undrained(unsafe { at.as_ref() }.tree.first_child.load(Ordering::Relaxed)) {
+        match undrained(
+            // SAFETY: linked nodes are alive, see `put_first`.
+            unsafe { at.as_ref() }
+                .tree
+                .first_child
+                .load(Ordering::Relaxed),
+        ) {
             Some(child) => at = child,
             None => return at,
         }
@@ -198,7 +243,7 @@ fn lowest(mut at: NonNull<Node>) -> NonNull<Node> {
 }
 
 /// The node that comes after `done` when children go before their parents.
-fn past(done: NonNull<Node>) -> Option<NonNull<Node>> {
+fn past(done: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
     // SAFETY: linked nodes are alive, see `put_first`.
     let done = unsafe { done.as_ref() };
     match undrained(done.tree.next.load(Ordering::Relaxed)) {
@@ -208,10 +253,19 @@ fn past(done: NonNull<Node>) -> Option<NonNull<Node>> {
 }
 
 /// This sibling or the next older one that is still to be drained.
-fn undrained(mut at: *mut Node) -> Option<NonNull<Node>> {
+fn undrained(at: *mut ContextNode) -> Option<NonNull<ContextNode>> {
+    find_sibling(at, |node| node.flags() & DRAINED == 0)
+}
+
+/// This sibling or the next older one that is `wanted`, as the pointer that it was linked with: whoever becomes its owner may have to free
+/// it through that one, and one made from a reference reaches no further than the reference. The tree lock is held.
+pub(super) fn find_sibling(
+    mut at: *mut ContextNode,
+    wanted: impl Fn(&ContextNode) -> bool,
+) -> Option<NonNull<ContextNode>> {
     // SAFETY: linked nodes are alive, see `put_first`.
     while let Some(node) = unsafe { at.as_ref() } {
-        if node.flags() & DRAINED == 0 {
+        if wanted(node) {
             return NonNull::new(at);
         }
         at = node.tree.next.load(Ordering::Relaxed);
@@ -220,16 +274,16 @@ fn undrained(mut at: *mut Node) -> Option<NonNull<Node>> {
 }
 
 /// The node is drained: marks it, and tells whether its parent was its owner, who is gone now.
-pub(super) fn end_of_drain(node: &Node) -> bool {
+pub(super) fn end_of_drain(node: &ContextNode) -> bool {
     let _held = node.root().tree_lock.lock();
-    let left = node.flags() & LEFT != 0;
-    node.clear_flags(LEFT);
+    let left = node.flags() & OWNED_BY_PARENT != 0;
+    node.clear_flags(OWNED_BY_PARENT);
     node.set_flags(if left { DRAINED | ORPHANED } else { DRAINED });
     left
 }
 
 /// Closes the subtree and cuts off the backing of every node in it that has the same one as `top`.
-pub(super) fn abandon(top: &Node) {
+pub(super) fn abandon(top: &ContextNode) {
     each(top, |node, _| {
         node.set_flags(CLOSED);
         if node.backing.dies_with(&top.backing) {
@@ -240,22 +294,28 @@ pub(super) fn abandon(top: &Node) {
 }
 
 /// The account of one node by itself.
-pub(crate) fn node_usage(node: &Node) -> Usage {
-    Usage { scopes: Scope::ALL.map(|scope| node.usage(scope)), foreign: node.foreign.usage() }
+pub(crate) fn node_usage(node: &ContextNode) -> Usage {
+    Usage {
+        scopes: Scope::ALL.map(|scope| node.usage(scope)),
+        foreign: node.foreign.usage(),
+    }
 }
 
 /// What children of the node that are gone took in all.
-pub(crate) fn gone_usage(node: &Node) -> Usage {
-    Usage { scopes: Scope::ALL.map(|scope| node.closed_children.sum(scope)), foreign: node.foreign.gone() }
+pub(crate) fn gone_usage(node: &ContextNode) -> Usage {
+    Usage {
+        scopes: Scope::ALL.map(|scope| node.closed_children.sum(scope)),
+        foreign: node.foreign.gone(),
+    }
 }
 
 /// The accounts of a node and all below it, gone ones included in the totals.
-pub(crate) fn subtree_usage(top: &Node) -> Usage {
+pub(crate) fn subtree_usage(top: &ContextNode) -> Usage {
     subtree_usage_under(&top.root().tree_lock.lock(), top)
 }
 
 /// As [`subtree_usage`], with the tree's lock taken already.
-pub(super) fn subtree_usage_under(held: &Held<'_>, top: &Node) -> Usage {
+pub(super) fn subtree_usage_under(held: &Held<'_>, top: &ContextNode) -> Usage {
     let mut sum = Usage::default();
     each_under(held, top, |node, _| {
         for own in [node_usage(node), gone_usage(node)] {
@@ -276,14 +336,21 @@ impl super::node::ClosedSums {
             (&self.lost_blocks, gone.live_blocks),
         ] {
             if let Some(cell) = cells.get(at) {
-                cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+                cell.store(
+                    cell.load(Ordering::Relaxed).wrapping_add(by),
+                    Ordering::Relaxed,
+                );
             }
         }
     }
 
     /// What children that are gone took of `scope`; `live_*` is what they lost.
     fn sum(&self, scope: Scope) -> ScopeUsage {
-        let read = |cells: &[AtomicU64; Scope::COUNT]| cells.get(scope.index()).map_or(0, |c| c.load(Ordering::Relaxed));
+        let read = |cells: &[AtomicU64; Scope::COUNT]| {
+            cells
+                .get(scope.index())
+                .map_or(0, |c| c.load(Ordering::Relaxed))
+        };
         ScopeUsage {
             live_bytes: read(&self.lost_bytes),
             live_blocks: read(&self.lost_blocks),

@@ -1,5 +1,8 @@
 //! A bumpalo arena: its chunks come from the global allocator, whoever uses it, so all that can be done is to say how much.
-#![expect(clippy::mut_from_ref, reason = "every call makes a new block, which nobody else can reach")]
+#![expect(
+    clippy::mut_from_ref,
+    reason = "every call makes a new block, which nobody else can reach"
+)]
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -11,9 +14,9 @@ use bumpalo::{AllocErr, Bump};
 
 use super::ForeignKind;
 use crate::adapters::HostSource;
-use crate::collections::Refused;
 use crate::context::ContextRef;
 use crate::error::HostError;
+use crate::rejected::Rejected;
 
 /// A [`bumpalo::Bump`] whose chunks are declared at a context as [`ForeignKind::Heap`].
 ///
@@ -57,7 +60,14 @@ struct Declared<C: ContextRef> {
 impl<C: ContextRef> ForeignBump<C> {
     /// A bump that declares its chunks at `context`; has none yet.
     pub fn new_in(context: C) -> Self {
-        Self { bump: Bump::new(), declared: Declared { context, bytes: Cell::new(0), seen: Cell::new(0) } }
+        Self {
+            bump: Bump::new(),
+            declared: Declared {
+                context,
+                bytes: Cell::new(0),
+                seen: Cell::new(0),
+            },
+        }
     }
 
     /// With a first chunk for at least `bytes` bytes.
@@ -67,7 +77,7 @@ impl<C: ContextRef> ForeignBump<C> {
     pub fn try_with_capacity_in(bytes: usize, context: C) -> Result<Self, HostError> {
         let mut made = Self::new_in(context);
         made.bump = Bump::try_with_capacity(bytes).map_err(|AllocErr| made.refused(bytes))?;
-        made.settle();
+        made.declare_growth();
         Ok(made)
     }
 
@@ -77,7 +87,8 @@ impl<C: ContextRef> ForeignBump<C> {
     /// [`HostError::OutOfHostMemory`] when the global allocator or the [limit](ForeignBump::set_allocation_limit) refuses a chunk.
     #[inline]
     pub fn try_alloc_layout(&self, layout: Layout) -> Result<NonNull<u8>, HostError> {
-        self.counted(|bump| bump.try_alloc_layout(layout)).map_err(|AllocErr| self.refused(layout.size()))
+        self.counted(|bump| bump.try_alloc_layout(layout))
+            .map_err(|AllocErr| self.refused(layout.size()))
     }
 
     /// Moves `value` into the bump. `T` has no destructor.
@@ -85,8 +96,8 @@ impl<C: ContextRef> ForeignBump<C> {
     /// # Errors
     /// As [`try_alloc_layout`](ForeignBump::try_alloc_layout), with the value.
     #[inline]
-    pub fn try_alloc<T>(&self, value: T) -> Result<&mut T, Refused<T>> {
-        const { Plain::<T>::CHECK };
+    pub fn try_alloc<T>(&self, value: T) -> Result<&mut T, Rejected<T, HostError>> {
+        const { BumpNoDestructor::<T>::CHECK };
         match self.try_alloc_layout(Layout::new::<T>()) {
             Ok(block) => {
                 let mut block = block.cast::<T>();
@@ -95,7 +106,7 @@ impl<C: ContextRef> ForeignBump<C> {
                 // SAFETY: just written; new, so nobody else refers to it; it stays until `&mut` or the end of the bump.
                 Ok(unsafe { block.as_mut() })
             }
-            Err(error) => Err(Refused { value, error }),
+            Err(error) => Err(Rejected { value, error }),
         }
     }
 
@@ -104,7 +115,8 @@ impl<C: ContextRef> ForeignBump<C> {
     /// # Errors
     /// As [`try_alloc_layout`](ForeignBump::try_alloc_layout).
     pub fn try_alloc_slice_copy<T: Copy>(&self, source: &[T]) -> Result<&mut [T], HostError> {
-        self.counted(|bump| bump.try_alloc_slice_copy(source)).map_err(|AllocErr| self.refused(size_of_val(source)))
+        self.counted(|bump| bump.try_alloc_slice_copy(source))
+            .map_err(|AllocErr| self.refused(size_of_val(source)))
     }
 
     /// A slice of `len` elements; `make` gives the one at each index. `T` has no destructor.
@@ -112,10 +124,15 @@ impl<C: ContextRef> ForeignBump<C> {
     /// # Errors
     /// [`HostError::TooLarge`] when `len` elements exceed `isize::MAX` bytes; as
     /// [`try_alloc_layout`](ForeignBump::try_alloc_layout). `make` is not called then.
-    pub fn try_alloc_slice_fill_with<T>(&self, len: usize, make: impl FnMut(usize) -> T) -> Result<&mut [T], HostError> {
-        const { Plain::<T>::CHECK };
+    pub fn try_alloc_slice_fill_with<T>(
+        &self,
+        len: usize,
+        make: impl FnMut(usize) -> T,
+    ) -> Result<&mut [T], HostError> {
+        const { BumpNoDestructor::<T>::CHECK };
         let layout = Layout::array::<T>(len).map_err(|_| HostError::TooLarge)?;
-        self.counted(|bump| bump.try_alloc_slice_fill_with(len, make)).map_err(|AllocErr| self.refused(layout.size()))
+        self.counted(|bump| bump.try_alloc_slice_fill_with(len, make))
+            .map_err(|AllocErr| self.refused(layout.size()))
     }
 
     /// A copy of a text.
@@ -123,13 +140,14 @@ impl<C: ContextRef> ForeignBump<C> {
     /// # Errors
     /// As [`try_alloc_layout`](ForeignBump::try_alloc_layout).
     pub fn try_alloc_str(&self, text: &str) -> Result<&mut str, HostError> {
-        self.counted(|bump| bump.try_alloc_str(text)).map_err(|AllocErr| self.refused(text.len()))
+        self.counted(|bump| bump.try_alloc_str(text))
+            .map_err(|AllocErr| self.refused(text.len()))
     }
 
     /// Ends all blocks. The newest chunk stays, the others go back to the global allocator and are withdrawn.
     pub fn reset(&mut self) {
         self.bump.reset();
-        self.settle();
+        self.declare_growth();
     }
 
     /// Bytes that the bump holds of the global allocator: all chunks with their bookkeeping. O(chunks).
@@ -163,7 +181,7 @@ impl<C: ContextRef> ForeignBump<C> {
             #[inline]
             fn drop(&mut self) {
                 if self.0.bump.allocated_bytes() != self.0.declared.seen.get() {
-                    self.0.settle();
+                    self.0.declare_growth();
                 }
             }
         }
@@ -172,31 +190,47 @@ impl<C: ContextRef> ForeignBump<C> {
     }
 
     #[cold]
-    fn settle(&self) {
+    fn declare_growth(&self) {
         let (declared, held) = (&self.declared, self.bytes_held());
         declared.seen.set(self.bump.allocated_bytes());
         // Refused only where others have declared all of 2^64: then the last figure stays, and goes with the bump.
-        if declared.context.sealed_node().0.change_foreign(ForeignKind::Heap, declared.bytes.get(), held).is_ok() {
+        if declared
+            .context
+            .sealed_node()
+            .0
+            .change_foreign(ForeignKind::Heap, declared.bytes.get(), held)
+            .is_ok()
+        {
             declared.bytes.set(held);
         }
     }
 
     #[cold]
     fn refused(&self, bytes: usize) -> HostError {
-        HostError::OutOfHostMemory { bytes, scope: self.declared.context.sealed_node().0.scope }
+        HostError::OutOfHostMemory {
+            bytes,
+            scope: self.declared.context.sealed_node().0.scope,
+        }
     }
 }
 
 /// Refuses types with a destructor when the caller is compiled.
-struct Plain<T>(T);
+struct BumpNoDestructor<T>(T);
 
-impl<T> Plain<T> {
-    const CHECK: () = assert!(!core::mem::needs_drop::<T>(), "a bump drops nothing: keep values with a destructor elsewhere");
+impl<T> BumpNoDestructor<T> {
+    const CHECK: () = assert!(
+        !core::mem::needs_drop::<T>(),
+        "a bump drops nothing: keep values with a destructor elsewhere"
+    );
 }
 
 impl<C: ContextRef> Drop for Declared<C> {
     fn drop(&mut self) {
-        self.context.sealed_node().0.foreign.withdraw(ForeignKind::Heap, self.bytes.get() as u64);
+        self.context
+            .sealed_node()
+            .0
+            .foreign
+            .subtract(ForeignKind::Heap, self.bytes.get() as u64);
     }
 }
 
@@ -212,11 +246,21 @@ unsafe impl<C: ContextRef> Allocator for &ForeignBump<C> {
         // SAFETY: forwarded.
         self.counted(|bump| unsafe { Allocator::deallocate(&bump, block, layout) });
     }
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: forwarded.
         self.counted(|bump| unsafe { Allocator::grow(&bump, block, old, new) })
     }
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: forwarded.
         self.counted(|bump| unsafe { Allocator::shrink(&bump, block, old, new) })
     }
@@ -230,6 +274,8 @@ impl<C: ContextRef> HostSource for &ForeignBump<C> {
 
 impl<C: ContextRef> fmt::Debug for ForeignBump<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ForeignBump").field("bytes_held", &self.bytes_held()).finish_non_exhaustive()
+        f.debug_struct("ForeignBump")
+            .field("bytes_held", &self.bytes_held())
+            .finish_non_exhaustive()
     }
 }

@@ -32,9 +32,19 @@ struct Gone {
 impl ForeignCells {
     pub(crate) const fn new() -> Self {
         Self {
-            own: [const { Own { live: AtomicU64::new(0), peak: AtomicU64::new(0), total: AtomicU64::new(0) } };
-                ForeignKind::COUNT],
-            gone: [const { Gone { total: AtomicU64::new(0), lost: AtomicU64::new(0) } }; ForeignKind::COUNT],
+            own: [const {
+                Own {
+                    live: AtomicU64::new(0),
+                    peak: AtomicU64::new(0),
+                    total: AtomicU64::new(0),
+                }
+            }; ForeignKind::COUNT],
+            gone: [const {
+                Gone {
+                    total: AtomicU64::new(0),
+                    lost: AtomicU64::new(0),
+                }
+            }; ForeignKind::COUNT],
         }
     }
 
@@ -51,16 +61,29 @@ impl ForeignCells {
     pub(super) fn declare(&self, kind: ForeignKind, bytes: u64) -> bool {
         let own = self.own(kind);
         let more = |live: u64| live.checked_add(bytes);
-        let Ok(before) = own.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) else { return false };
-        own.peak.fetch_max(before.saturating_add(bytes), Ordering::Relaxed);
-        let _ = own.total.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |total| Some(total.saturating_add(bytes)));
+        let Ok(before) = own
+            .live
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+        else {
+            return false;
+        };
+        own.peak
+            .fetch_max(before.saturating_add(bytes), Ordering::Relaxed);
+        let _ = own
+            .total
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |total| {
+                Some(total.saturating_add(bytes))
+            });
         true
     }
 
     /// Counts bytes that were given back. False, and nothing counted, where fewer are declared.
-    pub(super) fn withdraw(&self, kind: ForeignKind, bytes: u64) -> bool {
+    pub(super) fn subtract(&self, kind: ForeignKind, bytes: u64) -> bool {
         let less = |live: u64| live.checked_sub(bytes);
-        self.own(kind).live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        self.own(kind)
+            .live
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            .is_ok()
     }
 
     /// What is declared here. In the middle of another thread's declaration a peak or total lags behind: at least what is live.
@@ -68,7 +91,11 @@ impl ForeignCells {
         self.own.each_ref().map(|own| {
             let live_bytes = own.live.load(Ordering::Relaxed);
             let peak_bytes = own.peak.load(Ordering::Relaxed).max(live_bytes);
-            ForeignUsage { live_bytes, peak_bytes, total_bytes: own.total.load(Ordering::Relaxed).max(peak_bytes) }
+            ForeignUsage {
+                live_bytes,
+                peak_bytes,
+                total_bytes: own.total.load(Ordering::Relaxed).max(peak_bytes),
+            }
         })
     }
 
@@ -86,7 +113,10 @@ impl ForeignCells {
         for ((gone, own), below) in self.gone.iter().zip(child.usage()).zip(child.gone()) {
             let sum = own.plus(&below);
             for (cell, by) in [(&gone.total, sum.total_bytes), (&gone.lost, sum.live_bytes)] {
-                cell.store(cell.load(Ordering::Relaxed).saturating_add(by), Ordering::Relaxed);
+                cell.store(
+                    cell.load(Ordering::Relaxed).saturating_add(by),
+                    Ordering::Relaxed,
+                );
             }
         }
     }

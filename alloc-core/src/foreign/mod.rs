@@ -12,7 +12,7 @@ pub use bump::ForeignBump;
 pub(crate) use cells::ForeignCells;
 pub use usage::{ForeignKind, ForeignUsage};
 
-use crate::context::{ContextRef, Handle, Node};
+use crate::context::{ContextHandle, ContextNode, ContextRef};
 use crate::error::{HostError, Misuse};
 use crate::host::{Notice, NoticeEvent, NoticeKind};
 
@@ -65,9 +65,17 @@ impl<C: ContextRef> Foreign<C> {
     pub fn declare(context: C, kind: ForeignKind, bytes: usize) -> Result<Self, HostError> {
         let node = context.sealed_node().0;
         node.declare_foreign(kind, bytes)?;
-        let declared = Self { context, kind, bytes };
+        let declared = Self {
+            context,
+            kind,
+            bytes,
+        };
         // Counted and guarded first: should the allocator unwind, all of it is taken back.
-        declared.context.sealed_node().0.tell(NoticeEvent::Allocated, kind, bytes);
+        declared
+            .context
+            .sealed_node()
+            .0
+            .notify_declared(NoticeEvent::Allocated, kind, bytes);
         Ok(declared)
     }
 
@@ -80,8 +88,8 @@ impl<C: ContextRef> Foreign<C> {
         node.change_foreign(self.kind, self.bytes, bytes)?;
         let old = core::mem::replace(&mut self.bytes, bytes);
         if old != bytes {
-            node.tell(NoticeEvent::Freed, self.kind, old);
-            node.tell(NoticeEvent::Allocated, self.kind, bytes);
+            node.notify_declared(NoticeEvent::Freed, self.kind, old);
+            node.notify_declared(NoticeEvent::Allocated, self.kind, bytes);
         }
         Ok(())
     }
@@ -109,8 +117,8 @@ impl<C: ContextRef> Drop for Foreign<C> {
     fn drop(&mut self) {
         let node = self.context.sealed_node().0;
         // Not there any more when somebody withdrew what was not theirs: then there is nothing to tell either.
-        if node.foreign.withdraw(self.kind, self.bytes as u64) {
-            node.tell(NoticeEvent::Freed, self.kind, self.bytes);
+        if node.foreign.subtract(self.kind, self.bytes as u64) {
+            node.notify_declared(NoticeEvent::Freed, self.kind, self.bytes);
         }
     }
 }
@@ -118,20 +126,25 @@ impl<C: ContextRef> Drop for Foreign<C> {
 impl<C: ContextRef> fmt::Debug for Foreign<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let context = self.context.sealed_node().0.id();
-        f.debug_struct("Foreign").field("context", &context).field("kind", &self.kind).field("bytes", &self.bytes).finish()
+        f.debug_struct("Foreign")
+            .field("context", &context)
+            .field("kind", &self.kind)
+            .field("bytes", &self.bytes)
+            .finish()
     }
 }
 
 /// For those who cannot keep a [`Foreign`] guard: a C library that calls back with sizes alone, for one.
-impl Handle {
+impl ContextHandle {
     /// Declares that `bytes` bytes were taken elsewhere. They stay declared until they are
-    /// [withdrawn](Handle::withdraw_foreign), also beyond the context's own end: then they are lost and on record above it.
+    /// [withdrawn](ContextHandle::subtract_foreign), also beyond the context's own end: then they are lost and on record above it.
     ///
     /// # Errors
     /// As [`Foreign::declare`].
     pub fn declare_foreign(&self, kind: ForeignKind, bytes: usize) -> Result<(), HostError> {
         self.node().declare_foreign(kind, bytes)?;
-        self.node().tell(NoticeEvent::Allocated, kind, bytes);
+        self.node()
+            .notify_declared(NoticeEvent::Allocated, kind, bytes);
         Ok(())
     }
 
@@ -139,16 +152,16 @@ impl Handle {
     ///
     /// # Errors
     /// [`Misuse::NotDeclared`] when fewer bytes of this kind are declared here; nothing is counted.
-    pub fn withdraw_foreign(&self, kind: ForeignKind, bytes: usize) -> Result<(), HostError> {
-        if !self.node().foreign.withdraw(kind, bytes as u64) {
+    pub fn subtract_foreign(&self, kind: ForeignKind, bytes: usize) -> Result<(), HostError> {
+        if !self.node().foreign.subtract(kind, bytes as u64) {
             return Err(HostError::Misuse(Misuse::NotDeclared));
         }
-        self.node().tell(NoticeEvent::Freed, kind, bytes);
+        self.node().notify_declared(NoticeEvent::Freed, kind, bytes);
         Ok(())
     }
 }
 
-impl Node {
+impl ContextNode {
     fn declare_foreign(&self, kind: ForeignKind, bytes: usize) -> Result<(), HostError> {
         if isize::try_from(bytes).is_err() || !self.foreign.declare(kind, bytes as u64) {
             return Err(HostError::TooLarge);
@@ -162,28 +175,33 @@ impl Node {
             Some(_) if isize::try_from(new).is_err() => Err(HostError::TooLarge),
             Some(more) => self.declare_foreign(kind, more),
             None => {
-                self.foreign.withdraw(kind, old.saturating_sub(new) as u64);
+                self.foreign.subtract(kind, old.saturating_sub(new) as u64);
                 Ok(())
             }
         }
     }
 
     /// Lets the allocator know of memory for generated code, the only kind that Vulkan wants to hear of.
-    fn tell(&self, event: NoticeEvent, kind: ForeignKind, bytes: usize) {
+    fn notify_declared(&self, event: NoticeEvent, kind: ForeignKind, bytes: usize) {
         if kind == ForeignKind::Executable && bytes > 0 {
-            self.backing.notify(Notice { event, kind: NoticeKind::Executable, bytes, scope: self.scope });
+            self.backing.notify(Notice {
+                event,
+                kind: NoticeKind::Executable,
+                bytes,
+                scope: self.scope,
+            });
         }
     }
 
     /// Counts what somebody above this context, such as a driver through its callbacks, has to say, and passes it on as it is.
-    pub(crate) fn hear(&self, notice: Notice) {
+    pub(crate) fn notify_change(&self, notice: Notice) {
         let (kind, bytes) = match notice.kind {
             NoticeKind::Executable => (ForeignKind::Executable, notice.bytes as u64),
         };
         // What cannot be true (more given back than there is) is not counted, but passed on: others may have rules for that.
         let _counted = match notice.event {
             NoticeEvent::Allocated => self.foreign.declare(kind, bytes),
-            NoticeEvent::Freed => self.foreign.withdraw(kind, bytes),
+            NoticeEvent::Freed => self.foreign.subtract(kind, bytes),
         };
         self.backing.notify(notice);
     }

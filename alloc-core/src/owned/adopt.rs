@@ -3,20 +3,26 @@
 use super::grow;
 use super::table::{self, Locked};
 use super::{Owned, find, locked_for};
-use crate::context::{CLOSED, Context, Going, Handle, Node, check_room, check_transfer, transfer};
+use crate::context::{
+    CLOSED, Context, ContextHandle, ContextNode, Going, check_room, check_transfer, transfer,
+};
 use crate::error::{HostError, Misuse};
 
-impl Handle {
+impl ContextHandle {
     /// Makes a value of `from` one of this context's, its newest: its block stays where it is and is charged to this context.
     /// O(1). The old id is void; the new one is answered.
     ///
     /// Budgets above both contexts are not asked for the value; the table of this context may have to grow.
     ///
     /// # Errors
-    /// Nothing was changed: as [`take`](Handle::take), for `from`; [`Misuse::SameContext`]; [`Misuse::OtherBacking`] when the
+    /// Nothing was changed: as [`remove`](ContextHandle::remove), for `from`; [`Misuse::SameContext`]; [`Misuse::OtherBacking`] when the
     /// contexts draw on different allocators, [`Misuse::OtherScope`] when they name different scopes; [`HostError::Closed`] when
     /// this one is closed; [`HostError::OverBudget`] when its budget cannot hold the value.
-    pub fn steal<T: Send + 'static>(&self, from: &Handle, id: Owned<T>) -> Result<Owned<T>, HostError> {
+    pub fn steal<T: Send + 'static>(
+        &self,
+        from: &ContextHandle,
+        id: Owned<T>,
+    ) -> Result<Owned<T>, HostError> {
         let (source, node) = (from.node(), self.node());
         check_transfer(source, node)?;
         drop(locked_for(source, id)?);
@@ -30,7 +36,7 @@ impl Handle {
                 }
                 let bytes = kind.layout.size() as u64;
                 transfer(source, node, u64::from(bytes > 0), bytes)?;
-                let taken = theirs.take(slot, kind);
+                let taken = theirs.remove(slot, kind);
                 if let Some(put) = ours.put(taken.value, kind) {
                     return Ok(Owned::new(node.id(), &put));
                 }
@@ -44,21 +50,26 @@ impl Handle {
     /// Makes all that `from` owns this context's: its values, and all contexts below it, whoever owns those. Their order stays;
     /// they are newer than what this context has. All of it, or nothing. `from` stays, and owns nothing any more.
     ///
-    /// The ids of the values are void; a value that is to be reached later is to be [stolen](Handle::steal) instead. Contexts move
+    /// The ids of the values are void; a value that is to be reached later is to be [stolen](ContextHandle::steal) instead. Contexts move
     /// as with [`Context::reparent`].
     ///
     /// O(values + contexts directly below). Budgets above both contexts are not asked.
     ///
     /// # Errors
     /// Nothing was changed. [`Misuse::SameContext`]; [`Misuse::Cycle`] when this context is below `from`; [`Misuse::Held`] while
-    /// somebody holds one of the values; as [`steal`](Handle::steal) and [`Context::reparent`] otherwise.
+    /// somebody holds one of the values; as [`steal`](ContextHandle::steal) and [`Context::reparent`] otherwise.
     pub fn adopt(&self, from: &Context) -> Result<(), HostError> {
         let (source, node) = (from.node(), self.node());
         check_transfer(source, node)?;
         loop {
             let (theirs, ours) = table::lock_both(source, node);
-            if theirs.as_ref().is_some_and(|table| table.is_ended_elsewhere()) {
-                return Err(HostError::Closed { context: source.id() });
+            if theirs
+                .as_ref()
+                .is_some_and(|table| table.is_ended_elsewhere())
+            {
+                return Err(HostError::Closed {
+                    context: source.id(),
+                });
             }
             if theirs.as_ref().is_some_and(|table| table.is_held()) {
                 return Err(HostError::Misuse(Misuse::Held));
@@ -71,8 +82,14 @@ impl Handle {
                 return adopt_all(from, self, values, theirs.as_ref().zip(ours.as_ref()));
             }
             drop((theirs, ours));
-            Going::all_of(from, self, values, |going, held, above| going.check(held, above))?;
-            check_room(source, node, values.0.saturating_add(grow::growth(node, missing)))?;
+            Going::all_of(from, self, values, |going, held, above| {
+                going.check(held, above)
+            })?;
+            check_room(
+                source,
+                node,
+                values.0.saturating_add(grow::growth(node, missing)),
+            )?;
             grow::grow_by(node, missing)?;
         }
     }
@@ -81,11 +98,11 @@ impl Handle {
 /// With room for all values in the destination's table.
 fn adopt_all(
     from: &Context,
-    to: &Handle,
+    to: &ContextHandle,
     values: (u64, u64),
     tables: Option<(&Locked<'_>, &Locked<'_>)>,
 ) -> Result<(), HostError> {
-    let (source, node): (&Node, &Node) = (from.node(), to.node());
+    let (source, node): (&ContextNode, &ContextNode) = (from.node(), to.node());
     if node.flags() & CLOSED != 0 {
         return Err(HostError::Closed { context: node.id() });
     }
@@ -93,12 +110,14 @@ fn adopt_all(
         // Values alone.
         transfer(source, node, values.1, values.0)?;
     }
-    let Some((theirs, ours)) = tables else { return Ok(()) };
+    let Some((theirs, ours)) = tables else {
+        return Ok(());
+    };
     let mut at = theirs.live.oldest();
     while let Some(slot) = at {
         at = slot.newer();
         if let Some(kind) = slot.kind.get() {
-            let taken = theirs.take(slot, kind);
+            let taken = theirs.remove(slot, kind);
             ours.put(taken.value, kind);
         }
     }

@@ -5,16 +5,16 @@ use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
-use super::slot::{List, Slot};
-use super::table::{Table, lock, of};
-use crate::context::Node;
+use super::slot::{List, ValueSlot};
+use super::table::{ValueTable, lock, of};
+use crate::context::ContextNode;
 use crate::error::HostError;
 use crate::sync::{AtomicU64, AtomicUsize, Lock, Ordering, fence};
 
 /// Slots of the first segment, which lies behind the table itself.
-const FIRST: u32 = 8;
+const MIN_SEGMENT: u32 = 8;
 /// Slots of the largest segment.
-const LARGEST: u32 = 256;
+const MAX_SEGMENT: u32 = 256;
 
 /// Followed by its slots.
 pub(super) struct Segment {
@@ -25,28 +25,37 @@ pub(super) struct Segment {
 /// A table and its first slots, in one block.
 #[repr(C)]
 struct First {
-    table: Table,
-    slots: [MaybeUninit<Slot>; FIRST as usize],
+    table: ValueTable,
+    slots: [MaybeUninit<ValueSlot>; MIN_SEGMENT as usize],
 }
 
 /// Makes a table, or a segment more.
 #[cold]
-pub(super) fn grow(node: &Node) -> Result<(), HostError> {
+pub(super) fn grow(node: &ContextNode) -> Result<(), HostError> {
     grow_by(node, 1)
 }
 
 /// Makes room for `missing` values more: all of it, or nothing.
-pub(super) fn grow_by(node: &Node, missing: usize) -> Result<(), HostError> {
-    let Some(size) = segment_size(node, missing)? else { return begin(node) };
+pub(super) fn grow_by(node: &ContextNode, missing: usize) -> Result<(), HostError> {
+    let Some(size) = segment_size(node, missing)? else {
+        return begin(node);
+    };
     let (layout, slots) = segment(size).ok_or(HostError::TooLarge)?;
-    let block = node.allocate(layout, node.scope).map_err(|_| node.refusal(layout, node.scope))?.cast::<Segment>();
-    let unused = Unused { node, block: block.cast(), layout };
+    let block = node
+        .allocate(layout, node.scope)
+        .map_err(|_| node.refusal(layout, node.scope))?
+        .cast::<Segment>();
+    let unused = Unused {
+        node,
+        block: block.cast(),
+        layout,
+    };
     if of(node).is_none() {
         begin(node)?;
     }
     core::mem::forget(unused);
     // SAFETY: the slots lie behind the segment's head in the new block.
-    let first = unsafe { block.byte_add(slots) }.cast::<Slot>();
+    let first = unsafe { block.byte_add(slots) }.cast::<ValueSlot>();
     if let Some(table) = lock(node) {
         // What is left of the last segment is not lost.
         while let Some(slot) = table.fresh() {
@@ -54,11 +63,16 @@ pub(super) fn grow_by(node: &Node, missing: usize) -> Result<(), HostError> {
             table.free_len.set(table.free_len.get().wrapping_add(1));
         }
         // SAFETY: new, and nobody else's yet.
-        unsafe { block.write(Segment { older: table.segments.get(), slots: size }) };
+        unsafe {
+            block.write(Segment {
+                older: table.segments.get(),
+                slots: size,
+            })
+        };
         table.segments.set(block.as_ptr());
         table.fresh.set(first.as_ptr());
         table.fresh_left.set(size);
-        table.next_size.set(size.saturating_mul(2).min(LARGEST));
+        table.next_size.set(size.saturating_mul(2).min(MAX_SEGMENT));
         table.own(layout);
     }
     Ok(())
@@ -66,7 +80,7 @@ pub(super) fn grow_by(node: &Node, missing: usize) -> Result<(), HostError> {
 
 /// A block that goes back where nothing comes of it.
 struct Unused<'n> {
-    node: &'n Node,
+    node: &'n ContextNode,
     block: NonNull<u8>,
     layout: Layout,
 }
@@ -74,43 +88,65 @@ struct Unused<'n> {
 impl Drop for Unused<'_> {
     fn drop(&mut self) {
         // SAFETY: just taken from the node, with this layout.
-        unsafe { self.node.deallocate(self.block, self.layout, self.node.scope) };
+        unsafe {
+            self.node
+                .deallocate(self.block, self.layout, self.node.scope)
+        };
     }
 }
 
 /// Bytes that [`grow_by`] will ask for.
-pub(super) fn growth(node: &Node, missing: usize) -> u64 {
-    let table = if of(node).is_none() { size_of::<First>() } else { 0 };
-    let segment = segment_size(node, missing).ok().flatten().and_then(segment).map_or(0, |(layout, _)| layout.size());
+pub(super) fn growth(node: &ContextNode, missing: usize) -> u64 {
+    let table = if of(node).is_none() {
+        size_of::<First>()
+    } else {
+        0
+    };
+    let segment = segment_size(node, missing)
+        .ok()
+        .flatten()
+        .and_then(segment)
+        .map_or(0, |(layout, _)| layout.size());
     (table as u64).saturating_add(segment as u64)
 }
 
 /// How large the next segment is to be; `None` when the table's own first slots will do.
-fn segment_size(node: &Node, missing: usize) -> Result<Option<u32>, HostError> {
+fn segment_size(node: &ContextNode, missing: usize) -> Result<Option<u32>, HostError> {
     let wanted = u32::try_from(missing).map_err(|_| HostError::TooLarge)?;
     Ok(match lock(node) {
-        None if wanted <= FIRST => None,
+        None if wanted <= MIN_SEGMENT => None,
         None => Some(wanted),
         Some(table) => Some(table.next_size.get().max(wanted)),
     })
 }
 
-impl Table {
+impl ValueTable {
     fn own(&self, layout: Layout) {
-        self.own_bytes.store(self.own_bytes.load(Ordering::Relaxed).wrapping_add(layout.size() as u64), Ordering::Relaxed);
-        self.own_blocks.store(self.own_blocks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.own_bytes.store(
+            self.own_bytes
+                .load(Ordering::Relaxed)
+                .wrapping_add(layout.size() as u64),
+            Ordering::Relaxed,
+        );
+        self.own_blocks.store(
+            self.own_blocks.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
     }
 }
 
 /// The first value of a context.
-fn begin(node: &Node) -> Result<(), HostError> {
+fn begin(node: &ContextNode) -> Result<(), HostError> {
     let layout = Layout::new::<First>();
-    let block = node.allocate(layout, node.scope).map_err(|_| node.refusal(layout, node.scope))?.cast::<First>();
+    let block = node
+        .allocate(layout, node.scope)
+        .map_err(|_| node.refusal(layout, node.scope))?
+        .cast::<First>();
     // SAFETY: within the new block.
-    let slots = unsafe { &raw mut (*block.as_ptr()).slots }.cast::<Slot>();
-    let table = Table {
+    let slots = unsafe { &raw mut (*block.as_ptr()).slots }.cast::<ValueSlot>();
+    let table = ValueTable {
         lock: Lock::new(),
-        fresh_left: Cell::new(FIRST),
+        fresh_left: Cell::new(MIN_SEGMENT),
         fresh: Cell::new(slots),
         free: List::new(),
         free_len: Cell::new(0),
@@ -121,7 +157,8 @@ fn begin(node: &Node) -> Result<(), HostError> {
         ender: AtomicUsize::new(0),
         held_at_end: Cell::new(false),
         segments: Cell::new(ptr::null_mut()),
-        next_size: Cell::new(FIRST * 2),
+        next_size: Cell::new(MIN_SEGMENT * 2),
+        markers: Cell::new(0),
         bytes: AtomicU64::new(0),
         blocks: AtomicU64::new(0),
         own_bytes: AtomicU64::new(0),
@@ -132,7 +169,11 @@ fn begin(node: &Node) -> Result<(), HostError> {
     let at = unsafe { &raw mut (*block.as_ptr()).table };
     // SAFETY: new, and nobody else's yet.
     unsafe { at.write(table) };
-    if node.owned.compare_exchange(ptr::null_mut(), at, Ordering::AcqRel, Ordering::Acquire).is_err() {
+    if node
+        .owned
+        .compare_exchange(ptr::null_mut(), at, Ordering::AcqRel, Ordering::Acquire)
+        .is_err()
+    {
         // SAFETY: another thread was first; this block was never shown to anybody.
         unsafe { node.deallocate(block.cast(), layout, node.scope) };
     }
@@ -143,13 +184,13 @@ fn begin(node: &Node) -> Result<(), HostError> {
 
 /// Layout of a segment of `size` slots, and where they begin.
 fn segment(size: u32) -> Option<(Layout, usize)> {
-    let slots = Layout::array::<Slot>(size as usize).ok()?;
+    let slots = Layout::array::<ValueSlot>(size as usize).ok()?;
     let (layout, at) = Layout::new::<Segment>().extend(slots).ok()?;
     Some((layout.pad_to_align(), at))
 }
 
 /// Gives the table's memory back. Nobody refers to the node any more, and it owns nothing.
-pub(crate) fn free_table(node: &Node) {
+pub(crate) fn free_table(node: &ContextNode) {
     if node.owned.load(Ordering::Relaxed).is_null() {
         return;
     }
@@ -158,7 +199,9 @@ pub(crate) fn free_table(node: &Node) {
         let _held = node.root().tree_lock.lock();
         node.owned.swap(ptr::null_mut(), Ordering::Relaxed)
     };
-    let Some(first) = NonNull::new(first) else { return };
+    let Some(first) = NonNull::new(first) else {
+        return;
+    };
     // SAFETY: the node's own table.
     let mut next = unsafe { first.as_ref() }.segments.get();
     while let Some(block) = NonNull::new(next) {
@@ -195,20 +238,28 @@ mod tests {
         root.destroy(first).unwrap();
         let table = lock(root.node()).unwrap();
         let room = table.room();
-        table.free.newest().unwrap().generation.set(LAST_GENERATION - 2);
+        table
+            .free
+            .newest()
+            .unwrap()
+            .generation
+            .set(LAST_GENERATION - 2);
         drop(table);
         let next_to_last = root.own(2).unwrap();
         assert_eq!(next_to_last.slot(), first.slot());
         root.destroy(next_to_last).unwrap();
         let last = root.own(3).unwrap();
-        assert_eq!((last.slot(), last.generation()), (first.slot(), LAST_GENERATION - 1));
+        assert_eq!(
+            (last.slot(), last.generation()),
+            (first.slot(), LAST_GENERATION - 1)
+        );
         root.destroy(last).unwrap();
         assert_eq!(lock(root.node()).unwrap().room(), room - 1);
         for n in 0..100 {
             assert_ne!(root.own(n).unwrap().slot(), first.slot());
         }
         for id in [first, next_to_last, last] {
-            assert_eq!(root.take(id), Err(HostError::Misuse(Misuse::NotOwned)));
+            assert_eq!(root.remove(id), Err(HostError::Misuse(Misuse::NotOwned)));
         }
     }
 
@@ -229,6 +280,9 @@ mod tests {
         assert_eq!(sizes, expected);
         let (bytes, blocks) = goes_with(root.node());
         let own = root.usage().total();
-        assert_eq!((own.live_bytes - bytes, own.live_blocks - blocks), (Node::LAYOUT.size() as u64, 1));
+        assert_eq!(
+            (own.live_bytes - bytes, own.live_blocks - blocks),
+            (ContextNode::LAYOUT.size() as u64, 1)
+        );
     }
 }

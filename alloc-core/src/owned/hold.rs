@@ -5,62 +5,83 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use super::slot::{DOOMED, EXCLUSIVE, MOST_HOLDS, Slot};
+use super::slot::{DOOMED, EXCLUSIVE, MAX_HOLDS, ValueSlot};
 use super::{Owned, locked_for, look_up, table};
-use crate::context::{Handle, Node};
+use crate::context::{ContextHandle, ContextNode};
 use crate::error::{HostError, Misuse};
 
-impl Handle {
+impl ContextHandle {
     /// Lets a value be read. Until the last hold is dropped nobody can take, destroy, steal or write it, and where the context ends
     /// meanwhile, here or on another thread, the value goes with its last hold.
     ///
     /// # Errors
-    /// [`Misuse::OtherContext`], [`Misuse::NotOwned`], [`HostError::Closed`] as [`take`](Handle::take); [`Misuse::Held`] while
+    /// [`Misuse::OtherContext`], [`Misuse::NotOwned`], [`HostError::Closed`] as [`remove`](ContextHandle::remove); [`Misuse::Held`] while
     /// somebody writes it.
     #[inline]
     pub fn get<T: Send + Sync + 'static>(&self, id: Owned<T>) -> Result<Hold<'_, T>, HostError> {
-        let place = Place::hold(self.node(), id, |holds| (holds < MOST_HOLDS).then_some(holds.wrapping_add(1)))?;
-        Ok(Hold { value: place.value.cast(), _place: place })
+        let place = SlotReference::hold(self.node(), id, |holds| {
+            (holds < MAX_HOLDS).then_some(holds.wrapping_add(1))
+        })?;
+        Ok(Hold {
+            value: place.value.cast(),
+            _place: place,
+        })
     }
 
-    /// Lets a value be written: as [`get`](Handle::get), but for one holder alone.
+    /// Lets a value be written: as [`get`](ContextHandle::get), but for one holder alone.
     ///
     /// # Errors
-    /// As [`get`](Handle::get); [`Misuse::Held`] while anybody holds it.
+    /// As [`get`](ContextHandle::get); [`Misuse::Held`] while anybody holds it.
     #[inline]
     pub fn get_mut<T: Send + 'static>(&self, id: Owned<T>) -> Result<HoldMut<'_, T>, HostError> {
-        let place = Place::hold(self.node(), id, |holds| (holds == 0).then_some(EXCLUSIVE))?;
-        Ok(HoldMut { value: place.value.cast(), _place: place, writes: PhantomData })
+        let place =
+            SlotReference::hold(self.node(), id, |holds| (holds == 0).then_some(EXCLUSIVE))?;
+        Ok(HoldMut {
+            value: place.value.cast(),
+            _place: place,
+            writes: PhantomData,
+        })
     }
 }
 
 /// A hold on a slot, given back when dropped.
-struct Place<'c> {
-    node: &'c Node,
-    slot: NonNull<Slot>,
+struct SlotReference<'c> {
+    node: &'c ContextNode,
+    slot: NonNull<ValueSlot>,
     value: NonNull<u8>,
     /// What this hold adds to the slot's `holds`.
     share: u32,
 }
 
-impl<'c> Place<'c> {
+impl<'c> SlotReference<'c> {
     #[inline]
-    fn hold<T>(node: &'c Node, id: Owned<T>, more: impl FnOnce(u32) -> Option<u32>) -> Result<Self, HostError> {
+    fn hold<T>(
+        node: &'c ContextNode,
+        id: Owned<T>,
+        more: impl FnOnce(u32) -> Option<u32>,
+    ) -> Result<Self, HostError> {
         let table = locked_for(node, id)?;
         let (slot, _) = look_up(node, &table, id)?;
         let before = slot.holds.get();
         let holds = more(before).ok_or(HostError::Misuse(Misuse::Held))?;
         slot.holds.set(holds);
         table.note_hold();
-        Ok(Self { node, slot: id.slot(), value: slot.value.get(), share: holds.wrapping_sub(before) })
+        Ok(Self {
+            node,
+            slot: id.slot(),
+            value: slot.value.get(),
+            share: holds.wrapping_sub(before),
+        })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for SlotReference<'_> {
     #[inline]
     fn drop(&mut self) {
         let last = {
-            let Some(table) = table::lock(self.node) else { return };
+            let Some(table) = table::lock(self.node) else {
+                return;
+            };
             // SAFETY: a slot of the locked table.
             let slot = unsafe { self.slot.as_ref() };
             let holds = slot.holds.get().wrapping_sub(self.share);
@@ -69,7 +90,7 @@ impl Drop for Place<'_> {
             if holds != DOOMED {
                 return;
             }
-            slot.kind.get().map(|kind| table.take(slot, kind))
+            slot.kind.get().map(|kind| table.remove(slot, kind))
         };
         if let Some(taken) = last {
             taken.destroy(self.node);
@@ -77,12 +98,12 @@ impl Drop for Place<'_> {
     }
 }
 
-/// A value that a context owns, to be read; see [`Handle::get`].
+/// A value that a context owns, to be read; see [`ContextHandle::get`].
 ///
 /// Forgetting it (`mem::forget`) leaves the value held for as long as the context's record lives.
 #[must_use = "dropping it gives the value free"]
 pub struct Hold<'c, T> {
-    _place: Place<'c>,
+    _place: SlotReference<'c>,
     value: NonNull<T>,
 }
 
@@ -107,10 +128,10 @@ impl<T: fmt::Debug> fmt::Debug for Hold<'_, T> {
     }
 }
 
-/// A value that a context owns, to be written; see [`Handle::get_mut`].
+/// A value that a context owns, to be written; see [`ContextHandle::get_mut`].
 #[must_use = "dropping it gives the value free"]
 pub struct HoldMut<'c, T> {
-    _place: Place<'c>,
+    _place: SlotReference<'c>,
     value: NonNull<T>,
     /// Invariant in `T`, as `&mut T` is.
     writes: PhantomData<&'c mut T>,

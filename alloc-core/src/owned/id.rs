@@ -5,7 +5,7 @@ use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::slot::Slot;
+use super::slot::ValueSlot;
 use super::table::Put;
 use crate::error::ContextId;
 
@@ -18,7 +18,7 @@ use crate::error::ContextId;
 /// 24 bytes on a 64-bit machine. `Send` and `Sync` whatever `T` is: only contexts give values out.
 pub struct Owned<T> {
     context: ContextId,
-    slot: NonNull<Slot>,
+    slot: NonNull<ValueSlot>,
     generation: u32,
     /// Invariant in `T`: a value can be written through its id.
     value: PhantomData<fn(T) -> T>,
@@ -31,7 +31,12 @@ unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
     pub(super) fn new(context: ContextId, put: &Put) -> Self {
-        Self { context, slot: put.slot, generation: put.generation, value: PhantomData }
+        Self {
+            context,
+            slot: put.slot,
+            generation: put.generation,
+            value: PhantomData,
+        }
     }
 
     /// The context that owned the value when this id was made.
@@ -41,7 +46,7 @@ impl<T> Owned<T> {
         self.context
     }
 
-    pub(super) const fn slot(self) -> NonNull<Slot> {
+    pub(super) const fn slot(self) -> NonNull<ValueSlot> {
         self.slot
     }
 
@@ -60,7 +65,9 @@ impl<T> Copy for Owned<T> {}
 
 impl<T> PartialEq for Owned<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.context == other.context && self.slot == other.slot && self.generation == other.generation
+        self.context == other.context
+            && self.slot == other.slot
+            && self.generation == other.generation
     }
 }
 
@@ -76,6 +83,13 @@ impl<T> Hash for Owned<T> {
 
 impl<T> fmt::Debug for Owned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Owned<{}>({}, {:?}, {})", core::any::type_name::<T>(), self.context, self.slot, self.generation)
+        write!(
+            f,
+            "Owned<{}>({}, {:?}, {})",
+            core::any::type_name::<T>(),
+            self.context,
+            self.slot,
+            self.generation
+        )
     }
 }

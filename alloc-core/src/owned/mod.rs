@@ -5,23 +5,25 @@ mod destroy;
 mod grow;
 mod hold;
 mod id;
+mod marker;
 mod slot;
 mod table;
 
-pub(crate) use destroy::{destroy_leftovers, destroy_values};
+pub(crate) use destroy::{destroy_leftovers, end_values};
 pub(crate) use grow::free_table;
 pub use hold::{Hold, HoldMut};
 pub use id::Owned;
-use slot::{DOOMED, Kind, Slot};
-use table::{Locked, Put, Taken};
-pub(crate) use table::{Table, goes_with};
+pub(crate) use marker::{Marker, PlacedMarker};
+use slot::{DOOMED, ValueSlot, ValueType};
+use table::{Locked, Put, RemovedValue};
+pub(crate) use table::{ValueTable, goes_with};
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::collections::Refused;
-use crate::context::{CLOSED, Handle, Node};
+use crate::context::{CLOSED, ContextHandle, ContextNode};
 use crate::error::{HostError, Misuse};
+use crate::rejected::Rejected;
 
 /// Owned values. A context takes them over and destroys them when it ends, or when it is told to; meanwhile they are reached by id.
 ///
@@ -35,7 +37,7 @@ use crate::error::{HostError, Misuse};
 ///
 /// A value has a block of its own, of exactly its size, and 40 bytes in the context's table; the table is memory of the context,
 /// made with the first value. A value without size takes no block.
-impl Handle {
+impl ContextHandle {
     /// Moves `value` into a block of this context, which owns it from now on.
     ///
     /// A value may hold handles, of this very context as well: handles keep no values alive, so nothing is in a circle. It may be
@@ -54,7 +56,7 @@ impl Handle {
     ///
     /// let temporary = function.own([0_u8; 256])?;
     /// drop(function); // and with it what it owns
-    /// assert_eq!(module.take(name)?, "main_0");
+    /// assert_eq!(module.remove(name)?, "main_0");
     /// assert_eq!(module.get(temporary).err(), Some(HostError::Misuse(Misuse::OtherContext)));
     /// # Ok::<(), HostError>(())
     /// ```
@@ -62,16 +64,19 @@ impl Handle {
     /// # Errors
     /// The value, with [`HostError::Closed`], [`HostError::OverBudget`] or [`HostError::OutOfHostMemory`].
     #[inline]
-    pub fn own<T: Send + 'static>(&self, value: T) -> Result<Owned<T>, Refused<T>> {
+    pub fn own<T: Send + 'static>(&self, value: T) -> Result<Owned<T>, Rejected<T, HostError>> {
         let node = self.node();
         let layout = Layout::new::<T>();
         let Ok(block) = node.allocate(layout, node.scope) else {
-            return Err(Refused { value, error: node.refusal(layout, node.scope) });
+            return Err(Rejected {
+                value,
+                error: node.refusal(layout, node.scope),
+            });
         };
         // The id is made of what both ways answer, here, so that it can stay in registers.
         let put = match table::put_here(node, block, value) {
             Ok(put) => put,
-            Err(value) => self.own_slowly(block, value)?,
+            Err(value) => self.own_with_growth(block, value)?,
         };
         Ok(Owned::new(node.id(), &put))
     }
@@ -79,18 +84,32 @@ impl Handle {
     /// With a larger table, or a refusal.
     #[cold]
     #[inline(never)]
-    fn own_slowly<T: Send + 'static>(&self, block: NonNull<u8>, value: T) -> Result<Put, Refused<T>> {
+    fn own_with_growth<T: Send + 'static>(
+        &self,
+        block: NonNull<u8>,
+        value: T,
+    ) -> Result<Put, Rejected<T, HostError>> {
         let node = self.node();
         // SAFETY: the new block is as large and as aligned as a `T`.
         unsafe { block.cast::<T>().write(value) };
         // Where the allocator unwinds, the value is destroyed and its block given back.
-        let homeless = Homeless { node, value: block, kind: Kind::of::<T>() };
+        let homeless = Homeless {
+            node,
+            value: block,
+            kind: ValueType::of::<T>(),
+        };
         let put = table::put(node, block, homeless.kind);
         core::mem::forget(homeless);
         put.map_err(|error| {
             // SAFETY: written above.
-            let value = unsafe { Taken { value: block, kind: Kind::of::<T>() }.into_value(node) };
-            Refused { value, error }
+            let value = unsafe {
+                RemovedValue {
+                    value: block,
+                    kind: ValueType::of::<T>(),
+                }
+                .into_value(node)
+            };
+            Rejected { value, error }
         })
     }
 
@@ -100,8 +119,8 @@ impl Handle {
     /// [`Misuse::OtherContext`] when this context never had the value; [`Misuse::NotOwned`] when it does not have it any more
     /// ([`HostError::Closed`] when the context has ended); [`Misuse::Held`] while somebody holds it.
     #[inline]
-    pub fn take<T: Send + 'static>(&self, id: Owned<T>) -> Result<T, HostError> {
-        let taken = take_out(self.node(), id)?;
+    pub fn remove<T: Send + 'static>(&self, id: Owned<T>) -> Result<T, HostError> {
+        let taken = remove_slot(self.node(), id)?;
         // SAFETY: an id's value is of its type: generations tell apart what else was in the slot.
         Ok(unsafe { taken.into_value(self.node()) })
     }
@@ -109,44 +128,50 @@ impl Handle {
     /// Destroys a value now. Takes no memory.
     ///
     /// # Errors
-    /// As [`take`](Handle::take).
+    /// As [`remove`](ContextHandle::remove).
     #[inline]
     pub fn destroy<T: Send + 'static>(&self, id: Owned<T>) -> Result<(), HostError> {
-        take_out(self.node(), id)?.destroy(self.node());
+        remove_slot(self.node(), id)?.destroy(self.node());
         Ok(())
     }
 
     /// How many values this context owns. O(1).
     #[must_use]
     pub fn owned_values(&self) -> usize {
-        table::lock(self.node()).filter(|table| !table.is_ended_elsewhere()).map_or(0, |table| table.live_len.get())
+        table::lock(self.node())
+            .filter(|table| !table.is_ended_elsewhere())
+            .map_or(0, |table| table.live_len.get())
     }
 }
 
 /// A value in its block that has no slot yet.
 struct Homeless<'n> {
-    node: &'n Node,
+    node: &'n ContextNode,
     value: NonNull<u8>,
-    kind: &'static Kind,
+    kind: &'static ValueType,
 }
 
 impl Drop for Homeless<'_> {
     fn drop(&mut self) {
-        Taken { value: self.value, kind: self.kind }.destroy(self.node);
+        RemovedValue {
+            value: self.value,
+            kind: self.kind,
+        }
+        .destroy(self.node);
     }
 }
 
 /// Takes a value that nobody holds out of its slot.
 #[inline]
-fn take_out<T>(node: &Node, id: Owned<T>) -> Result<Taken, HostError> {
+fn remove_slot<T>(node: &ContextNode, id: Owned<T>) -> Result<RemovedValue, HostError> {
     let table = locked_for(node, id)?;
     let (slot, kind) = find(node, &table, id)?;
-    Ok(table.take(slot, kind))
+    Ok(table.remove(slot, kind))
 }
 
 /// The table of the id's context, if `node` is it.
 #[inline]
-fn locked_for<T>(node: &Node, id: Owned<T>) -> Result<Locked<'_>, HostError> {
+fn locked_for<T>(node: &ContextNode, id: Owned<T>) -> Result<Locked<'_>, HostError> {
     if id.context() != node.id() {
         return Err(HostError::Misuse(Misuse::OtherContext));
     }
@@ -155,21 +180,37 @@ fn locked_for<T>(node: &Node, id: Owned<T>) -> Result<Locked<'_>, HostError> {
 
 /// The slot of a value that is there and that nobody holds.
 #[inline]
-fn find<'t, T>(node: &Node, table: &'t Locked<'_>, id: Owned<T>) -> Result<(&'t Slot, &'static Kind), HostError> {
+fn find<'t, T>(
+    node: &ContextNode,
+    table: &'t Locked<'_>,
+    id: Owned<T>,
+) -> Result<(&'t ValueSlot, &'static ValueType), HostError> {
     let (slot, kind) = look_up(node, table, id)?;
-    if slot.is_free_to_go() { Ok((slot, kind)) } else { Err(HostError::Misuse(Misuse::Held)) }
+    if slot.is_free_to_go() {
+        Ok((slot, kind))
+    } else {
+        Err(HostError::Misuse(Misuse::Held))
+    }
 }
 
 /// The slot of a value that is there. The id is one of this node's.
 #[inline]
-fn look_up<'t, T>(node: &Node, table: &'t Locked<'_>, id: Owned<T>) -> Result<(&'t Slot, &'static Kind), HostError> {
+fn look_up<'t, T>(
+    node: &ContextNode,
+    table: &'t Locked<'_>,
+    id: Owned<T>,
+) -> Result<(&'t ValueSlot, &'static ValueType), HostError> {
     if table.is_ended_elsewhere() {
         return Err(HostError::Closed { context: node.id() });
     }
     // SAFETY: ids are made by this module only, and this one says that the slot is in the node's table, whose slots stay.
-    let slot: &'t Slot = unsafe { id.slot().as_ref() };
+    let slot: &'t ValueSlot = unsafe { id.slot().as_ref() };
     match slot.kind.get() {
-        Some(kind) if slot.generation.get() == id.generation() && slot.holds.get() & DOOMED == 0 => Ok((slot, kind)),
+        Some(kind)
+            if slot.generation.get() == id.generation() && slot.holds.get() & DOOMED == 0 =>
+        {
+            Ok((slot, kind))
+        }
         _ if node.flags() & CLOSED != 0 => Err(HostError::Closed { context: node.id() }),
         _ => Err(HostError::Misuse(Misuse::NotOwned)),
     }

@@ -13,19 +13,23 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 /// How values of one type are given back.
-pub(super) struct Kind {
+pub(super) struct ValueType {
     pub(super) layout: Layout,
     /// `None` = nothing happens when such a value goes.
     pub(super) destroy: Option<unsafe fn(NonNull<u8>)>,
 }
 
-impl Kind {
+impl ValueType {
     pub(super) const fn of<T>() -> &'static Self {
         struct Of<T>(T);
         impl<T> Of<T> {
-            const KIND: Kind = Kind {
+            const VALUE_TYPE: ValueType = ValueType {
                 layout: Layout::new::<T>(),
-                destroy: if core::mem::needs_drop::<T>() { Some(Self::destroy) } else { None },
+                destroy: if core::mem::needs_drop::<T>() {
+                    Some(Self::destroy)
+                } else {
+                    None
+                },
             };
 
             /// # Safety
@@ -35,33 +39,33 @@ impl Kind {
                 unsafe { value.cast::<T>().drop_in_place() }
             }
         }
-        &Of::<T>::KIND
+        &Of::<T>::VALUE_TYPE
     }
 }
 
 /// See the file's head.
-pub(super) struct Slot {
+pub(super) struct ValueSlot {
     pub(super) value: Cell<NonNull<u8>>,
-    pub(super) kind: Cell<Option<&'static Kind>>,
-    newer: Cell<*const Slot>,
-    older: Cell<*const Slot>,
+    pub(super) kind: Cell<Option<&'static ValueType>>,
+    newer: Cell<*const ValueSlot>,
+    older: Cell<*const ValueSlot>,
     pub(super) generation: Cell<u32>,
     pub(super) holds: Cell<u32>,
 }
 
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Slot>() == 40);
+const _: () = assert!(size_of::<ValueSlot>() == 40);
 
 /// In `holds`: the context has ended; the value goes with the last hold.
 pub(super) const DOOMED: u32 = 1 << 31;
 /// In `holds`: one holder, who may write.
 pub(super) const EXCLUSIVE: u32 = 1 << 30;
 /// As many readers as there may be.
-pub(super) const MOST_HOLDS: u32 = EXCLUSIVE - 1;
+pub(super) const MAX_HOLDS: u32 = EXCLUSIVE - 1;
 /// A slot that has had as many values as this has no more: no id is ever right twice.
 pub(super) const LAST_GENERATION: u32 = u32::MAX;
 
-impl Slot {
+impl ValueSlot {
     /// One that never had a value.
     pub(super) const fn new() -> Self {
         Self {
@@ -82,20 +86,23 @@ impl Slot {
 
 /// A doubly linked list of slots, newest first.
 pub(super) struct List {
-    newest: Cell<*const Slot>,
+    newest: Cell<*const ValueSlot>,
 }
 
 impl List {
     pub(super) const fn new() -> Self {
-        Self { newest: Cell::new(ptr::null()) }
+        Self {
+            newest: Cell::new(ptr::null()),
+        }
     }
 
-    pub(super) fn newest(&self) -> Option<&Slot> {
-        // SAFETY: slots in a list lie in segments, which live as long as the table that the list is in.
+    pub(super) fn newest(&self) -> Option<&ValueSlot> {
+        // SAFETY: slots in a list lie in segments, which live as long as the table that the list is in, or are markers, which leave
+        // the list before they go.
         unsafe { self.newest.get().as_ref() }
     }
 
-    pub(super) fn oldest(&self) -> Option<&Slot> {
+    pub(super) fn oldest(&self) -> Option<&ValueSlot> {
         let mut at = self.newest()?;
         while let Some(older) = at.older() {
             at = older;
@@ -103,7 +110,7 @@ impl List {
         Some(at)
     }
 
-    pub(super) fn push(&self, slot: &Slot) {
+    pub(super) fn push(&self, slot: &ValueSlot) {
         let next = self.newest.get();
         slot.newer.set(ptr::null());
         slot.older.set(next);
@@ -115,7 +122,7 @@ impl List {
     }
 
     /// Takes out a slot that is in this list.
-    pub(super) fn take_out(&self, slot: &Slot) {
+    pub(super) fn unlink(&self, slot: &ValueSlot) {
         match slot.newer() {
             Some(newer) => newer.older.set(slot.older.get()),
             None => self.newest.set(slot.older.get()),
@@ -126,26 +133,26 @@ impl List {
     }
 
     /// As a stack of free slots, whose `newer` is not kept.
-    pub(super) fn pop_free(&self) -> Option<&Slot> {
+    pub(super) fn pop_free(&self) -> Option<&ValueSlot> {
         let slot = self.newest()?;
         self.newest.set(slot.older.get());
         Some(slot)
     }
 
     /// See [`pop_free`](List::pop_free).
-    pub(super) fn push_free(&self, slot: &Slot) {
+    pub(super) fn push_free(&self, slot: &ValueSlot) {
         slot.older.set(self.newest.get());
         self.newest.set(slot);
     }
 }
 
-impl Slot {
-    pub(super) fn newer(&self) -> Option<&Slot> {
+impl ValueSlot {
+    pub(super) fn newer(&self) -> Option<&ValueSlot> {
         // SAFETY: as in `List::newest`.
         unsafe { self.newer.get().as_ref() }
     }
 
-    pub(super) fn older(&self) -> Option<&Slot> {
+    pub(super) fn older(&self) -> Option<&ValueSlot> {
         // SAFETY: as in `List::newest`.
         unsafe { self.older.get().as_ref() }
     }

@@ -15,18 +15,18 @@ use core::cell::Cell;
 use core::ptr::NonNull;
 
 use super::grow::{Segment, grow};
-use super::slot::{DOOMED, Kind, LAST_GENERATION, List, Slot};
-use crate::context::{CLOSED, Node};
+use super::slot::{DOOMED, LAST_GENERATION, List, ValueSlot, ValueType};
+use crate::context::{CLOSED, ContextNode};
 use crate::error::HostError;
 use crate::sync::{AtomicU64, AtomicUsize, Held, Lock, Ordering};
 use crate::threads;
 
 /// See the file's head. All but the atomics is used under the lock.
-pub(crate) struct Table {
+pub(crate) struct ValueTable {
     pub(super) lock: Lock,
     /// Slots that were never used, at `fresh`.
     pub(super) fresh_left: Cell<u32>,
-    pub(super) fresh: Cell<*mut Slot>,
+    pub(super) fresh: Cell<*mut ValueSlot>,
     pub(super) free: List,
     /// Slots in `free`.
     pub(super) free_len: Cell<usize>,
@@ -42,6 +42,8 @@ pub(crate) struct Table {
     pub(super) held_at_end: Cell<bool>,
     pub(super) segments: Cell<*mut Segment>,
     pub(super) next_size: Cell<u32>,
+    /// Markers that are out, see `owned::marker`.
+    pub(super) markers: Cell<u32>,
     /// Blocks of the values that go with the context.
     pub(super) bytes: AtomicU64,
     pub(super) blocks: AtomicU64,
@@ -51,45 +53,51 @@ pub(crate) struct Table {
 }
 
 /// A value that was taken out of its slot, and the block that it lies in.
-pub(super) struct Taken {
+pub(super) struct RemovedValue {
     pub(super) value: NonNull<u8>,
-    pub(super) kind: &'static Kind,
+    pub(super) kind: &'static ValueType,
 }
 
 /// A slot that got a value.
 pub(super) struct Put {
-    pub(super) slot: NonNull<Slot>,
+    pub(super) slot: NonNull<ValueSlot>,
     pub(super) generation: u32,
 }
 
 /// The table of a node, locked.
 pub(super) struct Locked<'n> {
-    table: &'n Table,
+    table: &'n ValueTable,
     _held: Held<'n>,
 }
 
 impl core::ops::Deref for Locked<'_> {
-    type Target = Table;
+    type Target = ValueTable;
 
-    fn deref(&self) -> &Table {
+    fn deref(&self) -> &ValueTable {
         self.table
     }
 }
 
 /// The table of the node, if it ever owned anything.
-pub(super) fn of(node: &Node) -> Option<&Table> {
+pub(super) fn of(node: &ContextNode) -> Option<&ValueTable> {
     // SAFETY: a node's table is freed with the node.
     unsafe { node.owned.load(Ordering::Acquire).as_ref() }
 }
 
 /// The same, locked.
 #[inline]
-pub(super) fn lock(node: &Node) -> Option<Locked<'_>> {
-    of(node).map(|table| Locked { table, _held: table.lock.lock() })
+pub(super) fn lock(node: &ContextNode) -> Option<Locked<'_>> {
+    of(node).map(|table| Locked {
+        table,
+        _held: table.lock.lock(),
+    })
 }
 
 /// The tables of two contexts, locked in the order of the contexts' numbers.
-pub(super) fn lock_both<'n>(one: &'n Node, other: &'n Node) -> (Option<Locked<'n>>, Option<Locked<'n>>) {
+pub(super) fn lock_both<'n>(
+    one: &'n ContextNode,
+    other: &'n ContextNode,
+) -> (Option<Locked<'n>>, Option<Locked<'n>>) {
     if one.id() < other.id() {
         let first = lock(one);
         (first, lock(other))
@@ -100,10 +108,16 @@ pub(super) fn lock_both<'n>(one: &'n Node, other: &'n Node) -> (Option<Locked<'n
 }
 
 /// Bytes and blocks that go with the node: its values' blocks and the table's own. May be asked under the tree's lock.
-pub(crate) fn goes_with(node: &Node) -> (u64, u64) {
+pub(crate) fn goes_with(node: &ContextNode) -> (u64, u64) {
     of(node).map_or((0, 0), |table| {
-        let read = |one: &AtomicU64, other: &AtomicU64| one.load(Ordering::Relaxed).saturating_add(other.load(Ordering::Relaxed));
-        (read(&table.bytes, &table.own_bytes), read(&table.blocks, &table.own_blocks))
+        let read = |one: &AtomicU64, other: &AtomicU64| {
+            one.load(Ordering::Relaxed)
+                .saturating_add(other.load(Ordering::Relaxed))
+        };
+        (
+            read(&table.bytes, &table.own_bytes),
+            read(&table.blocks, &table.own_blocks),
+        )
     })
 }
 
@@ -112,7 +126,7 @@ pub(crate) fn goes_with(node: &Node) -> (u64, u64) {
 /// The value is written with the lock held: taking the lock waits for all writes before it, and those into a new block are the slow
 /// ones. A large value would keep others waiting, so it is left to [`put`].
 #[inline]
-pub(super) fn put_here<T>(node: &Node, block: NonNull<u8>, value: T) -> Result<Put, T> {
+pub(super) fn put_here<T>(node: &ContextNode, block: NonNull<u8>, value: T) -> Result<Put, T> {
     if size_of::<T>() <= 256
         && let Some(table) = lock(node)
         && node.flags() & CLOSED == 0
@@ -120,13 +134,17 @@ pub(super) fn put_here<T>(node: &Node, block: NonNull<u8>, value: T) -> Result<P
     {
         // SAFETY: the caller's new block, as large and as aligned as a `T`.
         unsafe { block.cast::<T>().write(value) };
-        return Ok(table.fill(slot, block, Kind::of::<T>()));
+        return Ok(table.fill(slot, block, ValueType::of::<T>()));
     }
     Err(value)
 }
 
 /// Gives a value its slot, making room where there is none.
-pub(super) fn put(node: &Node, value: NonNull<u8>, kind: &'static Kind) -> Result<Put, HostError> {
+pub(super) fn put(
+    node: &ContextNode,
+    value: NonNull<u8>,
+    kind: &'static ValueType,
+) -> Result<Put, HostError> {
     loop {
         if let Some(table) = lock(node) {
             if node.flags() & CLOSED != 0 {
@@ -140,16 +158,16 @@ pub(super) fn put(node: &Node, value: NonNull<u8>, kind: &'static Kind) -> Resul
     }
 }
 
-impl Table {
+impl ValueTable {
     /// `None`: there is no slot left.
     #[inline]
-    pub(super) fn put(&self, value: NonNull<u8>, kind: &'static Kind) -> Option<Put> {
+    pub(super) fn put(&self, value: NonNull<u8>, kind: &'static ValueType) -> Option<Put> {
         self.empty_slot().map(|slot| self.fill(slot, value, kind))
     }
 
     /// A slot, which is to be filled under the same lock.
     #[inline]
-    fn empty_slot(&self) -> Option<&Slot> {
+    fn empty_slot(&self) -> Option<&ValueSlot> {
         match self.free.pop_free() {
             Some(slot) => {
                 self.free_len.set(self.free_len.get().wrapping_sub(1));
@@ -160,14 +178,17 @@ impl Table {
     }
 
     #[inline]
-    fn fill(&self, slot: &Slot, value: NonNull<u8>, kind: &'static Kind) -> Put {
+    fn fill(&self, slot: &ValueSlot, value: NonNull<u8>, kind: &'static ValueType) -> Put {
         slot.value.set(value);
         slot.kind.set(Some(kind));
         slot.holds.set(0);
         self.live.push(slot);
         self.live_len.set(self.live_len.get().wrapping_add(1));
         self.count(kind);
-        Put { slot: NonNull::from(slot), generation: slot.generation.get() }
+        Put {
+            slot: NonNull::from(slot),
+            generation: slot.generation.get(),
+        }
     }
 
     /// True when the values are another thread's to destroy, and not to be touched any more.
@@ -188,29 +209,31 @@ impl Table {
 
     /// How many values there is room for without growing.
     pub(super) fn room(&self) -> usize {
-        self.free_len.get().saturating_add(self.fresh_left.get() as usize)
+        self.free_len
+            .get()
+            .saturating_add(self.fresh_left.get() as usize)
     }
 
-    pub(super) fn fresh(&self) -> Option<&Slot> {
+    pub(super) fn fresh(&self) -> Option<&ValueSlot> {
         let left = self.fresh_left.get().checked_sub(1)?;
         let slot = self.fresh.get();
         self.fresh_left.set(left);
         self.fresh.set(slot.wrapping_add(1));
         // SAFETY: one of the newest segment's slots, which nobody has used yet.
-        unsafe { slot.write(Slot::new()) };
+        unsafe { slot.write(ValueSlot::new()) };
         // SAFETY: as above, and written.
         unsafe { slot.as_ref() }
     }
 
     /// Takes the value out of a slot that has one, and gives the slot back.
     #[inline]
-    pub(super) fn take(&self, slot: &Slot, kind: &'static Kind) -> Taken {
+    pub(super) fn remove(&self, slot: &ValueSlot, kind: &'static ValueType) -> RemovedValue {
         if slot.holds.get() & DOOMED == 0 {
-            self.live.take_out(slot);
+            self.live.unlink(slot);
             self.live_len.set(self.live_len.get().wrapping_sub(1));
             self.uncount(kind);
         } else {
-            self.doomed.take_out(slot);
+            self.doomed.unlink(slot);
         }
         slot.kind.set(None);
         let generation = slot.generation.get().saturating_add(1);
@@ -219,12 +242,15 @@ impl Table {
             self.free.push_free(slot);
             self.free_len.set(self.free_len.get().wrapping_add(1));
         }
-        Taken { value: slot.value.get(), kind }
+        RemovedValue {
+            value: slot.value.get(),
+            kind,
+        }
     }
 
     /// The context has ended, and somebody holds the value: it goes with the last hold.
-    pub(super) fn doom(&self, slot: &Slot, kind: &'static Kind) {
-        self.live.take_out(slot);
+    pub(super) fn doom(&self, slot: &ValueSlot, kind: &'static ValueType) {
+        self.live.unlink(slot);
         self.live_len.set(self.live_len.get().wrapping_sub(1));
         self.uncount(kind);
         slot.holds.set(slot.holds.get() | DOOMED);
@@ -238,21 +264,40 @@ impl Table {
 
     /// Bytes of all values that go with the context, and blocks.
     pub(super) fn values(&self) -> (u64, u64) {
-        (self.bytes.load(Ordering::Relaxed), self.blocks.load(Ordering::Relaxed))
+        (
+            self.bytes.load(Ordering::Relaxed),
+            self.blocks.load(Ordering::Relaxed),
+        )
     }
 
     #[inline]
-    fn count(&self, kind: &'static Kind) {
+    fn count(&self, kind: &'static ValueType) {
         let size = kind.layout.size() as u64;
-        self.bytes.store(self.bytes.load(Ordering::Relaxed).wrapping_add(size), Ordering::Relaxed);
-        self.blocks.store(self.blocks.load(Ordering::Relaxed).wrapping_add(u64::from(size > 0)), Ordering::Relaxed);
+        self.bytes.store(
+            self.bytes.load(Ordering::Relaxed).wrapping_add(size),
+            Ordering::Relaxed,
+        );
+        self.blocks.store(
+            self.blocks
+                .load(Ordering::Relaxed)
+                .wrapping_add(u64::from(size > 0)),
+            Ordering::Relaxed,
+        );
     }
 
     #[inline]
-    fn uncount(&self, kind: &'static Kind) {
+    fn uncount(&self, kind: &'static ValueType) {
         let size = kind.layout.size() as u64;
         // Nothing is counted any more when the context is ending.
-        self.bytes.store(self.bytes.load(Ordering::Relaxed).saturating_sub(size), Ordering::Relaxed);
-        self.blocks.store(self.blocks.load(Ordering::Relaxed).saturating_sub(u64::from(size > 0)), Ordering::Relaxed);
+        self.bytes.store(
+            self.bytes.load(Ordering::Relaxed).saturating_sub(size),
+            Ordering::Relaxed,
+        );
+        self.blocks.store(
+            self.blocks
+                .load(Ordering::Relaxed)
+                .saturating_sub(u64::from(size > 0)),
+            Ordering::Relaxed,
+        );
     }
 }

@@ -42,7 +42,11 @@ impl<A: HostSource> Snapshot<A> {
             Some(label) => write_string(sink, label)?,
             None => sink.write_str("null")?,
         }
-        write!(sink, ",\"scope\":\"{}\",\"closed\":{},\"usage\":", node.scope, node.closed)?;
+        write!(
+            sink,
+            ",\"scope\":\"{}\",\"closed\":{},\"usage\":",
+            node.scope, node.closed
+        )?;
         write_usage(sink, &node.usage)?;
         sink.write_str(",\"foreign\":")?;
         write_foreign(sink, &node.usage)?;
@@ -52,9 +56,11 @@ impl<A: HostSource> Snapshot<A> {
         write_foreign(sink, &node.gone)?;
         sink.write_str(",\"budget\":")?;
         match node.budget {
-            Some(b) => {
-                write!(sink, "{{\"limit\":{},\"charged\":{},\"high\":{},\"slice\":{}}}", b.limit, b.charged, b.high, b.slice)?
-            }
+            Some(b) => write!(
+                sink,
+                "{{\"limit\":{},\"charged\":{},\"high\":{},\"slice\":{}}}",
+                b.limit, b.charged, b.high, b.slice
+            )?,
             None => sink.write_str("null")?,
         }
         sink.write_char('}')
@@ -65,8 +71,15 @@ fn write_usage(sink: &mut impl Write, usage: &Usage) -> fmt::Result {
     sink.write_char('{')?;
     let mut first = true;
     for scope in Scope::ALL {
-        let ScopeUsage { live_bytes, live_blocks, peak_bytes, peak_slack, peak_blocks, total_bytes, total_blocks } =
-            usage.scope(scope);
+        let ScopeUsage {
+            live_bytes,
+            live_blocks,
+            peak_bytes,
+            peak_slack,
+            peak_blocks,
+            total_bytes,
+            total_blocks,
+        } = usage.scope(scope);
         if total_blocks == 0 && live_blocks == 0 {
             continue;
         }
@@ -83,8 +96,16 @@ fn write_usage(sink: &mut impl Write, usage: &Usage) -> fmt::Result {
 
 fn write_foreign(sink: &mut impl Write, usage: &Usage) -> fmt::Result {
     sink.write_char('{')?;
-    for (at, kind) in ForeignKind::ALL.into_iter().filter(|kind| !usage.foreign(*kind).is_empty()).enumerate() {
-        let ForeignUsage { live_bytes, peak_bytes, total_bytes } = usage.foreign(kind);
+    for (at, kind) in ForeignKind::ALL
+        .into_iter()
+        .filter(|kind| !usage.foreign(*kind).is_empty())
+        .enumerate()
+    {
+        let ForeignUsage {
+            live_bytes,
+            peak_bytes,
+            total_bytes,
+        } = usage.foreign(kind);
         let comma = if at == 0 { "" } else { "," };
         write!(
             sink,

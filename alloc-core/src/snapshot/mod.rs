@@ -1,8 +1,8 @@
 //! A picture of a tree of contexts at one moment.
 
+mod capture;
 mod json;
 mod table;
-mod take;
 
 use crate::account::Usage;
 use crate::adapters::HostSource;
@@ -55,20 +55,28 @@ impl<A: HostSource> Snapshot<A> {
     #[must_use]
     pub fn label(&self, node: &SnapshotNode) -> Option<&str> {
         let bytes = self.labels.as_slice().get(node.label.0..node.label.1)?;
-        core::str::from_utf8(bytes).ok().filter(|label| !label.is_empty())
+        core::str::from_utf8(bytes)
+            .ok()
+            .filter(|label| !label.is_empty())
     }
 
     /// The account of the whole tree, contexts that are gone included.
     #[must_use]
     pub fn total(&self) -> Usage {
-        self.nodes().iter().fold(Usage::default(), |sum, node| sum.plus(&node.usage).plus(&node.gone))
+        self.nodes().iter().fold(Usage::default(), |sum, node| {
+            sum.plus(&node.usage).plus(&node.gone)
+        })
     }
 
     /// The account of the context at `index` of [`nodes`](Snapshot::nodes) and all below it; zeros when there is none.
     #[must_use]
     pub fn subtree(&self, index: usize) -> Usage {
-        let Some((top, rest)) = self.nodes().get(index..).and_then(<[_]>::split_first) else { return Usage::default() };
+        let Some((top, rest)) = self.nodes().get(index..).and_then(<[_]>::split_first) else {
+            return Usage::default();
+        };
         let below = rest.iter().take_while(|node| node.depth > top.depth);
-        below.fold(top.usage.plus(&top.gone), |sum, node| sum.plus(&node.usage).plus(&node.gone))
+        below.fold(top.usage.plus(&top.gone), |sum, node| {
+            sum.plus(&node.usage).plus(&node.gone)
+        })
     }
 }

@@ -19,7 +19,11 @@ impl<A: HostSource> fmt::Display for Snapshot<A> {
         for scope in Scope::ALL {
             write!(f, "{scope:>11}")?;
         }
-        writeln!(f, "{:>12}{:>12}{:>8}{:>8}{:>13}", "live", "peak", "slack", "blocks", "total")?;
+        writeln!(
+            f,
+            "{:>12}{:>12}{:>8}{:>8}{:>13}",
+            "live", "peak", "slack", "blocks", "total"
+        )?;
         for node in self.nodes() {
             self.write_name(f, node)?;
             for scope in Scope::ALL {
@@ -29,7 +33,11 @@ impl<A: HostSource> fmt::Display for Snapshot<A> {
             writeln!(
                 f,
                 "{:>12}{:>12}{:>8}{:>8}{:>13}",
-                total.live_bytes, total.peak_bytes, total.peak_slack, total.live_blocks, total.total_bytes
+                total.live_bytes,
+                total.peak_bytes,
+                total.peak_slack,
+                total.live_blocks,
+                total.total_bytes
             )?;
         }
         self.write_foreign(f)
@@ -44,8 +52,9 @@ impl<A: HostSource> Snapshot<A> {
         let closed = if node.closed { " (closed)" } else { "" };
         let indent = node.depth.saturating_mul(2).min(NAME_WIDTH);
         write!(f, "{:indent$}{}{separator}{label}{closed}", "", node.name)?;
-        let width =
-            [node.name, separator, label, closed].iter().fold(indent, |sum, part| sum.saturating_add(part.chars().count()));
+        let width = [node.name, separator, label, closed]
+            .iter()
+            .fold(indent, |sum, part| sum.saturating_add(part.chars().count()));
         write!(f, "{:1$}", "", NAME_WIDTH.saturating_sub(width))
     }
 
@@ -58,10 +67,18 @@ impl<A: HostSource> Snapshot<A> {
                     continue;
                 }
                 if core::mem::take(&mut head) {
-                    writeln!(f, "{:NAME_WIDTH$}{:>11}{:>12}{:>12}{:>13}", "taken elsewhere", "kind", "live", "peak", "total")?;
+                    writeln!(
+                        f,
+                        "{:NAME_WIDTH$}{:>11}{:>12}{:>12}{:>13}",
+                        "taken elsewhere", "kind", "live", "peak", "total"
+                    )?;
                 }
                 self.write_name(f, node)?;
-                writeln!(f, "{kind:>11}{:>12}{:>12}{:>13}", declared.live_bytes, declared.peak_bytes, declared.total_bytes)?;
+                writeln!(
+                    f,
+                    "{kind:>11}{:>12}{:>12}{:>13}",
+                    declared.live_bytes, declared.peak_bytes, declared.total_bytes
+                )?;
             }
         }
         Ok(())

@@ -33,7 +33,12 @@ pub(crate) fn two(context: &Arc<Context>) -> (Worker, Worker) {
                 }
             }
         });
-        Worker { jobs, done, blocks: Arc::clone(&blocks), context: Arc::clone(context) }
+        Worker {
+            jobs,
+            done,
+            blocks: Arc::clone(&blocks),
+            context: Arc::clone(context),
+        }
     };
     (worker(), worker())
 }
@@ -48,8 +53,13 @@ impl Worker {
     pub(crate) fn take(&self, bytes: usize) {
         let (blocks, context) = (Arc::clone(&self.blocks), Arc::clone(&self.context));
         self.run(move || {
-            let block = context.try_allocate(layout(bytes), Scope::Object).expect("a block");
-            blocks.lock().expect("no panic").push((block.as_ptr().expose_provenance(), bytes));
+            let block = context
+                .try_allocate(layout(bytes), Scope::Object)
+                .expect("a block");
+            blocks
+                .lock()
+                .expect("no panic")
+                .push((block.as_ptr().expose_provenance(), bytes));
         });
     }
 
@@ -58,9 +68,13 @@ impl Worker {
         let (blocks, context) = (Arc::clone(&self.blocks), Arc::clone(&self.context));
         self.run(move || {
             let mut blocks = blocks.lock().expect("no panic");
-            let at = blocks.iter().rposition(|(_, size)| *size == bytes).expect("such a block");
+            let at = blocks
+                .iter()
+                .rposition(|(_, size)| *size == bytes)
+                .expect("such a block");
             let (address, _) = blocks.remove(at);
-            let block = NonNull::new(std::ptr::with_exposed_provenance_mut(address)).expect("not null");
+            let block =
+                NonNull::new(std::ptr::with_exposed_provenance_mut(address)).expect("not null");
             // SAFETY: a live block of this context, of this size and scope.
             unsafe { context.free(block, layout(bytes), Scope::Object) };
         });
@@ -68,11 +82,17 @@ impl Worker {
 
     /// Frees what is left on the common pile.
     pub(crate) fn free_all(&self) {
-        let sizes: Vec<usize> = self.blocks.lock().expect("no panic").iter().map(|(_, bytes)| *bytes).collect();
+        let sizes: Vec<usize> = self
+            .blocks
+            .lock()
+            .expect("no panic")
+            .iter()
+            .map(|(_, bytes)| *bytes)
+            .collect();
         sizes.into_iter().for_each(|bytes| self.free(bytes));
     }
 
     pub(crate) fn settle(&self) {
-        self.run(alloc_core::settle_thread);
+        self.run(alloc_core::fold_thread);
     }
 }

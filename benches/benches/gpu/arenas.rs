@@ -1,9 +1,14 @@
 //! Ranges alone: no driver, no blocks, one arena.
 
 use alloc_core::{Context, Scope};
-use gpu_suballoc::{TransientAllocation, TransientPages, VirtualAllocation as OurAllocation, VirtualBlock};
+use gpu_suballoc::{
+    TransientAllocation, TransientPages, VirtualAllocation as OurAllocation, VirtualBlock,
+};
 use offset_allocator::Allocation;
-use vk_mem::{VirtualAllocation, VirtualAllocationCreateFlags, VirtualAllocationCreateInfo, VirtualBlockCreateInfo};
+use vk_mem::{
+    VirtualAllocation, VirtualAllocationCreateFlags, VirtualAllocationCreateInfo,
+    VirtualBlockCreateInfo,
+};
 
 use super::play::Places;
 use super::traffic::Trace;
@@ -16,7 +21,10 @@ pub struct Ours<'c> {
 
 impl<'c> Ours<'c> {
     pub fn new(context: &'c Context, size: u64) -> Self {
-        Self { block: VirtualBlock::new(context, size, 256).expect("a size that is fine"), context }
+        Self {
+            block: VirtualBlock::new(context, size, 256).expect("a size that is fine"),
+            context,
+        }
     }
 }
 
@@ -75,7 +83,11 @@ pub struct VmaVirtual {
 
 impl VmaVirtual {
     pub fn new(size: u64, flags: VirtualAllocationCreateFlags) -> Self {
-        let block = vk_mem::VirtualBlock::new(VirtualBlockCreateInfo { size, ..Default::default() }).expect("memory");
+        let block = vk_mem::VirtualBlock::new(VirtualBlockCreateInfo {
+            size,
+            ..Default::default()
+        })
+        .expect("memory");
         Self { block, flags }
     }
 
@@ -84,7 +96,10 @@ impl VmaVirtual {
     }
 
     pub fn min_time(size: u64) -> Self {
-        Self::new(size, VirtualAllocationCreateFlags::VMA_VIRTUAL_ALLOCATION_CREATE_STRATEGY_MIN_TIME_BIT)
+        Self::new(
+            size,
+            VirtualAllocationCreateFlags::VMA_VIRTUAL_ALLOCATION_CREATE_STRATEGY_MIN_TIME_BIT,
+        )
     }
 }
 
@@ -92,7 +107,12 @@ impl Places for VmaVirtual {
     type Piece = (VirtualAllocation, u64);
     #[inline]
     fn take(&mut self, size: u64, alignment: u64) -> Option<Self::Piece> {
-        let info = VirtualAllocationCreateInfo { size, alignment, user_data: 0, flags: self.flags };
+        let info = VirtualAllocationCreateInfo {
+            size,
+            alignment,
+            user_data: 0,
+            flags: self.flags,
+        };
         // SAFETY: size and alignment are not zero.
         unsafe { self.block.allocate(info) }.ok()
     }
@@ -116,7 +136,13 @@ impl Offset {
     pub fn new(size: u64, trace: &Trace) -> Self {
         let unit = trace.align.trailing_zeros();
         let units = u32::try_from(size >> unit).unwrap_or(u32::MAX);
-        Self { allocator: offset_allocator::Allocator::with_max_allocs(units, 2 * trace.most as u32 + 8), unit }
+        Self {
+            allocator: offset_allocator::Allocator::with_max_allocs(
+                units,
+                2 * trace.most as u32 + 8,
+            ),
+            unit,
+        }
     }
 }
 

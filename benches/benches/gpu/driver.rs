@@ -70,7 +70,10 @@ pub fn gave(bytes: u64) {
 /// Sizes of the live memories.
 fn sizes() -> MutexGuard<'static, HashMap<u64, u64>> {
     static SIZES: OnceLock<Mutex<HashMap<u64, u64>>> = OnceLock::new();
-    SIZES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+    SIZES
+        .get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The functions that are counted on their way.
@@ -131,11 +134,18 @@ unsafe extern "system" fn hollow_allocate(
     })
 }
 
-unsafe extern "system" fn hollow_free(_: vk::Device, memory: vk::DeviceMemory, _: *const vk::AllocationCallbacks<'_>) {
+unsafe extern "system" fn hollow_free(
+    _: vk::Device,
+    memory: vk::DeviceMemory,
+    _: *const vk::AllocationCallbacks<'_>,
+) {
     apart(|| gave(sizes().remove(&memory.as_raw()).unwrap_or(0)));
 }
 
-unsafe extern "system" fn hollow_properties(_: vk::PhysicalDevice, properties: *mut vk::PhysicalDeviceProperties) {
+unsafe extern "system" fn hollow_properties(
+    _: vk::PhysicalDevice,
+    properties: *mut vk::PhysicalDeviceProperties,
+) {
     let limits = vk::PhysicalDeviceLimits {
         max_memory_allocation_count: 4096,
         buffer_image_granularity: 1,
@@ -143,29 +153,58 @@ unsafe extern "system" fn hollow_properties(_: vk::PhysicalDevice, properties: *
         min_memory_map_alignment: 64,
         ..Default::default()
     };
-    let told = vk::PhysicalDeviceProperties { api_version: vk::API_VERSION_1_3, limits, ..Default::default() };
+    let told = vk::PhysicalDeviceProperties {
+        api_version: vk::API_VERSION_1_3,
+        limits,
+        ..Default::default()
+    };
     // SAFETY: the caller's promise: a place for the answer.
     unsafe { properties.write(told) };
 }
 
 /// One type of the device's own memory, one that the host sees.
-unsafe extern "system" fn hollow_memory(_: vk::PhysicalDevice, properties: *mut vk::PhysicalDeviceMemoryProperties) {
-    let mut told = vk::PhysicalDeviceMemoryProperties { memory_type_count: 2, memory_heap_count: 2, ..Default::default() };
+unsafe extern "system" fn hollow_memory(
+    _: vk::PhysicalDevice,
+    properties: *mut vk::PhysicalDeviceMemoryProperties,
+) {
+    let mut told = vk::PhysicalDeviceMemoryProperties {
+        memory_type_count: 2,
+        memory_heap_count: 2,
+        ..Default::default()
+    };
     let host = vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
-    told.memory_types[0] = vk::MemoryType { property_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL, heap_index: 0 };
-    told.memory_types[1] = vk::MemoryType { property_flags: host, heap_index: 1 };
-    told.memory_heaps[0] = vk::MemoryHeap { size: HEAP, flags: vk::MemoryHeapFlags::DEVICE_LOCAL };
-    told.memory_heaps[1] = vk::MemoryHeap { size: HEAP, flags: vk::MemoryHeapFlags::empty() };
+    told.memory_types[0] = vk::MemoryType {
+        property_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL,
+        heap_index: 0,
+    };
+    told.memory_types[1] = vk::MemoryType {
+        property_flags: host,
+        heap_index: 1,
+    };
+    told.memory_heaps[0] = vk::MemoryHeap {
+        size: HEAP,
+        flags: vk::MemoryHeapFlags::DEVICE_LOCAL,
+    };
+    told.memory_heaps[1] = vk::MemoryHeap {
+        size: HEAP,
+        flags: vk::MemoryHeapFlags::empty(),
+    };
     // SAFETY: the caller's promise: a place for the answer.
     unsafe { properties.write(told) };
 }
 
 /// No function but those in the tables.
-unsafe extern "system" fn hollow_of_device(_: vk::Device, _: *const c_char) -> vk::PFN_vkVoidFunction {
+unsafe extern "system" fn hollow_of_device(
+    _: vk::Device,
+    _: *const c_char,
+) -> vk::PFN_vkVoidFunction {
     None
 }
 
-unsafe extern "system" fn hollow_of_instance(_: vk::Instance, _: *const c_char) -> vk::PFN_vkVoidFunction {
+unsafe extern "system" fn hollow_of_instance(
+    _: vk::Instance,
+    _: *const c_char,
+) -> vk::PFN_vkVoidFunction {
     None
 }
 
@@ -195,9 +234,24 @@ impl Driver {
         // SAFETY: as above.
         let device = unsafe { ash::Device::load_with(of_device, vk::Device::from_raw(1)) };
         let nothing = |_: &CStr| std::ptr::null();
-        let (first, second) = (ash::EntryFnV1_0::load(nothing), ash::EntryFnV1_1::load(nothing));
-        let entry = ash::Entry::from_parts_1_1(ash::StaticFn { get_instance_proc_addr: hollow_of_instance }, first, second);
-        Self { instance, device, physical: vk::PhysicalDevice::from_raw(1), entry, api_version: vk::API_VERSION_1_0 }
+        let (first, second) = (
+            ash::EntryFnV1_0::load(nothing),
+            ash::EntryFnV1_1::load(nothing),
+        );
+        let entry = ash::Entry::from_parts_1_1(
+            ash::StaticFn {
+                get_instance_proc_addr: hollow_of_instance,
+            },
+            first,
+            second,
+        );
+        Self {
+            instance,
+            device,
+            physical: vk::PhysicalDevice::from_raw(1),
+            entry,
+            api_version: vk::API_VERSION_1_0,
+        }
     }
 
     /// The software driver, twice: as it is, and counted. `None`, said why, where there is none.
@@ -217,27 +271,37 @@ impl Driver {
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: a valid structure.
-        let instance = unsafe { entry.create_instance(&info, None) }.map_err(|error| format!("no instance: {error}"))?;
+        let instance = unsafe { entry.create_instance(&info, None) }
+            .map_err(|error| format!("no instance: {error}"))?;
         // SAFETY: a live instance.
         let devices = unsafe { instance.enumerate_physical_devices() }.unwrap_or_default();
         let software = |device: &vk::PhysicalDevice| {
             // SAFETY: a device of this instance.
             let properties = unsafe { instance.get_physical_device_properties(*device) };
-            properties.device_name_as_c_str().is_ok_and(|name| name.to_bytes().starts_with(b"llvmpipe"))
+            properties
+                .device_name_as_c_str()
+                .is_ok_and(|name| name.to_bytes().starts_with(b"llvmpipe"))
         };
         let physical = devices.into_iter().find(software).ok_or("no lavapipe")?;
         let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
         let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
         // SAFETY: valid structures; every device has a first queue family.
-        let device = unsafe { instance.create_device(physical, &info, None) }.map_err(|error| format!("no device: {error}"))?;
-        BEHIND.get_or_init(|| (device.fp_v1_0().allocate_memory, device.fp_v1_0().free_memory));
+        let device = unsafe { instance.create_device(physical, &info, None) }
+            .map_err(|error| format!("no device: {error}"))?;
+        BEHIND.get_or_init(|| {
+            (
+                device.fp_v1_0().allocate_memory,
+                device.fp_v1_0().free_memory,
+            )
+        });
         let counted = |name: &CStr| -> *const c_void {
             match name.to_bytes() {
                 b"vkAllocateMemory" => counted_allocate as *const c_void,
                 b"vkFreeMemory" => counted_free as *const c_void,
                 _ => {
                     // SAFETY: a live device.
-                    let function = unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) };
+                    let function =
+                        unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) };
                     // SAFETY: a function pointer is an address here.
                     unsafe { transmute::<vk::PFN_vkVoidFunction, *const c_void>(function) }
                 }

@@ -1,7 +1,11 @@
 //! What the benches of GPU memory share: four kinds of traffic, who is to place it, and what is measured of them.
 //!
 //! Not in `support`, since the heap's meter takes the place of `malloc` in every program that it is part of.
-#![allow(dead_code, unreachable_pub, reason = "shared by two benches, each of which uses a part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared by two benches, each of which uses a part"
+)]
 
 pub mod arenas;
 pub mod driver;

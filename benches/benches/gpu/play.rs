@@ -63,19 +63,29 @@ struct Ticks {
 
 impl Ticks {
     fn new(trace: &Trace) -> Self {
-        Self { takes: Vec::with_capacity(trace.takes), gives: Vec::with_capacity(trace.takes) }
+        Self {
+            takes: Vec::with_capacity(trace.takes),
+            gives: Vec::with_capacity(trace.takes),
+        }
     }
 
     fn push(&mut self, wanted: bool, op: &Op, ticks: u64) {
         if !wanted {
             return;
         }
-        let times = if matches!(op, Op::Take { .. }) { &mut self.takes } else { &mut self.gives };
+        let times = if matches!(op, Op::Take { .. }) {
+            &mut self.takes
+        } else {
+            &mut self.gives
+        };
         times.push(u32::try_from(ticks).unwrap_or(u32::MAX));
     }
 
     fn each(mut self, scale: Scale) -> Each {
-        Each { take: scale.p50_p99(&mut self.takes), give: scale.p50_p99(&mut self.gives) }
+        Each {
+            take: scale.p50_p99(&mut self.takes),
+            give: scale.p50_p99(&mut self.gives),
+        }
     }
 }
 
@@ -94,7 +104,9 @@ pub fn each<P: Places>(trace: &Trace, mut subject: P, scale: Scale, window: Rang
                 took
             }
             Op::Give { slot } => {
-                let Some(piece) = slots[slot as usize].take() else { continue };
+                let Some(piece) = slots[slot as usize].take() else {
+                    continue;
+                };
                 let before = stamps::now();
                 subject.give(piece);
                 stamps::now() - before
@@ -127,7 +139,12 @@ pub struct Space {
 ///
 /// # Panics
 /// When a piece overlaps another, or is not aligned.
-pub fn space<P: Places>(trace: &Trace, scale: Scale, window: Range<usize>, make: impl FnOnce() -> P) -> Space {
+pub fn space<P: Places>(
+    trace: &Trace,
+    scale: Scale,
+    window: Range<usize>,
+    make: impl FnOnce() -> P,
+) -> Space {
     let mut slots = slots::<P>(trace);
     let mut ticks = Ticks::new(trace);
     let mut live: BTreeMap<(u64, u64), u64> = BTreeMap::new();
@@ -152,7 +169,9 @@ pub fn space<P: Places>(trace: &Trace, scale: Scale, window: Range<usize>, make:
                 slots[slot as usize] = piece;
             }
             Op::Give { slot } => {
-                let Some(piece) = slots[slot as usize].take() else { continue };
+                let Some(piece) = slots[slot as usize].take() else {
+                    continue;
+                };
                 witness::apart(|| live.remove(&subject.place(&piece)));
                 let before = stamps::now();
                 subject.give(piece);
@@ -160,7 +179,9 @@ pub fn space<P: Places>(trace: &Trace, scale: Scale, window: Range<usize>, make:
             }
         }
         if at == trace.peak_at {
-            let each = |bytes: f64| bytes / (trace.peak_live - space.refused.min(trace.peak_live - 1)) as f64;
+            let each = |bytes: f64| {
+                bytes / (trace.peak_live - space.refused.min(trace.peak_live - 1)) as f64
+            };
             space.metadata = each(witness::bytes() as f64);
             space.accounts = subject.accounts().map(|bytes| each(bytes as f64));
         }
@@ -168,7 +189,8 @@ pub fn space<P: Places>(trace: &Trace, scale: Scale, window: Range<usize>, make:
     let operations = trace.ops.len() as f64;
     space.host_calls = witness::calls() as f64 / operations;
     witness::disarm();
-    (space.reserved, space.driver_calls) = (driver::most_reserved(), driver::calls() as f64 / operations);
+    (space.reserved, space.driver_calls) =
+        (driver::most_reserved(), driver::calls() as f64 / operations);
     space.each = ticks.each(scale);
     space
 }
@@ -176,10 +198,16 @@ pub fn space<P: Places>(trace: &Trace, scale: Scale, window: Range<usize>, make:
 fn put(live: &mut BTreeMap<(u64, u64), u64>, place: (u64, u64), size: u64, align: u64) {
     assert_eq!(place.1 % align, 0, "not aligned");
     if let Some((before, held)) = live.range(..place).next_back() {
-        assert!(before.0 != place.0 || before.1 + held <= place.1, "{before:?} of {held} reaches into {place:?}");
+        assert!(
+            before.0 != place.0 || before.1 + held <= place.1,
+            "{before:?} of {held} reaches into {place:?}"
+        );
     }
     if let Some((after, _)) = live.range(place..).next() {
-        assert!(after.0 != place.0 || place.1 + size <= after.1, "{place:?} of {size} reaches into {after:?}");
+        assert!(
+            after.0 != place.0 || place.1 + size <= after.1,
+            "{place:?} of {size} reaches into {after:?}"
+        );
     }
     live.insert(place, size);
 }

@@ -28,9 +28,20 @@ impl<'t> Subject<'t> {
         timed: impl Fn() -> P + Copy + 't,
         counted: impl Fn() -> P + Copy + 't,
     ) -> Self {
-        let times = move || cells(bulk(trace, timed()), each(trace, timed(), clock, 0..usize::MAX));
+        let times = move || {
+            cells(
+                bulk(trace, timed()),
+                each(trace, timed(), clock, 0..usize::MAX),
+            )
+        };
         let space = move || space(trace, clock, 0..usize::MAX, counted);
-        Self { name, trace, times: Box::new(times), space: Box::new(space), refused: None }
+        Self {
+            name,
+            trace,
+            times: Box::new(times),
+            space: Box::new(space),
+            refused: None,
+        }
     }
 
     /// Whether it has one of these names.
@@ -57,7 +68,13 @@ impl<'t> Subject<'t> {
         let steady = window.clone();
         let times = move || cells(f64::NAN, each(trace, timed(), clock, steady.clone()));
         let space = move || space(trace, clock, window.clone(), timed);
-        Self { name, trace, times: Box::new(times), space: Box::new(space), refused: None }
+        Self {
+            name,
+            trace,
+            times: Box::new(times),
+            space: Box::new(space),
+            refused: None,
+        }
     }
 }
 
@@ -87,7 +104,12 @@ pub fn rows(subjects: &[Subject<'_>]) -> Vec<Row> {
         let space = (subject.space)();
         let took = thread_ns() - before;
         let slow = took > LONG.0 && took / subject.trace.ops.len() as u64 > LONG.1;
-        let mut row = Row { name: subject.name, times: cells(f64::NAN, space.each), space, refused: [None; 4] };
+        let mut row = Row {
+            name: subject.name,
+            times: cells(f64::NAN, space.each),
+            space,
+            refused: [None; 4],
+        };
         if !slow {
             rounds.push(Case::several(subject.name, || (subject.times)()));
             row.times = Vec::new();
@@ -95,7 +117,8 @@ pub fn rows(subjects: &[Subject<'_>]) -> Vec<Row> {
         if let (false, Some(refused)) = (slow, &subject.refused) {
             // In whole units, so that a bound which is none does not refuse.
             row.refused = PERCENT.map(|percent| {
-                let capacity = (subject.trace.peak * percent / 100).next_multiple_of(subject.trace.align);
+                let capacity =
+                    (subject.trace.peak * percent / 100).next_multiple_of(subject.trace.align);
                 Some(refused(capacity))
             });
         }
@@ -113,13 +136,19 @@ pub fn figures(report: &mut Report, label: &str, rows: &[Row]) {
     let ours = |row: &&Row| row.name.starts_with("ours");
     for row in rows.iter().filter(ours) {
         let case = format!("{label}{}", row.name.trim_start_matches("ours"));
-        for (at, what) in ["bulk", "take", "take-p99", "give", "give-p99"].into_iter().enumerate() {
+        for (at, what) in ["bulk", "take", "take-p99", "give", "give-p99"]
+            .into_iter()
+            .enumerate()
+        {
             let case = format!("{case}-{what}");
             if row.times[at].is_nan() {
                 continue;
             }
             report.ns(&case, row.times[at]);
-            for peer in rows.iter().filter(|row| !ours(row) && !row.times[at].is_nan()) {
+            for peer in rows
+                .iter()
+                .filter(|row| !ours(row) && !row.times[at].is_nan())
+            {
                 report.ratio(&case, peer.name, row.times[at], peer.times[at]);
             }
         }
@@ -139,7 +168,15 @@ pub fn figures(report: &mut Report, label: &str, rows: &[Row]) {
 
 /// The cells that both benches have.
 pub fn common(row: &Row) -> [Vec<f64>; 3] {
-    let refused = row.refused.iter().map(|refused| refused.map_or(f64::NAN, |refused| refused as f64)).collect();
-    let host = vec![row.space.metadata, row.space.accounts.unwrap_or(f64::NAN), row.space.host_calls];
+    let refused = row
+        .refused
+        .iter()
+        .map(|refused| refused.map_or(f64::NAN, |refused| refused as f64))
+        .collect();
+    let host = vec![
+        row.space.metadata,
+        row.space.accounts.unwrap_or(f64::NAN),
+        row.space.host_calls,
+    ];
     [row.times.clone(), refused, host]
 }

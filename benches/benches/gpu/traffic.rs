@@ -66,9 +66,26 @@ struct Maker {
 
 impl Maker {
     fn new(name: impl Into<String>, sizes: Sizes, align: u64) -> Self {
-        let trace =
-            Trace { name: name.into(), ops: Vec::new(), slots: 0, align, takes: 0, peak: 0, peak_at: 0, peak_live: 0, most: 0 };
-        Self { random: Random(1), sizes, trace, held: Vec::new(), spare: Vec::new(), live: 0, count: 0 }
+        let trace = Trace {
+            name: name.into(),
+            ops: Vec::new(),
+            slots: 0,
+            align,
+            takes: 0,
+            peak: 0,
+            peak_at: 0,
+            peak_live: 0,
+            most: 0,
+        };
+        Self {
+            random: Random(1),
+            sizes,
+            trace,
+            held: Vec::new(),
+            spare: Vec::new(),
+            live: 0,
+            count: 0,
+        }
     }
 
     fn take(&mut self, size: u64) -> u32 {
@@ -86,7 +103,8 @@ impl Maker {
         self.trace.takes += 1;
         self.trace.most = self.trace.most.max(self.count);
         if self.live > self.trace.peak {
-            (self.trace.peak, self.trace.peak_at, self.trace.peak_live) = (self.live, self.trace.ops.len(), self.count);
+            (self.trace.peak, self.trace.peak_at, self.trace.peak_live) =
+                (self.live, self.trace.ops.len(), self.count);
         }
         self.trace.ops.push(Op::Take { slot, size });
         slot
@@ -121,9 +139,15 @@ pub struct Scale {
 }
 
 /// As the figures that exist were measured: 4.3 GiB and 5.3 GiB live.
-pub const FULL: Scale = Scale { churn: 4 * MIB, texture: 64 * MIB };
+pub const FULL: Scale = Scale {
+    churn: 4 * MIB,
+    texture: 64 * MIB,
+};
 /// What fits the 2 GiB heap of a software driver.
-pub const SMALL: Scale = Scale { churn: MIB, texture: 16 * MIB };
+pub const SMALL: Scale = Scale {
+    churn: MIB,
+    texture: 16 * MIB,
+};
 
 /// All four.
 pub fn all(sizes: Sizes, scale: Scale, amount: impl Fn(usize) -> usize) -> [Trace; 4] {

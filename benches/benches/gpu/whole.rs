@@ -6,13 +6,15 @@ use alloc_core::Context;
 use ash::vk;
 use gpu_alloc::{Config, MemoryBlock, Request, UsageFlags};
 use gpu_alloc_types::{
-    AllocationFlags, DeviceMapError, DeviceProperties, MappedMemoryRange, MemoryDevice, MemoryHeap, MemoryPropertyFlags,
-    MemoryType, OutOfMemory,
+    AllocationFlags, DeviceMapError, DeviceProperties, MappedMemoryRange, MemoryDevice, MemoryHeap,
+    MemoryPropertyFlags, MemoryType, OutOfMemory,
 };
-use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc};
+use gpu_allocator::vulkan::{
+    Allocation, AllocationCreateDesc, AllocationScheme, AllocatorCreateDesc,
+};
 use gpu_suballoc::{
-    AllocatorOptions, AshDevice, AshOptions, GpuAllocator, Lifetime, PropertyFlags, Region, RegionOptions, ResourceRequirements,
-    Shard, Wish,
+    AllocatorOptions, AshDevice, AshOptions, GpuAllocator, Lifetime, MemoryPreference,
+    PropertyFlags, Region, RegionOptions, ResourceRequirements, Shard,
 };
 use vk::Handle;
 use vk_mem::{Alloc, AllocationCreateInfo, AllocatorCreateInfo};
@@ -22,7 +24,11 @@ use super::play::Places;
 use super::witness::apart;
 
 fn requirements(size: u64, alignment: u64) -> vk::MemoryRequirements {
-    vk::MemoryRequirements { size, alignment, memory_type_bits: 1 }
+    vk::MemoryRequirements {
+        size,
+        alignment,
+        memory_type_bits: 1,
+    }
 }
 
 /// Ours, its book-keeping in memory of a context.
@@ -36,11 +42,24 @@ impl<'c> Ours<'c> {
     pub fn new(driver: &Driver, context: &'c Context, lifetime: Lifetime) -> Self {
         let options = AshOptions::new(driver.api_version);
         // SAFETY: all four belong together and outlive the bench; nothing is enabled, and no callbacks are passed.
-        let device = unsafe { AshDevice::new(&driver.entry, &driver.instance, driver.physical, &driver.device, options) };
+        let device = unsafe {
+            AshDevice::new(
+                &driver.entry,
+                &driver.instance,
+                driver.physical,
+                &driver.device,
+                options,
+            )
+        };
         // SAFETY: nothing is wrapped, created or used.
         let allocator = unsafe { GpuAllocator::new(device, context, AllocatorOptions::default()) };
-        let options = RegionOptions::new().wish(Wish::requiring(PropertyFlags::DEVICE_LOCAL)).lifetime(lifetime);
-        Self { allocator: Some(allocator.expect("a device that is fine")), options }
+        let options = RegionOptions::new()
+            .preference(MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL))
+            .lifetime(lifetime);
+        Self {
+            allocator: Some(allocator.expect("a device that is fine")),
+            options,
+        }
     }
 
     #[inline]
@@ -53,7 +72,10 @@ impl Places for Ours<'_> {
     type Piece = Region;
     #[inline]
     fn take(&mut self, size: u64, align: u64) -> Option<Region> {
-        let requirements = ResourceRequirements { memory_type_bits: 1, ..ResourceRequirements::new(size, align) };
+        let requirements = ResourceRequirements {
+            memory_type_bits: 1,
+            ..ResourceRequirements::new(size, align)
+        };
         self.allocator().allocate(&requirements, &self.options).ok()
     }
     #[inline]
@@ -61,7 +83,10 @@ impl Places for Ours<'_> {
         self.allocator().free(piece).expect("a live piece");
     }
     fn place(&self, piece: &Region) -> (u64, u64) {
-        (piece.memory().expect("it has memory").as_raw(), piece.offset())
+        (
+            piece.memory().expect("it has memory").as_raw(),
+            piece.offset(),
+        )
     }
     fn accounts(&self) -> Option<u64> {
         Some(self.allocator().host_bytes())
@@ -84,7 +109,10 @@ pub struct OurShard<'a, 'c> {
 
 impl<'a, 'c> OurShard<'a, 'c> {
     pub fn new(of: &'a Ours<'c>) -> Self {
-        Self { shard: of.allocator().shard(), options: of.options }
+        Self {
+            shard: of.allocator().shard(),
+            options: of.options,
+        }
     }
 }
 
@@ -92,7 +120,10 @@ impl Places for OurShard<'_, '_> {
     type Piece = Region;
     #[inline]
     fn take(&mut self, size: u64, align: u64) -> Option<Region> {
-        let requirements = ResourceRequirements { memory_type_bits: 1, ..ResourceRequirements::new(size, align) };
+        let requirements = ResourceRequirements {
+            memory_type_bits: 1,
+            ..ResourceRequirements::new(size, align)
+        };
         self.shard.allocate(&requirements, &self.options).ok()
     }
     #[inline]
@@ -100,7 +131,10 @@ impl Places for OurShard<'_, '_> {
         self.shard.free(piece).expect("a live piece");
     }
     fn place(&self, piece: &Region) -> (u64, u64) {
-        (piece.memory().expect("it has memory").as_raw(), piece.offset())
+        (
+            piece.memory().expect("it has memory").as_raw(),
+            piece.offset(),
+        )
     }
     fn accounts(&self) -> Option<u64> {
         Some(self.shard.allocator().host_bytes())
@@ -129,7 +163,10 @@ impl Places for Vma {
     type Piece = vk_mem::Allocation;
     #[inline]
     fn take(&mut self, size: u64, align: u64) -> Option<Self::Piece> {
-        let info = AllocationCreateInfo { required_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL, ..Default::default() };
+        let info = AllocationCreateInfo {
+            required_flags: vk::MemoryPropertyFlags::DEVICE_LOCAL,
+            ..Default::default()
+        };
         // SAFETY: valid requirements.
         unsafe { self.0.allocate_memory(&requirements(size, align), &info) }.ok()
     }
@@ -196,7 +233,11 @@ pub struct GpuAlloc {
 impl GpuAlloc {
     pub fn new(usage: UsageFlags) -> Self {
         let properties = DeviceProperties {
-            memory_types: vec![MemoryType { heap: 0, props: MemoryPropertyFlags::DEVICE_LOCAL }].into(),
+            memory_types: vec![MemoryType {
+                heap: 0,
+                props: MemoryPropertyFlags::DEVICE_LOCAL,
+            }]
+            .into(),
             memory_heaps: vec![MemoryHeap { size: HEAP }].into(),
             max_memory_allocation_count: 4096,
             max_memory_allocation_size: HEAP,
@@ -204,7 +245,11 @@ impl GpuAlloc {
             buffer_device_address: false,
         };
         let allocator = gpu_alloc::GpuAllocator::new(Config::i_am_prototyping(), properties);
-        Self { allocator, device: Hollow::default(), usage }
+        Self {
+            allocator,
+            device: Hollow::default(),
+            usage,
+        }
     }
 }
 
@@ -212,7 +257,12 @@ impl Places for GpuAlloc {
     type Piece = MemoryBlock<u64>;
     #[inline]
     fn take(&mut self, size: u64, align: u64) -> Option<Self::Piece> {
-        let request = Request { size, align_mask: align - 1, usage: self.usage, memory_types: 1 };
+        let request = Request {
+            size,
+            align_mask: align - 1,
+            usage: self.usage,
+            memory_types: 1,
+        };
         // SAFETY: always the same device.
         unsafe { self.allocator.alloc(&self.device, request) }.ok()
     }
@@ -239,7 +289,12 @@ struct Hollow {
 }
 
 impl MemoryDevice<u64> for Hollow {
-    unsafe fn allocate_memory(&self, size: u64, _: u32, _: AllocationFlags) -> Result<u64, OutOfMemory> {
+    unsafe fn allocate_memory(
+        &self,
+        size: u64,
+        _: u32,
+        _: AllocationFlags,
+    ) -> Result<u64, OutOfMemory> {
         if !driver::take(size) {
             return Err(OutOfMemory::OutOfDeviceMemory);
         }
@@ -250,14 +305,25 @@ impl MemoryDevice<u64> for Hollow {
     unsafe fn deallocate_memory(&self, memory: u64) {
         driver::gave(self.sizes.borrow()[memory as usize - 1]);
     }
-    unsafe fn map_memory(&self, _: &mut u64, _: u64, _: u64) -> Result<NonNull<u8>, DeviceMapError> {
+    unsafe fn map_memory(
+        &self,
+        _: &mut u64,
+        _: u64,
+        _: u64,
+    ) -> Result<NonNull<u8>, DeviceMapError> {
         Err(DeviceMapError::MapFailed)
     }
     unsafe fn unmap_memory(&self, _: &mut u64) {}
-    unsafe fn invalidate_memory_ranges(&self, _: &[MappedMemoryRange<'_, u64>]) -> Result<(), OutOfMemory> {
+    unsafe fn invalidate_memory_ranges(
+        &self,
+        _: &[MappedMemoryRange<'_, u64>],
+    ) -> Result<(), OutOfMemory> {
         Ok(())
     }
-    unsafe fn flush_memory_ranges(&self, _: &[MappedMemoryRange<'_, u64>]) -> Result<(), OutOfMemory> {
+    unsafe fn flush_memory_ranges(
+        &self,
+        _: &[MappedMemoryRange<'_, u64>],
+    ) -> Result<(), OutOfMemory> {
         Ok(())
     }
 }
@@ -269,7 +335,9 @@ impl Places for Raw<'_> {
     type Piece = vk::DeviceMemory;
     #[inline]
     fn take(&mut self, size: u64, _: u64) -> Option<vk::DeviceMemory> {
-        let info = vk::MemoryAllocateInfo::default().allocation_size(size).memory_type_index(0);
+        let info = vk::MemoryAllocateInfo::default()
+            .allocation_size(size)
+            .memory_type_index(0);
         // SAFETY: a valid structure; the device has a first type.
         unsafe { self.0.device.allocate_memory(&info, None) }.ok()
     }

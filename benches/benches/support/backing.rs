@@ -3,7 +3,7 @@
 use std::alloc::{Layout, System};
 use std::ptr::NonNull;
 
-use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, Scope};
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
 
 /// The C library's malloc.
 pub static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -17,6 +17,10 @@ pub struct Mimalloc;
 
 // SAFETY: mimalloc gives valid, unaliased blocks; `mi_malloc` aligns to 16, or to the size where that is smaller.
 unsafe impl HostAllocator for Mimalloc {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new().never_unwinds()
+    }
+
     #[inline]
     fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
         let plain = layout.align() <= 8 || (layout.align() == 16 && layout.size() >= 16);
@@ -36,12 +40,21 @@ unsafe impl HostAllocator for Mimalloc {
         unsafe { libmimalloc_sys::mi_free(block.as_ptr().cast()) }
     }
 
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         if new.align() > 8 {
             // SAFETY: forwarded.
             return unsafe { alloc_core::move_block(self, block, old, new, scope) };
         }
         // SAFETY: the caller's promise: a live block of mimalloc's.
-        NonNull::new(unsafe { libmimalloc_sys::mi_realloc(block.as_ptr().cast(), new.size()) }.cast()).ok_or(AllocError)
+        NonNull::new(
+            unsafe { libmimalloc_sys::mi_realloc(block.as_ptr().cast(), new.size()) }.cast(),
+        )
+        .ok_or(AllocError)
     }
 }

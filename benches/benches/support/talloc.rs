@@ -37,9 +37,17 @@ impl Talloc {
             let steal = *unsafe { library.get(b"_talloc_steal_loc") }?;
             // SAFETY: as above.
             let total_size = *unsafe { library.get(b"talloc_total_size") }?;
-            Ok::<Self, libloading::Error>(Self { named, free, steal, total_size, _library: library })
+            Ok::<Self, libloading::Error>(Self {
+                named,
+                free,
+                steal,
+                total_size,
+                _library: library,
+            })
         };
-        load().inspect_err(|why| println!("SKIPPED {bench}/talloc: {why}")).ok()
+        load()
+            .inspect_err(|why| println!("SKIPPED {bench}/talloc: {why}"))
+            .ok()
     }
 
     /// A block below `parent`.

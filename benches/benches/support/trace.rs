@@ -13,9 +13,19 @@ use vk_callbacks::{Pointer, Request, TraceEvent, TraceReader};
 /// One call of a trace; blocks are slots, each used once.
 #[derive(Clone, Copy)]
 pub enum Op {
-    Take { slot: usize, layout: Layout, scope: Scope },
-    Resize { from: usize, to: usize, layout: Layout },
-    Give { slot: usize },
+    Take {
+        slot: usize,
+        layout: Layout,
+        scope: Scope,
+    },
+    Resize {
+        from: usize,
+        to: usize,
+        layout: Layout,
+    },
+    Give {
+        slot: usize,
+    },
 }
 
 /// A trace ready to be replayed.
@@ -27,31 +37,54 @@ pub struct Trace {
 impl Trace {
     /// Reads a recording bundled with the program, by the name of its file.
     pub fn bundled(file: &str) -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../steward/traces").join(file);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../steward/traces")
+            .join(file);
         let packed = File::open(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
         let mut text = String::new();
-        GzDecoder::new(packed).read_to_string(&mut text).unwrap_or_else(|error| panic!("{file}: {error}"));
+        GzDecoder::new(packed)
+            .read_to_string(&mut text)
+            .unwrap_or_else(|error| panic!("{file}: {error}"));
         Self::parse(&text)
     }
 
     fn parse(text: &str) -> Self {
-        let mut trace = Self { ops: Vec::new(), slots: 0 };
+        let mut trace = Self {
+            ops: Vec::new(),
+            slots: 0,
+        };
         let mut live = HashMap::new();
         for event in TraceReader::new(text).expect("a trace") {
             match event.expect("a well-formed trace").1 {
-                TraceEvent::Allocate { block: Pointer::Block(id), asked, .. } => {
+                TraceEvent::Allocate {
+                    block: Pointer::Block(id),
+                    asked,
+                    ..
+                } => {
                     if let Some((layout, scope)) = wanted(&asked) {
                         let slot = trace.slot(&mut live, id);
-                        trace.ops.push(Op::Take { slot, layout, scope });
+                        trace.ops.push(Op::Take {
+                            slot,
+                            layout,
+                            scope,
+                        });
                     }
                 }
-                TraceEvent::Reallocate { old: Pointer::Block(old), new: Pointer::Block(new), asked, .. } => {
+                TraceEvent::Reallocate {
+                    old: Pointer::Block(old),
+                    new: Pointer::Block(new),
+                    asked,
+                    ..
+                } => {
                     if let (Some((layout, _)), Some(from)) = (wanted(&asked), live.remove(&old)) {
                         let to = trace.slot(&mut live, new);
                         trace.ops.push(Op::Resize { from, to, layout });
                     }
                 }
-                TraceEvent::Free { block: Pointer::Block(id), .. } => {
+                TraceEvent::Free {
+                    block: Pointer::Block(id),
+                    ..
+                } => {
                     if let Some(slot) = live.remove(&id) {
                         trace.ops.push(Op::Give { slot });
                     }
@@ -62,7 +95,9 @@ impl Trace {
         // What the trace leaves behind is given back, so that every round begins alike.
         let mut left: Vec<usize> = live.into_values().collect();
         left.sort_unstable();
-        trace.ops.extend(left.into_iter().map(|slot| Op::Give { slot }));
+        trace
+            .ops
+            .extend(left.into_iter().map(|slot| Op::Give { slot }));
         trace
     }
 
@@ -74,7 +109,13 @@ impl Trace {
 
     /// The requests of the trace in their order.
     pub fn layouts(&self) -> impl Iterator<Item = Layout> {
-        self.ops.iter().filter_map(|op| if let Op::Take { layout, .. } = op { Some(*layout) } else { None })
+        self.ops.iter().filter_map(|op| {
+            if let Op::Take { layout, .. } = op {
+                Some(*layout)
+            } else {
+                None
+            }
+        })
     }
 }
 

@@ -1,7 +1,10 @@
 //! Allocating and freeing as separate C functions: through a context, and from the allocator behind it.
 //!
 //! Built as a shared library and loaded at run time, because thread-locals cost more there; also compiled into the bench.
-#![allow(unreachable_pub, reason = "the bench includes this file as a private module")]
+#![allow(
+    unreachable_pub,
+    reason = "the bench includes this file as a private module"
+)]
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -36,23 +39,39 @@ pub extern "C" fn steward_bench_functions(allocator: u32, context: bool) -> Func
 }
 
 fn raw<H: HostAllocator>(allocator: &'static H) -> Functions {
-    Functions { state: std::ptr::from_ref(allocator).cast(), take: take::<H>, give: give::<H> }
+    Functions {
+        state: std::ptr::from_ref(allocator).cast(),
+        take: take::<H>,
+        give: give::<H>,
+    }
 }
 
 fn over<H: HostAllocator + Sync>(allocator: &'static H) -> Functions {
-    let context = Context::root_static(allocator, ContextOptions::new("bench")).expect("memory for a root");
+    let context =
+        Context::root_static(allocator, ContextOptions::new("bench")).expect("memory for a root");
     raw(Box::leak(Box::new(context)))
 }
 
-unsafe extern "C" fn take<H: HostAllocator>(state: *const c_void, size: usize, align: usize) -> *mut c_void {
+unsafe extern "C" fn take<H: HostAllocator>(
+    state: *const c_void,
+    size: usize,
+    align: usize,
+) -> *mut c_void {
     // SAFETY: `state` is the allocator that `raw` was given, which lives for ever.
     let allocator = unsafe { &*state.cast::<H>() };
     // SAFETY: the caller passes the size and alignment of a `Layout`.
     let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
-    allocator.allocate(layout, Scope::Object).map_or(std::ptr::null_mut(), |block| block.as_ptr().cast())
+    allocator
+        .allocate(layout, Scope::Object)
+        .map_or(std::ptr::null_mut(), |block| block.as_ptr().cast())
 }
 
-unsafe extern "C" fn give<H: HostAllocator>(state: *const c_void, block: *mut c_void, size: usize, align: usize) {
+unsafe extern "C" fn give<H: HostAllocator>(
+    state: *const c_void,
+    block: *mut c_void,
+    size: usize,
+    align: usize,
+) {
     // SAFETY: as in `take`.
     let allocator = unsafe { &*state.cast::<H>() };
     // SAFETY: as in `take`.

@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::words::Words;
+use super::header_words::HeaderWords;
 
 /// A guard's keys.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,14 +25,17 @@ impl Keys {
 
     /// The fourth word of the header in front of an object at `start`.
     #[inline(always)]
-    pub(super) const fn sum(&self, start: usize, words: Words, stage: Stage) -> u64 {
+    pub(super) const fn sum(&self, start: usize, words: HeaderWords, stage: Stage) -> u64 {
         let ([a, b, ..], [zero, one, two]) = (self.0, words.0);
-        self.turned(fold(start as u64 ^ one ^ a, zero ^ two.rotate_left(24) ^ b), stage)
+        self.turned(
+            fold(start as u64 ^ one ^ a, zero ^ two.rotate_left(24) ^ b),
+            stage,
+        )
     }
 
     /// Which stage `sum` proves, where it proves one.
     #[inline(always)]
-    pub(super) const fn stage(&self, start: usize, words: Words, sum: u64) -> Option<Stage> {
+    pub(super) const fn stage(&self, start: usize, words: HeaderWords, sum: u64) -> Option<Stage> {
         let [.., freed, gone] = self.0;
         let difference = self.sum(start, words, Stage::Live) ^ sum;
         if difference == 0 {
@@ -94,19 +97,30 @@ mod tests {
 
     #[test]
     fn a_sum_holds_for_its_words_address_and_stage_alone() {
-        let words = Words([64 | 4 << 48, 5 | 6 << 32, 7]);
+        let words = HeaderWords([64 | 4 << 48, 5 | 6 << 32, 7]);
         let sum = KEYS.sum(0x1000, words, Stage::Live);
         for bit in 0..64 {
             assert_eq!(KEYS.stage(0x1000, words, sum ^ 1 << bit), None);
             for word in 0..3 {
                 let mut other = words;
                 other.0[word] ^= 1 << bit;
-                assert_eq!(KEYS.stage(0x1000, other, sum), None, "bit {bit} of word {word}");
+                assert_eq!(
+                    KEYS.stage(0x1000, other, sum),
+                    None,
+                    "bit {bit} of word {word}"
+                );
             }
-            assert_eq!(KEYS.stage(0x1000 ^ (1_u64 << bit) as usize, words, sum).is_some(), 1_u64 << bit > usize::MAX as u64);
+            assert_eq!(
+                KEYS.stage(0x1000 ^ (1_u64 << bit) as usize, words, sum)
+                    .is_some(),
+                1_u64 << bit > usize::MAX as u64
+            );
         }
         for stage in [Stage::Live, Stage::Freed, Stage::Gone] {
-            assert_eq!(KEYS.stage(0x1000, words, KEYS.sum(0x1000, words, stage)), Some(stage));
+            assert_eq!(
+                KEYS.stage(0x1000, words, KEYS.sum(0x1000, words, stage)),
+                Some(stage)
+            );
         }
     }
 
@@ -115,7 +129,7 @@ mod tests {
         let mut seen = [0_u32; 256];
         let stop = if cfg!(miri) { 0x4000 } else { 0x50_000 };
         for start in (0x1000..stop).step_by(16) {
-            for byte in tail(KEYS.sum(start, Words([3, 5, 7]), Stage::Live)).to_le_bytes() {
+            for byte in tail(KEYS.sum(start, HeaderWords([3, 5, 7]), Stage::Live)).to_le_bytes() {
                 seen[usize::from(byte)] += 1;
             }
         }

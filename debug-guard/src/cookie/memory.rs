@@ -4,9 +4,9 @@
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::header_words::HeaderWords;
 use super::keys::{Keys, Stage, tail};
 use super::plan::{HEADER, pad_len, tail_len, tail_stop};
-use super::words::Words;
 use crate::block::Changed;
 
 /// What fresh bytes are filled with.
@@ -27,7 +27,7 @@ unsafe fn word<'w>(address: usize) -> &'w AtomicU64 {
 /// # Safety
 /// A block of ours begins at `start`, as for all functions here: its memory is not given back, and it was planned as they are told.
 #[inline(always)]
-pub(super) unsafe fn write_header(start: usize, words: Words, sum: u64) {
+pub(super) unsafe fn write_header(start: usize, words: HeaderWords, sum: u64) {
     let [one, two, three] = words.0;
     for (back, value) in [(32, one), (24, two), (16, three), (8, sum)] {
         // SAFETY: one of the four words in front of the object.
@@ -39,10 +39,15 @@ pub(super) unsafe fn write_header(start: usize, words: Words, sum: u64) {
 ///
 /// # Safety
 /// As [`write_header`].
-pub(super) unsafe fn mend_header(start: usize, words: Words, sum: u64) {
+pub(super) unsafe fn mend_header(start: usize, words: HeaderWords, sum: u64) {
     let [one, two, three] = words.0;
     // SAFETY: the four words in front of the object.
-    unsafe { mend([(32, one), (24, two), (16, three), (8, sum)].map(|(back, value)| (start.wrapping_sub(back), value))) };
+    unsafe {
+        mend(
+            [(32, one), (24, two), (16, three), (8, sum)]
+                .map(|(back, value)| (start.wrapping_sub(back), value)),
+        )
+    };
 }
 
 /// Writes those words alone that are wrong before any is written: who frees the block waits for the last of them, and nothing is written
@@ -72,10 +77,10 @@ pub(super) unsafe fn write_sum(start: usize, sum: u64) {
 /// # Safety
 /// As [`write_header`].
 #[inline(always)]
-pub(super) unsafe fn read_header(start: usize) -> (Words, u64) {
+pub(super) unsafe fn read_header(start: usize) -> (HeaderWords, u64) {
     // SAFETY: one of the four words in front of the object.
     let at = |back: usize| unsafe { word(start.wrapping_sub(back)) }.load(Relaxed);
-    (Words([at(32), at(24), at(16)]), at(8))
+    (HeaderWords([at(32), at(24), at(16)]), at(8))
 }
 
 /// # Safety
@@ -121,11 +126,18 @@ const fn ends_even(size: usize) -> bool {
 /// The pieces that make up another tail: where they begin, and their bytes. They overlap; all but the first are aligned.
 #[inline(always)]
 fn tail_pieces(start: usize, size: usize, sum: u64) -> [(usize, u64); 3] {
-    let (end, stop) = (start.wrapping_add(size), start.wrapping_add(tail_stop(size)));
+    let (end, stop) = (
+        start.wrapping_add(size),
+        start.wrapping_add(tail_stop(size)),
+    );
     let (last, middle) = (stop.wrapping_sub(8), stop.wrapping_sub(16));
     let bytes = tail(sum);
     let first = bytes.rotate_right((size as u32 & 7) * 8);
-    [(end, first.to_le()), (if middle > end { middle } else { last }, bytes.to_le()), (last, bytes.to_le())]
+    [
+        (end, first.to_le()),
+        (if middle > end { middle } else { last }, bytes.to_le()),
+        (last, bytes.to_le()),
+    ]
 }
 
 /// Writes the tail behind an object.
@@ -221,7 +233,9 @@ pub(super) unsafe fn write_pad(keys: &Keys, start: usize, front: usize) {
 pub(super) unsafe fn pad_holds(keys: &Keys, start: usize, front: usize) -> bool {
     let end = start.wrapping_sub(HEADER);
     // SAFETY: within the pad.
-    (end.wrapping_sub(pad_len(front))..end).step_by(8).all(|at| unsafe { read(at) } == keys.pad(at).to_le())
+    (end.wrapping_sub(pad_len(front))..end)
+        .step_by(8)
+        .all(|at| unsafe { read(at) } == keys.pad(at).to_le())
 }
 
 /// What of the pad is not as it was written.
@@ -231,7 +245,13 @@ pub(super) unsafe fn pad_holds(keys: &Keys, start: usize, front: usize) -> bool 
 pub(super) unsafe fn pad_changes(keys: &Keys, start: usize, front: usize) -> Option<Changed> {
     let len = pad_len(front);
     let first = start.wrapping_sub(HEADER).wrapping_sub(len);
-    let expected = |at: usize| keys.pad(first.wrapping_add(at & !7)).to_le_bytes().get(at & 7).copied().unwrap_or(0);
+    let expected = |at: usize| {
+        keys.pad(first.wrapping_add(at & !7))
+            .to_le_bytes()
+            .get(at & 7)
+            .copied()
+            .unwrap_or(0)
+    };
     // SAFETY: the pad of a block of ours.
     unsafe { changes(first, len, expected) }
 }
@@ -240,10 +260,20 @@ pub(super) unsafe fn pad_changes(keys: &Keys, start: usize, front: usize) -> Opt
 ///
 /// # Safety
 /// As [`write_header`].
-pub(super) unsafe fn header_changes(keys: &Keys, start: usize, words: Words, stage: Stage) -> Option<Changed> {
+pub(super) unsafe fn header_changes(
+    keys: &Keys,
+    start: usize,
+    words: HeaderWords,
+    stage: Stage,
+) -> Option<Changed> {
     let [a, b, c] = words.0;
     let written = [a, b, c, keys.sum(start, words, stage)];
-    let expected = |at: usize| written.get(at / 8).and_then(|word| word.to_ne_bytes().get(at & 7).copied()).unwrap_or(0);
+    let expected = |at: usize| {
+        written
+            .get(at / 8)
+            .and_then(|word| word.to_ne_bytes().get(at & 7).copied())
+            .unwrap_or(0)
+    };
     // SAFETY: the header of a block of ours.
     unsafe { changes(start.wrapping_sub(HEADER), HEADER, expected) }
 }
@@ -267,7 +297,11 @@ pub(super) unsafe fn poison(start: usize, size: usize) {
 /// Bytes of a freed block that are poison: whole pieces of 16 where its tail is too.
 #[inline(always)]
 const fn freed_len(size: usize) -> usize {
-    if ends_even(size) { tail_stop(size) } else { size }
+    if ends_even(size) {
+        tail_stop(size)
+    } else {
+        size
+    }
 }
 
 /// True where a freed block and its tail are as [`poison`] left them.
@@ -278,13 +312,16 @@ const fn freed_len(size: usize) -> usize {
 pub(super) unsafe fn poison_holds(start: usize, size: usize, sum: u64) -> bool {
     const TWO: usize = 32;
     // SAFETY: the object, or it and its tail; nobody writes to them unless on purpose to be found.
-    let bytes = unsafe { core::slice::from_raw_parts(with_exposed_provenance::<u8>(start), freed_len(size)) };
+    let bytes = unsafe {
+        core::slice::from_raw_parts(with_exposed_provenance::<u8>(start), freed_len(size))
+    };
     let (pairs, rest) = bytes.as_chunks::<TWO>();
     if !pairs.iter().all(|pair| *pair == [POISON; TWO]) {
         return false;
     }
     if ends_even(size) {
-        rest.first_chunk().is_none_or(|last| *last == [POISON; TWO / 2])
+        rest.first_chunk()
+            .is_none_or(|last| *last == [POISON; TWO / 2])
     } else {
         // SAFETY: the caller.
         rest.iter().all(|byte| *byte == POISON) && unsafe { tail_holds(start, size, sum) }
@@ -311,11 +348,21 @@ pub(super) unsafe fn poison_changes(start: usize, size: usize, sum: u64) -> Opti
 /// They are in a block of ours.
 unsafe fn changes(first: usize, len: usize, expected: impl Fn(usize) -> u8) -> Option<Changed> {
     // SAFETY: one of the bytes.
-    let actual = |at: usize| unsafe { with_exposed_provenance::<u8>(first.wrapping_add(at)).read_volatile() };
+    let actual = |at: usize| unsafe {
+        with_exposed_provenance::<u8>(first.wrapping_add(at)).read_volatile()
+    };
     let begin = (0..len).find(|&at| actual(at) != expected(at))?;
-    let end = (begin..len).rev().find(|&at| actual(at) != expected(at)).unwrap_or(begin);
-    let mut changed = Changed { first: first.wrapping_add(begin), span: end - begin + 1, ..Changed::default() };
-    for (at, (old, new)) in (begin..=end).zip(changed.expected.iter_mut().zip(&mut changed.actual)) {
+    let end = (begin..len)
+        .rev()
+        .find(|&at| actual(at) != expected(at))
+        .unwrap_or(begin);
+    let mut changed = Changed {
+        first: first.wrapping_add(begin),
+        span: end - begin + 1,
+        ..Changed::default()
+    };
+    for (at, (old, new)) in (begin..=end).zip(changed.expected.iter_mut().zip(&mut changed.actual))
+    {
         (*old, *new) = (expected(at), actual(at));
     }
     Some(changed)

@@ -1,43 +1,46 @@
 //! Blocks with a keyed header in front and a tail that begins at the first byte behind them; freed ones are poisoned and wait.
 //!
 //! ```text
-//!            plan.rs, words.rs, keys.rs: pure arithmetic       memory.rs: the bytes in and around a block
+//!           plan.rs, header_words.rs, keys.rs: pure arithmetic       memory.rs: the bytes in and around a block
 //!                            \                                    /
-//!   take.rs   allocator behind -> | pad | header | object | tail |         lane.rs: what a thread has for itself
-//!                ^                         \ token                         table.rs, record.rs: every block, a second time
-//!                |  \ or the block that left quarantine last
-//!   give.rs   header right? tail, pad, layout, scope right? -> poison -> quarantine.rs -> verified -> the next like it, or the
-//!                   \ no                                                                             allocator behind
-//!   judge.rs         damaged, moved, freed before, inside of a block, another guard's (registry.rs), foreign
-//!   check.rs  looks at everything that lives and waits, and lists it
+//!   allocate.rs   allocator behind -> | pad | header | object | tail |       thread_cache.rs: blocks and records of one thread
+//!                   ^                         \ token                         table.rs, record.rs: a second copy of every header
+//!                   |  \ or the block that left quarantine last
+//!   free.rs   header, tail, pad, layout, scope right? -> poison -> quarantine.rs -> write_after_free.rs -> reuse, or the
+//!                   \ no                                                                              allocator behind
+//!   accuse.rs        damaged, moved, freed before, inside of a block, another guard's (registry.rs), foreign
+//!   peek.rs          reads the header in front of a pointer of unknown origin
+//!   check.rs         verifies and lists all live and quarantined blocks
 //! ```
-//! A free asks whether the keys prove the header for this address, and whether the record that it names has a live block there: so it is
-//! a live block of ours, whatever the pointer was. All else is for the case that something is wrong, and may walk. No lock is held over a
-//! call to the allocator behind, and a pair takes none at all but for one in thirteen frees.
+//! A free makes two checks: the header is valid for this address, and the header's record has a live block there. If both pass, the block
+//! is ours and live. Everything else handles errors, and may walk the table. No lock is held over a call to the allocator behind; one of
+//! thirteen frees locks the quarantine, and other calls lock nothing.
 
+mod accuse;
+mod allocate;
 mod check;
-mod give;
-mod judge;
+mod free;
+mod header_words;
 mod keys;
-mod lane;
 mod memory;
+mod peek;
 mod plan;
 mod quarantine;
 mod record;
 mod registry;
 mod table;
-mod take;
 #[cfg(test)]
 mod tests;
-mod words;
+mod thread_cache;
+mod write_after_free;
 
 use alloc_core::{AllocError, HostAllocator};
 
 use self::keys::Keys;
-use self::lane::Lanes;
 use self::quarantine::Quarantine;
-use self::registry::Seat;
-use self::table::Table;
+use self::registry::KeySeat;
+use self::table::RecordTable;
+use self::thread_cache::ThreadCaches;
 use crate::os;
 
 /// How cookies are to be made.
@@ -55,10 +58,10 @@ pub(crate) struct CookieOptions {
 #[derive(Debug)]
 pub(crate) struct Cookies {
     keys: Keys,
-    seat: Seat,
-    table: Table,
+    seat: KeySeat,
+    table: RecordTable,
     quarantine: Quarantine,
-    lanes: Lanes,
+    lanes: ThreadCaches,
 }
 
 impl Cookies {
@@ -66,10 +69,19 @@ impl Cookies {
     ///
     /// # Errors
     /// [`AllocError`] when `memory` has not that much.
-    pub(crate) fn new<A: HostAllocator + ?Sized>(memory: &A, options: CookieOptions) -> Result<Self, AllocError> {
+    pub(crate) fn new<A: HostAllocator + ?Sized>(
+        memory: &A,
+        options: CookieOptions,
+    ) -> Result<Self, AllocError> {
         let quarantine = Quarantine::new(memory, options.blocks, options.bytes)?;
         let keys = Keys([(); Keys::COUNT].map(|()| os::random_u64() | 1));
         let seat = registry::enter(options.guard, &keys);
-        Ok(Self { keys, seat, table: Table::new(), quarantine, lanes: Lanes::new(seat) })
+        Ok(Self {
+            keys,
+            seat,
+            table: RecordTable::new(),
+            quarantine,
+            lanes: ThreadCaches::new(seat),
+        })
     }
 }

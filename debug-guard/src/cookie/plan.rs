@@ -22,13 +22,13 @@ pub(super) const PAD_SEEN: usize = 256;
 /// Objects stand at multiples of this, and a tail ends at one.
 const GRANULE: usize = 16;
 /// log2 of the largest alignment that all objects have.
-pub(super) const MOST_PLAIN: u32 = GRANULE.trailing_zeros();
+pub(super) const MAX_FAST: u32 = GRANULE.trailing_zeros();
 /// A header has 48 bits for the size.
-const MOST: u64 = 1 << 48;
+const MAX_SIZE: u64 = 1 << 48;
 
 /// A block as the allocator behind is asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct CookieLayout {
     /// What to ask for.
     pub(super) whole: Layout,
     /// Bytes from its beginning to the object.
@@ -37,14 +37,19 @@ pub(super) struct Plan {
 
 /// `None` where `size` and what comes with it is more than a header or a [`Layout`] can say.
 #[inline]
-pub(super) const fn plan(size: usize, align: usize, light: bool) -> Option<Plan> {
+pub(super) const fn plan(size: usize, align: usize, light: bool) -> Option<CookieLayout> {
     let align = if align > GRANULE { align } else { GRANULE };
-    with_front(size, align, if align > HEADER { align } else { HEADER }, light)
+    with_front(
+        size,
+        align,
+        if align > HEADER { align } else { HEADER },
+        light,
+    )
 }
 
 /// [`plan`] for a block that is not light and asks for no more alignment than all have.
 #[inline(always)]
-pub(super) const fn plain(size: usize) -> Option<Plan> {
+pub(super) const fn plain(size: usize) -> Option<CookieLayout> {
     with_front(size, GRANULE, HEADER, false)
 }
 
@@ -55,17 +60,19 @@ pub(super) const fn is_plain(align: usize, light: bool) -> bool {
 }
 
 #[inline(always)]
-const fn with_front(size: usize, align: usize, front: usize, light: bool) -> Option<Plan> {
-    if size as u64 >= MOST {
+const fn with_front(size: usize, align: usize, front: usize, light: bool) -> Option<CookieLayout> {
+    if size as u64 >= MAX_SIZE {
         return None;
     }
-    let Some(end) = front.checked_add(size) else { return None };
+    let Some(end) = front.checked_add(size) else {
+        return None;
+    };
     let total = if light { end } else { tail_stop(end) };
     if total < end {
         return None;
     }
     match Layout::from_size_align(total, align) {
-        Ok(whole) => Some(Plan { whole, front }),
+        Ok(whole) => Some(CookieLayout { whole, front }),
         Err(_) => None,
     }
 }
@@ -102,11 +109,22 @@ mod tests {
                 let (start, tail) = (plan.front, tail_len(size));
                 assert!((8..24).contains(&tail), "a tail of {tail}");
                 assert_eq!(tail_stop(start + size), start + size + tail);
-                assert!(start >= HEADER && start.is_multiple_of(align) && start.is_multiple_of(GRANULE));
+                assert!(
+                    start >= HEADER && start.is_multiple_of(align) && start.is_multiple_of(GRANULE)
+                );
                 assert_eq!(plan.whole.size(), start + size + tail);
-                assert!(plan.whole.size().is_multiple_of(GRANULE) && plan.whole.align() == align.max(GRANULE));
-                assert_eq!((align <= 16).then(|| plain(size)), is_plain(align, false).then_some(Some(plan)));
-                assert_eq!(super::plan(size, align, true).expect("small").whole.size(), start + size);
+                assert!(
+                    plan.whole.size().is_multiple_of(GRANULE)
+                        && plan.whole.align() == align.max(GRANULE)
+                );
+                assert_eq!(
+                    (align <= 16).then(|| plain(size)),
+                    is_plain(align, false).then_some(Some(plan))
+                );
+                assert_eq!(
+                    super::plan(size, align, true).expect("small").whole.size(),
+                    start + size
+                );
                 assert!(pad_len(start) <= start - HEADER && pad_len(start).is_multiple_of(GRANULE));
             }
         }
@@ -114,12 +132,23 @@ mod tests {
 
     #[test]
     fn what_cannot_be_said_is_refused() {
-        for size in [usize::MAX, usize::MAX - 31, isize::MAX as usize, isize::MAX as usize - 40] {
+        for size in [
+            usize::MAX,
+            usize::MAX - 31,
+            isize::MAX as usize,
+            isize::MAX as usize - 40,
+        ] {
             assert_eq!(plan(size, 1, false), None);
             assert_eq!(plan(size, 1, true), None);
         }
         assert_eq!(plan(1, 1 << (usize::BITS - 1), false), None);
         #[cfg(target_pointer_width = "64")]
-        assert_eq!((plan(1 << 48, 1, false), plan((1 << 48) - 1, 1, false).is_some()), (None, true));
+        assert_eq!(
+            (
+                plan(1 << 48, 1, false),
+                plan((1 << 48) - 1, 1, false).is_some()
+            ),
+            (None, true)
+        );
     }
 }

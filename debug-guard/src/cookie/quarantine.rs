@@ -14,34 +14,36 @@
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::lane::Lane;
-use super::record::Record;
-use super::table::Table;
-use crate::lock::{Held, Lock};
+use super::record::CookieRecord;
+use super::table::RecordTable;
+use super::thread_cache::ThreadCache;
+use crate::lock::{ForkSafeSpinLock, SpinLockGuard};
 
 /// Blocks of so many bytes never stay in a lane's chunk: a size that no header has is none of these.
-const MOST_STAGED: usize = 1 << 30;
+const MAX_STAGED: usize = 1 << 30;
 /// Blocks that a chunk has room for, and that leave together.
 pub(super) const ENTRIES: usize = 13;
 
 /// A run of freed blocks. All zeros is an empty one.
 #[derive(Debug)]
 #[repr(C, align(32))]
-pub(super) struct Chunk {
+pub(super) struct QuarantineChunk {
     len: AtomicU32,
     bytes: AtomicUsize,
-    next: AtomicPtr<Chunk>,
-    entries: [AtomicPtr<Record>; ENTRIES],
+    next: AtomicPtr<QuarantineChunk>,
+    entries: [AtomicPtr<CookieRecord>; ENTRIES],
 }
 
 /// Blocks that left quarantine together: the caller's.
 #[derive(Debug, Default)]
 pub(super) struct Claimed<'t> {
-    blocks: [Option<&'t Record>; ENTRIES],
+    blocks: [Option<&'t CookieRecord>; ENTRIES],
     count: usize,
     /// Of all of them.
     pub(super) bytes: usize,
@@ -49,16 +51,18 @@ pub(super) struct Claimed<'t> {
 
 impl<'t> Claimed<'t> {
     #[inline(always)]
-    pub(super) fn blocks(&self) -> impl Iterator<Item = &'t Record> {
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &'t CookieRecord> {
         self.blocks.iter().take(self.count).flatten().copied()
     }
 }
 
-impl Chunk {
+impl QuarantineChunk {
     /// Adds a block of `size` bytes that waits; `len` are there, and there is room for one more.
     #[inline(always)]
-    pub(super) fn push(&self, len: u32, record: &Record, size: usize) -> bool {
-        let Some(entry) = self.entries.get(len as usize) else { return false };
+    pub(super) fn push(&self, len: u32, record: &CookieRecord, size: usize) -> bool {
+        let Some(entry) = self.entries.get(len as usize) else {
+            return false;
+        };
         entry.store(core::ptr::from_ref(record).cast_mut(), Relaxed);
         self.bytes.store(self.bytes().wrapping_add(size), Relaxed);
         self.len.store(len + 1, Release);
@@ -75,9 +79,14 @@ impl Chunk {
 
     /// Empties it and claims what was in it. For the holder of the quarantine's lock; records are `table`'s.
     #[inline(always)]
-    fn empty<'t>(&self, _: &'t Table, claimed: &mut Claimed<'t>) {
+    fn empty<'t>(&self, _: &'t RecordTable, claimed: &mut Claimed<'t>) {
         (claimed.count, claimed.bytes) = (self.len(), self.bytes());
-        for (to, entry) in claimed.blocks.iter_mut().zip(&self.entries).take(claimed.count) {
+        for (to, entry) in claimed
+            .blocks
+            .iter_mut()
+            .zip(&self.entries)
+            .take(claimed.count)
+        {
             // SAFETY: entries are records of the guard's table, which live as long as it does.
             *to = unsafe { entry.load(Relaxed).as_ref() };
             if let Some(record) = to {
@@ -101,14 +110,14 @@ pub(super) struct Quarantine {
     /// A chunk with so many blocks, or bytes, is full.
     chunk_len: u32,
     chunk_bytes: usize,
-    chunks: AtomicPtr<Chunk>,
+    chunks: AtomicPtr<QuarantineChunk>,
     count: usize,
-    lock: Lock,
+    lock: ForkSafeSpinLock,
     /// Chunks from this on were never used. Changed under the lock, as all below.
     used: AtomicUsize,
-    unused: AtomicPtr<Chunk>,
-    first: AtomicPtr<Chunk>,
-    last: AtomicPtr<Chunk>,
+    unused: AtomicPtr<QuarantineChunk>,
+    first: AtomicPtr<QuarantineChunk>,
+    last: AtomicPtr<QuarantineChunk>,
     waiting: AtomicUsize,
     /// How often a chunk was exchanged, about.
     turns: AtomicUsize,
@@ -116,24 +125,43 @@ pub(super) struct Quarantine {
 
 impl Quarantine {
     /// For so many blocks and bytes; none where either is 0.
-    pub(super) fn new<A: HostAllocator + ?Sized>(memory: &A, blocks: usize, bytes: usize) -> Result<Self, AllocError> {
+    pub(super) fn new<A: HostAllocator + ?Sized>(
+        memory: &A,
+        blocks: usize,
+        bytes: usize,
+    ) -> Result<Self, AllocError> {
         let chunk_len = (blocks / 8).clamp(1, ENTRIES);
         // One more for the lane that threads share.
-        let count = if blocks == 0 || bytes == 0 { 0 } else { (blocks / chunk_len).checked_add(1).ok_or(AllocError)? };
+        let count = if blocks == 0 || bytes == 0 {
+            0
+        } else {
+            (blocks / chunk_len).checked_add(1).ok_or(AllocError)?
+        };
         let mut chunks = null_mut();
         if count > 0 {
-            let layout = Layout::array::<Chunk>(count).map_err(|_| AllocError)?;
-            chunks = memory.allocate_zeroed(layout, Scope::Instance)?.cast().as_ptr();
+            let layout = Layout::array::<QuarantineChunk>(count).map_err(|_| AllocError)?;
+            chunks = memory
+                .allocate_zeroed(layout, Scope::Instance)?
+                .cast()
+                .as_ptr();
         }
         Ok(Self {
             bytes,
-            most: if count == 0 { 0 } else { bytes.saturating_add(1) },
-            small: if count == 0 { 0 } else { (bytes / 16).clamp(1, MOST_STAGED) },
+            most: if count == 0 {
+                0
+            } else {
+                bytes.saturating_add(1)
+            },
+            small: if count == 0 {
+                0
+            } else {
+                (bytes / 16).clamp(1, MAX_STAGED)
+            },
             chunk_len: chunk_len as u32,
             chunk_bytes: (bytes / 16).max(1),
             chunks: AtomicPtr::new(chunks),
             count,
-            lock: Lock::new(),
+            lock: ForkSafeSpinLock::new(),
             used: AtomicUsize::new(0),
             unused: AtomicPtr::new(null_mut()),
             first: AtomicPtr::new(null_mut()),
@@ -169,10 +197,12 @@ impl Quarantine {
     }
 
     /// Takes what waits in a lane into the queue. The lane is the caller's.
-    pub(super) fn collect(&self, lane: &Lane) {
+    pub(super) fn collect(&self, lane: &ThreadCache) {
         let _held = self.hold();
         // SAFETY: chunks live as long as the quarantine.
-        let Some(chunk) = (unsafe { lane.chunk.load(Relaxed).as_ref() }) else { return };
+        let Some(chunk) = (unsafe { lane.chunk.load(Relaxed).as_ref() }) else {
+            return;
+        };
         if chunk.len.load(Relaxed) > 0 {
             self.append(NonNull::from(chunk));
             lane.chunk.store(null_mut(), Relaxed);
@@ -183,7 +213,7 @@ impl Quarantine {
     ///
     /// Lists that a thread was changing when the process forked are given up in the child: what waits there waits for ever.
     #[inline]
-    pub(super) fn hold(&self) -> Held<'_> {
+    pub(super) fn hold(&self) -> SpinLockGuard<'_> {
         let held = self.lock.lock();
         if held.is_inherited() {
             for list in [&self.first, &self.last, &self.unused] {
@@ -196,7 +226,7 @@ impl Quarantine {
 
     /// The lane's chunk, where there is room in it.
     #[inline(always)]
-    pub(super) fn room<'l>(&self, lane: &'l Lane) -> Option<(&'l Chunk, u32)> {
+    pub(super) fn room<'l>(&self, lane: &'l ThreadCache) -> Option<(&'l QuarantineChunk, u32)> {
         // SAFETY: chunks live as long as the quarantine, and as lanes.
         let chunk = unsafe { lane.chunk.load(Relaxed).as_ref() }?;
         let len = chunk.len.load(Relaxed);
@@ -205,7 +235,7 @@ impl Quarantine {
 
     /// Puts a block of `size` bytes that waits into the lane's chunk; false where that is full.
     #[inline(always)]
-    pub(super) fn push(&self, lane: &Lane, record: &Record, size: usize) -> bool {
+    pub(super) fn push(&self, lane: &ThreadCache, record: &CookieRecord, size: usize) -> bool {
         match self.room(lane) {
             Some((chunk, len)) => chunk.push(len, record, size),
             None => false,
@@ -215,14 +245,25 @@ impl Quarantine {
     /// Takes the lane's full chunk into the queue, and gives the lane one to fill: the oldest, whose blocks are claimed, or an unused
     /// one. False where there is none.
     #[inline]
-    pub(super) fn rotate<'t>(&self, lane: &Lane, table: &'t Table, claimed: &mut Claimed<'t>) -> bool {
+    pub(super) fn rotate<'t>(
+        &self,
+        lane: &ThreadCache,
+        table: &'t RecordTable,
+        claimed: &mut Claimed<'t>,
+    ) -> bool {
         let _held = self.hold();
         if let Some(full) = NonNull::new(lane.chunk.load(Relaxed)) {
             self.append(full);
             lane.chunk.store(null_mut(), Relaxed);
         }
         let room = self.waiting.load(Relaxed) <= self.bytes;
-        let Some(next) = room.then(|| self.unused()).flatten().or_else(|| self.remove()) else { return false };
+        let Some(next) = room
+            .then(|| self.unused())
+            .flatten()
+            .or_else(|| self.remove())
+        else {
+            return false;
+        };
         lane.chunk.store(next.as_ptr(), Relaxed);
         // SAFETY: chunks live as long as the quarantine.
         unsafe { next.as_ref() }.empty(table, claimed);
@@ -231,12 +272,14 @@ impl Quarantine {
 
     /// Takes the oldest chunk out where too many bytes wait; its blocks are claimed. False where none has to go.
     #[inline]
-    pub(super) fn relieve<'t>(&self, table: &'t Table, claimed: &mut Claimed<'t>) -> bool {
+    pub(super) fn relieve<'t>(&self, table: &'t RecordTable, claimed: &mut Claimed<'t>) -> bool {
         if self.waiting.load(Relaxed) <= self.bytes {
             return false;
         }
         let _held = self.hold();
-        let Some(first) = self.remove() else { return false };
+        let Some(first) = self.remove() else {
+            return false;
+        };
         // SAFETY: chunks live as long as the quarantine.
         let chunk = unsafe { first.as_ref() };
         chunk.empty(table, claimed);
@@ -245,11 +288,14 @@ impl Quarantine {
         true
     }
 
-    fn append(&self, full: NonNull<Chunk>) {
+    fn append(&self, full: NonNull<QuarantineChunk>) {
         // SAFETY: chunks live as long as the quarantine.
         let chunk = unsafe { full.as_ref() };
         chunk.next.store(null_mut(), Relaxed);
-        self.waiting.store(self.waiting.load(Relaxed).wrapping_add(chunk.bytes()), Relaxed);
+        self.waiting.store(
+            self.waiting.load(Relaxed).wrapping_add(chunk.bytes()),
+            Relaxed,
+        );
         // SAFETY: as above.
         match unsafe { self.last.load(Relaxed).as_ref() } {
             Some(last) => last.next.store(full.as_ptr(), Relaxed),
@@ -258,7 +304,7 @@ impl Quarantine {
         self.last.store(full.as_ptr(), Relaxed);
     }
 
-    fn remove(&self) -> Option<NonNull<Chunk>> {
+    fn remove(&self) -> Option<NonNull<QuarantineChunk>> {
         let first = NonNull::new(self.first.load(Relaxed))?;
         // SAFETY: chunks live as long as the quarantine.
         let chunk = unsafe { first.as_ref() };
@@ -267,14 +313,18 @@ impl Quarantine {
         if next.is_null() {
             self.last.store(null_mut(), Relaxed);
         }
-        self.waiting.store(self.waiting.load(Relaxed).wrapping_sub(chunk.bytes()), Relaxed);
+        self.waiting.store(
+            self.waiting.load(Relaxed).wrapping_sub(chunk.bytes()),
+            Relaxed,
+        );
         Some(first)
     }
 
-    fn unused(&self) -> Option<NonNull<Chunk>> {
+    fn unused(&self) -> Option<NonNull<QuarantineChunk>> {
         if let Some(chunk) = NonNull::new(self.unused.load(Relaxed)) {
             // SAFETY: chunks live as long as the quarantine.
-            self.unused.store(unsafe { chunk.as_ref() }.next.load(Relaxed), Relaxed);
+            self.unused
+                .store(unsafe { chunk.as_ref() }.next.load(Relaxed), Relaxed);
             return Some(chunk);
         }
         let used = self.used.load(Relaxed);
@@ -288,7 +338,7 @@ impl Quarantine {
     }
 
     /// The chunks that are used, without those that came with lanes.
-    pub(super) fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+    pub(super) fn chunks(&self) -> impl Iterator<Item = &QuarantineChunk> {
         let chunks = NonNull::new(self.chunks.load(Relaxed));
         (0..self.used.load(Relaxed)).filter_map(move |number| {
             // SAFETY: `number` is below their number.
@@ -301,7 +351,7 @@ impl Quarantine {
     /// As it is in a child, where a thread that was left behind held the lock.
     #[cfg(test)]
     pub(super) fn leave_behind(&mut self) {
-        self.lock = Lock::left_behind();
+        self.lock = ForkSafeSpinLock::left_behind();
     }
 
     /// Gives the chunks back.
@@ -310,7 +360,10 @@ impl Quarantine {
     /// `memory` is what they came from, and none is referred to any more.
     pub(super) unsafe fn close<A: HostAllocator + ?Sized>(&mut self, memory: &A) {
         let chunks = core::mem::replace(self.chunks.get_mut(), null_mut());
-        if let (Some(chunks), Ok(layout)) = (NonNull::new(chunks), Layout::array::<Chunk>(self.count)) {
+        if let (Some(chunks), Ok(layout)) = (
+            NonNull::new(chunks),
+            Layout::array::<QuarantineChunk>(self.count),
+        ) {
             // SAFETY: taken in `new` with this layout and scope.
             unsafe { memory.deallocate(chunks.cast(), layout, Scope::Instance) };
         }

@@ -6,14 +6,17 @@
 //!                                         +------------- the next block of the same size, over Gone ------+
 //! ```
 //! A record is read while it may be changing: who enters a block says first that there is none, then writes the word with the serial, and
-//! `at` last; a free changes `at` before it touches anything else. So [`Record::read`] sees one life of one block or none.
+//! `at` last; a free changes `at` before it touches anything else. So [`CookieRecord::read`] sees one life of one block or none.
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
+use core::sync::atomic::{
+    AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    fence,
+};
 
-use super::words::{Words, mark, when};
-use crate::block::{Known, Mark, State};
+use super::header_words::{HeaderWords, mark, when};
+use crate::block::{BlockMark, BlockPhase, Known};
 
 /// How a block stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ const LIFE: usize = 7;
 /// A line of the processor's cache; all zeros where there never was a block.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Record {
+pub(super) struct CookieRecord {
     at: AtomicUsize,
     words: [AtomicU64; 3],
     sum: AtomicU64,
@@ -47,7 +50,7 @@ pub(super) struct Record {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listed {
     pub(super) start: usize,
-    pub(super) words: Words,
+    pub(super) words: HeaderWords,
     /// Of the header while the block lives.
     pub(super) sum: u64,
     pub(super) life: Life,
@@ -61,10 +64,10 @@ pub(super) struct Listed {
 impl Listed {
     pub(super) fn known(&self) -> Known {
         let (state, given) = match self.life {
-            Life::Live => (State::Live, Mark::default()),
-            Life::Freeing => (State::Freed, Mark::default()),
-            _ if self.moved != 0 => (State::Moved(self.moved), mark(self.site, self.given)),
-            _ => (State::Freed, mark(self.site, self.given)),
+            Life::Live => (BlockPhase::Live, BlockMark::default()),
+            Life::Freeing => (BlockPhase::Freed, BlockMark::default()),
+            _ if self.moved != 0 => (BlockPhase::Moved(self.moved), mark(self.site, self.given)),
+            _ => (BlockPhase::Freed, mark(self.site, self.given)),
         };
         self.words.known(self.start, state, given)
     }
@@ -75,10 +78,10 @@ impl Listed {
     }
 }
 
-impl Record {
+impl CookieRecord {
     /// Lists a block that lives from now on. For whoever alone has the record.
     #[inline(always)]
-    pub(super) fn enter(&self, address: usize, words: Words, sum: u64) {
+    pub(super) fn enter(&self, address: usize, words: HeaderWords, sum: u64) {
         let ([zero, one, two], [a, b, c]) = (&self.words, words.0);
         self.at.store(Life::Gone as usize, Relaxed);
         fence(Release);
@@ -92,8 +95,12 @@ impl Record {
     /// Notes who frees the live block at `address`, which is the caller's then; false where another thread has just done so. What is done
     /// to the block after this is seen by nobody who does not see this.
     #[inline(always)]
-    pub(super) fn free(&self, address: usize, given: Mark, moved: usize) -> bool {
-        if self.at.compare_exchange(address, address | Life::Freeing as usize, Acquire, Relaxed).is_err() {
+    pub(super) fn free(&self, address: usize, given: BlockMark, moved: usize) -> bool {
+        if self
+            .at
+            .compare_exchange(address, address | Life::Freeing as usize, Acquire, Relaxed)
+            .is_err()
+        {
             return false;
         }
         fence(Release);
@@ -112,14 +119,16 @@ impl Record {
     /// Takes the block out of quarantine, under the quarantine's lock.
     #[inline(always)]
     pub(super) fn claim(&self) {
-        self.at.store(self.at.load(Relaxed) & !LIFE | Life::Held as usize, Release);
+        self.at
+            .store(self.at.load(Relaxed) & !LIFE | Life::Held as usize, Release);
         fence(Release);
     }
 
     /// The block is given back now. For whoever holds it.
     #[inline(always)]
     pub(super) fn end(&self) {
-        self.at.store(self.at.load(Relaxed) & !LIFE | Life::Gone as usize, Relaxed);
+        self.at
+            .store(self.at.load(Relaxed) & !LIFE | Life::Gone as usize, Relaxed);
         fence(Release);
     }
 
@@ -131,9 +140,9 @@ impl Record {
 
     /// Where the block stands, what its header says and its sum. For whoever alone has the record.
     #[inline(always)]
-    pub(super) fn own(&self) -> (usize, Words, u64) {
+    pub(super) fn own(&self) -> (usize, HeaderWords, u64) {
         let [zero, one, two] = &self.words;
-        let words = Words([zero.load(Relaxed), one.load(Relaxed), two.load(Relaxed)]);
+        let words = HeaderWords([zero.load(Relaxed), one.load(Relaxed), two.load(Relaxed)]);
         (self.at.load(Relaxed) & !LIFE, words, self.sum.load(Relaxed))
     }
 
@@ -172,7 +181,7 @@ impl Record {
         }
         let listed = Listed {
             start: at & !LIFE,
-            words: Words([zero.load(Relaxed), one.load(Relaxed), stamp]),
+            words: HeaderWords([zero.load(Relaxed), one.load(Relaxed), stamp]),
             sum: self.sum.load(Relaxed),
             life,
             given: self.given.load(Relaxed),
@@ -189,8 +198,9 @@ impl Record {
     }
 
     /// True where `live` would still give the same.
-    pub(super) fn still(&self, start: usize, words: Words) -> bool {
+    pub(super) fn still(&self, start: usize, words: HeaderWords) -> bool {
         fence(Acquire);
-        self.live().is_some_and(|listed| listed.start == start && listed.words == words)
+        self.live()
+            .is_some_and(|listed| listed.start == start && listed.words == words)
     }
 }

@@ -6,26 +6,26 @@
 use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use super::keys::Keys;
-use crate::lock::Lock;
+use crate::lock::ForkSafeSpinLock;
 
 /// Guards that may be alive at once and have a seat.
 pub(super) const SEATS: usize = 32;
 
-static REGISTRY: [Entry; SEATS] = [const { Entry::new() }; SEATS];
+static REGISTRY: [KeyEntry; SEATS] = [const { KeyEntry::new() }; SEATS];
 static TICKETS: AtomicU64 = AtomicU64::new(1);
 
-struct Entry {
-    lock: Lock,
+struct KeyEntry {
+    lock: ForkSafeSpinLock,
     /// Which seat this is; never used twice; 0: nobody's.
     ticket: AtomicU64,
     guard: AtomicU64,
     keys: [AtomicU64; Keys::COUNT],
 }
 
-impl Entry {
+impl KeyEntry {
     const fn new() -> Self {
         Self {
-            lock: Lock::new(),
+            lock: ForkSafeSpinLock::new(),
             ticket: AtomicU64::new(0),
             guard: AtomicU64::new(0),
             keys: [const { AtomicU64::new(0) }; Keys::COUNT],
@@ -35,14 +35,14 @@ impl Entry {
 
 /// A place in the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seat {
+pub(super) struct KeySeat {
     /// `SEATS` where none was free.
     pub(super) index: usize,
     pub(super) ticket: u64,
 }
 
 /// Enters a guard.
-pub(super) fn enter(guard: u64, keys: &Keys) -> Seat {
+pub(super) fn enter(guard: u64, keys: &Keys) -> KeySeat {
     let ticket = TICKETS.fetch_add(1, Relaxed);
     for (index, entry) in REGISTRY.iter().enumerate() {
         let _held = entry.lock.lock();
@@ -52,14 +52,17 @@ pub(super) fn enter(guard: u64, keys: &Keys) -> Seat {
                 place.store(key, Relaxed);
             }
             entry.ticket.store(ticket, Release);
-            return Seat { index, ticket };
+            return KeySeat { index, ticket };
         }
     }
-    Seat { index: SEATS, ticket }
+    KeySeat {
+        index: SEATS,
+        ticket,
+    }
 }
 
 /// Ends a seat. When this returns no thread's end refers to a lane of it any more.
-pub(super) fn leave(seat: Seat) {
+pub(super) fn leave(seat: KeySeat) {
     if let Some(entry) = REGISTRY.get(seat.index) {
         let _held = entry.lock.lock();
         entry.ticket.store(0, Relaxed);
@@ -71,7 +74,7 @@ pub(super) fn leave(seat: Seat) {
 
 /// Runs `f` while the guard of `seat` cannot go, if it is still there.
 #[cfg(feature = "std")]
-pub(super) fn while_seated(seat: Seat, f: impl FnOnce()) {
+pub(super) fn while_registered(seat: KeySeat, f: impl FnOnce()) {
     if let Some(entry) = REGISTRY.get(seat.index) {
         let _held = entry.lock.lock();
         if entry.ticket.load(Relaxed) == seat.ticket {
@@ -81,7 +84,7 @@ pub(super) fn while_seated(seat: Seat, f: impl FnOnce()) {
 }
 
 /// The other guards: what `f` makes of the keys of the first that it accepts, and the guard's number.
-pub(super) fn others<T>(own: Seat, mut f: impl FnMut(&Keys) -> Option<T>) -> Option<(T, u64)> {
+pub(super) fn others<T>(own: KeySeat, mut f: impl FnMut(&Keys) -> Option<T>) -> Option<(T, u64)> {
     REGISTRY.iter().find_map(|entry| {
         let ticket = entry.ticket.load(Acquire);
         if ticket == 0 || ticket == own.ticket {

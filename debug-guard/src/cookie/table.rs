@@ -3,32 +3,34 @@
 //! ```text
 //!  segments   | 0 |   1   |       2       | ..     1024, 2048, 4096, .. records; they never move
 //! ```
-//! A block's token says where its record is: five bits for the segment, the others for the place in it. Threads keep some records each ([`Lane`](super::lane::Lane)), so that taking and
+//! A block's token says where its record is: five bits for the segment, the others for the place in it. Threads keep some records each ([`ThreadCache`](super::thread_cache::ThreadCache)), so that taking and
 //! giving back touches nothing that is shared; the rest is here, in a list through the records' first words, under a lock.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::record::Record;
-use crate::lock::{Held, Lock};
+use super::record::CookieRecord;
+use crate::lock::{ForkSafeSpinLock, SpinLockGuard};
 
 /// Records of the first segment, as a power of two; each further one has twice as many.
 const FIRST: u32 = 10;
 /// As many as five bits of a token can name.
 const SEGMENTS: u32 = 32;
 /// As many as there can be: the last has as many records as the other bits can name.
-const MOST_SEGMENTS: u32 = u32::BITS - SEGMENTS.trailing_zeros() - FIRST + 1;
+const MAX_SEGMENTS: u32 = u32::BITS - SEGMENTS.trailing_zeros() - FIRST + 1;
 /// The end of the list of unused tokens.
 const NONE: u32 = u32::MAX;
 
 /// All records.
 #[derive(Debug)]
-pub(super) struct Table {
-    segments: [AtomicPtr<Record>; SEGMENTS as usize],
-    lock: Lock,
+pub(super) struct RecordTable {
+    segments: [AtomicPtr<CookieRecord>; SEGMENTS as usize],
+    lock: ForkSafeSpinLock,
     /// Changed under the lock, as the next two.
     unused: AtomicU32,
     /// How many records were given out at some time: the first so many of all segments.
@@ -36,11 +38,11 @@ pub(super) struct Table {
     grown: AtomicU32,
 }
 
-impl Table {
+impl RecordTable {
     pub(super) const fn new() -> Self {
         Self {
             segments: [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS as usize],
-            lock: Lock::new(),
+            lock: ForkSafeSpinLock::new(),
             unused: AtomicU32::new(NONE),
             fresh: AtomicU32::new(0),
             grown: AtomicU32::new(0),
@@ -49,7 +51,7 @@ impl Table {
 
     /// The record with this token, where there is one by now.
     #[inline(always)]
-    pub(super) fn record(&self, token: u32) -> Option<&Record> {
+    pub(super) fn record(&self, token: u32) -> Option<&CookieRecord> {
         let (segment, place) = (token % SEGMENTS, token / SEGMENTS);
         let records = NonNull::new(self.segments.get(segment as usize)?.load(Acquire))?;
         if (place >> segment) >> FIRST != 0 {
@@ -62,17 +64,17 @@ impl Table {
     }
 
     /// The record that was the `number`-th to be given out for the first time.
-    pub(super) fn nth(&self, number: u32) -> Option<&Record> {
+    pub(super) fn nth(&self, number: u32) -> Option<&CookieRecord> {
         self.record(token(number))
     }
 
     /// How many records were given out at some time.
-    pub(super) fn given_out(&self) -> u32 {
+    pub(super) fn issued(&self) -> u32 {
         self.fresh.load(Acquire)
     }
 
     /// The lock. A list that a thread was changing when the process forked is given up in the child: its tokens are not used again.
-    fn hold(&self) -> Held<'_> {
+    fn hold(&self) -> SpinLockGuard<'_> {
         let held = self.lock.lock();
         if held.is_inherited() {
             self.unused.store(NONE, Relaxed);
@@ -81,18 +83,22 @@ impl Table {
     }
 
     /// Up to `most` unused records go to `keep`, one by one; how many that were.
-    pub(super) fn draw<'t>(&'t self, most: usize, mut keep: impl FnMut(&'t Record)) -> usize {
+    pub(super) fn draw<'t>(&'t self, most: usize, mut keep: impl FnMut(&'t CookieRecord)) -> usize {
         let _held = self.hold();
         for drawn in 0..most {
             let unused = self.unused.load(Relaxed);
             let record = match self.record(unused).filter(|_| unused != NONE) {
                 Some(record) => {
-                    self.unused.store(record.next().load(Relaxed) as u32, Relaxed);
+                    self.unused
+                        .store(record.next().load(Relaxed) as u32, Relaxed);
                     record
                 }
                 None => {
                     let fresh = self.fresh.load(Relaxed);
-                    let Some(record) = self.nth(fresh).filter(|_| u64::from(fresh) < room(self.grown.load(Relaxed))) else {
+                    let Some(record) = self
+                        .nth(fresh)
+                        .filter(|_| u64::from(fresh) < room(self.grown.load(Relaxed)))
+                    else {
                         return drawn;
                     };
                     record.number(token(fresh));
@@ -106,23 +112,29 @@ impl Table {
     }
 
     /// Takes records back that no block has.
-    pub(super) fn put<'t>(&self, records: impl Iterator<Item = &'t Record>) {
+    pub(super) fn put<'t>(&self, records: impl Iterator<Item = &'t CookieRecord>) {
         let _held = self.hold();
         for record in records {
-            record.next().store(u64::from(self.unused.load(Relaxed)), Relaxed);
+            record
+                .next()
+                .store(u64::from(self.unused.load(Relaxed)), Relaxed);
             self.unused.store(record.token(), Relaxed);
         }
     }
 
     /// All records that were given out at some time.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Record> {
-        (0..self.given_out()).filter_map(|number| self.nth(number))
+    pub(super) fn all(&self) -> impl Iterator<Item = &CookieRecord> {
+        (0..self.issued()).filter_map(|number| self.nth(number))
     }
 
     /// Makes room for more tokens. Another thread may have done so meanwhile; then nothing is taken.
     pub(super) fn grow<A: HostAllocator + ?Sized>(&self, memory: &A) -> Result<(), AllocError> {
         let number = self.grown.load(Acquire);
-        let place = self.segments.get(number as usize).filter(|_| number < MOST_SEGMENTS).ok_or(AllocError)?;
+        let place = self
+            .segments
+            .get(number as usize)
+            .filter(|_| number < MAX_SEGMENTS)
+            .ok_or(AllocError)?;
         let layout = segment(number).ok_or(AllocError)?;
         let records = memory.allocate_zeroed(layout, Scope::Instance)?;
         let held = self.hold();
@@ -142,7 +154,7 @@ impl Table {
     /// As it is in a child, where a thread that was left behind held the lock.
     #[cfg(test)]
     pub(super) fn leave_behind(&mut self) {
-        self.lock = Lock::left_behind();
+        self.lock = ForkSafeSpinLock::left_behind();
     }
 
     /// Gives all segments back.
@@ -174,5 +186,5 @@ const fn room(segments: u32) -> u64 {
 }
 
 fn segment(number: u32) -> Option<Layout> {
-    Layout::array::<Record>(1_usize.checked_shl(FIRST + number)?).ok()
+    Layout::array::<CookieRecord>(1_usize.checked_shl(FIRST + number)?).ok()
 }

@@ -1,10 +1,11 @@
-//! What does not go together in options.
+//! Checks options for contradictions.
 
 #![forbid(unsafe_code)]
 
 use super::error::GuardError;
-use super::options::{GuardOptions, MOST_RULES};
-use crate::mode::{BackEnd, Mode, OnReport, Stacks};
+use super::options::{GuardOptions, MAX_RULES};
+use crate::mode::{BackEnd, Mode, Stacks};
+use crate::report::OnReport;
 
 /// The modes that lay blocks out in pages.
 const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
@@ -17,8 +18,8 @@ const STANDARD_ERROR: i32 = 2;
 
 pub(super) fn check(options: &GuardOptions) -> Result<(), GuardError> {
     let given = options.rules_given();
-    if given > MOST_RULES {
-        return Err(GuardError::TooManyRules { given });
+    if given > MAX_RULES {
+        return Err(GuardError::TooManyRules { handed_over: given });
     }
     rules(options)?;
     if options.profile || options.exit_leaks.is_some() {
@@ -35,7 +36,8 @@ pub(super) fn check(options: &GuardOptions) -> Result<(), GuardError> {
         return Err(GuardError::SamplesNothing);
     }
     if options.may_use(&FENCED)
-        && (options.pages.is_some_and(|pages| pages < 3) || options.max_guarded_bytes.is_some_and(|bytes| bytes < PAGE))
+        && (options.pages.is_some_and(|pages| pages < 3)
+            || options.max_guarded_bytes.is_some_and(|bytes| bytes < PAGE))
     {
         return Err(GuardError::NoPages);
     }
@@ -56,7 +58,11 @@ fn elsewhere(options: &GuardOptions) -> Result<(), GuardError> {
     if options.exit_leaks.is_some() {
         return Err(GuardError::NoExitHere);
     }
-    if options.report_to == STANDARD_ERROR { Ok(()) } else { Err(GuardError::OneDescriptorHere) }
+    if options.report_to == STANDARD_ERROR {
+        Ok(())
+    } else {
+        Err(GuardError::OneDescriptorHere)
+    }
 }
 
 /// Each rule by itself, then against those before it.
@@ -71,18 +77,30 @@ fn rules(options: &GuardOptions) -> Result<(), GuardError> {
         if rule.name == Some("") {
             return Err(GuardError::EmptyName { rule: number });
         }
-        if rule.called_from.is_some() && (options.stacks == Stacks::Off || rule.stacks == Some(Stacks::Off)) {
+        if rule.called_from.is_some()
+            && (options.stacks == Stacks::Off || rule.stacks == Some(Stacks::Off))
+        {
             return Err(GuardError::CallSiteWithoutStacks { rule: number });
         }
-        if let Some(covered_by) = options.rules.iter().take(number).position(|earlier| earlier.covers(rule)) {
-            return Err(GuardError::RuleNeverMatches { rule: number, covered_by });
+        if let Some(covered_by) = options
+            .rules
+            .iter()
+            .take(number)
+            .position(|earlier| earlier.covers(rule))
+        {
+            return Err(GuardError::RuleNeverMatches {
+                rule: number,
+                covered_by,
+            });
         }
     }
     Ok(())
 }
 
 fn back_end(options: &GuardOptions) -> Result<(), GuardError> {
-    let Some(back_end) = options.back_end else { return Ok(()) };
+    let Some(back_end) = options.back_end else {
+        return Ok(());
+    };
     let fenced = FENCED.into_iter().find(|mode| options.may_use(&[*mode]));
     match (back_end, fenced) {
         (BackEnd::Cookies, Some(mode)) => Err(GuardError::BackEndCannot { back_end, mode }),
@@ -100,6 +118,9 @@ mod tests {
         let plain = GuardOptions::new(Mode::Cookie);
         assert_eq!(elsewhere(&plain), Ok(()));
         assert_eq!(elsewhere(&plain.exit_leaks(1)), Err(GuardError::NoExitHere));
-        assert_eq!(elsewhere(&plain.report_to(3)), Err(GuardError::OneDescriptorHere));
+        assert_eq!(
+            elsewhere(&plain.report_to(3)),
+            Err(GuardError::OneDescriptorHere)
+        );
     }
 }

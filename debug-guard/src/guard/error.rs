@@ -4,9 +4,6 @@
 
 use core::fmt;
 
-use alloc_core::HostAllocator;
-
-use super::Guard;
 use crate::mode::{BackEnd, Mode};
 use crate::os::OsRefusal;
 
@@ -17,7 +14,7 @@ pub enum GuardError {
     /// More rules than a guard has room for.
     TooManyRules {
         /// How many were given.
-        given: usize,
+        handed_over: usize,
     },
     /// Whatever the rule matches, an earlier one matches too.
     RuleNeverMatches {
@@ -83,6 +80,8 @@ pub enum GuardError {
     PanicWithoutStd,
     /// [`OnReport::Panic`](crate::OnReport::Panic) in a global allocator.
     PanicInGlobal,
+    /// The allocator behind a global guard asked that guard for memory while it was being set up.
+    CalledBack,
     /// As many guards live as can.
     TooManyGuards,
     /// The allocator behind refused what the guard itself needs.
@@ -92,57 +91,32 @@ pub enum GuardError {
     },
 }
 
-/// A guard that could not be made, with the allocator it was to stand on.
-pub struct GuardRefused<A> {
-    /// The allocator, as it was given.
-    pub inner: A,
-    /// Why.
-    pub error: GuardError,
-}
-
-/// A guard that could not be closed, since blocks of it are live.
-pub struct GuardBusy<A: HostAllocator> {
-    /// The guard, as it was.
-    pub guard: Guard<A>,
+/// A guard was not closed, since blocks of it are live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuardInUse {
     /// How many are.
     pub live_blocks: u64,
 }
 
 impl core::error::Error for GuardError {}
 
-impl<A> core::error::Error for GuardRefused<A> {}
+impl core::error::Error for GuardInUse {}
 
-impl<A: HostAllocator> core::error::Error for GuardBusy<A> {}
-
-impl<A> fmt::Debug for GuardRefused<A> {
+impl fmt::Display for GuardInUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuardRefused").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<A> fmt::Display for GuardRefused<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.error, f)
-    }
-}
-
-impl<A: HostAllocator> fmt::Debug for GuardBusy<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuardBusy").field("live_blocks", &self.live_blocks).finish_non_exhaustive()
-    }
-}
-
-impl<A: HostAllocator> fmt::Display for GuardBusy<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} blocks are live: free them, `Guard::live` tells which, and close again", self.live_blocks)
+        write!(
+            f,
+            "{} blocks are live: free them, `Guard::live` tells which, and close again",
+            self.live_blocks
+        )
     }
 }
 
 impl fmt::Display for GuardError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::TooManyRules { given } => {
-                write!(f, "{given} rules, and a guard has room for {}: join some", super::options::MOST_RULES)
+            Self::TooManyRules { handed_over: given } => {
+                write!(f, "{given} rules, and a guard has room for {}: join some", super::options::MAX_RULES)
             }
             Self::RuleNeverMatches { rule, covered_by } => {
                 write!(f, "rule {rule} never matches, since rule {covered_by} takes all of its blocks: put it first")
@@ -176,6 +150,9 @@ impl fmt::Display for GuardError {
                 f.write_str("reports go to other descriptors on Linux only: leave `report_to` out, or use `OnReport::Call`")
             }
             Self::PanicWithoutStd => f.write_str("a report can panic only with feature `std`: turn it on, or use another `OnReport`"),
+            Self::CalledBack => {
+                f.write_str("the allocator behind asked for memory of the program while the guard was set up: it must do without")
+            }
             Self::PanicInGlobal => {
                 f.write_str("a global allocator must not unwind: use `OnReport::Abort`, `Log` or `Call` instead of `Panic`")
             }

@@ -6,16 +6,16 @@ use crate::os;
 use crate::report;
 
 /// From now on guards are asked when the process exits. Once a process.
-pub(super) fn listen() {
-    static LISTENING: AtomicBool = AtomicBool::new(false);
-    if !LISTENING.swap(true, SeqCst) {
-        os::at_exit(ask_all);
+pub(super) fn register() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.swap(true, SeqCst) {
+        os::at_exit(report_at_exit);
     }
 }
 
-extern "C" fn ask_all() {
+extern "C" fn report_at_exit() {
     let mut code = None;
-    let _: Option<()> = report::ask(|guard| {
+    let _: Option<()> = report::query(|guard| {
         if let Some(own) = guard.at_exit() {
             code = code.or(Some(own));
         }

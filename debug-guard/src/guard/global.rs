@@ -4,25 +4,29 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering::Acquire, Ordering::Release};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed,
+    Ordering::Release,
+};
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
 use super::error::GuardError;
 use super::leaks::{LeakMark, LeakSum};
 use super::options::GuardOptions;
-use super::state::Core;
+use super::state::GuardState;
 use super::stats::GuardStats;
-use crate::mode::OnReport;
 use crate::os;
 use crate::profile::{FrameNames, Measure, Weight};
-use crate::report::{BlockInfo, Leak, Moment};
+use crate::report::OnReport;
+use crate::report::{self, BlockInfo, DetectedAt, Leak};
 
 /// A guard for `#[global_allocator]`, made in a `static` and set up by its first allocation.
 ///
 /// All blocks have scope [`Object`](Scope::Object) and no context, so rules go by size and by call site. What is asked for while the
 /// guard itself asks the command of a thread or walks a stack is written down without a stack. It lives as long as the process:
-/// allocations before `main`, after it, and while a thread ends are guarded like all others.
+/// allocations before `main`, after it, and while a thread ends are guarded like all others. `A` must not ask for memory of the program
+/// while it serves the first request: on Linux the guard is refused then and everything passes, elsewhere it waits for itself.
 ///
 /// ```
 /// use debug_guard::{GlobalGuard, GuardOptions, Mode};
@@ -36,8 +40,12 @@ use crate::report::{BlockInfo, Leak, Moment};
 pub struct GlobalGuard<A> {
     inner: FromGlobalAlloc<A>,
     options: GuardOptions,
-    core: AtomicPtr<Core>,
+    core: AtomicPtr<GuardState>,
     state: AtomicU8,
+    /// The thread that sets it up, as the system numbers threads; 0: none, or one of a system that has no numbers.
+    maker: AtomicU32,
+    /// The allocator behind asked the guard for memory meanwhile, and got its own.
+    called_back: AtomicBool,
     /// Written before `state` becomes [`REFUSED`], then never again.
     refusal: UnsafeCell<Option<GuardError>>,
 }
@@ -52,6 +60,9 @@ const MAKING: u8 = 1;
 const READY: u8 = 2;
 /// Options or allocator refused: everything passes.
 const REFUSED: u8 = 3;
+
+/// No thread has this number.
+const NOBODY: u32 = 0;
 
 // SAFETY: the core is `Sync` and only ever shared; `inner` is shared where `A` may be.
 unsafe impl<A: Sync> Sync for GlobalGuard<A> {}
@@ -80,7 +91,15 @@ impl<A> GlobalGuard<A> {
     }
 
     const fn over(inner: FromGlobalAlloc<A>, options: GuardOptions) -> Self {
-        Self { inner, options, core: AtomicPtr::new(null_mut()), state: AtomicU8::new(NEW), refusal: UnsafeCell::new(None) }
+        Self {
+            inner,
+            options,
+            core: AtomicPtr::new(null_mut()),
+            state: AtomicU8::new(NEW),
+            maker: AtomicU32::new(NOBODY),
+            called_back: AtomicBool::new(false),
+            refusal: UnsafeCell::new(None),
+        }
     }
 }
 
@@ -97,7 +116,7 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
 
     /// What the guard has done so far; `None` before the first allocation, and where it was [`refused`](Self::refused).
     pub fn stats(&self) -> Option<GuardStats> {
-        self.ready().map(Core::stats)
+        self.ready().map(GuardState::stats)
     }
 
     /// As [`Guard::mark`](crate::Guard::mark).
@@ -107,7 +126,8 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
 
     /// As [`Guard::leaks`](crate::Guard::leaks).
     pub fn leaks(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Leak<'_>)) -> LeakSum {
-        self.ready().map_or(LeakSum::default(), |core| core.leaks(from, to, each))
+        self.ready()
+            .map_or(LeakSum::default(), |core| core.leaks(from, to, each))
     }
 
     /// As [`Guard::exit_leaks_from`](crate::Guard::exit_leaks_from): what the runtime and static values took before `main` is no leak.
@@ -126,7 +146,8 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
 
     /// As [`Guard::check_all`](crate::Guard::check_all).
     pub fn check_all(&self) -> usize {
-        self.ready().map_or(0, |core| core.check_all(Moment::Check))
+        self.ready()
+            .map_or(0, |core| core.check_all(DetectedAt::Check))
     }
 
     /// As [`Guard::usable_size`](crate::Guard::usable_size).
@@ -138,8 +159,14 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write_dhat(&self, out: &mut dyn Write, command: &str, names: Option<&dyn FrameNames>) -> fmt::Result {
-        self.ready().map_or(Ok(()), |core| core.write_dhat(out, command, names))
+    pub fn write_dhat(
+        &self,
+        out: &mut dyn Write,
+        command: &str,
+        names: Option<&dyn FrameNames>,
+    ) -> fmt::Result {
+        self.ready()
+            .map_or(Ok(()), |core| core.write_dhat(out, command, names))
     }
 
     /// As [`Guard::write_collapsed`](crate::Guard::write_collapsed).
@@ -153,28 +180,33 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
         measure: Measure,
         names: Option<&dyn FrameNames>,
     ) -> fmt::Result {
-        self.ready().map_or(Ok(()), |core| core.write_collapsed(out, weight, measure, names))
+        self.ready().map_or(Ok(()), |core| {
+            core.write_collapsed(out, weight, measure, names)
+        })
     }
 
     /// The core, if it is there.
-    fn ready(&self) -> Option<&Core> {
+    fn ready(&self) -> Option<&GuardState> {
         // SAFETY: null, or a core that lives as long as the process.
         unsafe { self.core.load(Acquire).as_ref() }
     }
 
     /// The core; set up by who comes first. `None` where it was refused, for ever.
     #[inline]
-    fn core(&self) -> Option<&Core> {
+    fn core(&self) -> Option<&GuardState> {
         self.ready().or_else(|| self.set_up())
     }
 
     #[cold]
-    fn set_up(&self) -> Option<&Core> {
-        if self.state.compare_exchange(NEW, MAKING, Acquire, Acquire).is_ok() {
-            let made = check_global(&self.options).and_then(|()| Core::make(&self.inner, self.options));
-            match made {
-                // It lives as long as the process, and so never leaves its seat.
-                Ok((core, _)) => {
+    fn set_up(&self) -> Option<&GuardState> {
+        if self
+            .state
+            .compare_exchange(NEW, MAKING, Acquire, Acquire)
+            .is_ok()
+        {
+            self.maker.store(os::thread_id(), Relaxed);
+            match check_global(&self.options).and_then(|()| self.make()) {
+                Ok(core) => {
                     self.core.store(core.as_ptr(), Release);
                     self.state.store(READY, Release);
                 }
@@ -186,27 +218,57 @@ impl<A: GlobalAlloc> GlobalGuard<A> {
                 }
             }
         }
+        let me = os::thread_id();
         while self.state.load(Acquire) == MAKING {
+            // It would wait for itself.
+            if me != NOBODY && self.maker.load(Relaxed) == me {
+                self.called_back.store(true, Relaxed);
+                return None;
+            }
             os::pause();
         }
         self.ready()
+    }
+
+    fn make(&self) -> Result<NonNull<GuardState>, GuardError> {
+        let (core, seat) = GuardState::create(&self.inner, self.options)?;
+        if !self.called_back.load(Relaxed) {
+            // It lives as long as the process, and so never leaves its seat.
+            return Ok(core);
+        }
+        // What the allocator behind got of itself would be strange to the guard when it comes back.
+        if report::leave(&seat) {
+            // SAFETY: made just now over `inner`, without a block; nobody knows of it any more.
+            unsafe { GuardState::destroy(core, &self.inner) };
+        }
+        Err(GuardError::CalledBack)
     }
 }
 
 /// Nothing is guarded, and nobody can be given the reason: it is written.
 fn say(options: &GuardOptions, error: GuardError) {
-    let mut line = Line { bytes: [0; 400], length: 0 };
-    let _ = writeln!(line, "debug-guard: guard {:?} of the whole program: nothing is guarded: {error}", options.name);
-    os::write(options.report_to.max(2), line.bytes.get(..line.length).unwrap_or(&[]));
+    let mut line = StderrLine {
+        bytes: [0; 400],
+        length: 0,
+    };
+    let _ = writeln!(
+        line,
+        "debug-guard: guard {:?} of the whole program: nothing is guarded: {error}",
+        options.name
+    );
+    os::write(
+        options.report_to.max(2),
+        line.bytes.get(..line.length).unwrap_or(&[]),
+    );
 }
 
 /// As much of a text as fits.
-struct Line {
+struct StderrLine {
     bytes: [u8; 400],
     length: usize,
 }
 
-impl Write for Line {
+impl Write for StderrLine {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for (byte, place) in text.bytes().zip(self.bytes.iter_mut().skip(self.length)) {
             *place = byte;
@@ -230,7 +292,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block = match self.core() {
-            Some(core) => core.take(&self.inner, layout, SCOPE, false),
+            Some(core) => core.allocate(&self.inner, layout, SCOPE, false),
             None => self.inner.allocate(layout, SCOPE),
         };
         block.map_or(null_mut(), NonNull::as_ptr)
@@ -239,7 +301,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let block = match self.core() {
-            Some(core) => core.take(&self.inner, layout, SCOPE, true),
+            Some(core) => core.allocate(&self.inner, layout, SCOPE, true),
             None => self.inner.allocate_zeroed(layout, SCOPE),
         };
         block.map_or(null_mut(), NonNull::as_ptr)
@@ -247,17 +309,24 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        let Some(block) = NonNull::new(block) else { return };
+        let Some(block) = NonNull::new(block) else {
+            return;
+        };
         match self.core() {
             // SAFETY: the caller's promise.
-            Some(core) => unsafe { core.give(&self.inner, block, layout, SCOPE) },
+            Some(core) => unsafe { core.free(&self.inner, block, layout, SCOPE) },
             // SAFETY: the caller's promise; where there is no core there never was one.
             None => unsafe { self.inner.deallocate(block, layout, SCOPE) },
         }
     }
 
     unsafe fn realloc(&self, block: *mut u8, old: Layout, size: usize) -> *mut u8 {
-        let (Some(block), Ok(new)) = (NonNull::new(block), Layout::from_size_align(size, old.align())) else { return null_mut() };
+        let (Some(block), Ok(new)) = (
+            NonNull::new(block),
+            Layout::from_size_align(size, old.align()),
+        ) else {
+            return null_mut();
+        };
         let moved = match self.core() {
             // SAFETY: the caller's promise.
             Some(core) => unsafe { core.resize(&self.inner, block, old, new, SCOPE) },
@@ -270,6 +339,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
 
 impl<A> fmt::Debug for GlobalGuard<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GlobalGuard").field("name", &self.options.name).finish_non_exhaustive()
+        f.debug_struct("GlobalGuard")
+            .field("name", &self.options.name)
+            .finish_non_exhaustive()
     }
 }

@@ -3,20 +3,34 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope, Vetted, dangling};
+use alloc_core::{
+    AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope, dangling,
+};
 
 use super::Guard;
-use crate::mode::OnReport;
+use crate::report::OnReport;
 
 // SAFETY: blocks are those of the core: pages, or blocks of `inner` with a header and a tail, each given once and valid until it comes
 // back; moving the guard moves neither. `grow` and `shrink` copy into a new block before the old one goes.
 unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
+    fn traits(&self) -> AllocatorTraits {
+        let (inner, options) = (self.inner.traits(), &self.core().options);
+        // A user function may panic.
+        let unwinds = matches!(options.on_report, OnReport::Panic | OnReport::Call(_))
+            || options.command.is_some();
+        AllocatorTraits {
+            may_unwind: unwinds || inner.may_unwind,
+            exact_alignment: self.core().fences() || inner.exact_alignment,
+            tracks_requester: true,
+        }
+    }
+
     #[inline]
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        self.core().take(&*self.inner, layout, scope, false)
+        self.core().allocate(&*self.inner, layout, scope, false)
     }
 
     #[inline]
@@ -24,18 +38,24 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
         if layout.size() == 0 {
             return Ok(dangling(layout));
         }
-        self.core().take(&*self.inner, layout, scope, true)
+        self.core().allocate(&*self.inner, layout, scope, true)
     }
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
         if layout.size() != 0 {
             // SAFETY: the caller's promise, as far as the guard does not find out.
-            unsafe { self.core().give(&*self.inner, block, layout, scope) };
+            unsafe { self.core().free(&*self.inner, block, layout, scope) };
         }
     }
 
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         if old.size() == 0 {
             return self.allocate(new, scope);
         }
@@ -43,7 +63,13 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
         unsafe { self.core().resize(&*self.inner, block, old, new, scope) }
     }
 
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         if new.size() == 0 {
             // SAFETY: as in `deallocate`. Shrinking to nothing frees.
             unsafe { self.deallocate(block, old, scope) };
@@ -61,19 +87,7 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
         self.inner.refusal(layout, scope)
     }
 
-    fn may_unwind(&self) -> bool {
-        matches!(self.core().options.on_report, OnReport::Panic) || self.inner.may_unwind()
-    }
-
-    fn exact_alignment(&self) -> bool {
-        self.core().fences() || self.inner.exact_alignment()
-    }
-
-    fn wants_origin(&self) -> bool {
-        true
-    }
-
-    fn vet(&self, pointer: NonNull<u8>, front: usize) -> Vetted {
-        self.core().vet(pointer, front)
+    fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
+        self.core().validate_pointer(pointer, front)
     }
 }

@@ -1,23 +1,23 @@
-//! What is left: live blocks between two marks, summed up by where they were asked for, and the list at exit.
+//! Leaks: live blocks between two marks, summed by call site, and the list at exit.
 //!
 //! The sums stand in the sites themselves, so that nothing is taken for a list; the largest sixty-four are picked at a time.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::serial;
-use super::state::Core;
+use super::state::GuardState;
 use crate::block::{Known, SiteId};
 use crate::report::{self, BlockInfo, Leak};
 
-/// A moment in the life of a process, between its allocations. The [`Default`] lies before all of them.
+/// A moment between two allocations of a process. The [`Default`] is before all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeakMark(u64);
 
-/// What is left of what was asked for between two marks.
+/// The live blocks that were allocated between two marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeakSum {
-    /// Places in the program that asked.
+    /// Call sites.
     pub stacks: u64,
     /// Blocks.
     pub blocks: u64,
@@ -32,7 +32,7 @@ const LISTED: u64 = 64;
 
 /// The blocks of one site.
 #[derive(Clone, Copy, Default)]
-struct Group {
+struct LeakGroup {
     site: SiteId,
     blocks: u64,
     bytes: u64,
@@ -40,8 +40,8 @@ struct Group {
     example: Option<Known>,
 }
 
-impl Group {
-    /// In this order they are told: many bytes first, and no two alike.
+impl LeakGroup {
+    /// Order of the list: most bytes first; no two are equal.
     fn rank(&self) -> (u64, u32) {
         (self.bytes, self.site.0)
     }
@@ -67,35 +67,50 @@ impl ExitFrom {
     }
 }
 
-impl Core {
+impl GuardState {
     /// Tells each group of live blocks that were taken from `from` on and before `to`.
-    pub(super) fn leaks(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Leak<'_>)) -> LeakSum {
+    pub(super) fn leaks(
+        &self,
+        from: LeakMark,
+        to: LeakMark,
+        each: &mut dyn FnMut(&Leak<'_>),
+    ) -> LeakSum {
         let mut sum = LeakSum::default();
         // Nothing was written down, or somebody is listing, perhaps `each` itself.
-        let Some(mut tally) = self.sites.as_ref().and_then(|sites| sites.tally()) else { return sum };
-        self.left(from, to, &mut |known| {
+        let Some(mut tally) = self.sites.as_ref().and_then(|sites| sites.tally()) else {
+            return sum;
+        };
+        self.outstanding(from, to, &mut |known| {
             let bytes = known.size as u64;
             sum.blocks = sum.blocks.saturating_add(1);
             sum.bytes = sum.bytes.saturating_add(bytes);
-            tally.add(known.taken.site, bytes);
+            tally.add(known.allocated.site, bytes);
         });
         let mut below = (u64::MAX, u32::MAX);
         loop {
-            let mut picked = [Group::default(); PICKED];
+            let mut picked = [LeakGroup::default(); PICKED];
             tally.for_each(&mut |site, blocks, bytes| {
-                let group = Group { site, blocks, bytes, example: None };
+                let group = LeakGroup {
+                    site,
+                    blocks,
+                    bytes,
+                    example: None,
+                };
                 if blocks != 0 && group.rank() < below {
                     insert(&mut picked, group);
                 }
             });
-            self.left(from, to, &mut |known| {
-                if let Some(group) = picked.iter_mut().find(|group| group.blocks != 0 && group.site == self.site_of(known)) {
+            self.outstanding(from, to, &mut |known| {
+                if let Some(group) = picked
+                    .iter_mut()
+                    .find(|group| group.blocks != 0 && group.site == self.site_of(known))
+                {
                     group.example.get_or_insert(*known);
                 }
             });
             for group in picked.iter().filter(|group| group.blocks != 0) {
                 below = group.rank();
-                self.tell_group(group, &mut sum, each);
+                self.report_group(group, &mut sum, each);
             }
             if picked.last().is_none_or(|last| last.blocks == 0) {
                 break;
@@ -106,36 +121,51 @@ impl Core {
 
     /// 0 where none is known any more.
     fn site_of(&self, known: &Known) -> SiteId {
-        let known_site = self.sites.as_ref().and_then(|sites| sites.get(known.taken.site));
-        known_site.map_or(SiteId::default(), |_| known.taken.site)
+        let known_site = self
+            .sites
+            .as_ref()
+            .and_then(|sites| sites.get(known.allocated.site));
+        known_site.map_or(SiteId::default(), |_| known.allocated.site)
     }
 
-    fn tell_group(&self, group: &Group, sum: &mut LeakSum, each: &mut dyn FnMut(&Leak<'_>)) {
+    fn report_group(&self, group: &LeakGroup, sum: &mut LeakSum, each: &mut dyn FnMut(&Leak<'_>)) {
         // Where the last of them was freed meanwhile there is none to show.
         let Some(example) = group.example else { return };
         sum.stacks = sum.stacks.saturating_add(1);
         let block = BlockInfo::new(example, |id| self.sites.as_ref()?.get(id));
-        each(&Leak { block, blocks: group.blocks, bytes: group.bytes });
+        each(&Leak {
+            block,
+            blocks: group.blocks,
+            bytes: group.bytes,
+        });
     }
 
-    fn left(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Known)) {
+    fn outstanding(&self, from: LeakMark, to: LeakMark, each: &mut dyn FnMut(&Known)) {
         self.for_each_live(&mut |known| {
-            if (from.0..to.0).contains(&known.taken.serial) {
+            if (from.0..to.0).contains(&known.allocated.serial) {
                 each(known);
             }
         });
     }
 
     /// The list at exit, where it is asked for and something is left: the code that the process is to end with, unless it is 0.
-    pub(super) fn list_what_is_left(&self) -> Option<i32> {
+    pub(super) fn list_outstanding(&self) -> Option<i32> {
         let code = self.options.exit_leaks?;
         let (from, to) = (self.counters.exit_from.get(), LeakMark::now());
-        let LeakSum { blocks, bytes, stacks } = self.leaks(from, to, &mut |_| ());
+        let LeakSum {
+            blocks,
+            bytes,
+            stacks,
+        } = self.leaks(from, to, &mut |_| ());
         if blocks == 0 {
             return None;
         }
         let shown = stacks.min(LISTED);
-        let (s, were) = if blocks == 1 { ("", "was") } else { ("s", "were") };
+        let (s, were) = if blocks == 1 {
+            ("", "was")
+        } else {
+            ("s", "were")
+        };
         let head = format_args!(
             "{blocks} block{s} with {bytes} bytes {were} not given back; {shown} of {stacks} place{} in the program that asked:",
             if stacks == 1 { "" } else { "s" }
@@ -154,7 +184,7 @@ impl Core {
 }
 
 /// Puts `group` where it belongs among the largest; the smallest falls out.
-fn insert(picked: &mut [Group; PICKED], mut group: Group) {
+fn insert(picked: &mut [LeakGroup; PICKED], mut group: LeakGroup) {
     for place in picked.iter_mut() {
         if place.blocks == 0 || place.rank() < group.rank() {
             core::mem::swap(place, &mut group);
@@ -171,11 +201,19 @@ mod tests {
 
     #[test]
     fn the_largest_are_kept_in_order() {
-        let mut picked = [Group::default(); PICKED];
+        let mut picked = [LeakGroup::default(); PICKED];
         for n in 0..200_u32 {
             // 200 different sums, in a scattered order.
             let bytes = u64::from(n * 77 % 200);
-            insert(&mut picked, Group { site: SiteId(n + 1), blocks: 1, bytes, example: None });
+            insert(
+                &mut picked,
+                LeakGroup {
+                    site: SiteId(n + 1),
+                    blocks: 1,
+                    bytes,
+                    example: None,
+                },
+            );
         }
         let kept: std::vec::Vec<u64> = picked.iter().map(|group| group.bytes).collect();
         assert_eq!(kept, (136..200).rev().collect::<std::vec::Vec<u64>>());

@@ -1,44 +1,45 @@
 //! The guard: options, the choice of a mode for each block, what becomes of it, and what is told of all of them.
 
-mod asking;
+mod allocate;
 mod check;
-mod choice;
+mod deferred_reports;
 mod error;
 mod exit;
-mod give;
+mod free;
 mod global;
-mod guarded;
 mod host;
-mod later;
 mod leaks;
 mod limits;
-mod look;
+mod mark;
 mod options;
+mod policy;
 mod profiles;
+mod query;
+mod query_command;
+mod report_source;
+mod reporter;
 mod rule;
 mod serial;
 mod state;
 mod stats;
-mod take;
 mod tally;
-mod telling;
 
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use alloc_core::HostAllocator;
+use alloc_core::{HostAllocator, Rejected};
 
 use crate::profile::{FrameNames, Measure, Weight};
-use crate::report::{self, BlockInfo, Leak, Moment, SeatId};
+use crate::report::{self, BlockInfo, DetectedAt, Leak, SeatId};
 
-pub use error::{GuardBusy, GuardError, GuardRefused};
+pub use error::{GuardError, GuardInUse};
 pub use global::GlobalGuard;
 pub use leaks::{LeakMark, LeakSum};
-pub use options::{CommandMark, GuardOptions, Sampling};
+pub use options::{GuardOptions, Sampling};
 pub use rule::Rule;
 pub(crate) use rule::named;
-use state::Core;
+use state::GuardState;
 pub use stats::GuardStats;
 
 /// A host allocator that guards what it gives, and tells who broke it.
@@ -76,7 +77,7 @@ pub use stats::GuardStats;
 /// ```
 pub struct Guard<A: HostAllocator> {
     inner: ManuallyDrop<A>,
-    core: NonNull<Core>,
+    core: NonNull<GuardState>,
     seat: SeatId,
 }
 
@@ -89,11 +90,18 @@ impl<A: HostAllocator> Guard<A> {
     /// Guards what `inner` gives.
     ///
     /// # Errors
-    /// [`GuardRefused`] gives `inner` back and says what does not go together, what the kernel does not offer, or what `inner` refused.
-    pub fn new(inner: A, options: GuardOptions) -> Result<Self, GuardRefused<A>> {
-        match options.check().and_then(|()| Core::make(&inner, options)) {
-            Ok((core, seat)) => Ok(Self { inner: ManuallyDrop::new(inner), core, seat }),
-            Err(error) => Err(GuardRefused { inner, error }),
+    /// `inner`, with what does not go together, what the kernel does not offer, or what `inner` refused.
+    pub fn new(inner: A, options: GuardOptions) -> Result<Self, Rejected<A, GuardError>> {
+        match options
+            .check()
+            .and_then(|()| GuardState::create(&inner, options))
+        {
+            Ok((core, seat)) => Ok(Self {
+                inner: ManuallyDrop::new(inner),
+                core,
+                seat,
+            }),
+            Err(error) => Err(Rejected::new(inner, error)),
         }
     }
 
@@ -132,7 +140,7 @@ impl<A: HostAllocator> Guard<A> {
     /// Looks at everything that the guard wrote around live blocks and into freed ones, and reports what is not as it was. How many
     /// reports that made.
     pub fn check_all(&self) -> usize {
-        self.core().check_all(Moment::Check)
+        self.core().check_all(DetectedAt::Check)
     }
 
     /// With how many bytes the block was asked for that begins here. A pointer that is no live block's is reported, and `None`; so is,
@@ -147,7 +155,12 @@ impl<A: HostAllocator> Guard<A> {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write_dhat(&self, out: &mut dyn fmt::Write, command: &str, names: Option<&dyn FrameNames>) -> fmt::Result {
+    pub fn write_dhat(
+        &self,
+        out: &mut dyn fmt::Write,
+        command: &str,
+        names: Option<&dyn FrameNames>,
+    ) -> fmt::Result {
         self.core().write_dhat(out, command, names)
     }
 
@@ -169,11 +182,11 @@ impl<A: HostAllocator> Guard<A> {
     /// Ends the guard, after a last look at everything, and gives the allocator back.
     ///
     /// # Errors
-    /// [`GuardBusy`] gives the guard back where blocks are live. Those that pass untouched do not count: they are the allocator's.
-    pub fn close(self) -> Result<A, GuardBusy<A>> {
+    /// The guard, where blocks are live. Those that pass untouched do not count: they are the allocator's.
+    pub fn close(self) -> Result<A, Rejected<Self, GuardInUse>> {
         let live_blocks = self.core().on_record();
         if live_blocks != 0 {
-            return Err(GuardBusy { guard: self, live_blocks });
+            return Err(Rejected::new(self, GuardInUse { live_blocks }));
         }
         let mut whole = ManuallyDrop::new(self);
         whole.end();
@@ -186,15 +199,15 @@ impl<A: HostAllocator> Guard<A> {
         if self.core().on_record() != 0 {
             return;
         }
-        self.core().check_all(Moment::Exit);
+        self.core().check_all(DetectedAt::Exit);
         if report::leave(&self.seat) {
             // SAFETY: made over `inner`; nobody knows of it any more, and this is its end.
-            unsafe { Core::destroy(self.core, &*self.inner) };
+            unsafe { GuardState::destroy(self.core, &*self.inner) };
         }
     }
 
-    fn core(&self) -> &Core {
-        // SAFETY: made by `Core::make`, destroyed when the guard goes.
+    fn core(&self) -> &GuardState {
+        // SAFETY: made by `GuardState::make`, destroyed when the guard goes.
         unsafe { self.core.as_ref() }
     }
 }
@@ -209,6 +222,9 @@ impl<A: HostAllocator> Drop for Guard<A> {
 
 impl<A: HostAllocator> fmt::Debug for Guard<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("name", &self.core().options.name).field("stats", &self.stats()).finish_non_exhaustive()
+        f.debug_struct("Guard")
+            .field("name", &self.core().options.name)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }

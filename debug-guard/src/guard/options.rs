@@ -4,7 +4,9 @@
 
 use super::error::GuardError;
 use super::rule::Rule;
-use crate::mode::{BackEnd, Mode, OnReport, Placement, Stacks};
+use crate::call_sites::CommandMark;
+use crate::mode::{BackEnd, Mode, Placement, Stacks};
+use crate::report::OnReport;
 
 /// What a guard is to do. What does not go together is refused, with the reason, by [`check`](Self::check) and by whatever is made
 /// of the options.
@@ -23,7 +25,7 @@ use crate::mode::{BackEnd, Mode, OnReport, Placement, Stacks};
 pub struct GuardOptions {
     pub(crate) mode: Mode,
     pub(crate) name: &'static str,
-    pub(crate) rules: Rules,
+    pub(crate) rules: RuleList,
     pub(crate) placement: Placement,
     pub(crate) stacks: Stacks,
     pub(crate) on_report: OnReport,
@@ -58,7 +60,11 @@ impl Sampling {
     /// One in `one_in` in the long run; 256 slots; the first 8 of each call site.
     #[must_use]
     pub const fn one_in(one_in: u32) -> Self {
-        Self { one_in, slots: 256, first: 8 }
+        Self {
+            one_in,
+            slots: 256,
+            first: 8,
+        }
     }
 
     /// Another number of slots.
@@ -76,36 +82,28 @@ impl Sampling {
     }
 }
 
-/// Which command a thread is in, as [`GuardOptions::command`]'s function tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommandMark {
-    /// Its name, as `vkCreateBuffer`.
-    pub name: &'static str,
-    /// Its number, counted up over the process.
-    pub serial: u64,
-    /// An address in the stack frame of who issued it: stacks end there. 0: they do not.
-    pub stack: usize,
-}
-
 /// Most rules of a guard.
-pub(crate) const MOST_RULES: usize = 16;
+pub(crate) const MAX_RULES: usize = 16;
 
 /// Rules in their order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    list: [Rule; MOST_RULES],
+pub(crate) struct RuleList {
+    list: [Rule; MAX_RULES],
     /// How many were given; more than there is room for is refused by [`GuardOptions::check`].
     given: usize,
 }
 
-impl Rules {
+impl RuleList {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Rule> + Clone {
         self.list.iter().take(self.given)
     }
 
-    #[expect(clippy::indexing_slicing, reason = "checked; nothing else assigns an element in a const fn")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "checked; nothing else assigns an element in a const fn"
+    )]
     const fn push(&mut self, rule: Rule) {
-        if self.given < MOST_RULES {
+        if self.given < MAX_RULES {
             self.list[self.given] = rule;
         }
         self.given = self.given.saturating_add(1);
@@ -119,7 +117,10 @@ impl GuardOptions {
         Self {
             mode,
             name: "guard",
-            rules: Rules { list: [Rule::new(Mode::Off); MOST_RULES], given: 0 },
+            rules: RuleList {
+                list: [Rule::new(Mode::Off); MAX_RULES],
+                given: 0,
+            },
             placement: Placement::Right,
             stacks: Stacks::Full,
             on_report: OnReport::Abort,

@@ -3,13 +3,22 @@
 use core::fmt;
 
 use super::serial;
-use super::state::Core;
+use super::state::GuardState;
 use crate::os;
 use crate::profile::{FrameNames, Measure, Process, Weight};
 
-impl Core {
-    pub(super) fn write_dhat(&self, out: &mut dyn fmt::Write, command: &str, names: Option<&dyn FrameNames>) -> fmt::Result {
-        let process = Process { command, id: os::process_id(), now: serial::reached() };
+impl GuardState {
+    pub(super) fn write_dhat(
+        &self,
+        out: &mut dyn fmt::Write,
+        command: &str,
+        names: Option<&dyn FrameNames>,
+    ) -> fmt::Result {
+        let process = Process {
+            command,
+            id: os::process_id(),
+            now: serial::reached(),
+        };
         match &self.sites {
             Some(sites) => sites.write_dhat(out, process, names),
             None => Ok(()),

@@ -33,7 +33,7 @@ pub struct Rule {
 
 /// What a rule looks at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RuleQuery<'a> {
     pub(crate) scope: Scope,
     /// Name of the context that asks; empty where none does.
     pub(crate) name: &'a str,
@@ -45,7 +45,15 @@ pub(crate) struct Asked<'a> {
 impl Rule {
     /// A rule that matches every block and gives it `mode`.
     pub const fn new(mode: Mode) -> Self {
-        Self { mode, scope: None, name: None, size: (0, usize::MAX), called_from: None, placement: None, stacks: None }
+        Self {
+            mode,
+            scope: None,
+            name: None,
+            size: (0, usize::MAX),
+            called_from: None,
+            placement: None,
+            stacks: None,
+        }
     }
 
     /// Only blocks of this scope.
@@ -87,12 +95,17 @@ impl Rule {
     }
 
     /// True when the rule is for such a block.
-    pub(crate) fn matches(&self, asked: &Asked<'_>) -> bool {
+    pub(crate) fn matches(&self, asked: &RuleQuery<'_>) -> bool {
         self.size.0 <= asked.size
             && asked.size <= self.size.1
             && self.scope.is_none_or(|scope| scope == asked.scope)
             && self.name.is_none_or(|pattern| named(pattern, asked.name))
-            && self.called_from.is_none_or(|(start, end)| asked.frames.iter().any(|frame| (start..end).contains(frame)))
+            && self.called_from.is_none_or(|(start, end)| {
+                asked
+                    .frames
+                    .iter()
+                    .any(|frame| (start..end).contains(frame))
+            })
     }
 
     /// True when every block that `other` matches is matched by this rule.
@@ -100,14 +113,22 @@ impl Rule {
         self.size.0 <= other.size.0
             && other.size.1 <= self.size.1
             && self.scope.is_none_or(|scope| other.scope == Some(scope))
-            && self.name.is_none_or(|pattern| pattern_covers(pattern, other.name.unwrap_or("*")))
-            && self.called_from.is_none_or(|(start, end)| other.called_from.is_some_and(|(s, e)| start <= s && e <= end))
+            && self
+                .name
+                .is_none_or(|pattern| pattern_covers(pattern, other.name.unwrap_or("*")))
+            && self.called_from.is_none_or(|(start, end)| {
+                other
+                    .called_from
+                    .is_some_and(|(s, e)| start <= s && e <= end)
+            })
     }
 }
 
 /// True when `pattern`, a name or a beginning followed by `*`, stands for `name`.
 pub(crate) fn named(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |beginning| name.starts_with(beginning))
+    pattern
+        .strip_suffix('*')
+        .map_or(pattern == name, |beginning| name.starts_with(beginning))
 }
 
 /// True when all that `other` stands for `pattern` stands for too.
@@ -124,34 +145,73 @@ fn pattern_covers(pattern: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    const BLOCK: Asked<'_> = Asked { scope: Scope::Object, name: "VkBuffer", size: 64, frames: &[0x2000, 0x1000] };
+    const BLOCK: RuleQuery<'_> = RuleQuery {
+        scope: Scope::Object,
+        name: "VkBuffer",
+        size: 64,
+        frames: &[0x2000, 0x1000],
+    };
 
     #[test]
     fn each_condition_decides_alone() {
         let any = Rule::new(Mode::Off);
         assert!(any.matches(&BLOCK));
-        assert!(any.scope(Scope::Object).matches(&BLOCK) && !any.scope(Scope::Device).matches(&BLOCK));
-        assert!(any.name("VkBuffer").matches(&BLOCK) && any.name("Vk*").matches(&BLOCK) && any.name("*").matches(&BLOCK));
         assert!(
-            !any.name("VkBuf").matches(&BLOCK) && !any.name("VkBufferView").matches(&BLOCK) && !any.name("vk*").matches(&BLOCK)
+            any.scope(Scope::Object).matches(&BLOCK) && !any.scope(Scope::Device).matches(&BLOCK)
         );
-        assert!(any.size(64, 64).matches(&BLOCK) && !any.size(65, 99).matches(&BLOCK) && !any.size(0, 63).matches(&BLOCK));
-        assert!(any.called_from(0x1000, 0x1001).matches(&BLOCK), "an outer frame");
-        assert!(!any.called_from(0x1001, 0x2000).matches(&BLOCK), "the end is not included");
+        assert!(
+            any.name("VkBuffer").matches(&BLOCK)
+                && any.name("Vk*").matches(&BLOCK)
+                && any.name("*").matches(&BLOCK)
+        );
+        assert!(
+            !any.name("VkBuf").matches(&BLOCK)
+                && !any.name("VkBufferView").matches(&BLOCK)
+                && !any.name("vk*").matches(&BLOCK)
+        );
+        assert!(
+            any.size(64, 64).matches(&BLOCK)
+                && !any.size(65, 99).matches(&BLOCK)
+                && !any.size(0, 63).matches(&BLOCK)
+        );
+        assert!(
+            any.called_from(0x1000, 0x1001).matches(&BLOCK),
+            "an outer frame"
+        );
+        assert!(
+            !any.called_from(0x1001, 0x2000).matches(&BLOCK),
+            "the end is not included"
+        );
     }
 
     #[test]
     fn a_rule_covers_what_it_matches_more_of() {
         let any = Rule::new(Mode::Off);
-        let narrow = any.scope(Scope::Cache).name("VkPipeline*").size(16, 32).called_from(10, 20);
+        let narrow = any
+            .scope(Scope::Cache)
+            .name("VkPipeline*")
+            .size(16, 32)
+            .called_from(10, 20);
         assert!(any.covers(&narrow) && narrow.covers(&narrow) && !narrow.covers(&any));
-        for wide in [narrow.size(0, 32), narrow.name("Vk*"), narrow.called_from(10, 21)] {
+        for wide in [
+            narrow.size(0, 32),
+            narrow.name("Vk*"),
+            narrow.called_from(10, 21),
+        ] {
             assert!(wide.covers(&narrow) && !narrow.covers(&wide));
         }
-        for other in [narrow.scope(Scope::Device), narrow.name("VkPipeline"), narrow.size(16, 31), narrow.called_from(11, 20)] {
+        for other in [
+            narrow.scope(Scope::Device),
+            narrow.name("VkPipeline"),
+            narrow.size(16, 31),
+            narrow.called_from(11, 20),
+        ] {
             assert!(!other.covers(&narrow));
         }
         assert!(any.name("*").covers(&any) && !any.name("Vk*").covers(&any));
-        assert!(any.name("Vk*").covers(&any.name("VkImage")) && !any.name("Vk").covers(&any.name("Vk*")));
+        assert!(
+            any.name("Vk*").covers(&any.name("VkImage"))
+                && !any.name("Vk").covers(&any.name("Vk*"))
+        );
     }
 }

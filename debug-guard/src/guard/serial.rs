@@ -1,15 +1,15 @@
-//! Numbers for allocations, in order as far as two threads have one: each thread takes sixty-four at a time.
+//! Serial numbers of allocations. Each thread draws 64 at a time, so numbers of two threads are only roughly in order.
 
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-/// The next number that no thread has.
+/// The next number to draw.
 static NEXT: AtomicU64 = AtomicU64::new(1);
-/// Counted up by [`boundary`]: what a thread took before that is thrown away.
+/// Incremented by [`boundary`]: threads discard the numbers drawn before.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-/// How many numbers a thread takes at a time.
+/// Numbers that a thread draws at a time.
 #[cfg(feature = "std")]
 const BATCH: u64 = 64;
 
@@ -19,7 +19,7 @@ mod local {
     use std::thread_local;
 
     /// Numbers of this thread: the next, the first that is not its own, the epoch they were taken in.
-    pub(super) struct Own {
+    pub(super) struct ThreadSerials {
         pub(super) next: Cell<u64>,
         pub(super) end: Cell<u64>,
         pub(super) epoch: Cell<u64>,
@@ -27,7 +27,7 @@ mod local {
 
     thread_local! {
         // Const-made and without Drop: there from the first instruction of a thread to its last.
-        pub(super) static OWN: Own = const { Own { next: Cell::new(0), end: Cell::new(0), epoch: Cell::new(0) } };
+        pub(super) static OWN: ThreadSerials = const { ThreadSerials { next: Cell::new(0), end: Cell::new(0), epoch: Cell::new(0) } };
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn next() -> u64 {
 #[cfg(feature = "std")]
 #[cold]
 #[inline(never)]
-fn anew(own: &local::Own) -> u64 {
+fn anew(own: &local::ThreadSerials) -> u64 {
     // First: numbers that are drawn before a boundary are never taken for such as were drawn after it.
     own.epoch.set(EPOCH.load(Relaxed));
     let number = NEXT.fetch_add(BATCH, Relaxed);
@@ -76,7 +76,11 @@ pub(crate) fn boundary() -> u64 {
 pub(crate) fn reached() -> u64 {
     local::OWN.with(|own| {
         let next = own.next.get();
-        if next == own.end.get() { NEXT.load(Relaxed) } else { next }
+        if next == own.end.get() {
+            NEXT.load(Relaxed)
+        } else {
+            next
+        }
     })
 }
 
@@ -93,11 +97,14 @@ mod tests {
     #[test]
     fn numbers_are_unique_and_boundaries_divide_them() {
         let first: std::vec::Vec<u64> = (0..200).map(|_| next()).collect();
-        let other = std::thread::spawn(|| (0..200).map(|_| next()).collect::<std::vec::Vec<_>>()).join().expect("no panic");
+        let other = std::thread::spawn(|| (0..200).map(|_| next()).collect::<std::vec::Vec<_>>())
+            .join()
+            .expect("no panic");
         let line = boundary();
         let later: std::vec::Vec<u64> = (0..200).map(|_| next()).collect();
         assert!(first.is_sorted() && other.is_sorted() && later.is_sorted());
-        let mut all: std::vec::Vec<u64> = first.iter().chain(&other).chain(&later).copied().collect();
+        let mut all: std::vec::Vec<u64> =
+            first.iter().chain(&other).chain(&later).copied().collect();
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 600);

@@ -6,19 +6,19 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use alloc_core::{HostAllocator, Scope};
 
-use super::choice::Choice;
 use super::error::GuardError;
 use super::exit;
 use super::leaks::ExitFrom;
 use super::limits;
 use super::options::GuardOptions;
+use super::policy::PolicyChoice;
 use super::tally::Tally;
+use crate::call_sites::{SiteOptions, Sites};
 use crate::cookie::{CookieOptions, Cookies};
 use crate::mode::{BackEnd, Mode, Placement, Stacks};
 use crate::os::{self, BackEnds};
-use crate::report::{self, Entry, Guarded, SeatId};
+use crate::report::{self, GuardEntry, ReportingGuard, SeatId};
 use crate::sampling::Sampler;
-use crate::sites::{SiteOptions, Sites};
 use crate::slots::{Kind, SlotOptions, Slots, SlotsError};
 
 /// A guard's state. Never moves: the signal handler knows its address.
@@ -28,10 +28,10 @@ use crate::slots::{Kind, SlotOptions, Slots, SlotsError};
 ///   cookies               blocks with a header and a tail    needs it; pages only where the system lends them
 ///   sites                 who asked, by number
 /// ```
-pub(crate) struct Core {
+pub(crate) struct GuardState {
     pub(super) options: GuardOptions,
-    /// What every block gets, where there are no rules and it is written down.
-    pub(super) fixed: Option<Choice>,
+    /// The choice for every request, where there are no rules and every block is guarded.
+    pub(super) fixed: Option<PolicyChoice>,
     /// Unlike that of any other guard of the process.
     pub(super) number: u64,
     pub(super) back_end: BackEnd,
@@ -42,39 +42,40 @@ pub(crate) struct Core {
     /// `None` where blocks that pass are the allocator's behind, untouched.
     pub(super) cookies: Option<Cookies>,
     pub(super) sampler: Sampler,
-    pub(super) way: Way,
+    pub(super) shortcut: Shortcut,
     /// `None` where every block passes.
     pub(super) sites: Option<Sites>,
     pub(super) tally: Tally,
     pub(super) counters: Counters,
-    entry: Entry,
+    entry: GuardEntry,
 }
 
-/// What blocks of a guard have in common, so that little stands in the way of most.
+/// What the options let a guard leave out for most of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Shortcut {
     /// Every block passes.
     Passing,
-    /// All are Sampled's.
+    /// Every request is the sampler's.
     Sampling,
-    /// All get cookies, and nothing is to be done beside: neither rules, nor stacks, nor profiles, nor checks now and then.
-    Plain,
-    /// Whatever else.
-    Any,
+    /// Every block gets a cookie and nothing else: no rules, stacks, profiles or periodic checks.
+    PlainCookies,
+    None,
 }
 
-impl Way {
+impl Shortcut {
     fn of(options: &GuardOptions) -> Self {
-        let plain = |choice: Choice| choice.mode == Mode::Cookie && choice.stacks == Stacks::Off;
-        let alone = !options.profile && options.command.is_none() && options.check_every == 0;
+        let plain =
+            |choice: PolicyChoice| choice.mode == Mode::Cookie && choice.stacks == Stacks::Off;
+        let nothing_else =
+            !options.profile && options.command.is_none() && options.check_every == 0;
         if options.passes_all() {
             Self::Passing
         } else if options.mode == Mode::Sampled && options.rules_given() == 0 {
             Self::Sampling
-        } else if options.fixed().is_some_and(plain) && alone {
-            Self::Plain
+        } else if options.fixed().is_some_and(plain) && nothing_else {
+            Self::PlainCookies
         } else {
-            Self::Any
+            Self::None
         }
     }
 }
@@ -96,13 +97,19 @@ pub(super) struct Counters {
 /// The modes that lay blocks out in pages.
 pub(super) const FENCED: [Mode; 3] = [Mode::Sampled, Mode::Fence, Mode::Strict];
 
-impl Core {
+impl GuardState {
     /// Makes the state of a guard, and enters it into the list of those that live.
-    pub(super) fn make(memory: &dyn HostAllocator, options: GuardOptions) -> Result<(NonNull<Self>, SeatId), GuardError> {
+    pub(super) fn create(
+        memory: &dyn HostAllocator,
+        options: GuardOptions,
+    ) -> Result<(NonNull<Self>, SeatId), GuardError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let layout = Layout::new::<Self>();
-        let place = memory.allocate(layout, Scope::Instance).map_err(|_| no_memory(layout.size()))?.cast::<Self>();
-        let guarded: *const dyn Guarded = place.as_ptr();
+        let place = memory
+            .allocate(layout, Scope::Instance)
+            .map_err(|_| no_memory(layout.size()))?
+            .cast::<Self>();
+        let guarded: *const dyn ReportingGuard = place.as_ptr();
         let mut core = Self {
             options,
             fixed: options.fixed(),
@@ -112,14 +119,18 @@ impl Core {
             fence: None,
             pool: None,
             cookies: None,
-            sampler: Sampler::new(options.sampling.one_in, options.sampling.first, os::random_u64()),
-            way: Way::of(&options),
+            sampler: Sampler::new(
+                options.sampling.one_in,
+                options.sampling.first,
+                os::random_u64(),
+            ),
+            shortcut: Shortcut::of(&options),
             sites: None,
             tally: Tally::new(),
             counters: Counters::default(),
-            entry: Entry::new(guarded),
+            entry: GuardEntry::new(guarded),
         };
-        let made = core.furnish(memory);
+        let made = core.init(memory);
         // SAFETY: a block of this layout, nobody else's.
         unsafe { place.write(core) };
         let seat = made.and_then(|()| {
@@ -132,9 +143,9 @@ impl Core {
             Ok(seat) => {
                 // SAFETY: just written, never written again.
                 let core = unsafe { place.as_ref() };
-                core.say_what_is_missing();
+                core.report_missing();
                 if core.options.exit_leaks.is_some() {
-                    exit::listen();
+                    exit::register();
                 }
                 Ok((place, seat))
             }
@@ -147,33 +158,45 @@ impl Core {
     }
 
     /// Makes what the options need. What was made before a refusal is in its place.
-    fn furnish(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
+    fn init(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
         let options = self.options;
         if options.passes_all() {
             return Ok(());
         }
-        let sites = SiteOptions { profile: options.profile, max_bytes: 0 };
+        let sites = SiteOptions {
+            profile: options.profile,
+            max_bytes: 0,
+        };
         self.sites = Some(Sites::new(memory, sites).map_err(|_| no_memory(0))?);
         if !options.plain() {
-            let cookies =
-                CookieOptions { guard: self.number, blocks: options.quarantine_blocks, bytes: options.quarantine_bytes };
+            let cookies = CookieOptions {
+                guard: self.number,
+                blocks: options.quarantine_blocks,
+                bytes: options.quarantine_bytes,
+            };
             self.cookies = Some(Cookies::new(memory, cookies).map_err(|_| no_memory(0))?);
         }
         // Where it is refused, accesses are stopped all the same; only nobody tells whose block it was, and looking at a pointer that may
         // be anybody's takes longer.
         let _ = os::install_fault_handler(report::on_trap);
-        if options.may_use(&FENCED) { self.lay_out(memory) } else { Ok(()) }
+        if options.may_use(&FENCED) {
+            self.init_layout(memory)
+        } else {
+            Ok(())
+        }
     }
 
     /// Reserves addresses for what is to be fenced, with the best back end that gives them.
-    fn lay_out(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
+    fn init_layout(&mut self, memory: &dyn HostAllocator) -> Result<(), GuardError> {
         let offered = BackEnds::probe();
         let forced = self.options.back_end;
-        let pages = BackEnd::ALL.into_iter().filter(|back_end| *back_end != BackEnd::Cookies);
+        let pages = BackEnd::ALL
+            .into_iter()
+            .filter(|back_end| *back_end != BackEnd::Cookies);
         for back_end in pages.filter(|back_end| forced.is_none_or(|forced| forced == *back_end)) {
             let refusal = match offered.refusal(back_end) {
                 Some(refusal) => refusal,
-                None => match self.lay_out_with(memory, back_end) {
+                None => match self.init_layout_with(memory, back_end) {
                     Ok(()) => return Ok(()),
                     Err(SlotsError::NoMemory) => return Err(no_memory(0)),
                     Err(SlotsError::TooFewPages) => return Err(GuardError::NoPages),
@@ -187,7 +210,11 @@ impl Core {
         Ok(())
     }
 
-    fn lay_out_with(&mut self, memory: &dyn HostAllocator, back_end: BackEnd) -> Result<(), SlotsError> {
+    fn init_layout_with(
+        &mut self,
+        memory: &dyn HostAllocator,
+        back_end: BackEnd,
+    ) -> Result<(), SlotsError> {
         let options = self.options;
         let strict = SlotOptions {
             pages: options.pages.unwrap_or(0),
@@ -197,9 +224,20 @@ impl Core {
             mode: Mode::Strict,
             max_pages: limits::pages(options.max_guarded_bytes),
         };
-        let fence = SlotOptions { mode: Mode::Fence, ..strict };
-        let pool = SlotOptions { mode: Mode::Sampled, pages: limits::sampled_pages(options.sampling.slots), ..strict };
-        let wanted = [(Kind::Strict, strict), (Kind::Fence, fence), (Kind::Strict, pool)];
+        let fence = SlotOptions {
+            mode: Mode::Fence,
+            ..strict
+        };
+        let pool = SlotOptions {
+            mode: Mode::Sampled,
+            pages: limits::sampled_pages(options.sampling.slots),
+            ..strict
+        };
+        let wanted = [
+            (Kind::Strict, strict),
+            (Kind::Fence, fence),
+            (Kind::Strict, pool),
+        ];
         let mut made: [Option<Slots>; 3] = [None, None, None];
         for (place, (kind, wanted)) in made.iter_mut().zip(wanted) {
             if !options.may_use(&[wanted.mode]) {
@@ -224,7 +262,7 @@ impl Core {
     /// Gives everything back that the guard keeps for itself.
     ///
     /// # Safety
-    /// `core` came from [`make`](Self::make) with the same `memory`, has left its seat, has no live block, and is used no more.
+    /// `core` came from [`create`](Self::create) with the same `memory`, has left its seat, has no live block, and is used no more.
     pub(super) unsafe fn destroy(core: NonNull<Self>, memory: &dyn HostAllocator) {
         // SAFETY: live, and the caller's alone; what stands there is not used again.
         let mut own = unsafe { core.read() };
@@ -233,7 +271,10 @@ impl Core {
             // SAFETY: made with `memory`; nobody uses them any more.
             unsafe { cookies.close(memory, &mut |_| ()) };
         }
-        for slots in [own.strict.take(), own.fence.take(), own.pool.take()].into_iter().flatten() {
+        for slots in [own.strict.take(), own.fence.take(), own.pool.take()]
+            .into_iter()
+            .flatten()
+        {
             // SAFETY: made with `memory`; no block is live, and nobody uses them any more.
             unsafe { slots.close(memory) };
         }
@@ -246,7 +287,9 @@ impl Core {
 
     /// The three that lay blocks out in pages, as far as they are there.
     pub(super) fn laid_out(&self) -> impl Iterator<Item = &Slots> {
-        [&self.strict, &self.fence, &self.pool].into_iter().flatten()
+        [&self.strict, &self.fence, &self.pool]
+            .into_iter()
+            .flatten()
     }
 
     /// Whose pages the address is in.
@@ -265,7 +308,11 @@ impl Core {
     /// True when a block may stand with its last byte against the page behind.
     pub(super) fn fences(&self) -> bool {
         let right = |placement: Placement| placement != Placement::Left;
-        let by_rule = self.options.rules.iter().any(|rule| rule.placement.is_some_and(right));
+        let by_rule = self
+            .options
+            .rules
+            .iter()
+            .any(|rule| rule.placement.is_some_and(right));
         self.options.may_use(&FENCED) && (right(self.options.placement) || by_rule)
     }
 }

@@ -5,13 +5,13 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::state::Core;
+use super::state::GuardState;
 use super::tally::Count;
+use crate::call_sites::{Sites, StackSupport};
 use crate::cookie::Cookies;
 use crate::mode::BackEnd;
-use crate::sites::{Sites, StackSupport};
 
-/// What a guard has done since it was made. Exact at any moment when no other thread asks for or gives back blocks.
+/// Counts since the guard was created. Exact at any moment when no other thread allocates or frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GuardStats {
@@ -26,7 +26,7 @@ pub struct GuardStats {
     /// Blocks that were to have pages and got cookies, since addresses, mappings or the allowed bytes were used up, or there is no
     /// back end.
     pub unguarded: u64,
-    /// Blocks given out and not yet given back, of all three kinds.
+    /// Live blocks of all three kinds.
     pub live_blocks: u64,
     /// Their bytes.
     pub live_bytes: u64,
@@ -50,7 +50,7 @@ pub struct GuardStats {
     pub stacks: u64,
     /// Of those, which came to the command's frame or to the stack's end.
     pub whole_stacks: u64,
-    /// Distinct call sites, of allocations and of frees: who asks, in which command, through which calls.
+    /// Distinct call sites of allocations and frees: requester, command, calls.
     pub sites: u64,
     /// Bytes taken for them.
     pub site_bytes: u64,
@@ -62,17 +62,30 @@ pub struct GuardStats {
     pub stack_support: StackSupport,
 }
 
-impl Core {
+impl GuardState {
     pub(super) fn stats(&self) -> GuardStats {
         let sum = |count| self.tally.sum(count);
         let counter = |counter: &AtomicU64| counter.load(Relaxed);
-        let all = |counts: [Count; 3]| counts.into_iter().fold(0, |total: u64, count| total.saturating_add(sum(count)));
+        let all = |counts: [Count; 3]| {
+            counts
+                .into_iter()
+                .fold(0, |total: u64, count| total.saturating_add(sum(count)))
+        };
         // Frees before allocations, so that what runs beside never makes a difference negative.
         let given = all([Count::FencedGiven, Count::CookieGiven, Count::OffGiven]);
-        let given_bytes = all([Count::FencedGivenBytes, Count::CookieGivenBytes, Count::OffGivenBytes]);
+        let given_bytes = all([
+            Count::FencedGivenBytes,
+            Count::CookieGivenBytes,
+            Count::OffGivenBytes,
+        ]);
         let given_fenced = sum(Count::FencedGiven);
-        let bytes = all([Count::FencedTakenBytes, Count::CookieTakenBytes, Count::OffTakenBytes]);
-        let [guarded, cookies, off] = [Count::FencedTaken, Count::CookieTaken, Count::OffTaken].map(sum);
+        let bytes = all([
+            Count::FencedTakenBytes,
+            Count::CookieTakenBytes,
+            Count::OffTakenBytes,
+        ]);
+        let [guarded, cookies, off] =
+            [Count::FencedTaken, Count::CookieTaken, Count::OffTaken].map(sum);
         let mut held = self.cookies.as_ref().map(Cookies::held).unwrap_or_default();
         for slots in self.laid_out() {
             let more = slots.held();
@@ -87,7 +100,10 @@ impl Core {
             cookies,
             off,
             unguarded: counter(&self.counters.unguarded),
-            live_blocks: guarded.saturating_add(cookies).saturating_add(off).saturating_sub(given),
+            live_blocks: guarded
+                .saturating_add(cookies)
+                .saturating_add(off)
+                .saturating_sub(given),
             live_bytes: bytes.saturating_sub(given_bytes),
             bytes,
             live_guarded: guarded.saturating_sub(given_fenced),
@@ -107,10 +123,14 @@ impl Core {
         }
     }
 
-    /// Blocks that are on record and not given back: those that pass untouched are not.
+    /// Live blocks with a record; blocks that pass through have none.
     pub(super) fn on_record(&self) -> u64 {
         let live = |taken, given| self.tally.sum(taken).saturating_sub(self.tally.sum(given));
-        let off = if self.cookies.is_some() { live(Count::OffTaken, Count::OffGiven) } else { 0 };
+        let off = if self.cookies.is_some() {
+            live(Count::OffTaken, Count::OffGiven)
+        } else {
+            0
+        };
         live(Count::FencedTaken, Count::FencedGiven)
             .saturating_add(live(Count::CookieTaken, Count::CookieGiven))
             .saturating_add(off)
@@ -121,10 +141,24 @@ impl fmt::Display for GuardStats {
     /// One line: `guarded = 12 (userfaultfd-move), cookies = 0, off = 3, unguarded = 0, live = 2 (96 bytes), reports = 0, ..`, and what of
     /// stacks can be seen.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { guarded, back_end, cookies, off, unguarded, live_blocks, live_bytes, reports, stacks, whole_stacks, .. } =
-            self;
+        let Self {
+            guarded,
+            back_end,
+            cookies,
+            off,
+            unguarded,
+            live_blocks,
+            live_bytes,
+            reports,
+            stacks,
+            whole_stacks,
+            ..
+        } = self;
         let walked = self.stack_support;
-        write!(f, "guarded = {guarded} ({back_end}), cookies = {cookies}, off = {off}, unguarded = {unguarded}, ")?;
+        write!(
+            f,
+            "guarded = {guarded} ({back_end}), cookies = {cookies}, off = {off}, unguarded = {unguarded}, "
+        )?;
         write!(
             f,
             "live = {live_blocks} ({live_bytes} bytes), reports = {reports}, stacks whole = {whole_stacks} of {stacks}; {walked}"

@@ -1,9 +1,9 @@
-//! Counts that cost their thread one plain addition.
+//! Counters with a row for each thread, so that counting is one plain addition.
 //!
 //! ```text
 //! rows  | thread 0 | thread 1 | .. | thread 62 |   others  | all further threads: atomic additions |
 //! ```
-//! A thread keeps its row for ever, so what threads that ended counted stays; a row has one writer, so loads and stores do.
+//! A row stays when its thread ends, so no count is lost. Each row has one writer, so plain loads and stores are enough.
 
 #![forbid(unsafe_code)]
 
@@ -37,9 +37,9 @@ pub(crate) enum Count {
 const COUNTS: usize = 14;
 
 #[repr(align(128))]
-struct Row([AtomicU64; COUNTS]);
+struct TallyRow([AtomicU64; COUNTS]);
 
-impl Row {
+impl TallyRow {
     const fn new() -> Self {
         Self([const { AtomicU64::new(0) }; COUNTS])
     }
@@ -53,13 +53,16 @@ impl Row {
 
 /// The counts of one guard.
 pub(crate) struct Tally {
-    rows: [Row; OWN_ROWS],
-    others: Row,
+    rows: [TallyRow; OWN_ROWS],
+    others: TallyRow,
 }
 
 impl Tally {
     pub(crate) const fn new() -> Self {
-        Self { rows: [const { Row::new() }; OWN_ROWS], others: Row::new() }
+        Self {
+            rows: [const { TallyRow::new() }; OWN_ROWS],
+            others: TallyRow::new(),
+        }
     }
 
     /// Adds 1 to `block` and `bytes` to `sum`.
@@ -78,7 +81,7 @@ impl Tally {
     /// For a thread that has no row, or not yet.
     #[cold]
     fn add_anew(&self, block: Count, sum: Count, bytes: usize) {
-        if place() < OWN_ROWS {
+        if row_index() < OWN_ROWS {
             return self.add(block, sum, bytes);
         }
         self.others.of(block).fetch_add(1, Relaxed);
@@ -99,7 +102,7 @@ mod local {
 
     thread_local! {
         // Const-made and without Drop. Beyond all rows: none, or none yet.
-        pub(super) static PLACE: Cell<usize> = const { Cell::new(usize::MAX) };
+        pub(super) static ROW_INDEX: Cell<usize> = const { Cell::new(usize::MAX) };
     }
 }
 
@@ -107,17 +110,17 @@ mod local {
 #[cfg(feature = "std")]
 #[inline(always)]
 fn known() -> usize {
-    local::PLACE.get()
+    local::ROW_INDEX.get()
 }
 
 /// The row of this thread; `OWN_ROWS` where it shares one.
 #[cfg(feature = "std")]
-fn place() -> usize {
+fn row_index() -> usize {
     use core::sync::atomic::AtomicUsize;
 
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     if known() == usize::MAX {
-        local::PLACE.set(NEXT.fetch_add(1, Relaxed).min(OWN_ROWS));
+        local::ROW_INDEX.set(NEXT.fetch_add(1, Relaxed).min(OWN_ROWS));
     }
     known()
 }
@@ -129,7 +132,7 @@ const fn known() -> usize {
 }
 
 #[cfg(not(feature = "std"))]
-const fn place() -> usize {
+const fn row_index() -> usize {
     OWN_ROWS
 }
 
@@ -143,11 +146,16 @@ mod tests {
         for _ in 0..3 {
             std::thread::scope(|threads| {
                 for _ in 0..40 {
-                    threads.spawn(|| (0..100).for_each(|_| tally.add(Count::OffTaken, Count::OffTakenBytes, 3)));
+                    threads.spawn(|| {
+                        (0..100).for_each(|_| tally.add(Count::OffTaken, Count::OffTakenBytes, 3))
+                    });
                 }
             });
         }
-        assert_eq!((tally.sum(Count::OffTaken), tally.sum(Count::OffTakenBytes)), (12_000, 36_000));
+        assert_eq!(
+            (tally.sum(Count::OffTaken), tally.sum(Count::OffTakenBytes)),
+            (12_000, 36_000)
+        );
         assert_eq!(tally.sum(Count::OffGiven), 0);
     }
 }

@@ -17,13 +17,18 @@ impl BackEnds {
     /// descriptor open where userfaultfd is offered.
     #[must_use]
     pub fn probe() -> Self {
-        Self { refusals: system::probe() }
+        Self {
+            refusals: system::probe(),
+        }
     }
 
     /// The best that is offered.
     #[must_use]
     pub fn best(&self) -> BackEnd {
-        BackEnd::ALL.into_iter().find(|&back_end| self.offers(back_end)).unwrap_or(BackEnd::Cookies)
+        BackEnd::ALL
+            .into_iter()
+            .find(|&back_end| self.offers(back_end))
+            .unwrap_or(BackEnd::Cookies)
     }
 
     /// True where it can be used.

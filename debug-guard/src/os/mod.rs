@@ -23,10 +23,17 @@ mod back_ends;
 
 pub use back_ends::BackEnds;
 pub use refusal::OsRefusal;
-#[cfg(all(feature = "std", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+#[cfg(all(
+    feature = "std",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
 pub(crate) use system::tables_without_lock;
 pub(crate) use system::{
-    Region, abort, ask_u64, at_exit, exit_now, forks, install_fault_handler, mapping_at, page_size, pause, process_id,
-    random_u64, read_u64, thread_id, thread_name, total_memory, write,
+    CATCHES_READS, Region, abort, at_exit, exit_now, forks, install_fault_handler, mapping_at,
+    page_size, parse_u64, pause, process_id, random_u64, read_u64, thread_id, thread_name,
+    total_memory, write,
 };
+pub use trap::Access;
 pub(crate) use trap::{Content, Handled, Mapping, Trap};

@@ -1,4 +1,4 @@
-//! Systems without any of it, and miri: no back end but cookies, no handler. What is asked for is refused, never pretended.
+//! Systems without any of it, and miri: no back end but cookies, no handler, no reads that are caught. What is asked for is refused, never pretended.
 
 use super::{Content, Handled, Mapping, OsRefusal, Trap};
 use crate::mode::BackEnd;
@@ -28,7 +28,12 @@ impl Region {
     }
     /// # Safety
     /// Never called.
-    pub(crate) unsafe fn provide(&self, _: usize, _: usize, _: *const u8) -> Result<Content, OsRefusal> {
+    pub(crate) unsafe fn provide(
+        &self,
+        _: usize,
+        _: usize,
+        _: *const u8,
+    ) -> Result<Content, OsRefusal> {
         match *self {}
     }
     pub(crate) fn provide_zeroed(&self, _: usize, _: usize) -> Result<(), OsRefusal> {
@@ -140,28 +145,25 @@ pub(crate) fn random_u64() -> u64 {
     use core::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let local = 0_u8;
-    let seed = (core::ptr::from_ref(&COUNT).addr() as u64) ^ ((core::ptr::from_ref(&local).addr() as u64) << 20);
+    let seed = (core::ptr::from_ref(&COUNT).addr() as u64)
+        ^ ((core::ptr::from_ref(&local).addr() as u64) << 20);
     let mut x = seed.wrapping_add(COUNT.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed));
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)
 }
 
-/// Reads eight bytes: here without a net.
-///
-/// # Safety
-/// `address` may be read where this system has no handler that would catch it.
-#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-pub(crate) unsafe fn read_u64(address: usize) -> Option<u64> {
-    // SAFETY: the caller's promise.
-    Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address).read_unaligned() })
+/// Nothing here catches a read of what cannot be read: so none is made.
+pub(crate) const CATCHES_READS: bool = false;
+
+/// Never known.
+pub(crate) fn read_u64(_: usize) -> Option<u64> {
+    None
 }
 
-/// # Safety
-/// As [`read_u64`].
-pub(crate) unsafe fn ask_u64(address: usize) -> Option<u64> {
-    // SAFETY: the caller's promise.
-    unsafe { read_u64(address) }
+/// Never known.
+pub(crate) fn parse_u64(_: usize) -> Option<u64> {
+    None
 }
 
 pub(crate) fn install_fault_handler(_: fn(&Trap) -> Handled) -> Result<(), OsRefusal> {

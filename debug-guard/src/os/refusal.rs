@@ -1,4 +1,4 @@
-//! Why the system did not do what was asked.
+//! Why the system refused a request.
 
 #![forbid(unsafe_code)]
 
@@ -84,8 +84,12 @@ const fn name(errno: i32) -> &'static str {
 
 fn remedy(call: &str, errno: i32) -> &'static str {
     match (errno, call) {
-        (1 | 13, _) => "a seccomp filter or a security policy forbids it: allow it, or use another back end",
-        (38 | 22 | 25, _) => "the kernel is older than the call: use another back end, or a newer kernel",
+        (1 | 13, _) => {
+            "a seccomp filter or a security policy forbids it: allow it, or use another back end"
+        }
+        (38 | 22 | 25, _) => {
+            "the kernel is older than the call: use another back end, or a newer kernel"
+        }
         (12, _) => "out of memory or of mappings: guard fewer blocks",
         (24, _) => "too many open files: raise the limit",
         _ => "use another back end",

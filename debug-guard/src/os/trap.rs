@@ -1,17 +1,41 @@
-//! What the system tells of a page, a mapping, a stopped access.
+//! The system's description of a page, a mapping, a stopped access.
 
 #![forbid(unsafe_code)]
-
-use crate::report::Access;
 
 /// What is in pages that were just provided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// The pattern that was handed in, in every page.
-    #[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "nothing provides pages there"))]
+    #[cfg_attr(
+        not(any(test, all(target_os = "linux", not(miri)))),
+        expect(dead_code, reason = "nothing provides pages there")
+    )]
     Pattern,
     /// Zeros; memory is taken page by page as they are touched.
     Zero,
+}
+
+/// What an access did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// It read.
+    Read,
+    /// It wrote.
+    Write,
+    /// It was a jump there.
+    Execute,
+}
+
+impl Access {
+    /// As reports write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Execute => "execute",
+        }
+    }
 }
 
 /// An access that the processor refused.
@@ -31,7 +55,7 @@ pub(crate) struct Trap {
 /// What became of a [`Trap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handled {
-    /// Not ours: the former handler is asked.
+    /// Not ours: the former handler runs.
     No,
     /// The access can be made now: the instruction is run again.
     Resume,

@@ -2,10 +2,8 @@
 
 use core::fmt;
 
-use super::Numbers;
-use super::label::Line;
 use super::text::{FrameNames, OneFrame};
-use crate::sites::{SiteRef, Sites};
+use crate::call_sites::{LabelKind, Numbers, SiteRef, Sites};
 
 /// Which of a call site's sums weighs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -43,7 +41,9 @@ impl Sites {
         measure: Measure,
         names: Option<&dyn FrameNames>,
     ) -> fmt::Result {
-        let Some(profile) = self.profile() else { return Ok(()) };
+        let Some(profile) = self.profile() else {
+            return Ok(());
+        };
         self.for_each_counted(profile, 0, &mut |site, numbers| {
             let n = numbers.of(weight, measure);
             if n == 0 {
@@ -57,11 +57,25 @@ impl Sites {
         })
     }
 
-    fn write_stack(&self, out: &mut dyn fmt::Write, site: SiteRef<'_>, names: Option<&dyn FrameNames>) -> fmt::Result {
+    fn write_stack(
+        &self,
+        out: &mut dyn fmt::Write,
+        site: SiteRef<'_>,
+        names: Option<&dyn FrameNames>,
+    ) -> fmt::Result {
         let view = site.view();
         super::text::owner(&mut OneFrame(out), &view)?;
-        let frames = view.frames.iter().rev().map(|frame| Line::Frame(*frame));
-        for line in view.command.map(Line::Command).into_iter().chain(frames) {
+        let frames = view
+            .frames
+            .iter()
+            .rev()
+            .map(|frame| LabelKind::Frame(*frame));
+        for line in view
+            .command
+            .map(LabelKind::Command)
+            .into_iter()
+            .chain(frames)
+        {
             out.write_char(';')?;
             self.write_line(&mut OneFrame(out), line, names)?;
         }

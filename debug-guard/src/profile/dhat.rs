@@ -8,10 +8,9 @@
 
 use core::fmt;
 
-use super::label::Line;
-use super::text::{self, FrameNames, Json};
-use super::{Numbers, Profile};
-use crate::sites::Sites;
+use super::text::{self, FrameNames};
+use crate::call_sites::{LabelKind, Numbers, Profile, Sites};
+use crate::report::Escaped;
 
 /// Said of a process that writes its profile.
 #[derive(Clone, Copy, Debug)]
@@ -40,25 +39,43 @@ impl Sites {
         process: Process<'_>,
         names: Option<&dyn FrameNames>,
     ) -> fmt::Result {
-        write!(out, r#"{{"dhatFileVersion":2,"mode":"steward-guard","verb":"Allocated","bklt":true,"bkacc":false,"#)?;
-        write!(out, r#""tu":"allocations","Mtu":"Mallocations","tuth":{SHORT},"cmd":""#)?;
-        fmt::Write::write_str(&mut Json(out), process.command)?;
+        write!(
+            out,
+            r#"{{"dhatFileVersion":2,"mode":"steward-guard","verb":"Allocated","bklt":true,"bkacc":false,"#
+        )?;
+        write!(
+            out,
+            r#""tu":"allocations","Mtu":"Mallocations","tuth":{SHORT},"cmd":""#
+        )?;
+        fmt::Write::write_str(&mut Escaped(out), process.command)?;
         let peak = self.profile().map_or(0, |profile| profile.peak.when());
-        write!(out, r#"","pid":{},"tg":{peak},"te":{},"pps":["#, process.id, process.now)?;
-        let Some(profile) = self.profile() else { return out.write_str(r#"],"ftbl":["[root]"]}"#) };
+        write!(
+            out,
+            r#"","pid":{},"tg":{peak},"te":{},"pps":["#,
+            process.id, process.now
+        )?;
+        let Some(profile) = self.profile() else {
+            return out.write_str(r#"],"ftbl":["[root]"]}"#);
+        };
         let labels = profile.labels.count();
         self.write_sites(out, profile, labels, process.now)?;
         out.write_str("],\"ftbl\":[\"[root]\"")?;
         profile.labels.for_each(self.arena(), labels, &mut |line| {
             out.write_str(",\n\"")?;
-            self.write_line(&mut Json(out), line, names)?;
+            self.write_line(&mut Escaped(out), line, names)?;
             out.write_char('"')
         })?;
         // The place behind the labels is that of what has none.
         out.write_str(",\n\"not written down: there was no room\"]}\n")
     }
 
-    fn write_sites(&self, out: &mut dyn fmt::Write, profile: &Profile, labels: u32, now: u64) -> fmt::Result {
+    fn write_sites(
+        &self,
+        out: &mut dyn fmt::Write,
+        profile: &Profile,
+        labels: u32,
+        now: u64,
+    ) -> fmt::Result {
         let mut first = true;
         self.for_each_counted(profile, now, &mut |site, numbers| {
             let nobody = [u32::MAX];
@@ -66,11 +83,19 @@ impl Sites {
             if site.is_some() && own.iter().any(|label| *label >= labels) {
                 return Ok(()); // came while this was being written
             }
-            out.write_str(if core::mem::take(&mut first) { "\n" } else { ",\n" })?;
+            out.write_str(if core::mem::take(&mut first) {
+                "\n"
+            } else {
+                ",\n"
+            })?;
             write_numbers(out, &numbers)?;
             for (i, label) in own.iter().enumerate() {
                 // The last label is written first, behind the root.
-                let place = if site.is_some() { labels.wrapping_sub(*label) } else { labels.wrapping_add(1) };
+                let place = if site.is_some() {
+                    labels.wrapping_sub(*label)
+                } else {
+                    labels.wrapping_add(1)
+                };
                 write!(out, "{}{place}", if i == 0 { "" } else { "," })?;
             }
             out.write_str("]}")
@@ -78,20 +103,37 @@ impl Sites {
     }
 
     /// What a label says.
-    pub(super) fn write_line(&self, out: &mut dyn fmt::Write, line: Line, names: Option<&dyn FrameNames>) -> fmt::Result {
+    pub(super) fn write_line(
+        &self,
+        out: &mut dyn fmt::Write,
+        line: LabelKind,
+        names: Option<&dyn FrameNames>,
+    ) -> fmt::Result {
         match line {
-            Line::Owner(id) => match self.get(id) {
+            LabelKind::Owner(id) => match self.get(id) {
                 Some(site) => text::owner(out, &site),
                 None => Ok(()),
             },
-            Line::Command(name) => out.write_str(name),
-            Line::Frame(address) => text::frame(out, address, names),
+            LabelKind::Command(name) => out.write_str(name),
+            LabelKind::Frame(address) => text::frame(out, address, names),
         }
     }
 }
 
 fn write_numbers(out: &mut dyn fmt::Write, n: &Numbers) -> fmt::Result {
-    write!(out, r#"{{"tb":{},"tbk":{},"tl":{},"#, n.total_bytes, n.total_blocks, n.lifetimes)?;
-    write!(out, r#""mb":{},"mbk":{},"gb":{},"gbk":{},"#, n.most_bytes, n.most_blocks, n.peak_bytes, n.peak_blocks)?;
-    write!(out, r#""eb":{},"ebk":{},"fs":["#, n.live_bytes, n.live_blocks)
+    write!(
+        out,
+        r#"{{"tb":{},"tbk":{},"tl":{},"#,
+        n.total_bytes, n.total_blocks, n.lifetimes
+    )?;
+    write!(
+        out,
+        r#""mb":{},"mbk":{},"gb":{},"gbk":{},"#,
+        n.most_bytes, n.most_blocks, n.peak_bytes, n.peak_blocks
+    )?;
+    write!(
+        out,
+        r#""eb":{},"ebk":{},"fs":["#,
+        n.live_bytes, n.live_blocks
+    )
 }

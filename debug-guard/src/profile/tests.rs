@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::dhat::Process;
 use super::{FrameNames, Measure, Weight};
 use crate::block::SiteId;
-use crate::sites::{SiteOptions, Sites, Who};
+use crate::call_sites::{RequesterInfo, SiteOptions, Sites};
 use crate::{CommandMark, Stacks};
 
 const MEMORY: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
@@ -37,8 +37,22 @@ struct Model {
 
 impl Model {
     fn new() -> Self {
-        let sites = Sites::new(&MEMORY, SiteOptions { profile: true, max_bytes: 0 }).expect("there is memory");
-        Self { sites, sums: BTreeMap::new(), live: Vec::new(), now: 0, most: 0, peak_at: 0 }
+        let sites = Sites::new(
+            &MEMORY,
+            SiteOptions {
+                profile: true,
+                max_bytes: 0,
+            },
+        )
+        .expect("there is memory");
+        Self {
+            sites,
+            sums: BTreeMap::new(),
+            live: Vec::new(),
+            now: 0,
+            most: 0,
+            peak_at: 0,
+        }
     }
 
     fn allocate(&mut self, id: SiteId, bytes: usize) {
@@ -54,7 +68,9 @@ impl Model {
         let all: u64 = self.sums.values().map(|sums| sums.live.0).sum();
         if all > self.most {
             (self.most, self.peak_at) = (all, self.now);
-            self.sums.values_mut().for_each(|sums| sums.peak = sums.live);
+            self.sums
+                .values_mut()
+                .for_each(|sums| sums.peak = sums.live);
         }
     }
 
@@ -68,11 +84,20 @@ impl Model {
 
     fn finish(&mut self) -> Value {
         for (id, _, born) in &self.live {
-            self.sums.get_mut(&id.0).expect("it was allocated").lifetimes += self.now - born;
+            self.sums
+                .get_mut(&id.0)
+                .expect("it was allocated")
+                .lifetimes += self.now - born;
         }
         let mut text = String::new();
-        let process = Process { command: "a \"quoted\" \\ program\n", id: 77, now: self.now };
-        self.sites.write_dhat(&mut text, process, Some(&Names)).expect("a string takes it");
+        let process = Process {
+            command: "a \"quoted\" \\ program\n",
+            id: 77,
+            now: self.now,
+        };
+        self.sites
+            .write_dhat(&mut text, process, Some(&Names))
+            .expect("a string takes it");
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 }
@@ -81,7 +106,11 @@ impl Model {
 struct Names;
 
 impl FrameNames for Names {
-    fn write_name(&self, address: usize, out: &mut dyn core::fmt::Write) -> Result<bool, core::fmt::Error> {
+    fn write_name(
+        &self,
+        address: usize,
+        out: &mut dyn core::fmt::Write,
+    ) -> Result<bool, core::fmt::Error> {
         let known = address.is_multiple_of(2);
         if known {
             write!(out, "func;tion<\"{address:x}\">")?;
@@ -92,7 +121,11 @@ impl FrameNames for Names {
 
 #[inline(never)]
 fn level<R>(levels: u64, note: &mut dyn FnMut() -> R) -> R {
-    let answer = if levels == 0 { note() } else { level(levels - 1, note) };
+    let answer = if levels == 0 {
+        note()
+    } else {
+        level(levels - 1, note)
+    };
     core::hint::black_box(levels);
     answer
 }
@@ -100,15 +133,29 @@ fn level<R>(levels: u64, note: &mut dyn FnMut() -> R) -> R {
 /// Sites of some owners, scopes, commands and stacks.
 fn sites(model: &Model) -> Vec<SiteId> {
     let mut all = Vec::new();
-    for (n, name) in ["textures", "a\"b\\c;d\n", "", "plain"].into_iter().enumerate() {
+    for (n, name) in ["textures", "a\"b\\c;d\n", "", "plain"]
+        .into_iter()
+        .enumerate()
+    {
         for scope in [Scope::Object, Scope::Cache] {
             for levels in [0, 1, 4] {
                 let frame = 0_u8;
-                let command =
-                    (n % 2 == 0).then(|| CommandMark { name: "vkCreateImage", serial: 1, stack: (&raw const frame).addr() });
-                let who =
-                    Who { context: None, name, label: (n == 3).then_some("label"), scope, front: 16 * (n as u32 % 2), command };
-                all.push(level(levels, &mut || model.sites.note(&MEMORY, &who, Stacks::Full)));
+                let command = (n % 2 == 0).then(|| CommandMark {
+                    name: "vkCreateImage",
+                    serial: 1,
+                    stack: (&raw const frame).addr(),
+                });
+                let who = RequesterInfo {
+                    context: None,
+                    name,
+                    label: (n == 3).then_some("label"),
+                    scope,
+                    front: 16 * (n as u32 % 2),
+                    command,
+                };
+                all.push(level(levels, &mut || {
+                    model.sites.note(&MEMORY, &who, Stacks::Full)
+                }));
             }
         }
     }
@@ -120,11 +167,17 @@ fn run(model: &mut Model, seed: u64) {
     let ids = sites(model);
     let mut random = seed;
     for _ in 0..if cfg!(miri) { 60 } else { 3000 } {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let pick = (random >> 33) as usize;
         if model.live.is_empty() || pick % 9 < 5 {
             // One in fifty is nobody's.
-            let id = if pick.is_multiple_of(50) { SiteId(0) } else { ids[pick / 64 % ids.len()] };
+            let id = if pick.is_multiple_of(50) {
+                SiteId(0)
+            } else {
+                ids[pick / 64 % ids.len()]
+            };
             model.allocate(id, pick / 512 % 1000);
         } else {
             model.free(pick / 64 % model.live.len());
@@ -133,7 +186,9 @@ fn run(model: &mut Model, seed: u64) {
 }
 
 fn number(of: &Value, field: &str) -> u64 {
-    of[field].as_u64().unwrap_or_else(|| panic!("{field} of {of} is no number"))
+    of[field]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{field} of {of} is no number"))
 }
 
 fn sums(of: &Value) -> Sums {
@@ -148,24 +203,57 @@ fn sums(of: &Value) -> Sums {
 
 /// What `dh_view.js` asks of a file before it shows it, and what it takes for granted while it does.
 fn load(file: &Value) {
-    for field in
-        ["dhatFileVersion", "mode", "verb", "bklt", "bkacc", "tu", "Mtu", "cmd", "pid", "te", "pps", "ftbl", "tg", "tuth"]
-    {
+    for field in [
+        "dhatFileVersion",
+        "mode",
+        "verb",
+        "bklt",
+        "bkacc",
+        "tu",
+        "Mtu",
+        "cmd",
+        "pid",
+        "te",
+        "pps",
+        "ftbl",
+        "tg",
+        "tuth",
+    ] {
         assert!(!file[field].is_null(), "the viewer misses {field}");
     }
     assert_eq!(number(file, "dhatFileVersion"), 2);
-    assert_eq!((file["bklt"].as_bool(), file["bkacc"].as_bool()), (Some(true), Some(false)));
+    assert_eq!(
+        (file["bklt"].as_bool(), file["bkacc"].as_bool()),
+        (Some(true), Some(false))
+    );
     assert!(number(file, "tg") <= number(file, "te"));
     let frames = file["ftbl"].as_array().expect("a list");
     assert_eq!(frames[0], "[root]");
     assert!(frames.iter().all(Value::is_string));
     let mut seen = HashSet::new();
     for pp in file["pps"].as_array().expect("a list") {
-        let fs: Vec<u64> = pp["fs"].as_array().expect("a list").iter().map(|place| place.as_u64().expect("a place")).collect();
-        assert!(!fs.is_empty() && fs.iter().all(|place| *place >= 1 && (*place as usize) < frames.len()), "{pp}");
-        assert!(seen.insert(fs), "data file contains a repeated location: {pp}");
+        let fs: Vec<u64> = pp["fs"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|place| place.as_u64().expect("a place"))
+            .collect();
+        assert!(
+            !fs.is_empty()
+                && fs
+                    .iter()
+                    .all(|place| *place >= 1 && (*place as usize) < frames.len()),
+            "{pp}"
+        );
+        assert!(
+            seen.insert(fs),
+            "data file contains a repeated location: {pp}"
+        );
         let s = sums(pp);
-        assert!(s.total.1 > 0 && s.live <= s.total && s.most.0 <= s.total.0 && s.peak.0 <= s.most.0, "{pp}");
+        assert!(
+            s.total.1 > 0 && s.live <= s.total && s.most.0 <= s.total.0 && s.peak.0 <= s.most.0,
+            "{pp}"
+        );
     }
 }
 
@@ -177,25 +265,52 @@ fn every_number_of_a_dhat_file_is_right() {
         let file = model.finish();
         load(&file);
         assert_eq!(file["cmd"], "a \"quoted\" \\ program\n");
-        assert_eq!((number(&file, "pid"), number(&file, "te"), number(&file, "tg")), (77, model.now, model.peak_at));
+        assert_eq!(
+            (
+                number(&file, "pid"),
+                number(&file, "te"),
+                number(&file, "tg")
+            ),
+            (77, model.now, model.peak_at)
+        );
 
         let told = |pp: &Value| {
             let frames = &file["ftbl"];
             let lines = pp["fs"].as_array().expect("a list").iter();
             lines
-                .map(|place| frames[place.as_u64().expect("a place") as usize].as_str().expect("text").to_string())
+                .map(|place| {
+                    frames[place.as_u64().expect("a place") as usize]
+                        .as_str()
+                        .expect("text")
+                        .to_string()
+                })
                 .collect::<Vec<_>>()
         };
-        let mut by_lines: BTreeMap<Vec<String>, Sums> =
-            file["pps"].as_array().expect("a list").iter().map(|pp| (told(pp), sums(pp))).collect();
-        assert_eq!(by_lines.len(), file["pps"].as_array().expect("a list").len(), "lines tell sites apart");
+        let mut by_lines: BTreeMap<Vec<String>, Sums> = file["pps"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|pp| (told(pp), sums(pp)))
+            .collect();
+        assert_eq!(
+            by_lines.len(),
+            file["pps"].as_array().expect("a list").len(),
+            "lines tell sites apart"
+        );
         for (id, expected) in &model.sums {
             let lines = expected_lines(&model.sites, SiteId(*id));
-            let found = by_lines.remove(&lines).unwrap_or_else(|| panic!("{lines:?} is missing"));
+            let found = by_lines
+                .remove(&lines)
+                .unwrap_or_else(|| panic!("{lines:?} is missing"));
             assert_eq!(found, *expected, "{lines:?}");
         }
         assert!(by_lines.is_empty(), "{by_lines:?}");
-        let at_peak: u64 = file["pps"].as_array().expect("a list").iter().map(|pp| number(pp, "gb")).sum();
+        let at_peak: u64 = file["pps"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|pp| number(pp, "gb"))
+            .sum();
         assert_eq!(at_peak, model.most);
         model.sites.close(&MEMORY);
     }
@@ -209,11 +324,17 @@ fn name(frame: usize) -> String {
 
 /// Written by other means than the code that is tested, but for the words.
 fn expected_lines(sites: &Sites, id: SiteId) -> Vec<String> {
-    let Some(site) = sites.get(id) else { return Vec::from(["not written down: there was no room".to_string()]) };
+    let Some(site) = sites.get(id) else {
+        return Vec::from(["not written down: there was no room".to_string()]);
+    };
     let mut owner = String::new();
     super::text::owner(&mut owner, &site).expect("a string takes it");
     let frames = site.frames.iter().map(|frame| name(*frame));
-    [owner].into_iter().chain(site.command.map(str::to_string)).chain(frames).collect()
+    [owner]
+        .into_iter()
+        .chain(site.command.map(str::to_string))
+        .chain(frames)
+        .collect()
 }
 
 #[test]
@@ -221,13 +342,28 @@ fn the_frames_of_a_file_are_each_told_once() {
     let mut model = Model::new();
     run(&mut model, 3);
     let file = model.finish();
-    let frames: Vec<&str> = file["ftbl"].as_array().expect("a list").iter().map(|text| text.as_str().expect("text")).collect();
-    assert_eq!(frames.iter().collect::<BTreeSet<_>>().len(), frames.len(), "{frames:#?}");
+    let frames: Vec<&str> = file["ftbl"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|text| text.as_str().expect("text"))
+        .collect();
+    assert_eq!(
+        frames.iter().collect::<BTreeSet<_>>().len(),
+        frames.len(),
+        "{frames:#?}"
+    );
     assert!(frames.contains(&"textures, object"));
-    assert!(frames.contains(&"plain (label), cache, 16 bytes of a bridge in front"), "{frames:#?}");
+    assert!(
+        frames.contains(&"plain (label), cache, 16 bytes of a bridge in front"),
+        "{frames:#?}"
+    );
     assert!(frames.contains(&"vkCreateImage"));
     if !cfg!(miri) {
-        assert!(frames.iter().any(|frame| frame.starts_with("func;tion<\"")) && frames.iter().any(|frame| frame.contains("+0x")));
+        assert!(
+            frames.iter().any(|frame| frame.starts_with("func;tion<\""))
+                && frames.iter().any(|frame| frame.contains("+0x"))
+        );
     }
     model.sites.close(&MEMORY);
 }
@@ -237,11 +373,15 @@ fn collapsed_stacks_sum_up_to_what_is_there() {
     let mut model = Model::new();
     run(&mut model, 5);
     model.finish();
-    for (weight, measure) in
-        [Weight::Live, Weight::Peak, Weight::Total].into_iter().flat_map(|w| [(w, Measure::Bytes), (w, Measure::Blocks)])
+    for (weight, measure) in [Weight::Live, Weight::Peak, Weight::Total]
+        .into_iter()
+        .flat_map(|w| [(w, Measure::Bytes), (w, Measure::Blocks)])
     {
         let mut text = String::new();
-        model.sites.write_collapsed(&mut text, weight, measure, Some(&Names)).expect("a string takes it");
+        model
+            .sites
+            .write_collapsed(&mut text, weight, measure, Some(&Names))
+            .expect("a string takes it");
         let mut expected = BTreeMap::new();
         for (id, sums) in &model.sums {
             let pair = match weight {
@@ -249,10 +389,17 @@ fn collapsed_stacks_sum_up_to_what_is_there() {
                 Weight::Peak => sums.peak,
                 Weight::Total => sums.total,
             };
-            let n = if measure == Measure::Bytes { pair.0 } else { pair.1 };
+            let n = if measure == Measure::Bytes {
+                pair.0
+            } else {
+                pair.1
+            };
             if n != 0 {
                 let mut lines = expected_lines(&model.sites, SiteId(*id));
-                let frames = model.sites.get(SiteId(*id)).map_or(0, |site| site.frames.len());
+                let frames = model
+                    .sites
+                    .get(SiteId(*id))
+                    .map_or(0, |site| site.frames.len());
                 let first = lines.len() - frames;
                 lines[first..].reverse();
                 let clean = |line: &String| line.replace(';', ":").replace('\n', " ");
@@ -262,9 +409,14 @@ fn collapsed_stacks_sum_up_to_what_is_there() {
         // As flame graph tools read it: a number behind the last blank, frames between semicolons.
         let mut found = BTreeMap::new();
         for line in text.lines() {
-            let (stack, n) = line.rsplit_once(' ').expect("a blank in front of the number");
+            let (stack, n) = line
+                .rsplit_once(' ')
+                .expect("a blank in front of the number");
             let frames: Vec<String> = stack.split(';').map(str::to_string).collect();
-            assert!(found.insert(frames, n.parse().expect("a number")).is_none(), "twice: {line}");
+            assert!(
+                found.insert(frames, n.parse().expect("a number")).is_none(),
+                "twice: {line}"
+            );
         }
         assert_eq!(found, expected, "{weight:?} {measure:?}");
     }
@@ -276,10 +428,22 @@ fn without_a_profile_files_are_empty_and_still_load() {
     let mut sites = Sites::new(&MEMORY, SiteOptions::default()).expect("there is memory");
     sites.allocated(SiteId(0), 5, 1);
     let mut text = String::new();
-    sites.write_dhat(&mut text, Process { command: "x", id: 1, now: 1 }, None).expect("a string takes it");
+    sites
+        .write_dhat(
+            &mut text,
+            Process {
+                command: "x",
+                id: 1,
+                now: 1,
+            },
+            None,
+        )
+        .expect("a string takes it");
     load(&serde_json::from_str(&text).expect("JSON"));
     text.clear();
-    sites.write_collapsed(&mut text, Weight::Total, Measure::Blocks, None).expect("a string takes it");
+    sites
+        .write_collapsed(&mut text, Weight::Total, Measure::Blocks, None)
+        .expect("a string takes it");
     assert_eq!(text, "");
     sites.close(&MEMORY);
 }
@@ -303,12 +467,36 @@ fn threads_lose_no_count() {
         }
     });
     let mut text = String::new();
-    model.sites.write_dhat(&mut text, Process { command: "x", id: 1, now: 1 }, None).expect("a string takes it");
+    model
+        .sites
+        .write_dhat(
+            &mut text,
+            Process {
+                command: "x",
+                id: 1,
+                now: 1,
+            },
+            None,
+        )
+        .expect("a string takes it");
     let file: Value = serde_json::from_str(&text).expect("JSON");
     load(&file);
-    let sum = |field: &str| file["pps"].as_array().expect("a list").iter().map(|pp| number(pp, field)).sum::<u64>();
+    let sum = |field: &str| {
+        file["pps"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|pp| number(pp, field))
+            .sum::<u64>()
+    };
     let times = 4 * times as u64;
-    assert_eq!((sum("tb"), sum("tbk"), sum("eb"), sum("ebk")), (16 * times, 2 * times, 6 * times, times));
-    assert!(sum("gb") >= sum("eb") && sum("gb") <= sum("eb") + 40, "at the peak at most each thread's 10 more");
+    assert_eq!(
+        (sum("tb"), sum("tbk"), sum("eb"), sum("ebk")),
+        (16 * times, 2 * times, 6 * times, times)
+    );
+    assert!(
+        sum("gb") >= sum("eb") && sum("gb") <= sum("eb") + 40,
+        "at the peak at most each thread's 10 more"
+    );
     model.sites.close(&MEMORY);
 }

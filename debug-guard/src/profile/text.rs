@@ -2,8 +2,9 @@
 
 use core::fmt;
 
-use crate::sites::SiteView;
-use crate::{os, report};
+use crate::call_sites::SiteView;
+use crate::os;
+use crate::report::bias;
 
 /// Knows what the code at an address is called.
 ///
@@ -14,11 +15,19 @@ pub trait FrameNames {
     ///
     /// # Errors
     /// Those of `out`.
-    fn write_name(&self, return_address: usize, out: &mut dyn fmt::Write) -> Result<bool, fmt::Error>;
+    fn write_name(
+        &self,
+        return_address: usize,
+        out: &mut dyn fmt::Write,
+    ) -> Result<bool, fmt::Error>;
 }
 
 /// A return address: its name if there is one, where it is in its module else.
-pub(super) fn frame(out: &mut dyn fmt::Write, address: usize, names: Option<&dyn FrameNames>) -> fmt::Result {
+pub(super) fn frame(
+    out: &mut dyn fmt::Write,
+    address: usize,
+    names: Option<&dyn FrameNames>,
+) -> fmt::Result {
     if let Some(names) = names
         && names.write_name(address, out)?
     {
@@ -26,14 +35,23 @@ pub(super) fn frame(out: &mut dyn fmt::Write, address: usize, names: Option<&dyn
     }
     let mut path = [0; 512];
     match os::mapping_at(address, &mut path).filter(|text| !text.name.is_empty()) {
-        Some(text) => write!(out, "{}+{:#x}", text.name, address.wrapping_sub(report::bias(&text))),
+        Some(text) => write!(
+            out,
+            "{}+{:#x}",
+            text.name,
+            address.wrapping_sub(bias(&text))
+        ),
         None => write!(out, "{address:#x}"),
     }
 }
 
 /// The owner of a site and the scope: `textures (atlas) #12, object`.
 pub(super) fn owner(out: &mut dyn fmt::Write, site: &SiteView<'_>) -> fmt::Result {
-    out.write_str(if site.name.is_empty() { "nobody" } else { site.name })?;
+    out.write_str(if site.name.is_empty() {
+        "nobody"
+    } else {
+        site.name
+    })?;
     if let Some(label) = site.label {
         write!(out, " ({label})")?;
     }
@@ -41,22 +59,9 @@ pub(super) fn owner(out: &mut dyn fmt::Write, site: &SiteView<'_>) -> fmt::Resul
         write!(out, " {context}")?;
     }
     write!(out, ", {}", site.scope)?;
-    if site.front != 0 { write!(out, ", {} bytes of a bridge in front", site.front) } else { Ok(()) }
-}
-
-/// Writes what it is given as the inside of a JSON string.
-pub(super) struct Json<'a>(pub(super) &'a mut dyn fmt::Write);
-
-impl fmt::Write for Json<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for c in text.chars() {
-            match c {
-                '"' => self.0.write_str("\\\"")?,
-                '\\' => self.0.write_str("\\\\")?,
-                ' '.. => self.0.write_char(c)?,
-                _ => write!(self.0, "\\u{:04x}", u32::from(c))?,
-            }
-        }
+    if site.front != 0 {
+        write!(out, ", {} bytes of a bridge in front", site.front)
+    } else {
         Ok(())
     }
 }

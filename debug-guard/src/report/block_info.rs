@@ -1,4 +1,4 @@
-//! A block, and who took it and gave it back, as reports and lists tell them.
+//! A block with the calls that allocated and freed it, as reports and lists show it.
 
 #![forbid(unsafe_code)]
 
@@ -6,34 +6,34 @@ use core::fmt;
 
 use alloc_core::{ContextId, Scope};
 
-use super::place::Place;
-use crate::block::{Known, Mark, SiteId, State};
+use super::address_position::AddressPosition;
+use crate::block::{BlockMark, BlockPhase, Known, SiteId};
+use crate::call_sites::SiteView;
 use crate::mode::Mode;
-use crate::sites::SiteView;
 
 /// A block as its caller sees it: behind a C bridge that is the block behind the bridge's header.
 #[derive(Clone, Copy)]
 pub struct BlockInfo<'a> {
     known: Known,
-    taken: Deed<'a>,
-    given: Deed<'a>,
+    allocated: Actor<'a>,
+    freed: Actor<'a>,
 }
 
 /// What a block's life has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BlockState {
-    /// It was not given back.
+    /// It is live.
     Live,
-    /// It was given back.
+    /// It was freed.
     Freed,
     /// A reallocation gave it back; the content went to this address.
     MovedTo(usize),
 }
 
-/// Who did something to a block, and when: took it, gave it back, touched it.
+/// One event of a block: its allocation, its free, or an access.
 #[derive(Clone, Copy)]
-pub struct Deed<'a> {
+pub struct Actor<'a> {
     pub(super) thread: u32,
     pub(super) serial: u64,
     pub(super) context: Option<ContextId>,
@@ -59,13 +59,17 @@ pub struct Stack<'a> {
 impl<'a> BlockInfo<'a> {
     /// `known`, with its sites looked up.
     pub(crate) fn new(known: Known, site: impl Fn(SiteId) -> Option<SiteView<'a>>) -> Self {
-        let deed = |mark: Mark| Deed::new(mark, site(mark.site));
-        Self { taken: deed(known.taken), given: deed(known.given), known }
+        let deed = |mark: BlockMark| Actor::new(mark, site(mark.site));
+        Self {
+            allocated: deed(known.allocated),
+            freed: deed(known.freed),
+            known,
+        }
     }
 
     /// Bytes in front that are a C bridge's.
     pub(super) fn front(&self) -> usize {
-        self.taken.front.min(self.known.size)
+        self.allocated.front.min(self.known.size)
     }
 
     /// Address of its first byte.
@@ -96,9 +100,9 @@ impl<'a> BlockInfo<'a> {
     #[must_use]
     pub fn state(&self) -> BlockState {
         match self.known.state {
-            State::Live => BlockState::Live,
-            State::Freed => BlockState::Freed,
-            State::Moved(to) => BlockState::MovedTo(to.wrapping_add(self.front())),
+            BlockPhase::Live => BlockState::Live,
+            BlockPhase::Freed => BlockState::Freed,
+            BlockPhase::Moved(to) => BlockState::MovedTo(to.wrapping_add(self.front())),
         }
     }
 
@@ -108,27 +112,27 @@ impl<'a> BlockInfo<'a> {
         self.known.mode
     }
 
-    /// Who took it.
+    /// The call that allocated it.
     #[must_use]
-    pub fn taken(&self) -> Deed<'a> {
-        self.taken
+    pub fn allocated(&self) -> Actor<'a> {
+        self.allocated
     }
 
-    /// Who gave it back.
+    /// The call that freed it.
     #[must_use]
-    pub fn given(&self) -> Option<Deed<'a>> {
-        (self.known.state != State::Live).then_some(self.given)
+    pub fn freed(&self) -> Option<Actor<'a>> {
+        (self.known.state != BlockPhase::Live).then_some(self.freed)
     }
 
-    /// Where `address` lies with respect to it.
+    /// The position of `address` relative to it.
     #[must_use]
-    pub fn place_of(&self, address: usize) -> Place {
-        Place::of(address, self.address(), self.size())
+    pub fn place_of(&self, address: usize) -> AddressPosition {
+        AddressPosition::of(address, self.address(), self.size())
     }
 }
 
-impl<'a> Deed<'a> {
-    fn new(mark: Mark, site: Option<SiteView<'a>>) -> Self {
+impl<'a> Actor<'a> {
+    fn new(mark: BlockMark, site: Option<SiteView<'a>>) -> Self {
         Self {
             thread: mark.thread,
             serial: mark.serial,
@@ -138,7 +142,10 @@ impl<'a> Deed<'a> {
             command: site.and_then(|site| site.command),
             command_serial: None,
             front: site.map_or(0, |site| site.front as usize),
-            stack: site.map_or(Stack::default(), |site| Stack { frames: site.frames, whole: site.whole }),
+            stack: site.map_or(Stack::default(), |site| Stack {
+                frames: site.frames,
+                whole: site.whole,
+            }),
         }
     }
 
@@ -199,14 +206,14 @@ impl fmt::Debug for BlockInfo<'_> {
             .field("align", &self.align())
             .field("scope", &self.scope())
             .field("state", &self.state())
-            .field("owner", &self.taken.owner())
+            .field("owner", &self.allocated.owner())
             .finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Deed<'_> {
+impl fmt::Debug for Actor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deed")
+        f.debug_struct("Actor")
             .field("thread", &self.thread)
             .field("serial", &self.serial)
             .field("owner", &self.owner())

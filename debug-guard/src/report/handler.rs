@@ -1,30 +1,51 @@
 //! What the signal handler does with an access that was stopped.
 
 use super::block_info::Stack;
-use super::case::Case;
-use super::deliver::tell_in_handler;
-use super::moment::Moment;
-use super::registry::{Guarded, ask};
-use crate::block::Fault;
+use super::deliver::deliver_in_handler;
+use super::detected_at::DetectedAt;
+use super::registry::{ReportingGuard, query};
+use super::report_context::ReportContext;
+use crate::block::GuardFinding;
+use crate::call_sites::walk_from;
 use crate::os::{Handled, Trap};
-use crate::sites::walk_from;
 
 /// Most frames of the stack of an access.
 const FRAMES: usize = 64;
 
 /// Handles a stopped access: for [`os::install_fault_handler`](crate::os::install_fault_handler). Async-signal-safe.
 pub(crate) fn on_trap(trap: &Trap) -> Handled {
-    ask(|guard| guard.covers(trap.address).then(|| stopped(guard, trap))).unwrap_or(Handled::No)
+    query(|guard| guard.covers(trap.address).then(|| stopped(guard, trap))).unwrap_or(Handled::No)
 }
 
-fn stopped(guard: &dyn Guarded, trap: &Trap) -> Handled {
+fn stopped(guard: &dyn ReportingGuard, trap: &Trap) -> Handled {
     let accused = guard.accused(trap.address);
     let mut frames = [0; FRAMES];
     let mark = guard.command().map_or(0, |command| command.stack);
     let (len, whole) = walk_from(trap.pc, trap.frame, trap.stack, mark, &mut frames);
-    let fault = Fault { kind: accused.kind, block: accused.block, address: trap.address, changed: None, owner: None };
-    let stack = Stack { frames: frames.get(..len).unwrap_or_default(), whole };
-    tell_in_handler(guard, &Case { access: trap.access, other: accused.other, stack, ..Case::new(fault, Moment::Instruction) });
+    let fault = GuardFinding {
+        kind: accused.kind,
+        block: accused.block,
+        address: trap.address,
+        changed: None,
+        owner: None,
+    };
+    let stack = Stack {
+        frames: frames.get(..len).unwrap_or_default(),
+        whole,
+    };
+    deliver_in_handler(
+        guard,
+        &ReportContext {
+            access: trap.access,
+            other: accused.other,
+            stack,
+            ..ReportContext::new(fault, DetectedAt::Instruction)
+        },
+    );
     // Whoever comes back from there was told to go on.
-    if guard.land(trap.address) { Handled::Resume } else { Handled::No }
+    if guard.land(trap.address) {
+        Handled::Resume
+    } else {
+        Handled::No
+    }
 }

@@ -4,14 +4,14 @@
 
 use core::fmt::{self, Display, Result, Write};
 
-use super::block_info::{BlockInfo, BlockState, Deed, Stack};
+use super::address_position::AddressPosition;
+use super::block_info::{Actor, BlockInfo, BlockState, Stack};
+use super::guard_report::Report;
 use super::leak::Leak;
 use super::modules::Modules;
-use super::place::Place;
 use super::text::Hex;
-use super::told::Report;
 use crate::mode::BackEnd;
-use crate::os::{self, BackEnds};
+use crate::os::{self, Access, BackEnds};
 
 /// The version of the format: it changes when a program that reads the former could be wrong about the new.
 const VERSION: u32 = 1;
@@ -22,19 +22,22 @@ impl Report<'_> {
     /// # Errors
     /// Those of `out`.
     pub fn write_json(&self, out: &mut dyn Write) -> Result {
-        let mut object = Object::open(out)?;
+        let mut object = JsonObject::open(out)?;
         object.plain("debug_guard", VERSION)?;
         object.text("kind", self.kind().name())?;
         object.text("moment", self.moment().name())?;
-        object.text_or_null("access", self.access().map(super::moment::Access::name))?;
+        object.text_or_null("access", self.access().map(Access::name))?;
         object.address("address", self.address())?;
         place(&mut object, self.place())?;
         object.plain("process", self.process())?;
         object.text("guard", self.guard())?;
-        object.text_or_null("mode", self.mode().map(crate::Mode::name))?;
+        object.text_or_null("mode", self.mode().map(crate::mode::Mode::name))?;
         object.text("back_end", self.back_end().name())?;
         object.text_or_null("right_guard", self.right_guard())?;
-        object.text_or_null("mapping", Some(self.mapping()).filter(|name| !name.is_empty()))?;
+        object.text_or_null(
+            "mapping",
+            Some(self.mapping()).filter(|name| !name.is_empty()),
+        )?;
         let now = Some(self);
         match self.block() {
             Some(told) => block(object.key("block")?, told, now, self.modules)?,
@@ -43,7 +46,7 @@ impl Report<'_> {
         deed(object.key("by")?, &self.by(), None, self.modules)?;
         match self.came_back() {
             Some(back) => {
-                let mut inner = Object::open(object.key("came_back")?)?;
+                let mut inner = JsonObject::open(object.key("came_back")?)?;
                 inner.plain("size", back.size)?;
                 inner.plain("align", back.align)?;
                 inner.text_or_null("scope", back.scope.map(alloc_core::Scope::name))?;
@@ -53,9 +56,12 @@ impl Report<'_> {
         }
         match self.changed() {
             Some(changed) => {
-                let mut inner = Object::open(object.key("changed")?)?;
+                let mut inner = JsonObject::open(object.key("changed")?)?;
                 inner.address("address", changed.first)?;
-                place(&mut inner, self.block().map(|block| block.place_of(changed.first)))?;
+                place(
+                    &mut inner,
+                    self.block().map(|block| block.place_of(changed.first)),
+                )?;
                 inner.plain("span", changed.span)?;
                 inner.text("expected", Hex(changed.expected()))?;
                 inner.text("found", Hex(changed.actual()))?;
@@ -66,7 +72,10 @@ impl Report<'_> {
         match self.neighbour() {
             Some(told) => {
                 block(object.key("neighbour")?, told, now, self.modules)?;
-                object.plain("neighbour_distance", self.neighbour_distance().unwrap_or_default())?;
+                object.plain(
+                    "neighbour_distance",
+                    self.neighbour_distance().unwrap_or_default(),
+                )?;
             }
             None => {
                 object.null("neighbour")?;
@@ -76,12 +85,14 @@ impl Report<'_> {
         let out = object.key("refused")?;
         out.write_char('[')?;
         let back_ends = BackEnds::probe();
-        let refused = BackEnd::ALL.into_iter().filter_map(|back_end| Some((back_end, back_ends.refusal(back_end)?)));
+        let refused = BackEnd::ALL
+            .into_iter()
+            .filter_map(|back_end| Some((back_end, back_ends.refusal(back_end)?)));
         for (number, (back_end, refusal)) in refused.enumerate() {
             if number > 0 {
                 out.write_char(',')?;
             }
-            let mut inner = Object::open(out)?;
+            let mut inner = JsonObject::open(out)?;
             inner.text("back_end", back_end.name())?;
             inner.plain("errno", refusal.errno())?;
             inner.text("why", refusal)?;
@@ -94,7 +105,7 @@ impl Report<'_> {
 
 impl Leak<'_> {
     pub(super) fn json(&self, guard: &str, modules: &Modules, out: &mut dyn Write) -> Result {
-        let mut object = Object::open(out)?;
+        let mut object = JsonObject::open(out)?;
         object.plain("debug_guard", VERSION)?;
         object.text("kind", "leak")?;
         object.text("guard", guard)?;
@@ -106,16 +117,21 @@ impl Leak<'_> {
     }
 }
 
-fn place(object: &mut Object<'_>, place: Option<Place>) -> Result {
-    object.text_or_null("place", place.map(Place::name))?;
+fn place(object: &mut JsonObject<'_>, place: Option<AddressPosition>) -> Result {
+    object.text_or_null("place", place.map(AddressPosition::name))?;
     match place {
         Some(place) => object.plain("bytes", place.bytes()),
         None => object.null("bytes"),
     }
 }
 
-fn block(out: &mut dyn Write, block: &BlockInfo<'_>, now: Option<&Report<'_>>, modules: &Modules) -> Result {
-    let mut object = Object::open(out)?;
+fn block(
+    out: &mut dyn Write,
+    block: &BlockInfo<'_>,
+    now: Option<&Report<'_>>,
+    modules: &Modules,
+) -> Result {
+    let mut object = JsonObject::open(out)?;
     object.address("address", block.address())?;
     object.plain("size", block.size())?;
     object.plain("align", block.align())?;
@@ -130,19 +146,27 @@ fn block(out: &mut dyn Write, block: &BlockInfo<'_>, now: Option<&Report<'_>>, m
         BlockState::MovedTo(to) => object.address("moved_to", to)?,
         _ => object.null("moved_to")?,
     }
-    deed(object.key("taken")?, &block.taken(), now, modules)?;
-    match block.given() {
+    deed(object.key("taken")?, &block.allocated(), now, modules)?;
+    match block.freed() {
         Some(given) => deed(object.key("given")?, &given, now, modules)?,
         None => object.null("given")?,
     }
     object.close()
 }
 
-fn deed(out: &mut dyn Write, deed: &Deed<'_>, now: Option<&Report<'_>>, modules: &Modules) -> Result {
-    let mut object = Object::open(out)?;
+fn deed(
+    out: &mut dyn Write,
+    deed: &Actor<'_>,
+    now: Option<&Report<'_>>,
+    modules: &Modules,
+) -> Result {
+    let mut object = JsonObject::open(out)?;
     object.plain("thread", deed.thread())?;
     let mut name = [0; 16];
-    object.text_or_null("thread_name", Some(os::thread_name(deed.thread(), &mut name)).filter(|name| !name.is_empty()))?;
+    object.text_or_null(
+        "thread_name",
+        Some(os::thread_name(deed.thread(), &mut name)).filter(|name| !name.is_empty()),
+    )?;
     match deed.serial() {
         0 => object.null("serial")?,
         serial => object.plain("serial", serial)?,
@@ -166,7 +190,7 @@ fn deed(out: &mut dyn Write, deed: &Deed<'_>, now: Option<&Report<'_>>, modules:
     object.close()
 }
 
-fn stack(object: &mut Object<'_>, stack: Stack<'_>, modules: &Modules) -> Result {
+fn stack(object: &mut JsonObject<'_>, stack: Stack<'_>, modules: &Modules) -> Result {
     object.plain("whole", stack.whole)?;
     let out = object.key("frames")?;
     out.write_char('[')?;
@@ -174,7 +198,7 @@ fn stack(object: &mut Object<'_>, stack: Stack<'_>, modules: &Modules) -> Result
         if number > 0 {
             out.write_char(',')?;
         }
-        let mut frame = Object::open(out)?;
+        let mut frame = JsonObject::open(out)?;
         frame.address("address", *pc)?;
         if let Some((path, offset)) = modules.find(*pc) {
             frame.text("module", path)?;
@@ -186,12 +210,12 @@ fn stack(object: &mut Object<'_>, stack: Stack<'_>, modules: &Modules) -> Result
 }
 
 /// An object that is being written: what it holds comes one after the other.
-struct Object<'a> {
+struct JsonObject<'a> {
     out: &'a mut dyn Write,
     first: bool,
 }
 
-impl<'a> Object<'a> {
+impl<'a> JsonObject<'a> {
     fn open(out: &'a mut dyn Write) -> core::result::Result<Self, fmt::Error> {
         out.write_char('{')?;
         Ok(Self { out, first: true })
@@ -220,7 +244,7 @@ impl<'a> Object<'a> {
         self.plain(key, "null")
     }
 
-    /// Addresses are strings: as numbers they are exact up to 2^53 only, and nobody reads them in tens.
+    /// Addresses are strings: as numbers they are exact up to 2^53 only, and people read them in hexadecimal.
     fn address(&mut self, key: &str, value: usize) -> Result {
         write!(self.key(key)?, "\"{value:#x}\"")
     }
@@ -241,7 +265,7 @@ impl<'a> Object<'a> {
 }
 
 /// Writes what stands in a JSON string.
-struct Escaped<'a>(&'a mut dyn Write);
+pub(crate) struct Escaped<'a>(pub(crate) &'a mut dyn Write);
 
 impl Write for Escaped<'_> {
     fn write_str(&mut self, text: &str) -> Result {
@@ -251,7 +275,9 @@ impl Write for Escaped<'_> {
                 self.0.write_char(c)
             }
             // Control characters, and the two line ends that JSON allows and line readers do not.
-            '\0'..' ' | '\x7f' | '\u{2028}' | '\u{2029}' => write!(self.0, "\\u{:04x}", u32::from(c)),
+            '\0'..' ' | '\x7f' | '\u{2028}' | '\u{2029}' => {
+                write!(self.0, "\\u{:04x}", u32::from(c))
+            }
             _ => self.0.write_char(c),
         })
     }

@@ -1,14 +1,14 @@
-//! Blocks that were not given back, as lists tell them.
+//! Leaks: blocks that were not freed, as lists show them.
 
 #![forbid(unsafe_code)]
 
 use core::fmt::{Display, Formatter, Result, Write};
 
 use super::block_info::{BlockInfo, Stack};
-use super::modules::{Frame, Modules};
-use super::text::Told;
+use super::modules::{ModuleFrame, Modules};
+use super::text::ActorLine;
 
-/// Blocks that were not given back: all that were taken at the same place, by the same owner, for the same command.
+/// Blocks that were not freed: all of one call site, owner and command.
 #[derive(Clone, Copy, Debug)]
 pub struct Leak<'a> {
     /// One of them.
@@ -31,19 +31,39 @@ impl Display for Leak<'_> {
 
 impl Leak<'_> {
     /// Text for people, then, where that is wanted too, a line of JSON.
-    pub(super) fn write(&self, (guard, json): (&str, bool), modules: &Modules, out: &mut dyn Write) -> Result {
+    pub(super) fn write(
+        &self,
+        (guard, json): (&str, bool),
+        modules: &Modules,
+        out: &mut dyn Write,
+    ) -> Result {
         out.write_str("debug-guard: leak: ")?;
         self.headline(out)?;
         write!(out, ", guard {guard:?}")?;
         self.frames(modules, out)?;
         out.write_char('\n')?;
-        if json { self.json(guard, modules, out).and_then(|()| out.write_char('\n')) } else { Ok(()) }
+        if json {
+            self.json(guard, modules, out)
+                .and_then(|()| out.write_char('\n'))
+        } else {
+            Ok(())
+        }
     }
 
     fn headline(&self, out: &mut dyn Write) -> Result {
-        let (many, as_one) = if self.blocks == 1 { ("block", "") } else { ("blocks", "as ") };
+        let (many, as_one) = if self.blocks == 1 {
+            ("block", "")
+        } else {
+            ("blocks", "as ")
+        };
         let bytes = if self.bytes == 1 { "byte" } else { "bytes" };
-        write!(out, "{} {many}, {} {bytes}, not given back: {as_one}{}", self.blocks, self.bytes, Told(&self.block))
+        write!(
+            out,
+            "{} {many}, {} {bytes}, not given back: {as_one}{}",
+            self.blocks,
+            self.bytes,
+            ActorLine(&self.block)
+        )
     }
 
     /// Each line of it begins with an end of line.
@@ -52,12 +72,18 @@ impl Leak<'_> {
         if stack.frames.is_empty() {
             return Ok(());
         }
-        write!(out, "\n  stack of the allocation{}:", if stack.whole { "" } else { " (not to its end)" })?;
+        write!(
+            out,
+            "\n  stack of the allocation{}:",
+            if stack.whole { "" } else { " (not to its end)" }
+        )?;
         let mut frames = stack.frames.iter().enumerate();
-        frames.try_for_each(|(number, pc)| write!(out, "\n    #{number:<2} {}", Frame(modules, *pc)))
+        frames.try_for_each(|(number, pc)| {
+            write!(out, "\n    #{number:<2} {}", ModuleFrame(modules, *pc))
+        })
     }
 
     fn stack(&self) -> Stack<'_> {
-        self.block.taken().stack()
+        self.block.allocated().stack()
     }
 }

@@ -1,41 +1,41 @@
-//! What a guard tells: a report, how it is written, who gets it.
+//! A guard's reports: their content, text and delivery.
 //!
 //! ```text
-//!   a check finds a Fault --> Case --+
-//!                                    +--> tell: Report --> text, JSON line | a function; then abort, panic, go on
+//!   a check finds a Fault --> ReportContext --+
+//!                                    +--> deliver: Report --> text, JSON line | a function; then abort, panic, go on
 //!   a page stops an access           |
-//!     --> handler --> whose? (registry) --> accused? --> Case
+//!     --> handler --> whose? (registry) --> accused? --> ReportContext
 //! ```
 //!
 //! Nothing here takes memory or a lock that an allocation may hold: all of it may run in a signal handler, and in a free.
 
+mod address_position;
 mod block_info;
-mod case;
 mod deliver;
+mod detected_at;
+mod guard_report;
 mod handler;
 mod json;
-mod kind;
 mod leak;
 mod modules;
-mod moment;
-mod place;
 mod registry;
+mod report_context;
 mod scratch;
 mod text;
-mod told;
 
-pub use block_info::{BlockInfo, BlockState, Deed, Stack};
-pub use case::CameBack;
-pub(crate) use case::Case;
-pub(crate) use deliver::{list, notice, tell};
+pub use address_position::AddressPosition;
+pub use block_info::{Actor, BlockInfo, BlockState, Stack};
+pub use deliver::OnReport;
+pub(crate) use deliver::{deliver, list, notice};
+pub use detected_at::DetectedAt;
+pub use guard_report::Report;
 pub(crate) use handler::on_trap;
-pub use kind::ReportKind;
+pub(crate) use json::Escaped;
 pub use leak::Leak;
-pub(crate) use modules::bias;
-pub use moment::{Access, Moment};
-pub use place::Place;
-pub(crate) use registry::{Entry, Guarded, SeatId, ask, enter, leave};
-pub use told::Report;
+pub(crate) use modules::{Modules, bias};
+pub(crate) use registry::{GuardEntry, ReportingGuard, SeatId, enter, leave, query};
+pub use report_context::FreeArgs;
+pub(crate) use report_context::ReportContext;
 
 #[cfg(test)]
 mod tests;

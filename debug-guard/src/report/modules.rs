@@ -1,4 +1,4 @@
-//! Which file an address of code lies in, and where: `path+0x1234`, as addr2line and debuggers take it.
+//! The file and offset of an address of code: `path+0x1234`, as addr2line and debuggers take it.
 //!
 //! ```text
 //!   map list:   base ............ text ...        file:   ELF header, segment table: offset 0 is meant for address v
@@ -10,15 +10,15 @@ use core::fmt;
 
 use crate::os::{self, Mapping};
 
-/// Most modules whose names a report tells.
-const MOST: usize = 12;
+/// Maximum number of modules that a report names.
+const MAX_MODULES: usize = 12;
 /// Most bytes of a module's path; of a longer one the end is kept.
 const PATH: usize = 160;
 
-/// The modules that the frames of a report lie in.
+/// The modules of the frames of a report.
 #[derive(Debug)]
-pub(super) struct Modules {
-    list: [Module; MOST],
+pub(crate) struct Modules {
+    list: [Module; MAX_MODULES],
     len: usize,
 }
 
@@ -33,34 +33,59 @@ struct Module {
 }
 
 impl Modules {
-    pub(super) const NONE: Self =
-        Self { list: [Module { start: 0, end: 0, bias: 0, path: [0; PATH], path_len: 0 }; MOST], len: 0 };
+    pub(crate) const NONE: Self = Self {
+        list: [Module {
+            start: 0,
+            end: 0,
+            bias: 0,
+            path: [0; PATH],
+            path_len: 0,
+        }; MAX_MODULES],
+        len: 0,
+    };
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
 
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == self.list.len()
+    }
+
     /// Path and offset of an address whose module was [noted](Self::note).
-    pub(super) fn find(&self, pc: usize) -> Option<(&str, usize)> {
+    pub(crate) fn find(&self, pc: usize) -> Option<(&str, usize)> {
         let module = self.of(pc)?;
         let path = module.path.get(..module.path_len)?;
         Some((str::from_utf8(path).ok()?, pc.wrapping_sub(module.bias)))
     }
 
     fn of(&self, pc: usize) -> Option<&Module> {
-        self.list.iter().take(self.len).find(|module| (module.start..module.end).contains(&pc))
+        self.list
+            .iter()
+            .take(self.len)
+            .find(|module| (module.start..module.end).contains(&pc))
     }
 
     /// Looks up the module of `pc`, unless it is known or there is no room.
-    pub(super) fn note(&mut self, pc: usize) {
+    pub(crate) fn note(&mut self, pc: usize) {
         if self.of(pc).is_some() {
             return;
         }
-        let Some(place) = self.list.get_mut(self.len) else { return };
+        let Some(place) = self.list.get_mut(self.len) else {
+            return;
+        };
         let mut name = [0; 256];
-        let Some(text) = os::mapping_at(pc, &mut name) else { return };
+        let Some(text) = os::mapping_at(pc, &mut name) else {
+            return;
+        };
         let (kept, len) = tail(text.name);
-        *place = Module { start: text.start, end: text.end, bias: bias(&text), path: kept, path_len: len };
+        *place = Module {
+            start: text.start,
+            end: text.end,
+            bias: bias(&text),
+            path: kept,
+            path_len: len,
+        };
         self.len = self.len.saturating_add(1);
     }
 }
@@ -83,7 +108,9 @@ fn tail(path: &str) -> ([u8; PATH], usize) {
 /// beginning of the file is not mapped.
 pub(crate) fn bias(text: &Mapping<'_>) -> usize {
     let by_offset = || text.start.wrapping_sub(text.offset as usize);
-    text.base.and_then(|base| Some(base.wrapping_sub(first_address(base)?))).unwrap_or_else(by_offset)
+    text.base
+        .and_then(|base| Some(base.wrapping_sub(first_address(base)?)))
+        .unwrap_or_else(by_offset)
 }
 
 /// The address that the ELF file at `base` is meant to begin at: that of its segment with offset 0.
@@ -91,10 +118,8 @@ fn first_address(base: usize) -> Option<usize> {
     /// Sizes and places of a 64-bit file.
     const MAGIC: u64 = u64::from_le_bytes([0x7f, b'E', b'L', b'F', 2, 1, 0, 0]);
     const LOAD: u64 = 1;
-    let word = |address: usize| {
-        // SAFETY: where there are mappings to be told, reading one that went meanwhile is caught.
-        unsafe { os::read_u64(address) }
-    };
+    // A mapping may have gone meanwhile.
+    let word = os::read_u64;
     if word(base)? & 0xffff_ffff_ffff != MAGIC & 0xffff_ffff_ffff {
         return None;
     }
@@ -111,12 +136,14 @@ fn first_address(base: usize) -> Option<usize> {
 }
 
 /// A frame as reports write it for people.
-pub(super) struct Frame<'a>(pub(super) &'a Modules, pub(super) usize);
+pub(super) struct ModuleFrame<'a>(pub(super) &'a Modules, pub(super) usize);
 
-impl fmt::Display for Frame<'_> {
+impl fmt::Display for ModuleFrame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.find(self.1) {
-            Some((path, offset)) if !path.is_empty() => write!(f, "{:#x} {path}+{offset:#x}", self.1),
+            Some((path, offset)) if !path.is_empty() => {
+                write!(f, "{:#x} {path}+{offset:#x}", self.1)
+            }
             _ => write!(f, "{:#x}", self.1),
         }
     }

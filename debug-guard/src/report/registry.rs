@@ -1,19 +1,20 @@
-//! The guards that live: whom the signal handler asks, and whose a strange block may be.
+//! The table of living guards, for the signal handler and for blocks of other guards.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::CommandMark;
 use crate::block::{Accused, Known, SiteId};
-use crate::mode::{BackEnd, OnReport};
+use crate::call_sites::CommandMark;
+use crate::call_sites::SiteView;
+use crate::mode::BackEnd;
 use crate::os;
-use crate::sites::SiteView;
+use crate::report::OnReport;
 
 /// What reports ask of a guard. All but [`at_exit`](Self::at_exit) is async-signal-safe and takes no lock that an allocation may hold.
-pub(crate) trait Guarded: Sync {
+pub(crate) trait ReportingGuard: Sync {
     /// As [`GuardOptions::name`](crate::GuardOptions::name) said.
     fn name(&self) -> &'static str;
-    /// As [`Fault::owner`](crate::block::Fault::owner) tells it.
+    /// As [`Fault::owner`](crate::block::GuardFinding::owner) tells it.
     fn number(&self) -> u64;
     /// What its pages are made untouchable with.
     fn back_end(&self) -> BackEnd;
@@ -27,30 +28,30 @@ pub(crate) trait Guarded: Sync {
     fn site(&self, id: SiteId) -> Option<SiteView<'_>>;
     /// The command that the present thread is in.
     fn command(&self) -> Option<CommandMark>;
-    /// True for addresses that the guard keeps for itself: whoever touches one where it cannot be touched is this guard's business.
+    /// True for addresses that the guard reserved: a fault there is this guard's to report.
     fn covers(&self, address: usize) -> bool;
     /// What is wrong with an access to an address that it covers.
     fn accused(&self, address: usize) -> Accused;
-    /// Makes an address that it covers accessible, so that a stopped access goes on. False: it cannot.
+    /// Makes an address that it covers accessible, so that a stopped access continues. False if it cannot.
     fn land(&self, address: usize) -> bool;
     /// The block that begins at `address`, if this guard made it.
     fn claims(&self, address: usize) -> Option<Known>;
-    /// Lists what was not given back, if the guard is to, at the end of the process. The process's exit code, if that is to be another.
+    /// Writes the leak list at the end of the process, if the options request it. The process's exit code, if that is to be another.
     fn at_exit(&self) -> Option<i32>;
     /// Hears that a report was made, or (`lost`) that one had to be left out.
     fn reported(&self, lost: bool);
 }
 
 /// Where a guard is: stands, pinned, beside it, since a fat pointer fits no atomic.
-pub(crate) struct Entry(*const dyn Guarded);
+pub(crate) struct GuardEntry(*const dyn ReportingGuard);
 
 // SAFETY: a guard is `Sync`, and the pointer is only ever read through.
-unsafe impl Sync for Entry {}
+unsafe impl Sync for GuardEntry {}
 // SAFETY: as above.
-unsafe impl Send for Entry {}
+unsafe impl Send for GuardEntry {}
 
-impl Entry {
-    pub(crate) const fn new(guard: *const dyn Guarded) -> Self {
+impl GuardEntry {
+    pub(crate) const fn new(guard: *const dyn ReportingGuard) -> Self {
         Self(guard)
     }
 }
@@ -60,27 +61,27 @@ impl Entry {
 #[must_use = "a guard that goes must leave its seat first"]
 pub(crate) struct SeatId(usize);
 
-struct Seat {
-    /// Null while nobody sits here.
-    entry: AtomicPtr<Entry>,
+struct GuardSeat {
+    /// Null while the entry is free.
+    entry: AtomicPtr<GuardEntry>,
     /// How many look at it right now.
     readers: AtomicUsize,
 }
 
 /// Places for `N` guards.
-pub(super) struct Seats<const N: usize>([Seat; N]);
+pub(super) struct GuardRegistry<const N: usize>([GuardSeat; N]);
 
 /// The process's guards.
-static SEATS: Seats<256> = Seats::new();
+static SEATS: GuardRegistry<256> = GuardRegistry::new();
 
-/// How often somebody who leaves looks whether the last reader went, before he gives up: about a second.
+/// How often a closing guard checks for the last reader before it gives up: about a second.
 const PATIENCE: usize = 10_000;
 
-/// From now on the guard of `entry` is asked. `None` when as many guards live as can.
+/// Registers the guard of `entry`. `None` if the table is full.
 ///
 /// # Safety
 /// `entry` and the guard it names stay valid and where they are until [`leave`] answered true for the seat.
-pub(crate) unsafe fn enter(entry: *const Entry) -> Option<SeatId> {
+pub(crate) unsafe fn enter(entry: *const GuardEntry) -> Option<SeatId> {
     // SAFETY: the caller's promise.
     unsafe { SEATS.enter(entry) }
 }
@@ -93,25 +94,42 @@ pub(crate) fn leave(seat: &SeatId) -> bool {
 }
 
 /// Asks one guard after the other until one gives an answer. Async-signal-safe.
-pub(crate) fn ask<R>(question: impl FnMut(&dyn Guarded) -> Option<R>) -> Option<R> {
-    SEATS.ask(question)
+pub(crate) fn query<R>(question: impl FnMut(&dyn ReportingGuard) -> Option<R>) -> Option<R> {
+    SEATS.query(question)
 }
 
-impl<const N: usize> Seats<N> {
+impl<const N: usize> GuardRegistry<N> {
     pub(super) const fn new() -> Self {
-        Self([const { Seat { entry: AtomicPtr::new(null_mut()), readers: AtomicUsize::new(0) } }; N])
+        Self(
+            [const {
+                GuardSeat {
+                    entry: AtomicPtr::new(null_mut()),
+                    readers: AtomicUsize::new(0),
+                }
+            }; N],
+        )
     }
 
     /// # Safety
     /// As [`enter`].
-    pub(super) unsafe fn enter(&self, entry: *const Entry) -> Option<SeatId> {
-        let sits =
-            |seat: &Seat| seat.entry.compare_exchange(null_mut(), entry.cast_mut(), Ordering::SeqCst, Ordering::Relaxed).is_ok();
+    pub(super) unsafe fn enter(&self, entry: *const GuardEntry) -> Option<SeatId> {
+        let sits = |seat: &GuardSeat| {
+            seat.entry
+                .compare_exchange(
+                    null_mut(),
+                    entry.cast_mut(),
+                    Ordering::SeqCst,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+        };
         self.0.iter().position(sits).map(SeatId)
     }
 
     pub(super) fn leave(&self, seat: &SeatId, patience: usize) -> bool {
-        let Some(seat) = self.0.get(seat.0) else { return false };
+        let Some(seat) = self.0.get(seat.0) else {
+            return false;
+        };
         seat.entry.store(null_mut(), Ordering::SeqCst);
         (0..patience).any(|_| {
             let alone = seat.readers.load(Ordering::SeqCst) == 0;
@@ -122,7 +140,10 @@ impl<const N: usize> Seats<N> {
         })
     }
 
-    pub(super) fn ask<R>(&self, mut question: impl FnMut(&dyn Guarded) -> Option<R>) -> Option<R> {
+    pub(super) fn query<R>(
+        &self,
+        mut question: impl FnMut(&dyn ReportingGuard) -> Option<R>,
+    ) -> Option<R> {
         self.0.iter().find_map(|seat| {
             if seat.entry.load(Ordering::Relaxed).is_null() {
                 return None;
@@ -139,7 +160,7 @@ impl<const N: usize> Seats<N> {
 }
 
 /// Counts a reader out, also where a question unwinds.
-struct Read<'a>(&'a Seat);
+struct Read<'a>(&'a GuardSeat);
 
 impl Drop for Read<'_> {
     fn drop(&mut self) {

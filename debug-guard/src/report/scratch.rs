@@ -14,25 +14,30 @@ const OUT: usize = 16 * 1024;
 
 pub(super) struct Scratch {
     pub(super) modules: Modules,
-    /// The name of the mapping that an address lies in.
+    /// The name of the mapping of an address.
     pub(super) mapping: [u8; 256],
     out: [u8; OUT],
 }
 
-struct Shared(UnsafeCell<Scratch>);
+struct ScratchCell(UnsafeCell<Scratch>);
 
 // SAFETY: used by the one that holds `REPORTER`.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for ScratchCell {}
 
 /// Two, used by turns from fork to fork: a report's own function may fork, and what it reads stays as it is while the child reports.
-static SCRATCH: [Shared; 2] =
-    [const { Shared(UnsafeCell::new(Scratch { modules: Modules::NONE, mapping: [0; 256], out: [0; OUT] })) }; 2];
+static SCRATCH: [ScratchCell; 2] = [const {
+    ScratchCell(UnsafeCell::new(Scratch {
+        modules: Modules::NONE,
+        mapping: [0; 256],
+        out: [0; OUT],
+    }))
+}; 2];
 
-static REPORTER: Turn = Turn(AtomicU64::new(0));
+static REPORTER: ReporterTurn = ReporterTurn(AtomicU64::new(0));
 
-/// Whose turn it is: the thread, below how often its process had forked; 0 when it is nobody's.
+/// The reporting thread, with the number of forks of its process above it; 0 when none reports.
 #[derive(Debug)]
-struct Turn(AtomicU64);
+struct ReporterTurn(AtomicU64);
 
 /// How often somebody who waits looks again: about two seconds in all. Longer than that takes only a thread that waits for this one.
 const PATIENCE: usize = 20_000;
@@ -47,21 +52,21 @@ pub(super) enum Unavailable {
 }
 
 /// Runs `report` with the scratch, alone.
-pub(super) fn alone<R>(report: impl FnOnce(&mut Scratch) -> R) -> Result<R, Unavailable> {
+pub(super) fn exclusively<R>(report: impl FnOnce(&mut Scratch) -> R) -> Result<R, Unavailable> {
     let [even, odd] = &SCRATCH;
     let forks = os::forks();
     let scratch = if forks.is_multiple_of(2) { even } else { odd };
-    let _held = REPORTER.take(forks, os::thread_id())?;
+    let _held = REPORTER.acquire(forks, os::thread_id())?;
     // SAFETY: nobody else of this process is here until the turn is over.
     Ok(report(unsafe { &mut *scratch.0.get() }))
 }
 
 /// Somebody's turn, until dropped; also where a function of the program's unwinds.
 #[derive(Debug)]
-struct Held<'t>(&'t Turn);
+struct ScratchGuard<'t>(&'t ReporterTurn);
 
-impl Turn {
-    fn take(&self, forks: u32, thread: u32) -> Result<Held<'_>, Unavailable> {
+impl ReporterTurn {
+    fn acquire(&self, forks: u32, thread: u32) -> Result<ScratchGuard<'_>, Unavailable> {
         // Systems without numbers for threads have one for all: there a report within a report waits, and is then left out.
         let me = (u64::from(forks) << 32) | u64::from(thread.max(1));
         for _ in 0..PATIENCE {
@@ -71,8 +76,13 @@ impl Turn {
             }
             // A thread of the process that this one was forked from is not here, and does not come back.
             let left_behind = holder >> 32 != u64::from(forks);
-            if (holder == 0 || left_behind) && self.0.compare_exchange(holder, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return Ok(Held(self));
+            if (holder == 0 || left_behind)
+                && self
+                    .0
+                    .compare_exchange(holder, me, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return Ok(ScratchGuard(self));
             }
             os::pause();
         }
@@ -80,7 +90,7 @@ impl Turn {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for ScratchGuard<'_> {
     fn drop(&mut self) {
         self.0.0.store(0, Ordering::Release);
     }
@@ -112,7 +122,8 @@ impl fmt::Write for Out<'_> {
         while !rest.is_empty() {
             let room = self.room.get_mut(self.used..).unwrap_or_default();
             let now = rest.len().min(room.len());
-            let (Some(to), Some((from, later))) = (room.get_mut(..now), rest.split_at_checked(now)) else {
+            let (Some(to), Some((from, later))) = (room.get_mut(..now), rest.split_at_checked(now))
+            else {
                 return Err(fmt::Error);
             };
             to.copy_from_slice(from);
@@ -148,16 +159,22 @@ mod tests {
 
     #[test]
     fn turns_are_one_thread_s_at_a_time_and_nobody_waits_for_whom_a_fork_left_behind() {
-        let turn = Turn(AtomicU64::new(0));
-        let held = turn.take(3, 70).expect("nobody's");
-        assert_eq!(turn.take(3, 70).err(), Some(Unavailable::Nested));
+        let turn = ReporterTurn(AtomicU64::new(0));
+        let held = turn.acquire(3, 70).expect("nobody's");
+        assert_eq!(turn.acquire(3, 70).err(), Some(Unavailable::Nested));
         core::mem::forget(held);
-        let child = turn.take(4, 70).expect("its holder is not in this process");
-        assert_eq!(turn.take(4, 70).err(), Some(Unavailable::Nested));
+        let child = turn
+            .acquire(4, 70)
+            .expect("its holder is not in this process");
+        assert_eq!(turn.acquire(4, 70).err(), Some(Unavailable::Nested));
         drop(child);
-        let _held = turn.take(4, 71).expect("given back");
+        let _held = turn.acquire(4, 71).expect("given back");
         if cfg!(not(miri)) {
-            assert_eq!(turn.take(4, 72).err(), Some(Unavailable::Busy), "somebody in this process has it, and keeps it");
+            assert_eq!(
+                turn.acquire(4, 72).err(),
+                Some(Unavailable::Busy),
+                "somebody in this process has it, and keeps it"
+            );
         }
     }
 }

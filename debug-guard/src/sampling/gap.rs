@@ -55,9 +55,13 @@ mod tests {
         for one_in in [2_u32, 3, 10, 1000, 4095, 4097, 1_000_000, u32::MAX] {
             let chance = u32::MAX / one_in;
             let chance = chance.max(1);
-            let right = -(-f64::from(chance) / 2_f64.powi(32)).ln_1p() / 2_f64.ln() * 2_f64.powi(32);
+            let right =
+                -(-f64::from(chance) / 2_f64.powi(32)).ln_1p() / 2_f64.ln() * 2_f64.powi(32);
             let ours = minus_log2_of_failing(chance) as f64;
-            assert!((ours - right).abs() < 1.0 + right * 1e-6, "one in {one_in}: {ours} {right}");
+            assert!(
+                (ours - right).abs() < 1.0 + right * 1e-6,
+                "one in {one_in}: {ours} {right}"
+            );
         }
     }
 
@@ -67,13 +71,25 @@ mod tests {
         let draws = if cfg!(miri) { 1000 } else { 200_000_u64 };
         for one_in in [2_u32, 7, 1000] {
             let chance = u32::MAX / one_in;
-            let all: std::vec::Vec<u64> =
-                (0..draws).map(|n| u64::from(failures(chance, (n * 2 + 1).wrapping_mul((1 << 63) / draws)))).collect();
+            let all: std::vec::Vec<u64> = (0..draws)
+                .map(|n| {
+                    u64::from(failures(
+                        chance,
+                        (n * 2 + 1).wrapping_mul((1 << 63) / draws),
+                    ))
+                })
+                .collect();
             let mean = all.iter().sum::<u64>() as f64 / draws as f64;
             let right = f64::from(one_in) - 1.0;
-            assert!((mean - right).abs() < right * 0.03 + 0.02, "one in {one_in}: {mean}");
+            assert!(
+                (mean - right).abs() < right * 0.03 + 0.02,
+                "one in {one_in}: {mean}"
+            );
             let none = all.iter().filter(|failures| **failures == 0).count() as f64 / draws as f64;
-            assert!((none - 1.0 / f64::from(one_in)).abs() < 0.005, "one in {one_in}: {none} at once");
+            assert!(
+                (none - 1.0 / f64::from(one_in)).abs() < 0.005,
+                "one in {one_in}: {none} at once"
+            );
         }
     }
 }

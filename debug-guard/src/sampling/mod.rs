@@ -21,7 +21,7 @@ const WAYS: usize = 8;
 /// In [`Sampler::counts`]: the request that is counted there is chosen; else the next draw is due.
 const CHOSEN: u32 = 1 << 31;
 /// No further is counted: chances have come to the floor long before.
-const MOST: u32 = CHOSEN - 1;
+const MAX_SHIFT: u32 = CHOSEN - 1;
 
 /// Decides. Takes no memory; any thread may ask at any time.
 #[derive(Debug)]
@@ -65,7 +65,9 @@ impl Sampler {
     #[inline(always)]
     pub(crate) fn chooses(&self, call_site: usize) -> bool {
         let hash = mix(call_site as u64 ^ self.seed, 0x9E37_79B9_7F4A_7C15);
-        let Some([first, ..]) = self.sites.get(hash as usize % SETS) else { return false };
+        let Some([first, ..]) = self.sites.get(hash as usize % SETS) else {
+            return false;
+        };
         // Most sites have a set for themselves.
         let site = first.load(Relaxed);
         if (site ^ hash) >> 32 <= 1 && site as u32 != 0 {
@@ -79,7 +81,10 @@ impl Sampler {
     #[inline(never)]
     fn looks(&self, hash: u64) -> bool {
         let tag = (hash >> 32) as u32 | 1;
-        let (Some(set), Some(counts)) = (self.sites.get(hash as usize % SETS), self.counts.get(hash as usize % SETS)) else {
+        let (Some(set), Some(counts)) = (
+            self.sites.get(hash as usize % SETS),
+            self.counts.get(hash as usize % SETS),
+        ) else {
             return false;
         };
         let own = set.iter().position(|place| {
@@ -88,7 +93,9 @@ impl Sampler {
         });
         // Where all are others' one of them, always the same, counts for both: better too few samples than more for every newcomer.
         let way = own.unwrap_or((tag >> 1) as usize % WAYS);
-        let (Some(place), Some(count)) = (set.get(way), counts.get(way)) else { return false };
+        let (Some(place), Some(count)) = (set.get(way), counts.get(way)) else {
+            return false;
+        };
         let site = place.load(Relaxed);
         if site as u32 != 0 {
             place.store(site - 1, Relaxed);
@@ -96,7 +103,11 @@ impl Sampler {
         }
         let (chosen, next, passing) = self.draws(hash, count.load(Relaxed));
         count.store(next, Relaxed);
-        let tag = if site == 0 { u64::from(tag) << 32 } else { site };
+        let tag = if site == 0 {
+            u64::from(tag) << 32
+        } else {
+            site
+        };
         place.store(tag | u64::from(passing), Relaxed);
         chosen
     }
@@ -107,35 +118,46 @@ impl Sampler {
         if self.floor == u32::MAX {
             return (true, 0, 0);
         }
-        let here = count & MOST;
+        let here = count & MAX_SHIFT;
         let mut at = here;
         let mut chosen = count & CHOSEN != 0 || here < self.first;
         loop {
             if chosen {
                 // The next one's turn.
-                at = here.saturating_add(1).min(MOST);
+                at = here.saturating_add(1).min(MAX_SHIFT);
                 if at < self.first {
                     return (true, at, 0);
                 }
             }
             let (chance, end) = self.chance(at);
             // Twice: what is drawn decides where the next is drawn, so neighbours must not be alike.
-            let random = mix(mix(hash ^ u64::from(at), 0xD1B5_4A32_D192_ED03), 0x9E37_79B9_7F4A_7C15);
+            let random = mix(
+                mix(hash ^ u64::from(at), 0xD1B5_4A32_D192_ED03),
+                0x9E37_79B9_7F4A_7C15,
+            );
             let failures = gap::failures(chance, random);
-            let left = if chance == self.floor { MOST } else { end - at };
+            let left = if chance == self.floor {
+                MAX_SHIFT
+            } else {
+                end - at
+            };
             if !chosen && failures == 0 {
                 chosen = true;
                 continue;
             }
             // Where nobody is chosen this far, the chance is another from there on, and at the floor the draw.
-            let passing = failures.min(left).min(MOST);
+            let passing = failures.min(left).min(MAX_SHIFT);
             let mark = if failures < left { CHOSEN } else { 0 };
             let next = match chance == self.floor {
-                true if mark == 0 => (at + 1).min(MOST),
+                true if mark == 0 => (at + 1).min(MAX_SHIFT),
                 true => at,
                 false => at + passing,
             };
-            return (chosen, next | mark, if chosen { passing } else { passing - 1 });
+            return (
+                chosen,
+                next | mark,
+                if chosen { passing } else { passing - 1 },
+            );
         }
     }
 
@@ -143,7 +165,10 @@ impl Sampler {
     fn chance(&self, before: u32) -> (u32, u32) {
         // Each doubling of the count halves the chance.
         let power = before.checked_ilog2().unwrap_or(0);
-        let chance = u32::MAX.checked_shr(power + 1 - self.halving).unwrap_or(0).max(self.floor);
+        let chance = u32::MAX
+            .checked_shr(power + 1 - self.halving)
+            .unwrap_or(0)
+            .max(self.floor);
         (chance, 1_u32.checked_shl(power + 1).unwrap_or(u32::MAX))
     }
 }
@@ -162,8 +187,13 @@ mod tests {
     /// How many of `requests` requests of one site are to be expected, and the variance.
     fn expected(requests: u32, first: u32, one_in: u32) -> (f64, f64) {
         (0..requests).fold((0.0, 0.0), |(mean, variance), before| {
-            let chance =
-                if before < first { 1.0 } else { 0.5_f64.powi((before / first).ilog2() as i32 + 1).max(1.0 / f64::from(one_in)) };
+            let chance = if before < first {
+                1.0
+            } else {
+                0.5_f64
+                    .powi((before / first).ilog2() as i32 + 1)
+                    .max(1.0 / f64::from(one_in))
+            };
             (mean + chance, variance + chance * (1.0 - chance))
         })
     }
@@ -174,7 +204,7 @@ mod tests {
         let sampler = Sampler::new(u32::MAX, 1, 7);
         for hash in (0..64).map(|n| mix(n, 0x9E37_79B9_7F4A_7C15)) {
             // At the floor by then.
-            let mut count = MOST / 2;
+            let mut count = MAX_SHIFT / 2;
             let due = (0..200).find(|_| {
                 count = sampler.draws(hash, count).1;
                 count & CHOSEN != 0
@@ -209,7 +239,9 @@ mod tests {
             let mut chosen = 0_u32;
             for run in 0..RUNS {
                 let sampler = Sampler::new(one_in, first, u64::from(run) * 0x1234_5677 + 1);
-                chosen += (0..requests).filter(|_| sampler.chooses(0x7f00_1234_5678)).count() as u32;
+                chosen += (0..requests)
+                    .filter(|_| sampler.chooses(0x7f00_1234_5678))
+                    .count() as u32;
             }
             let off = (f64::from(chosen) - mean).abs() / deviation;
             std::println!(
@@ -222,8 +254,14 @@ mod tests {
     #[test]
     fn more_sites_than_places_are_sampled_no_more_often() {
         let sampler = Sampler::new(1000, 8, 3);
-        let (sites, rounds) = if cfg!(miri) { (SETS * WAYS + 100, 2) } else { (8 * SETS * WAYS, 100) };
-        let chosen = (0..rounds).map(|_| (0..sites).filter(|site| sampler.chooses(site * 16)).count()).sum::<usize>();
+        let (sites, rounds) = if cfg!(miri) {
+            (SETS * WAYS + 100, 2)
+        } else {
+            (8 * SETS * WAYS, 100)
+        };
+        let chosen = (0..rounds)
+            .map(|_| (0..sites).filter(|site| sampler.chooses(site * 16)).count())
+            .sum::<usize>();
         let bound = SETS * WAYS * (8 + 4 * 7) + rounds * sites / 500;
         assert!(chosen < bound, "{chosen} of {}", rounds * sites);
     }

@@ -24,7 +24,7 @@ pub(super) struct Geometry {
 
 /// A block in its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BlockPlacement {
     /// The block's first byte.
     pub(super) start: usize,
     /// The first page to provide, counted over the region.
@@ -44,16 +44,32 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn new(layout: Layout, right: bool) -> Self {
-        Self { size: layout.size(), align: layout.align(), right }
+        Self {
+            size: layout.size(),
+            align: layout.align(),
+            right,
+        }
     }
 }
 
 impl Geometry {
     /// `pages` is the length of the region at `base`; both shifts as logarithms. `None` where not one cell fits.
-    pub(super) fn new(base: usize, pages: usize, page_shift: u32, stride_shift: u32) -> Option<Self> {
+    pub(super) fn new(
+        base: usize,
+        pages: usize,
+        page_shift: u32,
+        stride_shift: u32,
+    ) -> Option<Self> {
         let cells = pages.checked_sub(1)? >> stride_shift;
-        let cells = u32::try_from(cells).ok().filter(|&cells| cells > 0 && cells < u32::MAX)?;
-        Some(Self { base, page_shift, stride_shift, cells })
+        let cells = u32::try_from(cells)
+            .ok()
+            .filter(|&cells| cells > 0 && cells < u32::MAX)?;
+        Some(Self {
+            base,
+            page_shift,
+            stride_shift,
+            cells,
+        })
     }
 
     pub(super) const fn cells(&self) -> u32 {
@@ -77,12 +93,19 @@ impl Geometry {
     /// The page of the region that holds `address`; `None` outside.
     pub(super) const fn page_of(&self, address: usize) -> Option<usize> {
         let page = address.wrapping_sub(self.base) >> self.page_shift;
-        if address >= self.base && page <= (self.cells as usize) << self.stride_shift { Some(page) } else { None }
+        if address >= self.base && page <= (self.cells as usize) << self.stride_shift {
+            Some(page)
+        } else {
+            None
+        }
     }
 
     /// The cell that `page` lies in, and whether it is the cell's guard. The region's last page counts as the guard of a cell that is not there.
     pub(super) const fn cell_of(&self, page: usize) -> (u32, bool) {
-        ((page >> self.stride_shift) as u32, page & (self.stride() - 1) == 0)
+        (
+            (page >> self.stride_shift) as u32,
+            page & (self.stride() - 1) == 0,
+        )
     }
 
     /// The guard page of `cell`.
@@ -105,38 +128,60 @@ impl Geometry {
             return None;
         }
         // The guard of the run's first cell counts.
-        let pages = self.pages_of(shape.size).checked_add(left_out)?.checked_add(1)?;
+        let pages = self
+            .pages_of(shape.size)
+            .checked_add(left_out)?
+            .checked_add(1)?;
         let cells = pages.div_ceil(self.stride());
-        u32::try_from(cells).ok().filter(|&cells| cells <= self.cells)
+        u32::try_from(cells)
+            .ok()
+            .filter(|&cells| cells <= self.cells)
     }
 
     /// Where a block of `shape` stands whose run begins with `cell`.
     #[inline]
-    pub(super) const fn place(&self, cell: u32, shape: Shape) -> Place {
+    pub(super) const fn place(&self, cell: u32, shape: Shape) -> BlockPlacement {
         let first = self.guard_of(cell) + 1;
         let page_bytes = self.page_bytes();
         if shape.size.wrapping_sub(1) < page_bytes && shape.align <= page_bytes {
             // Nearly all blocks.
             let from = self.address(first);
-            let in_page = if shape.right { (page_bytes - shape.size) & !(shape.align - 1) } else { 0 };
-            return Place { start: from.wrapping_add(in_page), page: first, pages: 1 };
+            let in_page = if shape.right {
+                (page_bytes - shape.size) & !(shape.align - 1)
+            } else {
+                0
+            };
+            return BlockPlacement {
+                start: from.wrapping_add(in_page),
+                page: first,
+                pages: 1,
+            };
         }
         let pages = self.pages_of(shape.size);
         let from = self.address(first);
         if shape.align > page_bytes {
             let start = from.wrapping_add(shape.align - 1) & !(shape.align - 1);
-            return Place { start, page: first + ((start.wrapping_sub(from)) >> self.page_shift), pages };
+            return BlockPlacement {
+                start,
+                page: first + ((start.wrapping_sub(from)) >> self.page_shift),
+                pages,
+            };
         }
         let start = if shape.size == 0 {
             // In the middle of the guard behind: a touch on either side is stopped too.
             let half = page_bytes / 2;
-            from.wrapping_add(page_bytes).wrapping_add(if shape.align <= half { half } else { 0 })
+            from.wrapping_add(page_bytes)
+                .wrapping_add(if shape.align <= half { half } else { 0 })
         } else if shape.right {
             from.wrapping_add(((pages << self.page_shift) - shape.size) & !(shape.align - 1))
         } else {
             from
         };
-        Place { start, page: first, pages }
+        BlockPlacement {
+            start,
+            page: first,
+            pages,
+        }
     }
 }
 
@@ -153,10 +198,29 @@ mod tests {
     }
 
     fn shapes() -> impl Iterator<Item = Shape> {
-        let sizes = [0, 1, 7, 61, 64, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE, 3 * PAGE + 5, 300_000, 1 << 20];
-        sizes
-            .into_iter()
-            .flat_map(|size| (0..=22).flat_map(move |log| [true, false].map(|right| Shape { size, align: 1 << log, right })))
+        let sizes = [
+            0,
+            1,
+            7,
+            61,
+            64,
+            PAGE - 1,
+            PAGE,
+            PAGE + 1,
+            3 * PAGE,
+            3 * PAGE + 5,
+            300_000,
+            1 << 20,
+        ];
+        sizes.into_iter().flat_map(|size| {
+            (0..=22).flat_map(move |log| {
+                [true, false].map(|right| Shape {
+                    size,
+                    align: 1 << log,
+                    right,
+                })
+            })
+        })
     }
 
     #[test]
@@ -170,11 +234,20 @@ mod tests {
                 for cell in [0, 1, 77] {
                     let place = g.place(cell, shape);
                     assert_eq!(place.start % shape.align, 0, "{shape:?}");
-                    assert!(place.page > g.guard_of(cell), "the guard in front is kept: {shape:?}");
-                    assert!(place.page + place.pages <= g.guard_of(cell + cells), "the guard behind is kept: {shape:?}");
+                    assert!(
+                        place.page > g.guard_of(cell),
+                        "the guard in front is kept: {shape:?}"
+                    );
+                    assert!(
+                        place.page + place.pages <= g.guard_of(cell + cells),
+                        "the guard behind is kept: {shape:?}"
+                    );
                     if shape.size > 0 {
                         assert!(place.start >= g.address(place.page), "{shape:?}");
-                        assert!(place.start + shape.size <= g.address(place.page + place.pages), "{shape:?}");
+                        assert!(
+                            place.start + shape.size <= g.address(place.page + place.pages),
+                            "{shape:?}"
+                        );
                     }
                 }
             }
@@ -187,7 +260,10 @@ mod tests {
         for shape in shapes().filter(|shape| shape.size > 0 && shape.align <= PAGE) {
             let place = g.place(5, shape);
             if shape.right {
-                assert!(g.address(place.page + place.pages) - (place.start + shape.size) < shape.align, "{shape:?}");
+                assert!(
+                    g.address(place.page + place.pages) - (place.start + shape.size) < shape.align,
+                    "{shape:?}"
+                );
             } else {
                 assert_eq!(place.start, g.address(place.page), "{shape:?}");
             }
@@ -198,7 +274,14 @@ mod tests {
     fn a_block_of_no_bytes_stands_in_the_guard_behind_its_cell() {
         let g = geometry(1);
         for align in [1, 16, 2048, 4096] {
-            let place = g.place(3, Shape { size: 0, align, right: true });
+            let place = g.place(
+                3,
+                Shape {
+                    size: 0,
+                    align,
+                    right: true,
+                },
+            );
             assert_eq!(g.page_of(place.start), Some(g.guard_of(4)));
             assert_eq!(place.start % align, 0);
         }
@@ -210,8 +293,16 @@ mod tests {
         assert_eq!(g.page_of(g.address(0) - 1), None);
         assert_eq!(g.cells(), 1 << 15);
         for cell in [0, 1, 9, g.cells() - 1] {
-            assert_eq!(g.page_of(g.address(g.guard_of(cell))).map(|page| g.cell_of(page)), Some((cell, true)));
-            assert_eq!(g.page_of(g.address(g.guard_of(cell) + 1) + 4095).map(|page| g.cell_of(page)), Some((cell, false)));
+            assert_eq!(
+                g.page_of(g.address(g.guard_of(cell)))
+                    .map(|page| g.cell_of(page)),
+                Some((cell, true))
+            );
+            assert_eq!(
+                g.page_of(g.address(g.guard_of(cell) + 1) + 4095)
+                    .map(|page| g.cell_of(page)),
+                Some((cell, false))
+            );
         }
         let last = g.guard_of(g.cells());
         assert_eq!(g.page_of(g.address(last) + 4095), Some(last));
@@ -221,10 +312,29 @@ mod tests {
     #[test]
     fn t31_what_no_region_holds_is_refused_without_wrapping() {
         let g = geometry(1);
-        for size in [1 << 40, isize::MAX as usize, isize::MAX as usize - 4095, usize::MAX] {
-            assert_eq!(g.cells_for(Shape { size, align: 1, right: true }), None);
+        for size in [
+            1 << 40,
+            isize::MAX as usize,
+            isize::MAX as usize - 4095,
+            usize::MAX,
+        ] {
+            assert_eq!(
+                g.cells_for(Shape {
+                    size,
+                    align: 1,
+                    right: true
+                }),
+                None
+            );
         }
-        assert_eq!(g.cells_for(Shape { size: 1, align: 1 << 62, right: true }), None);
+        assert_eq!(
+            g.cells_for(Shape {
+                size: 1,
+                align: 1 << 62,
+                right: true
+            }),
+            None
+        );
         assert_eq!(Geometry::new(0x1000, 2, 12, 1).map(|g| g.cells()), None);
         assert_eq!(Geometry::new(0x1000, 3, 12, 1).map(|g| g.cells()), Some(1));
     }

@@ -1,35 +1,36 @@
-//! Blocks that stand alone: a page each between two that cannot be touched.
+//! One block per page, between two pages that cannot be accessed.
 //!
 //! ```text
-//!   take   stock of the thread -> ready page | fresh cell (provide) | claim of the ring (records grow here, and here alone)
-//!   give   under the stash the block came from, so that one of two frees wins: what is around it is looked at; then
-//!            Fence    poisoned, staged, 32 at a time into the queue; what falls out is fetched, looked at, and ready again
-//!            Strict   the page moves to the next cell of the ring, or is revoked; the addresses stay out of reach
-//!            more than a page: revoked in both
+//!   allocate   the thread's stack -> ready page | fresh cell (provide) | cell of the ring (records grow here only)
+//!   free       locks the page cache that the block came from, so one of two frees wins; verifies the redzone; then
+//!                Fence    poisons the block and queues it, 32 at a time; a block that leaves the queue is verified and ready again
+//!                Strict   moves the page to the next cell of the ring, or revokes it; the addresses stay inaccessible
+//!                more than a page: revokes it in both
+//!   accuse     which mistake a bad free or a stopped access is
 //!   side table (memory of the allocator behind)   cell -> record: word, marks, links; never in pages a program could reach by mistake
 //! ```
-//! A block above [`SPAN`] pages comes from a second region whose cells are 1 MiB, protected by `mprotect`: one call provides all of it,
-//! and its pages are taken as they are touched.
+//! Blocks above [`SPAN`] pages come from a second region whose cells are 1 MiB, protected by `mprotect`. One call provides a whole cell,
+//! and the system commits its pages when they are touched.
 
-mod around;
-mod bytes;
-mod chain;
-mod depot;
+mod accuse;
+mod allocate;
+mod fill;
 mod find;
+mod free;
+mod free_lists;
 mod geometry;
-mod give;
-mod ground;
-mod lock;
-mod look;
+mod page_cache;
 mod pages;
-mod part;
 mod record;
-mod stash;
+mod redzone;
+mod retire;
+mod shared_free_list;
+mod slot_region;
+mod slot_state;
 mod table;
-mod take;
 #[cfg(test)]
 mod tests;
-mod word;
+mod verify;
 
 use core::alloc::Layout;
 use core::fmt;
@@ -38,13 +39,13 @@ use core::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Orderin
 
 use alloc_core::HostAllocator;
 
-use crate::block::Fault;
+use crate::block::GuardFinding;
 use crate::mode::{BackEnd, Mode};
 use crate::os::{OsRefusal, Region};
-use bytes::Pattern;
-use ground::{Ground, Plan};
+use fill::Pattern;
+use page_cache::PageCaches;
 use pages::Pages;
-use stash::Stashes;
+use slot_region::{RegionPlan, SlotRegion};
 use table::SCOPE;
 
 /// What becomes of a freed page.
@@ -66,7 +67,7 @@ pub(crate) struct SlotOptions {
     /// Fence: freed pages that wait, in number and in bytes of whole pages.
     pub(crate) quarantine_blocks: usize,
     pub(crate) quarantine_bytes: usize,
-    /// Pages are looked at whole, not 256 bytes to either side of the block.
+    /// Pages are verified whole, not 256 bytes on either side of the block.
     pub(crate) deep: bool,
     /// What [`Known`](crate::block::Known) says.
     pub(crate) mode: Mode,
@@ -92,18 +93,18 @@ pub(crate) enum SlotRefused {
     Exhausted,
 }
 
-/// Hears what is found wrong. Called with no lock held and nothing half-done: it may unwind.
-pub(crate) type Found<'a> = dyn FnMut(Fault) + 'a;
+/// Receives findings. Called with no lock held and nothing half-done: it may unwind.
+pub(crate) type LateFinding<'a> = dyn FnMut(GuardFinding) + 'a;
 
 /// Pages a run of cells may have; what is larger comes from the second region.
 const SPAN: usize = 256;
 
-/// Blocks between pages that cannot be touched. Any thread may take, give and ask; all calls but [`take`](Self::take) take no memory.
+/// Blocks between pages that cannot be touched. Any thread may take, give and ask; all calls but [`allocate`](Self::allocate) take no memory.
 pub(crate) struct Slots<P: Pages = Region> {
-    small: Ground<P>,
+    small: SlotRegion<P>,
     /// Made when it is first needed; in memory of the allocator behind.
-    large: AtomicPtr<Ground<P>>,
-    stashes: Stashes,
+    large: AtomicPtr<SlotRegion<P>>,
+    stashes: PageCaches,
     pattern: Pattern,
     page: NonNull<u8>,
     kind: Kind,
@@ -138,22 +139,35 @@ impl<P: Pages> Slots<P> {
             (64, Kind::Fence) => 1 << 23,
             _ => 1 << 17,
         };
-        let pages = if options.pages == 0 { usual } else { options.pages };
-        let plan = Plan { back_end, pages, stride_shift: 1, max_pages: options.max_pages };
+        let pages = if options.pages == 0 {
+            usual
+        } else {
+            options.pages
+        };
+        let plan = RegionPlan {
+            back_end,
+            pages,
+            stride_shift: 1,
+            max_pages: options.max_pages,
+        };
         let page_bytes = P::page_bytes();
-        let page = memory.allocate(Self::page_layout()?, SCOPE).map_err(|_| SlotsError::NoMemory)?;
+        let page = memory
+            .allocate(Self::page_layout()?, SCOPE)
+            .map_err(|_| SlotsError::NoMemory)?;
         // SAFETY: taken above with `page_bytes` bytes; stays until `close`.
         let pattern = unsafe { Pattern::fill(page, page_bytes, crate::os::random_u64()) };
-        let made = Stashes::new(memory).map_err(|_| SlotsError::NoMemory).and_then(|stashes| {
-            match Ground::new(memory, plan, crate::os::random_u64()) {
-                Ok(small) => Ok((stashes, small)),
-                Err(error) => {
-                    // SAFETY: made above from the same memory, and not used.
-                    unsafe { stashes.close(memory) };
-                    Err(error)
+        let made = PageCaches::new(memory)
+            .map_err(|_| SlotsError::NoMemory)
+            .and_then(|stashes| {
+                match SlotRegion::new(memory, plan, crate::os::random_u64()) {
+                    Ok(small) => Ok((stashes, small)),
+                    Err(error) => {
+                        // SAFETY: made above from the same memory, and not used.
+                        unsafe { stashes.close(memory) };
+                        Err(error)
+                    }
                 }
-            }
-        });
+            });
         let (stashes, small) = match made {
             Ok(made) => made,
             Err(error) => {
@@ -162,12 +176,14 @@ impl<P: Pages> Slots<P> {
                 return Err(error);
             }
         };
-        let limit = options.quarantine_blocks.min(options.quarantine_bytes / page_bytes);
+        let limit = options
+            .quarantine_blocks
+            .min(options.quarantine_bytes / page_bytes);
         let limit = u32::try_from(limit).unwrap_or(u32::MAX / 2);
         Ok(Self {
             limit,
             batch: (limit / 8).clamp(1, 32),
-            claims: (small.geometry.cells() as usize / 64).clamp(1, chain::STOCK),
+            claims: (small.geometry.cells() as usize / 64).clamp(1, free_lists::SMALL_STACK),
             small,
             large: AtomicPtr::new(null_mut()),
             stashes,
@@ -188,39 +204,45 @@ impl<P: Pages> Slots<P> {
         self.small.back_end()
     }
 
-    fn large(&self) -> Option<&Ground<P>> {
+    fn large(&self) -> Option<&SlotRegion<P>> {
         // SAFETY: null, or made by `make_large` and there until `close`.
         unsafe { self.large.load(Acquire).as_ref() }
     }
 
     /// The second region, made now where it was not.
-    fn make_large(&self, memory: &dyn HostAllocator) -> Result<&Ground<P>, SlotRefused> {
+    fn make_large(&self, memory: &dyn HostAllocator) -> Result<&SlotRegion<P>, SlotRefused> {
         if let Some(large) = self.large() {
             return Ok(large);
         }
         let page_bytes = P::page_bytes();
         let stride = ((1 << 20) / page_bytes).max(2);
         let bytes = 1_usize << if usize::BITS == 64 { 40 } else { 28 };
-        let plan = Plan {
+        let plan = RegionPlan {
             back_end: BackEnd::Mprotect,
             pages: bytes / page_bytes + 1,
             stride_shift: stride.trailing_zeros(),
             max_pages: self.small.max_pages(),
         };
-        let ground = Ground::<P>::new(memory, plan, crate::os::random_u64()).map_err(|error| match error {
-            SlotsError::NoMemory => SlotRefused::NoMemory,
-            _ => SlotRefused::Exhausted,
-        })?;
-        let layout = Layout::new::<Ground<P>>();
+        let ground = SlotRegion::<P>::new(memory, plan, crate::os::random_u64()).map_err(
+            |error| match error {
+                SlotsError::NoMemory => SlotRefused::NoMemory,
+                _ => SlotRefused::Exhausted,
+            },
+        )?;
+        let layout = Layout::new::<SlotRegion<P>>();
         let Ok(place) = memory.allocate(layout, SCOPE) else {
             // SAFETY: made above, not used.
             unsafe { ground.close(memory) };
             return Err(SlotRefused::NoMemory);
         };
-        let place = place.cast::<Ground<P>>();
+        let place = place.cast::<SlotRegion<P>>();
         // SAFETY: taken above with room for it.
         unsafe { place.write(ground) };
-        if self.large.compare_exchange(null_mut(), place.as_ptr(), AcqRel, Acquire).is_err() {
+        if self
+            .large
+            .compare_exchange(null_mut(), place.as_ptr(), AcqRel, Acquire)
+            .is_err()
+        {
             // Another thread was faster.
             // SAFETY: written above, known to nobody else.
             unsafe { Self::close_large(place, memory) };
@@ -230,13 +252,13 @@ impl<P: Pages> Slots<P> {
 
     /// # Safety
     /// Made by `make_large` from `memory`, and nobody uses it any more.
-    unsafe fn close_large(place: NonNull<Ground<P>>, memory: &dyn HostAllocator) {
+    unsafe fn close_large(place: NonNull<SlotRegion<P>>, memory: &dyn HostAllocator) {
         // SAFETY: written once, read once.
         let ground = unsafe { place.read() };
         // SAFETY: forwarded.
         unsafe { ground.close(memory) };
         // SAFETY: taken with this layout and scope.
-        unsafe { memory.deallocate(place.cast(), Layout::new::<Ground<P>>(), SCOPE) };
+        unsafe { memory.deallocate(place.cast(), Layout::new::<SlotRegion<P>>(), SCOPE) };
     }
 
     /// Gives addresses and records back.
@@ -261,6 +283,9 @@ impl<P: Pages> Slots<P> {
 
 impl<P: Pages> fmt::Debug for Slots<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slots").field("kind", &self.kind).field("back_end", &self.back_end()).finish_non_exhaustive()
+        f.debug_struct("Slots")
+            .field("kind", &self.kind)
+            .field("back_end", &self.back_end())
+            .finish_non_exhaustive()
     }
 }

@@ -13,7 +13,12 @@ pub(crate) trait Pages: Sized + Send + Sync {
 
     /// # Safety
     /// The pages are the caller's and not provided; `pattern` is a page.
-    unsafe fn provide(&self, first: usize, count: usize, pattern: *const u8) -> Result<Content, OsRefusal>;
+    unsafe fn provide(
+        &self,
+        first: usize,
+        count: usize,
+        pattern: *const u8,
+    ) -> Result<Content, OsRefusal>;
     fn provide_zeroed(&self, first: usize, count: usize) -> Result<(), OsRefusal>;
 
     /// # Safety
@@ -54,7 +59,12 @@ impl Pages for Region {
     fn page_bytes() -> usize {
         crate::os::page_size()
     }
-    unsafe fn provide(&self, first: usize, count: usize, pattern: *const u8) -> Result<Content, OsRefusal> {
+    unsafe fn provide(
+        &self,
+        first: usize,
+        count: usize,
+        pattern: *const u8,
+    ) -> Result<Content, OsRefusal> {
         // SAFETY: the caller's promise.
         unsafe { self.provide(first, count, pattern) }
     }

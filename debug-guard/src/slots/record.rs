@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{
+    AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
-use super::word::Word;
-use crate::block::{Mark, SiteId};
+use super::slot_state::SlotState;
+use crate::block::{BlockMark, SiteId};
 
 /// No cell.
 pub(super) const NONE: u32 = u32::MAX;
@@ -13,10 +15,10 @@ pub(super) const NONE: u32 = u32::MAX;
 /// One line of the processor's cache. All zero: never used.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct CellRecord {
     word: AtomicU64,
-    taken: Stamp,
-    given: Stamp,
+    allocated: SiteStamp,
+    freed: SiteStamp,
     /// Where a reallocation moved the block; 0 = it did not.
     moved_to: AtomicUsize,
     /// The next in a chain of kept or ready cells; of a body, its block's first cell.
@@ -25,59 +27,63 @@ pub(super) struct Record {
     pub(super) other: AtomicU32,
     /// Of the first cell of a chain, how many it has.
     pub(super) count: AtomicU32,
-    /// How many cells had been left before this one was, in units of [`STEP`](super::depot::STEP).
+    /// How many cells had been left before this one was, in units of [`STEP`](super::shared_free_list::STEP).
     pub(super) left_at: AtomicU32,
 }
 
 #[derive(Debug)]
-struct Stamp {
+struct SiteStamp {
     serial: AtomicU64,
     site: AtomicU32,
     thread: AtomicU32,
 }
 
-impl Stamp {
+impl SiteStamp {
     #[inline]
-    fn store(&self, mark: Mark) {
+    fn store(&self, mark: BlockMark) {
         self.serial.store(mark.serial, Relaxed);
         self.site.store(mark.site.0, Relaxed);
         self.thread.store(mark.thread, Relaxed);
     }
 
-    fn load(&self) -> Mark {
-        Mark { site: SiteId(self.site.load(Relaxed)), thread: self.thread.load(Relaxed), serial: self.serial.load(Relaxed) }
+    fn load(&self) -> BlockMark {
+        BlockMark {
+            site: SiteId(self.site.load(Relaxed)),
+            thread: self.thread.load(Relaxed),
+            serial: self.serial.load(Relaxed),
+        }
     }
 }
 
-impl Record {
+impl CellRecord {
     #[inline]
-    pub(super) fn word(&self) -> Word {
-        Word(self.word.load(Acquire))
+    pub(super) fn word(&self) -> SlotState {
+        SlotState(self.word.load(Acquire))
     }
 
     /// For whoever alone may change the cell in its present state.
     #[inline]
-    pub(super) fn set(&self, word: Word) {
+    pub(super) fn set(&self, word: SlotState) {
         self.word.store(word.0, Release);
     }
 
     #[inline]
-    pub(super) fn taken_by(&self, mark: Mark) {
-        self.taken.store(mark);
+    pub(super) fn set_allocated(&self, mark: BlockMark) {
+        self.allocated.store(mark);
     }
 
     #[inline]
-    pub(super) fn given_by(&self, mark: Mark, moved_to: Option<usize>) {
-        self.given.store(mark);
+    pub(super) fn set_freed(&self, mark: BlockMark, moved_to: Option<usize>) {
+        self.freed.store(mark);
         self.moved_to.store(moved_to.unwrap_or(0), Relaxed);
     }
 
-    pub(super) fn taken(&self) -> Mark {
-        self.taken.load()
+    pub(super) fn allocated(&self) -> BlockMark {
+        self.allocated.load()
     }
 
-    pub(super) fn given(&self) -> Mark {
-        self.given.load()
+    pub(super) fn freed(&self) -> BlockMark {
+        self.freed.load()
     }
 
     pub(super) fn moved_to(&self) -> Option<usize> {
@@ -87,8 +93,8 @@ impl Record {
     /// As if it had never been used.
     pub(super) fn forget(&self) {
         self.word.store(0, Relaxed);
-        self.taken_by(Mark::default());
-        self.given_by(Mark::default(), None);
+        self.set_allocated(BlockMark::default());
+        self.set_freed(BlockMark::default(), None);
         for number in [&self.link, &self.other, &self.count, &self.left_at] {
             number.store(0, Relaxed);
         }

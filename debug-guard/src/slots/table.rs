@@ -2,11 +2,13 @@
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::record::Record;
+use super::record::CellRecord;
 
 /// Cells of a chunk.
 pub(super) const CHUNK: u32 = 512;
@@ -14,7 +16,7 @@ pub(super) const CHUNK: u32 = 512;
 /// Records of [`CHUNK`] neighbours. All zero: fresh.
 #[repr(C)]
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct SideChunk {
     /// Which cells these are of: cell / [`CHUNK`]. A chunk whose cells are long dead serves others.
     number: AtomicU32,
     /// Cells that are not free.
@@ -22,11 +24,11 @@ pub(super) struct Chunk {
     pub(super) standing: AtomicU32,
     /// The next in the list of retired chunks, plus one.
     pub(super) next: AtomicU32,
-    records: [Record; CHUNK as usize],
+    records: [CellRecord; CHUNK as usize],
 }
 
-impl Chunk {
-    pub(super) fn records(&self) -> &[Record; CHUNK as usize] {
+impl SideChunk {
+    pub(super) fn records(&self) -> &[CellRecord; CHUNK as usize] {
         &self.records
     }
 
@@ -41,32 +43,34 @@ impl Chunk {
 
 /// Finds a cell's record.
 #[derive(Debug)]
-pub(super) struct Table {
-    directory: NonNull<AtomicPtr<Chunk>>,
+pub(super) struct SideTable {
+    directory: NonNull<AtomicPtr<SideChunk>>,
     chunks: u32,
 }
 
 // SAFETY: made of atomics and of memory that stays until `close`.
-unsafe impl Send for Table {}
+unsafe impl Send for SideTable {}
 // SAFETY: as above.
-unsafe impl Sync for Table {}
+unsafe impl Sync for SideTable {}
 
 /// What metadata is taken under: it lives as long as its guard.
 pub(super) const SCOPE: Scope = Scope::Instance;
 
-impl Table {
+impl SideTable {
     pub(super) fn new(memory: &dyn HostAllocator, cells: u32) -> Result<Self, AllocError> {
         let chunks = cells.div_ceil(CHUNK);
-        let directory = memory.allocate_zeroed(Self::directory_layout(chunks)?, SCOPE)?.cast();
+        let directory = memory
+            .allocate_zeroed(Self::directory_layout(chunks)?, SCOPE)?
+            .cast();
         Ok(Self { directory, chunks })
     }
 
     fn directory_layout(chunks: u32) -> Result<Layout, AllocError> {
-        Layout::array::<AtomicPtr<Chunk>>(chunks as usize).map_err(|_| AllocError)
+        Layout::array::<AtomicPtr<SideChunk>>(chunks as usize).map_err(|_| AllocError)
     }
 
     #[inline]
-    fn entry(&self, number: u32) -> Option<&AtomicPtr<Chunk>> {
+    fn entry(&self, number: u32) -> Option<&AtomicPtr<SideChunk>> {
         if number >= self.chunks {
             return None;
         }
@@ -77,7 +81,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn chunk(&self, number: u32) -> Option<&Chunk> {
+    pub(super) fn chunk(&self, number: u32) -> Option<&SideChunk> {
         let chunk = self.entry(number)?.load(Acquire);
         // SAFETY: null, or a chunk that stays until `close`.
         let chunk = unsafe { chunk.as_ref() }?;
@@ -86,8 +90,10 @@ impl Table {
 
     /// The record of `cell`; `None` where none was ever needed, and where it has served others since.
     #[inline]
-    pub(super) fn get(&self, cell: u32) -> Option<&Record> {
-        self.chunk(cell / CHUNK)?.records.get((cell % CHUNK) as usize)
+    pub(super) fn get(&self, cell: u32) -> Option<&CellRecord> {
+        self.chunk(cell / CHUNK)?
+            .records
+            .get((cell % CHUNK) as usize)
     }
 
     /// The number of the chunk up to which any can be.
@@ -98,11 +104,14 @@ impl Table {
     /// Makes a chunk for `number`, unless somebody is faster. Called with no lock held.
     pub(super) fn add(&self, number: u32, memory: &dyn HostAllocator) -> Result<(), AllocError> {
         let entry = self.entry(number).ok_or(AllocError)?;
-        let layout = Layout::new::<Chunk>();
-        let block = memory.allocate_zeroed(layout, SCOPE)?.cast::<Chunk>();
+        let layout = Layout::new::<SideChunk>();
+        let block = memory.allocate_zeroed(layout, SCOPE)?.cast::<SideChunk>();
         // SAFETY: all zero is a fresh chunk; nobody else knows of it.
         unsafe { block.as_ref() }.number.store(number, Relaxed);
-        if entry.compare_exchange(null_mut(), block.as_ptr(), AcqRel, Relaxed).is_err() {
+        if entry
+            .compare_exchange(null_mut(), block.as_ptr(), AcqRel, Relaxed)
+            .is_err()
+        {
             // SAFETY: taken above with this layout and scope; nobody knows of it.
             unsafe { memory.deallocate(block.cast(), layout, SCOPE) };
         }
@@ -111,12 +120,19 @@ impl Table {
 
     /// Lets the chunk of `old`, whose cells are long dead, serve the cells of `number`, which have none. For the holder of the depot.
     pub(super) fn pass_on(&self, old: u32, number: u32) {
-        let (Some(from), Some(to)) = (self.entry(old), self.entry(number)) else { return };
+        let (Some(from), Some(to)) = (self.entry(old), self.entry(number)) else {
+            return;
+        };
         let chunk = from.swap(null_mut(), AcqRel);
         // SAFETY: null, or a chunk that stays until `close`.
-        let Some(renewed) = (unsafe { chunk.as_ref() }) else { return };
+        let Some(renewed) = (unsafe { chunk.as_ref() }) else {
+            return;
+        };
         renewed.renew(number);
-        if to.compare_exchange(null_mut(), chunk, AcqRel, Relaxed).is_err() {
+        if to
+            .compare_exchange(null_mut(), chunk, AcqRel, Relaxed)
+            .is_err()
+        {
             // Somebody gave `number` one of its own meanwhile.
             renewed.renew(old);
             from.store(chunk, Release);
@@ -127,10 +143,12 @@ impl Table {
     /// `memory` is what it was made with, and nobody uses it any more.
     pub(super) unsafe fn close(self, memory: &dyn HostAllocator) {
         for number in 0..self.chunks {
-            let chunk = self.entry(number).and_then(|entry| NonNull::new(entry.load(Relaxed)));
+            let chunk = self
+                .entry(number)
+                .and_then(|entry| NonNull::new(entry.load(Relaxed)));
             if let Some(chunk) = chunk {
                 // SAFETY: taken in `add` with this layout and scope; nobody uses it any more.
-                unsafe { memory.deallocate(chunk.cast(), Layout::new::<Chunk>(), SCOPE) };
+                unsafe { memory.deallocate(chunk.cast(), Layout::new::<SideChunk>(), SCOPE) };
             }
         }
         if let Ok(layout) = Self::directory_layout(self.chunks) {

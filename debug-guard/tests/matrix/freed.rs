@@ -50,12 +50,21 @@ fn t15_a_read_after_the_free() {
             if seen.config.mode == Mode::Strict {
                 assert!(!seen.noted("read"));
                 let told = seen.aborted();
-                told.kind("use-after-free").block(block, size, 16).offset(5).stopped("read", block + 5).touched_in("loads");
+                told.kind("use-after-free")
+                    .block(block, size, 16)
+                    .offset(5)
+                    .stopped("read", block + 5)
+                    .touched_in("loads");
                 told.taken_in_case().given_in_case().aged(0);
             } else {
                 // It reads what tells a programmer enough.
                 seen.quiet(1);
-                assert_eq!(seen.note("read"), usize::from(POISON), "{}", seen.config.name());
+                assert_eq!(
+                    seen.note("read"),
+                    usize::from(POISON),
+                    "{}",
+                    seen.config.name()
+                );
             }
         }
     };
@@ -65,7 +74,10 @@ fn t15_a_read_after_the_free() {
         let block = seen.note("block");
         assert!(!seen.noted("read"));
         let told = seen.aborted();
-        told.kind("use-after-free").block(block, LARGE, 16).offset(5).stopped("read", block + 5);
+        told.kind("use-after-free")
+            .block(block, LARGE, 16)
+            .offset(5)
+            .stopped("read", block + 5);
         told.taken_in_case().given_in_case();
     });
 }
@@ -82,13 +94,19 @@ fn t16_a_write_after_the_free() {
     each(On::ALL, checked, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("use-after-free").block(block, 64, 16).offset(5).taken_in_case().given_in_case();
+        told.kind("use-after-free")
+            .block(block, 64, 16)
+            .offset(5)
+            .taken_in_case()
+            .given_in_case();
         if seen.config.mode == Mode::Strict {
             assert!(!seen.noted("passed"));
             told.stopped("write", block + 5).touched_in("stores");
         } else {
             seen.note("passed");
-            told.found("check").changed(block + 5, &[0x41]).expected(&[POISON]);
+            told.found("check")
+                .changed(block + 5, &[0x41])
+                .expected(&[POISON]);
         }
     });
 
@@ -145,7 +163,12 @@ fn t17_a_write_long_after_the_free() {
         seen.note("churned");
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("use-after-free").block(block, 64, 16).offset(5).stopped("write", block + 5).touched_in("stores").aged(CHURN);
+        told.kind("use-after-free")
+            .block(block, 64, 16)
+            .offset(5)
+            .stopped("write", block + 5)
+            .touched_in("stores")
+            .aged(CHURN);
         told.taken_in("afterwards").given_in("afterwards");
     });
 
@@ -158,8 +181,14 @@ fn t17_a_write_long_after_the_free() {
         let block = seen.note("block");
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("use-after-free").stopped("write", block + 5).touched_in("stores").younger_than(CHURN);
-        told.block(block, 64, 16).offset(5).taken_in("churn").given_in("churn");
+        told.kind("use-after-free")
+            .stopped("write", block + 5)
+            .touched_in("stores")
+            .younger_than(CHURN);
+        told.block(block, 64, 16)
+            .offset(5)
+            .taken_in("churn")
+            .given_in("churn");
     });
 
     fn before(lab: &Lab) {
@@ -173,7 +202,12 @@ fn t17_a_write_long_after_the_free() {
         let block = seen.note("block");
         assert!(!seen.noted("passed"), "found while others came and went");
         let told = seen.aborted();
-        told.kind("use-after-free").block(block, 64, 16).offset(5).taken_in_case().given_in_case().changed(block + 5, &[0x41]);
+        told.kind("use-after-free")
+            .block(block, 64, 16)
+            .offset(5)
+            .taken_in_case()
+            .given_in_case()
+            .changed(block + 5, &[0x41]);
         told.found("eviction");
     });
 }
@@ -182,7 +216,10 @@ fn t17_a_write_long_after_the_free() {
 fn grows(lab: &Lab, block: *mut u8, old: usize, new: usize) -> *mut u8 {
     let block = NonNull::new(block).expect("a block");
     // SAFETY: a live block of that layout.
-    let moved = unsafe { lab.guard.grow(block, layout(old, 16), layout(new, 16), Scope::Object) };
+    let moved = unsafe {
+        lab.guard
+            .grow(block, layout(old, 16), layout(new, 16), Scope::Object)
+    };
     moved.expect("memory").as_ptr()
 }
 
@@ -202,7 +239,12 @@ fn t18_a_pointer_kept_over_a_reallocation() {
     each(On::ALL, case, |seen| {
         let (block, moved) = (seen.note("block"), seen.note("moved"));
         let told = seen.aborted();
-        told.kind("use-after-free").block(block, 64, 16).offset(5).taken_in_case().given_in_case().moved_to(moved);
+        told.kind("use-after-free")
+            .block(block, 64, 16)
+            .offset(5)
+            .taken_in_case()
+            .given_in_case()
+            .moved_to(moved);
         if seen.config.mode == Mode::Strict {
             told.stopped("write", block + 5);
             assert!(!seen.noted("passed"));
@@ -228,7 +270,9 @@ fn t19_used_on_another_thread_than_it_was_freed_on() {
             freeing.spawn_scoped(scope, gives).expect("a thread");
             freed.wait();
             let using = thread::Builder::new().name("the-using".to_owned());
-            let using = using.spawn_scoped(scope, || stores(block.get(), 0x41)).expect("a thread");
+            let using = using
+                .spawn_scoped(scope, || stores(block.get(), 0x41))
+                .expect("a thread");
             using.join().expect("it ends");
             note("passed", 1);
             lab.guard.check_all();
@@ -238,7 +282,10 @@ fn t19_used_on_another_thread_than_it_was_freed_on() {
     each(On::ALL, case, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("use-after-free").block(block, 64, 16).taken_in_case().given_in_case();
+        told.kind("use-after-free")
+            .block(block, 64, 16)
+            .taken_in_case()
+            .given_in_case();
         let (taken, given) = told.threads();
         assert_ne!(taken, given, "the thread that freed it is another one");
         assert_eq!(told.given_thread_name(), "the-freeing");
@@ -289,7 +336,10 @@ fn t20_given_back_twice() {
         move |seen: &Seen| {
             assert!(!seen.noted("passed"));
             let told = seen.aborted();
-            told.kind("double-free").block(seen.note("block"), size, 16).taken_in_case().given_in_case();
+            told.kind("double-free")
+                .block(seen.note("block"), size, 16)
+                .taken_in_case()
+                .given_in_case();
             // The stack of the second free is where it was found; that of the first one stands with the block.
             told.found_in("again").given_not_in("again");
         }
@@ -320,7 +370,11 @@ fn t21_given_back_twice_while_others_of_its_size_came() {
     each(On::ALL, case, |seen| {
         assert_eq!(seen.note("reused"), 0);
         assert!(!seen.noted("passed"));
-        seen.aborted().kind("double-free").block(seen.note("block"), 64, 16).taken_in_case().given_in_case();
+        seen.aborted()
+            .kind("double-free")
+            .block(seen.note("block"), 64, 16)
+            .taken_in_case()
+            .given_in_case();
     });
 
     // A limit: once the address is another block's, the older pointer is that block's too, and frees it. Who gives it back then hears
@@ -351,10 +405,15 @@ fn t21_given_back_twice_while_others_of_its_size_came() {
         assert!(!seen.noted("passed twice"));
         let told = seen.aborted();
         if seen.config.has_pages() {
-            told.kind("double-free").block(seen.note("block"), 64, 16).taken_in("takes_until").given_in_case();
+            told.kind("double-free")
+                .block(seen.note("block"), 64, 16)
+                .taken_in("takes_until")
+                .given_in_case();
         } else {
             // Without a quarantine its memory is the allocator's behind again, and nobody's block.
-            told.kind("foreign-free").without_block().found_in("given_again");
+            told.kind("foreign-free")
+                .without_block()
+                .found_in("given_again");
         }
     });
 }

@@ -18,10 +18,19 @@ fn t39_the_kernel_copies_past_the_end() {
         assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
         // Behind the block unlike what is there, where that can be read.
         let readable = !(lab.config.has_pages() && lab.config.is_right());
-        let byte = |i| if i >= 64 && readable { !loads(block.wrapping_add(i)) } else { 0x41 };
+        let byte = |i| {
+            if i >= 64 && readable {
+                !loads(block.wrapping_add(i))
+            } else {
+                0x41
+            }
+        };
         let bytes: [u8; SENT] = std::array::from_fn(byte);
-        // SAFETY: so many bytes there are.
-        assert_eq!(unsafe { libc::write(ends[1], bytes.as_ptr().cast(), SENT) }, SENT as isize);
+        assert_eq!(
+            // SAFETY: so many bytes there are.
+            unsafe { libc::write(ends[1], bytes.as_ptr().cast(), SENT) },
+            SENT as isize
+        );
         // SAFETY: broken on purpose: 16 bytes more than the block has.
         let got = unsafe { libc::read(ends[0], block.cast(), SENT) };
         let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
@@ -33,9 +42,13 @@ fn t39_the_kernel_copies_past_the_end() {
         if !readable {
             // Not one byte of the page behind it.
             // SAFETY: broken on purpose.
-            note_answer("read", unsafe { libc::read(ends[0], block.wrapping_add(64).cast(), 1) });
+            note_answer("read", unsafe {
+                libc::read(ends[0], block.wrapping_add(64).cast(), 1)
+            });
             // SAFETY: as above.
-            note_answer("write", unsafe { libc::write(ends[1], block.wrapping_add(64).cast(), 1) });
+            note_answer("write", unsafe {
+                libc::write(ends[1], block.wrapping_add(64).cast(), 1)
+            });
         }
         lab.give(block, 64, 16);
     }
@@ -45,12 +58,19 @@ fn t39_the_kernel_copies_past_the_end() {
             let (got, errno, sent) = (seen.note("got"), seen.note("errno"), seen.note("sent"));
             assert!(got <= 64 && sent <= 64, "{got} {sent}");
             assert!(errno == libc::EFAULT as usize || got > 0, "{errno}");
-            assert_eq!((seen.note("read"), seen.note("write")), (libc::EFAULT as usize, libc::EFAULT as usize));
+            assert_eq!(
+                (seen.note("read"), seen.note("write")),
+                (libc::EFAULT as usize, libc::EFAULT as usize)
+            );
             seen.quiet(1);
         } else {
             assert_eq!((seen.note("got"), seen.note("sent")), (SENT, SENT));
             let block = seen.note("block");
-            seen.aborted().kind("overflow").block(block, 64, 16).taken_in_case().flipped(block + 64, SENT - 64);
+            seen.aborted()
+                .kind("overflow")
+                .block(block, 64, 16)
+                .taken_in_case()
+                .flipped(block + 64, SENT - 64);
         }
     });
 }

@@ -12,13 +12,19 @@ pub(crate) const CASES: usize = 24;
 /// What is done, and the kind of the report that may be made of it.
 pub(crate) const MISTAKES: [(&str, &str); CASES] = [
     ("a byte written behind the end", "overflow"),
-    ("a byte written behind the end of 61, in the slack", "overflow"),
+    (
+        "a byte written behind the end of 61, in the slack",
+        "overflow",
+    ),
     ("a byte read behind the end", "overflow"),
     ("a byte written in front", "underflow"),
     ("a byte read in front", "underflow"),
     ("written after the free", "use-after-free"),
     ("read after the free", "use-after-free"),
-    ("written after the free and a hundred others", "use-after-free"),
+    (
+        "written after the free and a hundred others",
+        "use-after-free",
+    ),
     ("freed twice", "double-free"),
     ("freed twice, a hundred others in between", "double-free"),
     ("a pointer into a block freed", "interior-free"),
@@ -34,7 +40,10 @@ pub(crate) const MISTAKES: [(&str, &str); CASES] = [
     ("read(2) past the end", "overflow"),
     ("a string whose terminator lies behind the end", "overflow"),
     ("a byte behind the end written as it was", "overflow"),
-    ("eight bytes written, four of them behind the end", "overflow"),
+    (
+        "eight bytes written, four of them behind the end",
+        "overflow",
+    ),
 ];
 
 const SIZE: usize = 64;
@@ -74,7 +83,14 @@ fn with_a_live_block(lab: &Lab, number: usize) {
         3 => touches(at(64)),
         4 => {
             let front = block.wrapping_sub(1);
-            stores(front, if untouchable(block) { 0x41 } else { !loads(front) });
+            stores(
+                front,
+                if untouchable(block) {
+                    0x41
+                } else {
+                    !loads(front)
+                },
+            );
         }
         5 => touches(block.wrapping_sub(1)),
         // SAFETY: broken on purpose, as all of these.
@@ -83,9 +99,20 @@ fn with_a_live_block(lab: &Lab, number: usize) {
         15 => stores(at(LARGE + 4096), 0x41),
         21 => reads_from_a_pipe(block),
         22 => (0..=64).for_each(|i| stores(at(i), if i == 64 { 0 } else { b'a' })),
-        23 => stores(at(64), if untouchable(at(64)) { 0x41 } else { loads(at(64)) }),
+        23 => stores(
+            at(64),
+            if untouchable(at(64)) {
+                0x41
+            } else {
+                loads(at(64))
+            },
+        ),
         // SAFETY: as above.
-        _ => unsafe { black_box(at(60)).cast::<u64>().write_unaligned(0x4142_4344_4546_4748) },
+        _ => unsafe {
+            black_box(at(60))
+                .cast::<u64>()
+                .write_unaligned(0x4142_4344_4546_4748)
+        },
     }
     lab.give(block, size, 16);
 }
@@ -94,8 +121,11 @@ fn reads_from_a_pipe(block: *mut u8) {
     let mut ends = [0; 2];
     // SAFETY: room for two descriptors.
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-    // SAFETY: so many bytes there are.
-    assert_eq!(unsafe { libc::write(ends[1], [0x41_u8; 80].as_ptr().cast(), 80) }, 80);
+    assert_eq!(
+        // SAFETY: so many bytes there are.
+        unsafe { libc::write(ends[1], [0x41_u8; 80].as_ptr().cast(), 80) },
+        80
+    );
     // SAFETY: 16 bytes more than the block has.
     black_box(unsafe { libc::read(ends[0], block.cast(), 80) });
 }
@@ -113,7 +143,10 @@ fn with_a_freed_block(lab: &Lab, number: usize) {
         19 => {
             let block = NonNull::new(block).expect("a block");
             // SAFETY: broken on purpose: it was freed.
-            let _ = unsafe { lab.guard.grow(block, layout(SIZE, 16), layout(256, 16), Scope::Object) };
+            let _ = unsafe {
+                lab.guard
+                    .grow(block, layout(SIZE, 16), layout(256, 16), Scope::Object)
+            };
         }
         _ => stores(block.wrapping_add(5), 0x41),
     }

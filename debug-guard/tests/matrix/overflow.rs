@@ -11,7 +11,11 @@ const UNLIKE: u8 = 0xFF;
 
 /// What is not there, where it can be read; the page behind cannot.
 fn other(lab: &Lab, at: *const u8) -> u8 {
-    if lab.config.has_pages() && lab.config.is_right() { UNLIKE } else { !loads(at) }
+    if lab.config.has_pages() && lab.config.is_right() {
+        UNLIKE
+    } else {
+        !loads(at)
+    }
 }
 
 #[test]
@@ -25,7 +29,10 @@ fn t01_a_byte_written_right_behind_the_end() {
     each(EVERYWHERE, case, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("overflow").block(block, 64, 16).taken_in_case().offset_past_end(0);
+        told.kind("overflow")
+            .block(block, 64, 16)
+            .taken_in_case()
+            .offset_past_end(0);
         if seen.config.has_pages() && seen.config.is_right() {
             assert!(!seen.noted("passed"), "stopped at the instruction");
             told.stopped("write", block + 64).touched_in("stores");
@@ -48,7 +55,11 @@ fn t02_a_byte_written_in_the_slack() {
         let block = seen.note("block");
         seen.note("passed");
         let told = seen.aborted();
-        told.kind("overflow").block(block, 61, 16).taken_in_case().found_in("gives").changed(block + 61, &[UNLIKE]);
+        told.kind("overflow")
+            .block(block, 61, 16)
+            .taken_in_case()
+            .found_in("gives")
+            .changed(block + 61, &[UNLIKE]);
     });
 
     fn exact(lab: &Lab) {
@@ -60,7 +71,10 @@ fn t02_a_byte_written_in_the_slack() {
     each(EVERYWHERE, exact, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("overflow").block(block, 61, 1).taken_in_case().offset_past_end(0);
+        told.kind("overflow")
+            .block(block, 61, 1)
+            .taken_in_case()
+            .offset_past_end(0);
         if seen.config.has_pages() && seen.config.is_right() {
             assert!(!seen.noted("passed"));
             told.stopped("write", block + 61).touched_in("stores");
@@ -81,7 +95,10 @@ fn t03_a_byte_read_right_behind_the_end() {
     each(On::RIGHT, case, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("overflow").block(block, 64, 16).offset_past_end(0).taken_in_case();
+        told.kind("overflow")
+            .block(block, 64, 16)
+            .offset_past_end(0)
+            .taken_in_case();
         told.stopped("read", block + 64).touched_in("loads");
         assert!(!seen.noted("passed"));
     });
@@ -91,23 +108,38 @@ fn t03_a_byte_read_right_behind_the_end() {
 fn t04_eight_bytes_written_behind_the_end() {
     fn case(lab: &Lab) {
         let block = lab.block(64, 16);
-        (64..72).map(|i| block.wrapping_add(i)).for_each(|at| stores(at, other(lab, at)));
+        (64..72)
+            .map(|i| block.wrapping_add(i))
+            .for_each(|at| stores(at, other(lab, at)));
         lab.give(block, 64, 16);
     }
     each(EVERYWHERE, case, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("overflow").block(block, 64, 16).offset_past_end(0).taken_in_case();
+        told.kind("overflow")
+            .block(block, 64, 16)
+            .offset_past_end(0)
+            .taken_in_case();
         if seen.config.has_pages() && seen.config.is_right() {
             told.stopped("write", block + 64);
         } else {
             told.found_in("gives").flipped(block + 64, 8);
             // In words as well: so many bytes, from where on, in hexadecimal what was there and what is.
-            let digits = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let digits = |bytes: Vec<u8>| {
+                bytes
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect::<String>()
+            };
             let [expected, found] = told.changed_bytes().map(digits);
-            let said =
-                format!("  changed: 8 bytes, from 0 bytes past the end of the block on: expected {expected}, found {found}\n");
-            assert!(seen.finished.stderr.contains(&said), "no{said}: {}", seen.finished);
+            let said = format!(
+                "  changed: 8 bytes, from 0 bytes past the end of the block on: expected {expected}, found {found}\n"
+            );
+            assert!(
+                seen.finished.stderr.contains(&said),
+                "no{said}: {}",
+                seen.finished
+            );
         }
     });
 }
@@ -135,7 +167,10 @@ fn t05_a_store_that_straddles_the_end() {
     each(EVERYWHERE, case, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("overflow").block(block, 64, 16).taken_in_case().offset_past_end(0);
+        told.kind("overflow")
+            .block(block, 64, 16)
+            .taken_in_case()
+            .offset_past_end(0);
         if seen.config.has_pages() && seen.config.is_right() {
             told.stopped("write", block + 64).touched_in("stores_eight");
         } else {
@@ -159,7 +194,10 @@ fn t06_an_overflow_that_stores_what_was_there() {
     each(EVERYWHERE, case, |seen| {
         if seen.config.has_pages() && seen.config.is_right() {
             let block = seen.note("block");
-            seen.aborted().kind("overflow").block(block, 64, 16).stopped("write", block + 64);
+            seen.aborted()
+                .kind("overflow")
+                .block(block, 64, 16)
+                .stopped("write", block + 64);
         } else {
             // What changes nothing cannot be seen afterwards; that a change is seen here is T01.
             seen.quiet(1);
@@ -178,9 +216,15 @@ fn t07_a_page_written_from_a_small_block() {
     each(On::RIGHT, case, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("overflow").block(block, 64, 16).taken_in_case().access("write");
+        told.kind("overflow")
+            .block(block, 64, 16)
+            .taken_in_case()
+            .access("write");
         // Which end of it a C library fills first is its own affair.
-        assert!((block + 64..block + 4096).contains(&told.address()), "{told:?}");
+        assert!(
+            (block + 64..block + 4096).contains(&told.address()),
+            "{told:?}"
+        );
         assert!(!seen.noted("passed"));
     });
 }
@@ -191,7 +235,11 @@ fn t07_a_page_written_from_a_small_block() {
 fn t08_a_far_store_lands_beyond_the_page_behind() {
     /// From a block's start into the middle of the page behind the one that cannot be touched.
     fn far(config: crate::common::Config) -> usize {
-        if config.is_right() { 4096 + 2048 } else { 2 * 4096 + 2048 }
+        if config.is_right() {
+            4096 + 2048
+        } else {
+            2 * 4096 + 2048
+        }
     }
     fn alone(lab: &Lab) {
         let block = lab.block(64, 16);
@@ -202,8 +250,15 @@ fn t08_a_far_store_lands_beyond_the_page_behind() {
         let (block, far) = (seen.note("block"), far(seen.config));
         let told = seen.aborted();
         // More than two pages away it is nobody's for certain; the nearest block is told all the same.
-        told.kind(if seen.config.is_right() { "overflow" } else { "wild-access" });
-        told.stopped("write", block + far).touched_in("stores").block(block, 64, 16).taken_in_case();
+        told.kind(if seen.config.is_right() {
+            "overflow"
+        } else {
+            "wild-access"
+        });
+        told.stopped("write", block + far)
+            .touched_in("stores")
+            .block(block, 64, 16)
+            .taken_in_case();
         told.offset_past_end(far - 64);
         assert!(!seen.noted("passed"));
     });
@@ -211,31 +266,60 @@ fn t08_a_far_store_lands_beyond_the_page_behind() {
     // Of a place whose block has gone both neighbours are told, and how far they are.
     fn between(lab: &Lab) {
         let blocks: Vec<_> = (0..8).map(|_| lab.take(64, 16)).collect();
-        blocks.iter().enumerate().for_each(|(i, block)| note_pointer(&format!("block{i}"), *block));
-        blocks.iter().skip(1).step_by(2).for_each(|block| lab.give(*block, 64, 16));
+        blocks
+            .iter()
+            .enumerate()
+            .for_each(|(i, block)| note_pointer(&format!("block{i}"), *block));
+        blocks
+            .iter()
+            .skip(1)
+            .step_by(2)
+            .for_each(|block| lab.give(*block, 64, 16));
         stores(blocks[2].wrapping_add(4096 + 2048), 0x41);
         note("passed", 1);
     }
     let neighbours = std::cell::Cell::new((0, 0));
-    let note_seen = |with: bool| neighbours.set((neighbours.get().0 + usize::from(with), neighbours.get().1 + 1));
+    let note_seen = |with: bool| {
+        neighbours.set((
+            neighbours.get().0 + usize::from(with),
+            neighbours.get().1 + 1,
+        ))
+    };
     each(On::STRICT, between, |seen| {
         assert!(!seen.noted("passed"));
         let address = seen.note("block2") + 4096 + 2048;
         let told = seen.aborted();
         let nearest = told.stopped("write", address).block_address();
         let ours: Vec<usize> = (0..8).map(|i| seen.note(&format!("block{i}"))).collect();
-        let away = |block: usize| if address < block { block - address } else { address - (block + 63) };
-        assert!(ours.contains(&nearest) && ours.iter().all(|block| away(nearest) <= away(*block)), "{told:?}");
+        let away = |block: usize| {
+            if address < block {
+                block - address
+            } else {
+                address - (block + 63)
+            }
+        };
+        assert!(
+            ours.contains(&nearest) && ours.iter().all(|block| away(nearest) <= away(*block)),
+            "{told:?}"
+        );
         // The other one is on the other side. Places are skipped now and then: who is too far away is no neighbour.
-        let beyond = ours.iter().copied().filter(|block| (*block > address) != (nearest > address));
-        let expected = beyond.min_by_key(|block| away(*block)).filter(|block| away(*block) < 4 * 4096 - 64);
+        let beyond = ours
+            .iter()
+            .copied()
+            .filter(|block| (*block > address) != (nearest > address));
+        let expected = beyond
+            .min_by_key(|block| away(*block))
+            .filter(|block| away(*block) < 4 * 4096 - 64);
         if let Some(expected) = expected {
             assert_eq!(told.neighbour(), (expected, away(expected)), "{told:?}");
         }
         note_seen(expected.is_some());
     });
     let (with, runs) = neighbours.into_inner();
-    assert!(crate::common::is_child() || with > 0, "no neighbour in {runs} runs");
+    assert!(
+        crate::common::is_child() || with > 0,
+        "no neighbour in {runs} runs"
+    );
 
     const BLOCKS: usize = 1000;
     fn among_others(lab: &Lab) {
@@ -258,9 +342,15 @@ fn t08_a_far_store_lands_beyond_the_page_behind() {
             // at the instruction, and by chance alone less than once in a hundred million times not within six standard deviations
             // of that, which are 56. All others are found in what surrounds a block. The last block has no neighbour.
             let (stopped, all) = (seen.note("stopped"), seen.note("in all"));
-            println!("T08 {}: {stopped} of {BLOCKS} stopped at the instruction, {all} reported", seen.config.name());
+            println!(
+                "T08 {}: {stopped} of {BLOCKS} stopped at the instruction, {all} reported",
+                seen.config.name()
+            );
             assert!((94 - 56..=94 + 56).contains(&stopped), "{stopped} {all}");
-            assert!((BLOCKS * 95 / 100..=BLOCKS + 1).contains(&all), "{stopped} {all}");
+            assert!(
+                (BLOCKS * 95 / 100..=BLOCKS + 1).contains(&all),
+                "{stopped} {all}"
+            );
         },
     );
 }
@@ -277,7 +367,10 @@ fn t09_a_terminator_behind_the_end() {
     each(EVERYWHERE, case, |seen| {
         let block = seen.note("block");
         let told = seen.aborted();
-        told.kind("overflow").block(block, 8, 1).offset_past_end(0).taken_in_case();
+        told.kind("overflow")
+            .block(block, 8, 1)
+            .offset_past_end(0)
+            .taken_in_case();
         if seen.config.has_pages() && seen.config.is_right() {
             told.stopped("write", block + 8);
         } else {
@@ -303,7 +396,12 @@ fn t09_a_terminator_behind_the_end() {
         always,
         |seen| {
             seen.ended();
-            assert_eq!(seen.note("reports"), LIKELY.len() * TRIES, "each of them, {}", seen.config.name());
+            assert_eq!(
+                seen.note("reports"),
+                LIKELY.len() * TRIES,
+                "each of them, {}",
+                seen.config.name()
+            );
         },
     );
 }
@@ -314,7 +412,10 @@ fn t12_past_the_end_of_a_large_block() {
     fn one(lab: &Lab) {
         let block = lab.block(SIZE, 16);
         // Of the pages that it spans each is its own throughout.
-        (0..SIZE).step_by(512).chain([SIZE - 1]).for_each(|i| stores(block.wrapping_add(i), 0x40));
+        (0..SIZE)
+            .step_by(512)
+            .chain([SIZE - 1])
+            .for_each(|i| stores(block.wrapping_add(i), 0x40));
         note("inside", 1);
         stores(block.wrapping_add(SIZE), UNLIKE);
         lab.give(block, SIZE, 16);
@@ -323,7 +424,10 @@ fn t12_past_the_end_of_a_large_block() {
         let block = seen.note("block");
         seen.note("inside");
         let told = seen.aborted();
-        told.kind("overflow").block(block, SIZE, 16).taken_in_case().offset_past_end(0);
+        told.kind("overflow")
+            .block(block, SIZE, 16)
+            .taken_in_case()
+            .offset_past_end(0);
         if seen.config.has_pages() && seen.config.is_right() {
             told.stopped("write", block + SIZE);
         } else {
@@ -340,7 +444,11 @@ fn t12_past_the_end_of_a_large_block() {
         let block = seen.note("block");
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("overflow").block(block, SIZE, 16).taken_in_case().offset_past_end(4095).stopped("write", block + SIZE + 4095);
+        told.kind("overflow")
+            .block(block, SIZE, 16)
+            .taken_in_case()
+            .offset_past_end(4095)
+            .stopped("write", block + SIZE + 4095);
     });
 
     // Beyond the page that cannot be touched there is no block yet.
@@ -353,7 +461,11 @@ fn t12_past_the_end_of_a_large_block() {
         let block = seen.note("block");
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("overflow").block(block, SIZE, 16).taken_in_case().offset_past_end(4096).stopped("write", block + SIZE + 4096);
+        told.kind("overflow")
+            .block(block, SIZE, 16)
+            .taken_in_case()
+            .offset_past_end(4096)
+            .stopped("write", block + SIZE + 4096);
     });
 }
 
@@ -382,7 +494,10 @@ fn t14_a_block_of_no_bytes() {
     each(EVERYWHERE, writes, |seen| {
         let given = seen.note("block");
         let told = seen.aborted();
-        told.kind("zero-size-access").block(given, 0, 16).taken_in_case().offset_past_end(0);
+        told.kind("zero-size-access")
+            .block(given, 0, 16)
+            .taken_in_case()
+            .offset_past_end(0);
         if seen.config.has_pages() && seen.config.is_right() {
             assert!(!seen.noted("passed"));
             told.stopped("write", given).touched_in("stores");
@@ -398,7 +513,11 @@ fn t14_a_block_of_no_bytes() {
     each(On::RIGHT, reads, |seen| {
         let given = seen.note("block");
         assert!(!seen.noted("passed"));
-        seen.aborted().kind("zero-size-access").block(given, 0, 16).stopped("read", given).touched_in("loads");
+        seen.aborted()
+            .kind("zero-size-access")
+            .block(given, 0, 16)
+            .stopped("read", given)
+            .touched_in("loads");
     });
 
     // From Rust nothing is asked for: an address that is nobody's, and costs nobody anything.

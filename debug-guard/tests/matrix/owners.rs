@@ -23,7 +23,11 @@ fn t35_a_block_given_back_to_another_guard() {
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
         // The owner is the guard that gave it; who reports is the one that got it.
-        told.kind("wrong-guard").block(seen.note("block"), 64, 16).taken_in_case().found_in("wrongly").through("the-other");
+        told.kind("wrong-guard")
+            .block(seen.note("block"), 64, 16)
+            .taken_in_case()
+            .found_in("wrongly")
+            .through("the-other");
     });
 }
 
@@ -43,14 +47,20 @@ fn t37_a_header_copied_elsewhere() {
     fn copies(lab: &Lab, block: *mut u8) -> *mut u8 {
         let place = lab.take(64 + 2 * HEADER, 16);
         for i in 0..64 + 2 * HEADER {
-            stores(place.wrapping_add(i), loads(block.wrapping_sub(HEADER).wrapping_add(i)));
+            stores(
+                place.wrapping_add(i),
+                loads(block.wrapping_sub(HEADER).wrapping_add(i)),
+            );
         }
         place.wrapping_add(HEADER)
     }
     each(On::COOKIE, case, |seen| {
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("header-moved").block(seen.note("block"), 64, 16).taken_in_case().found_in("case");
+        told.kind("header-moved")
+            .block(seen.note("block"), 64, 16)
+            .taken_in_case()
+            .found_in("case");
         assert_eq!(told.address(), seen.note("copy"));
     });
 }
@@ -71,8 +81,14 @@ fn t38_a_neighbours_tail_copied_over_ours() {
     each(On::COOKIE, case, |seen| {
         seen.note("other is whole");
         let told = seen.aborted();
-        told.kind("overflow").block(seen.note("block"), 64, 16).taken_in_case().found_in("case");
+        told.kind("overflow")
+            .block(seen.note("block"), 64, 16)
+            .taken_in_case()
+            .found_in("case");
         let first = told.changed_first();
-        assert!((seen.note("block") + 64..seen.note("block") + 72).contains(&first), "{told:?}");
+        assert!(
+            (seen.note("block") + 64..seen.note("block") + 72).contains(&first),
+            "{told:?}"
+        );
     });
 }

@@ -5,10 +5,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, Scope};
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
 use debug_guard::{Guard, GuardOptions, Mode, OnReport};
 
-use crate::common::{Lab, On, SIGABRT, SIGSEGV, each, each_with, gives, loads, note, note_pointer, stores, takes};
+use crate::common::{
+    Lab, On, SIGABRT, SIGSEGV, each, each_with, gives, loads, note, note_pointer, stores, takes,
+};
 
 /// Runs `f` in a fork of this process, which never returns from it, and answers how it ended, as `waitpid` has it.
 fn forked(f: impl FnOnce()) -> i32 {
@@ -31,8 +33,22 @@ fn forked(f: impl FnOnce()) -> i32 {
 }
 
 fn note_end(status: i32) {
-    note("signal", if libc::WIFSIGNALED(status) { libc::WTERMSIG(status) as usize } else { 0 });
-    note("code", if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) as usize } else { 999 });
+    note(
+        "signal",
+        if libc::WIFSIGNALED(status) {
+            libc::WTERMSIG(status) as usize
+        } else {
+            0
+        },
+    );
+    note(
+        "code",
+        if libc::WIFEXITED(status) {
+            libc::WEXITSTATUS(status) as usize
+        } else {
+            999
+        },
+    );
 }
 
 #[test]
@@ -46,9 +62,18 @@ fn t40_a_forked_child_is_guarded_too() {
     }
     each(On::STRICT, touches_what_was_freed, |seen| {
         seen.ended();
-        assert_eq!(seen.note("signal"), SIGABRT as usize, "{}\n{}", seen.config.name(), seen.finished);
+        assert_eq!(
+            seen.note("signal"),
+            SIGABRT as usize,
+            "{}\n{}",
+            seen.config.name(),
+            seen.finished
+        );
         let told = seen.only();
-        told.kind("use-after-free").block(seen.note("block"), 64, 16).stopped("read", seen.note("block")).given_in_case();
+        told.kind("use-after-free")
+            .block(seen.note("block"), 64, 16)
+            .stopped("read", seen.note("block"))
+            .given_in_case();
         assert_eq!(told.process(), seen.note("child"));
     });
 
@@ -63,9 +88,17 @@ fn t40_a_forked_child_is_guarded_too() {
     }
     each(On::RIGHT, touches_what_is_behind, |seen| {
         seen.ended();
-        assert_eq!(seen.note("signal"), SIGABRT as usize, "{}\n{}", seen.config.name(), seen.finished);
+        assert_eq!(
+            seen.note("signal"),
+            SIGABRT as usize,
+            "{}\n{}",
+            seen.config.name(),
+            seen.finished
+        );
         let told = seen.only();
-        told.kind("overflow").block(seen.note("block"), 64, 16).stopped("write", seen.note("block") + 64);
+        told.kind("overflow")
+            .block(seen.note("block"), 64, 16)
+            .stopped("write", seen.note("block") + 64);
         assert_eq!(told.process(), seen.note("child"));
     });
 
@@ -93,7 +126,12 @@ fn t40_a_forked_child_is_guarded_too() {
     }
     each(On::ALL, gives_back, |seen| {
         seen.quiet(300);
-        assert_eq!((seen.note("signal"), seen.note("code")), (0, 0), "{}", seen.finished);
+        assert_eq!(
+            (seen.note("signal"), seen.note("code")),
+            (0, 0),
+            "{}",
+            seen.finished
+        );
     });
 
     // A new block of the child's is fenced as well.
@@ -108,8 +146,17 @@ fn t40_a_forked_child_is_guarded_too() {
     }
     each(On::STRICT, takes_its_own, |seen| {
         seen.ended();
-        assert_eq!(seen.note("signal"), SIGABRT as usize, "{}\n{}", seen.config.name(), seen.finished);
-        seen.only().kind("use-after-free").block(seen.note("own"), 64, 16).stopped("read", seen.note("own"));
+        assert_eq!(
+            seen.note("signal"),
+            SIGABRT as usize,
+            "{}\n{}",
+            seen.config.name(),
+            seen.finished
+        );
+        seen.only()
+            .kind("use-after-free")
+            .block(seen.note("own"), 64, 16)
+            .stopped("read", seen.note("own"));
     });
 }
 
@@ -127,7 +174,11 @@ fn t41_faults_of_others_go_to_the_handler_before() {
     }
     each(On::PAGES, null, |seen| {
         seen.finished.assert_signal(SIGSEGV);
-        assert!(seen.reports.is_empty() && !seen.noted("passed"), "{}", seen.finished);
+        assert!(
+            seen.reports.is_empty() && !seen.noted("passed"),
+            "{}",
+            seen.finished
+        );
     });
 
     // The standard library's handler tells of the overflow; it was there before.
@@ -136,7 +187,11 @@ fn t41_faults_of_others_go_to_the_handler_before() {
         #[inline(never)]
         fn deeper(depth: usize) -> usize {
             let room = std::hint::black_box([depth; 512]);
-            if depth == usize::MAX { 0 } else { deeper(depth + 1) + room[depth % 512] }
+            if depth == usize::MAX {
+                0
+            } else {
+                deeper(depth + 1) + room[depth % 512]
+            }
         }
         thread::scope(|scope| {
             scope.spawn(|| note("passed", deeper(0)));
@@ -144,8 +199,16 @@ fn t41_faults_of_others_go_to_the_handler_before() {
     }
     each(On::PAGES, stack_overflow, |seen| {
         seen.finished.assert_signal(SIGABRT);
-        assert!(seen.reports.is_empty() && !seen.noted("passed"), "{}", seen.finished);
-        assert!(seen.finished.stderr.contains("overflowed its stack"), "{}", seen.finished);
+        assert!(
+            seen.reports.is_empty() && !seen.noted("passed"),
+            "{}",
+            seen.finished
+        );
+        assert!(
+            seen.finished.stderr.contains("overflowed its stack"),
+            "{}",
+            seen.finished
+        );
     });
 
     // A handler that was there before gets what is not the guard's, with the same address, and may go on elsewhere.
@@ -166,8 +229,11 @@ fn t41_faults_of_others_go_to_the_handler_before() {
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = former as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: a handler that may be called on any stack.
-        assert_eq!(unsafe { libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()) }, 0);
+        assert_eq!(
+            // SAFETY: a handler that may be called on any stack.
+            unsafe { libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()) },
+            0
+        );
         options
     }
     fn chained(lab: &Lab) {
@@ -178,7 +244,11 @@ fn t41_faults_of_others_go_to_the_handler_before() {
     each_with(On::PAGES, with_a_handler, chained, |seen| {
         seen.finished.assert_code(7);
         assert_eq!(seen.note("heard"), 0x1230);
-        assert!(seen.reports.is_empty() && !seen.noted("passed"), "{}", seen.finished);
+        assert!(
+            seen.reports.is_empty() && !seen.noted("passed"),
+            "{}",
+            seen.finished
+        );
     });
     // What is the guard's does not reach it.
     fn ours(lab: &Lab) {
@@ -189,7 +259,10 @@ fn t41_faults_of_others_go_to_the_handler_before() {
     }
     each_with(On::STRICT, with_a_handler, ours, |seen| {
         assert!(!seen.noted("heard") && !seen.noted("passed"));
-        seen.aborted().kind("use-after-free").block(seen.note("block"), 64, 16).stopped("read", seen.note("block"));
+        seen.aborted()
+            .kind("use-after-free")
+            .block(seen.note("block"), 64, 16)
+            .stopped("read", seen.note("block"));
     });
 }
 
@@ -201,6 +274,9 @@ struct Careless {
 
 // SAFETY: blocks are the system's.
 unsafe impl HostAllocator for &'static Careless {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new()
+    }
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         if self.armed.swap(false, SeqCst) {
             note("within", 1);
@@ -235,11 +311,17 @@ fn t42_a_fault_in_a_signal_handler_and_in_an_allocator() {
         seen.note("in the handler");
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("use-after-free").block(seen.note("block"), 64, 16).stopped("read", seen.note("block")).given_in_case();
+        told.kind("use-after-free")
+            .block(seen.note("block"), 64, 16)
+            .stopped("read", seen.note("block"))
+            .given_in_case();
     });
 
     fn in_the_allocator_behind(lab: &Lab) {
-        static CARELESS: Careless = Careless { block: AtomicUsize::new(0), armed: AtomicBool::new(false) };
+        static CARELESS: Careless = Careless {
+            block: AtomicUsize::new(0),
+            armed: AtomicBool::new(false),
+        };
         let guard = Guard::new(&CARELESS, Lab::options(lab.config)).expect("a guard");
         let block = takes(&guard, 64, 16);
         note_pointer("block", block);
@@ -256,7 +338,10 @@ fn t42_a_fault_in_a_signal_handler_and_in_an_allocator() {
     each(On::STRICT, in_the_allocator_behind, |seen| {
         seen.note("within");
         assert!(!seen.noted("passed"));
-        seen.aborted().kind("use-after-free").block(seen.note("block"), 64, 16).stopped("read", seen.note("block"));
+        seen.aborted()
+            .kind("use-after-free")
+            .block(seen.note("block"), 64, 16)
+            .stopped("read", seen.note("block"));
     });
 
     // Reports are made while other threads hold whatever locks there are.
@@ -290,8 +375,17 @@ fn t42_a_fault_in_a_signal_handler_and_in_an_allocator() {
         while_others_work,
         |seen| {
             seen.ended();
-            assert_eq!((seen.note("reports"), seen.reports.len()), (FAULTS, FAULTS), "{}", seen.config.name());
-            let kind = if seen.config.mode == Mode::Strict { "use-after-free" } else { "double-free" };
+            assert_eq!(
+                (seen.note("reports"), seen.reports.len()),
+                (FAULTS, FAULTS),
+                "{}",
+                seen.config.name()
+            );
+            let kind = if seen.config.mode == Mode::Strict {
+                "use-after-free"
+            } else {
+                "double-free"
+            };
             seen.reports.iter().for_each(|told| {
                 told.kind(kind).given_in_case();
             });

@@ -26,8 +26,11 @@ type Held = Vec<(std::ptr::NonNull<u8>, usize, Scope)>;
 fn takes_some(host: &dyn HostAllocator, held: &mut Held) -> Result<(), AllocError> {
     for (number, scope) in Scope::ALL.into_iter().cycle().take(40).enumerate() {
         let size = [1, 64, 5000, 100 << 10][number % 4];
-        let block =
-            if number % 3 == 0 { host.allocate_zeroed(layout(size, 16), scope) } else { host.allocate(layout(size, 16), scope) }?;
+        let block = if number % 3 == 0 {
+            host.allocate_zeroed(layout(size, 16), scope)
+        } else {
+            host.allocate(layout(size, 16), scope)
+        }?;
         stores(block.as_ptr().wrapping_add(size - 1), 0x41);
         held.push((block, size, scope));
         if number % 5 == 4 {
@@ -42,8 +45,16 @@ fn takes_some(host: &dyn HostAllocator, held: &mut Held) -> Result<(), AllocErro
 }
 
 fn guard(lab: &Lab, fault: Fault) -> Result<Guard<Failing>, ()> {
-    Guard::new(FailingAllocator::new(FromGlobalAlloc::SYSTEM, fault), Lab::options(lab.config)).map_err(|refused| {
-        assert_eq!(refused.inner.live_bytes(), 0, "a guard that was not made keeps nothing");
+    Guard::new(
+        FailingAllocator::new(FromGlobalAlloc::SYSTEM, fault),
+        Lab::options(lab.config),
+    )
+    .map_err(|refused| {
+        assert_eq!(
+            refused.value.live_bytes(),
+            0,
+            "a guard that was not made keeps nothing"
+        );
     })
 }
 
@@ -58,7 +69,11 @@ fn fails(lab: &Lab, fault: Fault, outcomes: &[AtomicU64; 3]) {
     assert_eq!(guard.stats().live_blocks, 0, "{fault:?}");
     guard.inner().disarm();
     works(&guard).expect("nothing is refused any more");
-    assert_eq!((guard.stats().live_blocks, guard.stats().reports), (0, 0), "{fault:?}");
+    assert_eq!(
+        (guard.stats().live_blocks, guard.stats().reports),
+        (0, 0),
+        "{fault:?}"
+    );
     let behind = guard.close().expect("nothing is live");
     assert_eq!(behind.live_bytes(), 0, "{fault:?}: nothing is left behind");
 }
@@ -82,14 +97,24 @@ fn t46_every_request_of_the_guard_fails_once() {
             fails(lab, Fault::Scope(scope, 0), &outcomes);
         }
         for seed in 0..20 {
-            fails(lab, Fault::Probability { per_million: 200_000, seed }, &outcomes);
+            fails(
+                lab,
+                Fault::Probability {
+                    per_million: 200_000,
+                    seed,
+                },
+                &outcomes,
+            );
         }
         for limit in [0, 4096, 100_000, 1 << 20] {
             fails(lab, Fault::LiveBytes(limit), &outcomes);
             fails(lab, Fault::TotalBytes(limit), &outcomes);
             fails(lab, Fault::SizeAbove(limit), &outcomes);
         }
-        for (name, outcome) in ["no guard", "refused", "went well"].into_iter().zip(&outcomes) {
+        for (name, outcome) in ["no guard", "refused", "went well"]
+            .into_iter()
+            .zip(&outcomes)
+        {
             note(name, outcome.load(SeqCst) as usize);
         }
         // So that what the laboratory's own guard says holds as well.
@@ -97,9 +122,18 @@ fn t46_every_request_of_the_guard_fails_once() {
     }
     each(On::ALL, case, |seen| {
         seen.quiet(1);
-        assert!(seen.note("no guard") > 0 && seen.note("requests") > 0, "{}", seen.finished);
+        assert!(
+            seen.note("no guard") > 0 && seen.note("requests") > 0,
+            "{}",
+            seen.finished
+        );
         // Of a guard with pages few requests go to the allocator behind.
-        assert!(seen.note("went well") > 0 && seen.note("refused") > 0, "{}: {}", seen.config.name(), seen.finished);
+        assert!(
+            seen.note("went well") > 0 && seen.note("refused") > 0,
+            "{}: {}",
+            seen.config.name(),
+            seen.finished
+        );
     });
 }
 
@@ -113,13 +147,20 @@ fn t46_every_request_in_front_of_the_guard_fails_once() {
         note("requests", requests as usize);
         let mut plans: Vec<_> = (0..requests).map(Fault::Nth).collect();
         plans.extend(Scope::ALL.map(|scope| Fault::Scope(scope, 0)));
-        plans.extend((0..20).map(|seed| Fault::Probability { per_million: 200_000, seed }));
+        plans.extend((0..20).map(|seed| Fault::Probability {
+            per_million: 200_000,
+            seed,
+        }));
         plans.extend([0, 100_000].map(Fault::LiveBytes));
         plans.extend([0, 64, 5000].map(Fault::SizeAbove));
         for plan in plans {
             failing.arm(plan);
             assert!(works(&failing).is_err(), "{plan:?}");
-            assert_eq!((failing.live_bytes(), lab.guard.stats().live_blocks), (0, 0), "{plan:?}");
+            assert_eq!(
+                (failing.live_bytes(), lab.guard.stats().live_blocks),
+                (0, 0),
+                "{plan:?}"
+            );
             failing.disarm();
             works(&failing).expect("the next try succeeds");
         }

@@ -6,7 +6,9 @@ use std::ptr::NonNull;
 use alloc_core::{HostAllocator, Scope};
 use debug_guard::Mode;
 
-use crate::common::{Lab, On, SIGABRT, SIGSEGV, each, each_with, gives, layout, note, note_pointer};
+use crate::common::{
+    Lab, On, SIGABRT, SIGSEGV, each, each_with, gives, layout, note, note_pointer,
+};
 
 static A_STATIC: [u64; 8] = [7; 8];
 
@@ -25,11 +27,19 @@ fn t22_a_pointer_into_a_block() {
     each(On::ALL, small, |seen| {
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("interior-free").block(seen.note("block"), 64, 16).offset(16).taken_in_case().found_in("small");
+        told.kind("interior-free")
+            .block(seen.note("block"), 64, 16)
+            .offset(16)
+            .taken_in_case()
+            .found_in("small");
     });
     each(On::PAGES, large, |seen| {
         assert!(!seen.noted("passed"));
-        seen.aborted().kind("interior-free").block(seen.note("block"), 300 << 10, 16).offset(8192).taken_in_case();
+        seen.aborted()
+            .kind("interior-free")
+            .block(seen.note("block"), 300 << 10, 16)
+            .offset(8192)
+            .taken_in_case();
     });
 }
 
@@ -81,9 +91,18 @@ fn t24_a_pointer_far_into_the_guards_own_addresses() {
     each(On::PAGES, case, |seen| {
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("foreign-free").without_block().mapping("the guard's own pages").found_in("case");
+        told.kind("foreign-free")
+            .without_block()
+            .mapping("the guard's own pages")
+            .found_in("case");
         assert_eq!(told.address(), seen.note("block") + FAR);
-        assert!(seen.finished.stderr.contains(" but lies in the guard's own pages, at free"), "{}", seen.finished);
+        assert!(
+            seen.finished
+                .stderr
+                .contains(" but lies in the guard's own pages, at free"),
+            "{}",
+            seen.finished
+        );
     });
 }
 
@@ -91,7 +110,9 @@ fn t24_a_pointer_far_into_the_guards_own_addresses() {
 fn t25_a_pointer_into_the_page_behind() {
     fn case(lab: &Lab) {
         let block = lab.block(64, 16);
-        let end_of_page = block.wrapping_add(64).map_addr(|end| end.next_multiple_of(4096));
+        let end_of_page = block
+            .wrapping_add(64)
+            .map_addr(|end| end.next_multiple_of(4096));
         note_pointer("given", end_of_page.wrapping_add(128));
         lab.give(end_of_page.wrapping_add(128), 64, 16);
         note("passed", 1);
@@ -101,11 +122,22 @@ fn t25_a_pointer_into_the_page_behind() {
         // Found by the free itself, not by a fault within it.
         let told = seen.aborted();
         let (block, given) = (seen.note("block"), seen.note("given"));
-        told.kind("foreign-free").mapping("the guard's own pages").found_in("case");
-        told.block(block, 64, 16).offset_past_end(given - block - 64).taken_in_case();
+        told.kind("foreign-free")
+            .mapping("the guard's own pages")
+            .found_in("case");
+        told.block(block, 64, 16)
+            .offset_past_end(given - block - 64)
+            .taken_in_case();
         assert_eq!(told.address(), given);
-        let said = format!(" but lies in the guard's own pages, {} bytes past the end of ", given - block - 64);
-        assert!(seen.finished.stderr.contains(&said), "no{said}: {}", seen.finished);
+        let said = format!(
+            " but lies in the guard's own pages, {} bytes past the end of ",
+            given - block - 64
+        );
+        assert!(
+            seen.finished.stderr.contains(&said),
+            "no{said}: {}",
+            seen.finished
+        );
     });
 }
 
@@ -114,7 +146,10 @@ fn t25_a_pointer_into_the_page_behind() {
 fn regrows(lab: &Lab, block: *mut u8, old: usize) {
     let block = NonNull::new(block).expect("not null");
     // SAFETY: broken on purpose: the guard must notice, and touches nothing then.
-    let grown = unsafe { lab.guard.grow(block, layout(old, 16), layout(256, 16), Scope::Object) };
+    let grown = unsafe {
+        lab.guard
+            .grow(block, layout(old, 16), layout(256, 16), Scope::Object)
+    };
     note("answered", usize::from(grown.is_ok()));
 }
 
@@ -164,7 +199,9 @@ fn t26_a_reallocation_of_what_is_no_block() {
         |seen| {
             seen.ended();
             assert_eq!(seen.note("answered"), 0);
-            seen.only().kind("interior-free").block(seen.note("block"), 64, 16);
+            seen.only()
+                .kind("interior-free")
+                .block(seen.note("block"), 64, 16);
         },
     );
 }
@@ -173,7 +210,9 @@ fn t26_a_reallocation_of_what_is_no_block() {
 fn t27_asked_about_what_is_no_block() {
     #[inline(never)]
     fn asks(lab: &Lab, pointer: *mut u8) {
-        let size = lab.guard.usable_size(NonNull::new(pointer).expect("not null"));
+        let size = lab
+            .guard
+            .usable_size(NonNull::new(pointer).expect("not null"));
         note("answered", size.unwrap_or(usize::MAX));
     }
     fn live(lab: &Lab) {
@@ -192,7 +231,11 @@ fn t27_asked_about_what_is_no_block() {
     each(On::ALL, freed, |seen| {
         assert!(!seen.noted("answered"));
         let told = seen.aborted();
-        told.kind("use-after-free").block(seen.note("block"), 64, 16).found("query").found_in("asks").given_in_case();
+        told.kind("use-after-free")
+            .block(seen.note("block"), 64, 16)
+            .found("query")
+            .found_in("asks")
+            .given_in_case();
     });
 
     fn interior(lab: &Lab) {
@@ -200,7 +243,12 @@ fn t27_asked_about_what_is_no_block() {
     }
     each(On::ALL, interior, |seen| {
         assert!(!seen.noted("answered"));
-        seen.aborted().kind("interior-free").block(seen.note("block"), 64, 16).offset(3).found("query").found_in("asks");
+        seen.aborted()
+            .kind("interior-free")
+            .block(seen.note("block"), 64, 16)
+            .offset(3)
+            .found("query")
+            .found_in("asks");
     });
 }
 
@@ -216,7 +264,9 @@ fn t36_blocks_of_the_c_library() {
     each(On::ALL, given_to_the_guard, |seen| {
         assert!(!seen.noted("passed"));
         let told = seen.aborted();
-        told.kind("foreign-free").without_block().found_in("given_to_the_guard");
+        told.kind("foreign-free")
+            .without_block()
+            .found_in("given_to_the_guard");
         assert_eq!(told.address(), seen.note("stray"));
     });
 
@@ -233,9 +283,16 @@ fn t36_blocks_of_the_c_library() {
         seen.note("freed");
         assert!(!seen.noted("passed"));
         if seen.config.mode != Mode::Cookie && !seen.config.is_right() {
-            seen.aborted().kind("underflow").block(seen.note("block"), 64, 16).access("read");
+            seen.aborted()
+                .kind("underflow")
+                .block(seen.note("block"), 64, 16)
+                .access("read");
         } else {
-            assert!(matches!(seen.finished.signal, Some(SIGABRT | SIGSEGV)), "{}", seen.finished);
+            assert!(
+                matches!(seen.finished.signal, Some(SIGABRT | SIGSEGV)),
+                "{}",
+                seen.finished
+            );
         }
     });
 }

@@ -33,7 +33,12 @@ const DAMAGING: [usize; 13] = [4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 21];
 #[test]
 fn suite24_every_mistake_under_every_mode() {
     fn case(lab: &Lab) {
-        let number = |name| -> usize { env::var(name).expect("set by the parent").parse().expect("a number") };
+        let number = |name| -> usize {
+            env::var(name)
+                .expect("set by the parent")
+                .parse()
+                .expect("a number")
+        };
         let blocks: Vec<_> = (0..number(BEFORE)).map(|_| lab.take(64, 16)).collect();
         commit(lab, number(NUMBER));
         blocks.into_iter().for_each(|block| lab.give(block, 64, 16));
@@ -46,39 +51,74 @@ fn suite24_every_mistake_under_every_mode() {
     skip_what_is_not_offered("suite24");
     let rows = rows();
     let letters = letters(place, &rows);
-    let expected: Vec<&str> = TABLE.lines().skip_while(|line| !line.starts_with("case")).collect();
+    let expected: Vec<&str> = TABLE
+        .lines()
+        .skip_while(|line| !line.starts_with("case"))
+        .collect();
     for (number, (name, _)) in MISTAKES.iter().enumerate() {
         println!("{:2} {name}", number + 1);
     }
     println!("\n{}", expected[0]);
     let mut wrong = Vec::new();
     for (config, letters) in rows.iter().zip(letters) {
-        let line = format!("{:16}{}", mode_of(*config), letters.chars().map(|letter| format!("  {letter}")).collect::<String>());
+        let line = format!(
+            "{:16}{}",
+            mode_of(*config),
+            letters
+                .chars()
+                .map(|letter| format!("  {letter}"))
+                .collect::<String>()
+        );
         println!("{line}   {}", config.back_end.map_or("", BackEnd::name));
         if !expected.contains(&line.as_str()) {
             wrong.push(line);
         }
         if config.placement == Placement::Alternate {
-            let missed: Vec<usize> =
-                (1..).zip(letters.chars()).filter(|(_, letter)| !"IFR".contains(*letter)).map(|(case, _)| case).collect();
+            let missed: Vec<usize> = (1..)
+                .zip(letters.chars())
+                .filter(|(_, letter)| !"IFR".contains(*letter))
+                .map(|(case, _)| case)
+                .collect();
             // What was never written may be read; and so may what waits poisoned, in a page that is still there.
-            let seen_by_none: &[usize] = if config.mode == Mode::Strict { &[17] } else { &[7, 17] };
+            let seen_by_none: &[usize] = if config.mode == Mode::Strict {
+                &[17]
+            } else {
+                &[7, 17]
+            };
             assert_eq!(missed, seen_by_none, "{}", config.name());
         }
     }
-    assert!(wrong.is_empty(), "not as in debug-guard/tests/suite24.table:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "not as in debug-guard/tests/suite24.table:\n{}",
+        wrong.join("\n")
+    );
     assert_eq!(expected.len() - 1, 9, "a line for each mode and place");
 }
 
 /// Every mode and place, those with pages on every back end that there is.
 fn rows() -> Vec<Config> {
-    let plain = |mode| Config { mode, placement: Placement::Right, back_end: None };
+    let plain = |mode| Config {
+        mode,
+        placement: Placement::Right,
+        back_end: None,
+    };
     let mut rows = vec![plain(Mode::Off), plain(Mode::Cookie)];
-    for back_end in lent().into_iter().filter(|back_end| BackEnds::probe().offers(*back_end)) {
-        let on = |mode, placement| Config { mode, placement, back_end: Some(back_end) };
+    for back_end in lent()
+        .into_iter()
+        .filter(|back_end| BackEnds::probe().offers(*back_end))
+    {
+        let on = |mode, placement| Config {
+            mode,
+            placement,
+            back_end: Some(back_end),
+        };
         rows.push(on(Mode::Sampled, Placement::Right));
         for mode in [Mode::Fence, Mode::Strict] {
-            rows.extend([Placement::Right, Placement::Left, Placement::Alternate].map(|placement| on(mode, placement)));
+            rows.extend(
+                [Placement::Right, Placement::Left, Placement::Alternate]
+                    .map(|placement| on(mode, placement)),
+            );
         }
     }
     rows
@@ -92,24 +132,46 @@ fn letters(place: Place, rows: &[Config]) -> Vec<String> {
             scope.spawn(|| {
                 loop {
                     let job = next.fetch_add(1, SeqCst);
-                    let Some(config) = rows.get(job / CASES) else { break };
+                    let Some(config) = rows.get(job / CASES) else {
+                        break;
+                    };
                     let letter = judge(place, *config, job % CASES + 1);
                     cells.lock().expect("no panic").insert(job, letter);
                 }
             });
         }
     });
-    let cells: Vec<char> = cells.into_inner().expect("no panic").into_values().collect();
-    cells.chunks(CASES).map(|row| row.iter().collect()).collect()
+    let cells: Vec<char> = cells
+        .into_inner()
+        .expect("no panic")
+        .into_values()
+        .collect();
+    cells
+        .chunks(CASES)
+        .map(|row| row.iter().collect())
+        .collect()
 }
 
 fn judge(place: Place, config: Config, number: usize) -> char {
-    let before = if config.placement == Placement::Alternate { &[0, 1][..] } else { &[0] };
+    let before = if config.placement == Placement::Alternate {
+        &[0, 1][..]
+    } else {
+        &[0]
+    };
     let letters = before.iter().map(|before| {
-        let more = |child: testkit::Child| child.env(NUMBER, number.to_string()).env(BEFORE, before.to_string());
-        letter(number, &Seen::new(place.path, config, place.child(config, more)))
+        let more = |child: testkit::Child| {
+            child
+                .env(NUMBER, number.to_string())
+                .env(BEFORE, before.to_string())
+        };
+        letter(
+            number,
+            &Seen::new(place.path, config, place.child(config, more)),
+        )
     });
-    letters.min_by_key(|letter| "!IFR.~".find(*letter)).expect("a run")
+    letters
+        .min_by_key(|letter| "!IFR.~".find(*letter))
+        .expect("a run")
 }
 
 /// What is said is said once, of the right kind and block, and ends the process; what is not said does not end it.
@@ -121,25 +183,50 @@ fn letter(number: usize, seen: &Seen) -> char {
         if number == FOREIGN {
             told.without_block();
         } else {
-            assert_eq!(told.block_address(), seen.note("block"), "{}: {number}: {told:?}", seen.config.name());
+            assert_eq!(
+                told.block_address(),
+                seen.note("block"),
+                "{}: {number}: {told:?}",
+                seen.config.name()
+            );
         }
         if told.stopped_there() {
-            told.access(if READS.contains(&number) { "read" } else { "write" });
+            told.access(if READS.contains(&number) {
+                "read"
+            } else {
+                "write"
+            });
         }
         return if told.at_once() { 'I' } else { 'F' };
     }
-    let unguarded = seen.config.mode == Mode::Off || (seen.config.mode == Mode::Sampled && number == FOREIGN);
+    let unguarded =
+        seen.config.mode == Mode::Off || (seen.config.mode == Mode::Sampled && number == FOREIGN);
     match seen.finished.code {
         _ if unguarded && DAMAGING.contains(&number) => '~',
         Some(0) => {
-            let guarded = ["guarded", "cookies"].map(|name| seen.note(name)).iter().sum::<usize>();
-            assert_eq!(guarded > 0, seen.config.mode != Mode::Off, "{}: {number}: {}", seen.config.name(), seen.finished);
+            let guarded = ["guarded", "cookies"]
+                .map(|name| seen.note(name))
+                .iter()
+                .sum::<usize>();
+            assert_eq!(
+                guarded > 0,
+                seen.config.mode != Mode::Off,
+                "{}: {number}: {}",
+                seen.config.name(),
+                seen.finished
+            );
             seen.ended();
             '.'
         }
         Some(LEAKS) => {
             seen.note("done");
-            assert_eq!(seen.leaked(), [(1, 64)], "{}: {number}: {}", seen.config.name(), seen.finished);
+            assert_eq!(
+                seen.leaked(),
+                [(1, 64)],
+                "{}: {number}: {}",
+                seen.config.name(),
+                seen.finished
+            );
             'R'
         }
         _ => '!',
@@ -158,7 +245,13 @@ fn options(config: Config, options: GuardOptions) -> GuardOptions {
 /// As the table calls it, whatever the back end.
 fn mode_of(config: Config) -> String {
     let name = config.name();
-    let mut words = name.split('.').take(if matches!(config.mode, Mode::Fence | Mode::Strict) { 2 } else { 1 });
+    let mut words = name
+        .split('.')
+        .take(if matches!(config.mode, Mode::Fence | Mode::Strict) {
+            2
+        } else {
+            1
+        });
     let mode = words.next().unwrap_or_default();
     words.fold(mode.to_owned(), |all, word| format!("{all} {word}"))
 }

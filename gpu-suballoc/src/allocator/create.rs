@@ -1,14 +1,14 @@
 //! Buffers and images with their memory: make, ask, place, bind; and on any refusal everything back, in reverse.
 
-use super::region::{Content, Region};
-use super::{GpuAllocator, where_of};
+use super::GpuAllocator;
 use crate::device::{
-    BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceMemory, ImageHandle, ImageInfo, ImageTiling,
-    MemoryHandle, ResourceRequirements,
+    BufferHandle, BufferInfo, BufferUsage, DedicatedResource, DeviceError, DeviceMemory,
+    ImageHandle, ImageInfo, ImageTiling, MemoryHandle, ResourceRequirements,
 };
-use crate::error::{GpuError, Misuse};
-use crate::pool::Ask;
-use crate::records::{Key, Kind, NewRoot};
+use crate::error::{GpuError, GpuMisuse};
+use crate::pool::AllocationRequest;
+use crate::region::{Region, RegionContent};
+use crate::region_metadata::{NewRoot, ResourceDescription};
 use crate::request::{RegionOptions, ResourceKind};
 use alloc_core::HostAllocator;
 use core::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ const SPARSE_OR_DISJOINT_IMAGE: u32 = 0b111 | 0x200;
 
 /// A resource that exists and is bound to nothing.
 #[derive(Clone, Copy)]
-enum Made {
+enum UnboundResource {
     Buffer(BufferHandle),
     Image(ImageHandle),
 }
@@ -31,19 +31,25 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// `options.kind` is not read: a buffer is [`Linear`](ResourceKind::Linear).
     ///
     /// # Errors
-    /// [`Misuse::ZeroSize`], [`Misuse::NoUsage`], [`Misuse::Unbindable`] for sparse buffers, [`GpuError::TooLarge`] above `maxBufferSize`;
+    /// [`GpuMisuse::ZeroSize`], [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse buffers, [`GpuError::TooLarge`] above `maxBufferSize`;
     /// otherwise as [`allocate`](GpuAllocator::allocate), and what the driver refuses. No buffer is left then.
-    pub fn create_buffer(&self, info: &BufferInfo, options: &RegionOptions<'_>) -> Result<Region, GpuError> {
+    pub fn create_buffer(
+        &self,
+        info: &BufferInfo,
+        options: &RegionOptions<'_>,
+    ) -> Result<Region, GpuError> {
         self.check_buffer(info)?;
-        let kind = Kind::of_buffer(info, options);
+        let kind = ResourceDescription::of_buffer(info, options);
         if self.reuse.load(Ordering::Relaxed)
-            && let Some(region) = self.records.unpark(self.host(), &kind, info.size, options)?
+            && let Some(region) = self.records.reuse(self.host(), &kind, info.size, options)?
         {
             return Ok(region);
         }
-        let new = self.records.prepare_root(self.host(), Some(&kind), options)?;
+        let new = self
+            .records
+            .prepare_root(self.host(), Some(&kind), options)?;
         // SAFETY: that the info is valid was promised at `new`.
-        let make = || unsafe { self.device.create_buffer(info) }.map(Made::Buffer);
+        let make = || unsafe { self.device.create_buffer(info) }.map(UnboundResource::Buffer);
         self.create(new, make, info.size, ResourceKind::Linear, options)
     }
 
@@ -52,40 +58,51 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// `options.kind` is not read: the tiling says it.
     ///
     /// # Errors
-    /// [`Misuse::ZeroSize`] for an extent, [`Misuse::NoUsage`], [`Misuse::Unbindable`] for sparse and disjoint images; otherwise as
+    /// [`GpuMisuse::ZeroSize`] for an extent, [`GpuMisuse::NoUsage`], [`GpuMisuse::Unbindable`] for sparse and disjoint images; otherwise as
     /// [`allocate`](GpuAllocator::allocate), and what the driver refuses. No image is left then.
-    pub fn create_image(&self, info: &ImageInfo, options: &RegionOptions<'_>) -> Result<Region, GpuError> {
+    pub fn create_image(
+        &self,
+        info: &ImageInfo,
+        options: &RegionOptions<'_>,
+    ) -> Result<Region, GpuError> {
         if info.extent.contains(&0) || info.mip_levels == 0 || info.array_layers == 0 {
-            return Err(Misuse::ZeroSize.into());
+            return Err(GpuMisuse::ZeroSize.into());
         }
         if info.usage.as_raw() == 0 {
-            return Err(Misuse::NoUsage.into());
+            return Err(GpuMisuse::NoUsage.into());
         }
         if info.flags & SPARSE_OR_DISJOINT_IMAGE != 0 {
-            return Err(Misuse::Unbindable.into());
+            return Err(GpuMisuse::Unbindable.into());
         }
         let resource = match info.tiling {
             ImageTiling::Optimal => ResourceKind::Optimal,
             ImageTiling::Linear => ResourceKind::Linear,
         };
-        let new = self.records.prepare_root(self.host(), Some(&Kind::of_image(info, resource, options)), options)?;
+        let new = self.records.prepare_root(
+            self.host(),
+            Some(&ResourceDescription::of_image(info, resource, options)),
+            options,
+        )?;
         // SAFETY: that the info is valid was promised at `new`.
-        let make = || unsafe { self.device.create_image(info) }.map(Made::Image);
+        let make = || unsafe { self.device.create_image(info) }.map(UnboundResource::Image);
         self.create(new, make, 0, resource, options)
     }
 
     fn check_buffer(&self, info: &BufferInfo) -> Result<(), GpuError> {
         if info.size == 0 {
-            return Err(Misuse::ZeroSize.into());
+            return Err(GpuMisuse::ZeroSize.into());
         }
         if info.size > self.limits.max_buffer_size {
-            return Err(GpuError::TooLarge { bytes: info.size, limit: self.limits.max_buffer_size });
+            return Err(GpuError::TooLarge {
+                bytes: info.size,
+                limit: self.limits.max_buffer_size,
+            });
         }
         if info.usage == BufferUsage::default() {
-            return Err(Misuse::NoUsage.into());
+            return Err(GpuMisuse::NoUsage.into());
         }
         if info.flags & SPARSE_BUFFER != 0 {
-            return Err(Misuse::Unbindable.into());
+            return Err(GpuMisuse::Unbindable.into());
         }
         Ok(())
     }
@@ -94,28 +111,34 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     fn create(
         &self,
         new: NewRoot,
-        make: impl Fn() -> Result<Made, DeviceError>,
+        make: impl Fn() -> Result<UnboundResource, DeviceError>,
         asked: u64,
         kind: ResourceKind,
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
         let number = new.number();
-        let made = match self.or_without_kept(|| make().map_err(GpuError::Device)) {
+        let made = match self.retry_after_evicting(|| make().map_err(GpuError::Device)) {
             Ok(made) => made,
             Err(error) => {
-                self.records.drop_root(self.host(), new);
+                self.records.cancel_root(self.host(), new);
                 return Err(error);
             }
         };
         match self.bind_new(made, number, asked, kind, options) {
             Ok(region) => {
                 // The buffer's own bytes are what can be used; the memory behind may be more.
-                self.records.put_root(new, Key::of(region.id), region.resource, region.content, region.size);
+                self.records.insert_root(
+                    new,
+                    region.id.at(),
+                    region.resource,
+                    region.content,
+                    region.size,
+                );
                 Ok(region)
             }
             Err(error) => {
-                self.destroy(made.content(), made.as_raw());
-                self.records.drop_root(self.host(), new);
+                self.destroy_resource(made.content(), made.as_raw());
+                self.records.cancel_root(self.host(), new);
                 Err(error)
             }
         }
@@ -124,50 +147,71 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Requirements, place, bind. On refusal the place goes back; the resource is the caller's still.
     fn bind_new(
         &self,
-        made: Made,
+        made: UnboundResource,
         number: u32,
         asked: u64,
         kind: ResourceKind,
         options: &RegionOptions<'_>,
     ) -> Result<Region, GpuError> {
         let requirements = self.requirements(made);
-        self.check(&requirements, options)?;
-        let ask = Self::ask(&requirements, options);
-        let placed = self.place(&Ask { kind, word: number, resource: Some(made.dedicated()), ..ask })?;
+        self.check_pool(options.pool)?;
+        let ask = Self::allocation_request(&requirements, options);
+        let placed = self.place(&AllocationRequest {
+            kind,
+            user_data: number,
+            resource: Some(made.dedicated()),
+            ..ask
+        })?;
         let region = self.region(&placed, number);
         if let Err(error) = self.bind(made, placed.memory, placed.offset) {
-            let given = self.pools.give_recorded(self.env(), where_of(region.id), number);
+            let given = self
+                .pools
+                .free_recorded(self.device_and_host(), region.id.at(), number);
             debug_assert!(given.is_ok(), "placed a moment ago: {given:?}");
             return Err(error.into());
         }
         let size = if asked > 0 { asked } else { requirements.size };
-        Ok(Region { size, resource: made.as_raw(), content: made.content(), ..region })
+        Ok(Region {
+            size,
+            resource: made.as_raw(),
+            content: made.content(),
+            ..region
+        })
     }
 
-    fn requirements(&self, made: Made) -> ResourceRequirements {
+    fn requirements(&self, made: UnboundResource) -> ResourceRequirements {
         match made {
             // SAFETY: made a moment ago.
-            Made::Buffer(buffer) => unsafe { self.device.buffer_requirements(buffer) },
+            UnboundResource::Buffer(buffer) => unsafe { self.device.buffer_requirements(buffer) },
             // SAFETY: made a moment ago.
-            Made::Image(image) => unsafe { self.device.image_requirements(image) },
+            UnboundResource::Image(image) => unsafe { self.device.image_requirements(image) },
         }
     }
 
-    fn bind(&self, made: Made, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+    fn bind(
+        &self,
+        made: UnboundResource,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
         match made {
             // SAFETY: made a moment ago, nobody else's, not bound; the place is what its requirements ask for.
-            Made::Buffer(buffer) => unsafe { self.device.bind_buffer(buffer, memory, offset) },
+            UnboundResource::Buffer(buffer) => unsafe {
+                self.device.bind_buffer(buffer, memory, offset)
+            },
             // SAFETY: as for buffers.
-            Made::Image(image) => unsafe { self.device.bind_image(image, memory, offset) },
+            UnboundResource::Image(image) => unsafe {
+                self.device.bind_image(image, memory, offset)
+            },
         }
     }
 }
 
-impl Made {
-    const fn content(self) -> Content {
+impl UnboundResource {
+    const fn content(self) -> RegionContent {
         match self {
-            Self::Buffer(_) => Content::Buffer,
-            Self::Image(_) => Content::Image,
+            Self::Buffer(_) => RegionContent::Buffer,
+            Self::Image(_) => RegionContent::Image,
         }
     }
 
@@ -178,10 +222,10 @@ impl Made {
         }
     }
 
-    const fn dedicated(self) -> Dedicated {
+    const fn dedicated(self) -> DedicatedResource {
         match self {
-            Self::Buffer(buffer) => Dedicated::Buffer(buffer),
-            Self::Image(image) => Dedicated::Image(image),
+            Self::Buffer(buffer) => DedicatedResource::Buffer(buffer),
+            Self::Image(image) => DedicatedResource::Image(image),
         }
     }
 }

@@ -9,12 +9,12 @@
 
 #![forbid(unsafe_code)]
 
+use crate::region::Region;
 use alloc_core::HostAllocator;
 
 use super::GpuAllocator;
-use super::region::Region;
 use crate::device::{BufferHandle, DeviceLimits, DeviceMemory};
-use crate::error::Misuse;
+use crate::error::GpuMisuse;
 
 /// What a descriptor (`VkDescriptorBufferInfo`) of a region says, and what the shader adds to its indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,18 +59,32 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// between the aligned offset and it.
     ///
     /// # Errors
-    /// [`Misuse::NoBuffer`], [`Misuse::ZeroElement`], [`Misuse::OtherAllocator`]; [`Misuse::NoDescriptorOffset`] when the region begins
+    /// [`GpuMisuse::NoBuffer`], [`GpuMisuse::ZeroElement`], [`GpuMisuse::OtherAllocator`]; [`GpuMisuse::NoDescriptorOffset`] when the region begins
     /// at no whole element from any offset that descriptors may have.
-    pub fn descriptor(&self, region: &Region, element_bytes: u64, use_as: DescriptorUse) -> Result<Descriptor, Misuse> {
+    pub fn descriptor(
+        &self,
+        region: &Region,
+        element_bytes: u64,
+        use_as: DescriptorUse,
+    ) -> Result<Descriptor, GpuMisuse> {
         if region.id.tag() != self.tag {
-            return Err(Misuse::OtherAllocator);
+            return Err(GpuMisuse::OtherAllocator);
         }
-        let buffer = region.buffer().ok_or(Misuse::NoBuffer)?;
+        let buffer = region.buffer().ok_or(GpuMisuse::NoBuffer)?;
         if element_bytes == 0 {
-            return Err(Misuse::ZeroElement);
+            return Err(GpuMisuse::ZeroElement);
         }
-        let (offset, index) = split(region.copy_offset(), element_bytes, use_as.alignment(&self.limits))?;
-        Ok(Descriptor { buffer, offset, range: region.copy_offset() - offset + region.size(), index })
+        let (offset, index) = split(
+            region.copy_offset(),
+            element_bytes,
+            use_as.alignment(&self.limits),
+        )?;
+        Ok(Descriptor {
+            buffer,
+            offset,
+            range: region.copy_offset() - offset + region.size(),
+            index,
+        })
     }
 }
 
@@ -78,23 +92,31 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 ///
 /// Either of the two steps back leaves its first remainder again after as many steps as the other is large: the larger one is taken, so
 /// that no size of an element makes this long.
-fn split(start: u64, element: u64, alignment: u64) -> Result<(u64, u64), Misuse> {
+fn split(start: u64, element: u64, alignment: u64) -> Result<(u64, u64), GpuMisuse> {
     let alignment = alignment.max(1);
-    let (first, step) = if element <= alignment { (start % alignment, alignment) } else { (0, element) };
+    let (first, step) = if element <= alignment {
+        (start % alignment, alignment)
+    } else {
+        (0, element)
+    };
     let mut back = first;
     for _ in 0..=element.min(alignment) {
-        let Some(offset) = start.checked_sub(back) else { break };
+        let Some(offset) = start.checked_sub(back) else {
+            break;
+        };
         if back.is_multiple_of(element) && offset.is_multiple_of(alignment) {
             return Ok((offset, back / element));
         }
-        back = back.checked_add(step).ok_or(Misuse::NoDescriptorOffset)?;
+        back = back
+            .checked_add(step)
+            .ok_or(GpuMisuse::NoDescriptorOffset)?;
     }
-    Err(Misuse::NoDescriptorOffset)
+    Err(GpuMisuse::NoDescriptorOffset)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Misuse, split};
+    use super::{GpuMisuse, split};
 
     #[test]
     fn offset_and_index_lead_back_to_the_start() {
@@ -107,9 +129,11 @@ mod tests {
                             assert_eq!(offset + index * element, start);
                         }
                         Err(rule) => {
-                            assert_eq!(rule, Misuse::NoDescriptorOffset);
-                            let reachable =
-                                (0..=start / alignment).rev().take(200).any(|k| (start - k * alignment) % element == 0);
+                            assert_eq!(rule, GpuMisuse::NoDescriptorOffset);
+                            let reachable = (0..=start / alignment)
+                                .rev()
+                                .take(200)
+                                .any(|k| (start - k * alignment) % element == 0);
                             assert!(!reachable, "{start} by {element} at {alignment}");
                         }
                     }
@@ -118,15 +142,27 @@ mod tests {
         }
         assert_eq!(split(256, 4, 256), Ok((256, 0)));
         assert_eq!(split(260, 4, 256), Ok((256, 1)));
-        assert_eq!(split(258, 4, 256), Err(Misuse::NoDescriptorOffset));
+        assert_eq!(split(258, 4, 256), Err(GpuMisuse::NoDescriptorOffset));
         assert_eq!(split(1 << 40, 1, 256), Ok((1 << 40, 0)));
         // Elements larger than any alignment: from the start of the buffer at the latest, and at once.
         assert_eq!(split(3 * 1000, 1000, 256), Ok((0, 3)));
-        assert_eq!(split((1 << 40) + 256, 1 << 40, 256), Ok(((1 << 40) + 256, 0)));
-        assert_eq!(split((1 << 40) + 3, (1 << 39) + 1, 256), Err(Misuse::NoDescriptorOffset));
-        assert_eq!(split((1 << 62) + 3, (1 << 61) + 1, 256), Err(Misuse::NoDescriptorOffset));
+        assert_eq!(
+            split((1 << 40) + 256, 1 << 40, 256),
+            Ok(((1 << 40) + 256, 0))
+        );
+        assert_eq!(
+            split((1 << 40) + 3, (1 << 39) + 1, 256),
+            Err(GpuMisuse::NoDescriptorOffset)
+        );
+        assert_eq!(
+            split((1 << 62) + 3, (1 << 61) + 1, 256),
+            Err(GpuMisuse::NoDescriptorOffset)
+        );
         assert_eq!(split((1 << 62) + 1, (1 << 61) + 1, 256), Ok((1 << 61, 1)));
         assert_eq!(split(u64::MAX, u64::MAX, 256), Ok((0, 1)));
-        assert_eq!(split(u64::MAX, u64::MAX - 1, 256), Err(Misuse::NoDescriptorOffset));
+        assert_eq!(
+            split(u64::MAX, u64::MAX - 1, 256),
+            Err(GpuMisuse::NoDescriptorOffset)
+        );
     }
 }

@@ -2,16 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+use crate::pool::Suballocation;
+use crate::region::{Ownership, Region, RegionContent};
 use alloc_core::HostAllocator;
 
-use super::region::{Content, Ownership, Region};
-use super::{GpuAllocator, where_of};
-use crate::GpuError;
+use super::GpuAllocator;
 use crate::device::{BufferHandle, DeviceMemory, ImageHandle, MemoryHandle};
-use crate::error::Misuse;
-use crate::id::{PlaceKind, RegionId};
-use crate::pool::FoundRegion;
-use crate::records::{Facts, Key, NIL, NewName, Seen, SeenCrop};
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
+use crate::region_metadata::{CropRecordView, NewName, RecordInfo, RecordView};
 use crate::request::RegionOptions;
 
 /// What is known of a region at the moment it is asked.
@@ -35,38 +34,38 @@ pub struct RegionInfo {
     pub copy_offset: u64,
     /// As [`Region::memory_type`].
     pub memory_type: Option<u32>,
-    facts: Option<Facts>,
+    record: Option<RecordInfo>,
 }
 
 impl RegionInfo {
     /// What it is called; empty where it has no name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.facts.as_ref().map_or("", Facts::name)
+        self.record.as_ref().map_or("", RecordInfo::name)
     }
 
     /// The user's word; 0 where there is none.
     #[must_use]
     pub fn tag(&self) -> u64 {
-        self.facts.map_or(0, |facts| facts.tag)
+        self.record.map_or(0, |facts| facts.tag)
     }
 
     /// Where it was asked for; 0 where that is not known.
     #[must_use]
     pub fn site(&self) -> u64 {
-        self.facts.map_or(0, |facts| facts.site)
+        self.record.map_or(0, |facts| facts.site)
     }
 
     /// Crops that were cut from it; crops of crops count at the root.
     #[must_use]
     pub fn crops(&self) -> u32 {
-        self.facts.map_or(0, |facts| facts.crops)
+        self.record.map_or(0, |facts| facts.crops)
     }
 
     /// Mappings of it.
     #[must_use]
     pub fn maps(&self) -> u32 {
-        self.facts.map_or(0, |facts| u32::from(facts.maps))
+        self.record.map_or(0, |facts| u32::from(facts.maps))
     }
 }
 
@@ -74,11 +73,15 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// What an id names.
     ///
     /// # Errors
-    /// [`Misuse::Stale`] for what was given back, [`Misuse::OtherAllocator`], and [`Misuse::OtherShard`] for a region of a shard, whose
+    /// [`GpuMisuse::Stale`] for what was given back, [`GpuMisuse::OtherAllocator`], and [`GpuMisuse::OtherShard`] for a region of a shard, whose
     /// books only its thread reads.
-    pub fn info(&self, id: RegionId) -> Result<RegionInfo, Misuse> {
-        let region = self.look(id)?;
-        let root = if region.ownership() == Ownership::CropAlias { self.see_crop(id)?.root_key.id(self.tag) } else { id };
+    pub fn info(&self, id: RegionId) -> Result<RegionInfo, GpuMisuse> {
+        let region = self.region_of(id)?;
+        let root = if region.ownership() == Ownership::CropAlias {
+            RegionId::new(self.tag, self.crop_record(id)?.root_key)
+        } else {
+            id
+        };
         Ok(RegionInfo {
             ownership: region.ownership(),
             root,
@@ -89,7 +92,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             image: region.image(),
             copy_offset: region.copy_offset(),
             memory_type: region.memory_type(),
-            facts: if region.record == NIL { None } else { self.records.facts(region.record, Key::of(id)) },
+            record: if region.record == NO_RECORD {
+                None
+            } else {
+                self.records.info(region.record, id.at())
+            },
         })
     }
 
@@ -99,17 +106,17 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// As [`crop`](GpuAllocator::crop); the region keeps the name it had.
     pub fn set_name(&self, region: &Region, options: &RegionOptions<'_>) -> Result<(), GpuError> {
         if region.id.tag() != self.tag {
-            return Err(Misuse::OtherAllocator.into());
+            return Err(GpuMisuse::OtherAllocator.into());
         }
-        let key = Key::of(region.id);
+        let key = region.id.at();
         // The name before the record, so that a refusal leaves neither.
         let name = NewName::new(self.host(), options)?;
         let number = match key.kind() {
-            PlaceKind::Wrapped | PlaceKind::Crop => Ok(key.slot),
-            _ => self.attach_now(region),
+            RegionPlaceKind::Wrapped | RegionPlaceKind::Crop => Ok(key.slot),
+            _ => self.attach_record(region),
         };
         match number {
-            Ok(number) => self.records.put_name(self.host(), number, key, name),
+            Ok(number) => self.records.set_name(self.host(), number, key, name),
             Err(error) => {
                 name.free(self.host());
                 Err(error)
@@ -118,55 +125,75 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     /// The region that an id names, as its owner has it, but not to be given back.
-    pub(crate) fn look(&self, id: RegionId) -> Result<Region, Misuse> {
+    pub(crate) fn region_of(&self, id: RegionId) -> Result<Region, GpuMisuse> {
         if id.tag() != self.tag {
-            return Err(Misuse::OtherAllocator);
+            return Err(GpuMisuse::OtherAllocator);
         }
-        let key = Key::of(id);
+        let key = id.at();
         match key.kind() {
-            PlaceKind::Shard => Err(Misuse::OtherShard),
-            PlaceKind::Wrapped => match self.records.see(key.slot, key)? {
-                Seen::Wrapped(wrap) => Ok(wrap.region(key, self.tag)),
-                Seen::Root { .. } => Err(Misuse::Stale),
+            RegionPlaceKind::Shard => Err(GpuMisuse::OtherShard),
+            RegionPlaceKind::Wrapped => match self.records.view(key.slot, key)? {
+                RecordView::Wrapped(wrap) => Ok(wrap.region(key, self.tag)),
+                RecordView::Root { .. } => Err(GpuMisuse::Stale),
             },
-            PlaceKind::Crop => {
-                let SeenCrop { number, root_key, root, offset, size } = self.records.see_crop(key.slot, key)?;
+            RegionPlaceKind::Crop => {
+                let CropRecordView {
+                    number,
+                    root_key,
+                    root,
+                    offset,
+                    size,
+                } = self.records.view_crop(key.slot, key)?;
                 let root = match root {
-                    Seen::Wrapped(wrap) => wrap.region(root_key, self.tag),
-                    _ if root_key.kind() == PlaceKind::Shard => return Err(Misuse::OtherShard),
-                    seen => self.seen(root_key.id(self.tag), number, &seen, &self.pools.find(where_of(root_key.id(self.tag)))?),
+                    RecordView::Wrapped(wrap) => wrap.region(root_key, self.tag),
+                    _ if root_key.kind() == RegionPlaceKind::Shard => {
+                        return Err(GpuMisuse::OtherShard);
+                    }
+                    seen => {
+                        let (found, _) = self.pools.find(root_key)?;
+                        self.region_from_record(number, &seen, &found)
+                    }
                 };
                 let (start, buffer_offset) = (root.offset + offset, root.buffer_offset + offset);
                 let start = if root.memory.is_some() { start } else { 0 };
-                Ok(Region { id, offset: start, size, buffer_offset, record: key.slot, ..root })
+                Ok(Region {
+                    id,
+                    offset: start,
+                    size,
+                    buffer_offset,
+                    record: key.slot,
+                    ..root
+                })
             }
             _ => {
-                let found = self.pools.find(where_of(id))?;
-                let seen = match found.word {
-                    NIL => Seen::Root { resource: 0, content: Content::Bare, asked: 0 },
-                    number => self.records.see(number, key)?,
+                let (found, record) = self.pools.find(id.at())?;
+                let seen = match record {
+                    NO_RECORD => RecordView::Root {
+                        resource: 0,
+                        content: RegionContent::Bare,
+                        asked: 0,
+                    },
+                    number => self.records.view(number, key)?,
                 };
-                Ok(self.seen(id, found.word, &seen, &found))
+                Ok(self.region_from_record(record, &seen, &found))
             }
         }
     }
 
-    fn seen(&self, id: RegionId, record: u32, seen: &Seen, found: &FoundRegion) -> Region {
-        let (resource, content, asked) = match *seen {
-            Seen::Root { resource, content, asked } => (resource, content, asked),
-            Seen::Wrapped(_) => (0, Content::Bare, 0),
-        };
-        Region {
-            id,
-            memory: Some(found.memory),
-            offset: found.offset,
-            size: if content == Content::Bare { found.size } else { asked },
-            resource,
-            buffer_offset: 0,
-            mapped: None,
-            record,
-            memory_type: found.memory_type as u8,
-            content,
+    fn region_from_record(&self, record: u32, seen: &RecordView, found: &Suballocation) -> Region {
+        let region = self.region(found, record);
+        match *seen {
+            RecordView::Root {
+                resource,
+                content,
+                asked,
+            } if content != RegionContent::Bare => Region {
+                size: asked,
+                resource,
+                content,
+                ..region
+            },
+            _ => region,
         }
     }
 }

@@ -6,43 +6,43 @@
 //!   free, release, detach                 ---> record first: whoever uses it still; then resource, place, record
 //! ```
 
-mod bare;
-mod counted;
+mod allocate;
+mod counting_allocator;
 mod create;
 mod crop;
 mod descriptor;
+mod error;
 mod info;
 mod map;
 mod options;
 mod outstanding;
-mod refused;
-mod region;
 mod reuse;
+mod thread_shard;
 mod wrap;
 
 pub use descriptor::{Descriptor, DescriptorUse};
+pub(crate) use error::write_in_use;
+pub use error::{BatchError, OutstandingRegions};
 pub use info::RegionInfo;
 pub use map::Mapping;
-pub use options::{AllocatorOptions, Field, ParseError};
-pub(crate) use outstanding::Live;
-pub(crate) use refused::name_in_use;
-pub use refused::{BatchRefused, CloseRefused, NewRefused, Outstanding};
-pub(crate) use region::Content;
-pub use region::{Ownership, Region};
-pub use wrap::{Detached, WrapInfo};
+pub use options::{AllocatorOptions, OptionField, OptionsParseError};
+pub(crate) use outstanding::LiveRegion;
+pub use thread_shard::{Shard, ShardUsage};
+pub use wrap::{DetachedBuffer, WrapInfo};
 
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use alloc_core::HostAllocator;
+use alloc_core::{HostAllocator, Rejected};
 
-use self::counted::Counted;
+use self::counting_allocator::CountingAllocator;
 use crate::device::{DeviceLimits, DeviceMemory, ResourceRequirements};
-use crate::error::{GpuError, Misuse};
-use crate::id::{PoolId, RegionId, next_tag};
-use crate::pool::{Ask, Env, Placed, PoolOptions, Pools, Where};
-use crate::records::{NIL, Records};
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::{NO_RECORD, PoolId, RegionId, RegionSlot, next_tag};
+use crate::pool::{AllocationRequest, DeviceAndHost, PoolOptions, Pools, Suballocation};
+use crate::region::{Region, RegionContent};
+use crate::region_metadata::RegionMetadata;
 use crate::request::RegionOptions;
 use crate::shard::Shards;
 
@@ -56,23 +56,23 @@ use crate::shard::Shards;
 /// says what lives.
 pub struct GpuAllocator<D: DeviceMemory, A: HostAllocator> {
     pub(crate) pools: Pools,
-    pub(crate) records: Records,
+    pub(crate) records: RegionMetadata,
     pub(crate) shards: Shards,
     /// In every id.
     pub(crate) tag: u32,
     pub(crate) limits: DeviceLimits,
     reuse: AtomicBool,
-    keep_buffers: u32,
-    keep_bytes: u64,
+    max_reusable_buffers: u32,
+    max_reusable_bytes: u64,
     device: ManuallyDrop<D>,
-    memory: ManuallyDrop<Counted<A>>,
+    memory: ManuallyDrop<CountingAllocator<A>>,
 }
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// An allocator for `device` that keeps its books in memory of `memory`. Takes no device memory yet.
     ///
     /// # Errors
-    /// Both back, with [`Misuse::BadOptions`] where the options are out of their ranges, or what `memory` refused.
+    /// Both back, with [`GpuMisuse::BadOptions`] where the options are out of their ranges, or what `memory` refused.
     ///
     /// # Safety
     /// Here the user promises, once for all calls, what only the application can know:
@@ -80,18 +80,26 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// - what is wrapped is live for as long as it is wrapped, and its backing is as it was told,
     /// - no region is given back, and the allocator not closed, while the device still uses what lies in it,
     /// - `device` outlives what was not given back, and is used by nobody in a way that breaks [`DeviceMemory`]'s rules.
-    pub unsafe fn new(device: D, memory: A, options: AllocatorOptions) -> Result<Self, NewRefused<D, A>> {
-        if options.keep_buffers > AllocatorOptions::MOST_KEPT {
-            return Err(NewRefused { device, memory, error: Misuse::BadOptions.into() });
+    pub unsafe fn new(
+        device: D,
+        memory: A,
+        options: AllocatorOptions,
+    ) -> Result<Self, Rejected<(D, A), GpuError>> {
+        if options.max_reusable_buffers > AllocatorOptions::MAX_REUSABLE_BUFFERS {
+            return Err(Rejected::new((device, memory), GpuMisuse::BadOptions));
         }
         let pools = match Pools::new(&device, &options.memory) {
             Ok(pools) => pools,
-            Err(error) => return Err(NewRefused { device, memory, error }),
+            Err(error) => {
+                return Err(Rejected::new((device, memory), error));
+            }
         };
-        let memory = Counted::new(memory);
-        let records = match Records::new(&memory, options.keep_buffers) {
+        let memory = CountingAllocator::new(memory);
+        let records = match RegionMetadata::new(&memory, options.max_reusable_buffers) {
             Ok(records) => records,
-            Err(error) => return Err(NewRefused { device, memory: memory.inner, error }),
+            Err(error) => {
+                return Err(Rejected::new((device, memory.inner), error));
+            }
         };
         let limits = device.properties().limits;
         Ok(Self {
@@ -101,8 +109,8 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             tag: next_tag(),
             limits,
             reuse: AtomicBool::new(options.reuse),
-            keep_buffers: options.keep_buffers,
-            keep_bytes: options.keep_bytes,
+            max_reusable_buffers: options.max_reusable_buffers,
+            max_reusable_bytes: options.max_reusable_bytes,
             device: ManuallyDrop::new(device),
             memory: ManuallyDrop::new(memory),
         })
@@ -123,47 +131,60 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// Makes a pool of the user's own.
     ///
     /// # Errors
-    /// [`Misuse::BadOptions`] and what device, memory and limits refuse; no pool was made then.
+    /// [`GpuMisuse::BadOptions`] and what device, memory and limits refuse; no pool was made then.
     pub fn create_pool(&self, options: &PoolOptions) -> Result<PoolId, GpuError> {
-        let (index, generation) = self.or_without_kept(|| self.pools.create_pool(self.env(), options))?;
-        Ok(PoolId { tag: self.tag, generation, index })
+        let (index, generation) =
+            self.retry_after_evicting(|| self.pools.create_pool(self.device_and_host(), options))?;
+        Ok(PoolId {
+            tag: self.tag,
+            generation,
+            index,
+        })
     }
 
     /// Gives a pool back, with all its blocks.
     ///
     /// # Errors
-    /// [`Misuse::PoolInUse`] while regions of it live; [`Misuse::NoSuchPool`].
+    /// [`GpuMisuse::PoolInUse`] while regions of it live; [`GpuMisuse::NoSuchPool`].
     pub fn destroy_pool(&self, pool: PoolId) -> Result<(), GpuError> {
-        self.check_pool(pool)?;
-        self.drop_kept(0, 0);
-        Ok(self.pools.destroy_pool(self.env(), pool.index, pool.generation)?)
+        self.check_pool(Some(pool))?;
+        self.evict_reusable(0, 0);
+        Ok(self
+            .pools
+            .destroy_pool(self.device_and_host(), pool.index, pool.generation)?)
     }
 
     /// Gives kept buffers and empty blocks back to the driver until `bytes` are, or there are no more; `u64::MAX` for all. Answers how
     /// many bytes of memory objects went.
     pub fn trim(&self, bytes: u64) -> u64 {
-        let mut given = self.pools.trim(self.env(), bytes);
-        while given < bytes && self.drop_one(0, 0) {
-            given = given.saturating_add(self.pools.trim(self.env(), bytes - given));
+        let mut given = self.pools.trim(self.device_and_host(), bytes);
+        for _ in 0..self.records.counts().reusable {
+            if given >= bytes || !self.evict_one(0, 0) {
+                break;
+            }
+            given = given.saturating_add(self.pools.trim(self.device_and_host(), bytes - given));
         }
         given
     }
 
     /// Says that a frame begins, by a number that changes: budgets (`VK_EXT_memory_budget`) are asked again. True when the device told.
     pub fn set_frame(&self, frame: u32) -> bool {
-        self.pools.set_frame(self.env(), frame)
+        self.pools.set_frame(self.device_and_host(), frame)
     }
 
     /// Gives everything back, and device and host allocator to the caller.
     ///
     /// # Errors
     /// The allocator, as it was but for kept buffers and empty blocks, while regions, wrapped buffers or crops are left.
-    #[expect(clippy::result_large_err, reason = "the allocator is given back, as large as it is")]
-    pub fn close(self) -> Result<(D, A), CloseRefused<Self>> {
+    #[expect(
+        clippy::result_large_err,
+        reason = "the allocator is given back, as large as it is"
+    )]
+    pub fn close(self) -> Result<(D, A), Rejected<Self, OutstandingRegions>> {
         let mut allocator = self;
-        match allocator.wind_up() {
+        match allocator.free_all_blocks() {
             Ok(()) => Ok(allocator.into_parts()),
-            Err(outstanding) => Err(CloseRefused { value: allocator, outstanding }),
+            Err(outstanding) => Err(Rejected::new(allocator, outstanding)),
         }
     }
 
@@ -171,29 +192,35 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// whose driver must not be called any more. Whatever lives there goes with the device.
     pub fn abandon(self) -> (D, A) {
         let mut allocator = self;
-        allocator.let_go();
+        allocator.free_host_memory();
         allocator.into_parts()
     }
 
-    fn wind_up(&mut self) -> Result<(), Outstanding> {
-        self.drop_kept(0, 0);
+    fn free_all_blocks(&mut self) -> Result<(), OutstandingRegions> {
+        self.evict_reusable(0, 0);
         let counts = self.records.counts();
         if counts.wrapped == 0 && counts.crops == 0 {
-            let env = Env { device: &*self.device, memory: &*self.memory };
-            self.shards.settle(env, &self.pools);
+            let env = DeviceAndHost {
+                device: &*self.device,
+                memory: &*self.memory,
+            };
+            self.shards.trim_abandoned(env, &self.pools);
             if self.pools.close(env) == 0 {
-                self.shards.dismantle(&*self.memory);
-                self.records.dismantle(&*self.memory);
+                self.shards.free_all(&*self.memory);
+                self.records.free_all(&*self.memory);
                 return Ok(());
             }
         }
         Err(self.outstanding())
     }
 
-    fn let_go(&mut self) {
-        self.pools.abandon(Env { device: &*self.device, memory: &*self.memory });
-        self.shards.dismantle(&*self.memory);
-        self.records.dismantle(&*self.memory);
+    fn free_host_memory(&mut self) {
+        self.pools.abandon(DeviceAndHost {
+            device: &*self.device,
+            memory: &*self.memory,
+        });
+        self.shards.free_all(&*self.memory);
+        self.records.free_all(&*self.memory);
     }
 
     fn into_parts(self) -> (D, A) {
@@ -206,8 +233,11 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     }
 
     #[inline]
-    pub(crate) fn env(&self) -> Env<'_> {
-        Env { device: &*self.device, memory: &*self.memory }
+    pub(crate) fn device_and_host(&self) -> DeviceAndHost<'_> {
+        DeviceAndHost {
+            device: &*self.device,
+            memory: &*self.memory,
+        }
     }
 
     #[inline]
@@ -215,38 +245,27 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
         &*self.memory
     }
 
-    fn check_pool(&self, pool: PoolId) -> Result<(), Misuse> {
-        if pool.tag == self.tag { Ok(()) } else { Err(Misuse::NoSuchPool) }
-    }
-
     #[inline]
-    fn check(&self, requirements: &ResourceRequirements, options: &RegionOptions<'_>) -> Result<(), Misuse> {
-        if requirements.size == 0 {
-            return Err(Misuse::ZeroSize);
+    fn check_pool(&self, pool: Option<PoolId>) -> Result<(), GpuMisuse> {
+        if pool.is_none_or(|pool| pool.tag == self.tag) {
+            Ok(())
+        } else {
+            Err(GpuMisuse::NoSuchPool)
         }
-        if !requirements.alignment.is_power_of_two() {
-            return Err(Misuse::BadAlignment);
-        }
-        if let Some(pool) = options.pool {
-            self.check_pool(pool)?;
-        }
-        if let Some(priority) = options.priority
-            && !(0.0..=1.0).contains(&priority)
-        {
-            return Err(Misuse::BadPriority);
-        }
-        Ok(())
     }
 
-    /// What the pools are asked, of what the user asks and was checked. One literal, written where it is read: it is too large to be
+    /// What the pools are asked, of what the user asks. One literal, written where it is read: it is too large to be
     /// handed about on the hot path.
     #[inline(always)]
-    fn ask(requirements: &ResourceRequirements, options: &RegionOptions<'_>) -> Ask {
-        Ask {
+    fn allocation_request(
+        requirements: &ResourceRequirements,
+        options: &RegionOptions<'_>,
+    ) -> AllocationRequest {
+        AllocationRequest {
             size: requirements.size,
             alignment: requirements.alignment,
             memory_type_bits: requirements.memory_type_bits,
-            wish: options.wish,
+            preference: options.preference,
             kind: options.kind,
             lifetime: options.lifetime,
             dedicated: options.dedicated,
@@ -254,7 +273,7 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             prefers_dedicated: requirements.prefers_dedicated,
             requires_dedicated: requirements.requires_dedicated,
             pool: options.pool,
-            word: NIL,
+            user_data: NO_RECORD,
             priority: options.priority,
             export: options.export,
             next: options.next,
@@ -264,34 +283,43 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
 
     /// Finds room, giving up kept buffers before giving up.
     #[inline(always)]
-    fn place(&self, ask: &Ask) -> Result<Placed, GpuError> {
-        match self.pools.place(self.env(), ask) {
-            Err(error) => self.place_without_kept(ask, error),
+    fn place(&self, ask: &AllocationRequest) -> Result<Suballocation, GpuError> {
+        match self.pools.place(self.device_and_host(), ask) {
+            Err(error) => self.place_after_evicting(ask, error),
             placed => placed,
         }
     }
 
     #[cold]
-    fn place_without_kept(&self, ask: &Ask, error: GpuError) -> Result<Placed, GpuError> {
-        if !error.is_out_of_device_memory() || self.drop_kept(0, 0) == 0 {
+    fn place_after_evicting(
+        &self,
+        ask: &AllocationRequest,
+        error: GpuError,
+    ) -> Result<Suballocation, GpuError> {
+        if !error.is_out_of_device_memory() || self.evict_reusable(0, 0) == 0 {
             return Err(error);
         }
-        self.pools.place(self.env(), ask)
+        self.pools.place(self.device_and_host(), ask)
     }
 
     /// Tries again without kept buffers where device memory is short.
-    fn or_without_kept<T>(&self, mut attempt: impl FnMut() -> Result<T, GpuError>) -> Result<T, GpuError> {
+    fn retry_after_evicting<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<T, GpuError>,
+    ) -> Result<T, GpuError> {
         match attempt() {
-            Err(error) if error.is_out_of_device_memory() && self.drop_kept(0, 0) > 0 => attempt(),
+            Err(error) if error.is_out_of_device_memory() && self.evict_reusable(0, 0) > 0 => {
+                attempt()
+            }
             result => result,
         }
     }
 
     /// What the user gets for a place.
     #[inline]
-    pub(crate) fn region(&self, placed: &Placed, record: u32) -> Region {
+    pub(crate) fn region(&self, placed: &Suballocation, record: u32) -> Region {
         Region {
-            id: RegionId::new(self.tag, placed.at.place, placed.at.slot, placed.at.generation),
+            id: RegionId::new(self.tag, placed.at),
             memory: Some(placed.memory),
             offset: placed.offset,
             size: placed.size,
@@ -300,19 +328,19 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
             mapped: None,
             record,
             memory_type: placed.memory_type as u8,
-            content: Content::Bare,
+            content: RegionContent::Bare,
         }
     }
 
-    fn give_to_shard(&self, id: RegionId) -> Result<(), Misuse> {
-        self.shards.give(self.env(), &self.pools, id)
+    fn free_in_shard(&self, at: RegionSlot) -> Result<(), GpuMisuse> {
+        self.shards.free(self.device_and_host(), &self.pools, at)
     }
 }
 
 impl<D: DeviceMemory, A: HostAllocator> Drop for GpuAllocator<D, A> {
     fn drop(&mut self) {
-        if self.wind_up().is_err() {
-            self.let_go();
+        if self.free_all_blocks().is_err() {
+            self.free_host_memory();
         }
         // SAFETY: nobody uses the device again.
         unsafe { ManuallyDrop::drop(&mut self.device) };
@@ -329,8 +357,4 @@ impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for GpuAllocator<D, A> {
             .field("host_bytes", &self.host_bytes())
             .finish_non_exhaustive()
     }
-}
-
-pub(crate) fn where_of(id: RegionId) -> Where {
-    Where { place: id.place(), slot: id.slot(), generation: id.generation() }
 }

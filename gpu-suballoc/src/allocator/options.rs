@@ -14,19 +14,24 @@ pub struct AllocatorOptions {
     /// [`GpuAllocator::release`](crate::GpuAllocator::release) keeps buffers for the next exact fit. Can be switched later.
     pub reuse: bool,
     /// So many buffers are kept at most, up to 1024; the one that nobody has wanted for longest makes room.
-    pub keep_buffers: u32,
+    pub max_reusable_buffers: u32,
     /// So many bytes of kept buffers at most.
-    pub keep_bytes: u64,
+    pub max_reusable_bytes: u64,
 }
 
 impl AllocatorOptions {
     /// More are not looked through at every creation of a buffer.
-    pub(crate) const MOST_KEPT: u32 = 1024;
+    pub(crate) const MAX_REUSABLE_BUFFERS: u32 = 1024;
 }
 
 impl Default for AllocatorOptions {
     fn default() -> Self {
-        Self { memory: MemoryOptions::default(), reuse: true, keep_buffers: 64, keep_bytes: 64 << 20 }
+        Self {
+            memory: MemoryOptions::default(),
+            reuse: true,
+            max_reusable_buffers: 64,
+            max_reusable_bytes: 64 << 20,
+        }
     }
 }
 
@@ -36,35 +41,38 @@ impl Default for AllocatorOptions {
 /// Sizes are MiB, `nearest_multiple` is bytes; 0 says "no limit", or "the default" for the smallest block and the multiple. Decimal
 /// digits alone: no sign, no space, no empty field, nothing behind the fifth.
 impl core::str::FromStr for AllocatorOptions {
-    type Err = ParseError;
+    type Err = OptionsParseError;
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
+    fn from_str(text: &str) -> Result<Self, OptionsParseError> {
         let mut fields = [0u64; 5];
-        let mut places = Field::ALL.into_iter().zip(&mut fields);
+        let mut places = OptionField::ALL.into_iter().zip(&mut fields);
         for part in text.split(':') {
-            let (field, value) = places.next().ok_or(ParseError::TooManyFields)?;
+            let (field, value) = places.next().ok_or(OptionsParseError::TooManyFields)?;
             *value = number(part, field)?;
         }
         let [pool, min_block, max_block, max_blocks, multiple] = fields;
         let mut options = Self::default();
         let memory = &mut options.memory;
         if pool > 0 {
-            memory.max_bytes = bytes(pool, Field::Pool)?;
+            memory.max_bytes = bytes(pool, OptionField::Pool)?;
         }
         if min_block > 0 {
             if pool > 0 && pool < min_block {
-                return Err(ParseError::MinAbovePool);
+                return Err(OptionsParseError::MinAbovePool);
             }
-            memory.first_block = Some(bytes(min_block, Field::MinBlock)?);
+            memory.first_block = Some(bytes(min_block, OptionField::MinBlock)?);
         }
         if max_block > 0 {
             if max_block < min_block {
-                return Err(ParseError::MinAboveMax);
+                return Err(OptionsParseError::MinAboveMax);
             }
-            memory.max_block = Some(bytes(max_block, Field::MaxBlock)?);
+            memory.max_block = Some(bytes(max_block, OptionField::MaxBlock)?);
         }
         if max_blocks > 0 {
-            memory.max_allocations = u32::try_from(max_blocks).map_err(|_| ParseError::TooLarge { field: Field::MaxBlocks })?;
+            memory.max_allocations =
+                u32::try_from(max_blocks).map_err(|_| OptionsParseError::TooLarge {
+                    field: OptionField::MaxBlocks,
+                })?;
         }
         if multiple > 0 {
             memory.nearest_multiple = multiple;
@@ -73,21 +81,24 @@ impl core::str::FromStr for AllocatorOptions {
     }
 }
 
-fn number(part: &str, field: Field) -> Result<u64, ParseError> {
+fn number(part: &str, field: OptionField) -> Result<u64, OptionsParseError> {
     if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(ParseError::NotANumber { field });
+        return Err(OptionsParseError::NotANumber { field });
     }
-    part.parse().map_err(|_| ParseError::TooLarge { field })
+    part.parse()
+        .map_err(|_| OptionsParseError::TooLarge { field })
 }
 
 /// From MiB.
-fn bytes(mebibytes: u64, field: Field) -> Result<u64, ParseError> {
-    mebibytes.checked_mul(1 << 20).ok_or(ParseError::TooLarge { field })
+fn bytes(mebibytes: u64, field: OptionField) -> Result<u64, OptionsParseError> {
+    mebibytes
+        .checked_mul(1 << 20)
+        .ok_or(OptionsParseError::TooLarge { field })
 }
 
 /// A field of the text that [`AllocatorOptions`] are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum OptionField {
     /// All blocks together, MiB.
     Pool,
     /// The smallest block, MiB.
@@ -100,23 +111,29 @@ pub enum Field {
     NearestMultiple,
 }
 
-impl Field {
-    const ALL: [Self; 5] = [Self::Pool, Self::MinBlock, Self::MaxBlock, Self::MaxBlocks, Self::NearestMultiple];
+impl OptionField {
+    const ALL: [Self; 5] = [
+        Self::Pool,
+        Self::MinBlock,
+        Self::MaxBlock,
+        Self::MaxBlocks,
+        Self::NearestMultiple,
+    ];
 }
 
 /// Why a text gives no options. Nothing is guessed: garbage is not "no limit".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ParseError {
+pub enum OptionsParseError {
     /// A field is empty, or has anything but decimal digits.
     NotANumber {
         /// Which.
-        field: Field,
+        field: OptionField,
     },
     /// A number that does not fit: 64 bits of bytes, 32 bits of blocks.
     TooLarge {
         /// Which.
-        field: Field,
+        field: OptionField,
     },
     /// A sixth field.
     TooManyFields,
@@ -126,7 +143,7 @@ pub enum ParseError {
     MinAbovePool,
 }
 
-impl fmt::Display for Field {
+impl fmt::Display for OptionField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Pool => "pool_MB",
@@ -138,7 +155,7 @@ impl fmt::Display for Field {
     }
 }
 
-impl fmt::Display for ParseError {
+impl fmt::Display for OptionsParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotANumber { field } => write!(f, "{field} is not a number: write decimal digits, or 0"),
@@ -152,4 +169,4 @@ impl fmt::Display for ParseError {
     }
 }
 
-impl core::error::Error for ParseError {}
+impl core::error::Error for OptionsParseError {}

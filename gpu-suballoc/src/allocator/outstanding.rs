@@ -2,21 +2,20 @@
 
 use alloc_core::HostAllocator;
 
-use super::{GpuAllocator, Outstanding};
+use super::{GpuAllocator, OutstandingRegions};
 use crate::device::DeviceMemory;
-use crate::id::{PlaceKind, RegionId};
-use crate::pool::{Env, Seen};
-use crate::records::NIL;
+use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
+use crate::pool::{DeviceAndHost, WalkItem};
 
 /// Something that lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Live {
+pub(crate) enum LiveRegion {
     Region(RegionId),
     Wrapped(RegionId),
     Crop(RegionId),
 }
 
-impl Live {
+impl LiveRegion {
     const fn id(self) -> RegionId {
         match self {
             Self::Region(id) | Self::Wrapped(id) | Self::Crop(id) => id,
@@ -25,27 +24,39 @@ impl Live {
 }
 
 /// As many are ended at a time.
-const AT_ONCE: usize = 32;
+const BATCH: usize = 32;
 
 impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// What it could not be closed with. Kept buffers go.
-    pub(crate) fn outstanding(&mut self) -> Outstanding {
-        self.drop_kept(0, 0);
+    pub(crate) fn outstanding(&mut self) -> OutstandingRegions {
+        self.evict_reusable(0, 0);
         let counts = self.records.counts();
-        let env = Env { device: &*self.device, memory: &*self.memory };
-        let (in_shards, their_pages) = self.shards.settle(env, &self.pools);
+        let env = DeviceAndHost {
+            device: &*self.device,
+            memory: &*self.memory,
+        };
+        let (in_shards, their_pages) = self.shards.trim_abandoned(env, &self.pools);
         let regions = (self.pools.live_regions() + in_shards).saturating_sub(their_pages);
-        Outstanding { regions, wrapped: counts.wrapped, crops: counts.crops }
+        OutstandingRegions {
+            regions,
+            wrapped: counts.wrapped,
+            crops: counts.crops,
+        }
     }
 
     /// Fills `room` with what lives, in an order that stays while nothing changes, without the first `passed`; answers how many.
-    pub(crate) fn live(&self, passed: usize, room: &mut [Option<Live>]) -> usize {
-        self.live_of(passed, room, |_| true)
+    pub(crate) fn live_regions(&self, passed: usize, room: &mut [Option<LiveRegion>]) -> usize {
+        self.live_regions_where(passed, room, |_| true)
     }
 
-    fn live_of(&self, passed: usize, room: &mut [Option<Live>], which: impl Fn(Live) -> bool) -> usize {
+    fn live_regions_where(
+        &self,
+        passed: usize,
+        room: &mut [Option<LiveRegion>],
+        which: impl Fn(LiveRegion) -> bool,
+    ) -> usize {
         let (mut to_pass, mut filled) = (passed, 0);
-        let mut put = |live: Live| {
+        let mut put = |live: LiveRegion| {
             if !which(live) {
             } else if to_pass > 0 {
                 to_pass -= 1;
@@ -54,14 +65,18 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
                 filled += 1;
             }
         };
-        self.pools.walk(&mut |seen| {
-            if let Seen::Region { at, .. } = seen {
-                put(Live::Region(RegionId::new(self.tag, at.place, at.slot, at.generation)));
+        self.walk(&mut |seen| {
+            if let WalkItem::Region { at, .. } = seen {
+                put(LiveRegion::Region(RegionId::new(self.tag, at)));
             }
         });
         self.records.each_alias(&mut |alias| {
-            let id = alias.key.id(self.tag);
-            put(if id.place().kind == PlaceKind::Crop { Live::Crop(id) } else { Live::Wrapped(id) });
+            let id = RegionId::new(self.tag, alias.key);
+            put(if id.kind() == RegionPlaceKind::Crop {
+                LiveRegion::Crop(id)
+            } else {
+                LiveRegion::Wrapped(id)
+            });
         });
         filled
     }
@@ -70,25 +85,28 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// memory does not. Takes no memory.
     pub(crate) fn close_by_force(self) {
         let mut allocator = self;
-        allocator.drop_kept(0, 0);
-        allocator.end_each(|live| matches!(live, Live::Crop(_)));
-        allocator.end_each(|_| true);
-        allocator.pools.close_by_force(Env { device: &*allocator.device, memory: &*allocator.memory });
-        allocator.shards.dismantle(&*allocator.memory);
-        allocator.records.dismantle(&*allocator.memory);
+        allocator.evict_reusable(0, 0);
+        allocator.free_each(|live| matches!(live, LiveRegion::Crop(_)));
+        allocator.free_each(|_| true);
+        allocator.pools.close_by_force(DeviceAndHost {
+            device: &*allocator.device,
+            memory: &*allocator.memory,
+        });
+        allocator.shards.free_all(&*allocator.memory);
+        allocator.records.free_all(&*allocator.memory);
         drop(allocator.into_parts());
     }
 
-    fn end_each(&self, which: impl Fn(Live) -> bool) {
+    fn free_each(&self, which: impl Fn(LiveRegion) -> bool) {
         // Each turn ends one, or passes one by.
         let mut stay = 0;
         loop {
-            let mut some = [None; AT_ONCE];
-            if self.live_of(stay, &mut some, &which) == 0 {
+            let mut some = [None; BATCH];
+            if self.live_regions_where(stay, &mut some, &which) == 0 {
                 return;
             }
             for live in some.into_iter().flatten() {
-                stay += usize::from(self.end(live.id(), NIL, false).is_err());
+                stay += usize::from(self.free_named(live.id(), NO_RECORD, false).is_err());
             }
         }
     }

@@ -2,14 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-use alloc_core::HostAllocator;
+use crate::region::{Ownership, Region, RegionContent};
+use alloc_core::{HostAllocator, Rejected};
 
 use super::GpuAllocator;
-use super::region::{Content, Ownership, Region};
 use crate::device::{BufferHandle, DeviceMemory};
-use crate::error::{GpuError, Misuse, Refused};
-use crate::id::PlaceKind;
-use crate::records::{Backing, Key, Wrap};
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::{RegionId, RegionPlaceKind, RegionSlot};
+use crate::property_flags::PropertyFlags;
+use crate::region_metadata::{Backing, WrappedBuffer};
 use crate::request::RegionOptions;
 
 /// A buffer of the application's that is to be used as a region.
@@ -35,7 +36,15 @@ impl<'n> WrapInfo<'n> {
     /// The first `size` bytes of a buffer of which nothing else is known.
     #[must_use]
     pub fn new(buffer: impl Into<Option<BufferHandle>>, size: u64) -> Self {
-        Self { buffer: buffer.into(), offset: 0, size: Some(size), buffer_size: None, backing: None, name: None, tag: 0 }
+        Self {
+            buffer: buffer.into(),
+            offset: 0,
+            size: Some(size),
+            buffer_size: None,
+            backing: None,
+            name: None,
+            tag: 0,
+        }
     }
 
     /// Starting so many bytes after the start of the buffer.
@@ -47,7 +56,10 @@ impl<'n> WrapInfo<'n> {
     /// Of a buffer that has so many bytes: nothing is wrapped past its end.
     #[must_use]
     pub const fn buffer_size(self, bytes: u64) -> Self {
-        Self { buffer_size: Some(bytes), ..self }
+        Self {
+            buffer_size: Some(bytes),
+            ..self
+        }
     }
 
     /// With a word of the caller's own, for reports.
@@ -59,37 +71,51 @@ impl<'n> WrapInfo<'n> {
     /// With the memory behind it.
     #[must_use]
     pub const fn backing(self, backing: Backing) -> Self {
-        Self { backing: Some(backing), ..self }
+        Self {
+            backing: Some(backing),
+            ..self
+        }
     }
 
     /// Called `name` in reports.
     #[must_use]
     pub const fn name(self, name: &'n str) -> Self {
-        Self { name: Some(name), ..self }
+        Self {
+            name: Some(name),
+            ..self
+        }
     }
 
     /// Bytes, once everything is checked.
-    fn check(&self) -> Result<(BufferHandle, u64), Misuse> {
-        let buffer = self.buffer.ok_or(Misuse::NullHandle)?;
+    fn check(&self) -> Result<(BufferHandle, u64), GpuMisuse> {
+        let buffer = self.buffer.ok_or(GpuMisuse::NullHandle)?;
         let size = match (self.size, self.buffer_size) {
             (Some(size), _) => size,
-            (None, Some(whole)) => whole.checked_sub(self.offset).ok_or(Misuse::Outside)?,
+            (None, Some(whole)) => whole.checked_sub(self.offset).ok_or(GpuMisuse::Outside)?,
             (None, None) => 0,
         };
         if size == 0 {
-            return Err(Misuse::ZeroSize);
+            return Err(GpuMisuse::ZeroSize);
         }
-        let end = self.offset.checked_add(size).ok_or(Misuse::Outside)?;
+        let end = self.offset.checked_add(size).ok_or(GpuMisuse::Outside)?;
         let in_buffer = self.buffer_size.is_none_or(|whole| end <= whole);
-        let in_memory =
-            self.backing.is_none_or(|backing| backing.offset.checked_add(end).is_some_and(|end| end <= backing.memory_size));
-        if in_buffer && in_memory { Ok((buffer, size)) } else { Err(Misuse::Outside) }
+        let in_memory = self.backing.is_none_or(|backing| {
+            backing
+                .offset
+                .checked_add(end)
+                .is_some_and(|end| end <= backing.memory_size)
+        });
+        if in_buffer && in_memory {
+            Ok((buffer, size))
+        } else {
+            Err(GpuMisuse::Outside)
+        }
     }
 }
 
 /// What a wrapped region was, now that the allocator has forgotten it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detached {
+pub struct DetachedBuffer {
     /// The application's buffer.
     pub buffer: BufferHandle,
     /// Where the region began in it.
@@ -103,14 +129,26 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// planes of an image, say): each is a region of its own.
     ///
     /// # Errors
-    /// [`Misuse::NullHandle`], [`Misuse::ZeroSize`], [`Misuse::Outside`] of what is known of buffer and memory; what the host allocator
+    /// [`GpuMisuse::NullHandle`], [`GpuMisuse::ZeroSize`], [`GpuMisuse::Outside`] of what is known of buffer and memory; [`GpuMisuse::OwnMemory`] where
+    /// the backing is a memory object of this allocator and `HOST_VISIBLE`; [`Limit::WrappedBytes`](crate::Limit::WrappedBytes); what the host allocator
     /// refuses. Nothing is left then.
     pub fn wrap(&self, info: &WrapInfo<'_>) -> Result<Region, GpuError> {
         let (buffer, size) = info.check()?;
-        let wrap = Wrap::new(buffer, info.offset, size, info.backing);
-        let options = RegionOptions { name: info.name, tag: info.tag, ..RegionOptions::new() };
+        // It maps its own memory as a whole: what maps it beside that would map it twice. What cannot be mapped does no harm.
+        let visible = info
+            .backing
+            .filter(|backing| backing.properties.contains(PropertyFlags::HOST_VISIBLE));
+        if visible.is_some_and(|backing| self.pools.owns(backing.memory)) {
+            return Err(GpuMisuse::OwnMemory.into());
+        }
+        let wrap = WrappedBuffer::new(buffer, info.offset, size, info.backing);
+        let options = RegionOptions {
+            name: info.name,
+            tag: info.tag,
+            ..RegionOptions::new()
+        };
         let new = self.records.prepare_wrap(self.host(), wrap, &options)?;
-        let key = self.records.put_wrap(self.host(), new);
+        let key = self.records.insert_wrap(self.host(), new)?;
         Ok(wrap.region(key, self.tag))
     }
 
@@ -118,46 +156,60 @@ impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
     /// are not touched.
     ///
     /// # Errors
-    /// The region, which stays valid: [`Misuse::NotWrapped`] for the allocator's own and their crops; [`Misuse::HasCrops`] or
-    /// [`Misuse::Mapped`] while it is in use; otherwise as [`free`](GpuAllocator::free).
-    pub fn detach(&self, region: Region) -> Result<Detached, Refused<Region>> {
-        let checked = self.root_is_wrapped(&region).and_then(|()| region.buffer().ok_or(Misuse::NotWrapped));
+    /// The region, which stays valid: [`GpuMisuse::NotWrapped`] for the allocator's own and their crops; [`GpuMisuse::HasCrops`] or
+    /// [`GpuMisuse::Mapped`] while it is in use; otherwise as [`free`](GpuAllocator::free).
+    pub fn detach(&self, region: Region) -> Result<DetachedBuffer, Rejected<Region, GpuError>> {
+        let checked = self
+            .root_is_wrapped(&region)
+            .and_then(|()| region.buffer().ok_or(GpuMisuse::NotWrapped));
         let buffer = match checked {
             Ok(buffer) => buffer,
-            Err(rule) => return Err(Refused::new(region, rule)),
+            Err(rule) => return Err(Rejected::new(region, rule)),
         };
         let (offset, size) = (region.copy_offset(), region.size());
         self.free(region)?;
-        Ok(Detached { buffer, offset, size })
+        Ok(DetachedBuffer {
+            buffer,
+            offset,
+            size,
+        })
     }
 
-    fn root_is_wrapped(&self, region: &Region) -> Result<(), Misuse> {
+    fn root_is_wrapped(&self, region: &Region) -> Result<(), GpuMisuse> {
         if region.id.tag() != self.tag {
-            return Err(Misuse::OtherAllocator);
+            return Err(GpuMisuse::OtherAllocator);
         }
         let wrapped = match region.ownership() {
             Ownership::Owned => false,
             Ownership::Wrapped => true,
-            Ownership::CropAlias => self.see_crop(region.id)?.root_key.kind() == PlaceKind::Wrapped,
+            Ownership::CropAlias => {
+                self.crop_record(region.id)?.root_key.kind() == RegionPlaceKind::Wrapped
+            }
         };
-        if wrapped { Ok(()) } else { Err(Misuse::NotWrapped) }
+        if wrapped {
+            Ok(())
+        } else {
+            Err(GpuMisuse::NotWrapped)
+        }
     }
 }
 
-impl Wrap {
+impl WrappedBuffer {
     /// The region that a wrapped buffer is to its user.
-    pub(super) fn region(&self, key: Key, tag: u32) -> Region {
+    pub(super) fn region(&self, key: RegionSlot, tag: u32) -> Region {
         Region {
-            id: key.id(tag),
+            id: RegionId::new(tag, key),
             memory: self.backing.map(|backing| backing.memory),
-            offset: self.backing.map_or(0, |backing| backing.offset + self.offset),
+            offset: self
+                .backing
+                .map_or(0, |backing| backing.offset + self.offset),
             size: self.size,
             resource: self.buffer.as_raw(),
             buffer_offset: self.offset,
             mapped: None,
             record: key.slot,
             memory_type: Region::NO_TYPE,
-            content: Content::Buffer,
+            content: RegionContent::Buffer,
         }
     }
 }

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 use ash::vk;
 
-use crate::group::{Capabilities, CapabilityFlags, HandleTypes, PciAddress};
+use crate::group::{CapabilityFlags, DeviceCapabilities, HandleTypes, PciAddress};
 
 /// What Vulkan tells of a device that is, or will be, made with these extensions.
 ///
@@ -12,7 +12,7 @@ use crate::group::{Capabilities, CapabilityFlags, HandleTypes, PciAddress};
 /// is usable on another, whatever memory it lies in. Below Vulkan 1.1 there are no UUIDs and no external handles: nothing is known then.
 ///
 /// Vulkan specification, *Physical Device Properties* (`VkPhysicalDeviceIDProperties`, `VkPhysicalDeviceDriverProperties`,
-/// `VkPhysicalDevicePCIBusInfoPropertiesEXT`), *Additional Buffer Capabilities* and *Additional Semaphore Capabilities*.
+/// `VkPhysicalDevicePCIBusInfoPropertiesEXT`), *Additional Buffer DeviceCapabilities* and *Additional Semaphore DeviceCapabilities*.
 ///
 /// # Safety
 /// `physical` is of `instance`, both live; `api_version` is the lesser of what the application named and what the device supports;
@@ -23,16 +23,18 @@ pub unsafe fn physical_device_capabilities(
     physical: vk::PhysicalDevice,
     api_version: u32,
     extensions: &[&CStr],
-) -> Capabilities {
+) -> DeviceCapabilities {
     if api_version < vk::API_VERSION_1_1 {
-        return Capabilities::default();
+        return DeviceCapabilities::default();
     }
     let has = |name: &CStr| extensions.contains(&name);
     let mut id = vk::PhysicalDeviceIDProperties::default();
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut bus = vk::PhysicalDevicePCIBusInfoPropertiesEXT::default();
-    let (knows_driver, knows_bus) =
-        (api_version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME), has(vk::EXT_PCI_BUS_INFO_NAME));
+    let (knows_driver, knows_bus) = (
+        api_version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME),
+        has(vk::EXT_PCI_BUS_INFO_NAME),
+    );
     let mut told = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
     if knows_driver {
         told = told.push_next(&mut driver);
@@ -45,9 +47,11 @@ pub unsafe fn physical_device_capabilities(
     // SAFETY: the caller's promise.
     let (buffer_import, buffer_export) = unsafe { buffer_handles(instance, physical, &has) };
     // SAFETY: as above.
-    let (semaphore_import, semaphore_export) = unsafe { semaphore_handles(instance, physical, &has) };
-    Capabilities {
-        driver: (knows_driver && driver.driver_id.as_raw() != 0).then_some(driver.driver_id.as_raw() as u32),
+    let (semaphore_import, semaphore_export) =
+        unsafe { semaphore_handles(instance, physical, &has) };
+    DeviceCapabilities {
+        driver: (knows_driver && driver.driver_id.as_raw() != 0)
+            .then_some(driver.driver_id.as_raw() as u32),
         device_uuid: Some(id.device_uuid),
         driver_uuid: Some(id.driver_uuid),
         device_luid: (id.device_luid_valid != vk::FALSE).then_some(id.device_luid),
@@ -69,12 +73,21 @@ pub unsafe fn physical_device_capabilities(
 
 /// # Safety
 /// As [`physical_device_capabilities`]; the version is 1.1 at least.
-unsafe fn flags(instance: &ash::Instance, physical: vk::PhysicalDevice, api_version: u32) -> CapabilityFlags {
+unsafe fn flags(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    api_version: u32,
+) -> CapabilityFlags {
     let mut memory = vk::PhysicalDeviceMemoryProperties::default();
     // SAFETY: the caller's promise.
-    unsafe { (instance.fp_v1_0().get_physical_device_memory_properties)(physical, &raw mut memory) };
+    unsafe {
+        (instance.fp_v1_0().get_physical_device_memory_properties)(physical, &raw mut memory)
+    };
     let shared = vk::MemoryPropertyFlags::DEVICE_LOCAL | vk::MemoryPropertyFlags::HOST_COHERENT;
-    let coherent = memory.memory_types_as_slice().iter().any(|kind| kind.property_flags.contains(shared));
+    let coherent = memory
+        .memory_types_as_slice()
+        .iter()
+        .any(|kind| kind.property_flags.contains(shared));
     let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
     let mut features = vk::PhysicalDeviceFeatures2::default();
     if api_version >= vk::API_VERSION_1_2 {
@@ -101,19 +114,47 @@ unsafe fn buffer_handles(
     physical: vk::PhysicalDevice,
     has: &impl Fn(&CStr) -> bool,
 ) -> (HandleTypes, HandleTypes) {
-    let usage = vk::BufferUsageFlags::STORAGE_BUFFER | vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
+    let usage = vk::BufferUsageFlags::STORAGE_BUFFER
+        | vk::BufferUsageFlags::TRANSFER_SRC
+        | vk::BufferUsageFlags::TRANSFER_DST;
     let ways = [
-        (vk::KHR_EXTERNAL_MEMORY_FD_NAME, vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD, HandleTypes::OPAQUE_FD),
-        (vk::KHR_EXTERNAL_MEMORY_WIN32_NAME, vk::ExternalMemoryHandleTypeFlags::OPAQUE_WIN32, HandleTypes::OPAQUE_WIN32),
-        (vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME, vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT, HandleTypes::DMA_BUF),
-        (vk::EXT_EXTERNAL_MEMORY_HOST_NAME, vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT, HandleTypes::HOST_ALLOCATION),
+        (
+            vk::KHR_EXTERNAL_MEMORY_FD_NAME,
+            vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD,
+            HandleTypes::OPAQUE_FD,
+        ),
+        (
+            vk::KHR_EXTERNAL_MEMORY_WIN32_NAME,
+            vk::ExternalMemoryHandleTypeFlags::OPAQUE_WIN32,
+            HandleTypes::OPAQUE_WIN32,
+        ),
+        (
+            vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME,
+            vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT,
+            HandleTypes::DMA_BUF,
+        ),
+        (
+            vk::EXT_EXTERNAL_MEMORY_HOST_NAME,
+            vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT,
+            HandleTypes::HOST_ALLOCATION,
+        ),
     ];
     let (mut import, mut export) = (HandleTypes::NONE, HandleTypes::NONE);
     for (_, raw, handle) in ways.into_iter().filter(|(extension, ..)| has(extension)) {
-        let info = vk::PhysicalDeviceExternalBufferInfo::default().usage(usage).handle_type(raw);
+        let info = vk::PhysicalDeviceExternalBufferInfo::default()
+            .usage(usage)
+            .handle_type(raw);
         let mut told = vk::ExternalBufferProperties::default();
         // SAFETY: the caller's promise; 1.1 has the command, and the extension knows the handle type.
-        unsafe { (instance.fp_v1_1().get_physical_device_external_buffer_properties)(physical, &raw const info, &raw mut told) };
+        unsafe {
+            (instance
+                .fp_v1_1()
+                .get_physical_device_external_buffer_properties)(
+                physical,
+                &raw const info,
+                &raw mut told,
+            )
+        };
         let can = told.external_memory_properties.external_memory_features;
         if can.contains(vk::ExternalMemoryFeatureFlags::IMPORTABLE) {
             import = import | handle;
@@ -135,9 +176,21 @@ unsafe fn semaphore_handles(
     has: &impl Fn(&CStr) -> bool,
 ) -> (HandleTypes, HandleTypes) {
     let ways = [
-        (vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME, vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_FD, HandleTypes::OPAQUE_FD),
-        (vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME, vk::ExternalSemaphoreHandleTypeFlags::SYNC_FD, HandleTypes::SYNC_FD),
-        (vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME, vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_WIN32, HandleTypes::OPAQUE_WIN32),
+        (
+            vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
+            vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_FD,
+            HandleTypes::OPAQUE_FD,
+        ),
+        (
+            vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME,
+            vk::ExternalSemaphoreHandleTypeFlags::SYNC_FD,
+            HandleTypes::SYNC_FD,
+        ),
+        (
+            vk::KHR_EXTERNAL_SEMAPHORE_WIN32_NAME,
+            vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_WIN32,
+            HandleTypes::OPAQUE_WIN32,
+        ),
     ];
     let (mut import, mut export) = (HandleTypes::NONE, HandleTypes::NONE);
     for (_, raw, handle) in ways.into_iter().filter(|(extension, ..)| has(extension)) {
@@ -145,12 +198,24 @@ unsafe fn semaphore_handles(
         let mut told = vk::ExternalSemaphoreProperties::default();
         // SAFETY: the caller's promise; 1.1 has the command, and the extension knows the handle type.
         unsafe {
-            (instance.fp_v1_1().get_physical_device_external_semaphore_properties)(physical, &raw const info, &raw mut told)
+            (instance
+                .fp_v1_1()
+                .get_physical_device_external_semaphore_properties)(
+                physical,
+                &raw const info,
+                &raw mut told,
+            )
         };
-        if told.external_semaphore_features.contains(vk::ExternalSemaphoreFeatureFlags::IMPORTABLE) {
+        if told
+            .external_semaphore_features
+            .contains(vk::ExternalSemaphoreFeatureFlags::IMPORTABLE)
+        {
             import = import | handle;
         }
-        if told.external_semaphore_features.contains(vk::ExternalSemaphoreFeatureFlags::EXPORTABLE) {
+        if told
+            .external_semaphore_features
+            .contains(vk::ExternalSemaphoreFeatureFlags::EXPORTABLE)
+        {
             export = export | handle;
         }
     }

@@ -6,12 +6,15 @@ use core::ptr;
 use ash::vk;
 
 use super::layout::{buffer_of, image_of, requirements};
-use crate::device::{Dedicated, MemoryRequest, ResourceRequirements};
+use crate::device::{DedicatedResource, MemoryRequest, ResourceRequirements};
 
 /// ```text
 ///   VkMemoryAllocateInfo -> dedicated? -> flags? -> export? -> priority? -> the caller's chain
 /// ```
-pub(super) fn with_allocate_info<R>(request: &MemoryRequest, call: impl FnOnce(*const vk::MemoryAllocateInfo<'_>) -> R) -> R {
+pub(super) fn with_allocate_info<R>(
+    request: &MemoryRequest,
+    call: impl FnOnce(*const vk::MemoryAllocateInfo<'_>) -> R,
+) -> R {
     let mut next: *const c_void = request.next.map_or(ptr::null(), |chain| chain.as_ptr());
     let mut priority = vk::MemoryPriorityAllocateInfoEXT::default();
     if let Some(wanted) = request.priority {
@@ -34,13 +37,15 @@ pub(super) fn with_allocate_info<R>(request: &MemoryRequest, call: impl FnOnce(*
     let mut dedicated = vk::MemoryDedicatedAllocateInfo::default();
     if let Some(resource) = request.dedicated {
         match resource {
-            Dedicated::Buffer(buffer) => dedicated.buffer = buffer_of(buffer),
-            Dedicated::Image(image) => dedicated.image = image_of(image),
+            DedicatedResource::Buffer(buffer) => dedicated.buffer = buffer_of(buffer),
+            DedicatedResource::Image(image) => dedicated.image = image_of(image),
         }
         dedicated.p_next = next;
         next = (&raw const dedicated).cast();
     }
-    let mut info = vk::MemoryAllocateInfo::default().allocation_size(request.size).memory_type_index(request.memory_type);
+    let mut info = vk::MemoryAllocateInfo::default()
+        .allocation_size(request.size)
+        .memory_type_index(request.memory_type);
     info.p_next = next;
     call(&raw const info)
 }
@@ -56,5 +61,8 @@ pub(super) fn with_requirements2(
         needs.p_next = (&raw mut dedicated).cast();
     }
     call(&raw mut needs);
-    requirements(&needs.memory_requirements, dedicated_known.then_some(&dedicated))
+    requirements(
+        &needs.memory_requirements,
+        dedicated_known.then_some(&dedicated),
+    )
 }

@@ -6,7 +6,7 @@ use core::mem::transmute;
 
 use ash::vk;
 
-pub(super) struct Commands {
+pub(super) struct DeviceCommands {
     pub(super) allocate_memory: vk::PFN_vkAllocateMemory,
     pub(super) free_memory: vk::PFN_vkFreeMemory,
     pub(super) map_memory: vk::PFN_vkMapMemory,
@@ -28,7 +28,7 @@ pub(super) struct Commands {
 }
 
 /// An instance and a device, with what Vulkan 1.0 has of them.
-pub(super) struct Tables<'t> {
+pub(super) struct CommandTables<'t> {
     pub(super) get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr,
     pub(super) instance: vk::Instance,
     pub(super) of_instance: &'t ash::InstanceFnV1_0,
@@ -43,16 +43,20 @@ pub(super) struct Requirements2 {
     pub(super) image: vk::PFN_vkGetImageMemoryRequirements2,
 }
 
-impl Commands {
+impl DeviceCommands {
     /// # Safety
     /// Instance and device are live, and of the tables and of each other; the version is not above either's.
-    pub(super) unsafe fn load(tables: &Tables<'_>, api_version: u32) -> Self {
+    pub(super) unsafe fn load(tables: &CommandTables<'_>, api_version: u32) -> Self {
         let of_device = |since: u32, core: &'static CStr, others: &[&'static CStr]| {
             let core = (api_version >= since).then_some(core);
-            core.into_iter().chain(others.iter().copied()).find_map(|name| {
-                // SAFETY: the caller's promise; the name is a C string.
-                unsafe { (tables.of_instance.get_device_proc_addr)(tables.device, name.as_ptr()) }
-            })
+            core.into_iter()
+                .chain(others.iter().copied())
+                .find_map(|name| {
+                    // SAFETY: the caller's promise; the name is a C string.
+                    unsafe {
+                        (tables.of_instance.get_device_proc_addr)(tables.device, name.as_ptr())
+                    }
+                })
         };
         let of_instance = |core: &'static CStr, other: &'static CStr| {
             let core = (api_version >= vk::API_VERSION_1_1).then_some(core);
@@ -61,15 +65,32 @@ impl Commands {
                 unsafe { (tables.get_instance_proc_addr)(tables.instance, name.as_ptr()) }
             })
         };
-        let buffer2 = of_device(vk::API_VERSION_1_1, c"vkGetBufferMemoryRequirements2", &[c"vkGetBufferMemoryRequirements2KHR"]);
-        let image2 = of_device(vk::API_VERSION_1_1, c"vkGetImageMemoryRequirements2", &[c"vkGetImageMemoryRequirements2KHR"]);
+        let buffer2 = of_device(
+            vk::API_VERSION_1_1,
+            c"vkGetBufferMemoryRequirements2",
+            &[c"vkGetBufferMemoryRequirements2KHR"],
+        );
+        let image2 = of_device(
+            vk::API_VERSION_1_1,
+            c"vkGetImageMemoryRequirements2",
+            &[c"vkGetImageMemoryRequirements2KHR"],
+        );
         let address = of_device(
             vk::API_VERSION_1_2,
             c"vkGetBufferDeviceAddress",
-            &[c"vkGetBufferDeviceAddressKHR", c"vkGetBufferDeviceAddressEXT"],
+            &[
+                c"vkGetBufferDeviceAddressKHR",
+                c"vkGetBufferDeviceAddressEXT",
+            ],
         );
-        let memory2 = of_instance(c"vkGetPhysicalDeviceMemoryProperties2", c"vkGetPhysicalDeviceMemoryProperties2KHR");
-        let properties2 = of_instance(c"vkGetPhysicalDeviceProperties2", c"vkGetPhysicalDeviceProperties2KHR");
+        let memory2 = of_instance(
+            c"vkGetPhysicalDeviceMemoryProperties2",
+            c"vkGetPhysicalDeviceMemoryProperties2KHR",
+        );
+        let properties2 = of_instance(
+            c"vkGetPhysicalDeviceProperties2",
+            c"vkGetPhysicalDeviceProperties2KHR",
+        );
         let requirements2 = buffer2.zip(image2).map(|(buffer, image)| Requirements2 {
             // SAFETY: the function of this name, with or without suffix, has this type.
             buffer: unsafe { transmute::<Void, vk::PFN_vkGetBufferMemoryRequirements2>(buffer) },
@@ -94,11 +115,15 @@ impl Commands {
             bind_image: table.bind_image_memory,
             requirements2,
             // SAFETY: the function of this name, with or without suffix, has this type.
-            buffer_address: address.map(|f| unsafe { transmute::<Void, vk::PFN_vkGetBufferDeviceAddress>(f) }),
+            buffer_address: address
+                .map(|f| unsafe { transmute::<Void, vk::PFN_vkGetBufferDeviceAddress>(f) }),
             // SAFETY: as above.
-            memory_properties2: memory2.map(|f| unsafe { transmute::<Void, vk::PFN_vkGetPhysicalDeviceMemoryProperties2>(f) }),
+            memory_properties2: memory2.map(|f| unsafe {
+                transmute::<Void, vk::PFN_vkGetPhysicalDeviceMemoryProperties2>(f)
+            }),
             // SAFETY: as above.
-            properties2: properties2.map(|f| unsafe { transmute::<Void, vk::PFN_vkGetPhysicalDeviceProperties2>(f) }),
+            properties2: properties2
+                .map(|f| unsafe { transmute::<Void, vk::PFN_vkGetPhysicalDeviceProperties2>(f) }),
         }
     }
 }

@@ -2,25 +2,26 @@
 
 use core::ffi::{CStr, c_void};
 
-use alloc_core::{Handle, TryVec};
+use alloc_core::{ContextHandle, TryVec};
 use ash::vk::{self, Handle as _};
 
-use super::commands::Tables;
+use super::commands::CommandTables;
 use super::kernel::{CompiledKernel, KernelError, KernelInfo};
 use super::kernel_device::KernelDevice;
 use super::{AshDevice, AshOptions};
 use crate::allocator::AllocatorOptions;
-use crate::cache::{Compiled, StoreIdentity};
-use crate::lifecycle::{
-    CommandLevel, ContextDevice, ContextError, ContextHandles, ContextTable, Contexts, DeviceState, OwnedContext,
+use crate::cache::{CompiledShader, StoreIdentity};
+use crate::device_context::{
+    CommandSource, ContextDevice, ContextError, ContextTable, DeviceContext, DeviceContexts,
+    DeviceState, VulkanHandles,
 };
 
 /// Contexts on Vulkan devices, with kernels in their cache.
-pub type AshContexts = Contexts<CompiledKernel, KernelError>;
+pub type AshContexts = DeviceContexts<CompiledKernel, KernelError>;
 /// A context on a Vulkan device.
-pub type AshContext = OwnedContext<ContextLoaded, CompiledKernel, KernelError>;
+pub type AshContext = DeviceContext<LoadedDevice, CompiledKernel, KernelError>;
 /// Contexts on Vulkan devices, by number.
-pub type AshContextTable = ContextTable<ContextLoaded, CompiledKernel, KernelError>;
+pub type AshContextTable = ContextTable<LoadedDevice, CompiledKernel, KernelError>;
 
 /// What a context is acquired with; all of it stays the application's.
 pub struct AshContextInfo<'a> {
@@ -37,19 +38,19 @@ pub struct AshContextInfo<'a> {
     /// Sizes and limits of the allocator.
     pub allocator: AllocatorOptions,
     /// Whose memory the context's books and kernels are in.
-    pub memory: Handle,
+    pub memory: ContextHandle,
     /// What a [`VkPipelineCache` had](AshContext::pipeline_cache_data) in an earlier run; empty for none.
     pub pipeline_cache_data: &'a [u8],
 }
 
 /// The commands of a context: one table, loaded when it was acquired, its own.
-pub struct ContextLoaded {
+pub struct LoadedDevice {
     memory: AshDevice,
     kernels: KernelDevice,
     table: ash::DeviceFnV1_0,
 }
 
-impl ContextDevice for ContextLoaded {
+impl ContextDevice for LoadedDevice {
     type Memory = AshDevice;
 
     fn memory(&self) -> &AshDevice {
@@ -57,7 +58,7 @@ impl ContextDevice for ContextLoaded {
     }
 }
 
-impl ContextLoaded {
+impl LoadedDevice {
     /// The commands of Vulkan 1.0, as this device's driver has them.
     #[must_use]
     pub const fn commands(&self) -> &ash::DeviceFnV1_0 {
@@ -66,8 +67,11 @@ impl ContextLoaded {
 }
 
 /// Without these there is no context; every Vulkan 1.0 has them.
-const OF_INSTANCE: [&CStr; 3] =
-    [c"vkGetDeviceProcAddr", c"vkGetPhysicalDeviceProperties", c"vkGetPhysicalDeviceMemoryProperties"];
+const OF_INSTANCE: [&CStr; 3] = [
+    c"vkGetDeviceProcAddr",
+    c"vkGetPhysicalDeviceProperties",
+    c"vkGetPhysicalDeviceMemoryProperties",
+];
 const OF_DEVICE: [&CStr; 25] = [
     c"vkAllocateMemory",
     c"vkFreeMemory",
@@ -103,10 +107,10 @@ impl AshContexts {
     /// nothing of one another's.
     ///
     /// # Errors
-    /// As [`acquire`](Contexts::acquire), and [`ContextError::MissingCommand`].
+    /// As [`acquire`](DeviceContexts::acquire), and [`ContextError::MissingCommand`].
     ///
     /// # Safety
-    /// - As [`acquire`](Contexts::acquire), [`AshDevice::new`] and `vkGetInstanceProcAddr`.
+    /// - As [`acquire`](DeviceContexts::acquire), [`AshDevice::new`] and `vkGetInstanceProcAddr`.
     /// - The callbacks are good until the context, and all that holds a kernel of it, is gone.
     /// - `pipeline_cache_data` is empty, or all of what [`pipeline_cache_data`](AshContext::pipeline_cache_data) gave for such a device, as it was:
     ///   a driver looks at its header and may trust the rest. In a file, [`StoredShaders`](crate::StoredShaders) sees to that.
@@ -123,38 +127,69 @@ impl AshContexts {
 }
 
 /// The handles as numbers.
-fn handles_of(instance: vk::Instance, physical_device: vk::PhysicalDevice, device: vk::Device) -> ContextHandles {
-    ContextHandles { instance: instance.as_raw(), physical_device: physical_device.as_raw(), device: device.as_raw() }
+fn handles_of(
+    instance: vk::Instance,
+    physical_device: vk::PhysicalDevice,
+    device: vk::Device,
+) -> VulkanHandles {
+    VulkanHandles {
+        instance: instance.as_raw(),
+        physical_device: physical_device.as_raw(),
+        device: device.as_raw(),
+    }
 }
 
 /// # Safety
 /// As [`AshContexts::acquire_ash`]; the handles are not null.
-unsafe fn load(info: &AshContextInfo<'_>, state: &DeviceState) -> Result<ContextLoaded, ContextError> {
+unsafe fn load(
+    info: &AshContextInfo<'_>,
+    state: &DeviceState,
+) -> Result<LoadedDevice, ContextError> {
     // Of a pointer that is a function's or null.
-    let void = |function: vk::PFN_vkVoidFunction| function.map_or(core::ptr::null(), |function| function as *const c_void);
+    let void = |function: vk::PFN_vkVoidFunction| {
+        function.map_or(core::ptr::null(), |function| function as *const c_void)
+    };
     // SAFETY: without an instance this may be asked of every loader and driver.
-    let create = unsafe { (info.get_instance_proc_addr)(vk::Instance::null(), c"vkCreateInstance".as_ptr()) };
+    let create = unsafe {
+        (info.get_instance_proc_addr)(vk::Instance::null(), c"vkCreateInstance".as_ptr())
+    };
     if create.is_none() {
-        return Err(ContextError::MissingCommand { level: CommandLevel::Loader, name: c"vkCreateInstance" });
+        return Err(ContextError::MissingCommand {
+            level: CommandSource::Loader,
+            name: c"vkCreateInstance",
+        });
     }
     let mut missing = None;
     let of_instance = ash::InstanceFnV1_0::load(|name| {
         // SAFETY: the caller's promise; the name is a C string.
         let function = void(unsafe { (info.get_instance_proc_addr)(info.instance, name.as_ptr()) });
-        note(&mut missing, CommandLevel::Instance, &OF_INSTANCE, name, function)
+        note(
+            &mut missing,
+            CommandSource::Instance,
+            &OF_INSTANCE,
+            name,
+            function,
+        )
     });
     if let Some(missing) = missing {
         return Err(missing);
     }
     let of_device = ash::DeviceFnV1_0::load(|name| {
         // SAFETY: the caller's promise; the name is a C string.
-        let function = void(unsafe { (of_instance.get_device_proc_addr)(info.device, name.as_ptr()) });
-        note(&mut missing, CommandLevel::Device, &OF_DEVICE, name, function)
+        let function =
+            void(unsafe { (of_instance.get_device_proc_addr)(info.device, name.as_ptr()) });
+        note(
+            &mut missing,
+            CommandSource::Device,
+            &OF_DEVICE,
+            name,
+            function,
+        )
     });
     if let Some(missing) = missing {
         return Err(missing);
     }
-    let tables = Tables {
+    let tables = CommandTables {
         get_instance_proc_addr: info.get_instance_proc_addr,
         instance: info.instance,
         of_instance: &of_instance,
@@ -163,16 +198,33 @@ unsafe fn load(info: &AshContextInfo<'_>, state: &DeviceState) -> Result<Context
     };
     // SAFETY: the caller's promise.
     let memory = unsafe { AshDevice::of_tables(&tables, info.physical_device, info.options) };
-    let (callbacks, data, host) = (info.options.callbacks, info.pipeline_cache_data, info.memory.clone());
+    let (callbacks, data, host) = (
+        info.options.callbacks,
+        info.pipeline_cache_data,
+        info.memory.clone(),
+    );
     // SAFETY: the caller's promise.
-    let kernels = unsafe { KernelDevice::new(&of_device, info.device, callbacks, data, state.clone(), host) }?;
-    Ok(ContextLoaded { memory, kernels, table: of_device })
+    let kernels = unsafe {
+        KernelDevice::new(
+            &of_device,
+            info.device,
+            callbacks,
+            data,
+            state.clone(),
+            host,
+        )
+    }?;
+    Ok(LoadedDevice {
+        memory,
+        kernels,
+        table: of_device,
+    })
 }
 
 /// Notes the first command that is needed and not there.
 fn note(
     missing: &mut Option<ContextError>,
-    level: CommandLevel,
+    level: CommandSource,
     needed: &[&'static CStr],
     name: &CStr,
     function: *const c_void,
@@ -188,7 +240,7 @@ fn note(
 
 impl AshContext {
     /// Compiles a kernel, with this context's callbacks and in its memory: for [`get_or_compile`](crate::CacheOwner::get_or_compile) of its
-    /// [`shaders`](OwnedContext::shaders). Counts as many bytes as its code has.
+    /// [`shaders`](DeviceContext::shaders). Counts as many bytes as its code has.
     ///
     /// # Errors
     /// What driver and memory refuse; nothing is left then.
@@ -196,17 +248,26 @@ impl AshContext {
     /// # Safety
     /// The info is valid for the device: its code (`VkShaderModuleCreateInfo`), layouts and constants. The device is done with the kernel
     /// when it is destroyed: when its owner, or the last hold, lets go.
-    pub unsafe fn compile(&self, info: &KernelInfo<'_>) -> Result<Compiled<CompiledKernel>, KernelError> {
+    pub unsafe fn compile(
+        &self,
+        info: &KernelInfo<'_>,
+    ) -> Result<CompiledShader<CompiledKernel>, KernelError> {
         // SAFETY: the caller's promise.
         let value = unsafe { CompiledKernel::compile(&self.device().kernels, info) }?;
-        Ok(Compiled { value, bytes: info.code.len() as u64 * 4 })
+        Ok(CompiledShader {
+            value,
+            bytes: info.code.len() as u64 * 4,
+        })
     }
 
     /// What the context's `VkPipelineCache` has (`vkGetPipelineCacheData`), appended to `data`.
     ///
     /// # Errors
     /// What driver and memory refuse; `data` is as it was.
-    pub fn pipeline_cache_data(&self, data: &mut TryVec<u8, Handle>) -> Result<(), KernelError> {
+    pub fn pipeline_cache_data(
+        &self,
+        data: &mut TryVec<u8, ContextHandle>,
+    ) -> Result<(), KernelError> {
         self.device().kernels.cache_data(data)
     }
 }

@@ -4,8 +4,10 @@
 
 use ash::vk::{self, Handle};
 
-use crate::device::{BufferHandle, BufferUsage, ExternalHandleTypes, ImageHandle, ImageUsage, MemoryHandle};
-use crate::error::Misuse;
+use crate::device::{
+    BufferHandle, BufferUsage, ExternalHandleTypes, ImageHandle, ImageUsage, MemoryHandle,
+};
+use crate::error::GpuMisuse;
 use crate::property_flags::PropertyFlags;
 
 macro_rules! handles {
@@ -18,10 +20,10 @@ macro_rules! handles {
 
         /// Refuses `VK_NULL_HANDLE`.
         impl TryFrom<$theirs> for $ours {
-            type Error = Misuse;
+            type Error = GpuMisuse;
 
-            fn try_from(handle: $theirs) -> Result<Self, Misuse> {
-                Self::from_raw(handle.as_raw()).ok_or(Misuse::NullHandle)
+            fn try_from(handle: $theirs) -> Result<Self, GpuMisuse> {
+                Self::from_raw(handle.as_raw()).ok_or(GpuMisuse::NullHandle)
             }
         }
     )*};
@@ -66,7 +68,10 @@ mod tests {
         let ours = BufferHandle::try_from(theirs);
         assert_eq!(ours.map(BufferHandle::as_raw), Ok(0x50));
         assert!(ours.map(vk::Buffer::from) == Ok(theirs));
-        assert_eq!(BufferHandle::try_from(vk::Buffer::null()), Err(Misuse::NullHandle));
+        assert_eq!(
+            BufferHandle::try_from(vk::Buffer::null()),
+            Err(GpuMisuse::NullHandle)
+        );
     }
 
     #[test]
@@ -74,6 +79,9 @@ mod tests {
         let theirs = vk::BufferUsageFlags::VERTEX_BUFFER | vk::BufferUsageFlags::from_raw(1 << 31);
         assert_eq!(BufferUsage::from(theirs).as_raw(), theirs.as_raw());
         assert!(vk::BufferUsageFlags::from(BufferUsage::from(theirs)) == theirs);
-        assert_eq!(PropertyFlags::from(vk::MemoryPropertyFlags::HOST_CACHED), PropertyFlags::HOST_CACHED);
+        assert_eq!(
+            PropertyFlags::from(vk::MemoryPropertyFlags::HOST_CACHED),
+            PropertyFlags::HOST_CACHED
+        );
     }
 }

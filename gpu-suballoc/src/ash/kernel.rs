@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 use core::fmt;
 
-use alloc_core::{Handle, TryVec};
+use alloc_core::{ContextHandle, TryVec};
 use ash::vk;
 
 use super::kernel_device::KernelDevice;
@@ -36,11 +36,11 @@ pub struct KernelPipeline<'a> {
 /// Shader module, descriptor set layouts, pipeline layout and compute pipelines, made with the callbacks of the context that compiled
 /// them, whoever uses them. Dropping it destroys them: pipelines, pipeline layout, descriptor set layouts, module; unless the device is lost.
 pub struct CompiledKernel {
-    pipelines: TryVec<vk::Pipeline, Handle>,
+    pipelines: TryVec<vk::Pipeline, ContextHandle>,
     layout: vk::PipelineLayout,
-    set_layouts: TryVec<vk::DescriptorSetLayout, Handle>,
+    set_layouts: TryVec<vk::DescriptorSetLayout, ContextHandle>,
     module: vk::ShaderModule,
-    code: TryVec<u8, Handle>,
+    code: TryVec<u8, ContextHandle>,
     device: KernelDevice,
 }
 
@@ -49,7 +49,10 @@ impl CompiledKernel {
     ///
     /// # Safety
     /// As [`AshContext::compile`](super::AshContext).
-    pub(super) unsafe fn compile(device: &KernelDevice, info: &KernelInfo<'_>) -> Result<Self, KernelError> {
+    pub(super) unsafe fn compile(
+        device: &KernelDevice,
+        info: &KernelInfo<'_>,
+    ) -> Result<Self, KernelError> {
         let memory = device.memory();
         let mut kernel = Self {
             pipelines: TryVec::new_in(memory.clone()),
@@ -59,7 +62,10 @@ impl CompiledKernel {
             code: TryVec::new_in(memory.clone()),
             device: device.clone(),
         };
-        kernel.reserve(info).map_err(|error| KernelError { step: KernelStep::Memory, error })?;
+        kernel.reserve(info).map_err(|error| KernelError {
+            step: KernelStep::Memory,
+            error,
+        })?;
         // SAFETY: the caller's promise.
         kernel.module = unsafe { device.module(info.code) }?;
         for set in info.set_layouts {
@@ -67,7 +73,10 @@ impl CompiledKernel {
             let made = unsafe { device.set_layout(set) }?;
             if let Err(refused) = kernel.set_layouts.try_push(made) {
                 device.destroy_set_layout(made);
-                return Err(KernelError { step: KernelStep::Memory, error: refused.error.into() });
+                return Err(KernelError {
+                    step: KernelStep::Memory,
+                    error: refused.error.into(),
+                });
             }
         }
         let layout = vk::PipelineLayoutCreateInfo::default()
@@ -75,18 +84,29 @@ impl CompiledKernel {
             .push_constant_ranges(info.push_constant_ranges);
         // SAFETY: the caller's promise; the set layouts were made just now.
         kernel.layout = unsafe { device.layout(&layout) }?;
-        for KernelPipeline { name, specialization } in info.pipelines {
+        for KernelPipeline {
+            name,
+            specialization,
+        } in info.pipelines
+        {
             let mut stage = vk::PipelineShaderStageCreateInfo::default()
                 .stage(vk::ShaderStageFlags::COMPUTE)
                 .module(kernel.module)
                 .name(name);
-            stage.p_specialization_info = specialization.map_or(core::ptr::null(), core::ptr::from_ref).cast();
-            let pipeline = vk::ComputePipelineCreateInfo::default().stage(stage).layout(kernel.layout);
+            stage.p_specialization_info = specialization
+                .map_or(core::ptr::null(), core::ptr::from_ref)
+                .cast();
+            let pipeline = vk::ComputePipelineCreateInfo::default()
+                .stage(stage)
+                .layout(kernel.layout);
             // SAFETY: the caller's promise; module and layout were made just now.
             let made = unsafe { device.pipeline(&pipeline) }?;
             if let Err(refused) = kernel.pipelines.try_push(made) {
                 device.destroy_pipeline(made);
-                return Err(KernelError { step: KernelStep::Memory, error: refused.error.into() });
+                return Err(KernelError {
+                    step: KernelStep::Memory,
+                    error: refused.error.into(),
+                });
             }
         }
         Ok(kernel)
@@ -138,9 +158,13 @@ impl CompiledKernel {
 
 impl Drop for CompiledKernel {
     fn drop(&mut self) {
-        self.pipelines.iter().for_each(|pipeline| self.device.destroy_pipeline(*pipeline));
+        self.pipelines
+            .iter()
+            .for_each(|pipeline| self.device.destroy_pipeline(*pipeline));
         self.device.destroy_layout(self.layout);
-        self.set_layouts.iter().for_each(|layout| self.device.destroy_set_layout(*layout));
+        self.set_layouts
+            .iter()
+            .for_each(|layout| self.device.destroy_set_layout(*layout));
         self.device.destroy_module(self.module);
     }
 }

@@ -1,32 +1,32 @@
 //! What compiled kernels are made and destroyed through: the context's own functions and callbacks, as long as one of them lives.
 
-use alloc_core::{Handle, TryVec};
+use alloc_core::{ContextHandle, TryVec};
 use ash::vk;
 
 use super::kernel::{KernelError, KernelStep};
 use crate::device::DeviceError;
+use crate::device_context::{DeviceState, SharedBox};
 use crate::error::GpuError;
-use crate::lifecycle::{DeviceState, Shared};
 
 /// Counted: held by the context and by each kernel that was compiled with it.
 #[derive(Clone)]
 pub(super) struct KernelDevice {
-    inner: Shared<Inner>,
+    inner: SharedBox<KernelDeviceInner>,
 }
 
-struct Inner {
+struct KernelDeviceInner {
     device: vk::Device,
     commands: KernelCommands,
     callbacks: Option<vk::AllocationCallbacks<'static>>,
     cache: vk::PipelineCache,
     state: DeviceState,
-    memory: Handle,
+    memory: ContextHandle,
 }
 
 // SAFETY: handles and functions, which any thread may use; callbacks are the application's, which Vulkan calls on any thread.
-unsafe impl Send for Inner {}
+unsafe impl Send for KernelDeviceInner {}
 // SAFETY: as above; `VkPipelineCache` is synchronised by the driver, for it is not made as externally synchronised.
-unsafe impl Sync for Inner {}
+unsafe impl Sync for KernelDeviceInner {}
 
 #[derive(Clone, Copy)]
 struct KernelCommands {
@@ -43,8 +43,15 @@ struct KernelCommands {
 }
 
 /// What became of a create.
-fn made<H: vk::Handle + Copy>(step: KernelStep, result: vk::Result, handle: H) -> Result<H, KernelError> {
-    let refused = |raw| KernelError { step, error: GpuError::Device(DeviceError::from_raw(raw)) };
+fn check_created<H: vk::Handle + Copy>(
+    step: KernelStep,
+    result: vk::Result,
+    handle: H,
+) -> Result<H, KernelError> {
+    let refused = |raw| KernelError {
+        step,
+        error: GpuError::Device(DeviceError::from_raw(raw)),
+    };
     match result.as_raw() {
         // A driver that says yes and gives nothing is not believed.
         0 if handle.as_raw() == 0 => Err(refused(vk::Result::ERROR_UNKNOWN.as_raw())),
@@ -65,7 +72,7 @@ impl KernelDevice {
         callbacks: Option<vk::AllocationCallbacks<'static>>,
         data: &[u8],
         state: DeviceState,
-        memory: Handle,
+        memory: ContextHandle,
     ) -> Result<Self, GpuError> {
         let commands = KernelCommands {
             create_shader_module: table.create_shader_module,
@@ -81,22 +88,39 @@ impl KernelDevice {
         };
         let mut cache = vk::PipelineCache::null();
         let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
-        let allocator = callbacks.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+        let allocator = callbacks
+            .as_ref()
+            .map_or(core::ptr::null(), core::ptr::from_ref);
         // SAFETY: the caller's promise.
-        let result = unsafe { (table.create_pipeline_cache)(device, &raw const info, allocator, &raw mut cache) };
-        let cache = made(KernelStep::PipelineCache, result, cache).map_err(|refused| refused.error)?;
-        let inner = Inner { device, commands, callbacks, cache, state, memory: memory.clone() };
+        let result = unsafe {
+            (table.create_pipeline_cache)(device, &raw const info, allocator, &raw mut cache)
+        };
+        let cache = check_created(KernelStep::PipelineCache, result, cache)
+            .map_err(|refused| refused.error)?;
+        let inner = KernelDeviceInner {
+            device,
+            commands,
+            callbacks,
+            cache,
+            state,
+            memory: memory.clone(),
+        };
         // Refused, it is dropped, and the cache with it.
-        Ok(Self { inner: Shared::new(inner, memory)? })
+        Ok(Self {
+            inner: SharedBox::new(inner, memory)?,
+        })
     }
 
-    pub(super) fn memory(&self) -> &Handle {
+    pub(super) fn memory(&self) -> &ContextHandle {
         &self.inner.memory
     }
 
-    fn ask(&self, step: KernelStep) -> Result<&Inner, KernelError> {
+    fn live_inner(&self, step: KernelStep) -> Result<&KernelDeviceInner, KernelError> {
         if self.inner.state.is_lost() {
-            return Err(KernelError { step, error: GpuError::Device(DeviceError::DeviceLost) });
+            return Err(KernelError {
+                step,
+                error: GpuError::Device(DeviceError::DeviceLost),
+            });
         }
         Ok(&self.inner)
     }
@@ -104,13 +128,19 @@ impl KernelDevice {
     /// # Safety
     /// The code is valid SPIR-V for the device.
     pub(super) unsafe fn module(&self, code: &[u32]) -> Result<vk::ShaderModule, KernelError> {
-        let inner = self.ask(KernelStep::ShaderModule)?;
+        let inner = self.live_inner(KernelStep::ShaderModule)?;
         let info = vk::ShaderModuleCreateInfo::default().code(code);
         let mut module = vk::ShaderModule::null();
         // SAFETY: the caller's promise; the device is live, by the promise of `new`.
-        let result =
-            unsafe { (inner.commands.create_shader_module)(inner.device, &raw const info, inner.callbacks(), &raw mut module) };
-        made(KernelStep::ShaderModule, result, module)
+        let result = unsafe {
+            (inner.commands.create_shader_module)(
+                inner.device,
+                &raw const info,
+                inner.callbacks(),
+                &raw mut module,
+            )
+        };
+        check_created(KernelStep::ShaderModule, result, module)
     }
 
     /// # Safety
@@ -119,33 +149,61 @@ impl KernelDevice {
         &self,
         info: &vk::DescriptorSetLayoutCreateInfo<'_>,
     ) -> Result<vk::DescriptorSetLayout, KernelError> {
-        let inner = self.ask(KernelStep::DescriptorSetLayout)?;
+        let inner = self.live_inner(KernelStep::DescriptorSetLayout)?;
         let mut layout = vk::DescriptorSetLayout::null();
         // SAFETY: the caller's promise; the device is live, by the promise of `new`.
-        let result =
-            unsafe { (inner.commands.create_descriptor_set_layout)(inner.device, info, inner.callbacks(), &raw mut layout) };
-        made(KernelStep::DescriptorSetLayout, result, layout)
+        let result = unsafe {
+            (inner.commands.create_descriptor_set_layout)(
+                inner.device,
+                info,
+                inner.callbacks(),
+                &raw mut layout,
+            )
+        };
+        check_created(KernelStep::DescriptorSetLayout, result, layout)
     }
 
     /// # Safety
     /// The info is valid for the device.
-    pub(super) unsafe fn layout(&self, info: &vk::PipelineLayoutCreateInfo<'_>) -> Result<vk::PipelineLayout, KernelError> {
-        let inner = self.ask(KernelStep::PipelineLayout)?;
+    pub(super) unsafe fn layout(
+        &self,
+        info: &vk::PipelineLayoutCreateInfo<'_>,
+    ) -> Result<vk::PipelineLayout, KernelError> {
+        let inner = self.live_inner(KernelStep::PipelineLayout)?;
         let mut layout = vk::PipelineLayout::null();
         // SAFETY: the caller's promise; the device is live, by the promise of `new`.
-        let result = unsafe { (inner.commands.create_pipeline_layout)(inner.device, info, inner.callbacks(), &raw mut layout) };
-        made(KernelStep::PipelineLayout, result, layout)
+        let result = unsafe {
+            (inner.commands.create_pipeline_layout)(
+                inner.device,
+                info,
+                inner.callbacks(),
+                &raw mut layout,
+            )
+        };
+        check_created(KernelStep::PipelineLayout, result, layout)
     }
 
     /// # Safety
     /// The info is valid for the device.
-    pub(super) unsafe fn pipeline(&self, info: &vk::ComputePipelineCreateInfo<'_>) -> Result<vk::Pipeline, KernelError> {
-        let inner = self.ask(KernelStep::Pipeline)?;
+    pub(super) unsafe fn pipeline(
+        &self,
+        info: &vk::ComputePipelineCreateInfo<'_>,
+    ) -> Result<vk::Pipeline, KernelError> {
+        let inner = self.live_inner(KernelStep::Pipeline)?;
         let mut pipeline = vk::Pipeline::null();
         let create = inner.commands.create_compute_pipelines;
         // SAFETY: the caller's promise; the device is live, by the promise of `new`, and the cache is its.
-        let result = unsafe { create(inner.device, inner.cache, 1, info, inner.callbacks(), &raw mut pipeline) };
-        let answer = made(KernelStep::Pipeline, result, pipeline);
+        let result = unsafe {
+            create(
+                inner.device,
+                inner.cache,
+                1,
+                info,
+                inner.callbacks(),
+                &raw mut pipeline,
+            )
+        };
+        let answer = check_created(KernelStep::Pipeline, result, pipeline);
         if answer.is_err() {
             // It may have been made although the command did not succeed.
             self.destroy_pipeline(pipeline);
@@ -156,55 +214,89 @@ impl KernelDevice {
     // A null handle is none, and of a lost device everything is gone.
 
     pub(super) fn destroy_pipeline(&self, pipeline: vk::Pipeline) {
-        if let Some(inner) = self.there(pipeline) {
+        if let Some(inner) = self.inner_for(pipeline) {
             // SAFETY: made by this device with these callbacks, destroyed once, by its only owner; the user is done with it.
             unsafe { (inner.commands.destroy_pipeline)(inner.device, pipeline, inner.callbacks()) }
         }
     }
 
     pub(super) fn destroy_layout(&self, layout: vk::PipelineLayout) {
-        if let Some(inner) = self.there(layout) {
+        if let Some(inner) = self.inner_for(layout) {
             // SAFETY: as for pipelines.
-            unsafe { (inner.commands.destroy_pipeline_layout)(inner.device, layout, inner.callbacks()) }
+            unsafe {
+                (inner.commands.destroy_pipeline_layout)(inner.device, layout, inner.callbacks())
+            }
         }
     }
 
     pub(super) fn destroy_set_layout(&self, layout: vk::DescriptorSetLayout) {
-        if let Some(inner) = self.there(layout) {
+        if let Some(inner) = self.inner_for(layout) {
             // SAFETY: as for pipelines.
-            unsafe { (inner.commands.destroy_descriptor_set_layout)(inner.device, layout, inner.callbacks()) }
+            unsafe {
+                (inner.commands.destroy_descriptor_set_layout)(
+                    inner.device,
+                    layout,
+                    inner.callbacks(),
+                )
+            }
         }
     }
 
     pub(super) fn destroy_module(&self, module: vk::ShaderModule) {
-        if let Some(inner) = self.there(module) {
+        if let Some(inner) = self.inner_for(module) {
             // SAFETY: as for pipelines.
-            unsafe { (inner.commands.destroy_shader_module)(inner.device, module, inner.callbacks()) }
+            unsafe {
+                (inner.commands.destroy_shader_module)(inner.device, module, inner.callbacks())
+            }
         }
     }
 
-    fn there(&self, handle: impl vk::Handle) -> Option<&Inner> {
+    fn inner_for(&self, handle: impl vk::Handle) -> Option<&KernelDeviceInner> {
         (handle.as_raw() != 0 && !self.inner.state.is_lost()).then_some(&*self.inner)
     }
 
     /// What the pipeline cache has, appended.
-    pub(super) fn cache_data(&self, data: &mut TryVec<u8, Handle>) -> Result<(), KernelError> {
+    pub(super) fn cache_data(
+        &self,
+        data: &mut TryVec<u8, ContextHandle>,
+    ) -> Result<(), KernelError> {
         let step = KernelStep::PipelineCache;
-        let inner = self.ask(step)?;
-        let refused = |raw| KernelError { step, error: GpuError::Device(DeviceError::from_raw(raw)) };
+        let inner = self.live_inner(step)?;
+        let refused = |raw| KernelError {
+            step,
+            error: GpuError::Device(DeviceError::from_raw(raw)),
+        };
         let get = inner.commands.get_pipeline_cache_data;
         loop {
             let mut size = 0;
             // SAFETY: device and cache are live; only the size is asked.
-            let result = unsafe { get(inner.device, inner.cache, &raw mut size, core::ptr::null_mut()) };
+            let result = unsafe {
+                get(
+                    inner.device,
+                    inner.cache,
+                    &raw mut size,
+                    core::ptr::null_mut(),
+                )
+            };
             if result != vk::Result::SUCCESS {
                 return Err(refused(result.as_raw()));
             }
             let before = data.len();
-            data.try_resize(before.saturating_add(size), 0).map_err(|error| KernelError { step, error: error.into() })?;
+            data.try_resize(before.saturating_add(size), 0)
+                .map_err(|error| KernelError {
+                    step,
+                    error: error.into(),
+                })?;
             let room = data.get_mut(before..).unwrap_or_default();
             // SAFETY: room for so many bytes.
-            let result = unsafe { get(inner.device, inner.cache, &raw mut size, room.as_mut_ptr().cast()) };
+            let result = unsafe {
+                get(
+                    inner.device,
+                    inner.cache,
+                    &raw mut size,
+                    room.as_mut_ptr().cast(),
+                )
+            };
             match result {
                 vk::Result::SUCCESS => {
                     data.truncate(before.saturating_add(size));
@@ -221,18 +313,22 @@ impl KernelDevice {
     }
 }
 
-impl Inner {
+impl KernelDeviceInner {
     /// `pAllocator`: the copy lives where this does, and does not move.
     fn callbacks(&self) -> *const vk::AllocationCallbacks<'static> {
-        self.callbacks.as_ref().map_or(core::ptr::null(), core::ptr::from_ref)
+        self.callbacks
+            .as_ref()
+            .map_or(core::ptr::null(), core::ptr::from_ref)
     }
 }
 
-impl Drop for Inner {
+impl Drop for KernelDeviceInner {
     fn drop(&mut self) {
         if !self.state.is_lost() {
             // SAFETY: made by this device with these callbacks; nobody else has it.
-            unsafe { (self.commands.destroy_pipeline_cache)(self.device, self.cache, self.callbacks()) }
+            unsafe {
+                (self.commands.destroy_pipeline_cache)(self.device, self.cache, self.callbacks())
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The one folder that names ash: a real Vulkan device behind [`DeviceMemory`].
 //!
 //! ```text
-//!   AshDevice -- Commands   the functions that are called, those later than Vulkan 1.0 by name
+//!   AshDevice -- DeviceCommands   the functions that are called, those later than Vulkan 1.0 by name
 //!             |- Facts      types, heaps, limits: asked once
 //!             |- callbacks  the application's, passed to every command that takes them
 //!   AshContext -- tables loaded once and verified (context) -- AshDevice | KernelDevice -- CompiledKernel, in the shader cache
@@ -12,10 +12,10 @@ mod chain;
 mod commands;
 mod context;
 mod conversions;
-mod facts;
 mod kernel;
 mod kernel_device;
 mod layout;
+mod physical_device_info;
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -24,15 +24,19 @@ use core::ptr::NonNull;
 use ash::vk;
 
 use crate::device::{
-    BufferHandle, BufferInfo, DeviceError, DeviceFeatures, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle, ImageInfo,
-    MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
+    BufferHandle, BufferInfo, DeviceError, DeviceFeatures, DeviceMemory, DeviceProperties,
+    HeapBudget, ImageHandle, ImageInfo, MappedRange, MemoryHandle, MemoryRequest,
+    ResourceRequirements,
 };
 pub use capabilities::physical_device_capabilities;
-use commands::{Commands, Tables};
-pub use context::{AshContext, AshContextInfo, AshContextTable, AshContexts, ContextLoaded, physical_device_identity};
-use facts::Facts;
+use commands::{CommandTables, DeviceCommands};
+pub use context::{
+    AshContext, AshContextInfo, AshContextTable, AshContexts, LoadedDevice,
+    physical_device_identity,
+};
 pub use kernel::{CompiledKernel, KernelError, KernelInfo, KernelPipeline, KernelStep};
 use layout::{answer, buffer_of, families, image_of, memory_of, new_handle};
+use physical_device_info::PhysicalDeviceInfo;
 
 /// Ranges of a flush that go to the driver in one call.
 const RANGES_AT_ONCE: usize = 16;
@@ -61,14 +65,19 @@ impl AshOptions {
             external_memory: core_1_1,
             device_coherent_memory: false,
         };
-        Self { api_version, features, callbacks: None }
+        Self {
+            api_version,
+            features,
+            callbacks: None,
+        }
     }
 }
 
 impl fmt::Debug for AshOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all = f.debug_struct("AshOptions");
-        all.field("api_version", &self.api_version).field("features", &self.features);
+        all.field("api_version", &self.api_version)
+            .field("features", &self.features);
         all.field("callbacks", &self.callbacks.is_some()).finish()
     }
 }
@@ -113,8 +122,8 @@ impl fmt::Debug for AshOptions {
 pub struct AshDevice {
     device: vk::Device,
     physical: vk::PhysicalDevice,
-    commands: Commands,
-    facts: Facts,
+    commands: DeviceCommands,
+    info: PhysicalDeviceInfo,
     callbacks: Option<vk::AllocationCallbacks<'static>>,
 }
 
@@ -137,7 +146,7 @@ impl AshDevice {
         device: &ash::Device,
         options: AshOptions,
     ) -> Self {
-        let tables = Tables {
+        let tables = CommandTables {
             get_instance_proc_addr: entry.static_fn().get_instance_proc_addr,
             instance: instance.handle(),
             of_instance: instance.fp_v1_0(),
@@ -150,21 +159,41 @@ impl AshDevice {
 
     /// # Safety
     /// As [`new`](Self::new).
-    unsafe fn of_tables(tables: &Tables<'_>, physical: vk::PhysicalDevice, options: AshOptions) -> Self {
+    unsafe fn of_tables(
+        tables: &CommandTables<'_>,
+        physical: vk::PhysicalDevice,
+        options: AshOptions,
+    ) -> Self {
         // SAFETY: the caller's promise.
-        let commands = unsafe { Commands::load(tables, options.api_version) };
+        let commands = unsafe { DeviceCommands::load(tables, options.api_version) };
         let mut features = options.features;
         features.memory_budget &= commands.memory_properties2.is_some();
         features.dedicated_allocation &= commands.requirements2.is_some();
         features.buffer_device_address &= commands.buffer_address.is_some();
         // SAFETY: the caller's promise for the physical device and the version.
-        let facts = unsafe { Facts::ask(tables.of_instance, &commands, physical, options.api_version, features) };
-        Self { device: tables.device, physical, commands, facts, callbacks: options.callbacks }
+        let facts = unsafe {
+            PhysicalDeviceInfo::query(
+                tables.of_instance,
+                &commands,
+                physical,
+                options.api_version,
+                features,
+            )
+        };
+        Self {
+            device: tables.device,
+            physical,
+            commands,
+            info: facts,
+            callbacks: options.callbacks,
+        }
     }
 
     /// `pAllocator`.
     fn callbacks(&self) -> *const vk::AllocationCallbacks<'static> {
-        self.callbacks.as_ref().map_or(core::ptr::null(), core::ptr::from_ref)
+        self.callbacks
+            .as_ref()
+            .map_or(core::ptr::null(), core::ptr::from_ref)
     }
 
     /// Hands ranges on, some at a time.
@@ -176,7 +205,10 @@ impl AshDevice {
         let mut raw = [vk::MappedMemoryRange::default(); RANGES_AT_ONCE];
         for some in ranges.chunks(RANGES_AT_ONCE) {
             for (raw, range) in raw.iter_mut().zip(some) {
-                *raw = vk::MappedMemoryRange::default().memory(memory_of(range.memory)).offset(range.offset).size(range.size);
+                *raw = vk::MappedMemoryRange::default()
+                    .memory(memory_of(range.memory))
+                    .offset(range.offset)
+                    .size(range.size);
             }
             answer(command(raw.get(..some.len()).unwrap_or_default()))?;
         }
@@ -188,14 +220,16 @@ impl AshDevice {
 // functions do not unwind into Rust (`extern "system"` aborts instead).
 unsafe impl DeviceMemory for AshDevice {
     fn properties(&self) -> DeviceProperties<'_> {
-        self.facts.properties()
+        self.info.properties()
     }
 
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
         chain::with_allocate_info(request, |info| {
             let mut made = vk::DeviceMemory::null();
             // SAFETY: device and callbacks are as `new` was promised, the request as this function was.
-            let result = unsafe { (self.commands.allocate_memory)(self.device, info, self.callbacks(), &raw mut made) };
+            let result = unsafe {
+                (self.commands.allocate_memory)(self.device, info, self.callbacks(), &raw mut made)
+            };
             new_handle(result, made, MemoryHandle::from_raw)
         })
     }
@@ -205,11 +239,25 @@ unsafe impl DeviceMemory for AshDevice {
         unsafe { (self.commands.free_memory)(self.device, memory_of(memory), self.callbacks()) }
     }
 
-    unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
+    unsafe fn map(
+        &self,
+        memory: MemoryHandle,
+        offset: u64,
+        size: u64,
+    ) -> Result<NonNull<u8>, DeviceError> {
         let mut first = core::ptr::null_mut();
         let flags = vk::MemoryMapFlags::empty();
         // SAFETY: as the caller promises.
-        let result = unsafe { (self.commands.map_memory)(self.device, memory_of(memory), offset, size, flags, &raw mut first) };
+        let result = unsafe {
+            (self.commands.map_memory)(
+                self.device,
+                memory_of(memory),
+                offset,
+                size,
+                flags,
+                &raw mut first,
+            )
+        };
         answer(result)?;
         NonNull::new(first.cast()).ok_or(DeviceError::MapFailed)
     }
@@ -229,13 +277,16 @@ unsafe impl DeviceMemory for AshDevice {
     unsafe fn invalidate(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
         self.ranges(ranges, |raw| {
             // SAFETY: as the caller promises; at most `RANGES_AT_ONCE` of them.
-            unsafe { (self.commands.invalidate_ranges)(self.device, raw.len() as u32, raw.as_ptr()) }
+            unsafe {
+                (self.commands.invalidate_ranges)(self.device, raw.len() as u32, raw.as_ptr())
+            }
         })
     }
 
     unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
-        let external = vk::ExternalMemoryBufferCreateInfo::default()
-            .handle_types(vk::ExternalMemoryHandleTypeFlags::from_raw(info.external.as_raw()));
+        let external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(
+            vk::ExternalMemoryHandleTypeFlags::from_raw(info.external.as_raw()),
+        );
         let (mode, mut indices) = (layout::sharing_mode(info.sharing), [0; 64]);
         let mut raw = vk::BufferCreateInfo::default()
             .flags(vk::BufferCreateFlags::from_raw(info.flags))
@@ -248,7 +299,14 @@ unsafe impl DeviceMemory for AshDevice {
         }
         let mut made = vk::Buffer::null();
         // SAFETY: as the caller promises; `external` and `indices` live until after the call.
-        let result = unsafe { (self.commands.create_buffer)(self.device, &raw const raw, self.callbacks(), &raw mut made) };
+        let result = unsafe {
+            (self.commands.create_buffer)(
+                self.device,
+                &raw const raw,
+                self.callbacks(),
+                &raw mut made,
+            )
+        };
         new_handle(result, made, BufferHandle::from_raw)
     }
 
@@ -266,28 +324,44 @@ unsafe impl DeviceMemory for AshDevice {
             return layout::requirements(&needs, None);
         };
         let info = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer);
-        chain::with_requirements2(self.facts.features.dedicated_allocation, |needs| {
+        chain::with_requirements2(self.info.features.dedicated_allocation, |needs| {
             // SAFETY: as the caller promises; the chain holds what is enabled.
             unsafe { (commands.buffer)(self.device, &raw const info, needs) }
         })
     }
 
-    unsafe fn bind_buffer(&self, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+    unsafe fn bind_buffer(
+        &self,
+        buffer: BufferHandle,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
         // SAFETY: as the caller promises.
-        answer(unsafe { (self.commands.bind_buffer)(self.device, buffer_of(buffer), memory_of(memory), offset) })
+        answer(unsafe {
+            (self.commands.bind_buffer)(self.device, buffer_of(buffer), memory_of(memory), offset)
+        })
     }
 
     unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
-        let external = vk::ExternalMemoryImageCreateInfo::default()
-            .handle_types(vk::ExternalMemoryHandleTypeFlags::from_raw(info.external.as_raw()));
+        let external = vk::ExternalMemoryImageCreateInfo::default().handle_types(
+            vk::ExternalMemoryHandleTypeFlags::from_raw(info.external.as_raw()),
+        );
         let mut indices = [0; 64];
-        let mut raw = layout::image_info(info).queue_family_indices(families(info.sharing, &mut indices));
+        let mut raw =
+            layout::image_info(info).queue_family_indices(families(info.sharing, &mut indices));
         if !info.external.is_empty() {
             raw.p_next = (&raw const external).cast();
         }
         let mut made = vk::Image::null();
         // SAFETY: as the caller promises; `external` and `indices` live until after the call.
-        let result = unsafe { (self.commands.create_image)(self.device, &raw const raw, self.callbacks(), &raw mut made) };
+        let result = unsafe {
+            (self.commands.create_image)(
+                self.device,
+                &raw const raw,
+                self.callbacks(),
+                &raw mut made,
+            )
+        };
         new_handle(result, made, ImageHandle::from_raw)
     }
 
@@ -305,31 +379,51 @@ unsafe impl DeviceMemory for AshDevice {
             return layout::requirements(&needs, None);
         };
         let info = vk::ImageMemoryRequirementsInfo2::default().image(image);
-        chain::with_requirements2(self.facts.features.dedicated_allocation, |needs| {
+        chain::with_requirements2(self.info.features.dedicated_allocation, |needs| {
             // SAFETY: as the caller promises; the chain holds what is enabled.
             unsafe { (commands.image)(self.device, &raw const info, needs) }
         })
     }
 
-    unsafe fn bind_image(&self, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+    unsafe fn bind_image(
+        &self,
+        image: ImageHandle,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
         // SAFETY: as the caller promises.
-        answer(unsafe { (self.commands.bind_image)(self.device, image_of(image), memory_of(memory), offset) })
+        answer(unsafe {
+            (self.commands.bind_image)(self.device, image_of(image), memory_of(memory), offset)
+        })
     }
 
     unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
-        let command = self.commands.buffer_address.filter(|_| self.facts.features.buffer_device_address)?;
+        let command = self
+            .commands
+            .buffer_address
+            .filter(|_| self.info.features.buffer_device_address)?;
         let info = vk::BufferDeviceAddressInfo::default().buffer(buffer_of(buffer));
         // SAFETY: as the caller promises, and the feature is enabled.
         NonZeroU64::new(unsafe { command(self.device, &raw const info) })
     }
 
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
-        let Some(command) = self.commands.memory_properties2.filter(|_| self.facts.features.memory_budget) else { return false };
+        let Some(command) = self
+            .commands
+            .memory_properties2
+            .filter(|_| self.info.features.memory_budget)
+        else {
+            return false;
+        };
         let mut told = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
         let mut properties = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut told);
         // SAFETY: the physical device is `new`'s, and the extension is enabled.
         unsafe { command(self.physical, &raw mut properties) };
-        let pairs = told.heap_usage.into_iter().zip(told.heap_budget).take(self.facts.properties().heaps.len());
+        let pairs = told
+            .heap_usage
+            .into_iter()
+            .zip(told.heap_budget)
+            .take(self.info.properties().heaps.len());
         for (heap, (usage, budget)) in heaps.iter_mut().zip(pairs) {
             *heap = HeapBudget { usage, budget };
         }

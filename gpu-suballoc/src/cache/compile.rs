@@ -12,69 +12,72 @@ use core::alloc::Layout;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use alloc_core::{AllocError, Handle, HostAllocator, HostError, Scope, TryBox};
+use alloc_core::{AllocError, ContextHandle, HostAllocator, HostError, Scope, TryBox};
 
-use super::block::{Keeps, Kept, Room, Stored};
-use super::entry::Front;
+use super::block::{DetailedEntry, EntryDetails, ReservedBlock, StoredPayload};
+use super::entry::ShaderHeader;
 use super::error::CacheError;
-use super::flight::{DONE, FAILED, FLYING, Flight, RETRY};
-use super::hold::Hold;
+use super::in_flight_compile::{DONE, FAILED, InFlightCompile, RETRY, RUNNING};
 use super::key::ShaderKey;
 use super::owner;
-use super::release::Going;
+use super::release::DestroyList;
 use super::segments::NONE;
-use super::state::{Core, Found, Writer};
-use super::table::Fresh;
+use super::shader_ref::ShaderRef;
+use super::state::{CacheCore, HeldShader, WriterState};
+use super::table::NewTable;
+use super::wait_cycles::Wait;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::threads;
 
 /// What a compiler made.
 #[derive(Clone, Copy, Debug)]
-pub struct Compiled<P> {
+pub struct CompiledShader<P> {
     /// The shader.
     pub value: P,
-    /// How many bytes it counts against the cache's limit: host and device memory, as far as the compiler knows.
+    /// How many bytes it counts against the cache's limit: host and device memory, as far as the compiler knows. What would take the sum
+    /// of all above 2^64 - 1 is not counted.
     pub bytes: u64,
 }
 
 /// Who asks, for what.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct CompileRequest<'a> {
     pub(super) key: ShaderKey,
     pub(super) content: Option<&'a [u8]>,
     pub(super) owner: u32,
-    pub(super) memory: &'a Handle,
+    pub(super) memory: &'a ContextHandle,
 }
 
-enum Begun<'c, 'a, P: Send + Sync, E: Copy + Send + Sync> {
-    Live(Found),
-    Join(u32, &'c Flight<E>),
-    Lead(Lead<'c, 'a, P, E>),
-    Need(Need),
+enum CompileStart<'c, 'a, P: Send + Sync, E: Copy + Send + Sync> {
+    Live(HeldShader),
+    Join(u32, &'c InFlightCompile<E>),
+    Lead(CompileLeader<'c, 'a, P, E>),
+    Need(CacheShortage),
 }
 
 #[derive(Clone, Copy)]
-enum Need {
+enum CacheShortage {
     Entries,
-    Flights,
+    Compiles,
     Table { buckets: usize },
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
+impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     /// A hold of the shader, compiled by this thread or another one if it was not there.
     #[cold]
     pub(super) fn compile(
         &self,
-        asked: Asked<'_>,
-        compile: impl FnOnce() -> Result<Compiled<P>, E>,
-    ) -> Result<Found, CacheError<E>> {
+        asked: CompileRequest<'_>,
+        compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
+    ) -> Result<HeldShader, CacheError<E>> {
+        let wait = Wait::new();
         loop {
-            match self.begin(asked)? {
-                Begun::Live(found) => return Ok(found),
-                Begun::Need(need) => self.supply(need)?,
-                Begun::Lead(lead) => return lead.fly(compile),
-                Begun::Join(number, flight) => {
-                    if let Some(found) = self.join(number, flight, asked)? {
+            match self.begin(asked, &wait)? {
+                CompileStart::Live(found) => return Ok(found),
+                CompileStart::Need(need) => self.grow_with(need)?,
+                CompileStart::Lead(lead) => return lead.run(compile),
+                CompileStart::Join(number, flight) => {
+                    if let Some(found) = self.join(number, flight, asked, &wait)? {
                         return Ok(found);
                     }
                 }
@@ -82,135 +85,160 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         }
     }
 
-    fn begin<'c, 'a>(&'c self, asked: Asked<'a>) -> Result<Begun<'c, 'a, P, E>, CacheError<E>> {
-        let Asked { key, owner, .. } = asked;
+    fn begin<'c, 'a>(
+        &'c self,
+        asked: CompileRequest<'a>,
+        wait: &Wait,
+    ) -> Result<CompileStart<'c, 'a, P, E>, CacheError<E>> {
+        let CompileRequest { key, owner, .. } = asked;
         let mut writer = self.writer.lock();
         if let Some(found) = self.live(&writer, key, asked.content) {
-            return Ok(Begun::Live(found));
+            return Ok(CompileStart::Live(found));
         }
         let me = threads::number();
-        let mut number = writer.flying;
-        while let Some(flight) = self.flights.get(number) {
+        let mut number = writer.running;
+        while let Some(flight) = self.compiles.get(number) {
             if flight.key() == key {
-                if me != 0 && self.lands_after(number, me) {
+                // SAFETY: it is this thread's own, on its stack, which waits for nothing here and ends it in `join`, before it leaves the
+                // flight: until then the flight is nobody else's.
+                if me != 0 && !unsafe { wait.begin(me, flight.leader.load(Relaxed), &flight.state) }
+                {
                     return Err(CacheError::Recursive);
                 }
-                self.waits(&writer, me, number);
-                flight.users.store(flight.users.load(Relaxed).wrapping_add(1), Relaxed);
+                flight
+                    .users
+                    .store(flight.users.load(Relaxed).wrapping_add(1), Relaxed);
                 writer.joined = writer.joined.wrapping_add(1);
-                return Ok(Begun::Join(number, flight));
+                return Ok(CompileStart::Join(number, flight));
             }
             number = flight.link.load(Relaxed);
         }
-        let (entry, flight) = (writer.free_entry, writer.free_flight);
-        let (Some(free), Some(flies)) = (self.entries.get(entry), self.flights.get(flight)) else {
-            return Ok(Begun::Need(if entry == NONE { Need::Entries } else { Need::Flights }));
+        let (entry, flight) = (writer.free_entry, writer.free_compile);
+        let (Some(free), Some(flies)) = (self.entries.get(entry), self.compiles.get(flight)) else {
+            return Ok(CompileStart::Need(if entry == NONE {
+                CacheShortage::Entries
+            } else {
+                CacheShortage::Compiles
+            }));
         };
-        if !self.tables.has_room(usize::try_from(writer.live.saturating_add(writer.leads)).unwrap_or(usize::MAX)) {
-            return Ok(Begun::Need(Need::Table { buckets: self.tables.next_size() }));
+        if !self.tables.has_room(
+            usize::try_from(writer.live.saturating_add(writer.leads)).unwrap_or(usize::MAX),
+        ) {
+            return Ok(CompileStart::Need(CacheShortage::Table {
+                buckets: self.tables.next_size(),
+            }));
         }
         writer.free_entry = free.link.load(Relaxed);
-        writer.free_flight = flies.link.load(Relaxed);
-        flies.link.store(writer.flying, Relaxed);
-        writer.flying = flight;
+        writer.free_compile = flies.link.load(Relaxed);
+        flies.link.store(writer.running, Relaxed);
+        writer.running = flight;
         writer.leads = writer.leads.wrapping_add(1);
         if let Some(slot) = self.owners.get(owner) {
-            slot.bound.store(slot.bound.load(Relaxed).wrapping_add(1), Relaxed);
+            slot.bound
+                .store(slot.bound.load(Relaxed).wrapping_add(1), Relaxed);
         }
         flies.begin(key, me, owner);
-        Ok(Begun::Lead(Lead { core: self, flight: (flight, flies), entry: (entry, free), asked }))
-    }
-
-    /// True where this flight lands only after one that the thread `me` leads: it is its own, or its leader waits for another thread's that
-    /// waits, and so on, for one of its own. With the lock.
-    fn lands_after(&self, mut number: u32, me: u64) -> bool {
-        while let Some(flight) = self.flights.get(number).filter(|flight| flight.state.load(Relaxed) == FLYING) {
-            if flight.leader.load(Relaxed) == me {
-                return true;
-            }
-            number = flight.waits.load(Relaxed);
-        }
-        false
-    }
-
-    /// The thread `me` waits for this flight, and so does what it leads; or, with `NONE`, it does no more. With the lock.
-    fn waits(&self, writer: &Writer, me: u64, flight: u32) {
-        let mut number = writer.flying;
-        while let Some(led) = self.flights.get(number) {
-            if led.leader.load(Relaxed) == me {
-                led.waits.store(flight, Relaxed);
-            }
-            number = led.link.load(Relaxed);
-        }
+        Ok(CompileStart::Lead(CompileLeader {
+            core: self,
+            in_flight: (flight, flies),
+            entry: (entry, free),
+            request: asked,
+        }))
     }
 
     /// Gets what was missing, outside of the lock.
-    fn supply(&self, need: Need) -> Result<(), HostError> {
+    fn grow_with(&self, need: CacheShortage) -> Result<(), HostError> {
         let memory = &self.memory;
         let refused = |bytes| move |AllocError| memory.refusal(bytes, Scope::Cache);
         match need {
-            Need::Entries => {
-                let chunk = self.entries.chunk(memory).map_err(refused(Layout::new::<[Kept; 64]>()))?;
+            CacheShortage::Entries => {
+                let chunk = self
+                    .entries
+                    .chunk(memory)
+                    .map_err(refused(Layout::new::<[DetailedEntry; 64]>()))?;
                 let mut writer = self.writer.lock();
                 let added = self.entries.add(chunk);
                 if let Ok(numbers) = &added {
-                    numbers.clone().rev().for_each(|number| self.push_entry(&mut writer, number));
+                    numbers
+                        .clone()
+                        .rev()
+                        .for_each(|number| self.push_entry(&mut writer, number));
                 }
                 drop(writer);
-                added.map_or_else(|chunk| chunk.give_back(memory), drop);
+                added.map_or_else(|chunk| chunk.free(memory), drop);
             }
-            Need::Flights => {
-                let chunk = self.flights.chunk(memory).map_err(refused(Layout::new::<[Flight<E>; 64]>()))?;
+            CacheShortage::Compiles => {
+                let chunk = self
+                    .compiles
+                    .chunk(memory)
+                    .map_err(refused(Layout::new::<[InFlightCompile<E>; 64]>()))?;
                 let mut writer = self.writer.lock();
-                let added = self.flights.add(chunk);
+                let added = self.compiles.add(chunk);
                 if let Ok(numbers) = &added {
-                    numbers.clone().rev().for_each(|number| self.push_flight(&mut writer, number));
+                    numbers
+                        .clone()
+                        .rev()
+                        .for_each(|number| self.push_free_compile(&mut writer, number));
                 }
                 drop(writer);
-                added.map_or_else(|chunk| chunk.give_back(memory), drop);
+                added.map_or_else(|chunk| chunk.free(memory), drop);
             }
-            Need::Table { buckets } => {
+            CacheShortage::Table { buckets } => {
                 let bytes = Layout::array::<[u64; 8]>(buckets).unwrap_or(Layout::new::<[u64; 8]>());
-                let fresh = Fresh::new(memory, buckets).map_err(refused(bytes))?;
+                let fresh = NewTable::new(memory, buckets).map_err(refused(bytes))?;
                 let writer = self.writer.lock();
                 // SAFETY: what the newest table names is live while the lock is held.
-                let replaced = self.tables.replace(fresh, |block| unsafe { block.as_ref() }.key.hash());
+                let replaced = self
+                    .tables
+                    .replace(fresh, |block| unsafe { block.as_ref() }.key.hash());
                 drop(writer);
                 if let Err(fresh) = replaced {
-                    fresh.give_back(memory);
+                    fresh.free(memory);
                 }
             }
         }
         Ok(())
     }
 
-    fn push_flight(&self, writer: &mut Writer, number: u32) {
-        if let Some(flight) = self.flights.get(number) {
-            flight.link.store(writer.free_flight, Relaxed);
-            writer.free_flight = number;
+    fn push_free_compile(&self, writer: &mut WriterState, number: u32) {
+        if let Some(flight) = self.compiles.get(number) {
+            flight.link.store(writer.free_compile, Relaxed);
+            writer.free_compile = number;
         }
     }
 
     /// Waits for a flight, of which this thread is a user. `None`: ask again.
-    fn join(&self, number: u32, flight: &Flight<E>, asked: Asked<'_>) -> Result<Option<Found>, CacheError<E>> {
-        threads::wait_while(&flight.state, FLYING);
-        let (state, entry, error) = (flight.state.load(Acquire), flight.entry.load(Relaxed), flight.error());
+    fn join(
+        &self,
+        number: u32,
+        flight: &InFlightCompile<E>,
+        asked: CompileRequest<'_>,
+        wait: &Wait,
+    ) -> Result<Option<HeldShader>, CacheError<E>> {
+        threads::wait_while(&flight.state, RUNNING);
+        wait.end();
+        let (state, entry, error) = (
+            flight.state.load(Acquire),
+            flight.entry.load(Relaxed),
+            flight.error(),
+        );
         let mut writer = self.writer.lock();
-        self.waits(&writer, threads::number(), NONE);
         self.leave(&mut writer, flight, number);
         drop(writer);
         match (state, error) {
             (FAILED, Some(error)) => Err(CacheError::Compile(error)),
             (DONE, _) => {
-                let Some(block) = self.entries.get(entry).and_then(|entry| entry.block()) else { return Ok(None) };
+                let Some(block) = self.entries.get(entry).and_then(|entry| entry.block()) else {
+                    return Ok(None);
+                };
                 // A hold was counted for this thread.
-                let found = Found { block, at: None };
+                let found = HeldShader { block, slot: None };
                 // SAFETY: it is held.
-                if unsafe { self.is_meant(block, asked.key, asked.content) } {
+                if unsafe { self.matches(block, asked.key, asked.content) } {
                     return Ok(Some(found));
                 }
                 // The same key, and another shader.
-                drop(Hold::new(self, found));
+                drop(ShaderRef::new(self, found));
                 Ok(None)
             }
             _ => Ok(None),
@@ -218,23 +246,28 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     /// A user less; the last one gives the flight back.
-    fn leave(&self, writer: &mut Writer, flight: &Flight<E>, number: u32) {
+    fn leave(&self, writer: &mut WriterState, flight: &InFlightCompile<E>, number: u32) {
         let users = flight.users.load(Relaxed).wrapping_sub(1);
         flight.users.store(users, Relaxed);
         if users == 0 {
-            self.push_flight(writer, number);
+            self.push_free_compile(writer, number);
         }
     }
 
     /// The flight is over. With the lock; true where somebody waits, who is to be woken afterwards: nobody joins any more.
-    fn land(&self, writer: &mut Writer, (number, flight): (u32, &Flight<E>), state: u32) -> bool {
+    fn finish_compile(
+        &self,
+        writer: &mut WriterState,
+        (number, flight): (u32, &InFlightCompile<E>),
+        state: u32,
+    ) -> bool {
         let waited_for = flight.users.load(Relaxed) > 1;
         let after = flight.link.load(Relaxed);
-        if writer.flying == number {
-            writer.flying = after;
+        if writer.running == number {
+            writer.running = after;
         } else {
-            let mut there = writer.flying;
-            while let Some(before) = self.flights.get(there) {
+            let mut there = writer.running;
+            while let Some(before) = self.compiles.get(there) {
                 there = before.link.load(Relaxed);
                 if there == number {
                     before.link.store(after, Relaxed);
@@ -250,27 +283,43 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
 }
 
 /// The one who compiles. Dropped without a result, by a panic or for want of memory, it lets another one try.
-struct Lead<'c, 'a, P: Send + Sync, E: Copy + Send + Sync> {
-    core: &'c Core<P, E>,
-    flight: (u32, &'c Flight<E>),
-    entry: (u32, &'c Kept),
-    asked: Asked<'a>,
+struct CompileLeader<'c, 'a, P: Send + Sync, E: Copy + Send + Sync> {
+    core: &'c CacheCore<P, E>,
+    in_flight: (u32, &'c InFlightCompile<E>),
+    entry: (u32, &'c DetailedEntry),
+    request: CompileRequest<'a>,
 }
 
-impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
-    fn fly(self, compile: impl FnOnce() -> Result<Compiled<P>, E>) -> Result<Found, CacheError<E>> {
-        let Asked { content, memory, .. } = self.asked;
-        let room = Room::<P>::new(memory)?;
-        let content = content.map(|content| TryBox::try_from_slice_in(content, memory.clone())).transpose()?;
+impl<'c, P: Send + Sync, E: Copy + Send + Sync> CompileLeader<'c, '_, P, E> {
+    fn run(
+        self,
+        compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
+    ) -> Result<HeldShader, CacheError<E>> {
+        let CompileRequest {
+            content, memory, ..
+        } = self.request;
+        let room = ReservedBlock::<P>::new(memory)?;
+        let content = content
+            .map(|content| TryBox::try_from_slice_in(content, memory.clone()))
+            .transpose()?;
         match compile() {
-            Ok(Compiled { value, bytes }) => {
+            Ok(CompiledShader { value, bytes }) => {
                 let (number, entry) = self.entry;
                 // Old, until it is found again: what is used once does not drive out what is used all the time.
                 let touched = AtomicU32::new(self.core.epoch.load(Relaxed).wrapping_sub(2));
-                let front = Front { key: self.asked.key, number, touched };
+                let front = ShaderHeader {
+                    key: self.request.key,
+                    number,
+                    touched,
+                };
                 // SAFETY: it is free, and reserved for this.
-                unsafe { entry.put(Keeps { memory: memory.clone(), content }) };
-                Ok(self.succeed(room.fill(Stored { front, value }), bytes))
+                unsafe {
+                    entry.set_details(EntryDetails {
+                        memory: memory.clone(),
+                        content,
+                    })
+                };
+                Ok(self.succeed(room.fill(StoredPayload { front, value }), bytes))
             }
             Err(error) => {
                 self.fail(error);
@@ -280,69 +329,83 @@ impl<'c, P: Send + Sync, E: Copy + Send + Sync> Lead<'c, '_, P, E> {
     }
 
     /// The entry is there, held once for each user of the flight. Takes no memory.
-    fn succeed(self, block: NonNull<Front>, bytes: u64) -> Found {
-        let Self { core, flight, entry: (number, entry), asked: Asked { key, owner, .. } } = *ManuallyDrop::new(self);
+    fn succeed(self, block: NonNull<ShaderHeader>, bytes: u64) -> HeldShader {
+        let Self {
+            core,
+            in_flight: flight,
+            entry: (number, entry),
+            request: CompileRequest { key, owner, .. },
+        } = *ManuallyDrop::new(self);
         let mut writer = core.writer.lock();
+        // What a compiler says may be anything: the sums stay exact, of what is counted.
+        let bytes = bytes.min(u64::MAX - writer.bytes);
         let released = flight.1.released.load(Relaxed) != 0;
-        entry.make(block, owner, bytes, flight.1.users.load(Relaxed), !released);
+        entry.fill(block, owner, bytes, flight.1.users.load(Relaxed), !released);
         writer.bytes = writer.bytes.wrapping_add(bytes);
         writer.compiled = writer.compiled.wrapping_add(1);
         if let Some(slot) = core.owners.get(owner) {
             owner::add(&slot.bytes, bytes);
             owner::add(&slot.compiled, 1);
-            owner::add(if released { &slot.zombies } else { &slot.entries }, 1);
+            owner::add(
+                if released {
+                    &slot.zombies
+                } else {
+                    &slot.entries
+                },
+                1,
+            );
             if !released {
-                core.push(slot.first.load(Relaxed), entry, number);
+                core.link(slot.first.load(Relaxed), entry, number);
                 slot.first.store(number, Relaxed);
             }
         }
         if released {
             writer.dead = writer.dead.wrapping_add(1);
-            core.keep_dead(&mut writer, entry, number);
+            core.list_dead(&mut writer, entry, number);
         } else {
             writer.live = writer.live.wrapping_add(1);
             core.tables.put(key.hash(), block);
         }
         flight.1.entry.store(number, Relaxed);
-        let waited_for = core.land(&mut writer, flight, DONE);
-        let mut going = Going::new();
-        core.take_over_limits(&mut writer, &mut going);
+        let waited_for = core.finish_compile(&mut writer, flight, DONE);
+        let mut going = DestroyList::new();
+        core.evict_over_limits(&mut writer, &mut going);
         drop(writer);
         if waited_for {
             threads::wake(&flight.1.state);
         }
         // Somebody's destructor may unwind: this thread's hold is let go then.
-        let found = Found { block, at: None };
-        let hold = Hold::new(core, found);
-        core.gone(going);
+        let found = HeldShader { block, slot: None };
+        let hold = ShaderRef::new(core, found);
+        core.destroy_all(going);
         core::mem::forget(hold);
         found
     }
 
     fn fail(self, error: E) {
         let this = ManuallyDrop::new(self);
-        this.flight.1.set_error(error);
-        this.give_up(FAILED);
+        this.in_flight.1.set_error(error);
+        this.abandon(FAILED);
     }
 
-    fn give_up(&self, state: u32) {
+    fn abandon(&self, state: u32) {
         let core = self.core;
         let mut writer = core.writer.lock();
         if state == FAILED {
             writer.failed = writer.failed.wrapping_add(1);
         }
         core.push_entry(&mut writer, self.entry.0);
-        core.unbind(&mut writer, self.asked.owner);
-        let waited_for = core.land(&mut writer, self.flight, state);
+        core.unbind(&mut writer, self.request.owner);
+        let waited_for = core.finish_compile(&mut writer, self.in_flight, state);
         drop(writer);
         if waited_for {
-            threads::wake(&self.flight.1.state);
+            threads::wake(&self.in_flight.1.state);
         }
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Lead<'_, '_, P, E> {
+impl<P: Send + Sync, E: Copy + Send + Sync> Drop for CompileLeader<'_, '_, P, E> {
     fn drop(&mut self) {
-        self.give_up(RETRY);
+        self.abandon(RETRY);
     }
 }

@@ -14,18 +14,21 @@ use core::ptr::{NonNull, null_mut};
 
 use super::key::ShaderKey;
 use super::segments::NONE;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+use crate::sync::{
+    AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    Ordering::SeqCst,
+};
 
-/// Nobody's.
+/// Unused.
 pub(super) const FREE: u32 = 0;
-/// Found and held by whoever asks.
+/// In the table; a lookup may reference it.
 pub(super) const LIVE: u32 = 1;
-/// Found by nobody any more; goes with its last hold.
+/// Removed from the table; destroyed when the last reference is dropped.
 pub(super) const DEAD: u32 = 2;
 
 /// What lies in front of a payload. Read by who holds the shader, and by who has the lock while the shader is there.
 #[repr(C)]
-pub(super) struct Front {
+pub(super) struct ShaderHeader {
     pub(super) key: ShaderKey,
     /// Number of its entry.
     pub(super) number: u32,
@@ -36,9 +39,9 @@ pub(super) struct Front {
 /// All zeros is a free one. What only those with the lock change, but for `refs`.
 #[derive(Default)]
 #[repr(C)]
-pub(super) struct Entry {
+pub(super) struct CacheEntry {
     /// The shader's block; null where there is none.
-    block: AtomicPtr<Front>,
+    block: AtomicPtr<ShaderHeader>,
     /// Holds that stand in no record. Of 64 bits: holds that are forgotten, one after the other, never bring it round to 0.
     pub(super) refs: AtomicU64,
     /// How much it counts.
@@ -52,12 +55,19 @@ pub(super) struct Entry {
     /// The next free one, or the next that is about to be destroyed.
     pub(super) link: AtomicU32,
     /// Somebody is destroying it.
-    pub(super) dying: AtomicU32,
+    pub(super) is_being_destroyed: AtomicU32,
 }
 
-impl Entry {
+impl CacheEntry {
     /// Fills a free one, held so many times: dead at once where nobody is to find it, live otherwise. With the lock.
-    pub(super) fn make(&self, block: NonNull<Front>, owner: u32, bytes: u64, holds: u32, found: bool) {
+    pub(super) fn fill(
+        &self,
+        block: NonNull<ShaderHeader>,
+        owner: u32,
+        bytes: u64,
+        holds: u32,
+        found: bool,
+    ) {
         self.owner.store(owner, Relaxed);
         self.next.store(NONE, Relaxed);
         self.previous.store(NONE, Relaxed);
@@ -71,17 +81,17 @@ impl Entry {
 
     /// Is free, after its payload was destroyed. With the lock.
     pub(super) fn free(&self) {
-        self.dying.store(0, Relaxed);
+        self.is_being_destroyed.store(0, Relaxed);
         self.state.store(FREE, Relaxed);
     }
 
     /// Where the shader's block lies.
-    pub(super) fn block(&self) -> Option<NonNull<Front>> {
+    pub(super) fn block(&self) -> Option<NonNull<ShaderHeader>> {
         NonNull::new(self.block.load(Acquire))
     }
 
     /// From now on it has none: the block is the caller's.
-    pub(super) fn take_block(&self) -> Option<NonNull<Front>> {
+    pub(super) fn detach_block(&self) -> Option<NonNull<ShaderHeader>> {
         let block = self.block();
         self.block.store(null_mut(), Release);
         block

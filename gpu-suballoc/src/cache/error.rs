@@ -14,7 +14,8 @@ pub enum CacheError<E> {
     Compile(E),
     /// No host memory for an entry, or the table. Nobody's fault.
     Host(HostError),
-    /// Compiling this key asked for this key: on the same thread, or by way of what other threads compile and wait for. The caller's fault.
+    /// Compiling this key asked for this key: on the same thread, or by way of what other threads compile and wait for, in this cache or in
+    /// others. The caller's fault. Without feature `std` threads cannot be told apart: then such a call waits for ever.
     Recursive,
     /// The owner is for another device than the key. The caller's fault.
     OtherDevice,
@@ -31,8 +32,12 @@ impl<E: fmt::Display> fmt::Display for CacheError<E> {
         match self {
             Self::Compile(error) => write!(f, "the shader was not compiled: {error}"),
             Self::Host(error) => error.fmt(f),
-            Self::Recursive => f.write_str("compiling a shader asked for that shader: ask for it before, or for another one"),
-            Self::OtherDevice => f.write_str("the key is of another device than its owner: make keys with the owner's device"),
+            Self::Recursive => f.write_str(
+                "compiling a shader asked for that shader: ask for it before, or for another one",
+            ),
+            Self::OtherDevice => f.write_str(
+                "the key is of another device than its owner: make keys with the owner's device",
+            ),
         }
     }
 }

@@ -8,36 +8,38 @@
 
 use core::ptr::NonNull;
 
-use super::bucket::Place;
-use super::entry::{Entry, Front};
-use super::holds::{self, COMMON, Held, Record};
+use super::bucket::BucketPlace;
+use super::entry::{CacheEntry, ShaderHeader};
 use super::key::ShaderKey;
-use super::state::{Core, Found, Writer};
+use super::ref_records::{self, COMMON, RefAttempt, RefRecord};
+use super::state::{CacheCore, HeldShader, WriterState};
 use crate::sync::{Ordering::Relaxed, Ordering::SeqCst};
 use crate::threads;
 
 /// What became of an attempt at one place.
-enum Tried {
-    Found(Found),
+enum FindAttempt {
+    Found(HeldShader),
     /// Held, and another shader, whose hash looks alike.
-    Other(Found),
-    Gone(NonNull<Front>),
+    Other(HeldShader),
+    Gone(NonNull<ShaderHeader>),
     Full,
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
+impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
     /// Holds the live shader of this key. Takes no lock and, but for a thread's first time, no memory.
     #[inline(always)]
-    pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<Found> {
+    pub(super) fn find(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<HeldShader> {
         let slot = threads::slot();
         let record = match self.records.of(slot) {
             None => self.first_record(slot),
             record => record,
         };
-        let found = match self.tables.search(key.hash(), |place| self.try_place(record, place, key, content)) {
-            Some(Tried::Found(found)) => found,
+        let found = match self.tables.search(key.hash(), |place| {
+            self.try_place(record, place, key, content)
+        }) {
+            Some(FindAttempt::Found(found)) => found,
             None => return None,
-            Some(other) => self.find_again(record, other, key, content)?,
+            Some(other) => self.find_slowly(record, other, key, content)?,
         };
         // SAFETY: it is held.
         let front = unsafe { found.block.as_ref() };
@@ -52,43 +54,64 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     #[cold]
-    fn first_record(&self, slot: Option<usize>) -> Option<&Record> {
-        self.records.make(slot?, &self.memory);
+    fn first_record(&self, slot: Option<usize>) -> Option<&RefRecord> {
+        self.records.create_record(slot?, &self.memory);
         self.records.of(slot)
     }
 
     #[inline(always)]
-    fn try_place(&self, record: Option<&Record>, place: &Place, key: ShaderKey, content: Option<&[u8]>) -> Option<Tried> {
-        match holds::hold(&self.records, record, place) {
-            Held::Yes(block, at) => {
-                let found = Found { block, at: Some(at) };
+    fn try_place(
+        &self,
+        record: Option<&RefRecord>,
+        place: &BucketPlace,
+        key: ShaderKey,
+        content: Option<&[u8]>,
+    ) -> Option<FindAttempt> {
+        match ref_records::acquire(&self.records, record, place) {
+            RefAttempt::Yes(block, at) => {
+                let found = HeldShader {
+                    block,
+                    slot: Some(at),
+                };
                 // SAFETY: it is held.
-                let meant = unsafe { self.is_meant(block, key, content) };
-                Some(if meant { Tried::Found(found) } else { Tried::Other(found) })
+                let meant = unsafe { self.matches(block, key, content) };
+                Some(if meant {
+                    FindAttempt::Found(found)
+                } else {
+                    FindAttempt::Other(found)
+                })
             }
-            Held::Gone(block) => Some(Tried::Gone(block)),
-            Held::Full => Some(Tried::Full),
-            Held::Empty => None,
+            RefAttempt::Gone(block) => Some(FindAttempt::Gone(block)),
+            RefAttempt::Full => Some(FindAttempt::Full),
+            RefAttempt::Empty => None,
         }
     }
 
     /// [`find`](Self::find) from where it is not as easy as it mostly is.
     #[cold]
-    fn find_again(&self, record: Option<&Record>, tried: Tried, key: ShaderKey, content: Option<&[u8]>) -> Option<Found> {
+    fn find_slowly(
+        &self,
+        record: Option<&RefRecord>,
+        tried: FindAttempt,
+        key: ShaderKey,
+        content: Option<&[u8]>,
+    ) -> Option<HeldShader> {
         let mut tried = Some(tried);
         loop {
             match tried {
-                Some(Tried::Found(found)) => return Some(found),
-                Some(Tried::Full) => return self.find_counted(key, content),
+                Some(FindAttempt::Found(found)) => return Some(found),
+                Some(FindAttempt::Full) => return self.find_counted(key, content),
                 // It went, or its owner was about to be released, and may not be.
-                Some(Tried::Gone(block)) => self.sweep_at(block),
+                Some(FindAttempt::Gone(block)) => self.sweep_at(block),
                 // SAFETY: held when it was tried, let go once.
-                Some(Tried::Other(found)) => unsafe { self.release(found) },
+                Some(FindAttempt::Other(found)) => unsafe { self.release(found) },
                 None => return None,
             }
             tried = self.tables.search(key.hash(), |place| {
                 let tried = self.try_place(record, place, key, content);
-                let Some(Tried::Other(found)) = tried else { return tried };
+                let Some(FindAttempt::Other(found)) = tried else {
+                    return tried;
+                };
                 // SAFETY: held just above, let go once.
                 unsafe { self.release(found) };
                 None
@@ -98,26 +121,31 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
 
     /// As [`find`](Self::find), where no record has a word that is free.
     #[cold]
-    fn find_counted(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<Found> {
+    fn find_counted(&self, key: ShaderKey, content: Option<&[u8]>) -> Option<HeldShader> {
         if self.records.of(Some(COMMON)).is_none() {
-            self.records.make(COMMON, &self.memory);
+            self.records.create_record(COMMON, &self.memory);
         }
         let writer = self.writer.lock();
         self.live(&writer, key, content)
     }
 
     /// The live shader of this key, held in its entry's count.
-    pub(super) fn live(&self, _: &Writer, key: ShaderKey, content: Option<&[u8]>) -> Option<Found> {
+    pub(super) fn live(
+        &self,
+        _: &WriterState,
+        key: ShaderKey,
+        content: Option<&[u8]>,
+    ) -> Option<HeldShader> {
         self.tables.search(key.hash(), |place| {
             let block = NonNull::new(place.load(Relaxed))?;
             // SAFETY: what the newest table names is live while the lock is held.
-            if !unsafe { self.is_meant(block, key, content) } {
+            if !unsafe { self.matches(block, key, content) } {
                 return None;
             }
             // SAFETY: as above.
             let entry = self.entries.get(unsafe { block.as_ref() }.number)?;
             entry.refs.fetch_add(1, SeqCst);
-            Some(Found { block, at: None })
+            Some(HeldShader { block, slot: None })
         })
     }
 
@@ -126,12 +154,22 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     /// # Safety
     /// The shader is held, or live and the lock is held.
     #[inline(always)]
-    pub(super) unsafe fn is_meant(&self, block: NonNull<Front>, key: ShaderKey, content: Option<&[u8]>) -> bool {
+    pub(super) unsafe fn matches(
+        &self,
+        block: NonNull<ShaderHeader>,
+        key: ShaderKey,
+        content: Option<&[u8]>,
+    ) -> bool {
         // SAFETY: the caller: so its block is there.
         let front = unsafe { block.as_ref() };
-        let Some(content) = content.filter(|_| front.key == key) else { return front.key == key };
+        let Some(content) = content.filter(|_| front.key == key) else {
+            return front.key == key;
+        };
         // SAFETY: as above.
-        let there = self.entries.get(front.number).and_then(|entry| unsafe { entry.content() });
+        let there = self
+            .entries
+            .get(front.number)
+            .and_then(|entry| unsafe { entry.content() });
         there.is_none_or(|there| *there == *content)
     }
 
@@ -140,13 +178,16 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     /// # Safety
     /// `found` is held, and let go for the first time.
     #[inline(always)]
-    pub(super) unsafe fn release(&self, found: Found) {
+    pub(super) unsafe fn release(&self, found: HeldShader) {
         // SAFETY: it is held, so its block is there until it is let go.
         let number = unsafe { found.block.as_ref() }.number;
-        let last = match found.at {
+        let last = match found.slot {
             // SAFETY: the caller; records and tables live as long as this.
-            Some(at) => unsafe { holds::retract(at, found.block) },
-            None => self.entries.get(number).is_some_and(|entry| holds::uncount(entry)),
+            Some(at) => unsafe { ref_records::release(at, found.block) },
+            None => self
+                .entries
+                .get(number)
+                .is_some_and(|entry| ref_records::release_counted(entry)),
         };
         if last {
             self.sweep(number);
@@ -156,7 +197,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     /// Somebody let go what may be dead: if that was the last hold it is destroyed here.
     #[cold]
     pub(super) fn sweep(&self, number: u32) {
-        let Some(entry) = self.entries.get(number) else { return };
+        let Some(entry) = self.entries.get(number) else {
+            return;
+        };
         let mut writer = self.writer.lock();
         let mine = self.is_last(&mut writer, entry);
         drop(writer);
@@ -167,13 +210,20 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
 
     /// As [`sweep`](Self::sweep), the dead entry whose block lies there, if there is one.
     #[cold]
-    fn sweep_at(&self, block: NonNull<Front>) {
+    fn sweep_at(&self, block: NonNull<ShaderHeader>) {
         let mut writer = self.writer.lock();
         let mut number = writer.held;
-        while let Some(entry) = self.entries.get(number).filter(|entry| entry.block() != Some(block)) {
+        while let Some(entry) = self
+            .entries
+            .get(number)
+            .filter(|entry| entry.block() != Some(block))
+        {
             number = entry.next.load(Relaxed);
         }
-        let mine = self.entries.get(number).is_some_and(|entry| self.is_last(&mut writer, entry));
+        let mine = self
+            .entries
+            .get(number)
+            .is_some_and(|entry| self.is_last(&mut writer, entry));
         drop(writer);
         if mine {
             self.destroy(number);
@@ -181,10 +231,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     /// True where the entry is dead, and the caller's to destroy. It is in the list of those that are dead and held no more.
-    fn is_last(&self, writer: &mut Writer, entry: &Entry) -> bool {
-        let mine = holds::last(&self.records, entry);
+    fn is_last(&self, writer: &mut WriterState, entry: &CacheEntry) -> bool {
+        let mine = ref_records::is_last(&self.records, entry);
         if mine {
-            writer.held = self.pull(writer.held, entry);
+            writer.held = self.unlink(writer.held, entry);
         }
         mine
     }

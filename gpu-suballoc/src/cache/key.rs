@@ -13,7 +13,7 @@ pub struct CacheDevice(u64);
 impl CacheDevice {
     /// For a device that was just made.
     #[must_use]
-    pub fn fresh() -> Self {
+    pub fn new_unique() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // The top bit says which kind of key it is; 2^63 devices take longer than any process lives.
         Self(NEXT.fetch_add(1, Relaxed) & (HASHED - 1))
@@ -43,13 +43,21 @@ impl ShaderKey {
     /// A kernel that its program gave a number.
     #[must_use]
     pub const fn kernel(device: CacheDevice, id: u64) -> Self {
-        Self { device: device.0, low: id, high: 0 }
+        Self {
+            device: device.0,
+            low: id,
+            high: 0,
+        }
     }
 
     /// A kernel that is known by what it is compiled from.
     #[must_use]
     pub const fn content(device: CacheDevice, hash: ContentHash) -> Self {
-        Self { device: device.0 | HASHED, low: hash.0 as u64, high: (hash.0 >> 64) as u64 }
+        Self {
+            device: device.0 | HASHED,
+            low: hash.0 as u64,
+            high: (hash.0 >> 64) as u64,
+        }
     }
 
     pub(super) const fn is_hashed(self) -> bool {
@@ -65,7 +73,10 @@ impl ShaderKey {
     /// Where it is looked for. Both numbers take part in every bit: neighbours in one of them do not meet.
     #[inline(always)]
     pub(super) const fn hash(self) -> u64 {
-        fold(self.low ^ ODD.wrapping_mul(self.device), self.high ^ 0x8EBC_6AF0_9C88_C6E3)
+        fold(
+            self.low ^ ODD.wrapping_mul(self.device),
+            self.high ^ 0x8EBC_6AF0_9C88_C6E3,
+        )
     }
 }
 
@@ -102,7 +113,13 @@ impl fmt::Display for ShaderKey {
         if self.device & HASHED == 0 {
             write!(f, "kernel {} of device {}", self.low, self.device)
         } else {
-            write!(f, "content {:016x}{:016x} of device {}", self.high, self.low, self.device & (HASHED - 1))
+            write!(
+                f,
+                "content {:016x}{:016x} of device {}",
+                self.high,
+                self.low,
+                self.device & (HASHED - 1)
+            )
         }
     }
 }
@@ -132,9 +149,11 @@ mod tests {
 
     #[test]
     fn h58_neighbours_in_device_and_number_do_not_meet() {
-        let devices: Vec<CacheDevice> = (0..32).map(|_| CacheDevice::fresh()).collect();
-        let all: HashSet<u64> =
-            devices.iter().flat_map(|device| (0..1000).map(|id| ShaderKey::kernel(*device, id).hash())).collect();
+        let devices: Vec<CacheDevice> = (0..32).map(|_| CacheDevice::new_unique()).collect();
+        let all: HashSet<u64> = devices
+            .iter()
+            .flat_map(|device| (0..1000).map(|id| ShaderKey::kernel(*device, id).hash()))
+            .collect();
         assert_eq!(all.len(), 32_000);
         // Any bits may choose the place: no bit of the hash is the same for most.
         for bit in 0..64 {
@@ -145,18 +164,27 @@ mod tests {
 
     #[test]
     fn a_number_and_a_hash_are_two_keys() {
-        let device = CacheDevice::fresh();
-        let (number, hash) = (ShaderKey::kernel(device, 5), ShaderKey::content(device, ContentHash::from_raw(5)));
+        let device = CacheDevice::new_unique();
+        let (number, hash) = (
+            ShaderKey::kernel(device, 5),
+            ShaderKey::content(device, ContentHash::from_raw(5)),
+        );
         assert_ne!(number, hash);
         assert_eq!((number.device(), hash.device()), (device, device));
         assert!(number.to_string().starts_with("kernel 5 of device "));
-        assert!(hash.to_string().starts_with("content 00000000000000000000000000000005 of device "));
+        assert!(
+            hash.to_string()
+                .starts_with("content 00000000000000000000000000000005 of device ")
+        );
     }
 
     #[test]
     fn a_content_hash_is_blake3s() {
         // The test vector of the empty input: af1349b9f5f9a1a6a0404dea36dcc949...
-        assert_eq!(ContentHash::of(b"").as_raw().to_le_bytes()[..4], [0xaf, 0x13, 0x49, 0xb9]);
+        assert_eq!(
+            ContentHash::of(b"").as_raw().to_le_bytes()[..4],
+            [0xaf, 0x13, 0x49, 0xb9]
+        );
         assert_ne!(ContentHash::of(b"a"), ContentHash::of(b"b"));
     }
 }

@@ -1,10 +1,10 @@
 //! Compiled shaders that are shared by a device's contexts and cleaned by their owners.
 //!
 //! ```text
-//!   ShaderCache, CacheOwner --> Core (one block) --- Tables     hash -> shader's block, read without a lock
-//!        |                        |                  Segments   entries, owners, flights: numbered, never move
-//!        v                        |                  Records    who holds what, a line a thread
-//!   Hold, WorkHold ---------------+                  Writer     lists and sums, under the one lock
+//!   ShaderCache, CacheOwner --> CacheCore (one block) -- Tables       hash -> shader's block, read without a lock
+//!        |                        |                      Segments     entries, owners, in-flight compiles: numbered, never move
+//!        v                        |                      RefRecords   references, a line a thread
+//!   ShaderRef, WorkRef -----------+                      WriterState  lists and sums, under the one lock
 //! ```
 //! The lock is never held over a compile, a destructor, or a call to a host allocator.
 
@@ -14,23 +14,26 @@ mod compile;
 mod entry;
 mod error;
 mod find;
-mod flight;
-mod hold;
-mod holds;
+mod in_flight_compile;
 mod key;
 mod owner;
+mod persist;
 mod records;
+mod ref_records;
 mod release;
 mod segments;
 mod shader_cache;
+mod shader_ref;
 mod state;
-mod store;
 mod table;
+mod wait_cycles;
 
-pub use compile::Compiled;
+pub use compile::CompiledShader;
 pub use error::CacheError;
-pub use hold::{Hold, WorkHold};
 pub use key::{CacheDevice, ContentHash, ShaderKey};
-pub use release::Removed;
+pub use persist::{
+    StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders, WriteError,
+};
+pub use release::RemovalCounts;
 pub use shader_cache::{CacheLimits, CacheOwner, CacheStats, OwnerStats, ShaderCache};
-pub use store::{StoreError, StoreIdentity, StoreSink, StoreWriter, StoredShader, StoredShaders, WriteError};
+pub use shader_ref::{ShaderRef, WorkRef};

@@ -24,8 +24,8 @@ pub(super) struct OwnerSlot {
     pub(super) compiled: AtomicU64,
 }
 
-pub(super) const HERE: u32 = 1;
-pub(super) const LEAVING: u32 = 2;
+pub(super) const OWNER_LIVE: u32 = 1;
+pub(super) const OWNER_LEAVING: u32 = 2;
 
 impl OwnerSlot {
     /// A new owner moves in.
@@ -36,7 +36,7 @@ impl OwnerSlot {
             sum.store(0, Relaxed);
         }
         self.bound.store(0, Relaxed);
-        self.state.store(HERE, Relaxed);
+        self.state.store(OWNER_LIVE, Relaxed);
     }
 
     pub(super) fn is_of(&self, device: CacheDevice) -> bool {
@@ -50,6 +50,6 @@ pub(super) fn add(sum: &AtomicU64, by: u64) {
 }
 
 /// Takes from a sum that only those with the lock change.
-pub(super) fn take(sum: &AtomicU64, by: u64) {
+pub(super) fn subtract(sum: &AtomicU64, by: u64) {
     sum.store(sum.load(Relaxed).wrapping_sub(by), Relaxed);
 }

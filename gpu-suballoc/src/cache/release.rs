@@ -1,49 +1,55 @@
-//! Taking entries out: one, an owner's, a device's, those that a predicate wants, those that a limit wants.
+//! Removes entries: one, all of an owner or device, those of a predicate, those above a limit.
 //!
-//! Those that nobody holds are destroyed at once, outside of the lock; the others by their last hold.
+//! Unreferenced entries are destroyed at once, outside the lock. The last reference destroys each other entry.
 
 use core::convert::Infallible;
 use core::ptr::NonNull;
 
-use super::bucket::Place;
-use super::entry::{Entry, FREE, Front, LIVE};
-use super::hold::Hold;
-use super::holds;
+use super::bucket::BucketPlace;
+use super::entry::{CacheEntry, FREE, LIVE, ShaderHeader};
 use super::key::{CacheDevice, ShaderKey};
-use super::owner::{HERE, LEAVING, OwnerSlot};
+use super::owner::{OWNER_LEAVING, OWNER_LIVE, OwnerSlot};
+use super::ref_records;
 use super::segments::NONE;
-use super::state::{Core, Found, Writer};
+use super::shader_ref::ShaderRef;
+use super::state::{CacheCore, HeldShader, WriterState};
 use crate::sync::{Ordering::Relaxed, Ordering::SeqCst};
 
 /// What became of entries that were taken out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovalCounts {
     /// Destroyed by now.
     pub destroyed: u64,
-    /// Found by nobody any more, and destroyed when their last hold goes.
+    /// Removed from the table; destroyed when their last reference is dropped.
     pub held: u64,
 }
 
 /// Dead entries that are this thread's to destroy: a list through their links.
-pub(super) struct Going {
+pub(super) struct DestroyList {
     first: u32,
-    removed: Removed,
+    removed: RemovalCounts,
 }
 
-impl Going {
+impl DestroyList {
     pub(super) const fn new() -> Self {
-        Self { first: NONE, removed: Removed { destroyed: 0, held: 0 } }
+        Self {
+            first: NONE,
+            removed: RemovalCounts {
+                destroyed: 0,
+                held: 0,
+            },
+        }
     }
 
-    fn add(&mut self, entry: &Entry, number: u32) {
+    fn add(&mut self, entry: &CacheEntry, number: u32) {
         self.removed.destroyed = self.removed.destroyed.wrapping_add(1);
         entry.link.store(self.first, Relaxed);
         self.first = number;
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
-    fn remove(&self, writer: &mut Writer, number: u32, going: &mut Going) {
+impl<P: Send + Sync, E: Copy + Send + Sync> CacheCore<P, E> {
+    fn remove(&self, writer: &mut WriterState, number: u32, going: &mut DestroyList) {
         if !self.kill(writer, number) {
             going.removed.held = going.removed.held.wrapping_add(1);
             return;
@@ -54,55 +60,73 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     /// Without the lock.
-    pub(super) fn gone(&self, going: Going) -> Removed {
+    pub(super) fn destroy_all(&self, going: DestroyList) -> RemovalCounts {
         let removed = going.removed;
-        Rest { core: self, going }.destroy();
+        DestroyGuard { core: self, going }.destroy();
         removed
     }
 
     /// All of an owner's, and what is being compiled for it.
-    pub(super) fn release_owner(&self, owner: u32) -> Removed {
-        let mut going = Going::new();
+    pub(super) fn release_owner(&self, owner: u32) -> RemovalCounts {
+        let mut going = DestroyList::new();
         let mut writer = self.writer.lock();
-        let Some(slot) = self.owners.get(owner).filter(|slot| slot.state.load(Relaxed) == HERE) else { return going.removed };
+        let Some(slot) = self
+            .owners
+            .get(owner)
+            .filter(|slot| slot.state.load(Relaxed) == OWNER_LIVE)
+        else {
+            return going.removed;
+        };
         while slot.first.load(Relaxed) != NONE {
             self.remove(&mut writer, slot.first.load(Relaxed), &mut going);
         }
         self.disown(&writer, |flight_owner, _| flight_owner == owner);
         // Those that were dead before, too: held, or being destroyed by another thread at this moment.
-        going.removed.held = slot.zombies.load(Relaxed).saturating_sub(going.removed.destroyed);
-        slot.state.store(LEAVING, Relaxed);
+        going.removed.held = slot
+            .zombies
+            .load(Relaxed)
+            .saturating_sub(going.removed.destroyed);
+        slot.state.store(OWNER_LEAVING, Relaxed);
         self.free_owner(&mut writer, owner);
         drop(writer);
-        self.gone(going)
+        self.destroy_all(going)
     }
 
     /// As [`release_owner`](Self::release_owner), where nobody holds one of them, nor will, and none is being compiled. Otherwise nothing
     /// is changed, and it says how many are. Who asks for one meanwhile waits until this is decided.
-    pub(super) fn release_owner_unused(&self, owner: u32) -> Result<Removed, u64> {
-        let mut going = Going::new();
+    pub(super) fn release_owner_unused(&self, owner: u32) -> Result<RemovalCounts, u64> {
+        let mut going = DestroyList::new();
         let mut writer = self.writer.lock();
-        let Some(slot) = self.owners.get(owner).filter(|slot| slot.state.load(Relaxed) == HERE) else { return Ok(going.removed) };
-        let mut held = slot.zombies.load(Relaxed).wrapping_add(self.flying_of(&writer, owner));
-        self.each_of(slot, |entry| held += u64::from(!self.close(entry)));
+        let Some(slot) = self
+            .owners
+            .get(owner)
+            .filter(|slot| slot.state.load(Relaxed) == OWNER_LIVE)
+        else {
+            return Ok(going.removed);
+        };
+        let mut held = slot
+            .zombies
+            .load(Relaxed)
+            .wrapping_add(self.running_of(&writer, owner));
+        self.for_each_of(slot, |entry| held += u64::from(!self.close(entry)));
         if held > 0 {
-            self.each_of(slot, |entry| self.reopen(entry));
+            self.for_each_of(slot, |entry| self.reopen(entry));
             return Err(held);
         }
         while let Some(entry) = self.entries.get(slot.first.load(Relaxed)) {
             let number = slot.first.load(Relaxed);
-            self.take_out(&mut writer, entry);
-            holds::doom(entry);
+            self.unlist(&mut writer, entry);
+            ref_records::mark_dead(entry);
             going.add(entry, number);
         }
-        slot.state.store(LEAVING, Relaxed);
+        slot.state.store(OWNER_LEAVING, Relaxed);
         self.free_owner(&mut writer, owner);
         drop(writer);
-        Ok(self.gone(going))
+        Ok(self.destroy_all(going))
     }
 
     /// Each of an owner's live entries. With the lock.
-    fn each_of(&self, slot: &OwnerSlot, mut see: impl FnMut(&Entry)) {
+    fn for_each_of(&self, slot: &OwnerSlot, mut see: impl FnMut(&CacheEntry)) {
         let mut number = slot.first.load(Relaxed);
         while let Some(entry) = self.entries.get(number) {
             see(entry);
@@ -111,30 +135,40 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     /// Nobody holds a live entry from now on who did not before, until it is live again or gone. True where nobody does.
-    fn close(&self, entry: &Entry) -> bool {
-        self.at_place(entry, |place, block| holds::close(&self.records, entry, place, block))
+    fn close(&self, entry: &CacheEntry) -> bool {
+        self.at_place(entry, |place, block| {
+            ref_records::close(&self.records, entry, place, block)
+        })
     }
 
-    fn reopen(&self, entry: &Entry) {
+    fn reopen(&self, entry: &CacheEntry) {
         self.at_place(entry, |place, block| {
-            holds::reopen(place, block);
+            ref_records::reopen(place, block);
             true
         });
     }
 
     /// What `see` says of a live entry's place in the newest table.
-    fn at_place(&self, entry: &Entry, see: impl FnOnce(&Place, NonNull<Front>) -> bool) -> bool {
-        let Some(block) = entry.block() else { return false };
+    fn at_place(
+        &self,
+        entry: &CacheEntry,
+        see: impl FnOnce(&BucketPlace, NonNull<ShaderHeader>) -> bool,
+    ) -> bool {
+        let Some(block) = entry.block() else {
+            return false;
+        };
         // SAFETY: live, and the lock is held.
         let key = unsafe { block.as_ref() }.key;
-        self.tables.place_of(key.hash(), block).is_some_and(|place| see(place, block))
+        self.tables
+            .place_of(key.hash(), block)
+            .is_some_and(|place| see(place, block))
     }
 
     /// How many are being compiled for an owner.
-    fn flying_of(&self, writer: &Writer, owner: u32) -> u64 {
+    fn running_of(&self, writer: &WriterState, owner: u32) -> u64 {
         let mut flying = 0;
-        let mut number = writer.flying;
-        while let Some(flight) = self.flights.get(number) {
+        let mut number = writer.running;
+        while let Some(flight) = self.compiles.get(number) {
             flying += u64::from(flight.owner.load(Relaxed) == owner);
             number = flight.link.load(Relaxed);
         }
@@ -151,27 +185,44 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     pub(super) fn next_held(&self, owner: u32, from: u32) -> Option<(ShaderKey, u32)> {
         let _writer = self.writer.lock();
         (from..self.entries.count()).find_map(|number| {
-            let entry = self.entries.get(number).filter(|entry| entry.owner.load(Relaxed) == owner)?;
-            let there = entry.state.load(SeqCst) != FREE && entry.dying.load(Relaxed) == 0;
-            let block = entry.block().filter(|_| there && !holds::is_free(&self.records, entry))?;
+            let entry = self
+                .entries
+                .get(number)
+                .filter(|entry| entry.owner.load(Relaxed) == owner)?;
+            let there =
+                entry.state.load(SeqCst) != FREE && entry.is_being_destroyed.load(Relaxed) == 0;
+            let block = entry
+                .block()
+                .filter(|_| there && !ref_records::is_free(&self.records, entry))?;
             // SAFETY: it is held, and nobody destroys it without the lock.
             Some((unsafe { block.as_ref() }.key, number.saturating_add(1)))
         })
     }
 
-    fn count_held(&self, writer: &Writer, owner: u32) -> u64 {
-        let Some(slot) = self.owners.get(owner) else { return 0 };
-        let mut held = slot.zombies.load(Relaxed).wrapping_add(self.flying_of(writer, owner));
-        self.each_of(slot, |entry| held += u64::from(!holds::is_free(&self.records, entry)));
+    fn count_held(&self, writer: &WriterState, owner: u32) -> u64 {
+        let Some(slot) = self.owners.get(owner) else {
+            return 0;
+        };
+        let mut held = slot
+            .zombies
+            .load(Relaxed)
+            .wrapping_add(self.running_of(writer, owner));
+        self.for_each_of(slot, |entry| {
+            held += u64::from(!ref_records::is_free(&self.records, entry))
+        });
         held
     }
 
     /// All of a device's, and what is being compiled for it.
-    pub(super) fn release_device(&self, device: CacheDevice) -> Removed {
-        let mut going = Going::new();
+    pub(super) fn release_device(&self, device: CacheDevice) -> RemovalCounts {
+        let mut going = DestroyList::new();
         let mut writer = self.writer.lock();
         for owner in 0..self.owners.count() {
-            let Some(slot) = self.owners.get(owner).filter(|slot| slot.state.load(Relaxed) != 0 && slot.is_of(device)) else {
+            let Some(slot) = self
+                .owners
+                .get(owner)
+                .filter(|slot| slot.state.load(Relaxed) != 0 && slot.is_of(device))
+            else {
                 continue;
             };
             while slot.first.load(Relaxed) != NONE {
@@ -180,13 +231,13 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
         }
         self.disown(&writer, |_, key| key.device() == device);
         drop(writer);
-        self.gone(going)
+        self.destroy_all(going)
     }
 
-    /// What is being compiled is found by nobody, once it is made.
-    fn disown(&self, writer: &Writer, which: impl Fn(u32, ShaderKey) -> bool) {
-        let mut number = writer.flying;
-        while let Some(flight) = self.flights.get(number) {
+    /// Shaders in compilation do not enter the table when they are done.
+    fn disown(&self, writer: &WriterState, which: impl Fn(u32, ShaderKey) -> bool) {
+        let mut number = writer.running;
+        while let Some(flight) = self.compiles.get(number) {
             if which(flight.owner.load(Relaxed), flight.key()) {
                 flight.released.store(1, Relaxed);
             }
@@ -195,23 +246,32 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     /// Those of which `unwanted` says so. It is called with each shader held, and no lock.
-    pub(super) fn delete_where(&self, mut unwanted: impl FnMut(ShaderKey, &P) -> bool) -> Removed {
-        let mut sum = Removed::default();
+    pub(super) fn delete_where(
+        &self,
+        mut unwanted: impl FnMut(ShaderKey, &P) -> bool,
+    ) -> RemovalCounts {
+        let mut sum = RemovalCounts::default();
         let Ok(()) = self.each(|hold| {
             if unwanted(hold.key(), hold) {
                 let number = hold.number();
-                let Some(entry) = self.entries.get(number) else { return Ok(()) };
+                let Some(entry) = self.entries.get(number) else {
+                    return Ok(());
+                };
                 let mut writer = self.writer.lock();
-                let mut going = Going::new();
+                let mut going = DestroyList::new();
                 if entry.state.load(SeqCst) == LIVE {
                     self.remove(&mut writer, number, &mut going);
                 }
                 drop(writer);
                 // This hold stands in the way; with it the entry goes, if it was the last.
-                let beside =
-                    u64::from(entry.block().is_some_and(|block| self.records.name(block)) || entry.refs.load(SeqCst) > 1);
+                let beside = u64::from(
+                    entry.block().is_some_and(|block| self.records.name(block))
+                        || entry.refs.load(SeqCst) > 1,
+                );
                 sum.held = sum.held.wrapping_add(going.removed.held & beside);
-                sum.destroyed = sum.destroyed.wrapping_add(going.removed.held & (1 - beside));
+                sum.destroyed = sum
+                    .destroyed
+                    .wrapping_add(going.removed.held & (1 - beside));
             }
             Ok::<(), Infallible>(())
         });
@@ -219,38 +279,44 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
     }
 
     /// Calls `see` with each shader that can be found, held, and no lock, until it says that something is wrong.
-    pub(super) fn each<X>(&self, mut see: impl FnMut(&Hold<'_, P, E>) -> Result<(), X>) -> Result<(), X> {
+    pub(super) fn each<X>(
+        &self,
+        mut see: impl FnMut(&ShaderRef<'_, P, E>) -> Result<(), X>,
+    ) -> Result<(), X> {
         for number in 0..self.entries.count() {
-            if let Some(found) = self.hold_live(number) {
-                see(&Hold::new(self, found))?;
+            if let Some(found) = self.acquire_live(number) {
+                see(&ShaderRef::new(self, found))?;
             }
         }
         Ok(())
     }
 
     /// A live entry, held in its count.
-    fn hold_live(&self, number: u32) -> Option<Found> {
+    fn acquire_live(&self, number: u32) -> Option<HeldShader> {
         let _writer = self.writer.lock();
         let entry = self.entries.get(number).filter(|entry| entry.is_live())?;
         let block = entry.block()?;
         entry.refs.fetch_add(1, SeqCst);
-        Some(Found { block, at: None })
+        Some(HeldShader { block, slot: None })
     }
 
-    /// As much as the limits want goes.
+    /// Evicts entries until the limits hold.
     pub(super) fn evict(&self) {
-        let mut going = Going::new();
-        self.take_over_limits(&mut self.writer.lock(), &mut going);
-        self.gone(going);
+        let mut going = DestroyList::new();
+        self.evict_over_limits(&mut self.writer.lock(), &mut going);
+        self.destroy_all(going);
     }
 
     /// Takes out as much as the limits want, of what nobody holds, the least lately used first, about: a hand goes round over all entries,
     /// and lets those be that were used since it came by last.
-    pub(super) fn take_over_limits(&self, writer: &mut Writer, going: &mut Going) {
+    pub(super) fn evict_over_limits(&self, writer: &mut WriterState, going: &mut DestroyList) {
         let mut away = 0;
         // Once round makes all old that nobody uses meanwhile, twice takes them.
         let mut steps = u64::from(self.entries.count()) * 3;
-        while steps > 0 && (writer.bytes.wrapping_sub(away) > writer.most_bytes || writer.live > writer.most_entries) {
+        while steps > 0
+            && (writer.bytes.wrapping_sub(away) > writer.max_bytes
+                || writer.live > writer.max_entries)
+        {
             steps -= 1;
             let number = writer.hand;
             writer.hand += 1;
@@ -258,14 +324,16 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
                 writer.hand = 0;
                 self.epoch.fetch_add(1, Relaxed);
             }
-            let Some(entry) = self.entries.get(number).filter(|entry| entry.is_live()) else { continue };
+            let Some(entry) = self.entries.get(number).filter(|entry| entry.is_live()) else {
+                continue;
+            };
             let Some(block) = entry.block() else { continue };
             // SAFETY: live, and the lock is held.
             let touched = unsafe { block.as_ref() }.touched.load(Relaxed);
             let epoch = self.epoch.load(Relaxed);
             // Since the hand was here last; the round may just have begun.
             let recent = epoch.wrapping_sub(touched) <= 1;
-            if recent || !holds::is_free(&self.records, entry) {
+            if recent || !ref_records::is_free(&self.records, entry) {
                 continue;
             }
             away += entry.bytes.load(Relaxed);
@@ -276,12 +344,12 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Core<P, E> {
 }
 
 /// What is yet to be destroyed; when a destructor unwinds the others are destroyed all the same.
-struct Rest<'c, P: Send + Sync, E: Copy + Send + Sync> {
-    core: &'c Core<P, E>,
-    going: Going,
+struct DestroyGuard<'c, P: Send + Sync, E: Copy + Send + Sync> {
+    core: &'c CacheCore<P, E>,
+    going: DestroyList,
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Rest<'_, P, E> {
+impl<P: Send + Sync, E: Copy + Send + Sync> DestroyGuard<'_, P, E> {
     fn destroy(&mut self) {
         while let Some(entry) = self.core.entries.get(self.going.first) {
             let number = core::mem::replace(&mut self.going.first, entry.link.load(Relaxed));
@@ -290,7 +358,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Rest<'_, P, E> {
     }
 }
 
-impl<P: Send + Sync, E: Copy + Send + Sync> Drop for Rest<'_, P, E> {
+impl<P: Send + Sync, E: Copy + Send + Sync> Drop for DestroyGuard<'_, P, E> {
     fn drop(&mut self) {
         self.destroy();
     }

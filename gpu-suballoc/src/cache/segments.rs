@@ -26,26 +26,30 @@ const CHUNKS: usize = 26;
 /// As said.
 pub(super) unsafe trait Zeroed: Sync {}
 
-pub(super) struct Segments<T: Zeroed> {
+pub(super) struct ZeroedSegments<T: Zeroed> {
     chunks: [AtomicPtr<T>; CHUNKS],
     count: AtomicU32,
     owns: PhantomData<T>,
 }
 
 /// A chunk on its way in.
-pub(super) struct Chunk<T: Zeroed> {
+pub(super) struct ZeroedChunk<T: Zeroed> {
     block: NonNull<T>,
     number: usize,
 }
 
 // SAFETY: values are `Sync`, and are reached by shared references alone.
-unsafe impl<T: Zeroed> Send for Segments<T> {}
+unsafe impl<T: Zeroed> Send for ZeroedSegments<T> {}
 // SAFETY: as above.
-unsafe impl<T: Zeroed> Sync for Segments<T> {}
+unsafe impl<T: Zeroed> Sync for ZeroedSegments<T> {}
 
-impl<T: Zeroed> Segments<T> {
+impl<T: Zeroed> ZeroedSegments<T> {
     pub(super) const fn new() -> Self {
-        Self { chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS], count: AtomicU32::new(0), owns: PhantomData }
+        Self {
+            chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS],
+            count: AtomicU32::new(0),
+            owns: PhantomData,
+        }
     }
 
     /// The value of this number; `None` for one that is not there.
@@ -66,32 +70,55 @@ impl<T: Zeroed> Segments<T> {
     }
 
     /// The next chunk, for [`add`](Self::add).
-    pub(super) fn chunk(&self, memory: &dyn HostAllocator) -> Result<Chunk<T>, AllocError> {
-        let number = self.chunks.iter().position(|chunk| chunk.load(Relaxed).is_null()).ok_or(AllocError)?;
+    pub(super) fn chunk(&self, memory: &dyn HostAllocator) -> Result<ZeroedChunk<T>, AllocError> {
+        let number = self
+            .chunks
+            .iter()
+            .position(|chunk| chunk.load(Relaxed).is_null())
+            .ok_or(AllocError)?;
         let block = memory.allocate_zeroed(layout::<T>(number).ok_or(AllocError)?, Scope::Cache)?;
-        Ok(Chunk { block: block.cast(), number })
+        Ok(ZeroedChunk {
+            block: block.cast(),
+            number,
+        })
     }
 
     /// Takes a chunk in; answers the numbers of its values. Gives it back where another one took its place. The writer's.
-    pub(super) fn add(&self, chunk: Chunk<T>) -> Result<core::ops::Range<u32>, Chunk<T>> {
-        let Some(place) = self.chunks.get(chunk.number).filter(|place| place.load(Relaxed).is_null()) else { return Err(chunk) };
+    pub(super) fn add(
+        &self,
+        chunk: ZeroedChunk<T>,
+    ) -> Result<core::ops::Range<u32>, ZeroedChunk<T>> {
+        let Some(place) = self
+            .chunks
+            .get(chunk.number)
+            .filter(|place| place.load(Relaxed).is_null())
+        else {
+            return Err(chunk);
+        };
         place.store(chunk.block.as_ptr(), Release);
-        let first = if chunk.number == 0 { 0 } else { FIRST << (chunk.number - 1) };
+        let first = if chunk.number == 0 {
+            0
+        } else {
+            FIRST << (chunk.number - 1)
+        };
         let end = first.saturating_add(length(chunk.number));
         self.count.store(end, Release);
         Ok(first..end)
     }
 
     /// All chunks go, the newest first. Nobody looks any more.
-    pub(super) fn take_all(&mut self) -> Option<Chunk<T>> {
-        let number = self.chunks.iter().rposition(|chunk| !chunk.load(Relaxed).is_null())?;
+    pub(super) fn pop_chunk(&mut self) -> Option<ZeroedChunk<T>> {
+        let number = self
+            .chunks
+            .iter()
+            .rposition(|chunk| !chunk.load(Relaxed).is_null())?;
         let block = NonNull::new(self.chunks.get(number)?.swap(null_mut(), Relaxed))?;
-        Some(Chunk { block, number })
+        Some(ZeroedChunk { block, number })
     }
 }
 
-impl<T: Zeroed> Chunk<T> {
-    pub(super) fn give_back(self, memory: &dyn HostAllocator) {
+impl<T: Zeroed> ZeroedChunk<T> {
+    pub(super) fn free(self, memory: &dyn HostAllocator) {
         if let Some(layout) = layout::<T>(self.number) {
             // SAFETY: taken from the same allocator with this layout and scope; values have no destructor.
             unsafe { memory.deallocate(self.block.cast(), layout, Scope::Cache) };
@@ -105,11 +132,22 @@ const fn split(number: u32) -> (usize, u32) {
     // 0..64 are in chunk 0; above, the highest bit says.
     let high = (number | (FIRST - 1)).ilog2();
     let chunk = (high + 1 - FIRST.ilog2()) as usize;
-    (chunk, if chunk == 0 { number } else { number - (1 << high) })
+    (
+        chunk,
+        if chunk == 0 {
+            number
+        } else {
+            number - (1 << high)
+        },
+    )
 }
 
 const fn length(chunk: usize) -> u32 {
-    if chunk <= 1 { FIRST } else { FIRST << (chunk - 1) }
+    if chunk <= 1 {
+        FIRST
+    } else {
+        FIRST << (chunk - 1)
+    }
 }
 
 fn layout<T>(chunk: usize) -> Option<Layout> {

@@ -3,43 +3,43 @@
 use core::fmt;
 use core::ptr::NonNull;
 
-use alloc_core::{AllocError, Handle, HostAllocator, HostError, Scope};
+use alloc_core::{AllocError, ContextHandle, HostAllocator, HostError, Scope};
 
-use super::compile::{Asked, Compiled};
+use super::compile::{CompileRequest, CompiledShader};
 use super::error::CacheError;
-use super::hold::Hold;
 use super::key::{CacheDevice, ShaderKey};
 use super::owner::OwnerSlot;
-use super::release::Removed;
-use super::state::Core;
-use super::store::{StoreSink, StoreWriter, StoredShader, StoredShaders, WriteError};
+use super::persist::{StoreSink, StoreWriter, StoredShader, StoredShaders, WriteError};
+use super::release::RemovalCounts;
+use super::shader_ref::ShaderRef;
+use super::state::CacheCore;
 use crate::sync::Ordering::Relaxed;
 
-/// Compiled shaders, shared by all contexts of a device, each made in its owner's memory and given back to it.
+/// Compiled shaders, shared by all contexts of a device, each allocated and freed in its owner's memory.
 ///
-/// - A hit takes no lock and writes nothing that other threads read. What is found is [held](Hold): it stays as it is until it is let go.
+/// - A hit takes no lock and writes nothing that other threads read. What is found is [held](ShaderRef): it stays as it is until it is let go.
 /// - A miss compiles once, however many threads ask, and holds no lock meanwhile. What fails is not kept.
 /// - [An owner](CacheOwner) takes its own entries along when it goes; those that are held then are found by nobody, and go with their last
 ///   hold. Others on the device compile anew.
-/// - Over its limits the cache lets go what nobody holds and was not used for long.
+/// - Above its limits the cache evicts unreferenced entries that were not used for long.
 ///
-/// A value is a handle: clones lead to one cache, which goes with the last handle, owner and [work hold](super::WorkHold). The table and
+/// A value is a handle: clones lead to one cache, which goes with the last handle, owner and [work hold](super::WorkRef). The table and
 /// the entries lie in the memory given here, payloads in their owners'. `P`'s destructor runs with no lock held, on the thread that lets go
 /// last. Usable from all threads at once.
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
-/// use gpu_suballoc::{CacheDevice, CacheLimits, Compiled, ShaderCache, ShaderKey};
+/// use gpu_suballoc::{CacheDevice, CacheLimits, CompiledShader, ShaderCache, ShaderKey};
 ///
 /// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// let root = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
 /// let (shared, mine) = (root.child("shader cache")?, root.child("my context")?);
 ///
 /// let cache = ShaderCache::<String, ()>::new(shared.handle(), CacheLimits::NONE)?;
-/// let device = CacheDevice::fresh();
+/// let device = CacheDevice::new_unique();
 /// let owner = cache.owner(device, mine.handle())?;
 /// let key = ShaderKey::kernel(device, 7);
-/// let compile = || Ok(Compiled { value: "binary".to_owned(), bytes: 6 });
+/// let compile = || Ok(CompiledShader { value: "binary".to_owned(), bytes: 6 });
 ///
 /// assert_eq!(**owner.get_or_compile(key, compile).expect("it compiles"), *"binary");
 /// assert!(cache.get(key).is_some());
@@ -49,7 +49,7 @@ use crate::sync::Ordering::Relaxed;
 /// # Ok::<(), alloc_core::HostError>(())
 /// ```
 pub struct ShaderCache<P: Send + Sync, E: Copy + Send + Sync> {
-    core: NonNull<Core<P, E>>,
+    core: NonNull<CacheCore<P, E>>,
 }
 
 // SAFETY: all that is shared is atomic or locked; payloads are `Send + Sync`, and may be destroyed on any thread.
@@ -57,18 +57,21 @@ unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Send for ShaderCache<P, E> {}
 // SAFETY: as above.
 unsafe impl<P: Send + Sync, E: Copy + Send + Sync> Sync for ShaderCache<P, E> {}
 
-/// How much a cache keeps; above, what nobody holds is let go. Held entries may exceed it.
+/// Limits of a cache; above them, unreferenced entries are evicted. Referenced entries may exceed them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// Sum of [`Compiled::bytes`], of those that are dead and still held too.
+    /// Sum of [`CompiledShader::bytes`], of those that are dead and still held too.
     pub bytes: u64,
     /// Entries that can be found.
     pub entries: u64,
 }
 
 impl CacheLimits {
-    /// None: everything stays until its owner goes.
-    pub const NONE: Self = Self { bytes: u64::MAX, entries: u64::MAX };
+    /// No limit: entries stay until their owner is released.
+    pub const NONE: Self = Self {
+        bytes: u64::MAX,
+        entries: u64::MAX,
+    };
 }
 
 impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
@@ -76,15 +79,21 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     ///
     /// # Errors
     /// The context's refusal.
-    pub fn new(memory: Handle, limits: CacheLimits) -> Result<Self, HostError> {
-        Ok(Self { core: Core::new(memory, limits.bytes, limits.entries)? })
+    pub fn new(memory: ContextHandle, limits: CacheLimits) -> Result<Self, HostError> {
+        Ok(Self {
+            core: CacheCore::new(memory, limits.bytes, limits.entries)?,
+        })
     }
 
     /// Somebody whose entries go when it goes, and whose context their payloads lie in.
     ///
     /// # Errors
     /// The refusal of the cache's own context.
-    pub fn owner(&self, device: CacheDevice, memory: Handle) -> Result<CacheOwner<P, E>, HostError> {
+    pub fn owner(
+        &self,
+        device: CacheDevice,
+        memory: ContextHandle,
+    ) -> Result<CacheOwner<P, E>, HostError> {
         let core = self.core();
         loop {
             let mut writer = core.writer.lock();
@@ -92,11 +101,20 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
                 let number = core::mem::replace(&mut writer.free_owner, slot.link.load(Relaxed));
                 slot.begin(device);
                 drop(writer);
-                return Ok(CacheOwner { cache: self.clone(), number, device, memory, released: false });
+                return Ok(CacheOwner {
+                    cache: self.clone(),
+                    number,
+                    device,
+                    memory,
+                    released: false,
+                });
             }
             drop(writer);
             let layout = core::alloc::Layout::new::<[OwnerSlot; 64]>();
-            let chunk = core.owners.chunk(&core.memory).map_err(|AllocError| core.memory.refusal(layout, Scope::Cache))?;
+            let chunk = core
+                .owners
+                .chunk(&core.memory)
+                .map_err(|AllocError| core.memory.refusal(layout, Scope::Cache))?;
             let mut writer = core.writer.lock();
             let added = core.owners.add(chunk);
             if let Ok(numbers) = &added {
@@ -108,24 +126,26 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
                 }
             }
             drop(writer);
-            added.map_or_else(|chunk| chunk.give_back(&core.memory), drop);
+            added.map_or_else(|chunk| chunk.free(&core.memory), drop);
         }
     }
 
     /// The shader, if it is there.
     #[inline]
     #[must_use]
-    pub fn get(&self, key: ShaderKey) -> Option<Hold<'_, P, E>> {
+    pub fn get(&self, key: ShaderKey) -> Option<ShaderRef<'_, P, E>> {
         let core = self.core();
-        core.find(key, None).map(|found| Hold::new(core, found))
+        core.find(key, None)
+            .map(|found| ShaderRef::new(core, found))
     }
 
     /// As [`get`](Self::get), of those that were compiled from these bytes, or that do not say from which.
     #[inline]
     #[must_use]
-    pub fn get_made_from(&self, key: ShaderKey, content: &[u8]) -> Option<Hold<'_, P, E>> {
+    pub fn get_compiled_from(&self, key: ShaderKey, content: &[u8]) -> Option<ShaderRef<'_, P, E>> {
         let core = self.core();
-        core.find(key, Some(content)).map(|found| Hold::new(core, found))
+        core.find(key, Some(content))
+            .map(|found| ShaderRef::new(core, found))
     }
 
     /// Writes the shaders of a device into a file. `binary` says what is written of each; `None` leaves it out. It is called with no lock
@@ -141,19 +161,23 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     ) -> Result<(), WriteError<S::Error>> {
         self.core().each(|hold| {
             let key = hold.key();
-            let binary = if key.device() == device { binary(key, hold) } else { None };
+            let binary = if key.device() == device {
+                binary(key, hold)
+            } else {
+                None
+            };
             binary.map_or(Ok(()), |binary| writer.add(key, hold.content(), binary))
         })
     }
 
     /// Takes out what `unwanted` says, of all owners. It is called with no lock held, each shader held meanwhile.
-    pub fn delete_where(&self, unwanted: impl FnMut(ShaderKey, &P) -> bool) -> Removed {
+    pub fn delete_where(&self, unwanted: impl FnMut(ShaderKey, &P) -> bool) -> RemovalCounts {
         self.core().delete_where(unwanted)
     }
 
     /// The device is about to be destroyed: all of its entries are taken out, whoever owns them, and what is being compiled for it will be
     /// found by nobody. Those that are held must be let go before the device goes.
-    pub fn release_device(&self, device: CacheDevice) -> Removed {
+    pub fn release_device(&self, device: CacheDevice) -> RemovalCounts {
         self.core().release_device(device)
     }
 
@@ -161,7 +185,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     pub fn set_limits(&self, limits: CacheLimits) {
         let core = self.core();
         let mut writer = core.writer.lock();
-        (writer.most_bytes, writer.most_entries) = (limits.bytes, limits.entries);
+        (writer.max_bytes, writer.max_entries) = (limits.bytes, limits.entries);
         drop(writer);
         core.evict();
     }
@@ -181,7 +205,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
             joined: writer.joined,
             evicted: writer.evicted,
             hits: core.records.hits(),
-            holds: core.records.count() as u64,
+            refs: core.records.count() as u64,
         }
     }
 
@@ -200,12 +224,12 @@ impl<P: Send + Sync, E: Copy + Send + Sync> ShaderCache<P, E> {
     }
 
     /// A further handle.
-    pub(super) fn of(core: &Core<P, E>) -> Self {
-        core.keep();
+    pub(super) fn of(core: &CacheCore<P, E>) -> Self {
+        core.add_keeper();
         Self { core: core.block }
     }
 
-    pub(super) fn core(&self) -> &Core<P, E> {
+    pub(super) fn core(&self) -> &CacheCore<P, E> {
         // SAFETY: this handle keeps it.
         unsafe { self.core.as_ref() }
     }
@@ -220,7 +244,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> Clone for ShaderCache<P, E> {
 impl<P: Send + Sync, E: Copy + Send + Sync> Drop for ShaderCache<P, E> {
     fn drop(&mut self) {
         // SAFETY: one of its keepers, which uses it no more.
-        unsafe { Core::let_go(self.core) };
+        unsafe { CacheCore::release_keeper(self.core) };
     }
 }
 
@@ -231,7 +255,7 @@ pub struct CacheOwner<P: Send + Sync, E: Copy + Send + Sync> {
     cache: ShaderCache<P, E>,
     number: u32,
     device: CacheDevice,
-    memory: Handle,
+    memory: ContextHandle,
     /// The slot may be another owner's by now.
     released: bool,
 }
@@ -248,9 +272,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
     pub fn get_or_compile(
         &self,
         key: ShaderKey,
-        compile: impl FnOnce() -> Result<Compiled<P>, E>,
-    ) -> Result<Hold<'_, P, E>, CacheError<E>> {
-        self.ask(key, None, compile)
+        compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
+    ) -> Result<ShaderRef<'_, P, E>, CacheError<E>> {
+        self.compile_checked(key, None, compile)
     }
 
     /// As [`get_or_compile`](Self::get_or_compile), where the bytes that it is compiled from are compared too: two contents with one key
@@ -262,27 +286,35 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
         &self,
         key: ShaderKey,
         content: &[u8],
-        compile: impl FnOnce() -> Result<Compiled<P>, E>,
-    ) -> Result<Hold<'_, P, E>, CacheError<E>> {
-        self.ask(key, Some(content), compile)
+        compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
+    ) -> Result<ShaderRef<'_, P, E>, CacheError<E>> {
+        self.compile_checked(key, Some(content), compile)
     }
 
     #[inline]
-    fn ask(
+    fn compile_checked(
         &self,
         key: ShaderKey,
         content: Option<&[u8]>,
-        compile: impl FnOnce() -> Result<Compiled<P>, E>,
-    ) -> Result<Hold<'_, P, E>, CacheError<E>> {
+        compile: impl FnOnce() -> Result<CompiledShader<P>, E>,
+    ) -> Result<ShaderRef<'_, P, E>, CacheError<E>> {
         if key.device() != self.device {
             return Err(CacheError::OtherDevice);
         }
         let core = self.cache.core();
         let found = match core.find(key, content) {
             Some(found) => found,
-            None => core.compile(Asked { key, content, owner: self.number, memory: &self.memory }, compile)?,
+            None => core.compile(
+                CompileRequest {
+                    key,
+                    content,
+                    owner: self.number,
+                    memory: &self.memory,
+                },
+                compile,
+            )?,
         };
-        Ok(Hold::new(core, found))
+        Ok(ShaderRef::new(core, found))
     }
 
     /// Compiles shaders of a file in advance; answers how many are there now. `load` makes one of its binary.
@@ -292,18 +324,23 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
     pub fn restore(
         &self,
         file: &StoredShaders<'_>,
-        mut load: impl FnMut(ShaderKey, &[u8]) -> Result<Compiled<P>, E>,
+        mut load: impl FnMut(ShaderKey, &[u8]) -> Result<CompiledShader<P>, E>,
     ) -> Result<u64, CacheError<E>> {
         let mut count = 0;
-        for StoredShader { key, content, binary } in file.iter(self.device) {
-            drop(self.ask(key, content, || load(key, binary))?);
+        for StoredShader {
+            key,
+            content,
+            binary,
+        } in file.iter(self.device)
+        {
+            drop(self.compile_checked(key, content, || load(key, binary))?);
             count += 1;
         }
         Ok(count)
     }
 
     /// Takes all of its entries out. Those that are held are found by nobody from now on, and destroyed by their last hold.
-    pub fn release(mut self) -> Removed {
+    pub fn release(mut self) -> RemovalCounts {
         self.released = true;
         self.cache.core().release_owner(self.number)
     }
@@ -313,7 +350,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
     ///
     /// # Errors
     /// The owner again, nothing changed, and how many are in use.
-    pub fn release_unused(mut self) -> Result<Removed, (Self, u64)> {
+    pub fn release_unused(mut self) -> Result<RemovalCounts, (Self, u64)> {
         // Before destructors run, of which one may unwind.
         self.released = true;
         match self.cache.core().release_owner_unused(self.number) {
@@ -326,7 +363,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
     }
 
     /// The keys of its shaders that are held, as of now; each once. Takes no memory.
-    pub fn held(&self) -> impl Iterator<Item = ShaderKey> + '_ {
+    pub fn held_keys(&self) -> impl Iterator<Item = ShaderKey> + '_ {
         let mut from = 0;
         core::iter::from_fn(move || {
             let (key, next) = self.cache.core().next_held(self.number, from)?;
@@ -346,7 +383,10 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
     pub fn stats(&self) -> OwnerStats {
         let core = self.cache.core();
         let _held = core.writer.lock();
-        core.owners.get(self.number).map(OwnerSlot::stats).unwrap_or_default()
+        core.owners
+            .get(self.number)
+            .map(OwnerSlot::stats)
+            .unwrap_or_default()
     }
 
     /// The cache.
@@ -363,7 +403,7 @@ impl<P: Send + Sync, E: Copy + Send + Sync> CacheOwner<P, E> {
 
     /// The context that their payloads lie in.
     #[must_use]
-    pub const fn memory(&self) -> &Handle {
+    pub const fn memory(&self) -> &ContextHandle {
         &self.memory
     }
 }
@@ -384,7 +424,7 @@ pub struct CacheStats {
     pub entries: u64,
     /// Bytes of all that are there.
     pub bytes: u64,
-    /// Entries that nobody finds any more, and somebody holds.
+    /// Entries removed from the table that are still referenced.
     pub dead: u64,
     /// Being compiled.
     pub compiling: u64,
@@ -399,7 +439,7 @@ pub struct CacheStats {
     /// Times that a shader was found, by threads that have a record.
     pub hits: u64,
     /// Holds in records of threads; those that count in their entry are not among them.
-    pub holds: u64,
+    pub refs: u64,
 }
 
 /// What an owner, or all owners of a device, have in a cache.
@@ -410,7 +450,7 @@ pub struct OwnerStats {
     pub entries: u64,
     /// Bytes of all that are there.
     pub bytes: u64,
-    /// Entries that nobody finds any more, and somebody holds.
+    /// Entries removed from the table that are still referenced.
     pub dead: u64,
     /// Compiled so far.
     pub compiled: u64,
@@ -446,6 +486,9 @@ impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for ShaderCache<P, E> {
 
 impl<P: Send + Sync, E: Copy + Send + Sync> fmt::Debug for CacheOwner<P, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CacheOwner").field("memory", &self.memory.name()).field("stats", &self.stats()).finish()
+        f.debug_struct("CacheOwner")
+            .field("memory", &self.memory.name())
+            .field("stats", &self.stats())
+            .finish()
     }
 }

@@ -3,9 +3,9 @@
 //! ```text
 //!   current -> [ head | bucket 0 | bucket 1 | ..   2^n ] --older--> [ .. 2^(n-1) ] --older--> ..
 //! ```
-//! A reader may still be in an older one, and holds may have been taken from its places, so those stay until the cache goes: all of them
-//! together are smaller than the newest. Their places are empty: who finds nothing there looks for a newer table. Deleting clears places, so
-//! nothing is left behind that a later search would have to step over (H69).
+//! A thread may still read an older table, and references may name its places. The cache therefore keeps old tables until it is dropped:
+//! together they are smaller than the newest. Their places are empty, so a lookup that finds nothing there continues in a newer table.
+//! Deleting clears places, and leaves nothing that a later search must skip (H69).
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -13,8 +13,8 @@ use core::ptr::{NonNull, null_mut};
 
 use alloc_core::{AllocError, HostAllocator, Scope};
 
-use super::bucket::{Bucket, PLACES, Place, Sought};
-use super::entry::Front;
+use super::bucket::{Bucket, BucketPlace, HashTag, PLACES};
+use super::entry::ShaderHeader;
 use crate::sync::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// Buckets of the first table.
@@ -22,40 +22,49 @@ const FIRST: usize = 16;
 
 /// In front of the buckets.
 #[repr(C, align(64))]
-struct Head {
+struct TableHeader {
     mask: usize,
-    older: AtomicPtr<Head>,
+    older: AtomicPtr<TableHeader>,
 }
 
 /// The newest table and all older ones.
-pub(super) struct Tables {
-    current: AtomicPtr<Head>,
+pub(super) struct TableList {
+    current: AtomicPtr<TableHeader>,
 }
 
 /// A table that nobody reads yet.
-pub(super) struct Fresh(NonNull<Head>);
+pub(super) struct NewTable(NonNull<TableHeader>);
 
 // SAFETY: heads and buckets are made of atomics and of a number that never changes.
-unsafe impl Send for Tables {}
+unsafe impl Send for TableList {}
 // SAFETY: as above.
-unsafe impl Sync for Tables {}
+unsafe impl Sync for TableList {}
 // SAFETY: as above; a block that one thread made and another one takes in.
-unsafe impl Send for Fresh {}
+unsafe impl Send for NewTable {}
 
-impl Tables {
+impl TableList {
     /// None yet: everything is a miss.
     pub(super) const fn new() -> Self {
-        Self { current: AtomicPtr::new(null_mut()) }
+        Self {
+            current: AtomicPtr::new(null_mut()),
+        }
     }
 
-    fn current(&self) -> Option<Table<'_>> {
-        // A table lives as long as this value, which only `take_all` empties.
-        NonNull::new(self.current.load(Acquire)).map(|head| Table { head, lives: PhantomData })
+    fn current(&self) -> Option<TableRef<'_>> {
+        // A table lives as long as this value, which only `pop_table` empties.
+        NonNull::new(self.current.load(Acquire)).map(|head| TableRef {
+            head,
+            lives: PhantomData,
+        })
     }
 
     /// Offers the places of blocks that may have this hash, until `each` says that one is meant. Takes no lock.
     #[inline(always)]
-    pub(super) fn search<R>(&self, hash: u64, mut each: impl FnMut(&Place) -> Option<R>) -> Option<R> {
+    pub(super) fn search<R>(
+        &self,
+        hash: u64,
+        mut each: impl FnMut(&BucketPlace) -> Option<R>,
+    ) -> Option<R> {
         let mut table = self.current()?;
         loop {
             if let Some(found) = table.search(hash, &mut each) {
@@ -72,36 +81,45 @@ impl Tables {
 
     /// True where another entry may be put in.
     pub(super) fn has_room(&self, entries: usize) -> bool {
-        self.current().is_some_and(|table| entries < most(table.mask()))
+        self.current()
+            .is_some_and(|table| entries < max_entries(table.mask()))
     }
 
     /// How many buckets the next table is to have.
     pub(super) fn next_size(&self) -> usize {
-        self.current().map_or(FIRST, |table| (table.mask() + 1).saturating_mul(2))
+        self.current()
+            .map_or(FIRST, |table| (table.mask() + 1).saturating_mul(2))
     }
 
     /// Puts a block in, which is there for readers when this returns. The writer's, after [`has_room`](Self::has_room).
-    pub(super) fn put(&self, hash: u64, block: NonNull<Front>) -> bool {
+    pub(super) fn put(&self, hash: u64, block: NonNull<ShaderHeader>) -> bool {
         self.current().is_some_and(|table| table.put(hash, block))
     }
 
     /// Takes a block out. The writer's.
-    pub(super) fn take(&self, hash: u64, block: NonNull<Front>) {
+    pub(super) fn remove(&self, hash: u64, block: NonNull<ShaderHeader>) {
         if let Some(table) = self.current() {
-            table.take(hash, block);
+            table.remove(hash, block);
         }
     }
 
     /// Where a block is. The writer's.
-    pub(super) fn place_of(&self, hash: u64, block: NonNull<Front>) -> Option<&Place> {
+    pub(super) fn place_of(&self, hash: u64, block: NonNull<ShaderHeader>) -> Option<&BucketPlace> {
         let (bucket, _) = self.current()?.find(hash, block)?;
         bucket.place_of(block.as_ptr())
     }
 
     /// From now on this one. `hash_of` gives each block's hash. The writer's; gives `fresh` back where it is too small by now.
-    pub(super) fn replace(&self, fresh: Fresh, mut hash_of: impl FnMut(NonNull<Front>) -> u64) -> Result<(), Fresh> {
+    pub(super) fn replace(
+        &self,
+        fresh: NewTable,
+        mut hash_of: impl FnMut(NonNull<ShaderHeader>) -> u64,
+    ) -> Result<(), NewTable> {
         let old = self.current.load(Relaxed);
-        let table = Table { head: fresh.0, lives: PhantomData };
+        let table = TableRef {
+            head: fresh.0,
+            lives: PhantomData,
+        };
         let older = self.current();
         if let Some(older) = older {
             if older.mask() >= table.mask() {
@@ -120,29 +138,29 @@ impl Tables {
     }
 
     /// All tables go. Nobody reads any more.
-    pub(super) fn take_all(&mut self) -> Option<Fresh> {
+    pub(super) fn pop_table(&mut self) -> Option<NewTable> {
         let newest = NonNull::new(*self.current.get_mut())?;
         // SAFETY: a table of this value; `&mut` says that nobody else looks.
         *self.current.get_mut() = unsafe { newest.as_ref() }.older.load(Relaxed);
-        Some(Fresh(newest))
+        Some(NewTable(newest))
     }
 }
 
 /// At most half full.
-const fn most(mask: usize) -> usize {
+const fn max_entries(mask: usize) -> usize {
     (mask + 1).saturating_mul(PLACES) / 2
 }
 
 /// One of the tables: a pointer to all of its block, which a reference to the head alone would not be.
 #[derive(Clone, Copy)]
-struct Table<'t> {
-    head: NonNull<Head>,
-    lives: PhantomData<&'t Head>,
+struct TableRef<'t> {
+    head: NonNull<TableHeader>,
+    lives: PhantomData<&'t TableHeader>,
 }
 
-impl<'t> Table<'t> {
+impl<'t> TableRef<'t> {
     #[inline(always)]
-    fn head(self) -> &'t Head {
+    fn head(self) -> &'t TableHeader {
         // SAFETY: it lives that long.
         unsafe { self.head.as_ref() }
     }
@@ -165,8 +183,8 @@ impl<'t> Table<'t> {
     }
 
     #[inline(always)]
-    fn search<R>(self, hash: u64, each: &mut impl FnMut(&Place) -> Option<R>) -> Option<R> {
-        let sought = Sought::new(hash);
+    fn search<R>(self, hash: u64, each: &mut impl FnMut(&BucketPlace) -> Option<R>) -> Option<R> {
+        let sought = HashTag::new(hash);
         let (mut number, mut left) = (hash as usize, self.mask());
         loop {
             match self.bucket(number).search(sought, each) {
@@ -179,14 +197,14 @@ impl<'t> Table<'t> {
         }
     }
 
-    fn put(self, hash: u64, block: NonNull<Front>) -> bool {
-        let sought = Sought::new(hash);
+    fn put(self, hash: u64, block: NonNull<ShaderHeader>) -> bool {
+        let sought = HashTag::new(hash);
         let mut number = hash as usize;
         for _ in 0..=self.mask() {
             if self.bucket(number).put(sought, block) {
                 return true;
             }
-            self.bucket(number).passed();
+            self.bucket(number).count_passed();
             number = number.wrapping_add(1);
         }
         // Never: half of it is empty. What passed by is noted, which costs a look and no more.
@@ -194,31 +212,41 @@ impl<'t> Table<'t> {
     }
 
     /// The block's bucket, and how many it passed by on the way there from its home.
-    fn find(self, hash: u64, block: NonNull<Front>) -> Option<(&'t Bucket, usize)> {
+    fn find(self, hash: u64, block: NonNull<ShaderHeader>) -> Option<(&'t Bucket, usize)> {
         (0..=self.mask()).find_map(|steps| {
             let bucket = self.bucket((hash as usize).wrapping_add(steps));
             bucket.place_of(block.as_ptr()).map(|_| (bucket, steps))
         })
     }
 
-    fn take(self, hash: u64, block: NonNull<Front>) {
+    fn remove(self, hash: u64, block: NonNull<ShaderHeader>) {
         if let Some((bucket, steps)) = self.find(hash, block) {
-            bucket.take(block.as_ptr());
-            (0..steps).for_each(|step| self.bucket((hash as usize).wrapping_add(step)).passed_back());
+            bucket.remove(block.as_ptr());
+            (0..steps).for_each(|step| {
+                self.bucket((hash as usize).wrapping_add(step))
+                    .uncount_passed()
+            });
         }
     }
 }
 
-impl Fresh {
+impl NewTable {
     /// An empty table of so many buckets, a power of two.
     pub(super) fn new(memory: &dyn HostAllocator, buckets: usize) -> Result<Self, AllocError> {
-        let block = memory.allocate_zeroed(layout(buckets).ok_or(AllocError)?, Scope::Cache)?.cast::<Head>();
+        let block = memory
+            .allocate_zeroed(layout(buckets).ok_or(AllocError)?, Scope::Cache)?
+            .cast::<TableHeader>();
         // SAFETY: the block is aligned and large enough for a head.
-        unsafe { block.write(Head { mask: buckets.wrapping_sub(1), older: AtomicPtr::new(null_mut()) }) };
+        unsafe {
+            block.write(TableHeader {
+                mask: buckets.wrapping_sub(1),
+                older: AtomicPtr::new(null_mut()),
+            })
+        };
         Ok(Self(block))
     }
 
-    pub(super) fn give_back(self, memory: &dyn HostAllocator) {
+    pub(super) fn free(self, memory: &dyn HostAllocator) {
         // SAFETY: made by `new`, read by nobody.
         let buckets = unsafe { self.0.as_ref() }.mask.wrapping_add(1);
         if let Some(layout) = layout(buckets) {
@@ -229,8 +257,10 @@ impl Fresh {
 }
 
 fn layout(buckets: usize) -> Option<Layout> {
-    let (both, behind) = Layout::new::<Head>().extend(Layout::array::<Bucket>(buckets).ok()?).ok()?;
-    (buckets.is_power_of_two() && behind == size_of::<Head>()).then_some(both)
+    let (both, behind) = Layout::new::<TableHeader>()
+        .extend(Layout::array::<Bucket>(buckets).ok()?)
+        .ok()?;
+    (buckets.is_power_of_two() && behind == size_of::<TableHeader>()).then_some(both)
 }
 
 #[cfg(test)]

@@ -3,57 +3,57 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use super::returns::Returned;
-use super::seat::{Seat, Sitting};
-use super::segments::{Donation, Segments};
-use super::types::{GiveError, Need, Part};
-use crate::range::Memory;
+use super::remote_free::RemoteFreeBits;
+use super::segments::Segments;
+use super::slot::{SlotExtent, SlotState};
+use super::types::{FreeError, HostShortage, HostShortageKind};
+use crate::host_block::HostBlock;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 
 /// The most seats a group has.
-pub(super) const SEATS: u32 = 64;
+pub(super) const MAX_GROUP_SLOTS: u32 = 64;
 /// No group, no page, no slab.
 pub(super) const NONE: u32 = u32::MAX;
 /// Groups that an id can name beside the bit that tells pages from slabs.
-pub(crate) const GROUPS: u32 = 1 << 19;
+pub(crate) const MAX_GROUPS: u32 = 1 << 19;
 
 /// Some seats, and what leads from them to their page or slab. A group is made once and never goes; it changes hands.
-pub(super) struct Group {
-    seats: AtomicPtr<Seat>,
+pub(super) struct SlotGroup {
+    slots: AtomicPtr<SlotState>,
     len: AtomicU32,
     /// Of the owner: the page or slab that has the group. Readers elsewhere never ask.
-    home: AtomicU32,
+    container: AtomicU32,
     /// Of the owner: the page's next group, or the next group without a home.
-    chain: AtomicU32,
-    pub(super) returned: Returned,
+    next_group: AtomicU32,
+    pub(super) remote_free: RemoteFreeBits,
 }
 
 /// All groups of a class. One thread at a time, the owner, adds; any may look up.
-pub(crate) struct Groups {
-    table: Segments<Group>,
+pub(crate) struct SlotGroups {
+    table: Segments<SlotGroup>,
     /// Of the owner: groups with seats.
-    made: AtomicU32,
+    count: AtomicU32,
 }
 
-impl Group {
+impl SlotGroup {
     const fn new() -> Self {
         Self {
-            seats: AtomicPtr::new(ptr::null_mut()),
+            slots: AtomicPtr::new(ptr::null_mut()),
             len: AtomicU32::new(0),
-            home: AtomicU32::new(NONE),
-            chain: AtomicU32::new(NONE),
-            returned: Returned::new(),
+            container: AtomicU32::new(NONE),
+            next_group: AtomicU32::new(NONE),
+            remote_free: RemoteFreeBits::new(),
         }
     }
 
     #[inline]
-    pub(super) fn seat(&self, slot: u32) -> Option<&Seat> {
+    pub(super) fn slot(&self, slot: u32) -> Option<&SlotState> {
         // Acquire: the seats were written before their address, and the length before that.
-        let seats = NonNull::new(self.seats.load(Ordering::Acquire))?;
+        let seats = NonNull::new(self.slots.load(Ordering::Acquire))?;
         if slot >= self.len.load(Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: below the number of seats that the block was donated for.
+        // SAFETY: below the number of seats that the block was handed in for.
         let seat = unsafe { seats.add(slot as usize) };
         // SAFETY: initialised before the address was stored, never moved, gone only with the groups; seats are shared by reference alone.
         Some(unsafe { seat.as_ref() })
@@ -65,106 +65,158 @@ impl Group {
     }
 
     #[inline]
-    pub(super) fn home(&self) -> u32 {
-        self.home.load(Ordering::Relaxed)
+    pub(super) fn container(&self) -> u32 {
+        self.container.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub(super) fn chain(&self) -> u32 {
-        self.chain.load(Ordering::Relaxed)
+    pub(super) fn next_group(&self) -> u32 {
+        self.next_group.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_home(&self, home: u32) {
-        self.home.store(home, Ordering::Relaxed);
+    pub(super) fn set_container(&self, home: u32) {
+        self.container.store(home, Ordering::Relaxed);
     }
 
-    pub(super) fn set_chain(&self, chain: u32) {
-        self.chain.store(chain, Ordering::Relaxed);
+    pub(super) fn set_next_group(&self, chain: u32) {
+        self.next_group.store(chain, Ordering::Relaxed);
     }
 }
 
-impl Groups {
+impl SlotGroups {
     pub(crate) const fn new() -> Self {
-        Self { table: Segments::new(), made: AtomicU32::new(0) }
+        Self {
+            table: Segments::new(),
+            count: AtomicU32::new(0),
+        }
     }
 
     #[inline]
-    pub(super) fn get(&self, group: u32) -> Option<&Group> {
+    pub(super) fn get(&self, group: u32) -> Option<&SlotGroup> {
         self.table.get(group)
     }
 
     #[inline]
-    pub(super) fn seat(&self, group: u32, slot: u32) -> Result<&Seat, GiveError> {
-        self.get(group).and_then(|found| found.seat(slot)).ok_or(GiveError::Foreign)
+    pub(super) fn slot(&self, group: u32, slot: u32) -> Result<&SlotState, FreeError> {
+        self.get(group)
+            .and_then(|found| found.slot(slot))
+            .ok_or(FreeError::Foreign)
     }
 
     /// Keeps the word `to` with a region, if it was `from`: any thread. Answers with what it was.
-    pub(crate) fn set_word(&self, group: u32, slot: u32, generation: u32, from: u32, to: u32) -> Result<u32, GiveError> {
-        self.seat(group, slot)?.set_word(generation, from, to)
+    pub(crate) fn set_user_data(
+        &self,
+        group: u32,
+        slot: u32,
+        generation: u32,
+        from: u32,
+        to: u32,
+    ) -> Result<u32, FreeError> {
+        self.slot(group, slot)?.set_user_data(generation, from, to)
     }
 
     /// Whether a region lives that nobody claimed: any thread.
     pub(crate) fn is_live(&self, group: u32, slot: u32, generation: u32) -> bool {
-        self.seat(group, slot).is_ok_and(|seat| seat.sitting(generation).is_ok())
+        self.slot(group, slot)
+            .is_ok_and(|seat| seat.live_extent(generation).is_ok())
     }
 
-    /// Frees a region for the owner to settle: any thread, see [`Seat::claim`].
-    pub(crate) fn claim(&self, group: u32, slot: u32, generation: u32, word: u32) -> Result<Sitting, GiveError> {
-        self.seat(group, slot)?.claim(generation, word)
+    /// Each live region of a page or slab, in order, beginning with its first group: any thread. What the owner does meanwhile may or may
+    /// not be seen, and a page that it changes hands with may be seen in part.
+    pub(crate) fn each_live(&self, first: u32, see: &mut dyn FnMut(u32, u32, u32, SlotExtent)) {
+        let Some(home) = self.get(first).map(SlotGroup::container) else {
+            return;
+        };
+        let mut at = first;
+        // A group is in one chain at a time, but may be put into another one while this looks.
+        for _ in 0..self.count() {
+            let Some(group) = self.get(at).filter(|group| group.container() == home) else {
+                return;
+            };
+            for slot in 0..group.len() {
+                if let Some((generation, sitting)) = group.slot(slot).and_then(SlotState::current) {
+                    see(at, slot, generation, sitting);
+                }
+            }
+            at = group.next_group();
+        }
+    }
+
+    /// Frees a region for the owner to settle: any thread, see [`SlotState::claim`].
+    pub(crate) fn claim(
+        &self,
+        group: u32,
+        slot: u32,
+        generation: u32,
+        word: u32,
+    ) -> Result<SlotExtent, FreeError> {
+        self.slot(group, slot)?.claim(generation, word)
     }
 
     /// How a mailbox finds a group's part.
-    pub(crate) fn returned(&self, group: u32) -> Option<&Returned> {
-        self.get(group).map(|group| &group.returned)
+    pub(crate) fn remote_free(&self, group: u32) -> Option<&RemoteFreeBits> {
+        self.get(group).map(|group| &group.remote_free)
     }
 
     /// How many there are.
-    pub(super) fn made(&self) -> u32 {
-        self.made.load(Ordering::Relaxed)
+    pub(super) fn count(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// What has to be supplied for another group of `seats`: its header, or else its seats. `None` where there can be no more.
-    pub(super) fn another(&self, seats: u32) -> Option<Need> {
-        let next = self.made();
-        if next >= GROUPS {
+    pub(super) fn missing_capacity(&self, seats: u32) -> Option<HostShortage> {
+        let next = self.count();
+        if next >= MAX_GROUPS {
             return None;
         }
-        if let Some(layout) = self.table.lacks(next) {
-            return Some(Need { layout, part: Part::Groups });
+        if let Some(layout) = self.table.missing_capacity(next) {
+            return Some(HostShortage {
+                layout,
+                kind: HostShortageKind::Groups,
+            });
         }
-        let layout = Layout::array::<Seat>(seats as usize).ok()?;
-        Some(Need { layout, part: Part::Seats(seats) })
+        let layout = Layout::array::<SlotState>(seats as usize).ok()?;
+        Some(HostShortage {
+            layout,
+            kind: HostShortageKind::Slots(seats),
+        })
     }
 
     /// Adds headers. What is not wanted comes back.
-    pub(super) fn supply_headers(&self, donation: Donation) -> Option<Memory> {
-        self.table.supply(donation, Group::new)
+    pub(super) fn add_headers(&self, memory: HostBlock) -> Option<HostBlock> {
+        self.table.grow_with(memory, SlotGroup::new)
     }
 
-    /// Adds the seats of another group, and answers with its number; without a header for it the donation comes back.
-    pub(super) fn supply_seats(&self, donation: Donation, seats: u32) -> Result<u32, Memory> {
-        let number = self.made();
-        let fits = number < GROUPS && Layout::array::<Seat>(seats as usize) == Ok(donation.layout());
+    /// Adds the seats of another group, and answers with its number; without a header for it `memory` comes back.
+    pub(super) fn add_slots(&self, memory: HostBlock, seats: u32) -> Result<u32, HostBlock> {
+        let number = self.count();
+        let fits = number < MAX_GROUPS
+            && Layout::array::<SlotState>(seats as usize) == Ok(memory.layout());
         let Some(group) = self.get(number).filter(|_| fits) else {
-            return Err(donation.back());
+            return Err(memory);
         };
         group.len.store(seats, Ordering::Relaxed);
-        group.seats.store(donation.fill(Seat::new).as_ptr(), Ordering::Release);
-        self.made.store(number + 1, Ordering::Relaxed);
+        group
+            .slots
+            .store(memory.fill(SlotState::new).as_ptr(), Ordering::Release);
+        self.count.store(number + 1, Ordering::Relaxed);
         Ok(number)
     }
 
     /// Takes a block out, at the end of it all, until there is none.
-    pub(crate) fn withdraw(&mut self) -> Option<Memory> {
-        while let Some(last) = self.made().checked_sub(1) {
-            self.made.store(last, Ordering::Relaxed);
-            let Some(group) = self.get(last) else { continue };
-            let layout = Layout::array::<Seat>(group.len() as usize);
-            let seats = NonNull::new(group.seats.swap(ptr::null_mut(), Ordering::Relaxed));
+    pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
+        while let Some(last) = self.count().checked_sub(1) {
+            self.count.store(last, Ordering::Relaxed);
+            let Some(group) = self.get(last) else {
+                continue;
+            };
+            let layout = Layout::array::<SlotState>(group.len() as usize);
+            let seats = NonNull::new(group.slots.swap(ptr::null_mut(), Ordering::Relaxed));
             if let (Some(seats), Ok(layout)) = (seats, layout) {
-                return Some(Memory { block: seats.cast(), layout });
+                // SAFETY: handed in by `add_slots` with this layout; the group has let go of it, and `&mut self` says that nobody reads it.
+                return Some(unsafe { HostBlock::new(seats.cast(), layout) });
             }
         }
-        self.table.withdraw()
+        self.table.detach_memory()
     }
 }

@@ -3,10 +3,10 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use alloc_core::{HostAllocator, HostError, Scope};
+use alloc_core::{HostAllocator, HostError};
 
-use super::queue::{Entry, Queue};
-use super::segments::Donation;
+use super::range_queue::{QueueEntry, RangeQueue};
+use crate::host_block::HostBlock;
 use crate::range::{align_down, align_up};
 
 /// Hands out ranges one behind the other, of something that it never touches. The peer of VMA's linear algorithm.
@@ -25,7 +25,7 @@ use crate::range::{align_down, align_up};
 ///
 /// Sizes and offsets are in units of your choice, bytes below; sizes are rounded up to the *granule*. Constant time, but for
 /// [`info`](Self::info) and refused frees (logarithmic) and [`for_each`](Self::for_each). All memory for its book-keeping comes from `A`,
-/// scope [`Scope::Object`]: 24 bytes for each range that lived at once, doubled at worst. Freeing takes none. One thread at a time
+/// scope [`Scope::Object`](alloc_core::Scope::Object): 24 bytes for each range that lived at once, doubled at worst. Freeing takes none. One thread at a time
 /// (`&mut self`), any thread.
 ///
 /// ```
@@ -46,8 +46,8 @@ use crate::range::{align_down, align_up};
 /// # Ok::<(), LinearError>(())
 /// ```
 pub struct LinearBlock<A: HostAllocator> {
-    lower: Queue,
-    upper: Queue,
+    lower: RangeQueue,
+    upper: RangeQueue,
     memory: A,
     size: u64,
     granule: u64,
@@ -61,7 +61,7 @@ pub struct LinearBlock<A: HostAllocator> {
 pub struct LinearAllocation {
     serial: u64,
     tag: u32,
-    upper: bool,
+    is_upper: bool,
 }
 
 /// A range that was allocated.
@@ -103,14 +103,26 @@ impl fmt::Display for LinearError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ZeroSize => "a size of 0 has no range: ask for one granule at least",
-            Self::Alignment => "the alignment or granule is no power of two: use 1 where any offset will do",
-            Self::TooLarge => "more than the block could ever hold: split it, or make a larger block",
-            Self::Full => "there is no room at that end: free the newest or the oldest, or use another block",
-            Self::Ring => "the block is used as a ring: free what went round before using the upper end",
-            Self::OutOfOrder => "the range is neither the newest nor the oldest of its end: free those first",
+            Self::Alignment => {
+                "the alignment or granule is no power of two: use 1 where any offset will do"
+            }
+            Self::TooLarge => {
+                "more than the block could ever hold: split it, or make a larger block"
+            }
+            Self::Full => {
+                "there is no room at that end: free the newest or the oldest, or use another block"
+            }
+            Self::Ring => {
+                "the block is used as a ring: free what went round before using the upper end"
+            }
+            Self::OutOfOrder => {
+                "the range is neither the newest nor the oldest of its end: free those first"
+            }
             Self::Stale => "that range was freed before: forget its name when you free it",
             Self::Foreign => "that range is of another block: free it there",
-            Self::Host(error) => return write!(f, "no memory for the block's book-keeping: {error}"),
+            Self::Host(error) => {
+                return write!(f, "no memory for the block's book-keeping: {error}");
+            }
         })
     }
 }
@@ -119,7 +131,12 @@ impl core::error::Error for LinearError {}
 
 impl fmt::Debug for LinearAllocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LinearAllocation({}{})", self.serial, if self.upper { ", upper" } else { "" })
+        write!(
+            f,
+            "LinearAllocation({}{})",
+            self.serial,
+            if self.is_upper { ", upper" } else { "" }
+        )
     }
 }
 
@@ -147,7 +164,16 @@ impl<A: HostAllocator> LinearBlock<A> {
             return Err(LinearError::ZeroSize);
         }
         let tag = BLOCKS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { lower: Queue::new(), upper: Queue::new(), memory, size, granule, used: 0, serial: 0, tag })
+        Ok(Self {
+            lower: RangeQueue::new(),
+            upper: RangeQueue::new(),
+            memory,
+            size,
+            granule,
+            used: 0,
+            serial: 0,
+            tag,
+        })
     }
 
     /// Allocates a range behind the newest of the lower end, or, where that does not fit, at the start, before the oldest.
@@ -155,17 +181,23 @@ impl<A: HostAllocator> LinearBlock<A> {
     /// # Errors
     /// [`LinearError::ZeroSize`], [`LinearError::Alignment`], [`LinearError::TooLarge`], [`LinearError::Full`], [`LinearError::Host`].
     pub fn allocate(&mut self, size: u64, alignment: u64) -> Result<LinearRange, LinearError> {
-        let (size, alignment) = self.conform(size, alignment)?;
+        let (size, alignment) = self.round_request(size, alignment)?;
         let fits = |from: u64, end: u64| {
             let offset = align_up(from, alignment)?;
             (offset.checked_add(size)? <= end).then_some(offset)
         };
         let top = self.upper.last().map_or(self.size, |entry| entry.offset);
         let offset = match (self.lower.first(), self.lower.last()) {
-            (Some(first), Some(last)) if last.offset < first.offset => fits(last.offset + last.size, first.offset),
-            (Some(first), Some(last)) => {
-                fits(last.offset + last.size, top).or_else(|| if self.upper.len() == 0 { fits(0, first.offset) } else { None })
+            (Some(first), Some(last)) if last.offset < first.offset => {
+                fits(last.offset + last.size, first.offset)
             }
+            (Some(first), Some(last)) => fits(last.offset + last.size, top).or_else(|| {
+                if self.upper.len() == 0 {
+                    fits(0, first.offset)
+                } else {
+                    None
+                }
+            }),
             _ => fits(0, top),
         };
         self.push(false, offset.ok_or(LinearError::Full)?, size)
@@ -175,49 +207,72 @@ impl<A: HostAllocator> LinearBlock<A> {
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate), and [`LinearError::Ring`].
-    pub fn allocate_upper(&mut self, size: u64, alignment: u64) -> Result<LinearRange, LinearError> {
-        let (size, alignment) = self.conform(size, alignment)?;
+    pub fn allocate_upper(
+        &mut self,
+        size: u64,
+        alignment: u64,
+    ) -> Result<LinearRange, LinearError> {
+        let (size, alignment) = self.round_request(size, alignment)?;
         let bottom = match (self.lower.first(), self.lower.last()) {
-            (Some(first), Some(last)) if last.offset < first.offset => return Err(LinearError::Ring),
+            (Some(first), Some(last)) if last.offset < first.offset => {
+                return Err(LinearError::Ring);
+            }
             (_, Some(last)) => last.offset + last.size,
             _ => 0,
         };
         let top = self.upper.last().map_or(self.size, |entry| entry.offset);
-        let offset = top.checked_sub(size).and_then(|offset| align_down(offset, alignment)).filter(|offset| *offset >= bottom);
+        let offset = top
+            .checked_sub(size)
+            .and_then(|offset| align_down(offset, alignment))
+            .filter(|offset| *offset >= bottom);
         self.push(true, offset.ok_or(LinearError::Full)?, size)
     }
 
-    fn conform(&self, size: u64, alignment: u64) -> Result<(u64, u64), LinearError> {
+    fn round_request(&self, size: u64, alignment: u64) -> Result<(u64, u64), LinearError> {
         if size == 0 {
             return Err(LinearError::ZeroSize);
         }
         if !alignment.is_power_of_two() {
             return Err(LinearError::Alignment);
         }
-        let size = align_up(size, self.granule).filter(|size| *size <= self.size).ok_or(LinearError::TooLarge)?;
+        let size = align_up(size, self.granule)
+            .filter(|size| *size <= self.size)
+            .ok_or(LinearError::TooLarge)?;
         Ok((size, alignment.max(self.granule)))
     }
 
     fn push(&mut self, upper: bool, offset: u64, size: u64) -> Result<LinearRange, LinearError> {
-        let queue = if upper { &mut self.upper } else { &mut self.lower };
-        if let Some(layout) = queue.lacks() {
-            let Ok(block) = self.memory.allocate(layout, Scope::Object) else {
-                return Err(LinearError::Host(self.memory.refusal(layout, Scope::Object)));
-            };
-            // SAFETY: just allocated with that layout, and given back when the queue lets go of it.
-            let donation = unsafe { Donation::new(block, layout) };
-            if let Some(back) = queue.supply(donation) {
+        let queue = if upper {
+            &mut self.upper
+        } else {
+            &mut self.lower
+        };
+        if let Some(layout) = queue.missing_capacity() {
+            let block = HostBlock::allocate(&self.memory, layout).map_err(LinearError::Host)?;
+            if let Some(back) = queue.grow_with(block) {
                 // SAFETY: it came back as it was handed in.
-                unsafe { self.memory.deallocate(back.block, back.layout, Scope::Object) };
+                unsafe { back.free(&self.memory) };
             }
         }
         let serial = self.serial + 1;
-        if !queue.push(Entry { serial, offset, size }) {
+        if !queue.push(QueueEntry {
+            serial,
+            offset,
+            size,
+        }) {
             return Err(LinearError::Host(HostError::TooLarge));
         }
         self.serial = serial;
         self.used += size;
-        Ok(LinearRange { allocation: LinearAllocation { serial, tag: self.tag, upper }, offset, size })
+        Ok(LinearRange {
+            allocation: LinearAllocation {
+                serial,
+                tag: self.tag,
+                is_upper: upper,
+            },
+            offset,
+            size,
+        })
     }
 
     /// Frees the newest or the oldest range of its end; of the upper end the newest alone. Takes no memory.
@@ -225,12 +280,20 @@ impl<A: HostAllocator> LinearBlock<A> {
     /// # Errors
     /// [`LinearError::OutOfOrder`] for another one that lives, [`LinearError::Stale`], [`LinearError::Foreign`].
     pub fn free(&mut self, allocation: LinearAllocation) -> Result<(), LinearError> {
-        let LinearAllocation { serial, tag, upper } = allocation;
+        let LinearAllocation {
+            serial,
+            tag,
+            is_upper: upper,
+        } = allocation;
         if tag != self.tag {
             return Err(LinearError::Foreign);
         }
-        let queue = if upper { &mut self.upper } else { &mut self.lower };
-        let named = |entry: &Entry| entry.serial == serial;
+        let queue = if upper {
+            &mut self.upper
+        } else {
+            &mut self.lower
+        };
+        let named = |entry: &QueueEntry| entry.serial == serial;
         if let Some(last) = queue.last().filter(named) {
             queue.pop_last();
             self.used -= last.size;
@@ -250,12 +313,19 @@ impl<A: HostAllocator> LinearBlock<A> {
     /// # Errors
     /// [`LinearError::Stale`], [`LinearError::Foreign`].
     pub fn info(&self, allocation: LinearAllocation) -> Result<(u64, u64), LinearError> {
-        let LinearAllocation { serial, tag, upper } = allocation;
+        let LinearAllocation {
+            serial,
+            tag,
+            is_upper: upper,
+        } = allocation;
         if tag != self.tag {
             return Err(LinearError::Foreign);
         }
         let queue = if upper { &self.upper } else { &self.lower };
-        queue.find(serial).map(|entry| (entry.offset, entry.size)).ok_or(LinearError::Stale)
+        queue
+            .find(serial)
+            .map(|entry| (entry.offset, entry.size))
+            .ok_or(LinearError::Stale)
     }
 
     /// Frees everything, at once.
@@ -274,8 +344,21 @@ impl<A: HostAllocator> LinearBlock<A> {
     /// Shows every live range: the lower end's, then the upper end's, each from the oldest to the newest.
     pub fn for_each(&self, mut see: impl FnMut(LinearRange)) {
         for (queue, upper) in [(&self.lower, false), (&self.upper, true)] {
-            for Entry { serial, offset, size } in (0..queue.len()).filter_map(|nth| queue.get(nth)) {
-                see(LinearRange { allocation: LinearAllocation { serial, tag: self.tag, upper }, offset, size });
+            for QueueEntry {
+                serial,
+                offset,
+                size,
+            } in (0..queue.len()).filter_map(|nth| queue.get(nth))
+            {
+                see(LinearRange {
+                    allocation: LinearAllocation {
+                        serial,
+                        tag: self.tag,
+                        is_upper: upper,
+                    },
+                    offset,
+                    size,
+                });
             }
         }
     }
@@ -283,9 +366,13 @@ impl<A: HostAllocator> LinearBlock<A> {
 
 impl<A: HostAllocator> Drop for LinearBlock<A> {
     fn drop(&mut self) {
-        while let Some(memory) = self.lower.withdraw().or_else(|| self.upper.withdraw()) {
+        while let Some(memory) = self
+            .lower
+            .detach_memory()
+            .or_else(|| self.upper.detach_memory())
+        {
             // SAFETY: a queue was supplied with it from this allocator, with that layout, and has let go of it.
-            unsafe { self.memory.deallocate(memory.block, memory.layout, Scope::Object) };
+            unsafe { memory.free(&self.memory) };
         }
     }
 }

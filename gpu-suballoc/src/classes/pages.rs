@@ -13,15 +13,18 @@
 
 #![forbid(unsafe_code)]
 
-use super::groups::{Group, Groups, NONE, SEATS};
-use super::placing::{Placing, Totals};
-use super::seat::{Seat, Sitting};
-use super::segments::{Donation, Segments};
-use super::types::{Found, GiveError, Given, Lack, Need, Part, Piece, RangeNeed, Spare, Taken};
-use crate::range::Memory;
+use super::groups::{MAX_GROUP_SLOTS, NONE, SlotGroups};
+use super::segments::Segments;
+use super::slot::{SlotExtent, SlotState};
+use super::sub_allocator::{ClassTotals, SubAllocator};
+use super::types::{
+    ClassShortage, FreeError, FreedSlot, HostShortage, HostShortageKind, LiveSlot, RangeShortage,
+    SlotAllocation, SlotLocation, SpareRange,
+};
+use crate::host_block::HostBlock;
 
 /// Regions may have this part of a page: what is left at its end is small against it.
-const LARGEST_PART: u64 = 8;
+const MAX_REGION_PART: u64 = 8;
 /// A page is closed when less than this part of it is left.
 const CLOSED_PART: u32 = 128;
 
@@ -29,20 +32,20 @@ const CLOSED_PART: u32 = 128;
 const OPEN: u32 = u32::MAX;
 
 /// One page, as its owner knows it.
-pub(super) struct Page<H> {
-    home: Option<H>,
+pub(super) struct TransientPage<H> {
+    range_ref: Option<H>,
     /// Bytes.
     base: u64,
     /// Regions placed since the page was empty, [`OPEN`] while there may be more, and of these how many are gone.
     taken: u32,
-    gone: u32,
+    freed: u32,
     first_group: u32,
     /// The next empty page, or the next header without a page.
     link: u32,
 }
 
 /// The pages of one kind of memory. What it tells its user of a page is `H`.
-pub(crate) struct Pages<H> {
+pub(crate) struct PageAllocator<H> {
     granule_log2: u32,
     /// Granules of a page.
     capacity: u32,
@@ -50,10 +53,10 @@ pub(crate) struct Pages<H> {
     largest: u64,
     live: u32,
     used: u64,
-    open: Open,
+    open: OpenPage,
     /// Where goes what is too large for the rest of the open one.
-    next: Open,
-    headers: Segments<Page<H>>,
+    next: OpenPage,
+    headers: Segments<TransientPage<H>>,
     /// Headers made, the first without a page, the first empty page and how many there are, the first group without a page, pages.
     made: u32,
     vacant: u32,
@@ -65,7 +68,7 @@ pub(crate) struct Pages<H> {
 
 /// A page that regions are placed into.
 #[derive(Clone, Copy)]
-struct Open {
+struct OpenPage {
     /// Granules.
     base: u64,
     end: u32,
@@ -81,15 +84,15 @@ struct Open {
 
 /// A request, in granules.
 #[derive(Clone, Copy)]
-struct Ask {
+struct PageRequest {
     granules: u32,
     /// Granules of alignment less one.
     mask: u64,
-    word: u32,
+    user_data: u32,
 }
 
 /// Where a region was placed.
-struct At {
+struct PageSlot {
     group: u32,
     slot: u32,
     generation: u32,
@@ -97,9 +100,9 @@ struct At {
 }
 
 /// What an open page is short of.
-enum Short {
+enum PageShortage {
     Bytes,
-    Seats,
+    Slots,
 }
 
 /// What is below 2^32 by construction: granules within a page.
@@ -108,53 +111,87 @@ const fn low(granules: u64) -> u32 {
     (granules & u32::MAX as u64) as u32
 }
 
-impl<H> Page<H> {
+impl<H> TransientPage<H> {
     const fn vacant() -> Self {
-        Self { home: None, base: 0, taken: 0, gone: 0, first_group: NONE, link: NONE }
+        Self {
+            range_ref: None,
+            base: 0,
+            taken: 0,
+            freed: 0,
+            first_group: NONE,
+            link: NONE,
+        }
     }
 }
 
-impl Open {
+impl OpenPage {
     /// No page: full.
-    const NOTHING: Self = Self { base: 0, end: 0, cursor: 0, taken: 0, group: NONE, slot: 0, page: NONE };
+    const CLOSED: Self = Self {
+        base: 0,
+        end: 0,
+        cursor: 0,
+        taken: 0,
+        group: NONE,
+        slot: 0,
+        page: NONE,
+    };
 
     /// Places a region, if the page has room and seats for it.
     #[inline(always)]
-    fn place(&mut self, groups: &Groups, ask: Ask) -> Result<At, Short> {
+    fn place_in_open_page(
+        &mut self,
+        groups: &SlotGroups,
+        ask: PageRequest,
+    ) -> Result<PageSlot, PageShortage> {
         let first = ((self.base + u64::from(self.cursor) + ask.mask) & !ask.mask) - self.base;
         let end = first + u64::from(ask.granules);
         if end > u64::from(self.end) {
-            return Err(Short::Bytes);
+            return Err(PageShortage::Bytes);
         }
-        let group = groups.get(self.group).ok_or(Short::Seats)?;
-        let sitting = Sitting { first: low(first), granules: ask.granules, word: ask.word };
+        let group = groups.get(self.group).ok_or(PageShortage::Slots)?;
+        let sitting = SlotExtent {
+            first: low(first),
+            granules: ask.granules,
+            user_data: ask.user_data,
+        };
         loop {
             let slot = self.slot;
-            let seat = group.seat(slot).ok_or(Short::Seats)?;
+            let seat = group.slot(slot).ok_or(PageShortage::Slots)?;
             self.slot = slot + 1;
             // A seat that is used up is left out from now on.
-            let Some(generation) = seat.issue(sitting) else { continue };
+            let Some(generation) = seat.issue(sitting) else {
+                continue;
+            };
             self.cursor = low(end);
             self.taken += 1;
-            return Ok(At { group: self.group, slot, generation, granule: self.base + first });
+            return Ok(PageSlot {
+                group: self.group,
+                slot,
+                generation,
+                granule: self.base + first,
+            });
         }
     }
 }
 
-impl<H: Copy> Pages<H> {
+impl<H: Copy> PageAllocator<H> {
     /// Without a page. `granule` and `page` are bytes, powers of two; a page has at least 8 granules, and at most 2^30.
     pub(crate) const fn new(granule: u64, page: u64) -> Self {
         let granule_log2 = granule.trailing_zeros();
         let capacity = page >> granule_log2;
-        let capacity = if capacity > 1 << 30 { 1 << 30 } else { capacity };
+        let capacity = if capacity > 1 << 30 {
+            1 << 30
+        } else {
+            capacity
+        };
         Self {
             granule_log2,
             capacity: low(capacity),
-            largest: (capacity / LARGEST_PART) << granule_log2,
+            largest: (capacity / MAX_REGION_PART) << granule_log2,
             live: 0,
             used: 0,
-            open: Open::NOTHING,
-            next: Open::NOTHING,
+            open: OpenPage::CLOSED,
+            next: OpenPage::CLOSED,
             headers: Segments::new(),
             made: 0,
             vacant: NONE,
@@ -171,10 +208,10 @@ impl<H: Copy> Pages<H> {
 
     /// Accounts for a region that was placed.
     #[inline(always)]
-    fn placed(&mut self, ask: Ask, at: At) -> Taken {
+    fn count_placed(&mut self, ask: PageRequest, at: PageSlot) -> SlotAllocation {
         self.live += 1;
         self.used += u64::from(ask.granules);
-        Taken {
+        SlotAllocation {
             group: at.group,
             slot: at.slot,
             generation: at.generation,
@@ -186,211 +223,322 @@ impl<H: Copy> Pages<H> {
     /// Places a region that the open page was short of, or sees to it that the next attempt gets further.
     #[cold]
     #[inline(never)]
-    fn place_anyhow(&mut self, groups: &Groups, ask: Ask, short: Short) -> Result<Option<Taken>, Lack> {
-        if self.all_gone(self.open) {
-            self.open = self.begin(self.open.page);
+    fn place_slowly(
+        &mut self,
+        groups: &SlotGroups,
+        ask: PageRequest,
+        short: PageShortage,
+    ) -> Result<Option<SlotAllocation>, ClassShortage> {
+        if self.is_all_freed(self.open) {
+            self.open = self.open_empty(self.open.page);
             return Ok(None);
         }
-        if matches!(short, Short::Seats) {
-            return self.seat_more(groups, false).map(|()| None);
+        if matches!(short, PageShortage::Slots) {
+            return self.add_group(groups, false).map(|()| None);
         }
-        let nearly_full = self.capacity - self.open.cursor.min(self.capacity) <= self.capacity / CLOSED_PART;
+        let nearly_full =
+            self.capacity - self.open.cursor.min(self.capacity) <= self.capacity / CLOSED_PART;
         if !nearly_full {
             loop {
                 if self.next.page == NONE {
                     self.next = self.open_another()?;
                 }
-                match self.next.place(groups, ask) {
-                    Ok(at) => return Ok(Some(self.placed(ask, at))),
-                    Err(Short::Seats) => self.seat_more(groups, true)?,
-                    Err(Short::Bytes) if self.all_gone(self.next) => self.next = self.begin(self.next.page),
-                    Err(Short::Bytes) => break,
+                match self.next.place_in_open_page(groups, ask) {
+                    Ok(at) => return Ok(Some(self.count_placed(ask, at))),
+                    Err(PageShortage::Slots) => self.add_group(groups, true)?,
+                    Err(PageShortage::Bytes) if self.is_all_freed(self.next) => {
+                        self.next = self.open_empty(self.next.page)
+                    }
+                    Err(PageShortage::Bytes) => break,
                 }
             }
         }
-        let next = if self.next.page == NONE { self.open_another()? } else { self.next };
+        let next = if self.next.page == NONE {
+            self.open_another()?
+        } else {
+            self.next
+        };
         self.close(self.open);
         self.open = next;
-        self.next = Open::NOTHING;
+        self.next = OpenPage::CLOSED;
         Ok(None)
     }
 
     /// Whether a page that is open has none of the regions any more that were placed into it.
-    fn all_gone(&self, open: Open) -> bool {
-        open.taken > 0 && self.headers.get(open.page).is_some_and(|page| page.gone == open.taken)
+    fn is_all_freed(&self, open: OpenPage) -> bool {
+        open.taken > 0
+            && self
+                .headers
+                .get(open.page)
+                .is_some_and(|page| page.freed == open.taken)
     }
 
     /// Opens a page without a region at its beginning.
-    fn begin(&mut self, number: u32) -> Open {
+    fn open_empty(&mut self, number: u32) -> OpenPage {
         let Some(page) = self.headers.get_mut(number) else {
-            return Open::NOTHING;
+            return OpenPage::CLOSED;
         };
         page.taken = OPEN;
-        page.gone = 0;
+        page.freed = 0;
         let base = page.base >> self.granule_log2;
-        Open { base, end: self.capacity, cursor: 0, taken: 0, group: page.first_group, slot: 0, page: number }
+        OpenPage {
+            base,
+            end: self.capacity,
+            cursor: 0,
+            taken: 0,
+            group: page.first_group,
+            slot: 0,
+            page: number,
+        }
     }
 
     /// Gives the open page, or the next one, another group: its own, or one without a page.
-    fn seat_more(&mut self, groups: &Groups, next: bool) -> Result<(), Lack> {
-        let open = if next { &mut self.next } else { &mut self.open };
-        let Some(page) = self.headers.get_mut(open.page) else {
-            return Err(Lack::Unfit);
-        };
-        let last = groups.get(open.group);
-        let mut more = last.map_or(page.first_group, Group::chain);
+    fn add_group(&mut self, groups: &SlotGroups, next: bool) -> Result<(), ClassShortage> {
+        let open = if next { self.next } else { self.open };
+        let last = groups.get(open.group).ok_or(ClassShortage::Unsupported)?;
+        let (mut more, page) = (last.next_group(), open.page);
         if more == NONE {
-            more = self.spare_groups;
-            let Some(group) = groups.get(more) else {
-                return Err(groups.another(SEATS).map_or(Lack::Unfit, Lack::Memory));
-            };
-            self.spare_groups = group.chain();
-            group.set_chain(NONE);
-            group.set_home(open.page);
-            match last {
-                Some(last) => last.set_chain(more),
-                None => page.first_group = more,
-            }
+            more = self.allocate_group(groups, page)?;
+            last.set_next_group(more);
         }
+        let open = if next { &mut self.next } else { &mut self.open };
         open.group = more;
         open.slot = 0;
         Ok(())
     }
 
+    /// A group without a page becomes this one's.
+    fn allocate_group(&mut self, groups: &SlotGroups, page: u32) -> Result<u32, ClassShortage> {
+        let number = self.spare_groups;
+        let Some(group) = groups.get(number) else {
+            return Err(groups
+                .missing_capacity(MAX_GROUP_SLOTS)
+                .map_or(ClassShortage::Unsupported, ClassShortage::Memory));
+        };
+        self.spare_groups = group.next_group();
+        group.set_next_group(NONE);
+        group.set_container(page);
+        Ok(number)
+    }
+
     /// Opens an empty page.
-    fn open_another(&mut self) -> Result<Open, Lack> {
+    fn open_another(&mut self) -> Result<OpenPage, ClassShortage> {
         let number = self.empty;
         let Some(page) = self.headers.get(number) else {
-            return Err(self.lacks_page());
+            return Err(self.page_shortage());
         };
         self.empty = page.link;
         self.empties -= 1;
-        Ok(self.begin(number))
+        Ok(self.open_empty(number))
     }
 
     /// No region is placed into the page any more: it is empty once as many are gone as were placed.
-    fn close(&mut self, open: Open) {
+    fn close(&mut self, open: OpenPage) {
         if let Some(page) = self.headers.get_mut(open.page) {
             page.taken = open.taken;
         }
     }
 
-    fn lacks_page(&self) -> Lack {
+    fn page_shortage(&self) -> ClassShortage {
         if self.vacant == NONE {
-            if self.made >= Segments::<Page<H>>::MOST {
-                return Lack::Unfit;
+            if self.made >= Segments::<TransientPage<H>>::MAX_LEN {
+                return ClassShortage::Unsupported;
             }
-            if let Some(layout) = self.headers.lacks(self.made) {
-                return Lack::Memory(Need { layout, part: Part::Headers });
+            if let Some(layout) = self.headers.missing_capacity(self.made) {
+                return ClassShortage::Memory(HostShortage {
+                    layout,
+                    kind: HostShortageKind::Headers,
+                });
             }
         }
         let alignment = 1 << self.granule_log2;
-        Lack::Range(RangeNeed { size: self.page_bytes(), alignment, granules: 0 })
+        ClassShortage::Range(RangeShortage {
+            size: self.page_bytes(),
+            alignment,
+            granules: 0,
+        })
     }
 
     #[inline]
-    fn left(&mut self, number: u32, sitting: Sitting) -> Given {
+    fn slot_freed(&mut self, number: u32, sitting: SlotExtent) -> FreedSlot {
         self.live -= 1;
         self.used -= u64::from(sitting.granules);
         let mut emptied = false;
         if let Some(page) = self.headers.get_mut(number) {
-            page.gone += 1;
-            if page.gone == page.taken {
+            page.freed += 1;
+            if page.freed == page.taken {
                 page.link = self.empty;
                 self.empty = number;
                 self.empties += 1;
                 emptied = true;
             }
         }
-        Given { size: u64::from(sitting.granules) << self.granule_log2, word: sitting.word, emptied }
+        FreedSlot {
+            size: u64::from(sitting.granules) << self.granule_log2,
+            user_data: sitting.user_data,
+            is_emptied: emptied,
+        }
     }
 
     /// Its seats wait for another page, and so does its header.
-    fn dissolve(&mut self, groups: &Groups, number: u32) -> Option<Spare<H>> {
+    fn dissolve(&mut self, groups: &SlotGroups, number: u32) -> Option<SpareRange<H>> {
         let vacant = self.vacant;
         let page = self.headers.get_mut(number)?;
-        let (home, base, mut group) = (page.home?, page.base, page.first_group);
-        *page = Page { link: vacant, ..Page::vacant() };
+        let (home, base, mut group) = (page.range_ref?, page.base, page.first_group);
+        *page = TransientPage {
+            link: vacant,
+            ..TransientPage::vacant()
+        };
         self.vacant = number;
         self.pages -= 1;
         while let Some(found) = groups.get(group) {
-            let next = found.chain();
+            let next = found.next_group();
             self.keep_group(groups, group);
             group = next;
         }
-        Some(Spare { home, base, size: self.page_bytes() })
+        Some(SpareRange {
+            range_ref: home,
+            base,
+            size: self.page_bytes(),
+        })
     }
 }
 
-impl<H: Copy> Placing for Pages<H> {
-    type Home = H;
+impl<H: Copy> SubAllocator for PageAllocator<H> {
+    type RangeRef = H;
 
     #[inline(always)]
-    fn take(&mut self, groups: &Groups, size: u64, alignment: u64, word: u32) -> Result<Taken, Lack> {
-        if size.wrapping_sub(1) >= self.largest || alignment > self.largest || !alignment.is_power_of_two() {
-            return Err(Lack::Unfit);
+    fn allocate(
+        &mut self,
+        groups: &SlotGroups,
+        size: u64,
+        alignment: u64,
+        word: u32,
+    ) -> Result<SlotAllocation, ClassShortage> {
+        if size.wrapping_sub(1) >= self.largest
+            || alignment > self.largest
+            || !alignment.is_power_of_two()
+        {
+            return Err(ClassShortage::Unsupported);
         }
         let granules = low(((size - 1) >> self.granule_log2) + 1);
-        let ask = Ask { granules, mask: (alignment - 1) >> self.granule_log2, word };
+        let ask = PageRequest {
+            granules,
+            mask: (alignment - 1) >> self.granule_log2,
+            user_data: word,
+        };
         loop {
-            let short = match self.open.place(groups, ask) {
-                Ok(at) => return Ok(self.placed(ask, at)),
+            let short = match self.open.place_in_open_page(groups, ask) {
+                Ok(at) => return Ok(self.count_placed(ask, at)),
                 Err(short) => short,
             };
-            if let Some(taken) = self.place_anyhow(groups, ask, short)? {
+            if let Some(taken) = self.place_slowly(groups, ask, short)? {
                 return Ok(taken);
             }
         }
     }
 
     #[inline]
-    fn give(&mut self, groups: &Groups, group: u32, slot: u32, generation: u32, word: u32) -> Result<Given, GiveError> {
-        let found = groups.get(group).ok_or(GiveError::Foreign)?;
-        let sitting = found.seat(slot).ok_or(GiveError::Foreign)?.give(generation, word)?;
-        Ok(self.left(found.home(), sitting))
+    fn free(
+        &mut self,
+        groups: &SlotGroups,
+        group: u32,
+        slot: u32,
+        generation: u32,
+        word: u32,
+    ) -> Result<FreedSlot, FreeError> {
+        let found = groups.get(group).ok_or(FreeError::Foreign)?;
+        let sitting = found
+            .slot(slot)
+            .ok_or(FreeError::Foreign)?
+            .free(generation, word)?;
+        Ok(self.slot_freed(found.container(), sitting))
     }
 
-    fn settle(&mut self, groups: &Groups, group: u32, slot: u32) -> Option<Given> {
+    fn reclaim(&mut self, groups: &SlotGroups, group: u32, slot: u32) -> Option<FreedSlot> {
         let found = groups.get(group)?;
-        let sitting = found.seat(slot).and_then(Seat::settle)?;
-        Some(self.left(found.home(), sitting))
+        let sitting = found.slot(slot).and_then(SlotState::reclaim)?;
+        Some(self.slot_freed(found.container(), sitting))
     }
 
-    fn find(&self, groups: &Groups, group: u32, slot: u32, generation: u32) -> Result<Found, GiveError> {
-        let found = groups.get(group).ok_or(GiveError::Foreign)?;
-        let sitting = found.seat(slot).ok_or(GiveError::Foreign)?.sitting(generation)?;
-        let base = self.headers.get(found.home()).ok_or(GiveError::Foreign)?.base;
-        Ok(Found {
+    fn find(
+        &self,
+        groups: &SlotGroups,
+        group: u32,
+        slot: u32,
+        generation: u32,
+    ) -> Result<SlotLocation, FreeError> {
+        let found = groups.get(group).ok_or(FreeError::Foreign)?;
+        let sitting = found
+            .slot(slot)
+            .ok_or(FreeError::Foreign)?
+            .live_extent(generation)?;
+        let base = self
+            .headers
+            .get(found.container())
+            .ok_or(FreeError::Foreign)?
+            .base;
+        Ok(SlotLocation {
             offset: base + (u64::from(sitting.first) << self.granule_log2),
             size: u64::from(sitting.granules) << self.granule_log2,
-            word: sitting.word,
+            user_data: sitting.user_data,
         })
     }
 
     #[inline]
-    fn home(&self, groups: &Groups, group: u32) -> Option<&H> {
-        self.headers.get(groups.get(group)?.home())?.home.as_ref()
+    fn range_ref(&self, groups: &SlotGroups, group: u32) -> Option<&H> {
+        self.headers
+            .get(groups.get(group)?.container())?
+            .range_ref
+            .as_ref()
     }
 
-    fn add(&mut self, _: &Groups, home: H, base: u64, _: RangeNeed) -> Result<u32, Lack> {
-        let (number, recycled) = if self.vacant == NONE { (self.made, false) } else { (self.vacant, true) };
-        let lack = self.lacks_page();
-        let Some(page) = self.headers.get_mut(number) else {
-            return Err(lack);
+    fn add(
+        &mut self,
+        groups: &SlotGroups,
+        home: H,
+        base: u64,
+        _: RangeShortage,
+    ) -> Result<u32, ClassShortage> {
+        let (number, recycled) = if self.vacant == NONE {
+            (self.made, false)
+        } else {
+            (self.vacant, true)
         };
+        if self.headers.get(number).is_none() {
+            return Err(self.page_shortage());
+        }
+        // A page has a group as long as it is one: by its number others find what lies in the page.
+        let first_group = self.allocate_group(groups, number)?;
+        let page = self
+            .headers
+            .get_mut(number)
+            .ok_or(ClassShortage::Unsupported)?;
         if recycled {
             self.vacant = page.link;
         } else {
             self.made += 1;
         }
-        *page = Page { home: Some(home), base, link: self.empty, ..Page::vacant() };
+        *page = TransientPage {
+            range_ref: Some(home),
+            base,
+            link: self.empty,
+            first_group,
+            ..TransientPage::vacant()
+        };
         self.empty = number;
         self.empties += 1;
         self.pages += 1;
         Ok(number)
     }
 
-    fn spare(&mut self, groups: &Groups, keep: u64) -> Option<Spare<H>> {
+    fn first_group(&self, number: u32) -> u32 {
+        self.headers
+            .get(number)
+            .map_or(NONE, |page| page.first_group)
+    }
+
+    fn remove_spare(&mut self, groups: &SlotGroups, keep: u64) -> Option<SpareRange<H>> {
         let number = if u64::from(self.empties) * self.page_bytes() > keep {
             let number = self.empty;
             self.empty = self.headers.get(number)?.link;
@@ -398,63 +546,79 @@ impl<H: Copy> Placing for Pages<H> {
             number
         } else if keep > 0 {
             return None;
-        } else if self.headers.get(self.next.page).is_some_and(|page| page.gone == self.next.taken) {
-            core::mem::replace(&mut self.next, Open::NOTHING).page
-        } else if self.headers.get(self.open.page).is_some_and(|page| page.gone == self.open.taken) {
-            core::mem::replace(&mut self.open, Open::NOTHING).page
+        } else if self
+            .headers
+            .get(self.next.page)
+            .is_some_and(|page| page.freed == self.next.taken)
+        {
+            core::mem::replace(&mut self.next, OpenPage::CLOSED).page
+        } else if self
+            .headers
+            .get(self.open.page)
+            .is_some_and(|page| page.freed == self.open.taken)
+        {
+            core::mem::replace(&mut self.open, OpenPage::CLOSED).page
         } else {
             return None;
         };
         self.dissolve(groups, number)
     }
 
-    fn walk(&self, groups: &Groups, number: u32, see: &mut dyn FnMut(Piece)) {
+    fn walk(&self, groups: &SlotGroups, number: u32, see: &mut dyn FnMut(LiveSlot)) {
         let Some(page) = self.headers.get(number) else {
             return;
         };
         let mut at = page.first_group;
         while let Some(group) = groups.get(at) {
             for slot in 0..group.len() {
-                let Some((generation, sitting)) = group.seat(slot).and_then(Seat::seated) else { continue };
-                see(Piece {
+                let Some((generation, sitting)) = group.slot(slot).and_then(SlotState::current)
+                else {
+                    continue;
+                };
+                see(LiveSlot {
                     group: at,
                     slot,
                     generation,
                     offset: page.base + (u64::from(sitting.first) << self.granule_log2),
                     size: u64::from(sitting.granules) << self.granule_log2,
-                    word: sitting.word,
+                    user_data: sitting.user_data,
                 });
             }
-            at = group.chain();
+            at = group.next_group();
         }
     }
 
-    fn largest(&self) -> u64 {
+    fn max_size(&self) -> u64 {
         self.largest
     }
 
-    fn numbers(&self, _: &Groups) -> u32 {
+    fn number_bound(&self, _: &SlotGroups) -> u32 {
         self.made
     }
 
-    fn totals(&self) -> Totals {
+    fn totals(&self) -> ClassTotals {
         let reserved = self.page_bytes() * u64::from(self.pages);
-        Totals { live: self.live, used: self.used << self.granule_log2, ranges: self.pages, reserved }
+        ClassTotals {
+            live: self.live,
+            used_bytes: self.used << self.granule_log2,
+            ranges: self.pages,
+            reserved_bytes: reserved,
+        }
     }
 
-    fn supply_headers(&mut self, donation: Donation) -> Option<Memory> {
-        self.headers.supply(donation, Page::vacant)
+    fn add_headers(&mut self, memory: HostBlock) -> Option<HostBlock> {
+        self.headers.grow_with(memory, TransientPage::vacant)
     }
 
-    fn keep_group(&mut self, groups: &Groups, number: u32) {
+    fn keep_group(&mut self, groups: &SlotGroups, number: u32) {
         if let Some(group) = groups.get(number) {
-            group.set_home(NONE);
-            group.set_chain(self.spare_groups);
+            group.set_container(NONE);
+            group.set_next_group(self.spare_groups);
             self.spare_groups = number;
         }
     }
 
-    fn withdraw(&mut self) -> Option<Memory> {
-        self.headers.withdraw()
+    fn detach_memory(&mut self) -> Option<HostBlock> {
+        self.headers.detach_memory()
     }
 }

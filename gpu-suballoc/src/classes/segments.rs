@@ -1,51 +1,16 @@
-//! A table that grows and never moves: segments of 16, 32, 64 .. items in memory that is donated.
+//! A table that grows and never moves: segments of 16, 32, 64 .. items in memory that is handed in.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use crate::range::Memory;
+use crate::host_block::HostBlock;
 use crate::sync::{AtomicPtr, Ordering};
 
 /// Log2 of the items in the first segment.
 const FIRST: u32 = 4;
 /// Segments, for 16 * (2^16 - 1) items.
 const SEGMENTS: usize = 16;
-
-/// Host memory that is handed in for good, until it is taken out again.
-#[derive(Debug)]
-pub(crate) struct Donation(Memory);
-
-impl Donation {
-    /// # Safety
-    /// `block` is of `layout`, nobody else's, and stays until whoever it is handed to gives it back as a [`Memory`].
-    pub(crate) unsafe fn new(block: NonNull<u8>, layout: Layout) -> Self {
-        Self(Memory { block, layout })
-    }
-
-    pub(crate) fn layout(&self) -> Layout {
-        self.0.layout
-    }
-
-    /// Fills it with items, as many as fit.
-    pub(crate) fn fill<T>(self, mut make: impl FnMut() -> T) -> NonNull<T> {
-        let Memory { block, layout } = self.0;
-        let first = block.cast::<T>();
-        let items = if layout.align() < align_of::<T>() { 0 } else { layout.size().checked_div(size_of::<T>()).unwrap_or(0) };
-        for item in 0..items {
-            // SAFETY: the block has room for that many items.
-            let place = unsafe { first.add(item) };
-            // SAFETY: within the block, which is aligned for the items, and nobody else's.
-            unsafe { place.write(make()) };
-        }
-        first
-    }
-
-    /// It is not wanted.
-    pub(crate) fn back(self) -> Memory {
-        self.0
-    }
-}
 
 /// Items that never move, found by number. One thread at a time may add; any may read what is there.
 ///
@@ -60,21 +25,27 @@ pub(crate) struct Segments<T> {
 
 impl<T> Segments<T> {
     /// More items than it can ever have.
-    pub(crate) const MOST: u32 = (1 << (FIRST + SEGMENTS as u32)) - (1 << FIRST);
+    pub(crate) const MAX_LEN: u32 = (1 << (FIRST + SEGMENTS as u32)) - (1 << FIRST);
 
     /// Without an item.
     pub(crate) const fn new() -> Self {
         const { assert!(!core::mem::needs_drop::<T>(), "nobody drops the items") };
-        Self { segments: [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS], owned: PhantomData }
+        Self {
+            segments: [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS],
+            owned: PhantomData,
+        }
     }
 
-    /// The segment and the place in it of an item; of a number beyond [`MOST`](Self::MOST) a segment that there is not.
+    /// The segment and the place in it of an item; of a number beyond [`MAX_LEN`](Self::MAX_LEN) a segment that there is not.
     #[inline]
     const fn place(number: u32) -> (usize, usize) {
         // Near 2^32 this becomes less than 16, whose highest bit is below that of the first segment.
         let shifted = number.wrapping_add(1 << FIRST);
         let top = (u32::BITS - 1).wrapping_sub(shifted.leading_zeros());
-        (top.wrapping_sub(FIRST) as usize, (shifted ^ 1u32.wrapping_shl(top)) as usize)
+        (
+            top.wrapping_sub(FIRST) as usize,
+            (shifted ^ 1u32.wrapping_shl(top)) as usize,
+        )
     }
 
     #[inline]
@@ -82,7 +53,7 @@ impl<T> Segments<T> {
         let (segment, item) = Self::place(number);
         // Acquire: the segment's content was written before its address.
         let first = NonNull::new(self.segments.get(segment)?.load(Ordering::Acquire))?;
-        // SAFETY: `item` is below the segment's length, by the arithmetic of `place`, and the segment was donated with that length.
+        // SAFETY: `item` is below the segment's length, by the arithmetic of `place`, and the segment was handed in with that length.
         Some(unsafe { first.add(item) })
     }
 
@@ -106,27 +77,52 @@ impl<T> Segments<T> {
     }
 
     /// What has to be supplied for item `number` to be there; `None` if it is, or can never be.
-    pub(crate) fn lacks(&self, number: u32) -> Option<Layout> {
+    pub(crate) fn missing_capacity(&self, number: u32) -> Option<Layout> {
         let (segment, _) = Self::place(number);
-        if self.segments.get(segment)?.load(Ordering::Relaxed).is_null() { Self::layout(segment) } else { None }
+        if self
+            .segments
+            .get(segment)?
+            .load(Ordering::Relaxed)
+            .is_null()
+        {
+            Self::layout(segment)
+        } else {
+            None
+        }
     }
 
-    /// Adds the next segment, filled with `make()`; one thread at a time. The donation comes back where no segment of that size is next.
-    pub(crate) fn supply(&self, donation: Donation, make: impl FnMut() -> T) -> Option<Memory> {
-        let next = self.segments.iter().position(|segment| segment.load(Ordering::Relaxed).is_null());
-        let next = next.filter(|next| Self::layout(*next) == Some(donation.layout()));
+    /// Adds the next segment, filled with `make()`; one thread at a time. `memory` comes back where no segment of that size is next.
+    pub(crate) fn grow_with(
+        &self,
+        memory: HostBlock,
+        make: impl FnMut() -> T,
+    ) -> Option<HostBlock> {
+        let next = self
+            .segments
+            .iter()
+            .position(|segment| segment.load(Ordering::Relaxed).is_null());
+        let next = next.filter(|next| Self::layout(*next) == Some(memory.layout()));
         let Some(segment) = next.and_then(|next| self.segments.get(next)) else {
-            return Some(donation.back());
+            return Some(memory);
         };
-        segment.store(donation.fill(make).as_ptr(), Ordering::Release);
+        segment.store(memory.fill(make).as_ptr(), Ordering::Release);
         None
     }
 
     /// Takes the last segment's memory out, at the end of it all.
-    pub(crate) fn withdraw(&mut self) -> Option<Memory> {
-        let last = self.segments.iter().rposition(|segment| !segment.load(Ordering::Relaxed).is_null())?;
-        let first = NonNull::new(self.segments.get(last)?.swap(ptr::null_mut(), Ordering::Relaxed))?;
-        Some(Memory { block: first.cast(), layout: Self::layout(last)? })
+    pub(crate) fn detach_memory(&mut self) -> Option<HostBlock> {
+        let last = self
+            .segments
+            .iter()
+            .rposition(|segment| !segment.load(Ordering::Relaxed).is_null())?;
+        let first = NonNull::new(
+            self.segments
+                .get(last)?
+                .swap(ptr::null_mut(), Ordering::Relaxed),
+        )?;
+        let layout = Self::layout(last)?;
+        // SAFETY: handed in by `grow_with` with this layout; its address is gone from the table, and `&mut self` says that nobody reads it.
+        Some(unsafe { HostBlock::new(first.cast(), layout) })
     }
 }
 
@@ -147,12 +143,12 @@ mod tests {
         assert!(table.get(u32::MAX).is_none());
         let mut blocks = Vec::new();
         for number in 0..200u32 {
-            if let Some(layout) = table.lacks(number) {
+            if let Some(layout) = table.missing_capacity(number) {
                 // SAFETY: the layout is not empty.
                 let block = NonNull::new(unsafe { std::alloc::alloc(layout) }).unwrap();
                 // SAFETY: a new block of that layout.
-                let donation = unsafe { Donation::new(block, layout) };
-                assert!(table.supply(donation, || 7).is_none());
+                let memory = unsafe { HostBlock::new(block, layout) };
+                assert!(table.grow_with(memory, || 7).is_none());
                 blocks.push(block);
             }
             assert_eq!(table.get(number), Some(&7));
@@ -160,7 +156,9 @@ mod tests {
         }
         assert_eq!(blocks.len(), 4, "16, 32, 64, 128");
         assert!((0..200u32).all(|number| table.get(number) == Some(&u64::from(number))));
-        while let Some(Memory { block, layout }) = table.withdraw() {
+        while let Some(memory) = table.detach_memory() {
+            let layout = memory.layout();
+            let block = memory.into_start();
             assert_eq!(blocks.pop(), Some(block));
             // SAFETY: from `alloc` above with that layout.
             unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
@@ -173,11 +171,22 @@ mod tests {
         let mut expected = (0, 0);
         for number in 0..100_000 {
             assert_eq!(Segments::<u8>::place(number), expected, "{number}");
-            expected = if expected.1 + 1 == 16 << expected.0 { (expected.0 + 1, 0) } else { (expected.0, expected.1 + 1) };
+            expected = if expected.1 + 1 == 16 << expected.0 {
+                (expected.0 + 1, 0)
+            } else {
+                (expected.0, expected.1 + 1)
+            };
         }
-        let most = Segments::<u8>::MOST;
+        let most = Segments::<u8>::MAX_LEN;
         assert_eq!(Segments::<u8>::place(most - 1).0, SEGMENTS - 1);
-        for beyond in [most, 1 << 30, u32::MAX - 16, u32::MAX - 15, u32::MAX - 1, u32::MAX] {
+        for beyond in [
+            most,
+            1 << 30,
+            u32::MAX - 16,
+            u32::MAX - 15,
+            u32::MAX - 1,
+            u32::MAX,
+        ] {
             assert!(Segments::<u8>::place(beyond).0 >= SEGMENTS, "{beyond}");
         }
     }
@@ -188,7 +197,10 @@ mod tests {
         let layout = Layout::new::<u64>();
         let mut there = 0u64;
         // SAFETY: a block of that layout, which comes back.
-        let donation = unsafe { Donation::new(NonNull::from(&mut there).cast(), layout) };
-        assert_eq!(table.supply(donation, || 0).map(|memory| memory.layout), Some(layout));
+        let memory = unsafe { HostBlock::new(NonNull::from(&mut there).cast(), layout) };
+        assert_eq!(
+            table.grow_with(memory, || 0).map(|memory| memory.layout()),
+            Some(layout)
+        );
     }
 }

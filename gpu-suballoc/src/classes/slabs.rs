@@ -11,24 +11,27 @@
 
 #![forbid(unsafe_code)]
 
-use super::groups::{GROUPS, Groups, NONE};
-use super::placing::{Placing, Totals};
-use super::seat::{Seat, Sitting};
-use super::segments::{Donation, Segments};
-use super::types::{Found, GiveError, Given, Lack, Need, Part, Piece, RangeNeed, Spare, Taken};
-use crate::range::Memory;
+use super::groups::{MAX_GROUPS, NONE, SlotGroups};
+use super::segments::Segments;
+use super::slot::{SlotExtent, SlotState};
+use super::sub_allocator::{ClassTotals, SubAllocator};
+use super::types::{
+    ClassShortage, FreeError, FreedSlot, HostShortage, HostShortageKind, LiveSlot, RangeShortage,
+    SlotAllocation, SlotLocation, SpareRange,
+};
+use crate::host_block::HostBlock;
 
 /// Granules of the largest class.
 const CLASSES: usize = 16;
 /// Seats of the smallest and the largest slab.
-const FEWEST: u32 = 8;
-const MOST: u32 = 64;
+const MIN_SLOTS: u32 = 8;
+const MAX_SLOTS: u32 = 64;
 /// 8, 16, 32, 64.
 const SIZES: usize = 4;
 
 /// One slab, as its owner knows it.
 pub(super) struct Slab<H> {
-    home: Option<H>,
+    range_ref: Option<H>,
     /// Bytes.
     base: u64,
     /// A bit a seat: who lives, and which seats are not used up.
@@ -38,23 +41,23 @@ pub(super) struct Slab<H> {
     previous: u32,
     next: u32,
     granules: u32,
-    seats: u32,
+    slots: u32,
 }
 
 /// The slabs of one size.
 #[derive(Clone, Copy)]
-struct Class {
+struct SizeClass {
     /// Slabs with room.
     partial: u32,
     /// Slabs to be given back, unless they are wanted before.
     empty: u32,
-    seats: u32,
+    slots: u32,
 }
 
 /// The slabs of one kind of memory. What it tells its user of a slab is `H`.
-pub(crate) struct Slabs<H> {
+pub(crate) struct SlabAllocator<H> {
     headers: Segments<Slab<H>>,
-    classes: [Class; CLASSES],
+    classes: [SizeClass; CLASSES],
     /// Slabs without a range, by their seats.
     vacant: [u32; SIZES],
     /// Slabs without a region and without a seat that is not used up, to be given back.
@@ -62,24 +65,35 @@ pub(crate) struct Slabs<H> {
     granule_log2: u32,
     live: u32,
     slabs: u32,
-    used: u64,
-    reserved: u64,
+    used_bytes: u64,
+    reserved_bytes: u64,
     /// Granules in empty slabs.
     empty: u64,
 }
 
 const fn all(seats: u32) -> u64 {
-    u64::MAX >> ((MOST - seats) & 63)
+    u64::MAX >> ((MAX_SLOTS - seats) & 63)
 }
 
 /// Which of the four sizes that is.
 const fn size(seats: u32) -> usize {
-    (seats.trailing_zeros().saturating_sub(FEWEST.trailing_zeros())) as usize
+    (seats
+        .trailing_zeros()
+        .saturating_sub(MIN_SLOTS.trailing_zeros())) as usize
 }
 
 impl<H> Slab<H> {
     const fn vacant() -> Self {
-        Self { home: None, base: 0, live: 0, usable: 0, previous: NONE, next: NONE, granules: 0, seats: 0 }
+        Self {
+            range_ref: None,
+            base: 0,
+            live: 0,
+            usable: 0,
+            previous: NONE,
+            next: NONE,
+            granules: 0,
+            slots: 0,
+        }
     }
 
     const fn room(&self) -> u64 {
@@ -87,32 +101,39 @@ impl<H> Slab<H> {
     }
 }
 
-impl<H: Copy> Slabs<H> {
+impl<H: Copy> SlabAllocator<H> {
     /// Without a slab. `granule` is bytes, a power of two.
     pub(crate) const fn new(granule: u64) -> Self {
         Self {
             headers: Segments::new(),
-            classes: [Class { partial: NONE, empty: NONE, seats: 0 }; CLASSES],
+            classes: [SizeClass {
+                partial: NONE,
+                empty: NONE,
+                slots: 0,
+            }; CLASSES],
             vacant: [NONE; SIZES],
             worn: NONE,
             granule_log2: granule.trailing_zeros(),
             live: 0,
             slabs: 0,
-            used: 0,
-            reserved: 0,
+            used_bytes: 0,
+            reserved_bytes: 0,
             empty: 0,
         }
     }
 
     /// Bytes in regions, and bytes in slabs.
     const fn bytes(&self) -> (u64, u64) {
-        (self.used << self.granule_log2, self.reserved << self.granule_log2)
+        (
+            self.used_bytes << self.granule_log2,
+            self.reserved_bytes << self.granule_log2,
+        )
     }
 
     /// Granules of the class that such a request belongs to.
     #[inline(always)]
     fn class_of(&self, size: u64, alignment: u64) -> Option<u32> {
-        let largest = self.largest();
+        let largest = self.max_size();
         if size.wrapping_sub(1) >= largest || alignment > largest || !alignment.is_power_of_two() {
             return None;
         }
@@ -120,37 +141,55 @@ impl<H: Copy> Slabs<H> {
         let mask = (alignment - 1) >> self.granule_log2;
         let granules = ((size - 1) >> self.granule_log2) + 1;
         let granules = (granules + mask) & !mask;
-        u32::try_from(granules).ok().filter(|granules| *granules as usize <= CLASSES)
+        u32::try_from(granules)
+            .ok()
+            .filter(|granules| *granules as usize <= CLASSES)
     }
 
-    fn class(&mut self, granules: u32) -> Option<&mut Class> {
+    fn class(&mut self, granules: u32) -> Option<&mut SizeClass> {
         self.classes.get_mut((granules as usize).wrapping_sub(1))
     }
 
     /// Takes a seat of the first slab with room. `None` where there is no slab, or the seat is used up.
     #[inline(always)]
-    fn place(&mut self, groups: &Groups, granules: u32, word: u32) -> Option<Taken> {
-        let number = self.classes.get((granules as usize).wrapping_sub(1))?.partial;
+    fn place(&mut self, groups: &SlotGroups, granules: u32, word: u32) -> Option<SlotAllocation> {
+        let number = self
+            .classes
+            .get((granules as usize).wrapping_sub(1))?
+            .partial;
         let slab = self.headers.get_mut(number)?;
         let slot = slab.room().trailing_zeros();
         let first = slot * granules;
-        let generation = groups.seat(number, slot).ok()?.issue(Sitting { first, granules, word })?;
+        let generation = groups.slot(number, slot).ok()?.issue(SlotExtent {
+            first,
+            granules,
+            user_data: word,
+        })?;
         slab.live |= 1u64 << (slot & 63);
         let base = slab.base;
         if slab.room() == 0 {
             self.unlink(granules, number);
         }
         self.live += 1;
-        self.used += u64::from(granules);
+        self.used_bytes += u64::from(granules);
         let size = u64::from(granules) << self.granule_log2;
-        Some(Taken { group: number, slot, generation, offset: base + u64::from(slot) * size, size })
+        Some(SlotAllocation {
+            group: number,
+            slot,
+            generation,
+            offset: base + u64::from(slot) * size,
+            size,
+        })
     }
 
     /// Sees to it that the next attempt gets further: leaves out a seat that is used up, or finds a slab with room.
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, granules: u32) -> Result<(), Lack> {
-        let number = self.class(granules).ok_or(Lack::Unfit)?.partial;
+    fn make_room(&mut self, granules: u32) -> Result<(), ClassShortage> {
+        let number = self
+            .class(granules)
+            .ok_or(ClassShortage::Unsupported)?
+            .partial;
         let Some(slab) = self.headers.get_mut(number) else {
             return self.revive(granules);
         };
@@ -166,16 +205,25 @@ impl<H: Copy> Slabs<H> {
     }
 
     /// Finds a class without room an empty slab, or says what for another is lacking.
-    fn revive(&mut self, granules: u32) -> Result<(), Lack> {
-        let class = *self.class(granules).ok_or(Lack::Unfit)?;
+    fn revive(&mut self, granules: u32) -> Result<(), ClassShortage> {
+        let class = *self.class(granules).ok_or(ClassShortage::Unsupported)?;
         let Some(slab) = self.headers.get(class.empty) else {
-            let seats = class.seats.max(FEWEST).checked_next_power_of_two().unwrap_or(MOST).min(MOST);
+            let seats = class
+                .slots
+                .max(MIN_SLOTS)
+                .checked_next_power_of_two()
+                .unwrap_or(MAX_SLOTS)
+                .min(MAX_SLOTS);
             let granule = 1u64 << self.granule_log2;
             let size = u64::from(seats * granules) * granule;
             let alignment = granule << granules.trailing_zeros();
-            return Err(Lack::Range(RangeNeed { size, alignment, granules }));
+            return Err(ClassShortage::Range(RangeShortage {
+                size,
+                alignment,
+                granules,
+            }));
         };
-        let (next, size) = (slab.next, u64::from(slab.granules * slab.seats));
+        let (next, size) = (slab.next, u64::from(slab.granules * slab.slots));
         if let Some(found) = self.class(granules) {
             found.empty = next;
         }
@@ -185,31 +233,46 @@ impl<H: Copy> Slabs<H> {
     }
 
     /// What is to be supplied before a slab of that range can be added.
-    pub(super) fn lacks(&self, groups: &Groups, need: RangeNeed) -> Option<Lack> {
-        let seats = self.seats_of(need);
-        if self.vacant.get(size(seats)).is_some_and(|vacant| *vacant != NONE) {
+    pub(super) fn shortage_for(
+        &self,
+        groups: &SlotGroups,
+        need: RangeShortage,
+    ) -> Option<ClassShortage> {
+        let seats = self.slots_of(need);
+        if self
+            .vacant
+            .get(size(seats))
+            .is_some_and(|vacant| *vacant != NONE)
+        {
             return None;
         }
-        let next = groups.made();
-        if next >= GROUPS {
-            return Some(Lack::Unfit);
+        let next = groups.count();
+        if next >= MAX_GROUPS {
+            return Some(ClassShortage::Unsupported);
         }
-        if let Some(layout) = self.headers.lacks(next) {
-            return Some(Lack::Memory(Need { layout, part: Part::Headers }));
+        if let Some(layout) = self.headers.missing_capacity(next) {
+            return Some(ClassShortage::Memory(HostShortage {
+                layout,
+                kind: HostShortageKind::Headers,
+            }));
         }
-        Some(groups.another(seats).map_or(Lack::Unfit, Lack::Memory))
+        Some(
+            groups
+                .missing_capacity(seats)
+                .map_or(ClassShortage::Unsupported, ClassShortage::Memory),
+        )
     }
 
-    fn seats_of(&self, need: RangeNeed) -> u32 {
+    fn slots_of(&self, need: RangeShortage) -> u32 {
         let granules = need.size >> self.granule_log2;
         u32::try_from(granules.checked_div(u64::from(need.granules)).unwrap_or(0)).unwrap_or(0)
     }
 
     #[inline]
-    fn left(&mut self, number: u32, slot: u32, sitting: Sitting) -> Given {
+    fn slot_freed(&mut self, number: u32, slot: u32, sitting: SlotExtent) -> FreedSlot {
         let granules = sitting.granules;
         self.live -= 1;
-        self.used -= u64::from(granules);
+        self.used_bytes -= u64::from(granules);
         let mut emptied = false;
         if let Some(slab) = self.headers.get_mut(number) {
             let was_full = slab.room() == 0;
@@ -222,7 +285,11 @@ impl<H: Copy> Slabs<H> {
                 emptied = self.retire(granules, number);
             }
         }
-        Given { size: u64::from(granules) << self.granule_log2, word: sitting.word, emptied }
+        FreedSlot {
+            size: u64::from(granules) << self.granule_log2,
+            user_data: sitting.user_data,
+            is_emptied: emptied,
+        }
     }
 
     /// Puts an empty slab aside, unless it is the last of its class with room.
@@ -239,7 +306,7 @@ impl<H: Copy> Slabs<H> {
         if linked && slab.previous == NONE && slab.next == NONE {
             return false;
         }
-        let size = u64::from(slab.granules * slab.seats);
+        let size = u64::from(slab.granules * slab.slots);
         if linked {
             self.unlink(granules, number);
         }
@@ -291,28 +358,44 @@ impl<H: Copy> Slabs<H> {
     }
 
     /// Its seats wait for another range, unless some of them are used up.
-    fn dissolve(&mut self, groups: &Groups, number: u32) -> Option<Spare<H>> {
+    fn dissolve(&mut self, groups: &SlotGroups, number: u32) -> Option<SpareRange<H>> {
         let slab = self.headers.get_mut(number)?;
-        let (home, base, granules) = (slab.home.take()?, slab.base, u64::from(slab.granules * slab.seats));
-        let (fresh, class, seats) = (slab.usable == all(slab.seats), slab.granules, slab.seats);
+        let (home, base, granules) = (
+            slab.range_ref.take()?,
+            slab.base,
+            u64::from(slab.granules * slab.slots),
+        );
+        let (fresh, class, seats) = (slab.usable == all(slab.slots), slab.granules, slab.slots);
         if let Some(class) = self.class(class) {
-            class.seats -= seats;
+            class.slots -= seats;
         }
         self.slabs -= 1;
-        self.reserved -= granules;
+        self.reserved_bytes -= granules;
         if fresh {
             self.keep_group(groups, number);
         }
-        Some(Spare { home, base, size: granules << self.granule_log2 })
+        Some(SpareRange {
+            range_ref: home,
+            base,
+            size: granules << self.granule_log2,
+        })
     }
 }
 
-impl<H: Copy> Placing for Slabs<H> {
-    type Home = H;
+impl<H: Copy> SubAllocator for SlabAllocator<H> {
+    type RangeRef = H;
 
     #[inline(always)]
-    fn take(&mut self, groups: &Groups, size: u64, alignment: u64, word: u32) -> Result<Taken, Lack> {
-        let granules = self.class_of(size, alignment).ok_or(Lack::Unfit)?;
+    fn allocate(
+        &mut self,
+        groups: &SlotGroups,
+        size: u64,
+        alignment: u64,
+        word: u32,
+    ) -> Result<SlotAllocation, ClassShortage> {
+        let granules = self
+            .class_of(size, alignment)
+            .ok_or(ClassShortage::Unsupported)?;
         loop {
             if let Some(taken) = self.place(groups, granules, word) {
                 return Ok(taken);
@@ -322,51 +405,87 @@ impl<H: Copy> Placing for Slabs<H> {
     }
 
     #[inline]
-    fn give(&mut self, groups: &Groups, group: u32, slot: u32, generation: u32, word: u32) -> Result<Given, GiveError> {
-        let sitting = groups.seat(group, slot)?.give(generation, word)?;
-        Ok(self.left(group, slot, sitting))
+    fn free(
+        &mut self,
+        groups: &SlotGroups,
+        group: u32,
+        slot: u32,
+        generation: u32,
+        word: u32,
+    ) -> Result<FreedSlot, FreeError> {
+        let sitting = groups.slot(group, slot)?.free(generation, word)?;
+        Ok(self.slot_freed(group, slot, sitting))
     }
 
-    fn settle(&mut self, groups: &Groups, group: u32, slot: u32) -> Option<Given> {
-        let sitting = groups.seat(group, slot).ok().and_then(Seat::settle)?;
-        Some(self.left(group, slot, sitting))
+    fn reclaim(&mut self, groups: &SlotGroups, group: u32, slot: u32) -> Option<FreedSlot> {
+        let sitting = groups.slot(group, slot).ok().and_then(SlotState::reclaim)?;
+        Some(self.slot_freed(group, slot, sitting))
     }
 
-    fn find(&self, groups: &Groups, group: u32, slot: u32, generation: u32) -> Result<Found, GiveError> {
-        let sitting = groups.seat(group, slot)?.sitting(generation)?;
-        let base = self.headers.get(group).ok_or(GiveError::Foreign)?.base;
-        Ok(Found {
+    fn find(
+        &self,
+        groups: &SlotGroups,
+        group: u32,
+        slot: u32,
+        generation: u32,
+    ) -> Result<SlotLocation, FreeError> {
+        let sitting = groups.slot(group, slot)?.live_extent(generation)?;
+        let base = self.headers.get(group).ok_or(FreeError::Foreign)?.base;
+        Ok(SlotLocation {
             offset: base + (u64::from(sitting.first) << self.granule_log2),
             size: u64::from(sitting.granules) << self.granule_log2,
-            word: sitting.word,
+            user_data: sitting.user_data,
         })
     }
 
     #[inline]
-    fn home(&self, _: &Groups, group: u32) -> Option<&H> {
-        self.headers.get(group)?.home.as_ref()
+    fn range_ref(&self, _: &SlotGroups, group: u32) -> Option<&H> {
+        self.headers.get(group)?.range_ref.as_ref()
     }
 
-    fn add(&mut self, groups: &Groups, home: H, base: u64, need: RangeNeed) -> Result<u32, Lack> {
-        if let Some(lack) = self.lacks(groups, need) {
+    fn add(
+        &mut self,
+        groups: &SlotGroups,
+        home: H,
+        base: u64,
+        need: RangeShortage,
+    ) -> Result<u32, ClassShortage> {
+        if let Some(lack) = self.shortage_for(groups, need) {
             return Err(lack);
         }
-        let seats = self.seats_of(need);
-        let vacant = self.vacant.get_mut(size(seats)).ok_or(Lack::Unfit)?;
+        let seats = self.slots_of(need);
+        let vacant = self
+            .vacant
+            .get_mut(size(seats))
+            .ok_or(ClassShortage::Unsupported)?;
         let number = *vacant;
-        let slab = self.headers.get_mut(number).ok_or(Lack::Unfit)?;
+        let slab = self
+            .headers
+            .get_mut(number)
+            .ok_or(ClassShortage::Unsupported)?;
         *vacant = slab.next;
-        *slab = Slab { home: Some(home), base, usable: all(seats), granules: need.granules, seats, ..Slab::vacant() };
+        *slab = Slab {
+            range_ref: Some(home),
+            base,
+            usable: all(seats),
+            granules: need.granules,
+            slots: seats,
+            ..Slab::vacant()
+        };
         self.slabs += 1;
-        self.reserved += u64::from(seats * need.granules);
+        self.reserved_bytes += u64::from(seats * need.granules);
         if let Some(class) = self.class(need.granules) {
-            class.seats += seats;
+            class.slots += seats;
         }
         self.link(need.granules, number);
         Ok(number)
     }
 
-    fn spare(&mut self, groups: &Groups, keep: u64) -> Option<Spare<H>> {
+    fn first_group(&self, number: u32) -> u32 {
+        number
+    }
+
+    fn remove_spare(&mut self, groups: &SlotGroups, keep: u64) -> Option<SpareRange<H>> {
         if let Some(slab) = self.headers.get(self.worn) {
             let next = slab.next;
             let worn = core::mem::replace(&mut self.worn, next);
@@ -378,14 +497,19 @@ impl<H: Copy> Placing for Slabs<H> {
         for granules in 1..=CLASSES as u32 {
             let class = *self.class(granules)?;
             if let Some(slab) = self.headers.get(class.empty) {
-                let (next, size) = (slab.next, u64::from(slab.granules * slab.seats));
+                let (next, size) = (slab.next, u64::from(slab.granules * slab.slots));
                 if let Some(found) = self.class(granules) {
                     found.empty = next;
                 }
                 self.empty -= size;
                 return self.dissolve(groups, class.empty);
             }
-            if keep == 0 && self.headers.get(class.partial).is_some_and(|slab| slab.live == 0) {
+            if keep == 0
+                && self
+                    .headers
+                    .get(class.partial)
+                    .is_some_and(|slab| slab.live == 0)
+            {
                 self.unlink(granules, class.partial);
                 return self.dissolve(groups, class.partial);
             }
@@ -393,49 +517,64 @@ impl<H: Copy> Placing for Slabs<H> {
         None
     }
 
-    fn walk(&self, groups: &Groups, number: u32, see: &mut dyn FnMut(Piece)) {
+    fn walk(&self, groups: &SlotGroups, number: u32, see: &mut dyn FnMut(LiveSlot)) {
         let (Some(slab), Some(group)) = (self.headers.get(number), groups.get(number)) else {
             return;
         };
         for slot in 0..group.len() {
-            let Some((generation, sitting)) = group.seat(slot).and_then(Seat::seated) else { continue };
-            see(Piece {
+            let Some((generation, sitting)) = group.slot(slot).and_then(SlotState::current) else {
+                continue;
+            };
+            see(LiveSlot {
                 group: number,
                 slot,
                 generation,
                 offset: slab.base + (u64::from(sitting.first) << self.granule_log2),
                 size: u64::from(sitting.granules) << self.granule_log2,
-                word: sitting.word,
+                user_data: sitting.user_data,
             });
         }
     }
 
-    fn largest(&self) -> u64 {
+    fn max_size(&self) -> u64 {
         (CLASSES as u64) << self.granule_log2
     }
 
-    fn numbers(&self, groups: &Groups) -> u32 {
-        groups.made()
+    fn number_bound(&self, groups: &SlotGroups) -> u32 {
+        groups.count()
     }
 
-    fn totals(&self) -> Totals {
+    fn totals(&self) -> ClassTotals {
         let (used, reserved) = self.bytes();
-        Totals { live: self.live, used, ranges: self.slabs, reserved }
+        ClassTotals {
+            live: self.live,
+            used_bytes: used,
+            ranges: self.slabs,
+            reserved_bytes: reserved,
+        }
     }
 
-    fn supply_headers(&mut self, donation: Donation) -> Option<Memory> {
-        self.headers.supply(donation, Slab::vacant)
+    fn add_headers(&mut self, memory: HostBlock) -> Option<HostBlock> {
+        self.headers.grow_with(memory, Slab::vacant)
     }
 
-    fn keep_group(&mut self, groups: &Groups, number: u32) {
+    fn keep_group(&mut self, groups: &SlotGroups, number: u32) {
         let seats = groups.get(number).map_or(0, |group| group.len());
-        if let (Some(slab), Some(vacant)) = (self.headers.get_mut(number), self.vacant.get_mut(size(seats))) {
-            *slab = Slab { next: *vacant, seats, usable: all(seats), ..Slab::vacant() };
+        if let (Some(slab), Some(vacant)) = (
+            self.headers.get_mut(number),
+            self.vacant.get_mut(size(seats)),
+        ) {
+            *slab = Slab {
+                next: *vacant,
+                slots: seats,
+                usable: all(seats),
+                ..Slab::vacant()
+            };
             *vacant = number;
         }
     }
 
-    fn withdraw(&mut self) -> Option<Memory> {
-        self.headers.withdraw()
+    fn detach_memory(&mut self) -> Option<HostBlock> {
+        self.headers.detach_memory()
     }
 }

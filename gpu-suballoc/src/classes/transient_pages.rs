@@ -3,13 +3,13 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use alloc_core::{HostAllocator, HostError, Scope};
+use alloc_core::{HostAllocator, HostError};
 
-use super::pages::Pages;
-use super::placing::{Placed, TransientClass};
-use super::segments::Donation;
-use super::types::{GiveError, Lack, Need, RangeNeed};
-use crate::range::{Memory, VirtualBlockError};
+use super::pages::PageAllocator;
+use super::sub_allocator::{GroupedAllocator, TransientClass};
+use super::types::{ClassShortage, FreeError, HostShortage, RangeShortage};
+use crate::host_block::HostBlock;
+use crate::range::VirtualBlockError;
 
 /// Hands out ranges that die together, of something that it never touches: a staging buffer, a frame's descriptors.
 ///
@@ -20,7 +20,7 @@ use crate::range::{Memory, VirtualBlockError};
 /// Sizes and offsets are in units of your choice, bytes below; sizes are rounded up to the *granule*. A range may have an eighth of a page.
 /// A range freed twice is told from one that lives, in a full page too, and so is one whose place was handed out again.
 ///
-/// All memory for its book-keeping comes from `A`, scope [`Scope::Object`]: 16 bytes for each range that a page ever had at once, and
+/// All memory for its book-keeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): 16 bytes for each range that a page ever had at once, and
 /// little for a page. Freeing takes none. Dropping it gives everything back, nothing goes before.
 ///
 /// One thread at a time (`&mut self`), any thread. Constant time, but for [`for_each`](Self::for_each).
@@ -85,21 +85,27 @@ pub struct TransientStatistics {
 
 impl fmt::Debug for TransientAllocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TransientAllocation({}/{}, generation {})", self.group, self.slot, self.generation)
+        write!(
+            f,
+            "TransientAllocation({}/{}, generation {})",
+            self.group, self.slot, self.generation
+        )
     }
 }
 
 impl<A: HostAllocator> fmt::Debug for TransientPages<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TransientPages").field("statistics", &self.statistics()).finish_non_exhaustive()
+        f.debug_struct("TransientPages")
+            .field("statistics", &self.statistics())
+            .finish_non_exhaustive()
     }
 }
 
-impl From<GiveError> for VirtualBlockError {
-    fn from(error: GiveError) -> Self {
+impl From<FreeError> for VirtualBlockError {
+    fn from(error: FreeError) -> Self {
         match error {
-            GiveError::Foreign => Self::Foreign,
-            GiveError::Stale | GiveError::Double | GiveError::Held => Self::Stale,
+            FreeError::Foreign => Self::Foreign,
+            FreeError::Stale | FreeError::Double | FreeError::Held => Self::Stale,
         }
     }
 }
@@ -122,14 +128,21 @@ impl<A: HostAllocator> TransientPages<A> {
         if size < page {
             return Err(VirtualBlockError::ZeroSize);
         }
-        let class = Placed::new(Pages::new(granule, page));
-        Ok(Self { class, memory, tag: ARENAS.fetch_add(1, Ordering::Relaxed), next: 0, end: size & !(page - 1), memory_bytes: 0 })
+        let class = GroupedAllocator::new(PageAllocator::new(granule, page));
+        Ok(Self {
+            class,
+            memory,
+            tag: ARENAS.fetch_add(1, Ordering::Relaxed),
+            next: 0,
+            end: size & !(page - 1),
+            memory_bytes: 0,
+        })
     }
 
     /// The largest range there can be.
     #[must_use]
     pub fn largest(&self) -> u64 {
-        self.class.largest()
+        self.class.max_size()
     }
 
     /// Allocates a range.
@@ -140,13 +153,26 @@ impl<A: HostAllocator> TransientPages<A> {
     /// [`VirtualBlockError::Host`].
     // Out of line its result would be written in small pieces and read in large ones, which costs as much as all the rest.
     #[inline(always)]
-    pub fn allocate(&mut self, size: u64, alignment: u64) -> Result<TransientRange, VirtualBlockError> {
+    pub fn allocate(
+        &mut self,
+        size: u64,
+        alignment: u64,
+    ) -> Result<TransientRange, VirtualBlockError> {
         loop {
-            match self.class.take(size, alignment, 0) {
+            match self.class.allocate(size, alignment, 0) {
                 Ok(taken) => {
                     let (group, slot, generation) = (taken.group, taken.slot, taken.generation);
-                    let allocation = TransientAllocation { group, slot, generation, tag: self.tag };
-                    return Ok(TransientRange { allocation, offset: taken.offset, size: taken.size });
+                    let allocation = TransientAllocation {
+                        group,
+                        slot,
+                        generation,
+                        tag: self.tag,
+                    };
+                    return Ok(TransientRange {
+                        allocation,
+                        offset: taken.offset,
+                        size: taken.size,
+                    });
                 }
                 Err(lack) => self.make_ready(lack, size, alignment)?,
             }
@@ -154,34 +180,40 @@ impl<A: HostAllocator> TransientPages<A> {
     }
 
     #[cold]
-    fn make_ready(&mut self, lack: Lack, size: u64, alignment: u64) -> Result<(), VirtualBlockError> {
+    fn make_ready(
+        &mut self,
+        lack: ClassShortage,
+        size: u64,
+        alignment: u64,
+    ) -> Result<(), VirtualBlockError> {
         match lack {
-            Lack::Unfit if size == 0 => Err(VirtualBlockError::ZeroSize),
-            Lack::Unfit if !alignment.is_power_of_two() => Err(VirtualBlockError::Alignment),
-            Lack::Unfit if size.max(alignment) > self.largest() => Err(VirtualBlockError::TooLarge),
-            Lack::Unfit => Err(VirtualBlockError::TooManyRanges),
-            Lack::Memory(need) => self.supply(need),
-            Lack::Range(need) => self.add(need),
+            ClassShortage::Unsupported if size == 0 => Err(VirtualBlockError::ZeroSize),
+            ClassShortage::Unsupported if !alignment.is_power_of_two() => {
+                Err(VirtualBlockError::Alignment)
+            }
+            ClassShortage::Unsupported if size.max(alignment) > self.largest() => {
+                Err(VirtualBlockError::TooLarge)
+            }
+            ClassShortage::Unsupported => Err(VirtualBlockError::TooManyRanges),
+            ClassShortage::Memory(need) => self.grow_with(need),
+            ClassShortage::Range(need) => self.add(need),
         }
     }
 
-    fn supply(&mut self, need: Need) -> Result<(), VirtualBlockError> {
-        let Ok(block) = self.memory.allocate(need.layout, Scope::Object) else {
-            return Err(VirtualBlockError::Host(self.memory.refusal(need.layout, Scope::Object)));
-        };
-        // SAFETY: just allocated with that layout, and given back as the class lets go of it.
-        let donation = unsafe { Donation::new(block, need.layout) };
+    fn grow_with(&mut self, need: HostShortage) -> Result<(), VirtualBlockError> {
+        let block =
+            HostBlock::allocate(&self.memory, need.layout).map_err(VirtualBlockError::Host)?;
         self.memory_bytes += need.layout.size() as u64;
-        match self.class.supply(need, donation) {
+        match self.class.grow_with(need, block) {
             None => Ok(()),
             Some(memory) => {
-                self.give_back(memory);
+                self.free_memory(memory);
                 Err(VirtualBlockError::Host(HostError::TooLarge))
             }
         }
     }
 
-    fn add(&mut self, need: RangeNeed) -> Result<(), VirtualBlockError> {
+    fn add(&mut self, need: RangeShortage) -> Result<(), VirtualBlockError> {
         let base = self.next;
         if self.end - base < need.size {
             return Err(VirtualBlockError::Full);
@@ -191,15 +223,17 @@ impl<A: HostAllocator> TransientPages<A> {
                 self.next = base + need.size;
                 Ok(())
             }
-            Err(Lack::Memory(need)) => self.supply(need),
-            Err(Lack::Range(_) | Lack::Unfit) => Err(VirtualBlockError::TooManyRanges),
+            Err(ClassShortage::Memory(need)) => self.grow_with(need),
+            Err(ClassShortage::Range(_) | ClassShortage::Unsupported) => {
+                Err(VirtualBlockError::TooManyRanges)
+            }
         }
     }
 
-    fn give_back(&mut self, memory: Memory) {
-        self.memory_bytes -= memory.layout.size() as u64;
+    fn free_memory(&mut self, memory: HostBlock) {
+        self.memory_bytes -= memory.layout().size() as u64;
         // SAFETY: the class was supplied with it from this allocator, with that layout, and has let go of it.
-        unsafe { self.memory.deallocate(memory.block, memory.layout, Scope::Object) };
+        unsafe { memory.free(&self.memory) };
     }
 
     /// Frees a range. Takes no memory.
@@ -208,11 +242,16 @@ impl<A: HostAllocator> TransientPages<A> {
     /// [`VirtualBlockError::Stale`] for one that was freed, [`VirtualBlockError::Foreign`].
     #[inline]
     pub fn free(&mut self, allocation: TransientAllocation) -> Result<(), VirtualBlockError> {
-        let TransientAllocation { group, slot, generation, tag } = allocation;
+        let TransientAllocation {
+            group,
+            slot,
+            generation,
+            tag,
+        } = allocation;
         if tag != self.tag {
             return Err(VirtualBlockError::Foreign);
         }
-        self.class.give(group, slot, generation, 0)?;
+        self.class.free(group, slot, generation, 0)?;
         Ok(())
     }
 
@@ -221,7 +260,12 @@ impl<A: HostAllocator> TransientPages<A> {
     /// # Errors
     /// As [`free`](Self::free).
     pub fn info(&self, allocation: TransientAllocation) -> Result<(u64, u64), VirtualBlockError> {
-        let TransientAllocation { group, slot, generation, tag } = allocation;
+        let TransientAllocation {
+            group,
+            slot,
+            generation,
+            tag,
+        } = allocation;
         if tag != self.tag {
             return Err(VirtualBlockError::Foreign);
         }
@@ -235,8 +279,8 @@ impl<A: HostAllocator> TransientPages<A> {
         let totals = self.class.totals();
         TransientStatistics {
             allocation_count: totals.live,
-            allocation_bytes: totals.used,
-            page_bytes: totals.reserved,
+            allocation_bytes: totals.used_bytes,
+            page_bytes: totals.reserved_bytes,
             memory_bytes: self.memory_bytes,
         }
     }
@@ -244,10 +288,19 @@ impl<A: HostAllocator> TransientPages<A> {
     /// Shows every live range, page by page, in order of offset within each.
     pub fn for_each(&self, mut see: impl FnMut(TransientRange)) {
         let tag = self.tag;
-        for number in 0..self.class.numbers() {
+        for number in 0..self.class.number_bound() {
             self.class.walk(number, &mut |piece| {
-                let allocation = TransientAllocation { group: piece.group, slot: piece.slot, generation: piece.generation, tag };
-                see(TransientRange { allocation, offset: piece.offset, size: piece.size });
+                let allocation = TransientAllocation {
+                    group: piece.group,
+                    slot: piece.slot,
+                    generation: piece.generation,
+                    tag,
+                };
+                see(TransientRange {
+                    allocation,
+                    offset: piece.offset,
+                    size: piece.size,
+                });
             });
         }
     }
@@ -255,8 +308,8 @@ impl<A: HostAllocator> TransientPages<A> {
 
 impl<A: HostAllocator> Drop for TransientPages<A> {
     fn drop(&mut self) {
-        while let Some(memory) = self.class.withdraw() {
-            self.give_back(memory);
+        while let Some(memory) = self.class.detach_memory() {
+            self.free_memory(memory);
         }
     }
 }

@@ -6,7 +6,7 @@ use core::alloc::Layout;
 
 /// A region that was placed. Its name is the first three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct SlotAllocation {
     /// Which group of seats.
     pub(crate) group: u32,
     /// Which seat of the group, below 64.
@@ -21,72 +21,72 @@ pub(crate) struct Taken {
 
 /// A region that was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct FreedSlot {
     pub(crate) size: u64,
-    pub(crate) word: u32,
-    /// Its page or slab is empty now: there may be one to [spare](super::Placing::spare).
-    pub(crate) emptied: bool,
+    pub(crate) user_data: u32,
+    /// Its page or slab is empty now: there may be one to [spare](super::SubAllocator::remove_spare).
+    pub(crate) is_emptied: bool,
 }
 
 /// A live region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct SlotLocation {
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    pub(crate) word: u32,
+    pub(crate) user_data: u32,
 }
 
 /// A live piece of a page or slab, with its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct LiveSlot {
     pub(crate) group: u32,
     pub(crate) slot: u32,
     pub(crate) generation: u32,
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    pub(crate) word: u32,
+    pub(crate) user_data: u32,
 }
 
 /// A page or slab that is nobody's any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spare<H> {
-    pub(crate) home: H,
+pub(crate) struct SpareRange<H> {
+    pub(crate) range_ref: H,
     pub(crate) base: u64,
     pub(crate) size: u64,
 }
 
 /// What a take wants before it can succeed. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
-    /// Host memory, to be [supplied](super::Placing::supply).
-    Memory(Need),
-    /// A range of a block, to be [added](super::Placing::add).
-    Range(RangeNeed),
+pub(crate) enum ClassShortage {
+    /// Host memory, to be [supplied](super::SubAllocator::grow_with).
+    Memory(HostShortage),
+    /// A range of a block, to be [added](super::SubAllocator::add).
+    Range(RangeShortage),
     /// This class never places that: too large, or too aligned.
-    Unfit,
+    Unsupported,
 }
 
 /// Host memory that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Need {
+pub(crate) struct HostShortage {
     pub(crate) layout: Layout,
-    pub(super) part: Part,
+    pub(super) kind: HostShortageKind,
 }
 
 /// What the memory is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum HostShortageKind {
     /// Headers of pages or slabs.
     Headers,
     /// Headers of groups.
     Groups,
     /// That many seats.
-    Seats(u32),
+    Slots(u32),
 }
 
 /// A range that is wanted for a page or a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RangeNeed {
+pub(crate) struct RangeShortage {
     /// Bytes.
     pub(crate) size: u64,
     /// Bytes, a power of two.
@@ -97,7 +97,7 @@ pub(crate) struct RangeNeed {
 
 /// Why an id names no live region. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GiveError {
+pub(crate) enum FreeError {
     /// It was never given out here.
     Foreign,
     /// It was given back, and its seat has been issued again since.

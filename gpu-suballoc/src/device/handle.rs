@@ -55,6 +55,9 @@ mod tests {
 
     #[test]
     fn handles_are_written_as_leaks_write_them() {
-        assert_eq!(std::format!("{:?}", BufferHandle::from_raw(0x680_0000)), "Some(BufferHandle(0x6800000))");
+        assert_eq!(
+            std::format!("{:?}", BufferHandle::from_raw(0x680_0000)),
+            "Some(BufferHandle(0x6800000))"
+        );
     }
 }

@@ -17,11 +17,18 @@ pub use error::DeviceError;
 pub use handle::{BufferHandle, ImageHandle, MemoryHandle};
 #[cfg(feature = "testing")]
 pub use mock::{
-    Breach, Fault, Logged, MockCall, MockDevice, MockFacts, MockLive, MockMemory, Profile, ResourceRules, Violation, Violations,
+    Breach, LoggedCall, MockCall, MockConfig, MockDevice, MockFault, MockHook, MockLiveCounts,
+    MockMemory, MockProfile, ResourceRules, Violation, Violations,
 };
-pub use properties::{DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS, MemoryHeap};
-pub use request::{Dedicated, ExternalHandleTypes, MappedRange, MemoryRequest, NextChain};
-pub use resource::{BufferInfo, BufferUsage, ImageInfo, ImageTiling, ImageUsage, QueueFamilies, ResourceRequirements};
+pub use properties::{
+    DeviceFeatures, DeviceLimits, DeviceProperties, HeapBudget, HeapFlags, MAX_MEMORY_HEAPS,
+    MemoryHeap,
+};
+pub use request::{DedicatedResource, ExternalHandleTypes, MappedRange, MemoryRequest, NextChain};
+pub use resource::{
+    BufferInfo, BufferUsage, ImageInfo, ImageTiling, ImageUsage, QueueFamilies,
+    ResourceRequirements,
+};
 
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
@@ -66,7 +73,12 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// # Safety
     /// `memory` is live, of this device and of a host-visible type, and is not mapped; `0 < size`, `offset + size` is within
     /// it; nobody else maps, unmaps or frees it now.
-    unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError>;
+    unsafe fn map(
+        &self,
+        memory: MemoryHandle,
+        offset: u64,
+        size: u64,
+    ) -> Result<NonNull<u8>, DeviceError>;
 
     /// `vkUnmapMemory`.
     ///
@@ -122,7 +134,12 @@ pub unsafe trait DeviceMemory: Send + Sync {
     /// # Safety
     /// Both are live, of this device; the buffer is not bound and nobody else uses it now; type, alignment and size are what
     /// its requirements ask for, and a dedicated memory object is the buffer's own.
-    unsafe fn bind_buffer(&self, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError>;
+    unsafe fn bind_buffer(
+        &self,
+        buffer: BufferHandle,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError>;
 
     /// `vkCreateImage`.
     ///
@@ -152,7 +169,12 @@ pub unsafe trait DeviceMemory: Send + Sync {
     ///
     /// # Safety
     /// As [`bind_buffer`](DeviceMemory::bind_buffer), for an image.
-    unsafe fn bind_image(&self, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError>;
+    unsafe fn bind_image(
+        &self,
+        image: ImageHandle,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError>;
 
     /// `vkGetBufferDeviceAddress`; `None` where device addresses are not enabled.
     ///
@@ -177,7 +199,12 @@ unsafe impl<D: DeviceMemory + ?Sized> DeviceMemory for &D {
         // SAFETY: forwarded.
         unsafe { (**self).free(memory) }
     }
-    unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
+    unsafe fn map(
+        &self,
+        memory: MemoryHandle,
+        offset: u64,
+        size: u64,
+    ) -> Result<NonNull<u8>, DeviceError> {
         // SAFETY: forwarded.
         unsafe { (**self).map(memory, offset, size) }
     }
@@ -205,7 +232,12 @@ unsafe impl<D: DeviceMemory + ?Sized> DeviceMemory for &D {
         // SAFETY: forwarded.
         unsafe { (**self).buffer_requirements(buffer) }
     }
-    unsafe fn bind_buffer(&self, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+    unsafe fn bind_buffer(
+        &self,
+        buffer: BufferHandle,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
         // SAFETY: forwarded.
         unsafe { (**self).bind_buffer(buffer, memory, offset) }
     }
@@ -221,7 +253,12 @@ unsafe impl<D: DeviceMemory + ?Sized> DeviceMemory for &D {
         // SAFETY: forwarded.
         unsafe { (**self).image_requirements(image) }
     }
-    unsafe fn bind_image(&self, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+    unsafe fn bind_image(
+        &self,
+        image: ImageHandle,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
         // SAFETY: forwarded.
         unsafe { (**self).bind_image(image, memory, offset) }
     }

@@ -115,7 +115,7 @@ impl Default for DeviceLimits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFeatures {
     /// `VK_KHR_dedicated_allocation` or Vulkan 1.1: requirements say what wants a memory object of its own, and
-    /// [`Dedicated`](crate::Dedicated) may be passed.
+    /// [`DedicatedResource`](crate::DedicatedResource) may be passed.
     pub dedicated_allocation: bool,
     /// `VK_EXT_memory_budget`: [`budget`](crate::DeviceMemory::budget) answers.
     pub memory_budget: bool,

@@ -13,7 +13,7 @@ pub struct MemoryRequest {
     /// Index into [`DeviceProperties::types`](crate::DeviceProperties).
     pub memory_type: u32,
     /// For one resource alone (`VkMemoryDedicatedAllocateInfo`).
-    pub dedicated: Option<Dedicated>,
+    pub dedicated: Option<DedicatedResource>,
     /// 0 (first to be moved out) to 1 (`VkMemoryPriorityAllocateInfoEXT`); Vulkan's default is 0.5.
     pub priority: Option<f32>,
     /// Handle types that it will be exported as (`VkExportMemoryAllocateInfo`).
@@ -42,7 +42,7 @@ impl MemoryRequest {
 
 /// The one resource that a memory object is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dedicated {
+pub enum DedicatedResource {
     /// A buffer, bound at offset 0.
     Buffer(BufferHandle),
     /// An image, bound at offset 0.

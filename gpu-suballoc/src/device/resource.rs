@@ -36,7 +36,13 @@ impl BufferInfo {
     /// A buffer of one queue family at a time.
     #[must_use]
     pub const fn new(size: u64, usage: BufferUsage) -> Self {
-        Self { size, usage, flags: 0, sharing: QueueFamilies::EXCLUSIVE, external: super::ExternalHandleTypes::NONE }
+        Self {
+            size,
+            usage,
+            flags: 0,
+            sharing: QueueFamilies::EXCLUSIVE,
+            external: super::ExternalHandleTypes::NONE,
+        }
     }
 }
 
@@ -117,7 +123,11 @@ impl QueueFamilies {
     /// The families whose bits are set; fewer than two are the same as [`EXCLUSIVE`](QueueFamilies::EXCLUSIVE).
     #[must_use]
     pub const fn concurrent(bits: u64) -> Self {
-        if bits.count_ones() < 2 { Self::EXCLUSIVE } else { Self(bits) }
+        if bits.count_ones() < 2 {
+            Self::EXCLUSIVE
+        } else {
+            Self(bits)
+        }
     }
 
     /// One bit a family; 0 for exclusive use.

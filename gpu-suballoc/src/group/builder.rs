@@ -9,18 +9,19 @@
 
 use core::{fmt, mem};
 
-use alloc_core::{HostError, HostSource, TryVec};
+use alloc_core::{HostError, HostSource, Rejected, TryVec};
 
-use super::capabilities::Capabilities;
+use super::capabilities::DeviceCapabilities;
 use super::device::GroupDevice;
 use super::device_group::DeviceGroup;
 use super::edge::Edge;
-use super::leaving::{Joined, Seats};
-use super::seat::{GroupId, Membership};
+use super::leave::{JoinedDevices, ReservedMemberships};
+use super::membership::{GroupId, Membership};
 use super::topology::{MAX_DEVICES, Topology, TopologyBuilder, TopologyError};
 
 /// A group, or the devices again.
-type Made<T, A> = Result<DeviceGroup<T, A>, GroupRefused<TryVec<T, A>, <T as GroupDevice>::Error>>;
+type BuildResult<T, A> =
+    Result<DeviceGroup<T, A>, Rejected<TryVec<T, A>, GroupError<<T as GroupDevice>::Error>>>;
 
 /// Devices that are to become a group. [`finish`](Self::finish) consumes it, and gives the devices back where it fails.
 pub struct DeviceGroupBuilder<T: GroupDevice, A: HostSource + Clone> {
@@ -34,7 +35,11 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
     /// For no devices yet; takes no memory. All that the group ever takes comes from `memory`.
     #[must_use]
     pub fn new(memory: A) -> Self {
-        Self { devices: Some(TryVec::new_in(memory.clone())), id: GroupId::fresh(), memory }
+        Self {
+            devices: Some(TryVec::new_in(memory.clone())),
+            id: GroupId::new_unique(),
+            memory,
+        }
     }
 
     /// Adds a device; the first one is number 0. Answers its number.
@@ -42,26 +47,35 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
     /// # Errors
     /// With the device, nothing changed: [`GroupError::Full`] for the 65th; [`GroupError::Duplicate`] for one that is in this builder;
     /// [`GroupError::InGroup`] for one that is in a living group, or another builder; the allocator's refusal.
-    pub fn add(&mut self, device: T) -> Result<usize, GroupRefused<T, T::Error>> {
+    pub fn add(&mut self, device: T) -> Result<usize, Rejected<T, GroupError<T::Error>>> {
         // There until `finish`, which consumes this.
-        let Some(devices) = self.devices.as_mut() else { return Err(GroupRefused { value: device, error: GroupError::Empty }) };
+        let Some(devices) = self.devices.as_mut() else {
+            return Err(Rejected::new(device, GroupError::Empty));
+        };
         let index = devices.len();
         if index >= MAX_DEVICES {
-            return Err(GroupRefused { value: device, error: GroupError::Full });
+            return Err(Rejected::new(device, GroupError::Full));
         }
         if let Err(error) = devices.try_reserve(1) {
-            return Err(GroupRefused { value: device, error: GroupError::Host(error) });
+            return Err(Rejected::new(device, GroupError::Host(error)));
         }
-        if let Err(group) = device.seat().take(self.id) {
-            let error = if group == self.id { GroupError::Duplicate } else { GroupError::InGroup(group) };
-            return Err(GroupRefused { value: device, error });
+        if let Err(group) = device.membership_cell().reserve(self.id) {
+            let error = if group == self.id {
+                GroupError::Duplicate
+            } else {
+                GroupError::InGroup(group)
+            };
+            return Err(Rejected::new(device, error));
         }
         // There is room.
         match devices.try_push(device) {
             Ok(()) => Ok(index),
             Err(refused) => {
-                refused.value.seat().give_up();
-                Err(GroupRefused { value: refused.value, error: GroupError::Host(refused.error) })
+                refused.value.membership_cell().clear();
+                Err(Rejected::new(
+                    refused.value,
+                    GroupError::Host(refused.error),
+                ))
             }
         }
     }
@@ -77,21 +91,33 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
     /// # Errors
     /// With all devices, in no group and as they were before they were added: [`GroupError::Empty`] without any; a device's own refusal;
     /// [`GroupError::Topology`] where refinements contradict each other; the allocator's refusal.
-    pub fn finish(mut self) -> Made<T, A> {
+    pub fn finish(mut self) -> BuildResult<T, A> {
         let memory = self.memory.clone();
-        self.make(|devices| edges_of(devices, memory))
+        self.build(|devices| edges_of(devices, memory))
     }
 
     /// As [`finish`](Self::finish), with edges that are known already.
-    pub(super) fn finish_with(mut self, topology: Topology<A>) -> Made<T, A> {
-        self.make(|devices| if devices.len() == topology.count() { Ok(topology) } else { Err(GroupError::Empty) })
+    pub(super) fn finish_with(mut self, topology: Topology<A>) -> BuildResult<T, A> {
+        self.build(|devices| {
+            if devices.len() == topology.count() {
+                Ok(topology)
+            } else {
+                Err(GroupError::Empty)
+            }
+        })
     }
 
-    fn make(&mut self, edges: impl FnOnce(&[T]) -> Result<Topology<A>, GroupError<T::Error>>) -> Made<T, A> {
-        let devices = self.devices.take().unwrap_or_else(|| TryVec::new_in(self.memory.clone()));
+    fn build(
+        &mut self,
+        edges: impl FnOnce(&[T]) -> Result<Topology<A>, GroupError<T::Error>>,
+    ) -> BuildResult<T, A> {
+        let devices = self
+            .devices
+            .take()
+            .unwrap_or_else(|| TryVec::new_in(self.memory.clone()));
         match topology_of(&devices, self.id, edges) {
             Ok(topology) => Ok(DeviceGroup::of(devices, topology, self.id)),
-            Err(error) => Err(GroupRefused { value: devices, error }),
+            Err(error) => Err(Rejected::new(devices, error)),
         }
     }
 }
@@ -100,7 +126,7 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroupBuilder<T, A> {
 impl<T: GroupDevice, A: HostSource + Clone> Drop for DeviceGroupBuilder<T, A> {
     fn drop(&mut self) {
         if let Some(devices) = &self.devices {
-            drop(Seats(devices));
+            drop(ReservedMemberships(devices));
         }
     }
 }
@@ -111,7 +137,7 @@ pub(super) fn topology_of<T: GroupDevice, A: HostSource>(
     id: GroupId,
     edges: impl FnOnce(&[T]) -> Result<Topology<A>, GroupError<T::Error>>,
 ) -> Result<Topology<A>, GroupError<T::Error>> {
-    let seats = Seats(devices);
+    let seats = ReservedMemberships(devices);
     let topology = edges(devices)?;
     join_all(devices, id)?;
     mem::forget(seats);
@@ -126,14 +152,20 @@ pub(super) fn edges_of<T: GroupDevice, A: HostSource + Clone>(
     if devices.is_empty() {
         return Err(GroupError::Empty);
     }
-    let mut said = TryVec::<Capabilities, A>::try_with_capacity_in(devices.len(), memory.clone())?;
+    let mut said =
+        TryVec::<DeviceCapabilities, A>::try_with_capacity_in(devices.len(), memory.clone())?;
     for (index, device) in devices.iter().enumerate() {
-        let capabilities =
-            device.capabilities().map_err(|error| GroupError::Device { index, step: GroupStep::Capabilities, error })?;
-        said.try_push(capabilities).map_err(|refused| refused.error)?;
+        let capabilities = device.capabilities().map_err(|error| GroupError::Device {
+            index,
+            step: GroupStep::Capabilities,
+            error,
+        })?;
+        said.try_push(capabilities)
+            .map_err(|refused| refused.error)?;
     }
     let of = |index: usize| said.get(index).copied().unwrap_or_default();
-    let mut builder = TopologyBuilder::new(devices.len(), |index| Edge::to_itself(&of(index)), memory)?;
+    let mut builder =
+        TopologyBuilder::new(devices.len(), |index| Edge::to_itself(&of(index)), memory)?;
     for (from, device) in devices.iter().enumerate() {
         for (to, other) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
             let Some(mut edge) = Edge::between(&of(from), &of(to)) else {
@@ -141,7 +173,11 @@ pub(super) fn edges_of<T: GroupDevice, A: HostSource + Clone>(
                 continue;
             };
             if of(from).is_same_driver(&of(to)) {
-                let refuses = |error| GroupError::Device { index: from, step: GroupStep::Refine { other: to }, error };
+                let refuses = |error| GroupError::Device {
+                    index: from,
+                    step: GroupStep::Refine { other: to },
+                    error,
+                };
                 device.refine(other, &mut edge).map_err(refuses)?;
             }
             builder.set(from, to, edge)?;
@@ -152,23 +188,24 @@ pub(super) fn edges_of<T: GroupDevice, A: HostSource + Clone>(
 
 /// One after the other; where one refuses, or unwinds, those before it leave again, the last first.
 fn join_all<T: GroupDevice>(devices: &[T], group: GroupId) -> Result<(), GroupError<T::Error>> {
-    let mut joined = Joined { devices, group, count: 0 };
+    let mut joined = JoinedDevices {
+        devices,
+        group,
+        count: 0,
+    };
     for (index, device) in devices.iter().enumerate() {
-        device.seat().settle(index);
-        device.join(Membership { group, index }).map_err(|error| GroupError::Device { index, step: GroupStep::Join, error })?;
+        device.membership_cell().set_index(index);
+        device
+            .join(Membership { group, index })
+            .map_err(|error| GroupError::Device {
+                index,
+                step: GroupStep::Join,
+                error,
+            })?;
         joined.count = index.saturating_add(1);
     }
     mem::forget(joined);
     Ok(())
-}
-
-/// What would have been consumed, and why it was not.
-#[must_use = "it holds what was not consumed"]
-pub struct GroupRefused<V, E> {
-    /// The device, or all of them, in no group.
-    pub value: V,
-    /// Why.
-    pub error: GroupError<E>,
 }
 
 /// Why there is no group.
@@ -233,17 +270,39 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("a group needs a device: add one before it is finished"),
-            Self::Full => write!(f, "a group has at most {MAX_DEVICES} devices: make another one"),
+            Self::Full => write!(
+                f,
+                "a group has at most {MAX_DEVICES} devices: make another one"
+            ),
             Self::Duplicate => f.write_str("the device was added before: add each one once"),
             Self::InGroup(group) => write!(f, "the device is in {group}: end that one first"),
-            Self::Device { index, step: GroupStep::Capabilities, error } => {
+            Self::Device {
+                index,
+                step: GroupStep::Capabilities,
+                error,
+            } => {
                 write!(f, "device {index} does not say what it can do: {error}")
             }
-            Self::Device { index, step: GroupStep::Refine { other }, error } => {
-                write!(f, "device {index} does not say how it uses device {other}: {error}")
+            Self::Device {
+                index,
+                step: GroupStep::Refine { other },
+                error,
+            } => {
+                write!(
+                    f,
+                    "device {index} does not say how it uses device {other}: {error}"
+                )
             }
-            Self::Device { index, step: GroupStep::StandIn, error } => write!(f, "device {index} has no stand-in: {error}"),
-            Self::Device { index, step: GroupStep::Join, error } => write!(f, "device {index} did not join: {error}"),
+            Self::Device {
+                index,
+                step: GroupStep::StandIn,
+                error,
+            } => write!(f, "device {index} has no stand-in: {error}"),
+            Self::Device {
+                index,
+                step: GroupStep::Join,
+                error,
+            } => write!(f, "device {index} did not join: {error}"),
             Self::Topology(error) => error.fmt(f),
             Self::Host(error) => error.fmt(f),
         }
@@ -251,18 +310,3 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
 }
 
 impl<E: core::error::Error> core::error::Error for GroupError<E> {}
-
-impl<V, E: fmt::Display> fmt::Display for GroupRefused<V, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-/// The reason alone: devices need not be printable.
-impl<V, E: fmt::Debug> fmt::Debug for GroupRefused<V, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GroupRefused").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<V, E: core::error::Error> core::error::Error for GroupRefused<V, E> {}

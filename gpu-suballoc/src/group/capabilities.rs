@@ -9,7 +9,7 @@ use core::ops::{BitAnd, BitOr};
 ///
 /// Whatever is not known is `None`, or no bit: it is never taken to be equal to another device's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Capabilities {
+pub struct DeviceCapabilities {
     /// Whose driver it is: `VkPhysicalDeviceDriverProperties::driverID`. Devices of one driver may share what no standard handle carries.
     pub driver: Option<u32>,
     /// `VkPhysicalDeviceIDProperties::deviceUUID`: the same for every device that is made of one piece of hardware.
@@ -34,7 +34,7 @@ pub struct Capabilities {
     pub pci: Option<PciAddress>,
 }
 
-impl Capabilities {
+impl DeviceCapabilities {
     /// True where both are known to be the same hardware.
     #[must_use]
     pub fn is_same_hardware(&self, other: &Self) -> bool {
@@ -51,13 +51,15 @@ impl Capabilities {
     /// `VkExternalSemaphoreHandleTypeFlagBits`, the tables of required matches).
     #[must_use]
     pub fn shares_opaque_handles(&self, other: &Self) -> bool {
-        self.is_same_hardware(other) && self.driver_uuid.is_some() && self.driver_uuid == other.driver_uuid
+        self.is_same_hardware(other)
+            && self.driver_uuid.is_some()
+            && self.driver_uuid == other.driver_uuid
     }
 
     /// What holds of a device that is made of both: what is guaranteed is what both guarantee, what is demanded is what one demands.
     /// It is neither of the two, so it has no UUID.
     #[must_use]
-    pub fn together(&self, other: &Self) -> Self {
+    pub fn combine(&self, other: &Self) -> Self {
         let both = self.flags & other.flags;
         let either = (self.flags | other.flags) & CapabilityFlags::DEMANDS;
         Self {
@@ -91,11 +93,15 @@ pub struct PciAddress {
 
 impl fmt::Display for PciAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04x}:{:02x}:{:02x}.{:x}", self.domain, self.bus, self.device, self.function)
+        write!(
+            f,
+            "{:04x}:{:02x}:{:02x}.{:x}",
+            self.domain, self.bus, self.device, self.function
+        )
     }
 }
 
-/// A set of [`Capabilities::flags`] or of an edge's.
+/// A set of [`DeviceCapabilities::flags`] or of an edge's.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct CapabilityFlags(u16);
 
@@ -134,8 +140,12 @@ impl CapabilityFlags {
     /// What one of several demands, all have to put up with.
     pub(super) const DEMANDS: Self = Self(Self::PEER_ACCESS_NEEDS_GRANT.0 | Self::ISOLATED.0);
     /// What only a refinement may say of two devices.
-    pub(super) const REFINED: Self =
-        Self(Self::REMOTE_DMA.0 | Self::SHARED_VIRTUAL_ADDRESS.0 | Self::PEER_ACCESS_NEEDS_GRANT.0 | Self::ISOLATED.0);
+    pub(super) const REFINED: Self = Self(
+        Self::REMOTE_DMA.0
+            | Self::SHARED_VIRTUAL_ADDRESS.0
+            | Self::PEER_ACCESS_NEEDS_GRANT.0
+            | Self::ISOLATED.0,
+    );
 
     /// Every bit of `other` is set.
     #[must_use]
@@ -261,8 +271,22 @@ mod tests {
     #[test]
     fn sets_are_written_by_name_and_every_bit_has_one() {
         assert_eq!(format!("{:?}", CapabilityFlags::NONE), "NONE");
-        assert_eq!(format!("{:?}", CapabilityFlags::ISOLATED | CapabilityFlags::SAME_DRIVER), "SAME_DRIVER | ISOLATED");
-        assert_eq!(format!("{:?}", CapabilityFlags((1 << 14) - 1)).split(" | ").count(), 14);
-        assert_eq!(format!("{:?}", HandleTypes(u8::MAX)).split(" | ").count(), 8);
+        assert_eq!(
+            format!(
+                "{:?}",
+                CapabilityFlags::ISOLATED | CapabilityFlags::SAME_DRIVER
+            ),
+            "SAME_DRIVER | ISOLATED"
+        );
+        assert_eq!(
+            format!("{:?}", CapabilityFlags((1 << 14) - 1))
+                .split(" | ")
+                .count(),
+            14
+        );
+        assert_eq!(
+            format!("{:?}", HandleTypes(u8::MAX)).split(" | ").count(),
+            8
+        );
     }
 }

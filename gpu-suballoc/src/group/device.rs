@@ -2,9 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use super::capabilities::Capabilities;
+use super::capabilities::DeviceCapabilities;
 use super::edge::Edge;
-use super::seat::{Membership, Seat};
+use super::membership::{Membership, MembershipCell};
 
 /// A device that can be in a [`DeviceGroup`](super::DeviceGroup): a `VkDevice`, with what its runtime keeps beside it.
 ///
@@ -15,13 +15,13 @@ pub trait GroupDevice {
     type Error;
 
     /// Where it notes which group it is in: the same for every call, and for every reference to the device.
-    fn seat(&self) -> &Seat;
+    fn membership_cell(&self) -> &MembershipCell;
 
     /// What it says of itself; of a Vulkan device `physical_device_capabilities` (feature `ash`) tells. Asked once a group.
     ///
     /// # Errors
     /// The device's own. No group is made.
-    fn capabilities(&self) -> Result<Capabilities, Self::Error>;
+    fn capabilities(&self) -> Result<DeviceCapabilities, Self::Error>;
 
     /// Says more of how this device uses what belongs to `other`, which is of the same driver: the link, costs, better modes.
     ///
@@ -56,10 +56,10 @@ pub trait GroupDevice {
 
 impl<T: GroupDevice> GroupDevice for &T {
     type Error = T::Error;
-    fn seat(&self) -> &Seat {
-        (**self).seat()
+    fn membership_cell(&self) -> &MembershipCell {
+        (**self).membership_cell()
     }
-    fn capabilities(&self) -> Result<Capabilities, T::Error> {
+    fn capabilities(&self) -> Result<DeviceCapabilities, T::Error> {
         (**self).capabilities()
     }
     fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), T::Error> {

@@ -4,14 +4,14 @@
 
 use core::{fmt, slice};
 
-use alloc_core::{HostSource, TryVec};
+use alloc_core::{HostSource, Rejected, TryVec};
 
-use super::builder::{DeviceGroupBuilder, GroupError, GroupRefused, GroupStep, edges_of, topology_of};
+use super::builder::{DeviceGroupBuilder, GroupError, GroupStep, edges_of, topology_of};
 use super::device::GroupDevice;
 use super::edge::Edge;
-use super::leaving::{Joined, Seats};
+use super::leave::{JoinedDevices, ReservedMemberships};
+use super::membership::{GroupId, Membership};
 use super::mode::{Cost, UseMode};
-use super::seat::{GroupId, Membership};
 use super::topology::Topology;
 use crate::id::RegionId;
 
@@ -23,24 +23,24 @@ use crate::id::RegionId;
 ///
 /// ```
 /// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
-/// use gpu_suballoc::{Capabilities, DeviceGroup, GroupDevice, Seat};
+/// use gpu_suballoc::{DeviceCapabilities, DeviceGroup, GroupDevice, MembershipCell};
 ///
 /// struct Card {
-///     seat: Seat,
+///     seat: MembershipCell,
 ///     uuid: [u8; 16],
 /// }
 /// impl GroupDevice for Card {
 ///     type Error = core::convert::Infallible;
-///     fn seat(&self) -> &Seat {
+///     fn membership_cell(&self) -> &MembershipCell {
 ///         &self.seat
 ///     }
-///     fn capabilities(&self) -> Result<Capabilities, Self::Error> {
-///         Ok(Capabilities { device_uuid: Some(self.uuid), ..Capabilities::default() })
+///     fn capabilities(&self) -> Result<DeviceCapabilities, Self::Error> {
+///         Ok(DeviceCapabilities { device_uuid: Some(self.uuid), ..DeviceCapabilities::default() })
 ///     }
 /// }
 ///
 /// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
-/// let cards = [Card { seat: Seat::new(), uuid: [1; 16] }, Card { seat: Seat::new(), uuid: [2; 16] }];
+/// let cards = [Card { seat: MembershipCell::new(), uuid: [1; 16] }, Card { seat: MembershipCell::new(), uuid: [2; 16] }];
 ///
 /// let mut builder = DeviceGroup::builder(Scoped::new(&SYSTEM, Scope::Device));
 /// for card in &cards {
@@ -60,7 +60,7 @@ pub struct DeviceGroup<T: GroupDevice, A: HostSource> {
     topology: Topology<A>,
     id: GroupId,
     /// All have left.
-    ended: bool,
+    is_ended: bool,
 }
 
 impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
@@ -99,34 +99,50 @@ impl<T: GroupDevice, A: HostSource> DeviceGroup<T, A> {
     #[must_use]
     pub fn edge(&self, from: Membership, to: Membership) -> Option<&Edge> {
         let both_here = from.group == self.id && to.group == self.id;
-        if both_here { self.topology.edge(from.index, to.index) } else { None }
+        if both_here {
+            self.topology.edge(from.index, to.index)
+        } else {
+            None
+        }
     }
 
     /// How device `user` reaches the memory of a region that lives on a device of this group, and at what cost: can it be imported, must
     /// it be copied? `None` for a region of no device of this group, and where there is no edge.
     #[must_use]
-    pub fn access(&self, region: RegionId, user: usize) -> Option<Access> {
-        let owner = self.devices().iter().position(|device| device.region_tag() == Some(region.tag()))?;
+    pub fn access(&self, region: RegionId, user: usize) -> Option<DeviceAccess> {
+        let owner = self
+            .devices()
+            .iter()
+            .position(|device| device.region_tag() == Some(region.tag()))?;
         let edge = self.topology.edge(user, owner)?;
-        Some(Access {
+        Some(DeviceAccess {
             owner,
             read: edge.read,
             write: edge.write,
             copy_cost: edge.copy_cost,
-            peer_to_peer: edge.is_peer_to_peer(),
+            is_peer_to_peer: edge.is_peer_to_peer(),
         })
     }
 
     /// Every device leaves, the last one first; then they are in no group.
     fn end(&mut self) {
-        self.ended = true;
+        self.is_ended = true;
         let devices: &[T] = &self.devices;
-        let _seats = Seats(devices);
-        drop(Joined { devices, group: self.id, count: devices.len() });
+        let _seats = ReservedMemberships(devices);
+        drop(JoinedDevices {
+            devices,
+            group: self.id,
+            count: devices.len(),
+        });
     }
 
     pub(super) fn of(devices: TryVec<T, A>, topology: Topology<A>, id: GroupId) -> Self {
-        Self { devices, topology, id, ended: false }
+        Self {
+            devices,
+            topology,
+            id,
+            is_ended: false,
+        }
     }
 }
 
@@ -141,26 +157,35 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
     ///
     /// # Errors
     /// As [`DeviceGroupBuilder::add`] and [`DeviceGroupBuilder::finish`], with the device.
-    pub fn of_one(device: T, memory: A) -> Result<Self, GroupRefused<T, T::Error>> {
-        let id = GroupId::fresh();
+    pub fn of_one(device: T, memory: A) -> Result<Self, Rejected<T, GroupError<T::Error>>> {
+        let id = GroupId::new_unique();
         let mut devices = match TryVec::try_with_capacity_in(1, memory.clone()) {
             Ok(devices) => devices,
-            Err(error) => return Err(GroupRefused { value: device, error: error.into() }),
+            Err(error) => {
+                return Err(Rejected::new(device, error));
+            }
         };
-        if let Err(group) = device.seat().take(id) {
-            return Err(GroupRefused { value: device, error: GroupError::InGroup(group) });
+        if let Err(group) = device.membership_cell().reserve(id) {
+            return Err(Rejected::new(device, GroupError::InGroup(group)));
         }
-        let topology = match topology_of(slice::from_ref(&device), id, |device| edges_of(device, memory)) {
+        let topology = match topology_of(slice::from_ref(&device), id, |device| {
+            edges_of(device, memory)
+        }) {
             Ok(topology) => topology,
-            Err(error) => return Err(GroupRefused { value: device, error }),
+            Err(error) => {
+                return Err(Rejected::new(device, error));
+            }
         };
         match devices.try_push(device) {
             Ok(()) => Ok(Self::of(devices, topology, id)),
             // There was room; what was taken goes back all the same.
             Err(refused) => {
-                refused.value.leave(Membership { group: id, index: 0 });
-                refused.value.seat().give_up();
-                Err(GroupRefused { value: refused.value, error: refused.error.into() })
+                refused.value.leave(Membership {
+                    group: id,
+                    index: 0,
+                });
+                refused.value.membership_cell().clear();
+                Err(Rejected::new(refused.value, refused.error))
             }
         }
     }
@@ -186,17 +211,23 @@ impl<T: GroupDevice, A: HostSource + Clone> DeviceGroup<T, A> {
         let mut builder = DeviceGroupBuilder::new(memory.clone());
         for (index, device) in self.devices().iter().enumerate() {
             let step = GroupStep::StandIn;
-            let made = stand_in(index, device).map_err(|error| GroupError::Device { index, step, error })?;
+            let made = stand_in(index, device).map_err(|error| GroupError::Device {
+                index,
+                step,
+                error,
+            })?;
             builder.add(made).map_err(|refused| refused.error)?;
         }
-        builder.finish_with(self.topology.try_clone(memory)?).map_err(|refused| refused.error)
+        builder
+            .finish_with(self.topology.try_clone(memory)?)
+            .map_err(|refused| refused.error)
     }
 }
 
 /// The devices leave, the last one first, and are dropped, the first one first.
 impl<T: GroupDevice, A: HostSource> Drop for DeviceGroup<T, A> {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.is_ended {
             self.end();
         }
     }
@@ -204,13 +235,16 @@ impl<T: GroupDevice, A: HostSource> Drop for DeviceGroup<T, A> {
 
 impl<T: GroupDevice, A: HostSource> fmt::Debug for DeviceGroup<T, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceGroup").field("id", &self.id).field("topology", &self.topology).finish()
+        f.debug_struct("DeviceGroup")
+            .field("id", &self.id)
+            .field("topology", &self.topology)
+            .finish()
     }
 }
 
 /// How a device reaches a region of another, or of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct DeviceAccess {
     /// The device that the region lives on.
     pub owner: usize,
     /// Reading it.
@@ -220,5 +254,5 @@ pub struct Access {
     /// Of a copy, as far as it is known.
     pub copy_cost: Option<Cost>,
     /// A copy need not pass through the host.
-    pub peer_to_peer: bool,
+    pub is_peer_to_peer: bool,
 }

@@ -7,7 +7,7 @@
 
 use core::fmt;
 
-use super::capabilities::{Capabilities, CapabilityFlags, HandleTypes};
+use super::capabilities::{CapabilityFlags, DeviceCapabilities, HandleTypes};
 use super::mode::{Cost, LinkClass, UseMode};
 
 /// One direction between two devices, or a device and itself.
@@ -48,7 +48,7 @@ pub struct Edge {
 impl Edge {
     /// A device and itself: everything as it is, and no more than the device can do.
     #[must_use]
-    pub const fn to_itself(device: &Capabilities) -> Self {
+    pub const fn to_itself(device: &DeviceCapabilities) -> Self {
         Self {
             wait: UseMode::Native,
             signal: UseMode::Native,
@@ -73,22 +73,38 @@ impl Edge {
     /// Nothing is guessed: a link is known where both are one piece of hardware, and else [`LinkClass::Unknown`] until
     /// [refined](super::GroupDevice::refine).
     #[must_use]
-    pub fn between(from: &Capabilities, to: &Capabilities) -> Option<Self> {
+    pub fn between(from: &DeviceCapabilities, to: &DeviceCapabilities) -> Option<Self> {
         if (from.flags | to.flags).contains(CapabilityFlags::ISOLATED) {
             return None;
         }
         let (same_driver, same_hardware) = (from.is_same_driver(to), from.is_same_hardware(to));
         let fits = |handles: HandleTypes| {
-            let handles = if from.shares_opaque_handles(to) { handles } else { handles.without_opaque() };
-            if same_driver { handles } else { handles.without_native() }
+            let handles = if from.shares_opaque_handles(to) {
+                handles
+            } else {
+                handles.without_opaque()
+            };
+            if same_driver {
+                handles
+            } else {
+                handles.without_native()
+            }
         };
         let semaphores = fits(from.semaphore_import & to.semaphore_export);
         let buffers = fits(from.buffer_import & to.buffer_export);
         let both = from.flags & to.flags;
         let sync = reached(semaphores);
         let addressable = same_driver && both.contains(CapabilityFlags::PEER_ADDRESSABLE);
-        let memory = if addressable { UseMode::Native } else { reached(buffers) };
-        let coherent = if both.contains(CapabilityFlags::UNIFIED_MEMORY) { UseMode::Native } else { memory };
+        let memory = if addressable {
+            UseMode::Native
+        } else {
+            reached(buffers)
+        };
+        let coherent = if both.contains(CapabilityFlags::UNIFIED_MEMORY) {
+            UseMode::Native
+        } else {
+            memory
+        };
         let direct = memory.is_direct() || same_driver && both.contains(CapabilityFlags::PEER_COPY);
         Some(Self {
             wait: sync,
@@ -100,13 +116,20 @@ impl Edge {
             flags: CapabilityFlags::of_pair(both, same_driver),
             semaphores,
             buffers,
-            link: if same_hardware { LinkClass::SameDevice } else { LinkClass::Unknown },
+            link: if same_hardware {
+                LinkClass::SameDevice
+            } else {
+                LinkClass::Unknown
+            },
             wait_cost: sync_cost(sync, 0),
             signal_cost: sync_cost(sync, 1),
             // Free where the bytes need not move: one piece of hardware, one memory, and a way to name it.
             copy_cost: (same_hardware && direct).then_some(Cost::FREE),
             latency: same_hardware.then_some(Cost::FREE),
-            numa_distance: from.numa_node.filter(|_| from.numa_node == to.numa_node).map(|_| Cost::FREE),
+            numa_distance: from
+                .numa_node
+                .filter(|_| from.numa_node == to.numa_node)
+                .map(|_| Cost::FREE),
         })
     }
 
@@ -115,7 +138,10 @@ impl Edge {
     pub fn worse(&self, other: &Self) -> Self {
         let worst = |a: UseMode, b: UseMode| if b > a { b } else { a };
         let dearer = |a: Option<Cost>, b: Option<Cost>| a.zip(b).map(|(a, b)| a.max(b));
-        let (both, either) = (self.flags & other.flags, (self.flags | other.flags) & CapabilityFlags::DEMANDS);
+        let (both, either) = (
+            self.flags & other.flags,
+            (self.flags | other.flags) & CapabilityFlags::DEMANDS,
+        );
         Self {
             wait: worst(self.wait, other.wait),
             signal: worst(self.signal, other.signal),
@@ -138,19 +164,29 @@ impl Edge {
     /// Bytes go from one memory to the other without passing through the host.
     #[must_use]
     pub const fn is_peer_to_peer(&self) -> bool {
-        let by_copy = self.flags.contains(CapabilityFlags::PEER_COPY) && self.flags.contains(CapabilityFlags::SAME_DRIVER);
-        !matches!(self.link, LinkClass::HostStaged) && (by_copy || matches!(self.read, UseMode::Native))
+        let by_copy = self.flags.contains(CapabilityFlags::PEER_COPY)
+            && self.flags.contains(CapabilityFlags::SAME_DRIVER);
+        !matches!(self.link, LinkClass::HostStaged)
+            && (by_copy || matches!(self.read, UseMode::Native))
     }
 
     /// What contradicts itself, if anything does.
     #[must_use]
     pub fn contradiction(&self) -> Option<Contradiction> {
-        let named = |mode: UseMode, handles: HandleTypes| mode != UseMode::Import || !handles.without_native().is_empty();
+        let named = |mode: UseMode, handles: HandleTypes| {
+            mode != UseMode::Import || !handles.without_native().is_empty()
+        };
         if !named(self.wait, self.semaphores) || !named(self.signal, self.semaphores) {
             Some(Contradiction::SemaphoreImportWithoutHandle)
-        } else if ![self.read, self.write].iter().all(|mode| named(*mode, self.buffers)) {
+        } else if ![self.read, self.write]
+            .iter()
+            .all(|mode| named(*mode, self.buffers))
+        {
             Some(Contradiction::BufferImportWithoutHandle)
-        } else if self.copy_cost == Some(Cost::FREE) && !self.read.is_direct() && !self.is_peer_to_peer() {
+        } else if self.copy_cost == Some(Cost::FREE)
+            && !self.read.is_direct()
+            && !self.is_peer_to_peer()
+        {
             Some(Contradiction::FreeCopyThroughHost)
         } else if self.link == LinkClass::HostStaged && self.read == UseMode::Native {
             Some(Contradiction::NativeThroughHost)
@@ -186,9 +222,24 @@ impl fmt::Display for Contradiction {
 
 impl fmt::Display for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wait, signal, read, write, coherent_read, coherent_write, link, .. } = self;
-        write!(f, "wait {wait}, signal {signal}, read {read}, write {write}, ")?;
-        write!(f, "coherent {coherent_read}/{coherent_write}, {link} link, copy cost ")?;
+        let Self {
+            wait,
+            signal,
+            read,
+            write,
+            coherent_read,
+            coherent_write,
+            link,
+            ..
+        } = self;
+        write!(
+            f,
+            "wait {wait}, signal {signal}, read {read}, write {write}, "
+        )?;
+        write!(
+            f,
+            "coherent {coherent_read}/{coherent_write}, {link} link, copy cost "
+        )?;
         match self.copy_cost {
             Some(cost) => write!(f, "{cost}"),
             None => f.write_str("unknown"),
@@ -226,6 +277,10 @@ impl CapabilityFlags {
     /// Of two: what both can do; what one driver can tell only of its own; nothing that only a refinement may say.
     const fn of_pair(both: Self, same_driver: bool) -> Self {
         let both = both.without(Self::REFINED).without(Self::SAME_DRIVER);
-        if same_driver { both.plus(Self::SAME_DRIVER) } else { both.without(Self::PEER_COHERENT) }
+        if same_driver {
+            both.plus(Self::SAME_DRIVER)
+        } else {
+            both.without(Self::PEER_COHERENT)
+        }
     }
 }

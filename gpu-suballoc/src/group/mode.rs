@@ -22,7 +22,11 @@ impl UseMode {
     /// The better of two.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
-        if (other as u8) < self as u8 { other } else { self }
+        if (other as u8) < self as u8 {
+            other
+        } else {
+            self
+        }
     }
 
     /// True where the object itself is reached, not a copy of it.
@@ -104,12 +108,16 @@ impl Cost {
     /// Nothing.
     pub const FREE: Self = Self(0);
     /// The most that can be said.
-    pub const MOST: Self = Self(15);
+    pub const MAX: Self = Self(15);
 
-    /// `value`, or [`MOST`](Self::MOST) where that is more.
+    /// `value`, or [`MAX`](Self::MAX) where that is more.
     #[must_use]
     pub const fn clamped(value: u32) -> Self {
-        if value > 15 { Self::MOST } else { Self(value as u8) }
+        if value > 15 {
+            Self::MAX
+        } else {
+            Self(value as u8)
+        }
     }
 
     /// 0 to 15.
@@ -131,12 +139,16 @@ pub struct OutOfRange {
     /// The number.
     pub value: u8,
     /// The greatest that means something.
-    pub most: u8,
+    pub max: u8,
 }
 
 impl fmt::Display for OutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is none of 0 to {}: pass one of those", self.value, self.most)
+        write!(
+            f,
+            "{} is none of 0 to {}: pass one of those",
+            self.value, self.max
+        )
     }
 }
 
@@ -150,7 +162,7 @@ impl TryFrom<u8> for UseMode {
             1 => Self::Import,
             2 => Self::Copy,
             3 => Self::None,
-            _ => return Err(OutOfRange { value, most: 3 }),
+            _ => return Err(OutOfRange { value, max: 3 }),
         })
     }
 }
@@ -167,7 +179,7 @@ impl TryFrom<u8> for LinkClass {
             5 => Self::Fabric,
             6 => Self::Other,
             7 => Self::Unknown,
-            _ => return Err(OutOfRange { value, most: 7 }),
+            _ => return Err(OutOfRange { value, max: 7 }),
         })
     }
 }
@@ -175,7 +187,14 @@ impl TryFrom<u8> for LinkClass {
 impl TryFrom<u8> for Cost {
     type Error = OutOfRange;
     fn try_from(value: u8) -> Result<Self, OutOfRange> {
-        if value <= Self::MOST.0 { Ok(Self(value)) } else { Err(OutOfRange { value, most: Self::MOST.0 }) }
+        if value <= Self::MAX.0 {
+            Ok(Self(value))
+        } else {
+            Err(OutOfRange {
+                value,
+                max: Self::MAX.0,
+            })
+        }
     }
 }
 

@@ -49,7 +49,9 @@ impl<A: HostSource> Topology<A> {
         if to >= count {
             return None;
         }
-        self.edges.get(from.checked_mul(count)?.checked_add(to)?)?.as_ref()
+        self.edges
+            .get(from.checked_mul(count)?.checked_add(to)?)?
+            .as_ref()
     }
 
     /// What `device` can do with the others. `None` for a number that no device has.
@@ -70,7 +72,10 @@ impl<A: HostSource + Clone> Topology<A> {
     /// The same edges, in other memory.
     pub(super) fn try_clone(&self, memory: A) -> Result<Self, HostError> {
         let edges = TryVec::try_from_slice_in(&self.edges, memory.clone())?;
-        Ok(Self { edges, reach: TryVec::try_from_slice_in(&self.reach, memory)? })
+        Ok(Self {
+            edges,
+            reach: TryVec::try_from_slice_in(&self.reach, memory)?,
+        })
     }
 }
 
@@ -111,16 +116,25 @@ impl<A: HostSource + Clone> TopologyBuilder<A> {
     /// # Errors
     /// [`TopologyError::Count`] for 0 and for more than [`MAX_DEVICES`]; [`TopologyError::Itself`] for an edge that is not one of a
     /// device to itself; the allocator's refusal.
-    pub fn new(count: usize, mut itself: impl FnMut(usize) -> Edge, memory: A) -> Result<Self, TopologyError> {
+    pub fn new(
+        count: usize,
+        mut itself: impl FnMut(usize) -> Edge,
+        memory: A,
+    ) -> Result<Self, TopologyError> {
         if !(1..=MAX_DEVICES).contains(&count) {
             return Err(TopologyError::Count { count });
         }
         let edges = TryVec::try_from_elem_in(None, count.saturating_mul(count), memory.clone())?;
         let reach = TryVec::try_from_elem_in(Reach::default(), count, memory)?;
-        let mut builder = Self { topology: Topology { edges, reach }, known: [0; MAX_DEVICES] };
+        let mut builder = Self {
+            topology: Topology { edges, reach },
+            known: [0; MAX_DEVICES],
+        };
         for device in 0..count {
             let edge = itself(device);
-            if edge.link != LinkClass::SameDevice || [edge.wait, edge.signal, edge.read, edge.write] != [UseMode::Native; 4] {
+            if edge.link != LinkClass::SameDevice
+                || [edge.wait, edge.signal, edge.read, edge.write] != [UseMode::Native; 4]
+            {
                 return Err(TopologyError::Itself { device });
             }
             builder.put(device, device, Some(edge));
@@ -136,7 +150,11 @@ impl<A: HostSource + Clone> TopologyBuilder<A> {
     pub fn set(&mut self, from: usize, to: usize, edge: Edge) -> Result<(), TopologyError> {
         self.pair(from, to)?;
         if let Some(contradiction) = edge.contradiction() {
-            return Err(TopologyError::Contradiction { from, to, contradiction });
+            return Err(TopologyError::Contradiction {
+                from,
+                to,
+                contradiction,
+            });
         }
         self.put(from, to, Some(edge));
         Ok(())
@@ -155,7 +173,10 @@ impl<A: HostSource + Clone> TopologyBuilder<A> {
     fn pair(&self, from: usize, to: usize) -> Result<(), TopologyError> {
         let count = self.topology.count();
         match [from, to].iter().find(|device| **device >= count) {
-            Some(device) => Err(TopologyError::NoDevice { device: *device, count }),
+            Some(device) => Err(TopologyError::NoDevice {
+                device: *device,
+                count,
+            }),
             None if from == to => Err(TopologyError::Itself { device: from }),
             None => Ok(()),
         }
@@ -163,7 +184,9 @@ impl<A: HostSource + Clone> TopologyBuilder<A> {
 
     fn put(&mut self, from: usize, to: usize, edge: Option<Edge>) {
         let place = from.wrapping_mul(self.topology.count()).wrapping_add(to);
-        if let (Some(there), Some(known)) = (self.topology.edges.get_mut(place), self.known.get_mut(from)) {
+        if let (Some(there), Some(known)) =
+            (self.topology.edges.get_mut(place), self.known.get_mut(from))
+        {
             *there = edge;
             *known |= 1 << to;
         }
@@ -175,13 +198,19 @@ impl<A: HostSource + Clone> TopologyBuilder<A> {
     /// [`TopologyError::Missing`] where a pair was neither set nor cut, [`TopologyError::Asymmetric`] where the two directions of a pair
     /// name different links, or one of them is cut.
     pub fn finish(self) -> Result<Topology<A>, TopologyError> {
-        let Self { mut topology, known } = self;
+        let Self {
+            mut topology,
+            known,
+        } = self;
         let count = topology.count();
         let all = u64::MAX >> (MAX_DEVICES - count);
         for (from, known) in known.iter().enumerate().take(count) {
             let missing = all & !known;
             if missing != 0 {
-                return Err(TopologyError::Missing { from, to: missing.trailing_zeros() as usize });
+                return Err(TopologyError::Missing {
+                    from,
+                    to: missing.trailing_zeros() as usize,
+                });
             }
         }
         for from in 0..count {
@@ -270,15 +299,37 @@ impl From<HostError> for TopologyError {
 impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Count { count } => write!(f, "{count} devices: a group has 1 to {MAX_DEVICES}, make several groups"),
-            Self::NoDevice { device, count } => write!(f, "there is no device {device}: pass a number below {count}"),
-            Self::Itself { device } => write!(f, "device {device} and itself: use Edge::to_itself, when the matrix is begun"),
-            Self::Missing { from, to } => write!(f, "nothing was said of devices {from} and {to}: set an edge or cut it"),
+            Self::Count { count } => write!(
+                f,
+                "{count} devices: a group has 1 to {MAX_DEVICES}, make several groups"
+            ),
+            Self::NoDevice { device, count } => write!(
+                f,
+                "there is no device {device}: pass a number below {count}"
+            ),
+            Self::Itself { device } => write!(
+                f,
+                "device {device} and itself: use Edge::to_itself, when the matrix is begun"
+            ),
+            Self::Missing { from, to } => write!(
+                f,
+                "nothing was said of devices {from} and {to}: set an edge or cut it"
+            ),
             Self::Asymmetric { from, to } => {
-                write!(f, "devices {from} and {to} are joined by one link: name the same class in both directions, or cut both")
+                write!(
+                    f,
+                    "devices {from} and {to} are joined by one link: name the same class in both directions, or cut both"
+                )
             }
-            Self::Contradiction { from, to, contradiction } => {
-                write!(f, "the edge from device {from} to {to} contradicts itself, {contradiction}: refine both")
+            Self::Contradiction {
+                from,
+                to,
+                contradiction,
+            } => {
+                write!(
+                    f,
+                    "the edge from device {from} to {to} contradicts itself, {contradiction}: refine both"
+                )
             }
             Self::Host(error) => error.fmt(f),
         }

@@ -27,21 +27,43 @@ impl Growth {
     pub(crate) fn new(heap_size: u64, ceiling: u64, options: &MemoryOptions) -> Self {
         let granule = u64::from(options.granule);
         let whole = |bytes: u64| (bytes - bytes % granule).max(granule);
-        let max = whole(options.max_block.unwrap_or((256 * MIB).min(heap_size / 8)).min(ceiling));
+        let max = whole(
+            options
+                .max_block
+                .unwrap_or((256 * MIB).min(heap_size / 8))
+                .min(ceiling),
+        );
         let first = whole(options.first_block.unwrap_or((8 * MIB).min(heap_size / 64))).min(max);
-        Self { next: first, first, max, granule, multiple: options.nearest_multiple.max(1) }
+        Self {
+            next: first,
+            first,
+            max,
+            granule,
+            multiple: options.nearest_multiple.max(1),
+        }
     }
 
     /// Every block has this size.
     pub(crate) fn fixed(size: u64, granule: u64) -> Self {
-        Self { next: size, first: size, max: size, granule, multiple: 1 }
+        Self {
+            next: size,
+            first: size,
+            max: size,
+            granule,
+            multiple: 1,
+        }
     }
 
     /// The same, with no block larger than that.
     pub(crate) fn at_most(self, bytes: u64) -> Self {
         let max = self.max.min(bytes - bytes % self.granule).max(self.granule);
         let first = self.first.min(max);
-        Self { next: first, first, max, ..self }
+        Self {
+            next: first,
+            first,
+            max,
+            ..self
+        }
     }
 
     /// The largest block that is shared.
@@ -57,7 +79,9 @@ impl Growth {
     /// What to ask the driver for, in turn, to hold `need` bytes, none above `room`: first as large as the pool has come to, then
     /// half of it three times. Nothing where a shared block cannot hold it.
     pub(crate) fn sizes(&self, need: u64, room: u64) -> impl Iterator<Item = u64> + use<> {
-        let need = need.checked_next_multiple_of(self.granule).unwrap_or(u64::MAX);
+        let need = need
+            .checked_next_multiple_of(self.granule)
+            .unwrap_or(u64::MAX);
         let (growth, top) = (*self, self.max.min(room));
         let mut size = self.next.max(need);
         let mut left = if need > top { 0 } else { HALVINGS + 1 };
@@ -77,16 +101,17 @@ impl Growth {
     }
 
     fn rounded(&self, size: u64) -> u64 {
-        size.checked_next_multiple_of(self.multiple).unwrap_or(u64::MAX)
+        size.checked_next_multiple_of(self.multiple)
+            .unwrap_or(u64::MAX)
     }
 
     /// A block of `size` bytes was made: the next one is twice as large.
-    pub(crate) fn made(&mut self, size: u64) {
+    pub(crate) fn block_created(&mut self, size: u64) {
         self.next = size.saturating_mul(2).clamp(self.first, self.max);
     }
 
     /// The last block is gone: from small again.
-    pub(crate) fn emptied(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
 }
@@ -122,11 +147,11 @@ mod tests {
             for _ in 0..12 {
                 let now = sizes(&growth, 1024, u64::MAX)[0];
                 assert_eq!(now, expected);
-                growth.made(now);
+                growth.block_created(now);
                 expected = (expected * 2).min(max);
             }
             assert_eq!(sizes(&growth, 1024, u64::MAX)[0], max);
-            growth.emptied();
+            growth.reset();
             assert_eq!(sizes(&growth, 1024, u64::MAX)[0], first);
         }
     }
@@ -134,14 +159,23 @@ mod tests {
     #[test]
     fn a_refused_block_is_halved_three_times_and_never_below_the_need() {
         let growth = Growth::new(16 * GIB, u64::MAX, &MemoryOptions::default());
-        assert_eq!(sizes(&growth, 1024, u64::MAX), [8 * MIB, 4 * MIB, 2 * MIB, MIB]);
-        assert_eq!(sizes(&growth, 3 * MIB, u64::MAX), [8 * MIB, 4 * MIB, 3 * MIB]);
+        assert_eq!(
+            sizes(&growth, 1024, u64::MAX),
+            [8 * MIB, 4 * MIB, 2 * MIB, MIB]
+        );
+        assert_eq!(
+            sizes(&growth, 3 * MIB, u64::MAX),
+            [8 * MIB, 4 * MIB, 3 * MIB]
+        );
         assert_eq!(sizes(&growth, 9 * MIB, u64::MAX), [9 * MIB]);
         assert_eq!(sizes(&growth, 9 * MIB + 1, u64::MAX), [9 * MIB + 256]);
         assert_eq!(sizes(&growth, 256 * MIB + 1, u64::MAX), []);
         assert_eq!(sizes(&growth, u64::MAX - 15, u64::MAX), []);
         // What a limit leaves is taken into account without a try.
-        assert_eq!(sizes(&growth, 1024, 2 * MIB), [2 * MIB, MIB, MIB / 2, MIB / 4]);
+        assert_eq!(
+            sizes(&growth, 1024, 2 * MIB),
+            [2 * MIB, MIB, MIB / 2, MIB / 4]
+        );
         assert_eq!(sizes(&growth, 1024, 1024), [1024]);
         assert_eq!(sizes(&growth, 1024, 1023), []);
     }
@@ -158,15 +192,26 @@ mod tests {
         assert_eq!(sizes(&growth, 1, u64::MAX)[0], 96_000);
         assert_eq!(sizes(&growth, 96_001, u64::MAX)[0], 192_000);
         assert_eq!(sizes(&growth, 1_000_000, u64::MAX), [1_048_576]);
-        assert_eq!(sizes(&growth, (1 << 20) + 1, u64::MAX), [], "refused up front");
+        assert_eq!(
+            sizes(&growth, (1 << 20) + 1, u64::MAX),
+            [],
+            "refused up front"
+        );
     }
 
     #[test]
     fn odd_limits_leave_whole_granules() {
-        let options = MemoryOptions { max_block: Some(1_000_001), first_block: Some(99_999), ..MemoryOptions::default() };
+        let options = MemoryOptions {
+            max_block: Some(1_000_001),
+            first_block: Some(99_999),
+            ..MemoryOptions::default()
+        };
         let growth = Growth::new(GIB, 700_000, &options);
         assert_eq!(growth.max(), 700_000 - 700_000 % 256);
         assert_eq!(growth.preferred() % 256, 0);
-        assert_eq!(Growth::new(0, u64::MAX, &MemoryOptions::default()).max(), 256);
+        assert_eq!(
+            Growth::new(0, u64::MAX, &MemoryOptions::default()).max(),
+            256
+        );
     }
 }

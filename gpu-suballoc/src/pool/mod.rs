@@ -1,86 +1,85 @@
 //! Blocks of device memory, the pools they lie in, and the limits they keep.
 //!
 //! ```text
-//!   Pools --- DeviceFacts, Choices (which type), Ledger (limits, budgets)
+//!   Pools --- DeviceMemoryInfo, TypeCache (which type), MemoryBudget (limits, budgets)
 //!     |
 //!     +-- Pool: a memory type, linear or optimal; or a user's own      one lock each; nobody is called while it is held
-//!           +-- Blocks: slots, and the order in which they are tried   RangeCore: who has which bytes of a block
-//!           |           Store: the nodes of all its cores
-//!           +-- Alone: memory objects with one region
+//!           +-- Blocks: slots, and the order in which they are tried   RangeAllocator: who has which bytes of a block
+//!           |           NodeStore: the nodes of all its cores
+//!           +-- DedicatedBlocks: memory objects with one region
 //!           +-- pages, slabs: ranges of blocks, for what dies together, and for what is small
 //! ```
 //!
-//! A region is placed in three steps: with what there is, under the lock; else with records that were lacking, fetched outside of it; else
-//! with a block that the driver is asked for. While a block is being made those who need no more than it will hold wait for it.
+//! The pool tries three things: it uses existing room under the lock; it allocates missing records outside the lock and tries again; it asks
+//! the driver for a block. Requests that a block in creation can serve wait for it.
 
-mod address;
-mod alone;
-mod ask;
 mod atoms;
 mod batch;
+mod block_order;
 mod blocks;
-mod choice;
-mod classed;
+mod budget;
 mod close;
+mod config;
+mod create_block;
 mod custom;
-mod device_facts;
-mod env;
-mod facts;
-mod give;
+mod dedicated;
+mod device_and_host;
+mod device_info;
+mod free;
 mod growth;
-mod ledger;
-mod line;
-mod make;
+mod linear;
 mod map;
 mod object;
 mod options;
-mod order;
 mod place;
+mod request;
+mod shard_page;
+mod size_class;
 mod state;
-mod table;
 #[cfg(all(test, feature = "testing"))]
 mod tests;
-mod upkeep;
-mod views;
+mod trim;
+mod type_cache;
+mod walk;
 
-pub(crate) use ask::{Ask, BARE, FoundRegion, Placed, Where};
-pub(crate) use env::Env;
+pub(crate) use device_and_host::DeviceAndHost;
 pub use options::{MapPolicy, MemoryOptions, PoolAlgorithm, PoolOptions};
-pub(crate) use views::Seen;
+pub(crate) use request::{AllocationRequest, FIRST_OWN, NEW_SHARD_PAGE, SHARD_PAGE, Suballocation};
+pub(crate) use walk::WalkItem;
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use choice::Choices;
-use device_facts::DeviceFacts;
-use facts::Facts;
+use budget::MemoryBudget;
+use config::PoolConfig;
+use device_info::DeviceMemoryInfo;
 use growth::Growth;
-use ledger::Ledger;
-use state::State;
+use state::PoolState;
+use type_cache::TypeCache;
 
 use crate::device::{DeviceMemory, ExternalHandleTypes};
-use crate::error::{GpuError, Misuse};
-use crate::id::Place;
+use crate::error::{GpuError, GpuMisuse};
+use crate::host_block::HostBlock;
+use crate::id::RegionPlace;
 use crate::memory_type::MAX_MEMORY_TYPES;
-use crate::range::Memory;
 use crate::request::ResourceKind;
-use crate::sync::{AtomicPtr, AtomicU64, Guarded, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, StateMutex};
 
 /// How many pools there can be.
-const POOLS: usize = Place::POOLS as usize;
+const POOLS: usize = RegionPlace::POOLS as usize;
 /// The first of the users' own pools: before it are two for each memory type.
 const FIRST_CUSTOM: u16 = 2 * MAX_MEMORY_TYPES as u16;
 
 /// A pool, once made, stays until the allocator goes.
-type Pool = Guarded<State>;
+type Pool = StateMutex<PoolState>;
 
 /// All memory of one device: a pool for each memory type and kind of resource, and those that the user made.
 pub(crate) struct Pools {
-    device: DeviceFacts,
+    device_info: DeviceMemoryInfo,
     options: MemoryOptions,
-    choices: Choices,
+    type_cache: TypeCache,
     /// Taken within a pool's lock, never the other way round.
-    ledger: Guarded<Ledger>,
+    budget: StateMutex<MemoryBudget>,
     /// The frame that budgets were last asked for in, and 1; 0 before the first.
     frame: AtomicU64,
     pools: [AtomicPtr<Pool>; POOLS],
@@ -90,25 +89,28 @@ impl Pools {
     /// Takes no memory: pools are made when they are first needed.
     ///
     /// # Errors
-    /// [`Misuse::BadOptions`].
-    pub(crate) fn new(device: &dyn DeviceMemory, options: &MemoryOptions) -> Result<Self, GpuError> {
+    /// [`GpuMisuse::BadOptions`].
+    pub(crate) fn new(
+        device: &dyn DeviceMemory,
+        options: &MemoryOptions,
+    ) -> Result<Self, GpuError> {
         if !options.is_sound() {
-            return Err(Misuse::BadOptions.into());
+            return Err(GpuMisuse::BadOptions.into());
         }
-        let facts = DeviceFacts::new(device, options);
-        let mut ledger = Ledger::new(facts.max_objects, options.max_bytes);
+        let facts = DeviceMemoryInfo::new(device, options);
+        let mut ledger = MemoryBudget::new(facts.max_objects, options.max_bytes);
         for ((heap, size), limit) in facts.heaps().zip(options.heap_limits) {
             ledger.set_heap(heap, size, limit);
         }
         let pools = Self {
-            device: facts,
+            device_info: facts,
             options: *options,
-            choices: Choices::new(),
-            ledger: Guarded::new(ledger),
+            type_cache: TypeCache::new(),
+            budget: StateMutex::new(ledger),
             frame: AtomicU64::new(0),
             pools: [const { AtomicPtr::new(ptr::null_mut()) }; POOLS],
         };
-        pools.ask_budgets(device);
+        pools.update_budgets(device);
         Ok(pools)
     }
 
@@ -116,49 +118,69 @@ impl Pools {
     fn pool(&self, index: u16) -> Option<&Pool> {
         // Acquire: the pool was written before its address.
         let pool = NonNull::new(self.pools.get(usize::from(index))?.load(Ordering::Acquire))?;
-        // SAFETY: a pool stays where it is until `take_pool`, which has `&mut self`; it is shared by reference alone.
+        // SAFETY: a pool stays where it is until `remove_pool`, which has `&mut self`; it is shared by reference alone.
         Some(unsafe { pool.as_ref() })
     }
 
     fn all(&self) -> impl Iterator<Item = &Pool> {
-        (0..Place::POOLS as u16).filter_map(|index| self.pool(index))
+        (0..RegionPlace::POOLS as u16).filter_map(|index| self.pool(index))
     }
 
     /// The device's own pool of that type and kind.
     #[inline]
     fn index_of(&self, memory_type: u32, kind: ResourceKind) -> u16 {
-        let optimal = self.device.granularity > 1 && kind == ResourceKind::Optimal;
+        let optimal = self.device_info.granularity > 1 && kind == ResourceKind::Optimal;
         (memory_type as u16 & (MAX_MEMORY_TYPES as u16 - 1)) * 2 + u16::from(optimal)
     }
 
     /// The device's own pool of that type and kind, made where it is not there yet.
-    fn pool_of(&self, env: Env<'_>, memory_type: u32, kind: ResourceKind) -> Result<&Pool, GpuError> {
+    fn pool_of(
+        &self,
+        env: DeviceAndHost<'_>,
+        memory_type: u32,
+        kind: ResourceKind,
+    ) -> Result<&Pool, GpuError> {
         let index = self.index_of(memory_type, kind);
         if let Some(pool) = self.pool(index) {
             return Ok(pool);
         }
-        let kind = if index & 1 == 1 { ResourceKind::Optimal } else { ResourceKind::Linear };
-        let (facts, growth) = self.facts(index, memory_type, kind).ok_or(Misuse::BadOptions)?;
-        self.put_pool(env, State::new(facts, growth))?;
-        self.pool(index).ok_or_else(|| Misuse::NoSuchPool.into())
+        let kind = if index & 1 == 1 {
+            ResourceKind::Optimal
+        } else {
+            ResourceKind::Linear
+        };
+        let (facts, growth) = self
+            .config_of(index, memory_type, kind)
+            .ok_or(GpuMisuse::BadOptions)?;
+        self.insert_pool(env, PoolState::new(facts, growth))?;
+        self.pool(index).ok_or_else(|| GpuMisuse::NoSuchPool.into())
     }
 
     /// What a pool of that type begins with.
-    fn facts(&self, index: u16, memory_type: u32, kind: ResourceKind) -> Option<(Facts, Growth)> {
-        let (described, heap_size) = self.device.memory_type(memory_type)?;
-        let growth = Growth::new(heap_size, self.device.largest_object(heap_size), &self.options);
-        let facts = Facts {
+    fn config_of(
+        &self,
+        index: u16,
+        memory_type: u32,
+        kind: ResourceKind,
+    ) -> Option<(PoolConfig, Growth)> {
+        let (described, heap_size) = self.device_info.memory_type(memory_type)?;
+        let growth = Growth::new(
+            heap_size,
+            self.device_info.max_object_size(heap_size),
+            &self.options,
+        );
+        let facts = PoolConfig {
             index,
             generation: 0,
             memory_type,
             heap: described.heap_index,
             properties: described.properties,
             kind,
-            granule_log2: self.device.granule_log2,
-            granularity: self.device.granularity,
-            page: self.page_of(&growth),
+            granule_log2: self.device_info.granule_log2,
+            granularity: self.device_info.granularity,
+            page_size: self.page_size_of(&growth),
             is_fixed: false,
-            linear: false,
+            is_linear: false,
             min_blocks: 0,
             max_blocks: u32::MAX,
             max_bytes: u64::MAX,
@@ -167,42 +189,60 @@ impl Pools {
             min_alignment: 1,
             export: ExternalHandleTypes::NONE,
             next: None,
-            device_address: self.options.device_address && self.device.features.buffer_device_address,
+            has_device_address: self.options.device_address
+                && self.device_info.features.buffer_device_address,
         };
         Some((facts, growth))
     }
 
     /// The size of transient pages: what the options say, or half of the first block where that is less.
-    fn page_of(&self, growth: &Growth) -> u64 {
+    fn page_size_of(&self, growth: &Growth) -> u64 {
         let half = growth.preferred() / 2;
-        let below = half.checked_next_power_of_two().map_or(0, |above| if above == half { half } else { above / 2 });
-        self.options.page.min(below).max(16 << self.device.granule_log2)
+        let below = half
+            .checked_next_power_of_two()
+            .map_or(0, |above| if above == half { half } else { above / 2 });
+        self.options
+            .page_size
+            .min(below)
+            .max(16 << self.device_info.granule_log2)
     }
 
     /// Puts a new pool at its index, where there is none. False where another thread has put one there.
-    fn put_pool(&self, env: Env<'_>, state: State) -> Result<bool, GpuError> {
-        let place = self.pools.get(usize::from(state.facts.index)).ok_or(Misuse::NoSuchPool)?;
+    fn insert_pool(&self, env: DeviceAndHost<'_>, state: PoolState) -> Result<bool, GpuError> {
+        let place = self
+            .pools
+            .get(usize::from(state.config.index))
+            .ok_or(GpuMisuse::NoSuchPool)?;
         let layout = Layout::new::<Pool>();
-        let block = env.take(layout)?;
-        let pool = block.cast::<Pool>();
+        let pool = env.allocate(layout)?.into_start().cast::<Pool>();
         // SAFETY: a fresh block of the layout of a pool.
-        unsafe { pool.write(Guarded::new(state)) };
+        unsafe { pool.write(StateMutex::new(state)) };
         // Release: the pool is written before its address.
-        let put = place.compare_exchange(ptr::null_mut(), pool.as_ptr(), Ordering::Release, Ordering::Relaxed).is_ok();
+        let put = place
+            .compare_exchange(
+                ptr::null_mut(),
+                pool.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
+            .is_ok();
         if !put {
             // A new state owns nothing, so that nothing is lost with it.
-            env.give(Memory { block, layout });
+            // SAFETY: allocated above with this layout; nobody has seen its address.
+            env.free(unsafe { HostBlock::new(pool.cast(), layout) });
         }
         Ok(put)
     }
 
     /// Takes a pool out at the end, and the memory it lay in.
-    fn take_pool(&mut self, index: u16) -> Option<(Pool, Memory)> {
+    fn remove_pool(&mut self, index: u16) -> Option<(Pool, HostBlock)> {
         let place = self.pools.get_mut(usize::from(index))?.get_mut();
         let pool = NonNull::new(core::mem::replace(place, ptr::null_mut()))?;
-        // SAFETY: it was written by `put_pool`, and its address is gone with this: it is read once.
+        // SAFETY: it was written by `insert_pool`, and its address is gone with this: it is read once.
         let state = unsafe { pool.read() };
-        Some((state, Memory { block: pool.cast(), layout: Layout::new::<Pool>() }))
+        // SAFETY: `insert_pool` allocated it with this layout; nothing leads to it any more.
+        let memory = unsafe { HostBlock::new(pool.cast(), Layout::new::<Pool>()) };
+        Some((state, memory))
     }
 }
 

@@ -2,10 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use core::ptr::NonNull;
-
-use super::address::Address;
 use crate::device::MemoryHandle;
+use crate::map_count::MapCount;
 
 /// A `VkDeviceMemory`, in a block or alone.
 #[derive(Debug)]
@@ -13,129 +11,15 @@ pub(super) struct Object {
     pub(super) memory: MemoryHandle,
     /// Bytes.
     pub(super) size: u64,
-    pub(super) map: Map,
-}
-
-/// Whether it is mapped, for how many, and whether somebody is at it.
-#[derive(Debug, Default)]
-pub(super) struct Map {
-    /// Its first byte.
-    base: Option<Address>,
-    /// Mappings that were not undone.
-    count: u32,
-    /// A thread is in `vkMapMemory` or `vkUnmapMemory` of it: Vulkan wants others to wait. They do so without the pool's lock.
-    turn: bool,
-}
-
-/// What to do to map or unmap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Nothing: it is done.
-    Done(Option<NonNull<u8>>),
-    /// Ask the driver, without the lock, and say what came of it. Until then it is this thread's turn.
-    Driver,
-    /// Another thread's turn.
-    Wait,
-    /// It is mapped less often, or more often than can be counted.
-    Refused,
+    pub(super) map: MapCount,
 }
 
 impl Object {
     pub(super) const fn new(memory: MemoryHandle, size: u64) -> Self {
-        Self { memory, size, map: Map { base: None, count: 0, turn: false } }
-    }
-}
-
-impl Map {
-    /// Neither mapped for anybody nor about to be: the memory may go.
-    pub(super) fn is_idle(&self) -> bool {
-        self.count == 0 && !self.turn
-    }
-
-    /// Some mapping of it was not undone.
-    pub(super) fn is_mapped(&self) -> bool {
-        self.base.is_some() && self.count > 0 && !self.turn
-    }
-
-    pub(super) fn count(&self) -> u32 {
-        self.count
-    }
-
-    /// One more wants it mapped.
-    pub(super) fn enter(&mut self) -> Step {
-        if self.turn {
-            return Step::Wait;
+        Self {
+            memory,
+            size,
+            map: MapCount::NONE,
         }
-        let Some(more) = self.count.checked_add(1) else { return Step::Refused };
-        match self.base {
-            Some(Address(base)) => {
-                self.count = more;
-                Step::Done(Some(base))
-            }
-            None => {
-                self.turn = true;
-                Step::Driver
-            }
-        }
-    }
-
-    /// The driver mapped it, or did not: the turn is over.
-    pub(super) fn entered(&mut self, base: Option<NonNull<u8>>) {
-        self.turn = false;
-        self.base = base.map(Address);
-        self.count = self.count.saturating_add(u32::from(base.is_some()));
-    }
-
-    /// One less wants it mapped. Where the last one goes and maps are not kept, it is unmapped.
-    pub(super) fn leave(&mut self, keep: bool) -> Step {
-        if self.turn {
-            return Step::Wait;
-        }
-        let Some(less) = self.count.checked_sub(1) else { return Step::Refused };
-        self.count = less;
-        if less > 0 || keep {
-            return Step::Done(None);
-        }
-        self.base = None;
-        self.turn = true;
-        Step::Driver
-    }
-
-    /// The driver unmapped it: the turn is over.
-    pub(super) fn left(&mut self) {
-        self.turn = false;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn h113_maps_are_counted_and_one_thread_at_a_time_is_at_the_driver() {
-        let byte = NonNull::<u8>::dangling();
-        let mut map = Map::default();
-        assert_eq!(map.leave(false), Step::Refused, "it is not mapped");
-        assert_eq!(map.enter(), Step::Driver);
-        assert_eq!((map.enter(), map.leave(false)), (Step::Wait, Step::Wait));
-        assert!(!map.is_idle());
-        map.entered(None);
-        assert!(map.is_idle(), "the driver refused: as it was");
-        assert_eq!(map.enter(), Step::Driver);
-        map.entered(Some(byte));
-        assert_eq!(map.enter(), Step::Done(Some(byte)));
-        assert_eq!(map.count(), 2);
-        assert_eq!(map.leave(false), Step::Done(None));
-        assert_eq!(map.leave(false), Step::Driver);
-        assert!(map.base.is_none());
-        assert!(!map.is_idle(), "until the driver is done");
-        map.left();
-        assert!(map.is_idle());
-        // Kept maps cost no second call.
-        assert_eq!(map.enter(), Step::Driver);
-        map.entered(Some(byte));
-        assert_eq!(map.leave(true), Step::Done(None));
-        assert!(map.is_idle() && map.base.is_some());
-        assert_eq!(map.enter(), Step::Done(Some(byte)));
     }
 }

@@ -29,9 +29,9 @@ pub struct MemoryOptions {
     pub keep_empty: Option<u64>,
     /// Size of the pages that short-lived regions share: a power of two, 64 KiB to 64 MiB. 4 MiB by default; blocks too small for
     /// such pages get smaller ones.
-    pub page: u64,
+    pub page_size: u64,
     /// When blocks are unmapped.
-    pub maps: MapPolicy,
+    pub map_policy: MapPolicy,
     /// Buffers in shared blocks may have device addresses (`bufferDeviceAddress` must be enabled; without it this does nothing).
     pub device_address: bool,
     /// Refuse rather than take more than the budget of a heap (`VK_EXT_memory_budget`). Otherwise a heap with room is preferred,
@@ -50,8 +50,8 @@ impl Default for MemoryOptions {
             max_allocations: u32::MAX,
             heap_limits: [u64::MAX; MAX_MEMORY_HEAPS],
             keep_empty: None,
-            page: 4 << 20,
-            maps: MapPolicy::Persistent,
+            page_size: 4 << 20,
+            map_policy: MapPolicy::Persistent,
             device_address: true,
             within_budget: false,
         }
@@ -63,8 +63,8 @@ impl MemoryOptions {
     pub(crate) fn is_sound(&self) -> bool {
         self.granule.is_power_of_two()
             && (16..=4096).contains(&self.granule)
-            && self.page.is_power_of_two()
-            && (1 << 16..=1 << 26).contains(&self.page)
+            && self.page_size.is_power_of_two()
+            && (1 << 16..=1 << 26).contains(&self.page_size)
             && self.first_block != Some(0)
             && self.max_block != Some(0)
     }

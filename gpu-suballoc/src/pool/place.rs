@@ -1,39 +1,59 @@
-//! A region: with what there is, else with what can be fetched, else with memory of another type.
+//! Places a region: in existing room, else with newly allocated records or a new block, else in memory of another type.
 
-use super::ask::{Ask, Placed};
-use super::blocks::Spot;
-use super::classed::Lacking;
-use super::env::Env;
+use super::blocks::BlockSpace;
+use super::create_block::{BlockPlan, GrowthError};
+use super::device_and_host::DeviceAndHost;
 use super::growth::Growth;
-use super::make::{Plan, Stop};
+use super::request::{AllocationRequest, Suballocation};
+use super::size_class::PoolShortage;
 use super::{Pool, Pools};
-use crate::classes::Donation;
-use crate::error::{GpuError, Misuse};
+use crate::error::{GpuError, GpuMisuse};
 use crate::request::DedicatedPolicy;
 
 /// A region of more than this part of a pool's largest block gets a memory object of its own, if it may.
 const LARGE_PART: u64 = 2;
 
-impl Ask {
-    /// Nothing special is asked for, and nothing that has to be refused: a block that is there may do at once.
+impl AllocationRequest {
+    /// What no pool could do is refused before anything is looked for.
+    #[inline(always)]
+    fn check(&self) -> Result<(), GpuMisuse> {
+        if self.size == 0 {
+            return Err(GpuMisuse::ZeroSize);
+        }
+        if !self.alignment.is_power_of_two() {
+            return Err(GpuMisuse::BadAlignment);
+        }
+        match self.priority {
+            Some(priority) if !(0.0..=1.0).contains(&priority) => Err(GpuMisuse::BadPriority),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing special is asked for: a block that is there may do at once.
     fn is_plain(&self) -> bool {
-        matches!(self.dedicated, DedicatedPolicy::Never | DedicatedPolicy::Allowed)
-            && self.alignment.is_power_of_two()
-            && self.priority.is_none()
+        matches!(
+            self.dedicated,
+            DedicatedPolicy::Never | DedicatedPolicy::Allowed
+        ) && self.priority.is_none()
             && !self.prefers_dedicated
-            && !self.must_be_alone()
+            && !self.must_be_dedicated()
             && self.pool.is_none()
     }
 
-    fn must_be_alone(&self) -> bool {
-        self.requires_dedicated || self.dedicated == DedicatedPolicy::Required || !self.export.is_empty() || self.next.is_some()
+    fn must_be_dedicated(&self) -> bool {
+        self.requires_dedicated
+            || self.dedicated == DedicatedPolicy::Required
+            || !self.export.is_empty()
+            || self.next.is_some()
     }
 
     /// A memory object of its own is tried first. Not for a preference where there can be few more: they are for blocks then.
-    fn would_be_alone(&self, largest_block: u64, scarce: bool) -> bool {
+    fn should_be_dedicated(&self, largest_block: u64, scarce: bool) -> bool {
         match self.dedicated {
             DedicatedPolicy::Never => false,
-            DedicatedPolicy::Allowed => self.prefers_dedicated && !scarce || self.size > largest_block / LARGE_PART,
+            DedicatedPolicy::Allowed => {
+                self.prefers_dedicated && !scarce || self.size > largest_block / LARGE_PART
+            }
             DedicatedPolicy::Preferred => !scarce,
             DedicatedPolicy::Required => true,
         }
@@ -47,8 +67,13 @@ impl Pools {
     /// The first reason there was, of the memory type that would have been best.
     // Always inlined: what was found goes into the region by way of registers. In memory it is written narrow and read wide, and waited for.
     #[inline(always)]
-    pub(crate) fn place(&self, env: Env<'_>, ask: &Ask) -> Result<Placed, GpuError> {
-        match self.place_at_once(ask) {
+    pub(crate) fn place(
+        &self,
+        env: DeviceAndHost<'_>,
+        ask: &AllocationRequest,
+    ) -> Result<Suballocation, GpuError> {
+        ask.check()?;
+        match self.place_fast(ask) {
             Some(placed) => Ok(placed),
             None => self.place_with_driver(env, ask),
         }
@@ -56,62 +81,74 @@ impl Pools {
 
     /// The common case: the question was asked before, and there is room. Nobody is called.
     #[inline(always)]
-    fn place_at_once(&self, ask: &Ask) -> Option<Placed> {
-        let memory_type = self.choices.recall(ask.memory_type_bits, ask.wish).filter(|_| ask.is_plain())?;
+    fn place_fast(&self, ask: &AllocationRequest) -> Option<Suballocation> {
+        let memory_type = self
+            .type_cache
+            .get(ask.memory_type_bits, ask.preference)
+            .filter(|_| ask.is_plain())?;
         let mut state = self.pool(self.index_of(memory_type, ask.kind))?.lock();
         if ask.size > state.growth.max() / LARGE_PART {
             return None;
         }
-        let mut spot = Spot::NOWHERE;
+        let mut spot = BlockSpace::NOWHERE;
         state.place(ask, true, &mut spot).ok()?;
         state.region(&spot)
     }
 
     #[cold]
-    fn place_with_driver(&self, env: Env<'_>, ask: &Ask) -> Result<Placed, GpuError> {
-        self.check(ask)?;
-        match self.place_somewhere(env, ask) {
+    fn place_with_driver(
+        &self,
+        env: DeviceAndHost<'_>,
+        ask: &AllocationRequest,
+    ) -> Result<Suballocation, GpuError> {
+        if !ask.export.is_empty() && !self.device_info.features.external_memory {
+            return Err(GpuMisuse::NotEnabled.into());
+        }
+        match self.place_in_any_type(env, ask) {
             // Empty blocks that are kept here may be just what is missing there, and what was an empty page is a hole then.
-            Err(error) if error.is_out_of_device_memory() && self.make_room(env) => self.place_somewhere(env, ask),
+            Err(error) if error.is_out_of_device_memory() && self.free_everything_kept(env) => {
+                self.place_in_any_type(env, ask)
+            }
             other => other,
         }
     }
 
-    fn check(&self, ask: &Ask) -> Result<(), GpuError> {
-        if ask.size == 0 {
-            return Err(Misuse::ZeroSize.into());
-        }
-        if !ask.alignment.is_power_of_two() {
-            return Err(Misuse::BadAlignment.into());
-        }
-        if ask.priority.is_some_and(|priority| !(0.0..=1.0).contains(&priority)) {
-            return Err(Misuse::BadPriority.into());
-        }
-        if !ask.export.is_empty() && !self.device.features.external_memory {
-            return Err(Misuse::NotEnabled.into());
-        }
-        Ok(())
-    }
-
-    fn place_somewhere(&self, env: Env<'_>, ask: &Ask) -> Result<Placed, GpuError> {
+    fn place_in_any_type(
+        &self,
+        env: DeviceAndHost<'_>,
+        ask: &AllocationRequest,
+    ) -> Result<Suballocation, GpuError> {
         let budget_first = [true, false];
         let within_only = ask.within_budget || self.options.within_budget;
         if let Some(id) = ask.pool {
             let pool = self.custom(id.index, id.generation)?;
-            let facts = pool.lock().facts;
-            let (_, heap_size) = self.device.memory_type(facts.memory_type).ok_or(Misuse::NoSuchPool)?;
+            let facts = pool.lock().config;
+            let (_, heap_size) = self
+                .device_info
+                .memory_type(facts.memory_type)
+                .ok_or(GpuMisuse::NoSuchPool)?;
             if ask.memory_type_bits >> facts.memory_type & 1 == 0 {
-                return Err(Misuse::WrongPool.into());
+                return Err(GpuMisuse::WrongPool.into());
             }
             self.check_size(ask, pool.lock().growth, heap_size.min(facts.max_bytes))?;
-            return self.place_in(env, pool, ask, within_only).map_err(Stop::error);
+            return self
+                .place_in(env, pool, ask, within_only)
+                .map_err(GrowthError::error);
         }
-        let best = self.device.best_type(ask.memory_type_bits, ask.wish)?;
+        let best = self
+            .device_info
+            .best_type(ask.memory_type_bits, ask.preference)?;
         self.check_fits_some_type(ask)?;
         let mut first = None;
         let mut refused = 0u32;
-        for within in budget_first.into_iter().filter(|within| *within || !within_only) {
-            for memory_type in self.device.types_by_fit(ask.memory_type_bits, ask.wish) {
+        for within in budget_first
+            .into_iter()
+            .filter(|within| *within || !within_only)
+        {
+            for memory_type in self
+                .device_info
+                .types_by_fit(ask.memory_type_bits, ask.preference)
+            {
                 if refused >> memory_type & 1 == 1 {
                     continue;
                 }
@@ -119,124 +156,184 @@ impl Pools {
                 match self.place_in(env, pool, ask, within) {
                     Ok(placed) => {
                         if memory_type == best && ask.is_plain() {
-                            self.choices.remember(ask.memory_type_bits, ask.wish, best);
+                            self.type_cache
+                                .insert(ask.memory_type_bits, ask.preference, best);
                         }
                         return Ok(placed);
                     }
-                    Err(Stop::Final(error)) => return Err(error),
-                    Err(Stop::Next(error)) => {
+                    Err(GrowthError::Final(error)) => return Err(error),
+                    Err(GrowthError::Next(error)) => {
                         refused |= 1 << memory_type;
                         first = first.or(Some(error));
                     }
-                    Err(Stop::Budget(error)) => first = first.or(Some(error)),
+                    Err(GrowthError::Budget(error)) => first = first.or(Some(error)),
                 }
             }
         }
-        Err(first.unwrap_or(GpuError::Misuse(Misuse::BadOptions)))
+        Err(first.unwrap_or(GpuError::Misuse(GpuMisuse::BadOptions)))
     }
 
     /// What no memory type could ever hold is refused before anybody is asked.
-    fn check_fits_some_type(&self, ask: &Ask) -> Result<(), GpuError> {
+    fn check_fits_some_type(&self, ask: &AllocationRequest) -> Result<(), GpuError> {
         let mut refusal = None;
-        for memory_type in self.device.types_by_fit(ask.memory_type_bits, ask.wish) {
-            let Some((_, heap_size)) = self.device.memory_type(memory_type) else { continue };
-            let growth = Growth::new(heap_size, self.device.largest_object(heap_size), &self.options);
+        for memory_type in self
+            .device_info
+            .types_by_fit(ask.memory_type_bits, ask.preference)
+        {
+            let Some((_, heap_size)) = self.device_info.memory_type(memory_type) else {
+                continue;
+            };
+            let growth = Growth::new(
+                heap_size,
+                self.device_info.max_object_size(heap_size),
+                &self.options,
+            );
             match (self.check_size(ask, growth, heap_size), refusal) {
                 (Ok(()), _) => return Ok(()),
-                (Err(GpuError::TooLarge { limit, .. }), Some(GpuError::TooLarge { limit: other, .. })) if limit <= other => {}
+                (
+                    Err(GpuError::TooLarge { limit, .. }),
+                    Some(GpuError::TooLarge { limit: other, .. }),
+                ) if limit <= other => {}
                 (Err(error), _) => refusal = Some(error),
             }
         }
         refusal.map_or(Ok(()), Err)
     }
 
-    fn check_size(&self, ask: &Ask, growth: Growth, heap_size: u64) -> Result<(), GpuError> {
-        let alone = self.device.largest_object(heap_size);
-        let limit = if ask.dedicated == DedicatedPolicy::Never && !ask.must_be_alone() { growth.max().min(alone) } else { alone };
+    fn check_size(
+        &self,
+        ask: &AllocationRequest,
+        growth: Growth,
+        heap_size: u64,
+    ) -> Result<(), GpuError> {
+        let alone = self.device_info.max_object_size(heap_size);
+        let limit = if ask.dedicated == DedicatedPolicy::Never && !ask.must_be_dedicated() {
+            growth.max().min(alone)
+        } else {
+            alone
+        };
         if ask.size > limit {
-            return Err(GpuError::TooLarge { bytes: ask.size, limit });
+            return Err(GpuError::TooLarge {
+                bytes: ask.size,
+                limit,
+            });
         }
         // Where a memory object begins every alignment is kept; a larger one than any object is a mistake.
         if ask.alignment > alone.max(growth.max()) {
-            return Err(Misuse::AlignmentTooLarge.into());
+            return Err(GpuMisuse::AlignmentTooLarge.into());
         }
         Ok(())
     }
 
     /// In one pool.
-    pub(super) fn place_in(&self, env: Env<'_>, pool: &Pool, ask: &Ask, within: bool) -> Result<Placed, Stop> {
+    pub(super) fn place_in(
+        &self,
+        env: DeviceAndHost<'_>,
+        pool: &Pool,
+        ask: &AllocationRequest,
+        within: bool,
+    ) -> Result<Suballocation, GrowthError> {
         let (facts, largest) = {
             let state = pool.lock();
-            (state.facts, state.growth.max())
+            (state.config, state.growth.max())
         };
-        let scarce = self.ledger.lock().is_scarce();
-        let alone_first = ask.must_be_alone() || (ask.would_be_alone(largest, scarce) && !facts.is_fixed);
+        let scarce = self.budget.lock().is_scarce();
+        let alone_first = ask.must_be_dedicated()
+            || (ask.should_be_dedicated(largest, scarce) && !facts.is_fixed);
         let mut stop = None;
         if alone_first {
-            match self.place_alone(env, pool, ask, within) {
-                Err(reason) if !ask.must_be_alone() && !matches!(reason, Stop::Final(_)) => stop = Some(reason),
+            match self.place_dedicated(env, pool, ask, within) {
+                Err(reason)
+                    if !ask.must_be_dedicated() && !matches!(reason, GrowthError::Final(_)) =>
+                {
+                    stop = Some(reason)
+                }
                 other => return other,
             }
         }
         match self.place_shared(env, pool, ask, within) {
-            Err(reason) if !alone_first && ask.dedicated != DedicatedPolicy::Never && !facts.is_fixed => {
-                if matches!(reason, Stop::Final(_)) {
+            Err(reason)
+                if !alone_first && ask.dedicated != DedicatedPolicy::Never && !facts.is_fixed =>
+            {
+                if matches!(reason, GrowthError::Final(_)) {
                     return Err(reason);
                 }
-                self.place_alone(env, pool, ask, within)
-                    .map_err(|last| if matches!(last, Stop::Final(_)) { last } else { reason })
+                self.place_dedicated(env, pool, ask, within)
+                    .map_err(|last| {
+                        if matches!(last, GrowthError::Final(_)) {
+                            last
+                        } else {
+                            reason
+                        }
+                    })
             }
-            Err(reason) => Err(if matches!(reason, Stop::Final(_)) { reason } else { stop.unwrap_or(reason) }),
+            Err(reason) => Err(if matches!(reason, GrowthError::Final(_)) {
+                reason
+            } else {
+                stop.unwrap_or(reason)
+            }),
             Ok(placed) => Ok(placed),
         }
     }
 
     /// In a block, in one that is made where there is no room.
-    fn place_shared(&self, env: Env<'_>, pool: &Pool, ask: &Ask, within: bool) -> Result<Placed, Stop> {
+    fn place_shared(
+        &self,
+        env: DeviceAndHost<'_>,
+        pool: &Pool,
+        ask: &AllocationRequest,
+        within: bool,
+    ) -> Result<Suballocation, GrowthError> {
         let mut classes = true;
         let mut tries = 0u32;
         loop {
             let (lacking, seen) = {
                 let mut state = pool.lock();
                 let generation = ask.pool.map_or(0, |id| id.generation);
-                if !state.open || state.facts.generation != generation {
-                    return Err(Stop::Final(Misuse::NoSuchPool.into()));
+                if !state.is_open || state.config.generation != generation {
+                    return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
                 }
-                let mut spot = Spot::NOWHERE;
+                let mut spot = BlockSpace::NOWHERE;
                 match state.place(ask, classes, &mut spot) {
-                    Ok(()) => return state.region(&spot).ok_or(Stop::Final(Misuse::NoSuchPool.into())),
-                    Err(lacking) => (lacking, state.made),
+                    Ok(()) => {
+                        return state
+                            .region(&spot)
+                            .ok_or(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
+                    }
+                    Err(lacking) => (lacking, state.blocks_created),
                 }
             };
             match lacking {
-                Lacking::Records(lack) => {
-                    let memory = env.take(lack.layout())?;
-                    let mut state = pool.lock();
-                    // SAFETY: a fresh block of the layout that was lacking, the store's from now on.
-                    let unused = unsafe { state.blocks.store.supply(lack, memory) };
-                    drop(state);
-                    env.give_some(unused);
+                PoolShortage::Records(lack) => {
+                    env.grow(lack.layout(), |block| {
+                        pool.lock().blocks.store.grow_with(lack, block)
+                    })?;
                 }
-                Lacking::Class { slab, need } => {
-                    let memory = env.take(need.layout)?;
-                    // SAFETY: a fresh block of that layout, the class's from now on, until it gives it back.
-                    let donation = unsafe { Donation::new(memory, need.layout) };
-                    let unused = pool.lock().classes.supply(slab, need, donation);
-                    env.give_some(unused);
+                PoolShortage::Class { slab, need } => {
+                    env.grow(need.layout, |block| {
+                        pool.lock().size_classes.grow_with(slab, need, block)
+                    })?;
                 }
-                Lacking::Line(layout) => {
-                    let memory = env.take(layout)?;
-                    let mut state = pool.lock();
-                    // SAFETY: a fresh block of the layout that was lacking, the table's from now on.
-                    let unused = unsafe { state.classes.line.nodes.supply(layout, memory) };
-                    drop(state);
-                    env.give_some(unused);
+                PoolShortage::Linear(layout) => {
+                    env.grow(layout, |block| {
+                        pool.lock().size_classes.linear.nodes.grow_with(block)
+                    })?;
                 }
-                Lacking::Block { need, class } => {
+                PoolShortage::Block { need, class } => {
                     let exact = ask.dedicated == DedicatedPolicy::Never && !class;
-                    match self.grow(env, pool, Plan { need, exact, within_budget: within, seen: Some(seen) }, &mut tries) {
+                    match self.grow(
+                        env,
+                        pool,
+                        BlockPlan {
+                            need,
+                            exact,
+                            within_budget: within,
+                            seen: Some(seen),
+                        },
+                        &mut tries,
+                    ) {
                         Ok(()) => {}
-                        Err(Stop::Final(error)) => return Err(Stop::Final(error)),
+                        Err(GrowthError::Final(error)) => return Err(GrowthError::Final(error)),
                         // No page for it; it may do without.
                         Err(_) if class => classes = false,
                         Err(stop) => return Err(stop),

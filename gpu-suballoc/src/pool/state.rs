@@ -2,255 +2,347 @@
 
 #![forbid(unsafe_code)]
 
-use super::alone::Alone;
-use super::ask::{Ask, BARE, FoundRegion, Placed, Where, is_own};
-use super::blocks::{Blocks, Miss, Spot};
-use super::classed::{Classes, Lacking};
-use super::facts::Facts;
+use super::blocks::{BlockMiss, BlockSpace, Blocks};
+use super::config::PoolConfig;
+use super::dedicated::DedicatedBlocks;
 use super::growth::Growth;
 use super::object::Object;
-use crate::error::Misuse;
-use crate::id::{Place, PlaceKind};
-use crate::range::{Fit, Memory};
+use super::request::{AllocationRequest, Suballocation, is_internal_range};
+use super::size_class::{PoolShortage, SizeClasses};
+use crate::error::GpuMisuse;
+use crate::host_block::HostBlock;
+use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
+use crate::range::Fit;
 use crate::request::Lifetime;
 
 /// How many regions are given back at once.
 const RUN: usize = 64;
 
 /// What a pool's lock guards.
-pub(super) struct State {
-    pub(super) facts: Facts,
+pub(super) struct PoolState {
+    pub(super) config: PoolConfig,
     pub(super) growth: Growth,
     pub(super) blocks: Blocks,
-    pub(super) alone: Alone,
-    pub(super) classes: Classes,
+    pub(super) dedicated: DedicatedBlocks,
+    pub(super) size_classes: SizeClasses,
     /// Memory objects and their bytes: live, being made, and not yet given back to the driver.
     pub(super) objects: u32,
     pub(super) bytes: u64,
     /// Shared blocks that are being made, and what the largest of them will hold: who needs no more than that waits for it.
-    pub(super) making: u32,
-    pub(super) making_room: u64,
+    pub(super) blocks_in_creation: u32,
+    pub(super) room_in_creation: u64,
     /// Shared blocks that were made since the beginning.
-    pub(super) made: u64,
+    pub(super) blocks_created: u64,
     /// Live regions and their bytes.
     pub(super) regions: u64,
-    pub(super) used: u64,
-    /// See [`later`](State::later).
-    pub(super) emptied: Option<u32>,
-    pub(super) left_alone: Option<Object>,
+    pub(super) used_bytes: u64,
+    /// Of these, the pages and slabs that shards have.
+    pub(super) shard_pages: u64,
+    pub(super) shard_page_bytes: u64,
+    /// See [`deferred_free`](PoolState::deferred_free).
+    pub(super) emptied_block: Option<u32>,
+    pub(super) emptied_object: Option<Object>,
     /// A custom pool that was destroyed takes nothing any more.
-    pub(super) open: bool,
+    pub(super) is_open: bool,
 }
 
 /// What is to be done about a region that was given back, when the lock is not held any more.
 #[derive(Debug, Default)]
-pub(super) struct Later {
+pub(super) struct DeferredFree {
     /// A block has nothing left in it.
-    pub(super) emptied: Option<u32>,
+    pub(super) emptied_block: Option<u32>,
     /// A memory object that nothing lies in any more.
     pub(super) object: Option<Object>,
     /// Memory for records that is not needed any more.
-    pub(super) spare: Option<Memory>,
+    pub(super) spare_memory: Option<HostBlock>,
 }
 
-impl State {
-    pub(super) const fn new(facts: Facts, growth: Growth) -> Self {
+impl PoolState {
+    pub(super) const fn new(facts: PoolConfig, growth: Growth) -> Self {
         Self {
-            facts,
+            config: facts,
             growth,
             blocks: Blocks::new(facts.granule_log2),
-            alone: Alone::new(),
-            classes: Classes::new(&facts),
+            dedicated: DedicatedBlocks::new(),
+            size_classes: SizeClasses::new(&facts),
             objects: 0,
             bytes: 0,
-            making: 0,
-            making_room: 0,
-            made: 0,
+            blocks_in_creation: 0,
+            room_in_creation: 0,
+            blocks_created: 0,
             regions: 0,
-            used: 0,
-            emptied: None,
-            left_alone: None,
-            open: true,
+            used_bytes: 0,
+            shard_pages: 0,
+            shard_page_bytes: 0,
+            emptied_block: None,
+            emptied_object: None,
+            is_open: true,
         }
     }
 
     /// Finds room in the blocks there are; with `classes` in a page or slab, where the request is for one.
     #[inline(always)]
-    pub(super) fn place(&mut self, ask: &Ask, classes: bool, spot: &mut Spot) -> Result<(), Lacking> {
-        let (size, alignment) = self.facts.padded(ask);
-        let done = if self.facts.linear {
-            self.place_linear(size, alignment, ask.word, spot)?;
+    pub(super) fn place(
+        &mut self,
+        ask: &AllocationRequest,
+        classes: bool,
+        spot: &mut BlockSpace,
+    ) -> Result<(), PoolShortage> {
+        let (size, alignment) = self.config.padded(ask);
+        let done = if self.config.is_linear {
+            self.place_linear(size, alignment, ask.user_data, spot)?;
             true
         } else {
-            classes && ask.lifetime != Lifetime::Unknown && size == ask.size && self.place_classed(ask, alignment, spot)?
+            classes
+                && ask.lifetime != Lifetime::Unknown
+                && size == ask.size
+                && self.place_in_size_class(ask, alignment, spot)?
         };
         if !done {
             // What dies soon lies at the other end, so that it pins no hole between what stays.
-            let fit = if matches!(ask.lifetime, Lifetime::Transient) { Fit::High } else { Fit::Low };
-            self.blocks.take(size, alignment, ask.word, fit, spot).map_err(|miss| match miss {
-                Miss::Records(lack) => Lacking::Records(lack),
-                Miss::Full => Lacking::Block { need: size, class: false },
-            })?;
-            spot.kind = PlaceKind::General;
-            spot.block = spot.home;
+            let fit = if matches!(ask.lifetime, Lifetime::Transient) {
+                Fit::High
+            } else {
+                Fit::Low
+            };
+            self.blocks
+                .allocate(size, alignment, ask.user_data, fit, spot)
+                .map_err(|miss| match miss {
+                    BlockMiss::Records(lack) => PoolShortage::Records(lack),
+                    BlockMiss::Full => PoolShortage::Block {
+                        need: size,
+                        class: false,
+                    },
+                })?;
+            spot.kind = RegionPlaceKind::General;
+            spot.block = spot.containing_block;
         }
         self.regions = self.regions.saturating_add(1);
-        self.used = self.used.saturating_add(spot.size);
+        self.used_bytes = self.used_bytes.saturating_add(spot.size);
         Ok(())
     }
 
     /// The region at a place that was just found.
     #[inline]
-    pub(super) fn region(&self, spot: &Spot) -> Option<Placed> {
-        let memory = self.blocks.block(spot.home).ok()?.object.memory;
-        Some(Placed {
-            at: self.at(spot.kind, spot.block, spot.slot, spot.generation),
+    pub(super) fn region(&self, spot: &BlockSpace) -> Option<Suballocation> {
+        let memory = self.blocks.block(spot.containing_block).ok()?.object.memory;
+        Some(Suballocation {
+            at: self.region_slot(spot.kind, spot.block, spot.slot, spot.generation),
             memory,
             offset: spot.offset,
             size: spot.size,
-            memory_type: self.facts.memory_type,
-            properties: self.facts.properties,
+            memory_type: self.config.memory_type,
+            properties: self.config.properties,
         })
     }
 
     #[inline]
-    pub(super) fn at(&self, kind: PlaceKind, block: u32, slot: u32, generation: u32) -> Where {
-        Where { place: Place { kind, pool: self.facts.index, block }, slot, generation }
+    pub(super) fn region_slot(
+        &self,
+        kind: RegionPlaceKind,
+        block: u32,
+        slot: u32,
+        generation: u32,
+    ) -> RegionSlot {
+        RegionSlot {
+            place: RegionPlace::new(kind, self.config.index, block),
+            slot,
+            generation,
+        }
     }
 
-    /// Gives a region back that has `word`: its size, and whether there is something to do [later](State::later).
+    /// Gives a region back that has `word`: its size, and whether there is something to do [later](PoolState::deferred_free).
     #[inline]
-    pub(super) fn give(&mut self, at: Where, word: u32) -> Result<(u64, bool), Misuse> {
-        let (block, generation) = (at.place.block, at.generation);
-        let (size, more) = match at.place.kind {
-            PlaceKind::General => {
-                let (size, empty) = self.blocks.give(block, at.slot, generation, word)?;
+    pub(super) fn free(&mut self, at: RegionSlot, word: u32) -> Result<(u64, bool), GpuMisuse> {
+        let (block, generation) = (at.place.block(), at.generation);
+        let (size, more) = match at.kind() {
+            RegionPlaceKind::General => {
+                let (size, empty) = self.blocks.free(block, at.slot, generation, word)?;
                 if empty {
-                    self.emptied = Some(block);
+                    self.emptied_block = Some(block);
                 }
                 (size, empty || self.blocks.spare_memory.is_some())
             }
-            PlaceKind::Transient | PlaceKind::Slab => self.give_classed(at, word)?,
-            PlaceKind::Linear => self.give_linear(at, word)?,
-            PlaceKind::Dedicated if at.slot == 0 => {
-                let object = self.alone.remove(block, generation, word)?;
-                let size = object.size;
-                self.left_alone = Some(object);
-                (size, true)
+            RegionPlaceKind::Transient | RegionPlaceKind::Slab => {
+                self.free_in_size_class(at, word)?
             }
-            _ => return Err(Misuse::Stale),
+            RegionPlaceKind::Linear if block == 0 => self.free_linear(at, word)?,
+            RegionPlaceKind::Dedicated if at.slot == 0 => {
+                let (size, object) = self.dedicated.remove(block, generation, word)?;
+                let more = object.is_some();
+                self.emptied_object = object;
+                (size, more)
+            }
+            _ => return Err(GpuMisuse::Stale),
         };
         self.regions = self.regions.saturating_sub(1);
-        self.used = self.used.saturating_sub(size);
+        self.used_bytes = self.used_bytes.saturating_sub(size);
         Ok((size, more))
     }
 
     /// Gives the first few of `regions` back at once, if they are ranges of one block and none of them has a record: how many they were,
-    /// and whether there is something to do [later](State::later). 0 where one by one is as good, or says better what is wrong.
-    pub(super) fn give_run(&mut self, regions: &[Where]) -> (usize, bool) {
-        let Some(first) = regions.first().filter(|first| first.place.kind == PlaceKind::General) else { return (0, false) };
+    /// and whether there is something to do [later](PoolState::deferred_free). 0 where one by one is as good, or says better what is wrong.
+    pub(super) fn free_run(&mut self, regions: &[RegionSlot]) -> (usize, bool) {
+        let Some(first) = regions
+            .first()
+            .filter(|first| first.kind() == RegionPlaceKind::General)
+        else {
+            return (0, false);
+        };
         let mut run = [(0u32, 0u32); RUN];
         let mut count = 0usize;
-        for (place, at) in run.iter_mut().zip(regions.iter().take_while(|at| at.place == first.place)) {
+        for (place, at) in run
+            .iter_mut()
+            .zip(regions.iter().take_while(|at| at.place == first.place))
+        {
             *place = (at.slot, at.generation);
             count += 1;
         }
-        let given =
-            run.get(..count).filter(|run| run.len() > 1).and_then(|run| self.blocks.give_run(first.place.block, run, BARE));
-        let Some((bytes, empty)) = given else { return (0, false) };
+        let given = run
+            .get(..count)
+            .filter(|run| run.len() > 1)
+            .and_then(|run| self.blocks.free_run(first.place.block(), run, NO_RECORD));
+        let Some((bytes, empty)) = given else {
+            return (0, false);
+        };
         if empty {
-            self.emptied = Some(first.place.block);
+            self.emptied_block = Some(first.place.block());
         }
         self.regions = self.regions.saturating_sub(count as u64);
-        self.used = self.used.saturating_sub(bytes);
+        self.used_bytes = self.used_bytes.saturating_sub(bytes);
         (count, empty || self.blocks.spare_memory.is_some())
     }
 
-    /// What [`give`](State::give) has left to do. To be asked for before the lock is let go.
-    pub(super) fn later(&mut self) -> Later {
-        Later { emptied: self.emptied.take(), object: self.left_alone.take(), spare: self.blocks.spare_memory.take() }
+    /// What [`free`](PoolState::free) has left to do. To be asked for before the lock is let go.
+    pub(super) fn deferred_free(&mut self) -> DeferredFree {
+        DeferredFree {
+            emptied_block: self.emptied_block.take(),
+            object: self.emptied_object.take(),
+            spare_memory: self.blocks.spare_memory.take(),
+        }
     }
 
     /// The memory object of a live region; where it lies in it, how large it is, and its word.
-    pub(super) fn find(&self, at: Where) -> Result<(&Object, u64, u64, u32), Misuse> {
-        let block = at.place.block;
-        match at.place.kind {
-            PlaceKind::General => {
+    pub(super) fn find(&self, at: RegionSlot) -> Result<(&Object, u64, u64, u32), GpuMisuse> {
+        let block = at.place.block();
+        match at.kind() {
+            RegionPlaceKind::General => {
                 let (live, found) = self.blocks.range(block, at.slot, at.generation)?;
-                if is_own(found.word) {
-                    return Err(Misuse::Stale);
+                if is_internal_range(found.user_data) {
+                    return Err(GpuMisuse::Stale);
                 }
-                Ok((&live.object, found.offset, found.size, found.word))
+                Ok((&live.object, found.offset, found.size, found.user_data))
             }
-            PlaceKind::Transient | PlaceKind::Slab | PlaceKind::Linear => {
-                let (home, found) = self.classes.find(at)?;
-                Ok((&self.blocks.block(home)?.object, found.offset, found.size, found.word))
+            RegionPlaceKind::Transient | RegionPlaceKind::Slab | RegionPlaceKind::Linear => {
+                let (home, found) = self.size_classes.find(at)?;
+                Ok((
+                    &self.blocks.block(home)?.object,
+                    found.offset,
+                    found.size,
+                    found.user_data,
+                ))
             }
-            PlaceKind::Dedicated if at.slot == 0 => {
-                let found = self.alone.get(block, at.generation)?;
-                Ok((&found.object, 0, found.object.size, found.word))
+            RegionPlaceKind::Dedicated if at.slot == 0 => {
+                let found = self.dedicated.get(block, at.generation)?;
+                Ok((&found.object, 0, found.object.size, found.user_data))
             }
-            _ => Err(Misuse::Stale),
+            _ => Err(GpuMisuse::Stale),
         }
     }
 
-    /// As [`find`](State::find), in full.
-    pub(super) fn found(&self, at: Where) -> Result<FoundRegion, Misuse> {
-        let (object, offset, size, word) = self.find(at)?;
-        Ok(FoundRegion {
+    /// As [`find`](PoolState::find), in full: the region, and its record's number.
+    pub(super) fn locate(&self, at: RegionSlot) -> Result<(Suballocation, u32), GpuMisuse> {
+        let (object, offset, size, record) = self.find(at)?;
+        let region = Suballocation {
+            at,
             memory: object.memory,
             offset,
             size,
-            word,
-            memory_type: self.facts.memory_type,
-            properties: self.facts.properties,
-            memory_size: object.size,
-        })
+            memory_type: self.config.memory_type,
+            properties: self.config.properties,
+        };
+        Ok((region, record))
     }
 
     /// The place of a live region's memory object, and where the region lies in it.
-    pub(super) fn home_of(&self, at: Where) -> Result<(Place, u64), Misuse> {
+    pub(super) fn object_place(&self, at: RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse> {
         let (_, offset, _, _) = self.find(at)?;
-        let home = match at.place.kind {
-            PlaceKind::Transient | PlaceKind::Slab | PlaceKind::Linear => self.classes.find(at)?.0,
-            _ => at.place.block,
+        let home = match at.kind() {
+            RegionPlaceKind::Transient | RegionPlaceKind::Slab | RegionPlaceKind::Linear => {
+                self.size_classes.find(at)?.0
+            }
+            _ => at.place.block(),
         };
-        let kind = if at.place.kind == PlaceKind::Dedicated { PlaceKind::Dedicated } else { PlaceKind::General };
-        Ok((Place { kind, block: home, ..at.place }, offset))
+        let kind = if at.kind() == RegionPlaceKind::Dedicated {
+            RegionPlaceKind::Dedicated
+        } else {
+            RegionPlaceKind::General
+        };
+        Ok((RegionPlace::new(kind, at.place.pool(), home), offset))
     }
 
-    /// The memory object of a [home](State::home_of).
-    pub(super) fn object_mut(&mut self, home: Place) -> Result<&mut Object, Misuse> {
-        if home.kind == PlaceKind::Dedicated {
-            return self.alone.object_mut(home.block);
+    /// The memory object of a [home](PoolState::object_place).
+    pub(super) fn object_mut(&mut self, home: RegionPlace) -> Result<&mut Object, GpuMisuse> {
+        if home.kind() == RegionPlaceKind::Dedicated {
+            return self.dedicated.object_mut(home.block());
         }
-        Ok(&mut self.blocks.block_mut(home.block)?.object)
+        Ok(&mut self.blocks.block_mut(home.block())?.object)
+    }
+
+    /// The memory object of a [home](PoolState::object_place) whose region was freed meanwhile, if nobody is at it any more.
+    pub(super) fn detach_leftover(&mut self, home: RegionPlace) -> Option<Object> {
+        if home.kind() == RegionPlaceKind::Dedicated {
+            self.dedicated.detach_leftover(home.block())
+        } else {
+            None
+        }
     }
 
     /// Puts another word in the place of `from`; what it was before.
-    pub(super) fn set_word(&mut self, at: Where, from: u32, to: u32) -> Result<u32, Misuse> {
+    pub(super) fn set_user_data(
+        &mut self,
+        at: RegionSlot,
+        from: u32,
+        to: u32,
+    ) -> Result<u32, GpuMisuse> {
         let (_, _, _, word) = self.find(at)?;
         if word == from {
-            match at.place.kind {
-                PlaceKind::Dedicated => self.alone.get_mut(at.place.block, at.generation)?.word = to,
-                PlaceKind::Transient | PlaceKind::Slab => return self.classes.set_word(at, from, to),
-                PlaceKind::Linear => self.classes.line.set_word(at.slot, at.generation, to)?,
-                _ => self.blocks.set_word(at.place.block, at.slot, at.generation, to)?,
+            match at.kind() {
+                RegionPlaceKind::Dedicated => {
+                    self.dedicated
+                        .get_mut(at.place.block(), at.generation)?
+                        .user_data = to
+                }
+                RegionPlaceKind::Transient | RegionPlaceKind::Slab => {
+                    return self.size_classes.set_user_data(at, from, to);
+                }
+                RegionPlaceKind::Linear => {
+                    self.size_classes
+                        .linear
+                        .set_user_data(at.slot, at.generation, to)?
+                }
+                _ => self
+                    .blocks
+                    .set_user_data(at.place.block(), at.slot, at.generation, to)?,
             }
         }
         Ok(word)
     }
 
     /// Takes an empty block out, if there are more of them than are kept; with `all` whether or not. And its core's memory.
-    pub(super) fn drop_block(&mut self, block: Option<u32>, all: bool) -> Option<(Object, Option<Memory>)> {
-        let kept = if all { 0 } else { self.facts.keep_empty };
-        if self.blocks.empty_bytes <= kept || self.blocks.len() <= self.facts.min_blocks {
+    pub(super) fn remove_empty_block(
+        &mut self,
+        block: Option<u32>,
+        all: bool,
+    ) -> Option<(Object, Option<HostBlock>)> {
+        let kept = if all { 0 } else { self.config.keep_empty };
+        if self.blocks.empty_bytes <= kept || self.blocks.len() <= self.config.min_blocks {
             return None;
         }
         let block = block.or_else(|| self.blocks.removable())?;
         let removed = self.blocks.remove(block)?;
         if self.blocks.len() == 0 {
-            self.growth.emptied();
+            self.growth.reset();
         }
         Some(removed)
     }
@@ -258,11 +350,11 @@ impl State {
     /// The pool begins anew, with the facts it has now, for which its granule is as it was: that is the device's.
     pub(super) fn reopen(&mut self, growth: Growth) {
         self.growth = growth;
-        self.open = true;
+        self.is_open = true;
     }
 
     /// The driver has an object of ours back.
-    pub(super) fn forget(&mut self, size: u64) {
+    pub(super) fn uncount_object(&mut self, size: u64) {
         self.objects = self.objects.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
     }

@@ -23,7 +23,7 @@ pub(super) const NIL: u32 = 0;
 
 /// What a node is at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum NodeState {
     /// Nothing: to be used next. An edge stays so.
     Spare = 0,
     /// A hole, in a bin.
@@ -37,7 +37,7 @@ pub(super) enum State {
 /// See the drawing above. Cells, so that a node and its neighbours can be held at once and changed.
 #[derive(Debug)]
 #[repr(C, align(32))]
-pub(super) struct Node {
+pub(super) struct RangeNode {
     /// The first granule.
     pub(super) first: Cell<u32>,
     /// How many granules, at least 1.
@@ -55,9 +55,9 @@ pub(super) struct Node {
     pub(super) slack: Cell<u32>,
 }
 
-const _: () = assert!(size_of::<Node>() == 32);
+const _: () = assert!(size_of::<RangeNode>() == 32);
 
-impl Node {
+impl RangeNode {
     /// A node that is not part of the range.
     pub(super) const fn spare(generation: u32, next: u32) -> Self {
         Self {
@@ -74,19 +74,19 @@ impl Node {
 
     /// What it is.
     #[inline]
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> NodeState {
         match self.mark.get() & 3 {
-            0 => State::Spare,
-            1 => State::Free,
-            2 => State::Used,
-            _ => State::Leaving,
+            0 => NodeState::Spare,
+            1 => NodeState::Free,
+            2 => NodeState::Used,
+            _ => NodeState::Leaving,
         }
     }
 
     /// Whether it is a hole.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
-        self.mark.get() & 3 == State::Free as u32
+        self.mark.get() & 3 == NodeState::Free as u32
     }
 
     /// The generation of the id that names it, or will name it when it is used next.
@@ -99,19 +99,20 @@ impl Node {
     #[inline]
     pub(super) fn is_live(&self, generation: u32) -> bool {
         // A generation beyond 30 bits would lose bits in the shift and might fit by mistake.
-        self.mark.get() == (generation << 2 | State::Used as u32) && generation >> 30 == 0
+        self.mark.get() == (generation << 2 | NodeState::Used as u32) && generation >> 30 == 0
     }
 
     /// Changes what it is.
     #[inline]
-    pub(super) fn set_state(&self, state: State) {
+    pub(super) fn set_state(&self, state: NodeState) {
         self.mark.set(self.mark.get() & !3 | state as u32);
     }
 
     /// Ends the id that named it: none of before fits again.
     #[inline]
-    pub(super) fn outdate(&self, state: State) {
-        self.mark.set((self.mark.get() & !3).wrapping_add(4) | state as u32);
+    pub(super) fn outdate(&self, state: NodeState) {
+        self.mark
+            .set((self.mark.get() & !3).wrapping_add(4) | state as u32);
     }
 
     /// Where it lies, in granules.

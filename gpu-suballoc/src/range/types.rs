@@ -1,24 +1,24 @@
-//! What is asked of a [`RangeCore`](super::RangeCore), and what it answers.
+//! What is asked of a [`RangeAllocator`](super::RangeAllocator), and what it answers.
 
 #![forbid(unsafe_code)]
 
-use super::conform::Unfit;
+use super::rounding::RequestError;
 
 /// The last generation that an id may carry; a node that has used it up is retired.
 pub(crate) const MAX_GENERATION: u32 = (1 << 24) - 1;
 
 /// How many nodes one take may need: one for the range itself, one for what is left behind it; and two for the first hole and the edge.
-pub(crate) const NODES_PER_TAKE: u32 = 4;
+pub(crate) const NODES_PER_ALLOCATION: u32 = 4;
 
 /// A request for a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Want {
+pub(crate) struct RangeRequest {
     /// Bytes, at least 1.
     pub(crate) size: u64,
     /// Bytes, a power of two; of the offset within the core.
     pub(crate) alignment: u64,
     /// Kept with the range and given back with it; means nothing to the core.
-    pub(crate) word: u32,
+    pub(crate) user_data: u32,
     /// Which end of a hole is taken.
     pub(crate) fit: Fit,
     /// How long to look.
@@ -45,7 +45,7 @@ pub(crate) enum Search {
 
 /// A range that was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct AllocatedRange {
     /// With the generation: its name.
     pub(crate) node: u32,
     /// 1 to [`MAX_GENERATION`].
@@ -58,23 +58,23 @@ pub(crate) struct Taken {
 
 /// A range that was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct FreedRange {
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    pub(crate) word: u32,
+    pub(crate) user_data: u32,
     /// Nothing is live any more.
-    pub(crate) empty: bool,
+    pub(crate) is_empty: bool,
 }
 
 /// A live range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct LiveRange {
     pub(crate) offset: u64,
     /// In whole granules.
     pub(crate) size: u64,
     /// As it was asked for.
     pub(crate) asked: u64,
-    pub(crate) word: u32,
+    pub(crate) user_data: u32,
 }
 
 /// A piece of the core's whole range; all pieces tile it.
@@ -94,13 +94,13 @@ pub(crate) enum SpanState {
         generation: u32,
         /// Of `size`, what was asked for.
         asked: u64,
-        word: u32,
+        user_data: u32,
     },
 }
 
 /// Why a core did not do what it was asked. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum RangeError {
     /// A size of 0.
     ZeroSize,
     /// An alignment that is no power of two.
@@ -118,16 +118,16 @@ pub(crate) enum Refusal {
     /// All generations of a node that was to be renewed are used up.
     UsedUp,
     /// The range has another word.
-    Word,
+    OtherUserData,
 }
 
-impl From<Unfit> for Refusal {
+impl From<RequestError> for RangeError {
     #[inline]
-    fn from(unfit: Unfit) -> Self {
+    fn from(unfit: RequestError) -> Self {
         match unfit {
-            Unfit::ZeroSize => Self::ZeroSize,
-            Unfit::Alignment => Self::Alignment,
-            Unfit::TooLarge => Self::TooLarge,
+            RequestError::ZeroSize => Self::ZeroSize,
+            RequestError::Alignment => Self::Alignment,
+            RequestError::TooLarge => Self::TooLarge,
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use core::alloc::Layout;
 use core::fmt;
-use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use alloc_core::{HostAllocator, HostError, Scope};
+use alloc_core::{HostAllocator, HostError};
 
-use super::range_core::RangeCore;
-use super::store::{Memory, Store};
-use super::types::{Fit, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Want};
+use super::node_store::NodeStore;
+use super::range_allocator::RangeAllocator;
+use super::types::{Fit, NODES_PER_ALLOCATION, RangeError, RangeRequest, Search, Span, SpanState};
+use crate::host_block::HostBlock;
 
 /// Hands out ranges of something that it never touches: a buffer of your own, descriptors of a heap, an address space. The peer of
 /// `VmaVirtualBlock`.
@@ -18,7 +18,7 @@ use super::types::{Fit, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Want};
 /// units of your choice, bytes below, and are multiples of the *granule*: a size is rounded up to it, an alignment below it costs
 /// nothing. As long as a hole fits a request, the request succeeds.
 ///
-/// All memory for its book-keeping comes from `A`, scope [`Scope::Object`]: about 32 bytes for each range and each hole, in blocks of
+/// All memory for its book-keeping comes from `A`, scope [`Scope::Object`](alloc_core::Scope::Object): about 32 bytes for each range and each hole, in blocks of
 /// 4 KiB, and a table of at most 3.5 KiB. A request that finds none is refused and changes nothing. Freeing never takes memory and gives back what is no
 /// longer needed; dropping the block gives everything back.
 ///
@@ -42,8 +42,8 @@ use super::types::{Fit, NODES_PER_TAKE, Refusal, Search, Span, SpanState, Want};
 /// ```
 #[derive(Debug)]
 pub struct VirtualBlock<A: HostAllocator> {
-    core: RangeCore,
-    store: Store,
+    core: RangeAllocator,
+    store: NodeStore,
     memory: A,
     tag: u32,
 }
@@ -84,7 +84,12 @@ impl VirtualAllocationOptions {
     /// At the low end, user data 0.
     #[must_use]
     pub const fn new(size: u64, alignment: u64) -> Self {
-        Self { size, alignment, upper_address: false, user_data: 0 }
+        Self {
+            size,
+            alignment,
+            upper_address: false,
+            user_data: 0,
+        }
     }
 }
 
@@ -169,16 +174,16 @@ impl fmt::Display for VirtualBlockError {
 
 impl core::error::Error for VirtualBlockError {}
 
-impl From<Refusal> for VirtualBlockError {
-    fn from(refusal: Refusal) -> Self {
+impl From<RangeError> for VirtualBlockError {
+    fn from(refusal: RangeError) -> Self {
         match refusal {
-            Refusal::ZeroSize => Self::ZeroSize,
-            Refusal::Alignment => Self::Alignment,
-            Refusal::Granule => Self::Granule,
-            Refusal::TooLarge => Self::TooLarge,
-            Refusal::Full => Self::Full,
-            Refusal::NoNodes => Self::TooManyRanges,
-            Refusal::Stale | Refusal::UsedUp | Refusal::Word => Self::Stale,
+            RangeError::ZeroSize => Self::ZeroSize,
+            RangeError::Alignment => Self::Alignment,
+            RangeError::Granule => Self::Granule,
+            RangeError::TooLarge => Self::TooLarge,
+            RangeError::Full => Self::Full,
+            RangeError::NoNodes => Self::TooManyRanges,
+            RangeError::Stale | RangeError::UsedUp | RangeError::OtherUserData => Self::Stale,
         }
     }
 }
@@ -186,7 +191,10 @@ impl From<Refusal> for VirtualBlockError {
 impl VirtualAllocation {
     #[inline]
     const fn new(node: u32, generation: u32, tag: u32) -> Self {
-        Self { name: (node as u64) << 32 | generation as u64, tag }
+        Self {
+            name: (node as u64) << 32 | generation as u64,
+            tag,
+        }
     }
 }
 
@@ -213,8 +221,13 @@ impl<A: HostAllocator> VirtualBlock<A> {
     pub fn new(memory: A, size: u64, granule: u64) -> Result<Self, VirtualBlockError> {
         /// Tells blocks apart, so that one does not free another's ranges.
         static BLOCKS: AtomicU32 = AtomicU32::new(1);
-        let core = RangeCore::new(size, granule)?;
-        Ok(Self { core, store: Store::new(1), memory, tag: BLOCKS.fetch_add(1, Ordering::Relaxed) })
+        let core = RangeAllocator::new(size, granule)?;
+        Ok(Self {
+            core,
+            store: NodeStore::new(1),
+            memory,
+            tag: BLOCKS.fetch_add(1, Ordering::Relaxed),
+        })
     }
 
     /// Allocates a range. Constant time; where the block is too fragmented for that, each hole that might fit is looked at once.
@@ -223,7 +236,11 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::ZeroSize`]; [`VirtualBlockError::Alignment`]; [`VirtualBlockError::TooLarge`] for a size or an alignment
     /// above the block's size; [`VirtualBlockError::Full`]; [`VirtualBlockError::Host`].
     #[inline]
-    pub fn allocate(&mut self, size: u64, alignment: u64) -> Result<VirtualRange, VirtualBlockError> {
+    pub fn allocate(
+        &mut self,
+        size: u64,
+        alignment: u64,
+    ) -> Result<VirtualRange, VirtualBlockError> {
         self.allocate_with(&VirtualAllocationOptions::new(size, alignment))
     }
 
@@ -232,18 +249,35 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// # Errors
     /// As [`allocate`](Self::allocate).
     #[inline]
-    pub fn allocate_with(&mut self, options: &VirtualAllocationOptions) -> Result<VirtualRange, VirtualBlockError> {
-        let fit = if options.upper_address { Fit::High } else { Fit::Low };
-        let want = Want { size: options.size, alignment: options.alignment, word: options.user_data, fit, search: Search::Full };
+    pub fn allocate_with(
+        &mut self,
+        options: &VirtualAllocationOptions,
+    ) -> Result<VirtualRange, VirtualBlockError> {
+        let fit = if options.upper_address {
+            Fit::High
+        } else {
+            Fit::Low
+        };
+        let want = RangeRequest {
+            size: options.size,
+            alignment: options.alignment,
+            user_data: options.user_data,
+            fit,
+            search: Search::Full,
+        };
         if options.alignment.is_power_of_two() && options.alignment > self.core.size() {
             return Err(VirtualBlockError::TooLarge);
         }
-        if self.store.lacks(NODES_PER_TAKE).is_some() {
-            self.make_ready(NODES_PER_TAKE)?;
+        if self.store.missing_capacity(NODES_PER_ALLOCATION).is_some() {
+            self.make_ready(NODES_PER_ALLOCATION)?;
         }
-        let taken = self.core.take(&self.store, &want)?;
+        let taken = self.core.allocate(&self.store, &want)?;
         let allocation = VirtualAllocation::new(taken.node, taken.generation, self.tag);
-        Ok(VirtualRange { allocation, offset: taken.offset, size: taken.size })
+        Ok(VirtualRange {
+            allocation,
+            offset: taken.offset,
+            size: taken.size,
+        })
     }
 
     /// Takes the memory for `additional` more ranges now, so that allocating them cannot fail for want of it.
@@ -252,51 +286,53 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::Host`], [`VirtualBlockError::TooManyRanges`].
     pub fn reserve(&mut self, additional: u32) -> Result<(), VirtualBlockError> {
         // Two for each, and as many as the last one wants to see.
-        let nodes = additional.checked_mul(2).and_then(|nodes| nodes.checked_add(NODES_PER_TAKE));
+        let nodes = additional
+            .checked_mul(2)
+            .and_then(|nodes| nodes.checked_add(NODES_PER_ALLOCATION));
         self.make_ready(nodes.ok_or(VirtualBlockError::TooManyRanges)?)
     }
 
     #[cold]
     fn make_ready(&mut self, nodes: u32) -> Result<(), VirtualBlockError> {
-        if let Some(layout) = self.core.lacks() {
-            let block = self.fetch(layout)?;
-            // SAFETY: just allocated with the layout that this core asked for.
-            if let Some(unwanted) = unsafe { self.core.supply(block) } {
-                self.give_back(unwanted);
+        if let Some(layout) = self.core.missing_capacity() {
+            let block = self.allocate_memory(layout)?;
+            if let Some(unwanted) = self.core.grow_with(block) {
+                self.free_memory(unwanted);
             }
         }
-        while let Some(lack) = self.store.lacks(nodes) {
-            let block = self.fetch(lack.layout())?;
-            // SAFETY: just allocated with the layout that this store asked for.
-            if let Some(outgrown) = unsafe { self.store.supply(lack, block) } {
-                self.give_back(outgrown);
+        while let Some(lack) = self.store.missing_capacity(nodes) {
+            let block = self.allocate_memory(lack.layout())?;
+            if let Some(outgrown) = self.store.grow_with(lack, block) {
+                self.free_memory(outgrown);
             }
         }
         Ok(())
     }
 
-    fn fetch(&self, layout: Layout) -> Result<NonNull<u8>, VirtualBlockError> {
-        self.memory
-            .allocate(layout, Scope::Object)
-            .map_err(|_| VirtualBlockError::Host(self.memory.refusal(layout, Scope::Object)))
+    fn allocate_memory(&self, layout: Layout) -> Result<HostBlock, VirtualBlockError> {
+        HostBlock::allocate(&self.memory, layout).map_err(VirtualBlockError::Host)
     }
 
-    fn give_back(&self, memory: Memory) {
+    fn free_memory(&self, memory: HostBlock) {
         // SAFETY: core or store was supplied with it from this allocator, with that layout, and has let go of it.
-        unsafe { self.memory.deallocate(memory.block, memory.layout, Scope::Object) };
+        unsafe { memory.free(&self.memory) };
     }
 
     #[cold]
-    fn give_back_spare(&mut self, memory: Memory) {
-        self.give_back(memory);
-        while let Some(memory) = self.store.spare() {
-            self.give_back(memory);
+    fn free_spare_memory(&mut self, memory: HostBlock) {
+        self.free_memory(memory);
+        while let Some(memory) = self.store.detach_spare_chunk() {
+            self.free_memory(memory);
         }
     }
 
     #[inline]
-    fn own(&self, allocation: VirtualAllocation) -> Result<(u32, u32), VirtualBlockError> {
-        if allocation.tag == self.tag { Ok(allocation.into()) } else { Err(VirtualBlockError::Foreign) }
+    fn node_of(&self, allocation: VirtualAllocation) -> Result<(u32, u32), VirtualBlockError> {
+        if allocation.tag == self.tag {
+            Ok(allocation.into())
+        } else {
+            Err(VirtualBlockError::Foreign)
+        }
     }
 
     /// Frees a range. Constant time; takes no memory.
@@ -305,10 +341,10 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
     #[inline]
     pub fn free(&mut self, allocation: VirtualAllocation) -> Result<(), VirtualBlockError> {
-        let (node, generation) = self.own(allocation)?;
-        self.core.give(&self.store, node, generation, None)?;
-        if let Some(memory) = self.store.spare() {
-            self.give_back_spare(memory);
+        let (node, generation) = self.node_of(allocation)?;
+        self.core.free(&self.store, node, generation, None)?;
+        if let Some(memory) = self.store.detach_spare_chunk() {
+            self.free_spare_memory(memory);
         }
         Ok(())
     }
@@ -318,13 +354,21 @@ impl<A: HostAllocator> VirtualBlock<A> {
     ///
     /// # Errors
     /// The number of a range that cannot be freed, and why; one that is named twice is [`VirtualBlockError::Stale`].
-    pub fn free_batch(&mut self, allocations: &[VirtualAllocation]) -> Result<(), (usize, VirtualBlockError)> {
-        if let Some(foreign) = allocations.iter().position(|allocation| allocation.tag != self.tag) {
+    pub fn free_batch(
+        &mut self,
+        allocations: &[VirtualAllocation],
+    ) -> Result<(), (usize, VirtualBlockError)> {
+        if let Some(foreign) = allocations
+            .iter()
+            .position(|allocation| allocation.tag != self.tag)
+        {
             return Err((foreign, VirtualBlockError::Foreign));
         }
-        self.core.give_batch(&self.store, allocations).map_err(|(at, refusal)| (at, refusal.into()))?;
-        if let Some(memory) = self.store.spare() {
-            self.give_back_spare(memory);
+        self.core
+            .free_batch(&self.store, allocations)
+            .map_err(|(at, refusal)| (at, refusal.into()))?;
+        if let Some(memory) = self.store.detach_spare_chunk() {
+            self.free_spare_memory(memory);
         }
         Ok(())
     }
@@ -332,8 +376,8 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// Frees everything. It looks at each range and hole once; every name is stale from now on.
     pub fn clear(&mut self) {
         self.core.clear(&self.store);
-        if let Some(memory) = self.store.spare() {
-            self.give_back_spare(memory);
+        if let Some(memory) = self.store.detach_spare_chunk() {
+            self.free_spare_memory(memory);
         }
     }
 
@@ -341,19 +385,32 @@ impl<A: HostAllocator> VirtualBlock<A> {
     ///
     /// # Errors
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
-    pub fn info(&self, allocation: VirtualAllocation) -> Result<VirtualAllocationInfo, VirtualBlockError> {
-        let (node, generation) = self.own(allocation)?;
+    pub fn info(
+        &self,
+        allocation: VirtualAllocation,
+    ) -> Result<VirtualAllocationInfo, VirtualBlockError> {
+        let (node, generation) = self.node_of(allocation)?;
         let found = self.core.get(&self.store, node, generation)?;
-        Ok(VirtualAllocationInfo { offset: found.offset, size: found.asked, user_data: found.word })
+        Ok(VirtualAllocationInfo {
+            offset: found.offset,
+            size: found.asked,
+            user_data: found.user_data,
+        })
     }
 
     /// Changes what is kept with a range. Constant time.
     ///
     /// # Errors
     /// [`VirtualBlockError::Stale`], [`VirtualBlockError::Foreign`].
-    pub fn set_user_data(&mut self, allocation: VirtualAllocation, user_data: u32) -> Result<(), VirtualBlockError> {
-        let (node, generation) = self.own(allocation)?;
-        Ok(self.core.set_word(&self.store, node, generation, user_data)?)
+    pub fn set_user_data(
+        &mut self,
+        allocation: VirtualAllocation,
+        user_data: u32,
+    ) -> Result<(), VirtualBlockError> {
+        let (node, generation) = self.node_of(allocation)?;
+        Ok(self
+            .core
+            .set_user_data(&self.store, node, generation, user_data)?)
     }
 
     /// Whether nothing is allocated.
@@ -367,9 +424,9 @@ impl<A: HostAllocator> VirtualBlock<A> {
     pub fn statistics(&self) -> VirtualBlockStatistics {
         VirtualBlockStatistics {
             size: self.core.size(),
-            allocation_count: self.core.live(),
-            allocation_bytes: self.core.used(),
-            unused_range_count: self.core.holes(),
+            allocation_count: self.core.live_count(),
+            allocation_bytes: self.core.used_bytes(),
+            unused_range_count: self.core.free_range_count(),
             largest_free_bound: self.core.largest_free_bound(),
         }
     }
@@ -389,23 +446,35 @@ impl<A: HostAllocator> VirtualBlock<A> {
     /// Shows every range and every hole, in order of offset: together they are the block.
     pub fn for_each(&self, mut see: impl FnMut(VirtualPiece)) {
         let tag = self.tag;
-        self.core.for_each(&self.store, &mut |Span { offset, size, state }| {
-            let used = match state {
-                SpanState::Free => None,
-                SpanState::Used { node, generation, word, .. } => Some((VirtualAllocation::new(node, generation, tag), word)),
-            };
-            see(VirtualPiece { offset, size, used });
-        });
+        self.core.for_each(
+            &self.store,
+            &mut |Span {
+                      offset,
+                      size,
+                      state,
+                  }| {
+                let used = match state {
+                    SpanState::Free => None,
+                    SpanState::Used {
+                        node,
+                        generation,
+                        user_data: word,
+                        ..
+                    } => Some((VirtualAllocation::new(node, generation, tag), word)),
+                };
+                see(VirtualPiece { offset, size, used });
+            },
+        );
     }
 }
 
 impl<A: HostAllocator> Drop for VirtualBlock<A> {
     fn drop(&mut self) {
-        if let Some(memory) = self.core.dismantle(&self.store) {
-            self.give_back(memory);
+        if let Some(memory) = self.core.detach_memory(&self.store) {
+            self.free_memory(memory);
         }
-        while let Some(memory) = self.store.dismantle() {
-            self.give_back(memory);
+        while let Some(memory) = self.store.detach_memory() {
+            self.free_memory(memory);
         }
     }
 }

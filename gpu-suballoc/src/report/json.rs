@@ -61,7 +61,12 @@ impl<'w, W: Write + ?Sized> Json<'w, W> {
         self.sink.write_char('"')
     }
 
-    fn nested(&mut self, open: char, close: char, content: impl FnOnce(&mut Self) -> fmt::Result) -> fmt::Result {
+    fn nested(
+        &mut self,
+        open: char,
+        close: char,
+        content: impl FnOnce(&mut Self) -> fmt::Result,
+    ) -> fmt::Result {
         let outer = self.filled;
         self.filled = outer << 1;
         self.sink.write_char(open)?;

@@ -6,19 +6,19 @@ use core::fmt;
 
 use alloc_core::HostSource;
 
-use super::picture::Picture;
-use super::view::{BlockView, Placement, RangeUse, Resource};
-use crate::RegionId;
+use super::memory_map::MemoryMap;
+use super::view::{BlockView, RangePlacement, RangeUse, RegionResource};
+use crate::id::RegionId;
 
 /// A region, a wrapped resource or a crop that is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leak<'p> {
+pub struct RegionLeak<'p> {
     /// Which.
     pub id: RegionId,
     /// What kind of region.
-    pub kind: LeakKind,
+    pub kind: RegionLeakKind,
     /// What lies in it; of a crop what lies in its root is told with that.
-    pub resource: Resource,
+    pub resource: RegionResource,
     /// Of a crop the region that it is a part of.
     pub root: Option<RegionId>,
     /// The `VkDeviceMemory` that it lies in; 0 where a wrapper was not told.
@@ -38,7 +38,7 @@ pub struct Leak<'p> {
 /// What is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LeakKind {
+pub enum RegionLeakKind {
     /// A region of the allocator's memory.
     Owned,
     /// The application's own buffer or image, still wrapped.
@@ -47,22 +47,39 @@ pub enum LeakKind {
     Crop,
 }
 
-impl<A: HostSource> Picture<A> {
+impl<A: HostSource> MemoryMap<A> {
     /// Everything that is live, as a list of leaks: owned regions, wrapped ones, crops.
-    pub fn leaks(&self) -> impl Iterator<Item = Leak<'_>> {
-        let regions = self.each().flat_map(|(block, ranges)| ranges.iter().map(move |range| (block, range)));
-        let regions = regions.filter(|(_, range)| range.what == RangeUse::Region);
+    pub fn leaks(&self) -> impl Iterator<Item = RegionLeak<'_>> {
+        let regions = self
+            .blocks_with_ranges()
+            .flat_map(|(block, ranges)| ranges.iter().map(move |range| (block, range)));
+        let regions = regions.filter(|(_, range)| range.range_use == RangeUse::Region);
         let regions = regions.filter_map(|(block, range)| {
-            let kind = if range.placement == Placement::Wrapped { LeakKind::Wrapped } else { LeakKind::Owned };
+            let kind = if range.placement == RangePlacement::Wrapped {
+                RegionLeakKind::Wrapped
+            } else {
+                RegionLeakKind::Owned
+            };
             let (offset, size) = (range.offset, range.size.saturating_sub(range.padding));
             let BlockView { memory, .. } = *block;
             let (name, resource) = (self.name(range), range.resource);
-            Some(Leak { id: range.id?, kind, resource, root: None, memory, offset, size, name, tag: range.tag, site: range.site })
+            Some(RegionLeak {
+                id: range.id?,
+                kind,
+                resource,
+                root: None,
+                memory,
+                offset,
+                size,
+                name,
+                tag: range.tag,
+                site: range.site,
+            })
         });
-        let crops = self.crops().iter().map(|crop| Leak {
+        let crops = self.crops().iter().map(|crop| RegionLeak {
             id: crop.id,
-            kind: LeakKind::Crop,
-            resource: Resource::Unknown,
+            kind: RegionLeakKind::Crop,
+            resource: RegionResource::Unknown,
             root: Some(crop.root),
             memory: 0,
             offset: crop.offset,
@@ -75,16 +92,24 @@ impl<A: HostSource> Picture<A> {
     }
 }
 
-impl fmt::Display for Leak<'_> {
+impl fmt::Display for RegionLeak<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match (self.kind, self.resource) {
-            (LeakKind::Crop, _) => "crop",
-            (_, Resource::Unknown) => "region",
-            (_, Resource::Buffer) => "buffer",
-            (_, Resource::ImageLinear | Resource::ImageOptimal) => "image",
+            (RegionLeakKind::Crop, _) => "crop",
+            (_, RegionResource::Unknown) => "region",
+            (_, RegionResource::Buffer) => "buffer",
+            (_, RegionResource::ImageLinear | RegionResource::ImageOptimal) => "image",
         };
-        let wrapped = if self.kind == LeakKind::Wrapped { "wrapped " } else { "" };
-        write!(f, "{wrapped}{what} {} of {} bytes at offset {:#x}", self.id, self.size, self.offset)?;
+        let wrapped = if self.kind == RegionLeakKind::Wrapped {
+            "wrapped "
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "{wrapped}{what} {} of {} bytes at offset {:#x}",
+            self.id, self.size, self.offset
+        )?;
         if let Some(root) = self.root {
             write!(f, " of {root}")?;
         }
@@ -109,14 +134,27 @@ mod tests {
     use std::string::ToString;
     use std::vec::Vec;
 
-    use super::super::built::{block, id, picture, wrapped};
+    use super::super::block_fixture::{block, id, picture, wrapped};
     use super::super::view::{BlockContent, CropView};
 
     #[test]
     fn each_live_thing_is_a_line_and_free_space_is_none() {
-        let named = |range: &mut super::super::view::RangeView| (range.padding, range.tag, range.site) = (24, 0xabc, 41);
-        let shared = block(3, BlockContent::Linear, 0).free(512).with(1, 1024, named).spent(256);
-        let crop = CropView { id: id(90), root: id(1), offset: 12, size: 100, tag: 0, site: 0, name: (0, 0) };
+        let named = |range: &mut super::super::view::RangeView| {
+            (range.padding, range.tag, range.site) = (24, 0xabc, 41)
+        };
+        let shared = block(3, BlockContent::Linear, 0)
+            .free(512)
+            .with(1, 1024, named)
+            .spent(256);
+        let crop = CropView {
+            id: id(90),
+            root: id(1),
+            offset: 12,
+            size: 100,
+            tag: 0,
+            site: 0,
+            name: (0, 0),
+        };
         let picture = picture([shared, wrapped(6, 0, 64)], [crop]);
         let lines: Vec<_> = picture.leaks().map(|leak| leak.to_string()).collect();
         assert_eq!(
@@ -127,6 +165,9 @@ mod tests {
                 "crop 00000007:General/0/0/90#1 of 100 bytes at offset 0xc of 00000007:General/0/0/1#1, \"a crop\"",
             ]
         );
-        assert_eq!(picture.leaks().map(|leak| leak.id).collect::<Vec<_>>(), [id(1), id(6), id(90)]);
+        assert_eq!(
+            picture.leaks().map(|leak| leak.id).collect::<Vec<_>>(),
+            [id(1), id(6), id(90)]
+        );
     }
 }

@@ -1,19 +1,21 @@
 //! What an allocator has to tell: totals, a picture of its memory, leaks, JSON, and which regions to move.
 
-mod dump;
+mod capture;
 mod json;
 mod leaks;
+mod memory_map;
 mod moves;
-mod picture;
 mod stats;
-mod take;
 mod view;
+mod vma_json;
 
-pub use leaks::{Leak, LeakKind};
+pub use leaks::{RegionLeak, RegionLeakKind};
+pub use memory_map::MemoryMap;
 pub use moves::{Move, MoveLimits, MovePlace, MovePlan};
-pub use picture::Picture;
-pub use stats::{GpuStats, Totals};
-pub use view::{BlockContent, BlockView, CropView, Placement, RangeUse, RangeView, Resource};
+pub use stats::{GpuStats, MemoryTotals};
+pub use view::{
+    BlockContent, BlockView, CropView, RangePlacement, RangeUse, RangeView, RegionResource,
+};
 
 #[cfg(test)]
-mod built;
+mod block_fixture;

@@ -4,7 +4,8 @@
 
 use core::fmt;
 
-use crate::{MAX_MEMORY_HEAPS, MAX_MEMORY_TYPES};
+use crate::device::MAX_MEMORY_HEAPS;
+use crate::memory_type::MAX_MEMORY_TYPES;
 
 /// What lives in a pool, in a memory type, in a heap or in all. Counts and bytes; exact whenever no thread is inside of a call.
 ///
@@ -14,7 +15,7 @@ use crate::{MAX_MEMORY_HEAPS, MAX_MEMORY_TYPES};
 ///                rounded up to granules       cannot give again before it is empty
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct MemoryTotals {
     /// `VkDeviceMemory` objects, dedicated ones among them.
     pub blocks: u64,
     /// Their bytes.
@@ -23,8 +24,12 @@ pub struct Totals {
     pub dedicated: u64,
     /// Owned regions, [kept](crate::GpuAllocator::release) buffers among them.
     pub regions: u64,
-    /// Bytes that they occupy: what was asked for, rounded up to whole granules. What rounding adds a [`Picture`](crate::Picture) knows.
+    /// Bytes that they occupy: what was asked for, rounded up to whole granules. What rounding adds a [`MemoryMap`](crate::MemoryMap) knows.
     pub region_bytes: u64,
+    /// Of the regions, the pages and slabs of [shards](crate::Shard), each counted as one whatever lies in it. A picture lists what does.
+    pub shard_pages: u64,
+    /// Their bytes.
+    pub shard_page_bytes: u64,
     /// Wrapped buffers and images: the application's own, in none of the bytes above.
     pub wrapped: u64,
     /// Their bytes, as far as they were told.
@@ -33,7 +38,7 @@ pub struct Totals {
     pub crops: u64,
 }
 
-impl Totals {
+impl MemoryTotals {
     /// Bytes of blocks in no region.
     #[must_use]
     pub const fn free_bytes(&self) -> u64 {
@@ -49,6 +54,8 @@ impl Totals {
             dedicated: self.dedicated.saturating_add(other.dedicated),
             regions: self.regions.saturating_add(other.regions),
             region_bytes: self.region_bytes.saturating_add(other.region_bytes),
+            shard_pages: self.shard_pages.saturating_add(other.shard_pages),
+            shard_page_bytes: self.shard_page_bytes.saturating_add(other.shard_page_bytes),
             wrapped: self.wrapped.saturating_add(other.wrapped),
             wrapped_bytes: self.wrapped_bytes.saturating_add(other.wrapped_bytes),
             crops: self.crops.saturating_add(other.crops),
@@ -60,44 +67,61 @@ impl Totals {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct GpuStats {
     /// Everything.
-    pub total: Totals,
+    pub total: MemoryTotals,
     /// By memory type; what the device lacks stays 0. Wrapped regions and crops are in no type.
-    pub types: [Totals; MAX_MEMORY_TYPES],
+    pub types: [MemoryTotals; MAX_MEMORY_TYPES],
     /// By heap, likewise.
-    pub heaps: [Totals; MAX_MEMORY_HEAPS],
+    pub heaps: [MemoryTotals; MAX_MEMORY_HEAPS],
     /// Bytes of host memory that the allocator holds for its book-keeping, all from the `HostAllocator` it was given.
     pub host_bytes: u64,
 }
 
 impl Default for GpuStats {
     fn default() -> Self {
-        let none = Totals::default();
-        Self { total: none, types: [none; MAX_MEMORY_TYPES], heaps: [none; MAX_MEMORY_HEAPS], host_bytes: 0 }
+        let none = MemoryTotals::default();
+        Self {
+            total: none,
+            types: [none; MAX_MEMORY_TYPES],
+            heaps: [none; MAX_MEMORY_HEAPS],
+            host_bytes: 0,
+        }
     }
 }
 
 /// Types and heaps by number, those alone that have anything.
 impl fmt::Debug for GpuStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { total, types, heaps, host_bytes } = self;
+        let Self {
+            total,
+            types,
+            heaps,
+            host_bytes,
+        } = self;
         let mut all = f.debug_struct("GpuStats");
-        all.field("total", total).field("types", &Filled(types)).field("heaps", &Filled(heaps)).field("host_bytes", host_bytes);
+        all.field("total", total)
+            .field("types", &Filled(types))
+            .field("heaps", &Filled(heaps))
+            .field("host_bytes", host_bytes);
         all.finish()
     }
 }
 
-struct Filled<'t>(&'t [Totals]);
+struct Filled<'t>(&'t [MemoryTotals]);
 
 impl fmt::Debug for Filled<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let filled = self.0.iter().enumerate().filter(|(_, totals)| **totals != Totals::default());
+        let filled = self
+            .0
+            .iter()
+            .enumerate()
+            .filter(|(_, totals)| **totals != MemoryTotals::default());
         f.debug_map().entries(filled).finish()
     }
 }
 
 impl GpuStats {
     /// Adds what a pool has, to the sum, to its type and to its heap.
-    pub(crate) fn add(&mut self, memory_type: u32, heap: u32, totals: &Totals) {
+    pub(crate) fn add(&mut self, memory_type: u32, heap: u32, totals: &MemoryTotals) {
         let row = self.types.get_mut(memory_type as usize);
         let heap = self.heaps.get_mut(heap as usize);
         for sum in [Some(&mut self.total), row, heap].into_iter().flatten() {
@@ -114,20 +138,43 @@ mod tests {
     fn debug_shows_the_types_and_heaps_that_have_anything() {
         let mut stats = GpuStats::default();
         assert_eq!(std::format!("{stats:?}").matches("Totals").count(), 1);
-        stats.add(3, 1, &Totals { blocks: 2, ..Totals::default() });
+        stats.add(
+            3,
+            1,
+            &MemoryTotals {
+                blocks: 2,
+                ..MemoryTotals::default()
+            },
+        );
         let text = std::format!("{stats:?}");
-        assert!(text.contains("types: {3: Totals { blocks: 2,") && text.contains("heaps: {1: Totals { blocks: 2,"), "{text}");
-        assert_eq!(text.matches("Totals").count(), 3, "{text}");
+        assert!(
+            text.contains("types: {3: MemoryTotals { blocks: 2,")
+                && text.contains("heaps: {1: MemoryTotals { blocks: 2,"),
+            "{text}"
+        );
+        assert_eq!(text.matches("MemoryTotals").count(), 3, "{text}");
     }
 
     #[test]
     fn a_pool_counts_in_the_sum_in_its_type_and_in_its_heap() {
-        let pool = Totals { blocks: 2, block_bytes: 4096, regions: 3, region_bytes: 1024, ..Totals::default() };
+        let pool = MemoryTotals {
+            blocks: 2,
+            block_bytes: 4096,
+            regions: 3,
+            region_bytes: 1024,
+            ..MemoryTotals::default()
+        };
         let mut stats = GpuStats::default();
         stats.add(3, 1, &pool);
         stats.add(4, 1, &pool);
-        assert_eq!((stats.types[3], stats.types[4], stats.types[0]), (pool, pool, Totals::default()));
-        assert_eq!((stats.heaps[1], stats.total), (pool.plus(&pool), pool.plus(&pool)));
+        assert_eq!(
+            (stats.types[3], stats.types[4], stats.types[0]),
+            (pool, pool, MemoryTotals::default())
+        );
+        assert_eq!(
+            (stats.heaps[1], stats.total),
+            (pool.plus(&pool), pool.plus(&pool))
+        );
         assert_eq!(stats.total.free_bytes(), 2 * (4096 - 1024));
     }
 }

@@ -8,7 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::RegionId;
+use crate::id::RegionId;
 
 /// What a block is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct BlockView {
     /// The block's number within its pool.
     pub block: u32,
     /// Whether the pool is one of the user's.
-    pub custom: bool,
+    pub is_custom: bool,
     /// The `VkDeviceMemory`; 0 for what is wrapped.
     pub memory: u64,
     /// Its memory type; `None` for what is wrapped.
@@ -58,7 +58,7 @@ pub enum RangeUse {
     /// Nobody's, and not to be had for just anything: in a slab, in a transient page, or less than a granule at a block's end.
     Spent,
     /// Nobody's, but kept with its buffer for the next request that it fits exactly.
-    Kept,
+    Reusable,
     /// A region.
     Region,
 }
@@ -66,7 +66,7 @@ pub enum RangeUse {
 /// How a region was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Placement {
+pub enum RangePlacement {
     /// In the block's free space.
     General,
     /// In a transient page.
@@ -86,7 +86,7 @@ pub enum Placement {
 /// [`vkBindBufferMemory`]: https://registry.khronos.org/vulkan/specs/latest/man/html/vkBindBufferMemory.html
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Resource {
+pub enum RegionResource {
     /// Nobody said.
     #[default]
     Unknown,
@@ -108,11 +108,11 @@ pub struct RangeView {
     /// Of those, at the end: what rounding added and nobody asked for.
     pub padding: u64,
     /// What it is.
-    pub what: RangeUse,
+    pub range_use: RangeUse,
     /// How it was placed; of one that is nobody's, what it lies in.
-    pub placement: Placement,
+    pub placement: RangePlacement,
     /// What lies in it.
-    pub resource: Resource,
+    pub resource: RegionResource,
     /// The region, where it is one.
     pub id: Option<RegionId>,
     /// The alignment that it needs, in bytes; 0 where that is not known.
@@ -130,19 +130,24 @@ pub struct RangeView {
     /// Its name's bytes in the picture.
     pub(crate) name: (u32, u32),
     /// Its record's number, until that was read.
-    pub(crate) word: u32,
+    pub(crate) user_data: u32,
 }
 
 impl RangeView {
     /// A range that is nobody's.
-    pub(crate) const fn nobodys(offset: u64, size: u64, what: RangeUse, placement: Placement) -> Self {
+    pub(crate) const fn unowned(
+        offset: u64,
+        size: u64,
+        what: RangeUse,
+        placement: RangePlacement,
+    ) -> Self {
         Self {
             offset,
             size,
             padding: 0,
-            what,
+            range_use: what,
             placement,
-            resource: Resource::Unknown,
+            resource: RegionResource::Unknown,
             id: None,
             alignment: 0,
             usage: 0,
@@ -151,7 +156,7 @@ impl RangeView {
             crops: 0,
             maps: 0,
             name: (0, 0),
-            word: u32::MAX,
+            user_data: u32::MAX,
         }
     }
 }

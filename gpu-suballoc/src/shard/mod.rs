@@ -1,8 +1,10 @@
 //! Shards: what one thread has to itself, and how others give back to it.
 
-mod face;
-mod lane;
+mod look;
+mod shard_pages;
 mod shards;
 
-pub use face::{Shard, ShardUsage};
+pub(crate) use shard_pages::{
+    BackingRegion, OwnerState, RequestKind, SLAB_GROUP, ShardPages, free_region,
+};
 pub(crate) use shards::Shards;

@@ -75,7 +75,9 @@ unsafe extern "system" fn allocation(
         return ptr::null_mut();
     }
     let front = alignment.max(size_of::<Front>());
-    let Some(layout) = layout(size, front) else { return ptr::null_mut() };
+    let Some(layout) = layout(size, front) else {
+        return ptr::null_mut();
+    };
     // SAFETY: `front` is above 0, hence the size is.
     let whole = unsafe { alloc(layout) };
     if whole.is_null() {
@@ -83,7 +85,12 @@ unsafe extern "system" fn allocation(
     }
     let block = whole.wrapping_add(front);
     // SAFETY: `front` bytes lie in front of the block, at least as many as a `Front` has, and are as aligned.
-    unsafe { block.cast::<Front>().wrapping_sub(1).write_unaligned(Front { size, front }) };
+    unsafe {
+        block
+            .cast::<Front>()
+            .wrapping_sub(1)
+            .write_unaligned(Front { size, front })
+    };
     LIVE.fetch_add(1, SeqCst);
     TAKEN.fetch_add(1, SeqCst);
     block.cast()
@@ -107,7 +114,13 @@ unsafe extern "system" fn reallocation(
         // SAFETY: every block has a front.
         let old = unsafe { original.cast::<Front>().wrapping_sub(1).read_unaligned() };
         // SAFETY: two blocks of at least so many bytes.
-        unsafe { ptr::copy_nonoverlapping(original.cast::<u8>(), moved.cast::<u8>(), old.size.min(size)) };
+        unsafe {
+            ptr::copy_nonoverlapping(
+                original.cast::<u8>(),
+                moved.cast::<u8>(),
+                old.size.min(size),
+            )
+        };
         // SAFETY: forwarded.
         unsafe { free(user, original) };
     }
@@ -120,7 +133,9 @@ unsafe extern "system" fn free(_: *mut c_void, block: *mut c_void) {
     }
     // SAFETY: every block has a front.
     let Front { size, front } = unsafe { block.cast::<Front>().wrapping_sub(1).read_unaligned() };
-    let Some(layout) = layout(size, front) else { return };
+    let Some(layout) = layout(size, front) else {
+        return;
+    };
     LIVE.fetch_sub(1, SeqCst);
     // SAFETY: taken with this layout, that far in front.
     unsafe { dealloc(block.cast::<u8>().wrapping_sub(front), layout) };

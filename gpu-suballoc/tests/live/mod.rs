@@ -43,10 +43,13 @@ impl Live {
         which: impl Fn(&str) -> bool,
     ) -> Result<Self, String> {
         let (entry, version) = loader()?;
-        let application = vk::ApplicationInfo::default().application_name(c"gpu-suballoc tests").api_version(version);
+        let application = vk::ApplicationInfo::default()
+            .application_name(c"gpu-suballoc tests")
+            .api_version(version);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: a valid info; destroyed with the value.
-        let instance = unsafe { entry.create_instance(&info, None) }.map_err(|result| format!("no driver: {result:?}"))?;
+        let instance = unsafe { entry.create_instance(&info, None) }
+            .map_err(|result| format!("no driver: {result:?}"))?;
         Self::on(&entry, instance, (version, callbacks), which)
     }
 
@@ -70,13 +73,15 @@ impl Live {
         which: impl Fn(&str) -> bool,
     ) -> Result<Self, String> {
         // SAFETY: a live instance.
-        let devices = unsafe { instance.enumerate_physical_devices() }.map_err(|result| format!("no device: {result:?}"))?;
+        let devices = unsafe { instance.enumerate_physical_devices() }
+            .map_err(|result| format!("no device: {result:?}"))?;
         let told_version = |physical| {
             // SAFETY: of the instance.
             version.min(unsafe { instance.get_physical_device_properties(physical) }.api_version)
         };
         let mut devices = devices.into_iter();
-        let physical = devices.find(|physical| which(&driver_of(instance, *physical, told_version(*physical))));
+        let physical = devices
+            .find(|physical| which(&driver_of(instance, *physical, told_version(*physical))));
         let physical = physical.ok_or("the drivers show no such device")?;
         // SAFETY: of the instance, here and below.
         let told = unsafe { instance.get_physical_device_properties(physical) };
@@ -84,38 +89,76 @@ impl Live {
         // SAFETY: as above.
         let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
         let copies = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE | vk::QueueFlags::TRANSFER;
-        let family = families.iter().position(|family| family.queue_flags.intersects(copies)).ok_or("no queue copies")?;
+        let family = families
+            .iter()
+            .position(|family| family.queue_flags.intersects(copies))
+            .ok_or("no queue copies")?;
         let family = u32::try_from(family).map_err(|_| "too many queue families")?;
         // SAFETY: as above.
-        let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }.unwrap_or_default();
-        let has = |name: &CStr| extensions.iter().any(|one| one.extension_name_as_c_str() == Ok(name));
+        let extensions =
+            unsafe { instance.enumerate_device_extension_properties(physical) }.unwrap_or_default();
+        let has = |name: &CStr| {
+            extensions
+                .iter()
+                .any(|one| one.extension_name_as_c_str() == Ok(name))
+        };
         let newer = version >= vk::API_VERSION_1_1;
-        let (budget, priority) = (newer && has(ash::ext::memory_budget::NAME), newer && has(ash::ext::memory_priority::NAME));
+        let (budget, priority) = (
+            newer && has(ash::ext::memory_budget::NAME),
+            newer && has(ash::ext::memory_priority::NAME),
+        );
 
         let mut one_2 = vk::PhysicalDeviceVulkan12Features::default();
         let mut wish = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default();
         if newer {
             let mut all = vk::PhysicalDeviceFeatures2::default();
-            all = if version >= vk::API_VERSION_1_2 { all.push_next(&mut one_2) } else { all };
-            all = if priority { all.push_next(&mut wish) } else { all };
+            all = if version >= vk::API_VERSION_1_2 {
+                all.push_next(&mut one_2)
+            } else {
+                all
+            };
+            all = if priority {
+                all.push_next(&mut wish)
+            } else {
+                all
+            };
             // SAFETY: the chain holds what the version and the extensions know.
             unsafe { instance.get_physical_device_features2(physical, &mut all) };
         }
-        let (address, priority) = (one_2.buffer_device_address == vk::TRUE, priority && wish.memory_priority == vk::TRUE);
-        let mut one_2 = vk::PhysicalDeviceVulkan12Features::default().buffer_device_address(address);
+        let (address, priority) = (
+            one_2.buffer_device_address == vk::TRUE,
+            priority && wish.memory_priority == vk::TRUE,
+        );
+        let mut one_2 =
+            vk::PhysicalDeviceVulkan12Features::default().buffer_device_address(address);
         let mut wish = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default().memory_priority(true);
         let priorities = [1.0];
-        let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities)];
-        let names: Vec<_> = [(budget, ash::ext::memory_budget::NAME), (priority, ash::ext::memory_priority::NAME)]
-            .into_iter()
-            .filter_map(|(wanted, name)| wanted.then_some(name.as_ptr()))
-            .collect();
-        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&names);
-        info = if address { info.push_next(&mut one_2) } else { info };
-        info = if priority { info.push_next(&mut wish) } else { info };
+        let queues = [vk::DeviceQueueCreateInfo::default()
+            .queue_family_index(family)
+            .queue_priorities(&priorities)];
+        let names: Vec<_> = [
+            (budget, ash::ext::memory_budget::NAME),
+            (priority, ash::ext::memory_priority::NAME),
+        ]
+        .into_iter()
+        .filter_map(|(wanted, name)| wanted.then_some(name.as_ptr()))
+        .collect();
+        let mut info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queues)
+            .enabled_extension_names(&names);
+        info = if address {
+            info.push_next(&mut one_2)
+        } else {
+            info
+        };
+        info = if priority {
+            info.push_next(&mut wish)
+        } else {
+            info
+        };
         // SAFETY: a valid info with what the device has; destroyed in `drop`.
-        let device =
-            unsafe { instance.create_device(physical, &info, callbacks) }.map_err(|result| format!("no device: {result:?}"))?;
+        let device = unsafe { instance.create_device(physical, &info, callbacks) }
+            .map_err(|result| format!("no device: {result:?}"))?;
         // SAFETY: the family was asked for above, with one queue.
         let queue = unsafe { device.get_device_queue(family, 0) };
         let mut options = AshOptions::new(version);
@@ -126,7 +169,10 @@ impl Live {
             ..options.features
         };
         Ok(Self {
-            name: told.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            name: told
+                .device_name_as_c_str()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
             driver: driver_of(instance, physical, version),
             options,
             physical,
@@ -149,7 +195,15 @@ impl Live {
     pub(crate) fn ash(&self, options: AshOptions) -> AshDevice {
         // SAFETY: all of one another, and alive while `self` is, which every test outlives its devices with; the options are what
         // the device was made with, or less.
-        unsafe { AshDevice::new(&self.entry, &self.instance, self.physical, &self.device, options) }
+        unsafe {
+            AshDevice::new(
+                &self.entry,
+                &self.instance,
+                self.physical,
+                &self.device,
+                options,
+            )
+        }
     }
 
     /// Copies on the queue, one after the other, and waits: what the host flushed before is seen, what was written can be invalidated.
@@ -157,17 +211,37 @@ impl Live {
         self.submit(|commands| {
             let everything = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
             let barrier = |target: vk::AccessFlags, stage| {
-                let barriers = [vk::MemoryBarrier::default().src_access_mask(everything).dst_access_mask(target)];
+                let barriers = [vk::MemoryBarrier::default()
+                    .src_access_mask(everything)
+                    .dst_access_mask(target)];
                 let all = vk::PipelineStageFlags::ALL_COMMANDS;
                 let none = vk::DependencyFlags::empty();
                 // SAFETY: recording.
-                unsafe { self.device.cmd_pipeline_barrier(commands, all, stage, none, &barriers, &[], &[]) };
+                unsafe {
+                    self.device.cmd_pipeline_barrier(
+                        commands,
+                        all,
+                        stage,
+                        none,
+                        &barriers,
+                        &[],
+                        &[],
+                    )
+                };
             };
             for (source, from, target, to, size) in copies {
-                let [source, target] = [source, target].map(|buffer| vk::Handle::from_raw(buffer.as_raw()));
-                let region = [vk::BufferCopy { src_offset: *from, dst_offset: *to, size: *size }];
+                let [source, target] =
+                    [source, target].map(|buffer| vk::Handle::from_raw(buffer.as_raw()));
+                let region = [vk::BufferCopy {
+                    src_offset: *from,
+                    dst_offset: *to,
+                    size: *size,
+                }];
                 // SAFETY: recording; the test's buffers live, and are large enough.
-                unsafe { self.device.cmd_copy_buffer(commands, source, target, &region) };
+                unsafe {
+                    self.device
+                        .cmd_copy_buffer(commands, source, target, &region)
+                };
                 barrier(everything, vk::PipelineStageFlags::ALL_COMMANDS);
             }
             barrier(vk::AccessFlags::HOST_READ, vk::PipelineStageFlags::HOST);
@@ -179,10 +253,14 @@ impl Live {
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.family);
         // SAFETY: of the device, destroyed below.
         let pool = unsafe { self.device.create_command_pool(&info, None) }.expect("a command pool");
-        let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(pool)
+            .command_buffer_count(1);
         // SAFETY: of the pool, and freed with it.
-        let commands = unsafe { self.device.allocate_command_buffers(&info) }.expect("a command buffer")[0];
-        let once = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        let commands =
+            unsafe { self.device.allocate_command_buffers(&info) }.expect("a command buffer")[0];
+        let once = vk::CommandBufferBeginInfo::default()
+            .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: just made.
         unsafe { self.device.begin_command_buffer(commands, &once) }.expect("recording begins");
         record(commands);
@@ -191,7 +269,11 @@ impl Live {
         let all = [commands];
         let submit = [vk::SubmitInfo::default().command_buffers(&all)];
         // SAFETY: one thread uses the queue at a time: the tests run one after the other.
-        unsafe { self.device.queue_submit(self.queue, &submit, vk::Fence::null()) }.expect("submitted");
+        unsafe {
+            self.device
+                .queue_submit(self.queue, &submit, vk::Fence::null())
+        }
+        .expect("submitted");
         // SAFETY: as above.
         unsafe { self.device.queue_wait_idle(self.queue) }.expect("done");
         // SAFETY: nothing of the pool is in use any more.
@@ -202,9 +284,13 @@ impl Live {
 /// The loader, and the version of an instance of it.
 pub(crate) fn loader() -> Result<(ash::Entry, u32), String> {
     // SAFETY: opening the loader runs its initialisers, which is what a Vulkan program asks for.
-    let entry = unsafe { ash::Entry::load() }.map_err(|error| format!("no Vulkan loader: {error}"))?;
+    let entry =
+        unsafe { ash::Entry::load() }.map_err(|error| format!("no Vulkan loader: {error}"))?;
     // SAFETY: a function of the loader without conditions.
-    let version = unsafe { entry.try_enumerate_instance_version() }.ok().flatten().unwrap_or(vk::API_VERSION_1_0);
+    let version = unsafe { entry.try_enumerate_instance_version() }
+        .ok()
+        .flatten()
+        .unwrap_or(vk::API_VERSION_1_0);
     Ok((entry, version.min(vk::API_VERSION_1_3)))
 }
 
@@ -215,7 +301,10 @@ fn driver_of(instance: &ash::Instance, physical: vk::PhysicalDevice, version: u3
         // SAFETY: of the instance; driver properties are part of the version.
         unsafe { instance.get_physical_device_properties2(physical, &mut all) };
     }
-    driver.driver_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    driver
+        .driver_name_as_c_str()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 impl Drop for Live {
@@ -233,7 +322,10 @@ impl Drop for Live {
 /// Runs tests one after the other, each on a device of its own; words of the command line select by part of the name. What they
 /// answered, of those that ran.
 pub(crate) fn run<T: Copy, R>(tests: &[(&str, T)], body: impl Fn(T, &Live) -> R) -> Vec<R> {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
     if std::env::args().any(|word| word == "--list") {
         tests.iter().for_each(|(name, _)| println!("{name}: test"));
         return Vec::new();

@@ -2,8 +2,9 @@
 
 use ash::vk;
 use gpu_suballoc::{
-    AshDevice, AshOptions, BufferHandle, BufferInfo, BufferUsage, Dedicated, DeviceError, DeviceMemory, HeapBudget, ImageHandle,
-    ImageInfo, ImageUsage, MappedRange, MemoryHandle, MemoryRequest, PropertyFlags, ResourceRequirements,
+    AshDevice, AshOptions, BufferHandle, BufferInfo, BufferUsage, DedicatedResource, DeviceError,
+    DeviceMemory, HeapBudget, ImageHandle, ImageInfo, ImageUsage, MappedRange, MemoryHandle,
+    MemoryRequest, PropertyFlags, ResourceRequirements,
 };
 
 use crate::live::{CALLBACKS, Live, live_blocks, refuse, requests, taken_blocks};
@@ -24,7 +25,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_refusal_of_host_memory_is_told", refused_by_callbacks),
 ];
 
-const COPIED: BufferUsage = BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
+const COPIED: BufferUsage =
+    BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
 
 /// A buffer with memory of its own.
 struct Bound<'d> {
@@ -36,23 +38,38 @@ struct Bound<'d> {
 
 // SAFETY of all that follows: handles are made and ended here, on one thread, each once.
 impl<'d> Bound<'d> {
-    fn new(device: &'d AshDevice, size: u64, kind: impl Fn(&ResourceRequirements) -> Option<u32>) -> Option<Self> {
+    fn new(
+        device: &'d AshDevice,
+        size: u64,
+        kind: impl Fn(&ResourceRequirements) -> Option<u32>,
+    ) -> Option<Self> {
         // SAFETY: see above.
-        let buffer = unsafe { device.create_buffer(&BufferInfo::new(size, COPIED)) }.expect("a buffer");
+        let buffer =
+            unsafe { device.create_buffer(&BufferInfo::new(size, COPIED)) }.expect("a buffer");
         // SAFETY: see above.
         let needs = unsafe { device.buffer_requirements(buffer) };
-        assert!(needs.size >= size && needs.alignment.is_power_of_two() && needs.memory_type_bits != 0, "{needs:?}");
+        assert!(
+            needs.size >= size && needs.alignment.is_power_of_two() && needs.memory_type_bits != 0,
+            "{needs:?}"
+        );
         let Some(kind) = kind(&needs) else {
             // SAFETY: see above.
             unsafe { device.destroy_buffer(buffer) };
             return None;
         };
-        let size = needs.size.next_multiple_of(device.properties().limits.non_coherent_atom_size);
+        let size = needs
+            .size
+            .next_multiple_of(device.properties().limits.non_coherent_atom_size);
         // SAFETY: see above.
         let memory = unsafe { device.allocate(&MemoryRequest::new(size, kind)) }.expect("memory");
         // SAFETY: see above.
         unsafe { device.bind_buffer(buffer, memory, 0) }.expect("bound");
-        Some(Self { device, buffer, memory, size })
+        Some(Self {
+            device,
+            buffer,
+            memory,
+            size,
+        })
     }
 
     /// Maps, lets somebody touch the bytes, unmaps; flushed after and invalidated before, as non-coherent memory wants it.
@@ -60,9 +77,14 @@ impl<'d> Bound<'d> {
         let size = usize::try_from(self.size).expect("small");
         // SAFETY: see above.
         let first = unsafe { self.device.map(self.memory, 0, self.size) }.expect("mapped");
-        let alignment = usize::try_from(self.device.properties().limits.min_memory_map_alignment).expect("small");
+        let alignment = usize::try_from(self.device.properties().limits.min_memory_map_alignment)
+            .expect("small");
         assert!(first.as_ptr().addr().is_multiple_of(alignment));
-        let whole = [MappedRange { memory: self.memory, offset: 0, size: self.size }];
+        let whole = [MappedRange {
+            memory: self.memory,
+            offset: 0,
+            size: self.size,
+        }];
         // SAFETY: see above.
         unsafe { self.device.invalidate(&whole) }.expect("invalidated");
         // SAFETY: mapped, and the device is idle.
@@ -85,11 +107,16 @@ impl Drop for Bound<'_> {
 }
 
 /// The first type that is accepted and has these properties.
-fn with(device: &AshDevice, properties: PropertyFlags) -> impl Fn(&ResourceRequirements) -> Option<u32> {
+fn with(
+    device: &AshDevice,
+    properties: PropertyFlags,
+) -> impl Fn(&ResourceRequirements) -> Option<u32> {
     move |needs| {
         let types = (0u32..).zip(device.properties().types);
         types
-            .filter(|(index, kind)| needs.memory_type_bits >> index & 1 == 1 && kind.properties.contains(properties))
+            .filter(|(index, kind)| {
+                needs.memory_type_bits >> index & 1 == 1 && kind.properties.contains(properties)
+            })
             .map(|(index, _)| index)
             .next()
     }
@@ -99,47 +126,122 @@ fn says(live: &Live) {
     let device = live.ash(live.options);
     let told = device.properties();
     // SAFETY: of the instance.
-    let memory = unsafe { live.instance.get_physical_device_memory_properties(live.physical) };
+    let memory = unsafe {
+        live.instance
+            .get_physical_device_memory_properties(live.physical)
+    };
     // SAFETY: as above.
     let limits = unsafe { live.instance.get_physical_device_properties(live.physical) }.limits;
-    for (index, (heap, vulkan)) in told.heaps.iter().zip(memory.memory_heaps_as_slice()).enumerate() {
-        println!("  heap {index}: {} MiB{}", heap.size >> 20, if heap.is_device_local() { ", DEVICE_LOCAL" } else { "" });
-        assert_eq!((heap.size, heap.flags.as_raw()), (vulkan.size, vulkan.flags.as_raw()));
+    for (index, (heap, vulkan)) in told
+        .heaps
+        .iter()
+        .zip(memory.memory_heaps_as_slice())
+        .enumerate()
+    {
+        println!(
+            "  heap {index}: {} MiB{}",
+            heap.size >> 20,
+            if heap.is_device_local() {
+                ", DEVICE_LOCAL"
+            } else {
+                ""
+            }
+        );
+        assert_eq!(
+            (heap.size, heap.flags.as_raw()),
+            (vulkan.size, vulkan.flags.as_raw())
+        );
     }
-    for (index, (kind, vulkan)) in told.types.iter().zip(memory.memory_types_as_slice()).enumerate() {
-        println!("  type {index}: heap {}, {}", kind.heap_index, kind.properties);
-        assert_eq!((kind.heap_index, kind.properties.as_raw()), (vulkan.heap_index, vulkan.property_flags.as_raw()));
+    for (index, (kind, vulkan)) in told
+        .types
+        .iter()
+        .zip(memory.memory_types_as_slice())
+        .enumerate()
+    {
+        println!(
+            "  type {index}: heap {}, {}",
+            kind.heap_index, kind.properties
+        );
+        assert_eq!(
+            (kind.heap_index, kind.properties.as_raw()),
+            (vulkan.heap_index, vulkan.property_flags.as_raw())
+        );
     }
     println!("  {:?}\n  {:?}", told.limits, told.features);
-    assert_eq!((told.heaps.len(), told.types.len()), (memory.memory_heap_count as usize, memory.memory_type_count as usize));
-    assert_eq!(told.limits.buffer_image_granularity, limits.buffer_image_granularity);
-    assert_eq!(told.limits.non_coherent_atom_size, limits.non_coherent_atom_size);
-    assert_eq!(told.limits.max_memory_allocation_count, limits.max_memory_allocation_count);
+    assert_eq!(
+        (told.heaps.len(), told.types.len()),
+        (
+            memory.memory_heap_count as usize,
+            memory.memory_type_count as usize
+        )
+    );
+    assert_eq!(
+        told.limits.buffer_image_granularity,
+        limits.buffer_image_granularity
+    );
+    assert_eq!(
+        told.limits.non_coherent_atom_size,
+        limits.non_coherent_atom_size
+    );
+    assert_eq!(
+        told.limits.max_memory_allocation_count,
+        limits.max_memory_allocation_count
+    );
     if live.options.api_version >= vk::API_VERSION_1_1 {
-        assert!(told.limits.max_memory_allocation_size < u64::MAX, "1.1 tells");
+        assert!(
+            told.limits.max_memory_allocation_size < u64::MAX,
+            "1.1 tells"
+        );
     }
-    assert_eq!(told.features, live.options.features, "the driver has every command of what it offers");
+    assert_eq!(
+        told.features, live.options.features,
+        "the driver has every command of what it offers"
+    );
 }
 
 fn round(live: &Live, device: &AshDevice) {
     let pattern = |at: usize| (at * 7 % 251) as u8;
     let mut types = 0;
     for (index, kind) in (0u32..).zip(device.properties().types) {
-        let special = PropertyFlags::LAZILY_ALLOCATED | PropertyFlags::PROTECTED | PropertyFlags::DEVICE_COHERENT_AMD;
+        let special = PropertyFlags::LAZILY_ALLOCATED
+            | PropertyFlags::PROTECTED
+            | PropertyFlags::DEVICE_COHERENT_AMD;
         if !(kind.properties & special).is_empty() {
             continue;
         }
-        let this = |needs: &ResourceRequirements| (needs.memory_type_bits >> index & 1 == 1).then_some(index);
-        let Some(middle) = Bound::new(device, 5000, this) else { continue };
-        let source =
-            Bound::new(device, 5000, with(device, PropertyFlags::HOST_VISIBLE)).expect("every device has visible memory");
-        let target = Bound::new(device, 5000, with(device, PropertyFlags::HOST_VISIBLE)).expect("as above");
-        source.touch(|bytes| bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = pattern(at)));
+        let this = |needs: &ResourceRequirements| {
+            (needs.memory_type_bits >> index & 1 == 1).then_some(index)
+        };
+        let Some(middle) = Bound::new(device, 5000, this) else {
+            continue;
+        };
+        let source = Bound::new(device, 5000, with(device, PropertyFlags::HOST_VISIBLE))
+            .expect("every device has visible memory");
+        let target =
+            Bound::new(device, 5000, with(device, PropertyFlags::HOST_VISIBLE)).expect("as above");
+        source.touch(|bytes| {
+            bytes
+                .iter_mut()
+                .enumerate()
+                .for_each(|(at, byte)| *byte = pattern(at))
+        });
         target.touch(|bytes| bytes.fill(0xee));
-        live.copy(&[(source.buffer, 3, middle.buffer, 1000, 4000), (middle.buffer, 1000, target.buffer, 17, 4000)]);
+        live.copy(&[
+            (source.buffer, 3, middle.buffer, 1000, 4000),
+            (middle.buffer, 1000, target.buffer, 17, 4000),
+        ]);
         target.touch(|bytes| {
-            assert!((0..4000).all(|at| bytes[17 + at] == pattern(3 + at)), "type {index}");
-            assert!(bytes[..17].iter().chain(&bytes[4017..5000]).all(|byte| *byte == 0xee), "type {index}");
+            assert!(
+                (0..4000).all(|at| bytes[17 + at] == pattern(3 + at)),
+                "type {index}"
+            );
+            assert!(
+                bytes[..17]
+                    .iter()
+                    .chain(&bytes[4017..5000])
+                    .all(|byte| *byte == 0xee),
+                "type {index}"
+            );
         });
         types += 1;
     }
@@ -153,13 +255,24 @@ fn bytes(live: &Live) {
 fn old(live: &Live) {
     let device = live.ash(AshOptions::new(vk::API_VERSION_1_0));
     let told = device.properties();
-    assert_eq!((told.limits.max_memory_allocation_size, told.features.dedicated_allocation), (u64::MAX, false));
+    assert_eq!(
+        (
+            told.limits.max_memory_allocation_size,
+            told.features.dedicated_allocation
+        ),
+        (u64::MAX, false)
+    );
     round(live, &device);
 }
 
 fn sampled() -> ImageInfo {
     let format = u32::try_from(vk::Format::R8G8B8A8_UNORM.as_raw()).expect("positive");
-    ImageInfo::new_2d(format, 64, 64, ImageUsage::SAMPLED | ImageUsage::TRANSFER_DST)
+    ImageInfo::new_2d(
+        format,
+        64,
+        64,
+        ImageUsage::SAMPLED | ImageUsage::TRANSFER_DST,
+    )
 }
 
 fn made(device: &AshDevice) -> (ImageHandle, ResourceRequirements) {
@@ -167,7 +280,10 @@ fn made(device: &AshDevice) -> (ImageHandle, ResourceRequirements) {
     let image = unsafe { device.create_image(&sampled()) }.expect("an image");
     // SAFETY: see `Bound`.
     let needs = unsafe { device.image_requirements(image) };
-    assert!(needs.size >= 64 * 64 * 4 && needs.memory_type_bits != 0, "{needs:?}");
+    assert!(
+        needs.size >= 64 * 64 * 4 && needs.memory_type_bits != 0,
+        "{needs:?}"
+    );
     (image, needs)
 }
 
@@ -175,7 +291,12 @@ fn image(live: &Live) {
     let device = live.ash(live.options);
     let (image, needs) = made(&device);
     // SAFETY: see `Bound`.
-    let memory = unsafe { device.allocate(&MemoryRequest::new(needs.size, needs.memory_type_bits.trailing_zeros())) };
+    let memory = unsafe {
+        device.allocate(&MemoryRequest::new(
+            needs.size,
+            needs.memory_type_bits.trailing_zeros(),
+        ))
+    };
     let memory = memory.expect("memory");
     // SAFETY: see `Bound`.
     unsafe { device.bind_image(image, memory, 0) }.expect("bound");
@@ -188,11 +309,15 @@ fn image(live: &Live) {
 fn dedicated(live: &Live) {
     let device = live.ash(live.options);
     if !device.properties().features.dedicated_allocation {
-        return testkit::skip("lavapipe", "dedicated_memory_serves_its_resource", "the device is of Vulkan 1.0");
+        return testkit::skip(
+            "lavapipe",
+            "dedicated_memory_serves_its_resource",
+            "the device is of Vulkan 1.0",
+        );
     }
     let (image, needs) = made(&device);
     let own = MemoryRequest {
-        dedicated: Some(Dedicated::Image(image)),
+        dedicated: Some(DedicatedResource::Image(image)),
         ..MemoryRequest::new(needs.size, needs.memory_type_bits.trailing_zeros())
     };
     // SAFETY: see `Bound`.
@@ -207,14 +332,20 @@ fn dedicated(live: &Live) {
 
 fn callbacks(live: &Live) {
     let before = (live_blocks(), taken_blocks());
-    let device = live.ash(AshOptions { callbacks: Some(CALLBACKS), ..live.options });
+    let device = live.ash(AshOptions {
+        callbacks: Some(CALLBACKS),
+        ..live.options
+    });
     round(live, &device);
     let (image, _) = made(&device);
     // SAFETY: see `Bound`.
     unsafe { device.destroy_image(image) };
     let taken = taken_blocks() - before.1;
     println!("  the driver took {taken} blocks of host memory");
-    assert!(taken > 0 || !live.is_lavapipe(), "lavapipe asks for each buffer and memory object");
+    assert!(
+        taken > 0 || !live.is_lavapipe(),
+        "lavapipe asks for each buffer and memory object"
+    );
     assert_eq!(live_blocks(), before.0, "everything came back");
 }
 
@@ -223,9 +354,23 @@ fn budget(live: &Live) {
     let enabled = device.properties().features.memory_budget;
     let mut told = [HeapBudget::default(); 16];
     assert_eq!(device.budget(&mut told), enabled);
-    for (heap, told) in device.properties().heaps.iter().zip(told).filter(|_| enabled) {
-        println!("  budget {} MiB of {}, used {}", told.budget >> 20, heap.size >> 20, told.usage >> 20);
-        assert!(told.budget > 0 && told.budget <= heap.size, "{told:?} of {heap:?}");
+    for (heap, told) in device
+        .properties()
+        .heaps
+        .iter()
+        .zip(told)
+        .filter(|_| enabled)
+    {
+        println!(
+            "  budget {} MiB of {}, used {}",
+            told.budget >> 20,
+            heap.size >> 20,
+            told.usage >> 20
+        );
+        assert!(
+            told.budget > 0 && told.budget <= heap.size,
+            "{told:?} of {heap:?}"
+        );
     }
     println!("  VK_EXT_memory_budget: {enabled}");
 }
@@ -233,9 +378,15 @@ fn budget(live: &Live) {
 fn extras(live: &Live) {
     let device = live.ash(live.options);
     let features = device.properties().features;
-    println!("  priority: {}, addresses: {}", features.memory_priority, features.buffer_device_address);
+    println!(
+        "  priority: {}, addresses: {}",
+        features.memory_priority, features.buffer_device_address
+    );
     if features.memory_priority {
-        let request = MemoryRequest { priority: Some(1.0), ..MemoryRequest::new(65_536, 0) };
+        let request = MemoryRequest {
+            priority: Some(1.0),
+            ..MemoryRequest::new(65_536, 0)
+        };
         // SAFETY: see `Bound`.
         let memory = unsafe { device.allocate(&request) }.expect("memory");
         // SAFETY: see `Bound`.
@@ -243,18 +394,24 @@ fn extras(live: &Live) {
     }
     if features.buffer_device_address {
         // SAFETY: see `Bound`.
-        let buffer =
-            unsafe { device.create_buffer(&BufferInfo::new(4096, BufferUsage::SHADER_DEVICE_ADDRESS)) }.expect("a buffer");
+        let buffer = unsafe {
+            device.create_buffer(&BufferInfo::new(4096, BufferUsage::SHADER_DEVICE_ADDRESS))
+        }
+        .expect("a buffer");
         // SAFETY: see `Bound`.
         let needs = unsafe { device.buffer_requirements(buffer) };
-        let request =
-            MemoryRequest { device_address: true, ..MemoryRequest::new(needs.size, needs.memory_type_bits.trailing_zeros()) };
+        let request = MemoryRequest {
+            device_address: true,
+            ..MemoryRequest::new(needs.size, needs.memory_type_bits.trailing_zeros())
+        };
         // SAFETY: see `Bound`.
         let memory = unsafe { device.allocate(&request) }.expect("memory");
         // SAFETY: see `Bound`.
         unsafe { device.bind_buffer(buffer, memory, 0) }.expect("bound");
         // SAFETY: see `Bound`.
-        let address = unsafe { device.buffer_address(buffer) }.expect("a bound buffer has an address").get();
+        let address = unsafe { device.buffer_address(buffer) }
+            .expect("a bound buffer has an address")
+            .get();
         assert!(address.is_multiple_of(needs.alignment), "{address:#x}");
         // SAFETY: see `Bound`.
         unsafe { device.destroy_buffer(buffer) };
@@ -272,17 +429,31 @@ const PAST: [u64; 4] = [64 << 20; 4];
 /// Fills the device's largest heap with sixteenths of it, or the largest objects that may be, and gives them back: how many, how many bytes, and the refusal.
 fn fill(device: &AshDevice) -> (usize, u64, Option<DeviceError>) {
     let told = device.properties();
-    let own = told.heaps.iter().enumerate().filter(|(_, heap)| heap.is_device_local());
-    let (index, heap) = own.max_by_key(|(_, heap)| heap.size).expect("a heap of its own");
-    let kind = told.types.iter().position(|kind| kind.heap_index as usize == index).expect("a type of that heap");
+    let own = told
+        .heaps
+        .iter()
+        .enumerate()
+        .filter(|(_, heap)| heap.is_device_local());
+    let (index, heap) = own
+        .max_by_key(|(_, heap)| heap.size)
+        .expect("a heap of its own");
+    let kind = told
+        .types
+        .iter()
+        .position(|kind| kind.heap_index as usize == index)
+        .expect("a type of that heap");
     let largest = (heap.size / 16).min(told.limits.max_memory_allocation_size);
     let whole = usize::try_from(heap.size / largest).expect("few");
     let rest = heap.size % largest;
-    let sizes = std::iter::repeat_n(largest, whole).chain((rest > 0).then_some(rest)).chain(PAST);
+    let sizes = std::iter::repeat_n(largest, whole)
+        .chain((rest > 0).then_some(rest))
+        .chain(PAST);
     let (mut held, mut bytes, mut refused) = (Vec::new(), 0, None);
     for size in sizes {
         // SAFETY: see `Bound`.
-        match unsafe { device.allocate(&MemoryRequest::new(size, u32::try_from(kind).expect("few"))) } {
+        match unsafe {
+            device.allocate(&MemoryRequest::new(size, u32::try_from(kind).expect("few")))
+        } {
             Ok(memory) => {
                 assert!(!held.contains(&memory), "two live objects have two handles");
                 held.push(memory);
@@ -305,7 +476,10 @@ fn fill(device: &AshDevice) -> (usize, u64, Option<DeviceError>) {
 /// Bytes of addresses that the process has.
 fn mapped() -> u64 {
     let told = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    told.split_whitespace().next().and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * 4096)
+    told.split_whitespace()
+        .next()
+        .and_then(|pages| pages.parse::<u64>().ok())
+        .map_or(0, |pages| pages * 4096)
 }
 
 /// lavapipe lends whatever it is asked for, and NVIDIA goes on in the host's memory: there the refusal is lavapipe's, in a process that may
@@ -315,31 +489,51 @@ fn refused(live: &Live) {
     let first = fill(&device);
     let between = mapped();
     let again = fill(&device);
-    println!("  {} objects, {} MiB, then {:?}", first.0, first.1 >> 20, first.2);
+    println!(
+        "  {} objects, {} MiB, then {:?}",
+        first.0,
+        first.1 >> 20,
+        first.2
+    );
     // What was freed is there again: of a heap that others use too, nearly.
-    assert!(again.0 + 1 >= first.0 && again.1 >= first.1 / 8 * 7, "{first:?}, then {again:?}");
+    assert!(
+        again.0 + 1 >= first.0 && again.1 >= first.1 / 8 * 7,
+        "{first:?}, then {again:?}"
+    );
     if live.is_lavapipe() {
         // All of it is the process's own memory.
         let kept = mapped().saturating_sub(between);
-        assert!(first.1 == 0 || kept < first.1 / 2, "{kept} of {} bytes are still there", first.1);
+        assert!(
+            first.1 == 0 || kept < first.1 / 2,
+            "{kept} of {} bytes are still there",
+            first.1
+        );
     }
     for refusal in [first.2, again.2].into_iter().flatten() {
         assert_eq!(refusal, DeviceError::OutOfDeviceMemory);
     }
     let must = std::env::var_os(MUST_REFUSE).is_some();
-    assert!(!must || (first.2.is_some() && again.2.is_some()), "{first:?}, then {again:?}");
+    assert!(
+        !must || (first.2.is_some() && again.2.is_some()),
+        "{first:?}, then {again:?}"
+    );
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
     if live.is_lavapipe() && !must {
         let limited = ["-c", "ulimit -v 2097152 && exec \"$0\" \"$1\""];
         let program = std::env::current_exe().expect("a test knows its file");
-        let child = testkit::Child::new("sh").args(limited).args([program.as_os_str(), FULL.as_ref()]);
+        let child = testkit::Child::new("sh")
+            .args(limited)
+            .args([program.as_os_str(), FULL.as_ref()]);
         child.env(MUST_REFUSE, "1").run().assert_code(0);
     }
 }
 
 /// The application's callbacks say no: the driver must say that host memory ran out, and its object is not there.
 fn refused_by_callbacks(live: &Live) {
-    let device = live.ash(AshOptions { callbacks: Some(CALLBACKS), ..live.options });
+    let device = live.ash(AshOptions {
+        callbacks: Some(CALLBACKS),
+        ..live.options
+    });
     let before = live_blocks();
     refuse(Some(0));
     // SAFETY: see `Bound`.
@@ -349,9 +543,16 @@ fn refused_by_callbacks(live: &Live) {
     if asked == 0 {
         // SAFETY: see `Bound`.
         unsafe { device.destroy_buffer(answer.expect("nothing was refused")) };
-        return testkit::skip("lavapipe", "a_refusal_of_host_memory_is_told", "the driver asks for no host memory here");
+        return testkit::skip(
+            "lavapipe",
+            "a_refusal_of_host_memory_is_told",
+            "the driver asks for no host memory here",
+        );
     }
-    assert_eq!((answer, live_blocks()), (Err(DeviceError::OutOfHostMemory), before));
+    assert_eq!(
+        (answer, live_blocks()),
+        (Err(DeviceError::OutOfHostMemory), before)
+    );
     round(live, &device);
     assert_eq!(live_blocks(), before);
 }

@@ -34,7 +34,13 @@ pub(crate) fn device_bytes() -> u64 {
 
 /// Live objects of a kind, oldest first.
 pub(crate) fn handles(kind: &str) -> Vec<u64> {
-    HANDLES.lock().unwrap().iter().filter(|(of, _)| *of == kind).map(|(_, handle)| *handle).collect()
+    HANDLES
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|(of, _)| *of == kind)
+        .map(|(_, handle)| *handle)
+        .collect()
 }
 
 /// Lets a command be missing, until it is let be there again.
@@ -46,39 +52,53 @@ pub(crate) fn without(name: Option<&'static CStr>) {
 /// A C string.
 unsafe fn is_missing(name: *const c_char) -> bool {
     // SAFETY: the caller's promise.
-    WITHOUT.lock().unwrap().is_some_and(|missing| missing == unsafe { CStr::from_ptr(name) })
+    WITHOUT
+        .lock()
+        .unwrap()
+        .is_some_and(|missing| missing == unsafe { CStr::from_ptr(name) })
 }
 
 fn address(function: Function) -> *mut () {
     function.map_or(std::ptr::null_mut(), |function| function as *mut ())
 }
 
-pub(crate) unsafe extern "system" fn get_instance_proc_addr(instance: vk::Instance, name: *const c_char) -> Function {
+pub(crate) unsafe extern "system" fn get_instance_proc_addr(
+    instance: vk::Instance,
+    name: *const c_char,
+) -> Function {
     // SAFETY: a C string, as Vulkan demands.
     if unsafe { is_missing(name) } {
         return None;
     }
     // SAFETY: set before any context was acquired, from a function of this type.
-    let real = unsafe { std::mem::transmute::<*mut (), vk::PFN_vkGetInstanceProcAddr>(INSTANCE.load(SeqCst)) };
+    let real = unsafe {
+        std::mem::transmute::<*mut (), vk::PFN_vkGetInstanceProcAddr>(INSTANCE.load(SeqCst))
+    };
     // SAFETY: forwarded.
     let function = unsafe { real(instance, name) };
     // SAFETY: a C string, as Vulkan demands.
     if unsafe { CStr::from_ptr(name) } == c"vkGetDeviceProcAddr" {
         DEVICE.store(address(function), SeqCst);
         // SAFETY: a function's address as that of another type of function; whoever calls it turns it back.
-        return unsafe { std::mem::transmute::<*const (), Function>(get_device_proc_addr as *const ()) };
+        return unsafe {
+            std::mem::transmute::<*const (), Function>(get_device_proc_addr as *const ())
+        };
     }
     function
 }
 
-unsafe extern "system" fn get_device_proc_addr(device: vk::Device, name: *const c_char) -> Function {
+unsafe extern "system" fn get_device_proc_addr(
+    device: vk::Device,
+    name: *const c_char,
+) -> Function {
     LOADS.fetch_add(1, SeqCst);
     // SAFETY: a C string, as Vulkan demands.
     if unsafe { is_missing(name) } {
         return None;
     }
     // SAFETY: set above, from a function of this type.
-    let real = unsafe { std::mem::transmute::<*mut (), vk::PFN_vkGetDeviceProcAddr>(DEVICE.load(SeqCst)) };
+    let real =
+        unsafe { std::mem::transmute::<*mut (), vk::PFN_vkGetDeviceProcAddr>(DEVICE.load(SeqCst)) };
     // SAFETY: forwarded.
     let function = unsafe { real(device, name) };
     // SAFETY: a C string, as Vulkan demands.
@@ -174,7 +194,8 @@ unsafe extern "system" fn allocate(
     made: *mut vk::DeviceMemory,
 ) -> vk::Result {
     // SAFETY: the driver's function of this name.
-    let real = unsafe { std::mem::transmute::<*mut (), vk::PFN_vkAllocateMemory>(ALLOCATE.load(SeqCst)) };
+    let real =
+        unsafe { std::mem::transmute::<*mut (), vk::PFN_vkAllocateMemory>(ALLOCATE.load(SeqCst)) };
     in_command("vkAllocateMemory");
     // SAFETY: forwarded.
     let result = unsafe { real(device, info, with, made) };
@@ -188,8 +209,15 @@ unsafe extern "system" fn allocate(
     result
 }
 
-unsafe extern "system" fn free(device: vk::Device, memory: vk::DeviceMemory, with: *const vk::AllocationCallbacks<'_>) {
-    assert!(MEMORY.lock().unwrap().remove(&memory.as_raw()).is_some(), "memory of this table's");
+unsafe extern "system" fn free(
+    device: vk::Device,
+    memory: vk::DeviceMemory,
+    with: *const vk::AllocationCallbacks<'_>,
+) {
+    assert!(
+        MEMORY.lock().unwrap().remove(&memory.as_raw()).is_some(),
+        "memory of this table's"
+    );
     // SAFETY: the driver's function of this name.
     let real = unsafe { std::mem::transmute::<*mut (), vk::PFN_vkFreeMemory>(FREE.load(SeqCst)) };
     // SAFETY: forwarded.
@@ -205,18 +233,35 @@ unsafe extern "system" fn create_pipelines(
     made: *mut vk::Pipeline,
 ) -> vk::Result {
     // SAFETY: the driver's function of this name.
-    let real = unsafe { std::mem::transmute::<*mut (), vk::PFN_vkCreateComputePipelines>(PIPELINES_MADE.load(SeqCst)) };
+    let real = unsafe {
+        std::mem::transmute::<*mut (), vk::PFN_vkCreateComputePipelines>(
+            PIPELINES_MADE.load(SeqCst),
+        )
+    };
     in_command("vkCreateComputePipelines");
     // SAFETY: forwarded.
     let result = unsafe { real(device, cache, count, infos, with, made) };
-    PIPELINES.fetch_add(if result == vk::Result::SUCCESS { i64::from(count) } else { 0 }, SeqCst);
+    PIPELINES.fetch_add(
+        if result == vk::Result::SUCCESS {
+            i64::from(count)
+        } else {
+            0
+        },
+        SeqCst,
+    );
     result
 }
 
-unsafe extern "system" fn destroy_pipeline(device: vk::Device, pipeline: vk::Pipeline, with: *const vk::AllocationCallbacks<'_>) {
+unsafe extern "system" fn destroy_pipeline(
+    device: vk::Device,
+    pipeline: vk::Pipeline,
+    with: *const vk::AllocationCallbacks<'_>,
+) {
     PIPELINES.fetch_sub(i64::from(pipeline != vk::Pipeline::null()), SeqCst);
     // SAFETY: the driver's function of this name.
-    let real = unsafe { std::mem::transmute::<*mut (), vk::PFN_vkDestroyPipeline>(PIPELINE_GONE.load(SeqCst)) };
+    let real = unsafe {
+        std::mem::transmute::<*mut (), vk::PFN_vkDestroyPipeline>(PIPELINE_GONE.load(SeqCst))
+    };
     // SAFETY: forwarded.
     unsafe { real(device, pipeline, with) }
 }

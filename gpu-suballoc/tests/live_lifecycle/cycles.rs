@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering::SeqCst;
 use alloc_core::{Context, ContextOptions, TryVec};
 use ash::vk;
 use gpu_suballoc::{
-    AllocatorOptions, AshContext, AshContextInfo, AshContexts, AshOptions, BufferHandle, BufferInfo, BufferUsage, CacheError,
-    CacheLimits, CompiledKernel, Hold, KernelError, KernelInfo, KernelPipeline, PropertyFlags, Region, RegionOptions, ShaderKey,
-    StoreError, StoreWriter, StoredShaders, Wish, physical_device_identity,
+    AllocatorOptions, AshContext, AshContextInfo, AshContexts, AshOptions, BufferHandle,
+    BufferInfo, BufferUsage, CacheError, CacheLimits, CompiledKernel, KernelError, KernelInfo,
+    KernelPipeline, MemoryPreference, PropertyFlags, Region, RegionOptions, ShaderKey, ShaderRef,
+    StoreError, StoreWriter, StoredShaders, physical_device_identity,
 };
-use testkit::Witness;
+use testkit::RecordingAllocator;
 
 use crate::counting;
 use crate::live::{CALLBACKS, Live, live_blocks, taken_blocks};
@@ -17,7 +18,10 @@ use crate::live::{CALLBACKS, Live, live_blocks, taken_blocks};
 /// A test by its name.
 pub(crate) type Test = (&'static str, fn(&Live));
 
-pub(crate) const TESTS: &[Test] = &[("h31_a_thousand_cycles_leave_nothing", thousand), ("kernels_go_through_a_file", file)];
+pub(crate) const TESTS: &[Test] = &[
+    ("h31_a_thousand_cycles_leave_nothing", thousand),
+    ("kernels_go_through_a_file", file),
+];
 
 /// `void main() {}`, one invocation a group.
 pub(crate) const CODE: &[u32] = &[
@@ -58,27 +62,37 @@ pub(crate) const CODE: &[u32] = &[
     0x0001_0038, // label, return, end
 ];
 
-pub(crate) fn info<'a>(live: &Live, memory: &Context, get: vk::PFN_vkGetInstanceProcAddr) -> AshContextInfo<'a> {
+pub(crate) fn info<'a>(
+    live: &Live,
+    memory: &Context,
+    get: vk::PFN_vkGetInstanceProcAddr,
+) -> AshContextInfo<'a> {
     AshContextInfo {
         get_instance_proc_addr: get,
         instance: live.instance.handle(),
         physical_device: live.physical,
         device: live.device.handle(),
-        options: AshOptions { callbacks: Some(CALLBACKS), ..live.options },
+        options: AshOptions {
+            callbacks: Some(CALLBACKS),
+            ..live.options
+        },
         allocator: AllocatorOptions::default(),
         memory: memory.handle(),
         pipeline_cache_data: &[],
     }
 }
 
-pub(crate) fn kernel(context: &AshContext, number: u64) -> Hold<'_, CompiledKernel, KernelError> {
+pub(crate) fn kernel(
+    context: &AshContext,
+    number: u64,
+) -> ShaderRef<'_, CompiledKernel, KernelError> {
     try_kernel(context, number).expect("it compiles")
 }
 
 pub(crate) fn try_kernel(
     context: &AshContext,
     number: u64,
-) -> Result<Hold<'_, CompiledKernel, KernelError>, CacheError<KernelError>> {
+) -> Result<ShaderRef<'_, CompiledKernel, KernelError>, CacheError<KernelError>> {
     let bindings = [vk::DescriptorSetLayoutBinding::default()
         .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
         .descriptor_count(1)
@@ -88,20 +102,30 @@ pub(crate) fn try_kernel(
         code: CODE,
         set_layouts: &sets,
         push_constant_ranges: &[],
-        pipelines: &[KernelPipeline { name: c"main", specialization: None }],
+        pipelines: &[KernelPipeline {
+            name: c"main",
+            specialization: None,
+        }],
         keep_code: true,
     };
     let shaders = context.shaders();
     // SAFETY: valid SPIR-V, and a layout that it does not use.
-    shaders.get_or_compile(ShaderKey::kernel(shaders.device(), number), || unsafe { context.compile(&info) })
+    shaders.get_or_compile(ShaderKey::kernel(shaders.device(), number), || unsafe {
+        context.compile(&info)
+    })
 }
 
 /// A buffer that the host sees, filled.
 pub(crate) fn filled(context: &AshContext, value: u8) -> Region {
     let gpu = context.allocator();
-    let usage = BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
-    let options = RegionOptions::new().wish(Wish::requiring(PropertyFlags::HOST_VISIBLE));
-    let region = gpu.create_buffer(&BufferInfo::new(4096, usage), &options).expect("a buffer");
+    let usage = BufferUsage::from_raw(
+        BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw(),
+    );
+    let options =
+        RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+    let region = gpu
+        .create_buffer(&BufferInfo::new(4096, usage), &options)
+        .expect("a buffer");
     let mapping = gpu.map(&region).expect("mapped");
     // SAFETY: mapped, and nobody else is at it.
     unsafe { mapping.as_ptr().write_bytes(value, mapping.len()) };
@@ -113,7 +137,8 @@ pub(crate) fn filled(context: &AshContext, value: u8) -> Region {
 /// Copies one over the other on the queue, and looks.
 pub(crate) fn copied(live: &Live, context: &AshContext, from: &Region, to: &Region, value: u8) {
     let gpu = context.allocator();
-    let [source, target]: [BufferHandle; 2] = [from, to].map(|region| region.buffer().expect("it has one"));
+    let [source, target]: [BufferHandle; 2] =
+        [from, to].map(|region| region.buffer().expect("it has one"));
     live.copy(&[(source, 0, target, 0, 4096)]);
     let mapping = gpu.map(to).expect("mapped");
     gpu.invalidate(to, 0, 4096).expect("invalidated");
@@ -125,44 +150,84 @@ pub(crate) fn copied(live: &Live, context: &AshContext, from: &Region, to: &Regi
 /// Kibibytes that the process has in memory.
 fn resident() -> u64 {
     let told = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    told.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * 4)
+    told.split_whitespace()
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok())
+        .map_or(0, |pages| pages * 4)
 }
 
 fn cycle(live: &Live, home: &AshContexts, memory: &Context) {
     // SAFETY: all of one another, and alive while `live` is.
-    let context = unsafe { home.acquire_ash(info(live, memory, counting::get_instance_proc_addr)) }.expect("acquired");
+    let context = unsafe { home.acquire_ash(info(live, memory, counting::get_instance_proc_addr)) }
+        .expect("acquired");
     (0..2).for_each(|number| drop(kernel(&context, number)));
     let [from, to] = [filled(&context, 7), filled(&context, 9)];
     copied(live, &context, &from, &to, 7);
     // What would be left, if it were.
-    let there = |kind| counting::live().into_iter().find(|(name, _)| *name == kind).map_or(0, |(_, live)| live);
-    let made =
-        ["VkBuffer", "VkShaderModule", "VkDescriptorSetLayout", "VkPipelineLayout", "VkPipeline", "VkPipelineCache"].map(there);
-    assert!(made == [2, 2, 2, 2, 2, 1] && there("VkDeviceMemory") > 0 && counting::device_bytes() > 0, "{:?}", counting::live());
-    [from, to].into_iter().for_each(|region| context.allocator().free(region).expect("live"));
+    let there = |kind| {
+        counting::live()
+            .into_iter()
+            .find(|(name, _)| *name == kind)
+            .map_or(0, |(_, live)| live)
+    };
+    let made = [
+        "VkBuffer",
+        "VkShaderModule",
+        "VkDescriptorSetLayout",
+        "VkPipelineLayout",
+        "VkPipeline",
+        "VkPipelineCache",
+    ]
+    .map(there);
+    assert!(
+        made == [2, 2, 2, 2, 2, 1] && there("VkDeviceMemory") > 0 && counting::device_bytes() > 0,
+        "{:?}",
+        counting::live()
+    );
+    [from, to]
+        .into_iter()
+        .for_each(|region| context.allocator().free(region).expect("live"));
     let released = context.release().expect("nothing is in the way");
     assert_eq!((released.shaders, released.held), (2, 0));
 }
 
 fn thousand(live: &Live) {
     counting::forward_to(live.entry.static_fn().get_instance_proc_addr);
-    let witness = Witness::system();
+    let witness = RecordingAllocator::system();
     // SAFETY: the witness outlives it.
-    let root = unsafe { Context::root(&witness, ContextOptions::new("application")) }.expect("memory");
-    let (shared, memory) = (root.child("shared").expect("memory"), root.child("contexts").expect("memory"));
+    let root =
+        unsafe { Context::root(&witness, ContextOptions::new("application")) }.expect("memory");
+    let (shared, memory) = (
+        root.child("shared").expect("memory"),
+        root.child("contexts").expect("memory"),
+    );
     let home = AshContexts::new(shared.handle(), CacheLimits::NONE).expect("memory");
     let (before, taken) = (live_blocks(), taken_blocks());
     cycle(live, &home, &memory);
-    assert!(taken_blocks() > taken, "the driver asks the callbacks: something would be seen");
+    assert!(
+        taken_blocks() > taken,
+        "the driver asks the callbacks: something would be seen"
+    );
     let loads = counting::LOADS.load(SeqCst);
     let baseline = (witness.total().live_bytes, live_blocks());
     assert_eq!(baseline.1, before);
     let mut flat = 0;
     for number in 1..=1000 {
         cycle(live, &home, &memory);
-        assert!(counting::live().iter().all(|(_, live)| *live == 0), "{:?}", counting::live());
-        assert_eq!((counting::device_bytes(), memory.usage().total().live_bytes), (0, 0));
-        assert_eq!((witness.total().live_bytes, live_blocks()), baseline, "cycle {number}");
+        assert!(
+            counting::live().iter().all(|(_, live)| *live == 0),
+            "{:?}",
+            counting::live()
+        );
+        assert_eq!(
+            (counting::device_bytes(), memory.usage().total().live_bytes),
+            (0, 0)
+        );
+        assert_eq!(
+            (witness.total().live_bytes, live_blocks()),
+            baseline,
+            "cycle {number}"
+        );
         if number == 200 {
             flat = resident();
         }
@@ -181,7 +246,8 @@ fn thousand(live: &Live) {
 }
 
 fn file(live: &Live) {
-    let root = Context::root_static(&testkit_system::SYSTEM, ContextOptions::new("application")).expect("memory");
+    let root = Context::root_static(&testkit_system::SYSTEM, ContextOptions::new("application"))
+        .expect("memory");
     let memory = root.child("contexts").expect("memory");
     let home = AshContexts::new(memory.handle(), CacheLimits::NONE).expect("memory");
     let get = live.entry.static_fn().get_instance_proc_addr;
@@ -189,25 +255,57 @@ fn file(live: &Live) {
     let context = unsafe { home.acquire_ash(info(live, &memory, get)) }.expect("acquired");
     drop(kernel(&context, 1));
     // SAFETY: of the instance.
-    let mine = unsafe { physical_device_identity(&live.instance, live.physical, live.options.api_version, 1) };
+    let mine = unsafe {
+        physical_device_identity(&live.instance, live.physical, live.options.api_version, 1)
+    };
     let mut blob = TryVec::new_in(memory.handle());
     context.pipeline_cache_data(&mut blob).expect("told");
-    assert!(blob.len() >= 32 && blob[16..32] == mine.pipeline_cache_uuid, "the header of Vulkan's own");
+    assert!(
+        blob.len() >= 32 && blob[16..32] == mine.pipeline_cache_uuid,
+        "the header of Vulkan's own"
+    );
     let mut bytes = TryVec::new_in(memory.handle());
     let mut writer = StoreWriter::new(&mut bytes, &mine).expect("memory");
-    home.cache().save(context.shaders().device(), &mut writer, |_, kernel| kernel.code()).expect("memory");
+    home.cache()
+        .save(context.shaders().device(), &mut writer, |_, kernel| {
+            kernel.code()
+        })
+        .expect("memory");
     writer.finish().expect("memory");
     context.release().expect("nothing is in the way");
-    let other = gpu_suballoc::StoreIdentity { driver_version: mine.driver_version ^ 1, ..mine };
-    assert_eq!(StoredShaders::open(&bytes, &other).unwrap_err(), StoreError::OtherDevice);
+    let other = gpu_suballoc::StoreIdentity {
+        driver_version: mine.driver_version ^ 1,
+        ..mine
+    };
+    assert_eq!(
+        StoredShaders::open(&bytes, &other).unwrap_err(),
+        StoreError::OtherDevice
+    );
     let stored = StoredShaders::open(&bytes, &mine).expect("whole");
-    let again = AshContextInfo { pipeline_cache_data: &blob, ..info(live, &memory, get) };
+    let again = AshContextInfo {
+        pipeline_cache_data: &blob,
+        ..info(live, &memory, get)
+    };
     // SAFETY: as above.
     let context = unsafe { home.acquire_ash(again) }.expect("acquired with what the cache had");
     let restored = context.shaders().restore(&stored, |_, binary| {
-        let words: Vec<u32> = binary.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        let main = KernelPipeline { name: c"main", specialization: None };
-        let info = KernelInfo { code: &words, set_layouts: &[], push_constant_ranges: &[], pipelines: &[main], keep_code: false };
+        let words: Vec<u32> = binary
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|word| u32::from_le_bytes(*word))
+            .collect();
+        let main = KernelPipeline {
+            name: c"main",
+            specialization: None,
+        };
+        let info = KernelInfo {
+            code: &words,
+            set_layouts: &[],
+            push_constant_ranges: &[],
+            pipelines: &[main],
+            keep_code: false,
+        };
         // SAFETY: what was valid before, as the file's hash says.
         unsafe { context.compile(&info) }
     });

@@ -6,23 +6,36 @@ use alloc_core::{Context, ContextOptions, HostAllocator};
 use ash::vk::{self, Handle};
 use debug_guard::{FailingAllocator, Fault};
 use gpu_suballoc::{
-    AshContext, AshContextInfo, AshContextTable, AshContexts, BufferHandle, BufferInfo, BufferUsage, CacheError, CacheLimits,
-    CommandLevel, ContextError, ContextHandle, ContextHandles, ContextOutstanding, DeviceError, GpuError, InTheWay, KernelError,
-    KernelStep, Region, RegionOptions, WrapInfo,
+    AshContext, AshContextInfo, AshContextTable, AshContexts, BufferHandle, BufferInfo,
+    BufferUsage, CacheError, CacheLimits, CommandSource, ContextError, ContextHandle,
+    ContextOutstanding, DeviceError, GpuError, KernelError, KernelStep, Region, RegionOptions,
+    ReleaseBlocker, VulkanHandles, WrapInfo,
 };
-use testkit::Witness;
+use testkit::RecordingAllocator;
 
 use crate::counting;
 use crate::cycles::{Test, filled, info, kernel, try_kernel};
 use crate::live::{CALLBACKS, Live, live_blocks};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("h2_h3_h4_h11_h12_null_and_other_handles_are_refused", handles),
+    (
+        "h2_h3_h4_h11_h12_null_and_other_handles_are_refused",
+        handles,
+    ),
     ("h5_h13_a_command_that_is_missing_is_named", missing),
-    ("h9_hw27_every_refusal_of_our_memory_leaves_everything_as_it_was", swept),
+    (
+        "h9_hw27_every_refusal_of_our_memory_leaves_everything_as_it_was",
+        swept,
+    ),
     ("h10_h16_a_second_release_is_an_error", second),
-    ("h15_a_lost_device_is_not_called_and_its_handle_is_another_device", lost),
-    ("h16_what_is_in_the_way_is_listed_and_then_it_goes", in_the_way),
+    (
+        "h15_a_lost_device_is_not_called_and_its_handle_is_another_device",
+        lost,
+    ),
+    (
+        "h16_what_is_in_the_way_is_listed_and_then_it_goes",
+        in_the_way,
+    ),
 ];
 
 /// An application's memory, over a witness.
@@ -42,9 +55,15 @@ impl Application {
     pub(crate) unsafe fn on(live: &Live, host: &(impl HostAllocator + Sync)) -> Self {
         counting::forward_to(live.entry.static_fn().get_instance_proc_addr);
         // SAFETY: the caller's promise.
-        let root = unsafe { Context::root(host, ContextOptions::new("application")) }.expect("memory");
+        let root =
+            unsafe { Context::root(host, ContextOptions::new("application")) }.expect("memory");
         let [shared, memory] = ["shared", "contexts"].map(|name| root.child(name).expect("memory"));
-        Self { shared, memory, root, blocks: live_blocks() }
+        Self {
+            shared,
+            memory,
+            root,
+            blocks: live_blocks(),
+        }
     }
 
     pub(crate) fn home(&self) -> AshContexts {
@@ -57,13 +76,29 @@ impl Application {
 
     fn seen(&self) -> Seen {
         let bytes = [&self.shared, &self.memory].map(|context| context.usage().total().live_bytes);
-        (counting::live(), counting::LOADS.load(SeqCst), bytes, live_blocks())
+        (
+            counting::live(),
+            counting::LOADS.load(SeqCst),
+            bytes,
+            live_blocks(),
+        )
     }
 
     /// All that contexts had was given back.
     pub(crate) fn assert_nothing_is_left(&self, when: &str) {
-        assert!(counting::live().iter().all(|(_, live)| *live == 0), "{when}: {:?}", counting::live());
-        assert_eq!((self.memory.usage().total().live_bytes, counting::device_bytes()), (0, 0), "{when}");
+        assert!(
+            counting::live().iter().all(|(_, live)| *live == 0),
+            "{when}: {:?}",
+            counting::live()
+        );
+        assert_eq!(
+            (
+                self.memory.usage().total().live_bytes,
+                counting::device_bytes()
+            ),
+            (0, 0),
+            "{when}"
+        );
     }
 
     fn end(self) {
@@ -79,7 +114,7 @@ impl Application {
 }
 
 fn with(live: &Live, run: impl FnOnce(&Application, &AshContexts)) {
-    let witness = Witness::system();
+    let witness = RecordingAllocator::system();
     // SAFETY: the witness outlives it.
     let application = unsafe { Application::on(live, &witness) };
     let home = application.home();
@@ -94,8 +129,8 @@ fn try_acquire(home: &AshContexts, info: AshContextInfo<'_>) -> Result<AshContex
     unsafe { home.acquire_ash(info) }
 }
 
-fn handles_of(live: &Live) -> ContextHandles {
-    ContextHandles {
+fn handles_of(live: &Live) -> VulkanHandles {
+    VulkanHandles {
         instance: live.instance.handle().as_raw(),
         physical_device: live.physical.as_raw(),
         device: live.device.handle().as_raw(),
@@ -104,7 +139,9 @@ fn handles_of(live: &Live) -> ContextHandles {
 
 fn buffer(context: &AshContext) -> Result<Region, GpuError> {
     let info = BufferInfo::new(4000, BufferUsage::STORAGE_BUFFER);
-    context.allocator().create_buffer(&info, &RegionOptions::new().name("a buffer"))
+    context
+        .allocator()
+        .create_buffer(&info, &RegionOptions::new().name("a buffer"))
 }
 
 /// Those of a second instance of the same driver, and null ones: asked again, released, and acquired with.
@@ -115,22 +152,59 @@ fn handles(live: &Live) {
         let (there, theirs) = (handles_of(live), handles_of(&other));
         assert!(there.instance != theirs.instance && there.device != theirs.device);
         assert_ne!(there.physical_device, theirs.physical_device);
-        let id = table.acquire(None, there, || try_acquire(home, application.info(live))).expect("acquired");
-        table.with(id, |context| drop(kernel(context, 1))).expect("it is there");
+        let id = table
+            .acquire(None, there, || try_acquire(home, application.info(live)))
+            .expect("acquired");
+        table
+            .with(id, |context| drop(kernel(context, 1)))
+            .expect("it is there");
         let before = application.seen();
         let cases = [
-            (ContextHandles { instance: 0, ..there }, ContextError::NullHandle(ContextHandle::Instance)),
-            (ContextHandles { physical_device: 0, ..there }, ContextError::NullHandle(ContextHandle::PhysicalDevice)),
-            (ContextHandles { device: 0, ..there }, ContextError::NullHandle(ContextHandle::Device)),
-            (ContextHandles { instance: theirs.instance, ..there }, ContextError::OtherHandle(ContextHandle::Instance)),
             (
-                ContextHandles { physical_device: theirs.physical_device, ..there },
+                VulkanHandles {
+                    instance: 0,
+                    ..there
+                },
+                ContextError::NullHandle(ContextHandle::Instance),
+            ),
+            (
+                VulkanHandles {
+                    physical_device: 0,
+                    ..there
+                },
+                ContextError::NullHandle(ContextHandle::PhysicalDevice),
+            ),
+            (
+                VulkanHandles { device: 0, ..there },
+                ContextError::NullHandle(ContextHandle::Device),
+            ),
+            (
+                VulkanHandles {
+                    instance: theirs.instance,
+                    ..there
+                },
+                ContextError::OtherHandle(ContextHandle::Instance),
+            ),
+            (
+                VulkanHandles {
+                    physical_device: theirs.physical_device,
+                    ..there
+                },
                 ContextError::OtherHandle(ContextHandle::PhysicalDevice),
             ),
-            (ContextHandles { device: theirs.device, ..there }, ContextError::OtherHandle(ContextHandle::Device)),
+            (
+                VulkanHandles {
+                    device: theirs.device,
+                    ..there
+                },
+                ContextError::OtherHandle(ContextHandle::Device),
+            ),
         ];
         for (wrong, error) in cases {
-            assert_eq!(table.acquire(Some(id), wrong, || panic!("nothing is made")), Err(error));
+            assert_eq!(
+                table.acquire(Some(id), wrong, || panic!("nothing is made")),
+                Err(error)
+            );
             assert_eq!(table.release(Some(id), wrong), Err(error));
             // Acquired with: another device is another context's business, a known one is checked.
             if error != ContextError::OtherHandle(ContextHandle::Device) {
@@ -142,10 +216,23 @@ fn handles(live: &Live) {
             }
             assert_eq!(application.seen(), before, "{error}");
         }
-        assert_eq!(table.acquire(Some(id), there, || panic!("nothing is made")), Ok(id), "and it is as it was");
-        table.with(id, |context| drop(kernel(context, 1))).expect("it is there");
+        assert_eq!(
+            table.acquire(Some(id), there, || panic!("nothing is made")),
+            Ok(id),
+            "and it is as it was"
+        );
+        table
+            .with(id, |context| drop(kernel(context, 1)))
+            .expect("it is there");
         assert_eq!(application.seen(), before, "found, not compiled");
-        assert_eq!(table.release(Some(id), there).expect("its own").expect("released").shaders, 1);
+        assert_eq!(
+            table
+                .release(Some(id), there)
+                .expect("its own")
+                .expect("released")
+                .shaders,
+            1
+        );
     });
 }
 
@@ -153,19 +240,26 @@ fn missing(live: &Live) {
     with(live, |application, home| {
         let before = application.seen();
         for (level, name) in [
-            (CommandLevel::Loader, c"vkCreateInstance"),
-            (CommandLevel::Instance, c"vkGetDeviceProcAddr"),
-            (CommandLevel::Device, c"vkDestroyShaderModule"),
-            (CommandLevel::Device, c"vkFreeMemory"),
+            (CommandSource::Loader, c"vkCreateInstance"),
+            (CommandSource::Instance, c"vkGetDeviceProcAddr"),
+            (CommandSource::Device, c"vkDestroyShaderModule"),
+            (CommandSource::Device, c"vkFreeMemory"),
         ] {
             counting::without(Some(name));
             let refused = try_acquire(home, application.info(live)).map(drop);
             counting::without(None);
             assert_eq!(refused, Err(ContextError::MissingCommand { level, name }));
             let (objects, _, bytes, blocks) = application.seen();
-            assert_eq!((objects, bytes, blocks), (before.0.clone(), before.2, before.3), "{name:?}");
+            assert_eq!(
+                (objects, bytes, blocks),
+                (before.0.clone(), before.2, before.3),
+                "{name:?}"
+            );
         }
-        try_acquire(home, application.info(live)).expect("all are there").release().expect("nothing is in the way");
+        try_acquire(home, application.info(live))
+            .expect("all are there")
+            .release()
+            .expect("nothing is in the way");
     });
 }
 
@@ -173,13 +267,31 @@ fn second(live: &Live) {
     with(live, |application, home| {
         let table = AshContextTable::new(application.shared.handle());
         let there = handles_of(live);
-        let make = || table.acquire(None, there, || try_acquire(home, application.info(live))).expect("acquired");
+        let make = || {
+            table
+                .acquire(None, there, || try_acquire(home, application.info(live)))
+                .expect("acquired")
+        };
         assert_eq!(table.release(None, there), Ok(None), "nothing");
         let first = make();
-        let region = table.with(first, buffer).expect("it is there").expect("a buffer");
-        let one = ContextOutstanding { regions: 1, ..ContextOutstanding::default() };
-        assert_eq!(table.release(Some(first), there), Err(ContextError::Outstanding(one)));
-        let freed = table.with(first, |context| context.allocator().free(region).map_err(|refused| refused.error));
+        let region = table
+            .with(first, buffer)
+            .expect("it is there")
+            .expect("a buffer");
+        let one = ContextOutstanding {
+            regions: 1,
+            ..ContextOutstanding::default()
+        };
+        assert_eq!(
+            table.release(Some(first), there),
+            Err(ContextError::Outstanding(one))
+        );
+        let freed = table.with(first, |context| {
+            context
+                .allocator()
+                .free(region)
+                .map_err(|refused| refused.error)
+        });
         assert_eq!(freed, Ok(Ok(())));
         let inside = table.with(first, |_| table.release(Some(first), there));
         assert_eq!(inside, Ok(Err(ContextError::InUse)));
@@ -187,8 +299,14 @@ fn second(live: &Live) {
         for _ in 0..10 {
             let next = make();
             let before = application.seen();
-            assert_eq!(table.release(Some(first), there), Err(ContextError::Released));
-            assert_eq!(table.acquire(Some(first), there, || panic!("nothing is made")), Err(ContextError::Released));
+            assert_eq!(
+                table.release(Some(first), there),
+                Err(ContextError::Released)
+            );
+            assert_eq!(
+                table.acquire(Some(first), there, || panic!("nothing is made")),
+                Err(ContextError::Released)
+            );
             assert_eq!(application.seen(), before);
             assert!(table.release(Some(next), there).is_ok());
         }
@@ -198,7 +316,8 @@ fn second(live: &Live) {
 /// The device is only said to be lost, so that what nobody destroyed can be.
 fn lost(live: &Live) {
     with(live, |application, home| {
-        let [first, second] = [0, 1].map(|_| try_acquire(home, application.info(live)).expect("acquired"));
+        let [first, second] =
+            [0, 1].map(|_| try_acquire(home, application.info(live)).expect("acquired"));
         let number = first.shaders().device();
         let caches = counting::handles("VkPipelineCache");
         assert_eq!(caches.len(), 2);
@@ -209,7 +328,13 @@ fn lost(live: &Live) {
             assert!(context.device_state().is_lost());
             assert_eq!(buffer(context).unwrap_err(), gone);
             let refused = try_kernel(context, 1).map(drop).unwrap_err();
-            assert_eq!(refused, CacheError::Compile(KernelError { step: KernelStep::ShaderModule, error: gone }));
+            assert_eq!(
+                refused,
+                CacheError::Compile(KernelError {
+                    step: KernelStep::ShaderModule,
+                    error: gone
+                })
+            );
         }
         // The handle's value is another device from now on.
         let fresh = try_acquire(home, application.info(live)).expect("acquired");
@@ -218,10 +343,13 @@ fn lost(live: &Live) {
         let region = filled(&fresh, 1);
         fresh.allocator().free(region).expect("live");
         for context in [first, second] {
-            assert!(context.release().expect("nothing is refused").lost);
+            assert!(context.release().expect("nothing is refused").device_lost);
         }
         let left = counting::handles("VkPipelineCache");
-        assert!(caches.iter().all(|cache| left.contains(cache)), "no driver was called: {left:?}");
+        assert!(
+            caches.iter().all(|cache| left.contains(cache)),
+            "no driver was called: {left:?}"
+        );
         // The application's way to end them.
         let commands = fresh.device().commands();
         for cache in caches {
@@ -237,40 +365,87 @@ fn lost(live: &Live) {
 fn in_the_way(live: &Live) {
     with(live, |application, home| {
         let context = try_acquire(home, application.info(live)).expect("acquired");
-        let mut regions: Vec<_> = (0..40).map(|_| buffer(&context).expect("a buffer")).collect();
+        let mut regions: Vec<_> = (0..40)
+            .map(|_| buffer(&context).expect("a buffer"))
+            .collect();
         let mapped = filled(&context, 5);
         context.allocator().map_id(mapped.id()).expect("visible");
-        let crop = context.allocator().crop(&regions[7], 0, 16, 4).expect("within");
-        let own = vk::BufferCreateInfo::default().size(512).usage(vk::BufferUsageFlags::STORAGE_BUFFER);
+        let crop = context
+            .allocator()
+            .crop(&regions[7], 0, 16, 4)
+            .expect("within");
+        let own = vk::BufferCreateInfo::default()
+            .size(512)
+            .usage(vk::BufferUsageFlags::STORAGE_BUFFER);
         // SAFETY: a valid info; destroyed below.
         let own = unsafe { live.device.create_buffer(&own, None) }.expect("a buffer");
-        let wrapped = context.allocator().wrap(&WrapInfo::new(BufferHandle::from_raw(own.as_raw()), 512)).expect("wrapped");
+        let wrapped = context
+            .allocator()
+            .wrap(&WrapInfo::new(BufferHandle::from_raw(own.as_raw()), 512))
+            .expect("wrapped");
         drop(kernel(&context, 1));
-        let held = kernel(&context, 2).into_work();
+        let held = kernel(&context, 2).into_work_ref();
 
         let refused = context.release().expect_err("nearly all is in the way");
-        assert_eq!(refused.outstanding, ContextOutstanding { regions: 41, wrapped: 1, crops: 1, shaders: 1 });
-        let listed: Vec<_> = refused.iter().collect();
-        let there = regions.iter().chain([&mapped]).map(|region| InTheWay::Region(region.id()));
-        let rest = [InTheWay::Wrapped(wrapped.id()), InTheWay::Crop(crop.id()), InTheWay::Shader(held.key())];
+        assert_eq!(
+            refused.error,
+            ContextOutstanding {
+                regions: 41,
+                wrapped: 1,
+                crops: 1,
+                shaders: 1
+            }
+        );
+        let listed: Vec<_> = refused.value.release_blockers().collect();
+        let there = regions
+            .iter()
+            .chain([&mapped])
+            .map(|region| ReleaseBlocker::Region(region.id()));
+        let rest = [
+            ReleaseBlocker::Wrapped(wrapped.id()),
+            ReleaseBlocker::Crop(crop.id()),
+            ReleaseBlocker::Shader(held.key()),
+        ];
         let expected: Vec<_> = there.chain(rest).collect();
-        assert!(listed.len() == expected.len() && expected.iter().all(|one| listed.contains(one)), "{listed:?}");
+        assert!(
+            listed.len() == expected.len() && expected.iter().all(|one| listed.contains(one)),
+            "{listed:?}"
+        );
 
         // Each goes in its turn, and what is left is refused for.
         let (objects, ..) = application.seen();
         let context = refused.value;
         drop(kernel(&context, 1));
-        assert_eq!(application.seen().0, objects, "it works as before, and nothing was taken out");
+        assert_eq!(
+            application.seen().0,
+            objects,
+            "it works as before, and nothing was taken out"
+        );
         let gpu = context.allocator();
         gpu.free(crop).expect("live");
-        regions.drain(..).for_each(|region| gpu.free(region).expect("live"));
-        let refused = context.release().expect_err("a mapped region, a wrapped one and a kernel");
-        assert_eq!(refused.outstanding, ContextOutstanding { regions: 1, wrapped: 1, crops: 0, shaders: 1 });
+        regions
+            .drain(..)
+            .for_each(|region| gpu.free(region).expect("live"));
+        let refused = context
+            .release()
+            .expect_err("a mapped region, a wrapped one and a kernel");
+        assert_eq!(
+            refused.error,
+            ContextOutstanding {
+                regions: 1,
+                wrapped: 1,
+                crops: 0,
+                shaders: 1
+            }
+        );
         let context = refused.value;
         context.allocator().free(wrapped).expect("live");
         drop(held);
         let refused = context.release().expect_err("a mapped region");
-        assert_eq!(refused.iter().collect::<Vec<_>>(), [InTheWay::Region(mapped.id())]);
+        assert_eq!(
+            refused.value.release_blockers().collect::<Vec<_>>(),
+            [ReleaseBlocker::Region(mapped.id())]
+        );
         let context = refused.value;
         context.allocator().unmap_id(mapped.id()).expect("mapped");
         context.allocator().free(mapped).expect("live");
@@ -281,7 +456,11 @@ fn in_the_way(live: &Live) {
 }
 
 /// Acquire, compile, take, give, release.
-pub(crate) fn cycle(live: &Live, application: &Application, home: &AshContexts) -> Result<(), String> {
+pub(crate) fn cycle(
+    live: &Live,
+    application: &Application,
+    home: &AshContexts,
+) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
     let context = try_acquire(home, application.info(live)).map_err(|error| told(&error))?;
     for number in 0..2 {
@@ -289,7 +468,9 @@ pub(crate) fn cycle(live: &Live, application: &Application, home: &AshContexts) 
     }
     let region = buffer(&context).map_err(|error| told(&error))?;
     let crop = context.allocator().crop(&region, 0, 64, 4);
-    let cropped = crop.map_err(|error| told(&error)).map(|crop| context.allocator().free(crop).expect("live"));
+    let cropped = crop
+        .map_err(|error| told(&error))
+        .map(|crop| context.allocator().free(crop).expect("live"));
     context.allocator().free(region).expect("live");
     cropped?;
     assert_eq!(context.release().expect("nothing is in the way").shaders, 2);
@@ -300,7 +481,7 @@ pub(crate) fn cycle(live: &Live, application: &Application, home: &AshContexts) 
 fn swept(live: &Live) {
     let (mut failed, mut nth) = (0, 0);
     loop {
-        let witness = Witness::system();
+        let witness = RecordingAllocator::system();
         let failing = FailingAllocator::new(witness.clone(), Fault::Never);
         // SAFETY: the allocator outlives it.
         let application = unsafe { Application::on(live, &failing) };
@@ -311,7 +492,11 @@ fn swept(live: &Live) {
         failing.disarm();
         application.assert_nothing_is_left(&format!("request {nth}: {first:?}"));
         assert!(first.is_ok() || refused == 1, "request {nth}: {first:?}");
-        assert_eq!(home.contexts_on(handles_of(live).device), 0, "request {nth}");
+        assert_eq!(
+            home.contexts_on(handles_of(live).device),
+            0,
+            "request {nth}"
+        );
         cycle(live, &application, &home).expect("the next try succeeds");
         drop(home);
         application.end();
@@ -323,5 +508,8 @@ fn swept(live: &Live) {
         nth += 1;
     }
     println!("  {nth} requests of ours, {failed} refused with an error");
-    assert!(failed >= 15, "{failed} of {nth} requests were refused with an error");
+    assert!(
+        failed >= 15,
+        "{failed} of {nth} requests were refused with an error"
+    );
 }

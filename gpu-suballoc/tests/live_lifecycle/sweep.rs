@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use ash::vk;
-use testkit::{Child, Finished, Witness};
+use testkit::{Child, Finished, RecordingAllocator};
 
 use crate::live::{CALLBACKS, Live, live_blocks, refuse, requests};
 use crate::refusals::{Application, cycle};
@@ -17,7 +17,10 @@ const NAME: &str = "h9_hw27_every_refusal_of_the_drivers_memory_is_borne";
 const DRIVER: &str = "STEWARD_LIFECYCLE_DRIVER";
 /// Which request a child refuses; none where it is no number.
 const REQUEST: &str = "STEWARD_LIFECYCLE_REQUEST";
-const DRIVERS: [(&str, &str); 2] = [("lavapipe", "llvmpipe"), ("swiftshader", "SwiftShader driver")];
+const DRIVERS: [(&str, &str); 2] = [
+    ("lavapipe", "llvmpipe"),
+    ("swiftshader", "SwiftShader driver"),
+];
 
 pub(crate) fn is_child() -> bool {
     Child::is_child(NAME)
@@ -25,14 +28,17 @@ pub(crate) fn is_child() -> bool {
 
 /// One case: what came of it, how many requests there were, how many blocks the driver kept when its device was gone.
 pub(crate) fn child() {
-    let (driver, request) = (std::env::var(DRIVER).expect("named"), std::env::var(REQUEST).expect("named"));
+    let (driver, request) = (
+        std::env::var(DRIVER).expect("named"),
+        std::env::var(REQUEST).expect("named"),
+    );
     // The device has them as well: what is shared by several objects is its.
     let live = match Live::made_with(Some(&CALLBACKS), |name| name == driver) {
         Ok(live) => live,
         Err(reason) => return println!("none\t{reason}"),
     };
     println!("driver\t{}", version_of(&live));
-    let witness = Witness::system();
+    let witness = RecordingAllocator::system();
     // SAFETY: the witness outlives it.
     let application = unsafe { Application::on(&live, &witness) };
     let home = application.home();
@@ -54,14 +60,30 @@ fn version_of(live: &Live) -> String {
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
     // SAFETY: of the instance; both drivers are of 1.2 at least.
-    unsafe { live.instance.get_physical_device_properties2(live.physical, &mut all) };
-    let told = driver.driver_info_as_c_str().map(|told| told.to_string_lossy().into_owned()).unwrap_or_default();
-    let version = told.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    unsafe {
+        live.instance
+            .get_physical_device_properties2(live.physical, &mut all)
+    };
+    let told = driver
+        .driver_info_as_c_str()
+        .map(|told| told.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let version = told
+        .split_whitespace()
+        .find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     // SwiftShader tells its number alone.
     // SAFETY: as above.
-    let number = unsafe { live.instance.get_physical_device_properties(live.physical) }.driver_version;
-    let parts = [vk::api_version_major(number), vk::api_version_minor(number), vk::api_version_patch(number)];
-    version.map_or_else(|| parts.map(|part| part.to_string()).join("."), str::to_owned)
+    let number =
+        unsafe { live.instance.get_physical_device_properties(live.physical) }.driver_version;
+    let parts = [
+        vk::api_version_major(number),
+        vk::api_version_minor(number),
+        vk::api_version_patch(number),
+    ];
+    version.map_or_else(
+        || parts.map(|part| part.to_string()).join("."),
+        str::to_owned,
+    )
 }
 
 /// What a child said, line by line, and how it ended.
@@ -76,18 +98,34 @@ struct Case {
 
 fn run_child(driver: &str, request: Option<u64>) -> Result<Case, String> {
     let request = request.map_or_else(|| "none".to_owned(), |request| request.to_string());
-    let done = Child::this_test(NAME).env(DRIVER, driver).env(REQUEST, request).run();
-    let mut case = Case { outcome: died_of(&done), ..Case::default() };
+    let done = Child::this_program(NAME)
+        .env(DRIVER, driver)
+        .env(REQUEST, request)
+        .run();
+    let mut case = Case {
+        outcome: died_of(&done),
+        ..Case::default()
+    };
     for line in done.stdout.lines() {
         match line.split('\t').collect::<Vec<_>>()[..] {
             ["none", reason] => return Err(reason.to_owned()),
             ["driver", version] => case.driver = Some(version.to_owned()),
-            ["refused", command, scope, size] => case.refused = Some([command, scope, size].map(str::to_owned)),
+            ["refused", command, scope, size] => {
+                case.refused = Some([command, scope, size].map(str::to_owned))
+            }
             ["end", requests, leaked, outcome] => {
                 case.requests = requests.parse().expect("a number");
-                let leak = if leaked == "0" { String::new() } else { format!("+leak({leaked})") };
+                let leak = if leaked == "0" {
+                    String::new()
+                } else {
+                    format!("+leak({leaked})")
+                };
                 let is_ours = outcome.contains("the driver found no host memory");
-                let outcome = if is_ours { "VK_ERROR_OUT_OF_HOST_MEMORY" } else { outcome };
+                let outcome = if is_ours {
+                    "VK_ERROR_OUT_OF_HOST_MEMORY"
+                } else {
+                    outcome
+                };
                 if done.code == Some(0) {
                     case.outcome = format!("{outcome}{leak}");
                 }
@@ -103,19 +141,24 @@ fn died_of(child: &Finished) -> String {
         (true, _) => "timeout".to_owned(),
         (_, Some(11)) => "SIGSEGV".to_owned(),
         (_, Some(6)) => "SIGABRT".to_owned(),
-        _ => format!("{:?}, {:?}:\n{}{}", child.code, child.signal, child.stdout, child.stderr),
+        _ => format!(
+            "{:?}, {:?}:\n{}{}",
+            child.code, child.signal, child.stdout, child.stderr
+        ),
     }
 }
 
 /// What the driver is known to do where a request is refused: command, scope, bytes and outcomes of each line.
 fn known(driver: &str, version: &str) -> Option<Vec<([String; 3], Vec<String>)>> {
-    let file =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../steward/tests/expectations").join(format!("{driver}-{version}.txt"));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../steward/tests/expectations")
+        .join(format!("{driver}-{version}.txt"));
     let text = std::fs::read_to_string(file).ok()?;
     let row = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
-        [command, scope, size, _, _, outcomes, ..] if !line.starts_with('#') => {
-            Some(([command, scope, size].map(str::to_owned), outcomes.split('|').map(str::to_owned).collect()))
-        }
+        [command, scope, size, _, _, outcomes, ..] if !line.starts_with('#') => Some((
+            [command, scope, size].map(str::to_owned),
+            outcomes.split('|').map(str::to_owned).collect(),
+        )),
         _ => None,
     };
     Some(text.lines().filter_map(row).collect())
@@ -123,12 +166,17 @@ fn known(driver: &str, version: &str) -> Option<Vec<([String; 3], Vec<String>)>>
 
 /// Runs the test on each driver that is there.
 pub(crate) fn run() {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
     if std::env::args().any(|word| word == "--list") {
         return println!("{NAME}: test");
     }
     if words.is_empty() || words.iter().any(|word| NAME.contains(word.as_str())) {
-        DRIVERS.into_iter().for_each(|(name, driver)| sweep(name, driver));
+        DRIVERS
+            .into_iter()
+            .for_each(|(name, driver)| sweep(name, driver));
     }
 }
 
@@ -137,24 +185,43 @@ fn sweep(name: &'static str, driver: &str) {
         Ok(dry) => dry,
         Err(reason) => return testkit::skip(name, NAME, &reason),
     };
-    assert!(dry.outcome == "ok" && dry.requests >= 10 && dry.refused.is_none(), "{dry:?}");
+    assert!(
+        dry.outcome == "ok" && dry.requests >= 10 && dry.refused.is_none(),
+        "{dry:?}"
+    );
     let version = dry.driver.unwrap_or_default();
     let Some(known) = known(name, &version) else {
-        return testkit::skip(name, NAME, &format!("nothing is known of {name} {version} where it is refused memory"));
+        return testkit::skip(
+            name,
+            NAME,
+            &format!("nothing is known of {name} {version} where it is refused memory"),
+        );
     };
     let (mut errors, mut oddities) = (0, Vec::new());
     for request in 0..dry.requests {
         let case = run_child(driver, Some(request)).expect("as the dry run");
-        let refused = case.refused.clone().unwrap_or_else(|| panic!("request {request} was never made: {case:?}"));
+        let refused = case
+            .refused
+            .clone()
+            .unwrap_or_else(|| panic!("request {request} was never made: {case:?}"));
         match case.outcome.as_str() {
             "VK_ERROR_OUT_OF_HOST_MEMORY" => errors += 1,
             "ok" => {}
-            odd if known.iter().any(|(row, outcomes)| *row == refused && outcomes.iter().any(|known| known == odd)) => {
+            odd if known.iter().any(|(row, outcomes)| {
+                *row == refused && outcomes.iter().any(|known| known == odd)
+            }) =>
+            {
                 oddities.push(format!("{}: {odd}", refused[0]));
             }
-            _ => panic!("request {request}, {refused:?}, is no known oddity of {name} {version}: {}", case.outcome),
+            _ => panic!(
+                "request {request}, {refused:?}, is no known oddity of {name} {version}: {}",
+                case.outcome
+            ),
         }
     }
     assert!(errors >= 8, "{errors} errors");
-    println!("test {NAME} on {driver}: {} requests, {errors} errors of ours, known oddities: {oddities:?} ... ok", dry.requests);
+    println!(
+        "test {NAME} on {driver}: {} requests, {errors} errors of ours, known oddities: {oddities:?} ... ok",
+        dry.requests
+    );
 }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use alloc_core::{Context, ContextOptions};
 use gpu_suballoc::{AshContext, AshContexts, CacheLimits};
-use testkit::Witness;
+use testkit::RecordingAllocator;
 
 use crate::cycles::{copied, filled, info, kernel};
 use crate::live::{Live, live_blocks};
@@ -25,13 +25,19 @@ unsafe extern "C" {
 }
 
 fn module(address: *const c_void) -> String {
-    let mut found =
-        Found { file: std::ptr::null(), base: std::ptr::null_mut(), symbol: std::ptr::null(), address: std::ptr::null_mut() };
+    let mut found = Found {
+        file: std::ptr::null(),
+        base: std::ptr::null_mut(),
+        symbol: std::ptr::null(),
+        address: std::ptr::null_mut(),
+    };
     if dladdr(address, &raw mut found) == 0 {
         return "no file".to_owned();
     }
     // SAFETY: a file's name, as long as it is loaded.
-    let file = unsafe { CStr::from_ptr(found.file) }.to_string_lossy().into_owned();
+    let file = unsafe { CStr::from_ptr(found.file) }
+        .to_string_lossy()
+        .into_owned();
     file.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
@@ -76,11 +82,17 @@ pub(crate) fn run() {
     if std::env::args().any(|word| word == "--list") {
         return println!("{NAME}: test");
     }
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
     if !words.is_empty() && !words.iter().any(|word| NAME.contains(word.as_str())) {
         return;
     }
-    let (lavapipe, swiftshader) = (Live::of(|driver| driver == "llvmpipe"), Live::of(|driver| driver.contains("SwiftShader")));
+    let (lavapipe, swiftshader) = (
+        Live::of(|driver| driver == "llvmpipe"),
+        Live::of(|driver| driver.contains("SwiftShader")),
+    );
     match (lavapipe, swiftshader) {
         (Ok(lavapipe), Ok(swiftshader)) => interleaved(&[lavapipe, swiftshader]),
         (Err(reason), _) => testkit::skip("lavapipe", NAME, &reason),
@@ -89,10 +101,14 @@ pub(crate) fn run() {
 }
 
 fn interleaved(drivers: &[Live; 2]) {
-    println!("test {NAME} on {} and {}", drivers[0].driver, drivers[1].driver);
-    let (witness, before) = (Witness::system(), live_blocks());
+    println!(
+        "test {NAME} on {} and {}",
+        drivers[0].driver, drivers[1].driver
+    );
+    let (witness, before) = (RecordingAllocator::system(), live_blocks());
     // SAFETY: the witness outlives it.
-    let root = unsafe { Context::root(&witness, ContextOptions::new("application")) }.expect("memory");
+    let root =
+        unsafe { Context::root(&witness, ContextOptions::new("application")) }.expect("memory");
     let memory = root.child("contexts").expect("memory");
     let home = AshContexts::new(memory.handle(), CacheLimits::NONE).expect("memory");
     let acquire = |live: &Live| {
@@ -103,11 +119,20 @@ fn interleaved(drivers: &[Live; 2]) {
     for round in 0..10u8 {
         let contexts = drivers.each_ref().map(acquire);
         let [first, second] = contexts.each_ref().map(modules);
-        assert!(first.len() == 1 && second.len() == 1 && first != second, "{first:?} {second:?}");
+        assert!(
+            first.len() == 1 && second.len() == 1 && first != second,
+            "{first:?} {second:?}"
+        );
         if round == 0 {
-            println!("  all of one context's functions are in {}, all of the other's in {}", first[0], second[0]);
+            println!(
+                "  all of one context's functions are in {}, all of the other's in {}",
+                first[0], second[0]
+            );
         }
-        assert!(first[0].contains("lvp") && second[0].contains("swiftshader"), "{first:?} {second:?}");
+        assert!(
+            first[0].contains("lvp") && second[0].contains("swiftshader"),
+            "{first:?} {second:?}"
+        );
         let mut regions = [Vec::new(), Vec::new()];
         // Each step on both, one after the other.
         for value in 1..8 {
@@ -117,21 +142,35 @@ fn interleaved(drivers: &[Live; 2]) {
             }
             for (index, context) in contexts.iter().enumerate() {
                 let to = filled(context, 0);
-                copied(&drivers[index], context, &regions[index][usize::from(value) - 1], &to, value);
+                copied(
+                    &drivers[index],
+                    context,
+                    &regions[index][usize::from(value) - 1],
+                    &to,
+                    value,
+                );
                 context.allocator().free(to).expect("live");
             }
         }
         for (context, regions) in contexts.iter().zip(regions) {
-            regions.into_iter().for_each(|region| context.allocator().free(region).expect("live"));
+            regions
+                .into_iter()
+                .for_each(|region| context.allocator().free(region).expect("live"));
         }
         let [a, b] = contexts;
         // One goes, and the other one goes on: its functions are not lost with the first's.
-        let (goes, stays, on) = if round % 2 == 0 { (a, b, &drivers[1]) } else { (b, a, &drivers[0]) };
+        let (goes, stays, on) = if round % 2 == 0 {
+            (a, b, &drivers[1])
+        } else {
+            (b, a, &drivers[0])
+        };
         assert_eq!(goes.release().expect("nothing is in the way").shaders, 7);
         drop(kernel(&stays, 100));
         let [from, to] = [filled(&stays, 1), filled(&stays, 2)];
         copied(on, &stays, &from, &to, 1);
-        [from, to].into_iter().for_each(|region| stays.allocator().free(region).expect("live"));
+        [from, to]
+            .into_iter()
+            .for_each(|region| stays.allocator().free(region).expect("live"));
         assert_eq!(stays.release().expect("nothing is in the way").shaders, 8);
     }
     assert_eq!(live_blocks(), before, "the drivers hold host memory");

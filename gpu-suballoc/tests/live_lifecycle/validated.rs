@@ -5,10 +5,11 @@ use std::sync::{Barrier, Mutex};
 use alloc_core::{Context, ContextOptions};
 use ash::vk;
 use gpu_suballoc::{
-    AshContext, AshContexts, BufferInfo, BufferUsage, CacheLimits, CompiledKernel, ImageInfo, ImageUsage, KernelError, Lifetime,
-    PropertyFlags, Region, RegionOptions, Wish, WorkHold, WrapInfo,
+    AshContext, AshContexts, BufferInfo, BufferUsage, CacheLimits, CompiledKernel, ImageInfo,
+    ImageUsage, KernelError, Lifetime, MemoryPreference, PropertyFlags, Region, RegionOptions,
+    WorkRef, WrapInfo,
 };
-use testkit::Witness;
+use testkit::RecordingAllocator;
 
 use crate::cycles::{copied, filled, info, kernel};
 use crate::layer::{Missing, said, watched};
@@ -19,7 +20,10 @@ const CYCLES: u8 = 50;
 
 /// Runs the test on each driver that is there.
 pub(crate) fn run() {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
     if std::env::args().any(|word| word == "--list") {
         return println!("{NAME}: test");
     }
@@ -31,9 +35,13 @@ pub(crate) fn run() {
 }
 
 fn on(driver: &'static str, which: fn(&str) -> bool) {
-    match heard(driver, which).and_then(|intended| silent(driver, which).map(|driver| (intended, driver))) {
+    match heard(driver, which)
+        .and_then(|intended| silent(driver, which).map(|driver| (intended, driver)))
+    {
         Ok((intended, driver)) => {
-            println!("test {NAME} on {driver}: {intended} intended messages, then none in {CYCLES} cycles ... ok");
+            println!(
+                "test {NAME} on {driver}: {intended} intended messages, then none in {CYCLES} cycles ... ok"
+            );
         }
         Err((what, reason)) => testkit::skip(what, NAME, &reason),
     }
@@ -41,16 +49,21 @@ fn on(driver: &'static str, which: fn(&str) -> bool) {
 
 /// The application's memory, with a home for contexts in it.
 fn with_home<R>(run: impl FnOnce(&AshContexts, &Context) -> R) -> R {
-    let (witness, before) = (Witness::system(), live_blocks());
+    let (witness, before) = (RecordingAllocator::system(), live_blocks());
     // SAFETY: the witness outlives it.
-    let root = unsafe { Context::root(&witness, ContextOptions::new("application")) }.expect("memory");
+    let root =
+        unsafe { Context::root(&witness, ContextOptions::new("application")) }.expect("memory");
     let memory = root.child("contexts").expect("memory");
     let home = AshContexts::new(memory.handle(), CacheLimits::NONE).expect("memory");
     let answer = run(&home, &memory);
     drop((home, memory));
     root.close_root().expect("nothing is left");
     witness.assert_empty("after all contexts");
-    assert_eq!(live_blocks(), before, "the layer and the driver gave all back");
+    assert_eq!(
+        live_blocks(),
+        before,
+        "the layer and the driver gave all back"
+    );
     answer
 }
 
@@ -68,29 +81,50 @@ fn heard(driver: &'static str, which: fn(&str) -> bool) -> Result<usize, Missing
     let left = with_home(|home, memory| {
         let context = acquire(&live, home, memory);
         let commands = context.device().commands();
-        let reserved = vk::SemaphoreCreateInfo::default().flags(vk::SemaphoreCreateFlags::from_raw(1));
+        let reserved =
+            vk::SemaphoreCreateInfo::default().flags(vk::SemaphoreCreateFlags::from_raw(1));
         let mut semaphore = vk::Semaphore::null();
         let device = live.device.handle();
         // SAFETY: not valid usage, on purpose: a flag that is reserved, and has no meaning to any driver.
-        let made = unsafe { (commands.create_semaphore)(device, &raw const reserved, std::ptr::null(), &raw mut semaphore) };
+        let made = unsafe {
+            (commands.create_semaphore)(
+                device,
+                &raw const reserved,
+                std::ptr::null(),
+                &raw mut semaphore,
+            )
+        };
         assert_eq!(made, vk::Result::SUCCESS);
         // SAFETY: made above.
         unsafe { (commands.destroy_semaphore)(device, semaphore, std::ptr::null()) };
-        let buffer = vk::BufferCreateInfo::default().size(64).usage(vk::BufferUsageFlags::TRANSFER_DST);
+        let buffer = vk::BufferCreateInfo::default()
+            .size(64)
+            .usage(vk::BufferUsageFlags::TRANSFER_DST);
         let mut left = vk::Buffer::null();
         // SAFETY: a valid info.
-        let made = unsafe { (commands.create_buffer)(device, &raw const buffer, std::ptr::null(), &raw mut left) };
+        let made = unsafe {
+            (commands.create_buffer)(device, &raw const buffer, std::ptr::null(), &raw mut left)
+        };
         context.release().expect("nothing is in the way");
         (made, left)
     });
     assert!(left.0 == vk::Result::SUCCESS && left.1 != vk::Buffer::null());
     let wrong = said();
-    assert!(wrong.iter().any(|message| message.contains("VkSemaphoreCreateInfo")), "{wrong:#?}");
+    assert!(
+        wrong
+            .iter()
+            .any(|message| message.contains("VkSemaphoreCreateInfo")),
+        "{wrong:#?}"
+    );
     // The buffer goes with the device, which is what is wrong.
     drop(live);
     let at_the_end = said();
-    let told = |message: &&String| message.contains("vkDestroyDevice") && message.contains("VkBuffer");
-    assert!(at_the_end.iter().any(|message| told(&message)), "{at_the_end:#?}");
+    let told =
+        |message: &&String| message.contains("vkDestroyDevice") && message.contains("VkBuffer");
+    assert!(
+        at_the_end.iter().any(|message| told(&message)),
+        "{at_the_end:#?}"
+    );
     Ok(wrong.len() + at_the_end.len())
 }
 
@@ -106,16 +140,23 @@ fn silent(driver: &'static str, which: fn(&str) -> bool) -> Result<String, Missi
     // The device's end is heard as well: what a context had left would be told there.
     drop(live);
     let silence = said();
-    assert!(silence.is_empty(), "{} messages: {silence:#?}", silence.len());
+    assert!(
+        silence.is_empty(),
+        "{} messages: {silence:#?}",
+        silence.len()
+    );
     Ok(driver)
 }
 
 /// Runs a held kernel once.
-fn dispatched(live: &Live, held: &WorkHold<CompiledKernel, KernelError>) {
+fn dispatched(live: &Live, held: &WorkRef<CompiledKernel, KernelError>) {
     live.submit(|commands| {
         let compute = vk::PipelineBindPoint::COMPUTE;
         // SAFETY: recording; the pipeline is held until the queue is idle.
-        unsafe { live.device.cmd_bind_pipeline(commands, compute, held.pipelines()[0]) };
+        unsafe {
+            live.device
+                .cmd_bind_pipeline(commands, compute, held.pipelines()[0])
+        };
         // SAFETY: recording; the kernel uses no descriptors.
         unsafe { live.device.cmd_dispatch(commands, 1, 1, 1) };
     });
@@ -125,7 +166,7 @@ fn dispatched(live: &Live, held: &WorkHold<CompiledKernel, KernelError>) {
 fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
     let context = acquire(live, home, memory);
     drop(kernel(&context, 1));
-    let held = kernel(&context, 2).into_work();
+    let held = kernel(&context, 2).into_work_ref();
     dispatched(live, &held);
     let gpu = context.allocator();
     let [from, to] = [filled(&context, number), filled(&context, !number)];
@@ -134,25 +175,53 @@ fn cycle(live: &Live, home: &AshContexts, memory: &Context, number: u8) {
     let inner = gpu.crop(&crop, 64, 64, 4).expect("within");
     let kept = buffer(&context, Lifetime::Unknown);
     gpu.release(kept).expect("live");
-    let image = ImageInfo::new_2d(R8G8B8A8, 64, 64, ImageUsage::SAMPLED | ImageUsage::TRANSFER_DST);
-    let image = gpu.create_image(&image, &RegionOptions::new().wish(Wish::requiring(PropertyFlags::DEVICE_LOCAL))).expect("one");
-    let few: Vec<_> = (0..20).map(|_| buffer(&context, Lifetime::Transient)).collect();
+    let image = ImageInfo::new_2d(
+        R8G8B8A8,
+        64,
+        64,
+        ImageUsage::SAMPLED | ImageUsage::TRANSFER_DST,
+    );
+    let image = gpu
+        .create_image(
+            &image,
+            &RegionOptions::new()
+                .preference(MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL)),
+        )
+        .expect("one");
+    let few: Vec<_> = (0..20)
+        .map(|_| buffer(&context, Lifetime::Transient))
+        .collect();
     // The application's own, which no release touches.
-    let raw = vk::BufferCreateInfo::default().size(512).usage(vk::BufferUsageFlags::STORAGE_BUFFER);
+    let raw = vk::BufferCreateInfo::default()
+        .size(512)
+        .usage(vk::BufferUsageFlags::STORAGE_BUFFER);
     // SAFETY: a valid info; destroyed below.
     let own = unsafe { live.device.create_buffer(&raw, Some(&CALLBACKS)) }.expect("a buffer");
     let handle = gpu_suballoc::BufferHandle::from_raw(vk::Handle::as_raw(own));
     let wrapped = gpu.wrap(&WrapInfo::new(handle, 512)).expect("wrapped");
     if number % 3 == 2 {
         let report = context.release_forced();
-        assert!(report.outstanding.regions == 23 && report.outstanding.crops == 2, "{report:?}");
-        assert_eq!((report.outstanding.wrapped, report.outstanding.shaders, report.released.held), (1, 1, 1));
+        assert!(
+            report.outstanding.regions == 23 && report.outstanding.crops == 2,
+            "{report:?}"
+        );
+        assert_eq!(
+            (
+                report.outstanding.wrapped,
+                report.outstanding.shaders,
+                report.released.held
+            ),
+            (1, 1, 1)
+        );
         drop((from, to, crop, inner, image, few, wrapped));
         // What is held goes last, with the functions and callbacks of a context that is gone.
         drop(held);
     } else {
         drop(held);
-        [inner, crop, wrapped, from, to, image].into_iter().chain(few).for_each(|region| gpu.free(region).expect("live"));
+        [inner, crop, wrapped, from, to, image]
+            .into_iter()
+            .chain(few)
+            .for_each(|region| gpu.free(region).expect("live"));
         assert_eq!(context.release().expect("nothing is in the way").shaders, 2);
     }
     // SAFETY: made above, with these callbacks.
@@ -163,7 +232,10 @@ const R8G8B8A8: u32 = vk::Format::R8G8B8A8_UNORM.as_raw() as u32;
 
 fn buffer(context: &AshContext, lifetime: Lifetime) -> Region {
     let info = BufferInfo::new(3000, BufferUsage::STORAGE_BUFFER);
-    context.allocator().create_buffer(&info, &RegionOptions::new().lifetime(lifetime)).expect("a buffer")
+    context
+        .allocator()
+        .create_buffer(&info, &RegionOptions::new().lifetime(lifetime))
+        .expect("a buffer")
 }
 
 /// Two contexts on one device, a thread each; one goes while the other compiles, and the other one goes on.
@@ -176,13 +248,17 @@ fn shared(live: &Live, home: &AshContexts, memory: &Context) {
             (own..own + KERNELS).for_each(|number| drop(kernel(context, number)));
             meet.wait();
             for number in 0..2 * KERNELS {
-                let held = kernel(context, number).into_work();
+                let held = kernel(context, number).into_work_ref();
                 dispatched(&queue.lock().expect("nobody panics"), &held);
             }
             // Nobody holds the other's any more.
             meet.wait();
-            let regions: Vec<_> = (0..40).map(|_| buffer(context, Lifetime::Persistent)).collect();
-            regions.into_iter().for_each(|region| context.allocator().free(region).expect("live"));
+            let regions: Vec<_> = (0..40)
+                .map(|_| buffer(context, Lifetime::Persistent))
+                .collect();
+            regions
+                .into_iter()
+                .for_each(|region| context.allocator().free(region).expect("live"));
         };
         std::thread::scope(|threads| {
             threads.spawn(|| {
@@ -191,9 +267,15 @@ fn shared(live: &Live, home: &AshContexts, memory: &Context) {
                 (100..100 + KERNELS).for_each(|number| drop(kernel(&second, number)));
             });
             work(&first, 0);
-            assert_eq!(first.release().expect("nothing is in the way").shaders, KERNELS);
+            assert_eq!(
+                first.release().expect("nothing is in the way").shaders,
+                KERNELS
+            );
         });
         (0..2 * KERNELS).for_each(|number| drop(kernel(&second, number)));
-        assert_eq!(second.release().expect("nothing is in the way").shaders, 3 * KERNELS);
+        assert_eq!(
+            second.release().expect("nothing is in the way").shaders,
+            3 * KERNELS
+        );
     }
 }

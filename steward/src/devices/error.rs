@@ -12,10 +12,14 @@ use super::shown::Silent;
 #[non_exhaustive]
 pub enum DevicesError {
     /// No instance, or no list of devices.
-    #[error("the loader answered {0:?}: `steward drivers` tries each driver alone and says which one fails")]
+    #[error(
+        "the loader answered {0:?}: `steward drivers` tries each driver alone and says which one fails"
+    )]
     Vulkan(vk::Result),
     /// No device at all.
-    #[error("the loader shows no device: install a Vulkan driver, or set VK_DRIVER_FILES to its manifest")]
+    #[error(
+        "the loader shows no device: install a Vulkan driver, or set VK_DRIVER_FILES to its manifest"
+    )]
     NoDevice,
     /// They make no group.
     #[error("the devices make no group ({0})")]
@@ -25,6 +29,10 @@ pub enum DevicesError {
 impl From<vk::Result> for DevicesError {
     fn from(result: vk::Result) -> Self {
         // What the loader answers where it finds no driver at all.
-        if result == vk::Result::ERROR_INCOMPATIBLE_DRIVER { Self::NoDevice } else { Self::Vulkan(result) }
+        if result == vk::Result::ERROR_INCOMPATIBLE_DRIVER {
+            Self::NoDevice
+        } else {
+            Self::Vulkan(result)
+        }
     }
 }

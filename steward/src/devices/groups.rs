@@ -6,14 +6,21 @@ use super::report::{GroupRow, PeerMemoryRow};
 use super::shown::Shown;
 
 /// All groups, in the loader's order.
-pub(super) fn rows(instance: &ash::Instance, devices: &[Shown<'_>]) -> Result<Vec<GroupRow>, vk::Result> {
+pub(super) fn rows(
+    instance: &ash::Instance,
+    devices: &[Shown<'_>],
+) -> Result<Vec<GroupRow>, vk::Result> {
     // SAFETY: the instance is live, and of 1.1 at least, as the workload demands too.
     let count = unsafe { instance.enumerate_physical_device_groups_len() }?;
     let mut groups = vec![vk::PhysicalDeviceGroupProperties::default(); count];
     // SAFETY: as above.
     unsafe { instance.enumerate_physical_device_groups(&mut groups) }?;
-    let number =
-        |physical: &vk::PhysicalDevice| devices.iter().find(|device| device.physical == *physical).map(|device| device.index);
+    let number = |physical: &vk::PhysicalDevice| {
+        devices
+            .iter()
+            .find(|device| device.physical == *physical)
+            .map(|device| device.index)
+    };
     Ok(groups
         .iter()
         .map(|group| {
@@ -21,7 +28,11 @@ pub(super) fn rows(instance: &ash::Instance, devices: &[Shown<'_>]) -> Result<Ve
             GroupRow {
                 devices: members.iter().filter_map(number).collect(),
                 subset_allocation: group.subset_allocation != vk::FALSE,
-                peer_memory: if members.len() < 2 { Some(Vec::new()) } else { peers(instance, members, &number) },
+                peer_memory: if members.len() < 2 {
+                    Some(Vec::new())
+                } else {
+                    peers(instance, members, &number)
+                },
             }
         })
         .collect())
@@ -33,21 +44,39 @@ fn peers(
     members: &[vk::PhysicalDevice],
     number: &dyn Fn(&vk::PhysicalDevice) -> Option<usize>,
 ) -> Option<Vec<PeerMemoryRow>> {
-    let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
+    let queues = [vk::DeviceQueueCreateInfo::default()
+        .queue_family_index(0)
+        .queue_priorities(&[1.0])];
     let mut group = vk::DeviceGroupDeviceCreateInfo::default().physical_devices(members);
-    let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).push_next(&mut group);
+    let info = vk::DeviceCreateInfo::default()
+        .queue_create_infos(&queues)
+        .push_next(&mut group);
     // SAFETY: all members are of one group of the instance; every device has a queue family 0.
     let device = unsafe { instance.create_device(*members.first()?, &info, None) }.ok()?;
     // SAFETY: the device is of the instance.
-    let heaps = unsafe { instance.get_physical_device_memory_properties(*members.first()?) }.memory_heap_count;
+    let heaps = unsafe { instance.get_physical_device_memory_properties(*members.first()?) }
+        .memory_heap_count;
     let mut rows = Vec::new();
     for heap in 0..heaps {
         for (local, one) in members.iter().enumerate() {
-            for (remote, other) in members.iter().enumerate().filter(|(remote, _)| *remote != local) {
+            for (remote, other) in members
+                .iter()
+                .enumerate()
+                .filter(|(remote, _)| *remote != local)
+            {
                 // SAFETY: two different devices of the group, a heap of theirs.
-                let features = unsafe { device.get_device_group_peer_memory_features(heap, local as u32, remote as u32) };
-                let (Some(local), Some(remote)) = (number(one), number(other)) else { continue };
-                rows.push(PeerMemoryRow { heap, local, remote, features: names(features) });
+                let features = unsafe {
+                    device.get_device_group_peer_memory_features(heap, local as u32, remote as u32)
+                };
+                let (Some(local), Some(remote)) = (number(one), number(other)) else {
+                    continue;
+                };
+                rows.push(PeerMemoryRow {
+                    heap,
+                    local,
+                    remote,
+                    features: names(features),
+                });
             }
         }
     }
@@ -64,5 +93,8 @@ fn names(features: vk::PeerMemoryFeatureFlags) -> Vec<String> {
         (Peer::GENERIC_SRC, "GENERIC_SRC"),
         (Peer::GENERIC_DST, "GENERIC_DST"),
     ];
-    all.into_iter().filter(|(flag, _)| features.contains(*flag)).map(|(_, name)| name.to_owned()).collect()
+    all.into_iter()
+        .filter(|(flag, _)| features.contains(*flag))
+        .map(|(_, name)| name.to_owned())
+        .collect()
 }

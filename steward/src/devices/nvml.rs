@@ -48,7 +48,8 @@ impl Nvml {
     fn device(&self, address: PciAddress) -> Option<Device> {
         let bus = CString::new(address.to_string()).ok()?;
         // SAFETY: `nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *, nvmlDevice_t *)`.
-        let by_bus: Symbol<'_, ByBus> = unsafe { self.0.get(b"nvmlDeviceGetHandleByPciBusId_v2\0") }.ok()?;
+        let by_bus: Symbol<'_, ByBus> =
+            unsafe { self.0.get(b"nvmlDeviceGetHandleByPciBusId_v2\0") }.ok()?;
         let mut device = std::ptr::null_mut();
         // SAFETY: a C string and a place for the handle; the library is initialised.
         let answer = unsafe { by_bus(bus.as_ptr(), &raw mut device) };

@@ -32,15 +32,22 @@ pub fn link_between(one: &Path, other: &Path) -> Option<LinkClass> {
     if one == other {
         return Some(LinkClass::SameDevice);
     }
-    Some(if first == second { LinkClass::PcieSameRoot } else { LinkClass::PcieCrossRoot })
+    Some(if first == second {
+        LinkClass::PcieSameRoot
+    } else {
+        LinkClass::PcieCrossRoot
+    })
 }
 
 /// `pci0000:40`.
 fn is_host_bridge(name: &str) -> bool {
     name.strip_prefix("pci").is_some_and(|rest| {
         let mut parts = rest.split(':');
-        let hex =
-            |part: Option<&str>| part.is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let hex = |part: Option<&str>| {
+            part.is_some_and(|part| {
+                !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit())
+            })
+        };
         hex(parts.next()) && hex(parts.next()) && parts.next().is_none()
     })
 }
@@ -48,18 +55,25 @@ fn is_host_bridge(name: &str) -> bool {
 /// The node of the device at this path; the system says -1 where it does not know.
 #[must_use]
 pub fn numa_node(device: &Path) -> Option<u16> {
-    fs::read_to_string(device.join("numa_node")).ok()?.trim().parse().ok()
+    fs::read_to_string(device.join("numa_node"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// How far `to` is from `from`, by the system's table of distances.
 #[must_use]
 pub fn numa_distance(sys: &Path, from: u16, to: u16) -> Option<Cost> {
-    let row = fs::read_to_string(sys.join(format!("devices/system/node/node{from}/distance"))).ok()?;
+    let row =
+        fs::read_to_string(sys.join(format!("devices/system/node/node{from}/distance"))).ok()?;
     let online = fs::read_to_string(sys.join("devices/system/node/online")).ok()?;
     // The row has a column for each node that is there, not for each number.
     let column = nodes(online.trim())?.iter().position(|node| *node == to)?;
     let distance = row.split_whitespace().nth(column)?.parse::<u32>().ok()?;
-    Some(Cost::of_numa_distance(u8::try_from(distance).unwrap_or(u8::MAX)))
+    Some(Cost::of_numa_distance(
+        u8::try_from(distance).unwrap_or(u8::MAX),
+    ))
 }
 
 /// `0-1,4` as numbers.
@@ -82,16 +96,26 @@ mod tests {
 
     #[test]
     fn the_nearest_thing_above_both_decides() {
-        let (a, b) = ("/sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0", "/sys/devices/pci0000:40/0000:40:03.1/0000:44:00.0");
+        let (a, b) = (
+            "/sys/devices/pci0000:40/0000:40:01.1/0000:41:00.0",
+            "/sys/devices/pci0000:40/0000:40:03.1/0000:44:00.0",
+        );
         let c = "/sys/devices/pci0000:c0/0000:c0:01.1/0000:c1:00.0";
         assert_eq!(
             [link(a, b), link(a, c), link(a, a)],
-            [Some(LinkClass::PcieSameRoot), Some(LinkClass::PcieCrossRoot), Some(LinkClass::SameDevice)]
+            [
+                Some(LinkClass::PcieSameRoot),
+                Some(LinkClass::PcieCrossRoot),
+                Some(LinkClass::SameDevice)
+            ]
         );
         // The number of the machine's controller stands before it on some systems.
         let d = "/sys/devices/LNXSYSTM:00/ACPI0004:00/pci10de:00/10de:00:00.0";
         assert_eq!(link(d, c), Some(LinkClass::PcieCrossRoot));
-        assert_eq!([link("/sys/devices/virtual/x", a), link("", "")], [None, None]);
+        assert_eq!(
+            [link("/sys/devices/virtual/x", a), link("", "")],
+            [None, None]
+        );
     }
 
     #[test]
@@ -104,7 +128,10 @@ mod tests {
         }
         fs::write(node.join("online"), "0-1,4\n").expect("a file");
         let cost = |from, to| numa_distance(sys.path(), from, to).map(Cost::get);
-        assert_eq!([cost(0, 0), cost(0, 1), cost(0, 4), cost(4, 1)], [Some(0), Some(5), Some(11), Some(11)]);
+        assert_eq!(
+            [cost(0, 0), cost(0, 1), cost(0, 4), cost(4, 1)],
+            [Some(0), Some(5), Some(11), Some(11)]
+        );
         assert_eq!([cost(0, 2), cost(2, 0)], [None, None]);
         let device = sys.path().join("device");
         fs::create_dir_all(&device).expect("a folder");

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use ash::vk;
-use gpu_suballoc::{Capabilities, Edge, GroupDevice, LinkClass, Seat};
+use gpu_suballoc::{DeviceCapabilities, Edge, GroupDevice, LinkClass, MembershipCell};
 
 use super::nvml::Nvml;
 use super::pci;
@@ -35,21 +35,30 @@ pub(super) struct Sources {
 pub(super) struct Shown<'s> {
     pub(super) index: usize,
     pub(super) physical: vk::PhysicalDevice,
-    pub(super) says: Capabilities,
+    pub(super) says: DeviceCapabilities,
     pub(super) path: Option<PathBuf>,
-    pub(super) seat: Seat,
+    pub(super) seat: MembershipCell,
     pub(super) sources: &'s Sources,
 }
 
 impl Shown<'_> {
-    fn told(&self, other: &Self, who: &'static str) {
-        self.sources.told.borrow_mut().insert((self.index, other.index), who);
+    fn report_row(&self, other: &Self, who: &'static str) {
+        self.sources
+            .told
+            .borrow_mut()
+            .insert((self.index, other.index), who);
     }
 
     /// What the vendor's library and the path on the bus say of a link that Vulkan has no word for.
     fn link(&self, other: &Self) -> Option<(LinkClass, &'static str)> {
         let (one, two) = (self.says.pci?, other.says.pci?);
-        if self.sources.nvml.as_ref().and_then(|nvml| nvml.has_link(one, two)) == Some(true) {
+        if self
+            .sources
+            .nvml
+            .as_ref()
+            .and_then(|nvml| nvml.has_link(one, two))
+            == Some(true)
+        {
             return Some((LinkClass::PeerLink, "NVML"));
         }
         let link = pci::link_between(self.path.as_deref()?, other.path.as_deref()?)?;
@@ -60,22 +69,26 @@ impl Shown<'_> {
 impl GroupDevice for Shown<'_> {
     type Error = Silent;
 
-    fn seat(&self) -> &Seat {
+    fn membership_cell(&self) -> &MembershipCell {
         &self.seat
     }
 
-    fn capabilities(&self) -> Result<Capabilities, Silent> {
+    fn capabilities(&self) -> Result<DeviceCapabilities, Silent> {
         Ok(self.says)
     }
 
     fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Silent> {
         if edge.link != LinkClass::Unknown {
-            self.told(other, "Vulkan");
+            self.report_row(other, "Vulkan");
         } else if let Some((link, who)) = self.link(other) {
             edge.link = link;
-            self.told(other, who);
+            self.report_row(other, who);
         }
-        if let (None, Some(from), Some(to)) = (edge.numa_distance, self.says.numa_node, other.says.numa_node) {
+        if let (None, Some(from), Some(to)) = (
+            edge.numa_distance,
+            self.says.numa_node,
+            other.says.numa_node,
+        ) {
             edge.numa_distance = pci::numa_distance(Path::new(&self.sources.sys), from, to);
         }
         Ok(())

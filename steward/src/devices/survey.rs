@@ -8,7 +8,10 @@ use std::path::PathBuf;
 
 use alloc_core::{FromGlobalAlloc, Scope, Scoped};
 use ash::vk;
-use gpu_suballoc::{CapabilityFlags, DeviceGroup, Edge, HandleTypes, LinkClass, Seat, physical_device_capabilities};
+use gpu_suballoc::{
+    CapabilityFlags, DeviceGroup, Edge, HandleTypes, LinkClass, MembershipCell,
+    physical_device_capabilities,
+};
 
 use super::error::DevicesError;
 use super::groups;
@@ -40,7 +43,9 @@ const WANTED: [&CStr; 9] = [
 /// # Panics
 /// Never.
 pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
-    let application = vk::ApplicationInfo::default().application_name(c"steward").api_version(vk::API_VERSION_1_3);
+    let application = vk::ApplicationInfo::default()
+        .application_name(c"steward")
+        .api_version(vk::API_VERSION_1_3);
     let info = vk::InstanceCreateInfo::default().application_info(&application);
     // SAFETY: no layers, no extensions; `info` outlives the call.
     let instance = Ended(unsafe { entry.create_instance(&info, None) }?);
@@ -50,25 +55,47 @@ pub fn survey(entry: &ash::Entry) -> Result<DevicesReport, DevicesError> {
     if physical.is_empty() {
         return Err(DevicesError::NoDevice);
     }
-    let nvml = physical.iter().any(|device| is_nvidias(instance, *device)).then(Nvml::open).flatten();
-    let sources = Sources { sys: PathBuf::from(pci::SYSTEM), nvml, told: RefCell::new(BTreeMap::new()) };
+    let nvml = physical
+        .iter()
+        .any(|device| is_nvidias(instance, *device))
+        .then(Nvml::open)
+        .flatten();
+    let sources = Sources {
+        sys: PathBuf::from(pci::SYSTEM),
+        nvml,
+        told: RefCell::new(BTreeMap::new()),
+    };
     let mut builder = DeviceGroup::builder(Scoped::new(&SYSTEM, Scope::Device));
     let mut rows = Vec::new();
     for (index, device) in physical.iter().enumerate() {
         let (row, shown) = describe(instance, *device, index, &sources);
         rows.push(row);
-        builder.add(shown).map_err(|refused| DevicesError::Group(refused.error))?;
+        builder
+            .add(shown)
+            .map_err(|refused| DevicesError::Group(refused.error))?;
     }
-    let group = builder.finish().map_err(|refused| DevicesError::Group(refused.error))?;
+    let group = builder
+        .finish()
+        .map_err(|refused| DevicesError::Group(refused.error))?;
     let mut edges = Vec::new();
     for from in 0..group.count() {
         for to in (0..group.count()).filter(|to| *to != from) {
             let told = sources.told.borrow().get(&(from, to)).copied();
-            edges.extend(group.topology().edge(from, to).map(|edge| edge_row(from, to, edge, told)));
+            edges.extend(
+                group
+                    .topology()
+                    .edge(from, to)
+                    .map(|edge| edge_row(from, to, edge, told)),
+            );
         }
     }
     let groups = groups::rows(instance, group.devices())?;
-    Ok(DevicesReport { format: 1, devices: rows, groups, edges })
+    Ok(DevicesReport {
+        format: 1,
+        devices: rows,
+        groups,
+        edges,
+    })
 }
 
 /// Ends the instance on every path.
@@ -96,26 +123,45 @@ fn describe<'s>(
     let properties = unsafe { instance.get_physical_device_properties(device) };
     let version = properties.api_version.min(vk::API_VERSION_1_3);
     // SAFETY: as above.
-    let supported = unsafe { instance.enumerate_device_extension_properties(device) }.unwrap_or_default();
-    let has = |name: &CStr| supported.iter().any(|there| there.extension_name_as_c_str() == Ok(name));
+    let supported =
+        unsafe { instance.enumerate_device_extension_properties(device) }.unwrap_or_default();
+    let has = |name: &CStr| {
+        supported
+            .iter()
+            .any(|there| there.extension_name_as_c_str() == Ok(name))
+    };
     let extensions: Vec<&CStr> = WANTED.into_iter().filter(|name| has(name)).collect();
     // SAFETY: the version is the lesser of both, the extensions are supported.
     let mut says = unsafe { physical_device_capabilities(instance, device, version, &extensions) };
-    let path = says.pci.and_then(|address| pci::path_of(&sources.sys, address));
+    let path = says
+        .pci
+        .and_then(|address| pci::path_of(&sources.sys, address));
     says.numa_node = path.as_deref().and_then(pci::numa_node);
-    let (driver_id, driver_name) =
-        driver(instance, device, version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME));
-    let (major, minor, patch) = (vk::api_version_major, vk::api_version_minor, vk::api_version_patch);
+    let (driver_id, driver_name) = driver(
+        instance,
+        device,
+        version >= vk::API_VERSION_1_2 || has(vk::KHR_DRIVER_PROPERTIES_NAME),
+    );
+    let (major, minor, patch) = (
+        vk::api_version_major,
+        vk::api_version_minor,
+        vk::api_version_patch,
+    );
     let own = properties.api_version;
     let row = ShownDevice {
         index,
-        name: properties.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        name: properties
+            .device_name_as_c_str()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default(),
         driver_name,
         driver_id,
         api_version: format!("{}.{}.{}", major(own), minor(own), patch(own)),
         device_uuid: says.device_uuid.map(uuid),
         driver_uuid: says.driver_uuid.map(uuid),
-        device_luid: says.device_luid.map(|luid| luid.iter().map(|byte| format!("{byte:02x}")).collect()),
+        device_luid: says
+            .device_luid
+            .map(|luid| luid.iter().map(|byte| format!("{byte:02x}")).collect()),
         pci: says.pci.map(|address| address.to_string()),
         numa_node: says.numa_node,
         memory_import: handles(says.buffer_import),
@@ -124,7 +170,17 @@ fn describe<'s>(
         semaphore_export: handles(says.semaphore_export),
         capabilities: capabilities(says.flags),
     };
-    (row, Shown { index, physical: device, says, path, seat: Seat::new(), sources })
+    (
+        row,
+        Shown {
+            index,
+            physical: device,
+            says,
+            path,
+            seat: MembershipCell::new(),
+            sources,
+        },
+    )
 }
 
 fn driver(instance: &ash::Instance, device: vk::PhysicalDevice, is_told: bool) -> (String, String) {
@@ -135,8 +191,18 @@ fn driver(instance: &ash::Instance, device: vk::PhysicalDevice, is_told: bool) -
     let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
     // SAFETY: the device is of the instance, and driver properties are part of its version or extensions.
     unsafe { instance.get_physical_device_properties2(device, &mut all) };
-    let name = driver.driver_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    (if driver.driver_id.as_raw() == 0 { String::new() } else { format!("{:?}", driver.driver_id) }, name)
+    let name = driver
+        .driver_name_as_c_str()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    (
+        if driver.driver_id.as_raw() == 0 {
+            String::new()
+        } else {
+            format!("{:?}", driver.driver_id)
+        },
+        name,
+    )
 }
 
 fn edge_row(from: usize, to: usize, edge: &Edge, told: Option<&'static str>) -> EdgeRow {
@@ -150,7 +216,10 @@ fn edge_row(from: usize, to: usize, edge: &Edge, told: Option<&'static str>) -> 
         memory_handles: handles(edge.buffers),
         semaphore_handles: handles(edge.semaphores),
         link: edge.link.to_string(),
-        link_told_by: told.or((edge.link != LinkClass::Unknown).then_some("Vulkan")).unwrap_or_default().to_owned(),
+        link_told_by: told
+            .or((edge.link != LinkClass::Unknown).then_some("Vulkan"))
+            .unwrap_or_default()
+            .to_owned(),
         copy_cost: edge.copy_cost.map(|cost| cost.get()),
         numa_distance: edge.numa_distance.map(|cost| cost.get()),
     }
@@ -176,7 +245,11 @@ fn handles(set: HandleTypes) -> Vec<String> {
         (HandleTypes::SYNC_FD, "SYNC_FD"),
         (HandleTypes::HOST_ALLOCATION, "HOST_ALLOCATION"),
     ];
-    names.into_iter().filter(|(handle, _)| set.contains(*handle)).map(|(_, name)| name.to_owned()).collect()
+    names
+        .into_iter()
+        .filter(|(handle, _)| set.contains(*handle))
+        .map(|(_, name)| name.to_owned())
+        .collect()
 }
 
 fn capabilities(set: CapabilityFlags) -> Vec<String> {
@@ -185,7 +258,11 @@ fn capabilities(set: CapabilityFlags) -> Vec<String> {
         (CapabilityFlags::DEVICE_ATOMICS, "device atomics"),
         (CapabilityFlags::TIMELINE_SEMAPHORE, "timeline semaphores"),
     ];
-    names.into_iter().filter(|(flag, _)| set.contains(*flag)).map(|(_, name)| name.to_owned()).collect()
+    names
+        .into_iter()
+        .filter(|(flag, _)| set.contains(*flag))
+        .map(|(_, name)| name.to_owned())
+        .collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::fmt;
 use alloc_core::Scope;
 
 use super::{Part, Unit};
-use crate::report::{ByScope, FindingRow, HonourRun, Report};
+use vk_accounts::report::{ByScope, FindingRow, HonourRun, Report};
 
 /// What a number is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,15 +35,36 @@ impl fmt::Display for Measure {
 
 /// Numbers by what they are. What has the same name is added up.
 #[derive(Default)]
-struct Facts(BTreeMap<Key, u64>);
+struct ReportFigures(BTreeMap<Key, u64>);
 
 pub(super) fn facts(report: &Report) -> BTreeMap<Key, u64> {
-    let mut facts = Facts::default();
-    let sum = |of: fn(&crate::report::Phase) -> u64| report.phases.iter().map(of).fold(0_u64, u64::saturating_add);
+    let mut facts = ReportFigures::default();
+    let sum = |of: fn(&vk_accounts::report::Phase) -> u64| {
+        report
+            .phases
+            .iter()
+            .map(of)
+            .fold(0_u64, u64::saturating_add)
+    };
     facts.bytes(Part::Totals, "all contexts", "peak", report.peak_bytes);
-    facts.bytes(Part::Totals, "all contexts", "taken", sum(|phase| phase.bytes));
-    facts.count(Part::Totals, "all contexts", "blocks", sum(|phase| phase.blocks));
-    facts.count(Part::Totals, "all contexts", "commands", sum(|phase| phase.commands));
+    facts.bytes(
+        Part::Totals,
+        "all contexts",
+        "taken",
+        sum(|phase| phase.bytes),
+    );
+    facts.count(
+        Part::Totals,
+        "all contexts",
+        "blocks",
+        sum(|phase| phase.blocks),
+    );
+    facts.count(
+        Part::Totals,
+        "all contexts",
+        "commands",
+        sum(|phase| phase.commands),
+    );
     // Groups are sums. Where a context hangs is left out: a replay has it elsewhere than the run that was recorded.
     let contexts = report.contexts.iter().filter(|row| !row.group);
     for (name, row) in numbered(contexts.map(|row| (row.name.clone(), row))) {
@@ -52,7 +73,12 @@ pub(super) fn facts(report: &Report) -> BTreeMap<Key, u64> {
         facts.bytes(Part::Contexts, &name, "taken", row.total_bytes);
         facts.count(Part::Contexts, &name, "blocks", row.total_blocks);
     }
-    for (name, phase) in numbered(report.phases.iter().map(|phase| (phase.name.clone(), phase))) {
+    for (name, phase) in numbered(
+        report
+            .phases
+            .iter()
+            .map(|phase| (phase.name.clone(), phase)),
+    ) {
         facts.scopes(Part::Phases, &name, "live", &phase.live_by_scope);
         facts.bytes(Part::Phases, &name, "peak", phase.peak_bytes);
         facts.bytes(Part::Phases, &name, "taken", phase.bytes);
@@ -64,7 +90,9 @@ pub(super) fn facts(report: &Report) -> BTreeMap<Key, u64> {
         facts.count(Part::Findings, &finding(row), "times", row.count);
         facts.bytes(Part::Findings, &finding(row), "bytes", row.bytes);
     }
-    let (without, with) = report.honour.as_ref().map_or((None, None), |honour| (honour.without_loader, honour.with_loader));
+    let (without, with) = report.honour.as_ref().map_or((None, None), |honour| {
+        (honour.without_loader, honour.with_loader)
+    });
     for (name, run) in [("without the loader", without), ("with the loader", with)] {
         run.into_iter().for_each(|run| facts.honour(name, &run));
     }
@@ -75,23 +103,52 @@ pub(super) fn facts(report: &Report) -> BTreeMap<Key, u64> {
     facts.0
 }
 
-impl Facts {
+impl ReportFigures {
     fn put(&mut self, part: Part, name: &str, unit: Unit, measure: Measure, number: u64) {
-        let sum = self.0.entry(Key { part, name: name.to_owned(), unit, measure }).or_default();
+        let sum = self
+            .0
+            .entry(Key {
+                part,
+                name: name.to_owned(),
+                unit,
+                measure,
+            })
+            .or_default();
         *sum = sum.saturating_add(number);
     }
 
     fn bytes(&mut self, part: Part, name: &str, what: &'static str, bytes: u64) {
-        self.put(part, name, Unit::Bytes, Measure { what, scope: None }, bytes);
+        self.put(
+            part,
+            name,
+            Unit::Bytes,
+            Measure { what, scope: None },
+            bytes,
+        );
     }
 
     fn count(&mut self, part: Part, name: &str, what: &'static str, count: u64) {
-        self.put(part, name, Unit::Count, Measure { what, scope: None }, count);
+        self.put(
+            part,
+            name,
+            Unit::Count,
+            Measure { what, scope: None },
+            count,
+        );
     }
 
     fn scopes(&mut self, part: Part, name: &str, what: &'static str, by_scope: &ByScope) {
         for scope in Scope::ALL {
-            self.put(part, name, Unit::Bytes, Measure { what, scope: Some(scope.name()) }, by_scope.get(scope));
+            self.put(
+                part,
+                name,
+                Unit::Bytes,
+                Measure {
+                    what,
+                    scope: Some(scope.name()),
+                },
+                by_scope.get(scope),
+            );
         }
     }
 
@@ -99,7 +156,11 @@ impl Facts {
         for (what, calls, bytes) in [
             ("callbacks", run.callback_calls, run.callback_bytes),
             ("in commands", run.in_command_calls, run.in_command_bytes),
-            ("own threads", run.never_issued_calls, run.never_issued_bytes),
+            (
+                "own threads",
+                run.never_issued_calls,
+                run.never_issued_bytes,
+            ),
         ] {
             self.bytes(Part::Honour, name, what, bytes);
             self.count(Part::Honour, name, what, calls);
@@ -113,7 +174,14 @@ fn numbered<T>(named: impl Iterator<Item = (String, T)>) -> impl Iterator<Item =
     named.map(move |(name, one)| {
         let nth = seen.entry(name.clone()).or_default();
         *nth += 1;
-        (if *nth == 1 { name } else { format!("{name} #{nth}") }, one)
+        (
+            if *nth == 1 {
+                name
+            } else {
+                format!("{name} #{nth}")
+            },
+            one,
+        )
     })
 }
 
@@ -121,7 +189,9 @@ fn numbered<T>(named: impl Iterator<Item = (String, T)>) -> impl Iterator<Item =
 fn finding(row: &FindingRow) -> String {
     // Of calls on a foreign thread, V22/V23, it is a matter of time whether they show V22 as well.
     let rule = row.rule.rsplit('/').next().unwrap_or_default();
-    let what = [&row.level, rule, &row.kind].into_iter().filter(|word| !word.is_empty());
+    let what = [&row.level, rule, &row.kind]
+        .into_iter()
+        .filter(|word| !word.is_empty());
     let mut words = vec![what.collect::<Vec<_>>().join(" ")];
     words.extend((!row.command.is_empty()).then(|| row.command.clone()));
     words.extend((!row.owner.is_empty()).then(|| format!("callbacks of {}", row.owner)));

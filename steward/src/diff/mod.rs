@@ -12,13 +12,14 @@ mod facts;
 mod page;
 mod text;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 
-use crate::report::{Entry, Source};
+use crate::report::ReportOrList;
 use facts::facts;
 pub use page::html;
+use vk_accounts::report::Source;
 
 /// What one driver's reports say differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -82,7 +83,14 @@ pub enum Unit {
 
 impl Part {
     /// All, in the order of a report.
-    pub const ALL: [Self; 6] = [Self::Totals, Self::Contexts, Self::Phases, Self::Findings, Self::Honour, Self::Leftovers];
+    pub const ALL: [Self; 6] = [
+        Self::Totals,
+        Self::Contexts,
+        Self::Phases,
+        Self::Findings,
+        Self::Honour,
+        Self::Leftovers,
+    ];
 
     /// Its heading.
     #[must_use]
@@ -126,29 +134,30 @@ impl Diff {
 
     /// Compares what two files say. One report each is compared whatever it is about; of several, those of the same driver.
     #[must_use]
-    pub fn all(before: &[Entry], after: &[Entry]) -> Vec<Self> {
+    pub fn all(before: &[ReportOrList], after: &[ReportOrList]) -> Vec<Self> {
         if let ([before], [after]) = (before, after) {
             return vec![Self::of(Some(before), Some(after))];
         }
-        let keys = |entries: &[Entry]| -> Vec<(String, usize)> {
-            let names: Vec<_> = entries.iter().map(driver).collect();
-            let nth = |at: usize| names[..at].iter().filter(|name| **name == names[at]).count();
-            (0..names.len()).map(|at| (names[at].clone(), nth(at))).collect()
-        };
-        let (first, second) = (keys(before), keys(after));
-        let find = |keys: &[(String, usize)], key: &(String, usize)| keys.iter().position(|one| one == key);
-        let both =
-            first.iter().enumerate().map(|(at, key)| Self::of(before.get(at), find(&second, key).and_then(|at| after.get(at))));
-        let new = second.iter().enumerate().filter(|(_, key)| find(&first, key).is_none());
-        both.chain(new.map(|(at, _)| Self::of(None, after.get(at)))).collect()
+        let (first, second) = (numbered(before), numbered(after));
+        let by_key: HashMap<_, _> = second.iter().map(|(key, entry)| (key, *entry)).collect();
+        let both = first
+            .iter()
+            .map(|(key, entry)| Self::of(Some(entry), by_key.get(key).copied()));
+        let known: HashSet<_> = first.iter().map(|(key, _)| key).collect();
+        let new = second.iter().filter(|(key, _)| !known.contains(key));
+        both.chain(new.map(|(_, entry)| Self::of(None, Some(entry))))
+            .collect()
     }
 
     /// Compares two reports. Where one is not there, or is of a driver that could not be run, no numbers are compared.
     #[must_use]
-    pub fn of(before: Option<&Entry>, after: Option<&Entry>) -> Self {
-        let compared = matches!((before, after), (Some(Entry::Report(_)), Some(Entry::Report(_))));
+    pub fn of(before: Option<&ReportOrList>, after: Option<&ReportOrList>) -> Self {
+        let compared = matches!(
+            (before, after),
+            (Some(ReportOrList::Report(_)), Some(ReportOrList::Report(_)))
+        );
         let changes = match (before, after) {
-            (Some(Entry::Report(before)), Some(Entry::Report(after))) => {
+            (Some(ReportOrList::Report(before)), Some(ReportOrList::Report(after))) => {
                 let (before, after) = (facts(before), facts(after));
                 let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
                 let change = |key: &facts::Key| Change {
@@ -159,13 +168,29 @@ impl Diff {
                     before: before.get(key).copied(),
                     after: after.get(key).copied(),
                 };
-                let mut changes: Vec<_> = keys.into_iter().map(change).filter(|change| change.by() != 0).collect();
-                changes.sort_by_key(|change| (change.part, change.unit, std::cmp::Reverse(change.by().unsigned_abs())));
+                let mut changes: Vec<_> = keys
+                    .into_iter()
+                    .map(change)
+                    .filter(|change| change.by() != 0)
+                    .collect();
+                changes.sort_by_key(|change| {
+                    (
+                        change.part,
+                        change.unit,
+                        std::cmp::Reverse(change.by().unsigned_abs()),
+                    )
+                });
                 changes
             }
             _ => Vec::new(),
         };
-        Self { format: Self::FORMAT, before: before.map(title), after: after.map(title), compared, changes }
+        Self {
+            format: Self::FORMAT,
+            before: before.map(title),
+            after: after.map(title),
+            compared,
+            changes,
+        }
     }
 
     /// True when both were compared and say the same.
@@ -175,25 +200,60 @@ impl Diff {
     }
 }
 
+/// Entries with what they are paired by: the driver, and its how manyth in the file it is.
+fn numbered(entries: &[ReportOrList]) -> Vec<((String, usize), &ReportOrList)> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let numbered = entries.iter().map(|entry| {
+        let name = driver(entry);
+        let nth = seen.entry(name.clone()).or_default();
+        *nth += 1;
+        ((name, *nth), entry)
+    });
+    numbered.collect()
+}
+
 /// What reports are paired by.
-fn driver(entry: &Entry) -> String {
+fn driver(entry: &ReportOrList) -> String {
     match entry {
-        Entry::Report(report) => match &report.source {
+        ReportOrList::Report(report) => match &report.source {
             Source::Driver { name, .. } => name.clone(),
             Source::Trace { file, .. } => file.clone(),
+            Source::Program { executable, .. } => executable.clone(),
         },
-        Entry::Failed(failed) => failed.driver.clone(),
+        ReportOrList::Failed(failed) => failed.driver.clone(),
     }
 }
 
-fn title(entry: &Entry) -> String {
+fn title(entry: &ReportOrList) -> String {
     match entry {
-        Entry::Report(report) => match &report.source {
-            Source::Driver { name, version, seed, rounds, .. } => {
-                format!("{name} {version}, {rounds} round{} with seed {seed}", if *rounds == 1 { "" } else { "s" })
+        ReportOrList::Report(report) => match &report.source {
+            Source::Driver {
+                name,
+                version,
+                seed,
+                rounds,
+                ..
+            } => {
+                format!(
+                    "{name} {version}, {rounds} round{} with seed {seed}",
+                    if *rounds == 1 { "" } else { "s" }
+                )
             }
-            Source::Trace { file, driver, lines, .. } => format!("{file}, {lines} lines recorded on {driver}"),
+            Source::Trace {
+                file,
+                driver,
+                lines,
+                ..
+            } => format!("{file}, {lines} lines recorded on {driver}"),
+            Source::Program {
+                executable,
+                commands,
+                ..
+            } => format!("{executable}, {commands} commands"),
         },
-        Entry::Failed(failed) => format!("{}, which could not be run: {}", failed.driver, failed.error),
+        ReportOrList::Failed(failed) => format!(
+            "{}, which could not be run: {}",
+            failed.driver, failed.error
+        ),
     }
 }

@@ -5,12 +5,13 @@
 use askama::Template;
 
 use super::text::{remark, shown, signed};
-use super::{Change, Diff, Part};
-use crate::report::{grouped, one_line};
+use super::{Change, Diff, Part, Unit};
+use crate::report::grouped;
+use vk_accounts::report::one_line;
 
 #[derive(Template)]
 #[template(path = "diff.html")]
-struct Page {
+struct DiffPage {
     version: &'static str,
     diffs: Vec<View>,
 }
@@ -19,10 +20,10 @@ struct View {
     before: String,
     after: String,
     compared: bool,
-    parts: Vec<(&'static str, Vec<Row>)>,
+    parts: Vec<(&'static str, Vec<DiffRow>)>,
 }
 
-struct Row {
+struct DiffRow {
     name: String,
     measure: String,
     before: String,
@@ -41,14 +42,37 @@ struct Row {
 /// # Errors
 /// Never with the template as it is: it writes into memory.
 pub fn html(diffs: &[Diff]) -> Result<String, askama::Error> {
-    Page { version: env!("CARGO_PKG_VERSION"), diffs: diffs.iter().map(view).collect() }.render()
+    DiffPage {
+        version: env!("CARGO_PKG_VERSION"),
+        diffs: diffs.iter().map(view).collect(),
+    }
+    .render()
 }
 
 fn view(diff: &Diff) -> View {
-    let side = |side: &Option<String>| side.as_deref().map_or_else(|| "not in this file".to_owned(), one_line);
+    let side = |side: &Option<String>| {
+        side.as_deref()
+            .map_or_else(|| "not in this file".to_owned(), one_line)
+    };
     let part = |part: Part| {
-        let changes: Vec<&Change> = diff.changes.iter().filter(|change| change.part == part).collect();
-        let rows = changes.iter().map(|change| row(change, largest(&changes, change))).collect::<Vec<_>>();
+        let changes: Vec<&Change> = diff
+            .changes
+            .iter()
+            .filter(|change| change.part == part)
+            .collect();
+        // Bars of one unit can be compared with each other.
+        let largest = [Unit::Bytes, Unit::Count].map(|unit| largest(&changes, unit));
+        let largest = |unit: Unit| {
+            if unit == Unit::Bytes {
+                largest[0]
+            } else {
+                largest[1]
+            }
+        };
+        let rows = changes
+            .iter()
+            .map(|change| row(change, largest(change.unit)))
+            .collect::<Vec<_>>();
         (!rows.is_empty()).then(|| (part.name(), rows))
     };
     View {
@@ -59,17 +83,28 @@ fn view(diff: &Diff) -> View {
     }
 }
 
-/// The largest change of the same unit: bars of one part can be compared with each other.
-fn largest(changes: &[&Change], of: &Change) -> u128 {
-    changes.iter().filter(|change| change.unit == of.unit).map(|change| change.by().unsigned_abs()).max().unwrap_or(1).max(1)
+/// The largest change of the unit.
+fn largest(changes: &[&Change], unit: Unit) -> u128 {
+    changes
+        .iter()
+        .filter(|change| change.unit == unit)
+        .map(|change| change.by().unsigned_abs())
+        .max()
+        .unwrap_or(1)
+        .max(1)
 }
 
-fn row(change: &Change, largest: u128) -> Row {
+fn row(change: &Change, largest: u128) -> DiffRow {
     let down = change.by() < 0;
     let width = 50.0 * change.by().unsigned_abs() as f64 / largest as f64;
-    let side = |side: Option<u64>| side.map_or_else(|| "\u{2013}".to_owned(), |number| shown(number, change.unit));
+    let side = |side: Option<u64>| {
+        side.map_or_else(
+            || "\u{2013}".to_owned(),
+            |number| shown(number, change.unit),
+        )
+    };
     let exact = |side: Option<u64>| side.map_or_else(|| "not there".to_owned(), grouped);
-    Row {
+    DiffRow {
         name: one_line(&change.name),
         measure: change.measure.clone(),
         before: side(change.before),

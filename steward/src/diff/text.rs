@@ -5,8 +5,8 @@
 use std::fmt;
 
 use super::{Change, Diff, Part, Unit};
-use crate::report::one_line;
-use crate::units::{bytes, percent};
+use vk_accounts::report::one_line;
+use vk_accounts::units::{bytes, percent};
 
 /// The longest names and measures that are aligned.
 const NAME: usize = 48;
@@ -14,7 +14,10 @@ const MEASURE: usize = 16;
 
 impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = |side: &Option<String>| side.as_deref().map_or_else(|| "not in this file".to_owned(), one_line);
+        let side = |side: &Option<String>| {
+            side.as_deref()
+                .map_or_else(|| "not in this file".to_owned(), one_line)
+        };
         writeln!(f, "before: {}", side(&self.before))?;
         writeln!(f, "after:  {}", side(&self.after))?;
         if !self.compared {
@@ -24,11 +27,24 @@ impl fmt::Display for Diff {
             return writeln!(f, "\nno difference");
         }
         for part in Part::ALL {
-            let changes: Vec<_> = self.changes.iter().filter(|change| change.part == part).collect();
+            let changes: Vec<_> = self
+                .changes
+                .iter()
+                .filter(|change| change.part == part)
+                .collect();
             if changes.is_empty() {
                 continue;
             }
-            writeln!(f, "\n{:<w$}{:<MEASURE$}{:>10}{:>10}{:>11}", part.name(), "", "before", "after", "change", w = NAME + 3)?;
+            writeln!(
+                f,
+                "\n{:<w$}{:<MEASURE$}{:>10}{:>10}{:>11}",
+                part.name(),
+                "",
+                "before",
+                "after",
+                "change",
+                w = NAME + 3
+            )?;
             changes.into_iter().try_for_each(|change| line(f, change))?;
         }
         Ok(())
@@ -43,17 +59,25 @@ fn line(f: &mut fmt::Formatter<'_>, change: &Change) -> fmt::Result {
     } else {
         write!(f, "  {name:<NAME$} ")?;
     }
-    let [before, after] =
-        [change.before, change.after].map(|side| side.map_or_else(|| "-".to_owned(), |one| shown(one, change.unit)));
+    let [before, after] = [change.before, change.after]
+        .map(|side| side.map_or_else(|| "-".to_owned(), |one| shown(one, change.unit)));
     let by = signed(change);
-    writeln!(f, "{measure:<MEASURE$}{before:>10}{after:>10}{by:>11}  {}", remark(change))
+    writeln!(
+        f,
+        "{measure:<MEASURE$}{before:>10}{after:>10}{by:>11}  {}",
+        remark(change)
+    )
 }
 
 /// `+1.50 KiB`, `-3`.
 pub(super) fn signed(change: &Change) -> String {
     let by = change.by();
     let size = u64::try_from(by.unsigned_abs()).unwrap_or(u64::MAX);
-    format!("{}{}", if by < 0 { '-' } else { '+' }, shown(size, change.unit))
+    format!(
+        "{}{}",
+        if by < 0 { '-' } else { '+' },
+        shown(size, change.unit)
+    )
 }
 
 /// How much that is of what was before.
@@ -61,7 +85,11 @@ pub(super) fn remark(change: &Change) -> String {
     match (change.before, change.after, change.share()) {
         (None, ..) => "new".to_owned(),
         (_, None, _) => "gone".to_owned(),
-        (.., Some(share)) => format!("{}{}", if share < 0.0 { '-' } else { '+' }, percent(share.abs())),
+        (.., Some(share)) => format!(
+            "{}{}",
+            if share < 0.0 { '-' } else { '+' },
+            percent(share.abs())
+        ),
         (.., None) => String::new(),
     }
 }

@@ -34,5 +34,8 @@ pub(super) const ALIASES: [(&str, &str); 26] = [
 
 /// The `VkDriverId` that a name in use stands for, without case.
 pub(super) fn driver_id(name: &str) -> Option<&'static str> {
-    ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name)).map(|(_, id)| *id)
+    ALIASES
+        .iter()
+        .find(|(alias, _)| alias.eq_ignore_ascii_case(name))
+        .map(|(_, id)| *id)
 }

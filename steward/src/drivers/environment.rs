@@ -20,7 +20,10 @@ const IMPLICIT: &str = "~implicit~";
 /// driver's, unless `VK_LOADER_LAYERS_DISABLE` already says otherwise.
 #[must_use]
 pub fn child_environment(manifest: &Path) -> Vec<(&'static str, OsString)> {
-    let mut all: Vec<_> = DRIVERS.into_iter().map(|name| (name, manifest.as_os_str().to_owned())).collect();
+    let mut all: Vec<_> = DRIVERS
+        .into_iter()
+        .map(|name| (name, manifest.as_os_str().to_owned()))
+        .collect();
     if env::var_os(LAYERS).is_none() {
         all.push((LAYERS, IMPLICIT.into()));
     }
@@ -82,7 +85,10 @@ mod tests {
     fn a_child_sees_one_driver_under_both_names() {
         let set = child_environment(Path::new("/a/b_icd.json"));
         for name in DRIVERS {
-            assert!(set.iter().any(|(set, value)| *set == name && value == "/a/b_icd.json"));
+            assert!(
+                set.iter()
+                    .any(|(set, value)| *set == name && value == "/a/b_icd.json")
+            );
         }
     }
 }

@@ -27,9 +27,15 @@ pub enum DriverError {
     )]
     NoDriver {
         /// Drivers that were tried, with what each answered.
-        refused: Vec<Refusal>,
+        refused: Vec<LoaderRefusal>,
         /// The environment variable that took the place of the usual search, and its value.
         narrowed: Option<(String, String)>,
+    },
+    /// The program's own driver cannot be used.
+    #[error("the program's own driver answered {result}: free some memory")]
+    NoReference {
+        /// What it answered.
+        result: String,
     },
     /// A path was given, and there is no driver's manifest.
     #[error(
@@ -57,7 +63,7 @@ pub enum DriverError {
 
 /// A driver that was tried and showed no device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct LoaderRefusal {
     /// Its manifest; `None` for the loader's own choice.
     pub manifest: Option<PathBuf>,
     /// What it answered.
@@ -65,15 +71,19 @@ pub struct Refusal {
 }
 
 fn instead(narrowed: &Option<(String, String)>) -> String {
-    let text =
-        |(name, value): &(String, String)| format!("{name} names {value}: unset it, or name a manifest that is there; or ");
+    let text = |(name, value): &(String, String)| {
+        format!("{name} names {value}: unset it, or name a manifest that is there; or ")
+    };
     narrowed.as_ref().map(text).unwrap_or_default()
 }
 
-fn because(refused: &[Refusal]) -> String {
+fn because(refused: &[LoaderRefusal]) -> String {
     let mut text = String::new();
-    for (number, Refusal { manifest, reason }) in refused.iter().enumerate() {
-        let name = manifest.as_deref().and_then(|path| path.file_stem()).unwrap_or_else(|| "the loader".as_ref());
+    for (number, LoaderRefusal { manifest, reason }) in refused.iter().enumerate() {
+        let name = manifest
+            .as_deref()
+            .and_then(|path| path.file_stem())
+            .unwrap_or_else(|| "the loader".as_ref());
         let before = if number == 0 { " (" } else { ", " };
         // Writing to a String cannot fail.
         let _ = write!(text, "{before}{}: {reason}", name.display());
@@ -91,12 +101,33 @@ mod tests {
     #[test]
     fn every_error_says_what_to_do() {
         let refused = vec![
-            Refusal { manifest: Some("/etc/vulkan/icd.d/a_icd.json".into()), reason: "no device".into() },
-            Refusal { manifest: None, reason: "ERROR_INCOMPATIBLE_DRIVER".into() },
+            LoaderRefusal {
+                manifest: Some("/etc/vulkan/icd.d/a_icd.json".into()),
+                reason: "no device".into(),
+            },
+            LoaderRefusal {
+                manifest: None,
+                reason: "ERROR_INCOMPATIBLE_DRIVER".into(),
+            },
         ];
-        let text = DriverError::NoDriver { refused, narrowed: None }.to_string();
-        assert!(text.contains("no device (a_icd: no device, the loader: ERROR_INCOMPATIBLE_DRIVER): install"), "{text}");
-        let none = |narrowed| DriverError::NoDriver { refused: vec![], narrowed }.to_string();
+        let text = DriverError::NoDriver {
+            refused,
+            narrowed: None,
+        }
+        .to_string();
+        assert!(
+            text.contains(
+                "no device (a_icd: no device, the loader: ERROR_INCOMPATIBLE_DRIVER): install"
+            ),
+            "{text}"
+        );
+        let none = |narrowed| {
+            DriverError::NoDriver {
+                refused: vec![],
+                narrowed,
+            }
+            .to_string()
+        };
         assert!(none(None).contains("shows no device: install"));
         let text = none(Some(("VK_DRIVER_FILES".into(), "/x.json".into())));
         assert!(
@@ -104,9 +135,25 @@ mod tests {
                 "shows no device: VK_DRIVER_FILES names /x.json: unset it, or name a manifest that is there; or install"
             )
         );
-        assert!(DriverError::NoLoader { reason: "gone".into() }.to_string().contains("(gone): install libvulkan1"));
-        let known = vec![DriverInfo { driver_name: "llvmpipe".into(), ..DriverInfo::default() }];
-        let text = DriverError::UnknownName { name: "x".into(), known }.to_string();
-        assert!(text.contains("\"x\"") && text.contains("\nindex") && text.contains("llvmpipe"), "{text}");
+        assert!(
+            DriverError::NoLoader {
+                reason: "gone".into()
+            }
+            .to_string()
+            .contains("(gone): install libvulkan1")
+        );
+        let known = vec![DriverInfo {
+            driver_name: "llvmpipe".into(),
+            ..DriverInfo::default()
+        }];
+        let text = DriverError::UnknownName {
+            name: "x".into(),
+            known,
+        }
+        .to_string();
+        assert!(
+            text.contains("\"x\"") && text.contains("\nindex") && text.contains("llvmpipe"),
+            "{text}"
+        );
     }
 }

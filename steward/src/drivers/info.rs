@@ -34,7 +34,10 @@ impl DriverInfo {
     /// The driver's name, or, when it gives none, its manifest's or its device's.
     #[must_use]
     pub fn title(&self) -> &str {
-        [&self.driver_name, &self.stem].into_iter().find(|name| !name.is_empty()).unwrap_or(&self.device_name)
+        [&self.driver_name, &self.stem]
+            .into_iter()
+            .find(|name| !name.is_empty())
+            .unwrap_or(&self.device_name)
     }
 }
 
@@ -46,11 +49,33 @@ impl fmt::Display for DriverTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = ["index", "driver", "id", "file", "version", "device"].map(str::to_owned);
         let row = |driver: &DriverInfo| {
-            let DriverInfo { index, driver_name, driver_id, stem, driver_info, device_name, .. } = driver.clone();
-            [index.to_string(), driver_name, driver_id, stem, driver_info, device_name]
+            let DriverInfo {
+                index,
+                driver_name,
+                driver_id,
+                stem,
+                driver_info,
+                device_name,
+                ..
+            } = driver.clone();
+            [
+                index.to_string(),
+                driver_name,
+                driver_id,
+                stem,
+                driver_info,
+                device_name,
+            ]
         };
-        let rows: Vec<_> = std::iter::once(head).chain(self.0.iter().map(row)).collect();
-        let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        let rows: Vec<_> = std::iter::once(head)
+            .chain(self.0.iter().map(row))
+            .collect();
+        let width = |column: usize| {
+            rows.iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+        };
         for (line, row) in rows.iter().enumerate() {
             let mut text = String::new();
             for (column, cell) in row.iter().enumerate() {
@@ -78,7 +103,11 @@ mod tests {
             device_name: "a processor".into(),
             ..DriverInfo::default()
         };
-        let other = DriverInfo { index: 10, device_name: "x".into(), ..DriverInfo::default() };
+        let other = DriverInfo {
+            index: 10,
+            device_name: "x".into(),
+            ..DriverInfo::default()
+        };
         assert_eq!(
             DriverTable(&[lavapipe, other]).to_string(),
             "index  driver    id             file     version  device\n\

@@ -36,7 +36,9 @@ pub(super) fn find_all() -> Vec<IcdManifest> {
 
 /// The variable that takes the place of the search, and what it names.
 fn narrowed(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<(&'static str, OsString)> {
-    ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].into_iter().find_map(|name| Some((name, variable(name)?)))
+    ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
+        .into_iter()
+        .find_map(|name| Some((name, variable(name)?)))
 }
 
 /// As text, for a person who forgot it.
@@ -51,14 +53,23 @@ fn set(name: &str) -> Option<OsString> {
 
 /// Files and directories to look at, in order. `variable` answers with values that are not empty.
 fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let paths = |value: OsString| env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect::<Vec<_>>();
+    let paths = |value: OsString| {
+        env::split_paths(&value)
+            .filter(|path| !path.as_os_str().is_empty())
+            .collect::<Vec<_>>()
+    };
     if let Some((_, named)) = narrowed(variable) {
         return paths(named);
     }
-    let added = variable("VK_ADD_DRIVER_FILES").map(paths).unwrap_or_default();
+    let added = variable("VK_ADD_DRIVER_FILES")
+        .map(paths)
+        .unwrap_or_default();
     let home = variable("HOME").map(PathBuf::from);
     let below_home = |name: &str, usual: &str| {
-        variable(name).map(PathBuf::from).or_else(|| home.as_ref().map(|home| home.join(usual))).into_iter()
+        variable(name)
+            .map(PathBuf::from)
+            .or_else(|| home.as_ref().map(|home| home.join(usual)))
+            .into_iter()
     };
     let several = |name: &str, usual: &str| paths(variable(name).unwrap_or_else(|| usual.into()));
     let roots = below_home("XDG_CONFIG_HOME", ".config")
@@ -66,14 +77,23 @@ fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         .chain(["/usr/local/etc".into(), "/etc".into()])
         .chain(below_home("XDG_DATA_HOME", ".local/share"))
         .chain(several("XDG_DATA_DIRS", "/usr/local/share:/usr/share"));
-    added.into_iter().chain(roots.map(|root: PathBuf| root.join("vulkan/icd.d"))).collect()
+    added
+        .into_iter()
+        .chain(roots.map(|root: PathBuf| root.join("vulkan/icd.d")))
+        .collect()
 }
 
 /// The place itself when it is a file, else the `*.json` in it by name, so that indices do not change from run to run.
 fn files_at(place: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(place) else { return vec![place.to_owned()] };
+    let Ok(entries) = fs::read_dir(place) else {
+        return vec![place.to_owned()];
+    };
     let is_json = |path: &PathBuf| path.extension() == Some(OsStr::new("json"));
-    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_json).collect();
+    let mut files: Vec<_> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(is_json)
+        .collect();
     files.sort();
     files
 }
@@ -100,8 +120,16 @@ pub(super) fn parse(path: &Path) -> Result<IcdManifest, String> {
     }
     let bytes = fs::read(path).map_err(|error| error.to_string())?;
     let file: File = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(IcdManifest { path: path.to_owned(), stem, library_path: file.icd.library_path })
+    let stem = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    Ok(IcdManifest {
+        path: path.to_owned(),
+        stem,
+        library_path: file.icd.library_path,
+    })
 }
 
 #[cfg(test)]
@@ -109,19 +137,31 @@ mod tests {
     use super::*;
 
     fn with<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
-        |name| set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into())
+        |name| {
+            set.iter()
+                .find(|(set, _)| *set == name)
+                .map(|(_, value)| value.into())
+        }
     }
 
     #[test]
     fn the_newer_variable_wins_and_replaces_the_search() {
-        let set = [("VK_ICD_FILENAMES", "/old.json"), ("VK_DRIVER_FILES", "/a.json:/b"), ("VK_ADD_DRIVER_FILES", "/c")];
+        let set = [
+            ("VK_ICD_FILENAMES", "/old.json"),
+            ("VK_DRIVER_FILES", "/a.json:/b"),
+            ("VK_ADD_DRIVER_FILES", "/c"),
+        ];
         assert_eq!(places(&with(&set)), [PathBuf::from("/a.json"), "/b".into()]);
         assert_eq!(places(&with(&set[..1])), [PathBuf::from("/old.json")]);
     }
 
     #[test]
     fn the_usual_places_come_in_the_loaders_order() {
-        let set = [("HOME", "/h"), ("XDG_DATA_HOME", "/d"), ("VK_ADD_DRIVER_FILES", "/more.json")];
+        let set = [
+            ("HOME", "/h"),
+            ("XDG_DATA_HOME", "/d"),
+            ("VK_ADD_DRIVER_FILES", "/more.json"),
+        ];
         let expected = [
             "/more.json",
             "/h/.config/vulkan/icd.d",
@@ -137,8 +177,12 @@ mod tests {
 
     #[test]
     fn without_a_home_the_systems_places_remain() {
-        let found = places(&with(&[("XDG_CONFIG_DIRS", "/x:/y"), ("XDG_DATA_DIRS", "/z")]));
-        let expected = ["/x", "/y", "/usr/local/etc", "/etc", "/z"].map(|root| Path::new(root).join("vulkan/icd.d"));
+        let found = places(&with(&[
+            ("XDG_CONFIG_DIRS", "/x:/y"),
+            ("XDG_DATA_DIRS", "/z"),
+        ]));
+        let expected = ["/x", "/y", "/usr/local/etc", "/etc", "/z"]
+            .map(|root| Path::new(root).join("vulkan/icd.d"));
         assert_eq!(found, expected);
     }
 
@@ -146,15 +190,30 @@ mod tests {
     fn manifests_are_read_by_name_and_other_files_passed_over() -> std::io::Result<()> {
         let directory = tempfile::tempdir()?;
         let at = |name: &str| directory.path().join(name);
-        fs::write(at("b_icd.x86_64.json"), r#"{"file_format_version": "1.0.0", "ICD": {"library_path": "libb.so"}}"#)?;
-        fs::write(at("a_icd.json"), r#"{"ICD": {"library_path": "/lib/a.so", "api_version": "1.3.0"}}"#)?;
+        fs::write(
+            at("b_icd.x86_64.json"),
+            r#"{"file_format_version": "1.0.0", "ICD": {"library_path": "libb.so"}}"#,
+        )?;
+        fs::write(
+            at("a_icd.json"),
+            r#"{"ICD": {"library_path": "/lib/a.so", "api_version": "1.3.0"}}"#,
+        )?;
         fs::write(at("broken.json"), "{")?;
         fs::write(at("layer.json"), r#"{"layer": {}}"#)?;
         fs::write(at("readme.txt"), r#"{"ICD": {"library_path": "no"}}"#)?;
-        let found: Vec<_> = files_at(directory.path()).iter().filter_map(|path| read(path)).collect();
-        let names: Vec<_> = found.iter().map(|each| (each.stem.as_str(), each.library_path.as_str())).collect();
+        let found: Vec<_> = files_at(directory.path())
+            .iter()
+            .filter_map(|path| read(path))
+            .collect();
+        let names: Vec<_> = found
+            .iter()
+            .map(|each| (each.stem.as_str(), each.library_path.as_str()))
+            .collect();
         assert_eq!(names, [("a_icd", "/lib/a.so"), ("b_icd.x86_64", "libb.so")]);
-        assert!(same_file(&at("a_icd.json"), &directory.path().join("./a_icd.json")));
+        assert!(same_file(
+            &at("a_icd.json"),
+            &directory.path().join("./a_icd.json")
+        ));
         assert_eq!(files_at(&at("absent.json")), [at("absent.json")]);
         assert_eq!(read(&at("absent.json")), None);
         Ok(())

@@ -14,14 +14,16 @@ mod info;
 mod manifest;
 mod names;
 mod probe;
+mod reference;
 mod reopen;
 mod select;
 
 pub use environment::child_environment;
-pub use error::{DriverError, Refusal};
+pub use error::{DriverError, LoaderRefusal};
 pub use info::{DriverInfo, DriverTable};
 pub use manifest::IcdManifest;
 pub use names::{find, is_called};
+pub use reference::{REFERENCE, is_reference, reference};
 pub use reopen::{ReopenError, directly, through_loader};
 pub(crate) use select::open;
 pub use select::{LOADER_VARIABLE, Listing, Selected, list, select};

@@ -30,7 +30,9 @@ pub fn is_called(driver: &DriverInfo, name: &str) -> bool {
         return name.parse() == Ok(driver.index);
     }
     let same = |own: &str, other: &str| !own.is_empty() && own.eq_ignore_ascii_case(other);
-    let bare_id = without_prefix(name, "VK_DRIVER_ID_").or_else(|| without_prefix(name, "DRIVER_ID_")).unwrap_or(name);
+    let bare_id = without_prefix(name, "VK_DRIVER_ID_")
+        .or_else(|| without_prefix(name, "DRIVER_ID_"))
+        .unwrap_or(name);
     let file = without_suffix(name, ".json").unwrap_or(name);
     let short_stem = driver.stem.split('.').next().unwrap_or_default();
     same(&driver.driver_id, bare_id)
@@ -55,7 +57,13 @@ mod tests {
     use super::*;
 
     fn driver(index: usize, id: &str, name: &str, stem: &str) -> DriverInfo {
-        DriverInfo { index, driver_id: id.into(), driver_name: name.into(), stem: stem.into(), ..DriverInfo::default() }
+        DriverInfo {
+            index,
+            driver_id: id.into(),
+            driver_name: name.into(),
+            stem: stem.into(),
+            ..DriverInfo::default()
+        }
     }
 
     fn known() -> Vec<DriverInfo> {
@@ -63,7 +71,12 @@ mod tests {
             driver(0, "MESA_RADV", "radv", "radeon_icd.x86_64"),
             driver(1, "MESA_RADV", "radv", "radeon_icd.x86_64"),
             driver(2, "MESA_LLVMPIPE", "llvmpipe", "lvp_icd.x86_64"),
-            driver(3, "GOOGLE_SWIFTSHADER", "SwiftShader driver", "vk_swiftshader_icd"),
+            driver(
+                3,
+                "GOOGLE_SWIFTSHADER",
+                "SwiftShader driver",
+                "vk_swiftshader_icd",
+            ),
             driver(4, "", "", ""),
         ]
     }
@@ -74,9 +87,24 @@ mod tests {
 
     #[test]
     fn every_way_of_saying_it_finds_lavapipe() {
-        let ways = ["lavapipe", "LAVAPIPE", "lvp", "llvmpipe", "LLVMpipe", "MESA_LLVMPIPE", "mesa_llvmpipe"];
-        let more =
-            ["VK_DRIVER_ID_MESA_LLVMPIPE", "driver_id_mesa_llvmpipe", "lvp_icd", "lvp_icd.x86_64", "LVP_ICD.JSON", " 2 ", "2"];
+        let ways = [
+            "lavapipe",
+            "LAVAPIPE",
+            "lvp",
+            "llvmpipe",
+            "LLVMpipe",
+            "MESA_LLVMPIPE",
+            "mesa_llvmpipe",
+        ];
+        let more = [
+            "VK_DRIVER_ID_MESA_LLVMPIPE",
+            "driver_id_mesa_llvmpipe",
+            "lvp_icd",
+            "lvp_icd.x86_64",
+            "LVP_ICD.JSON",
+            " 2 ",
+            "2",
+        ];
         for way in ways.into_iter().chain(more) {
             assert_eq!(index_of(way), Some(2), "{way}");
         }
@@ -84,7 +112,13 @@ mod tests {
 
     #[test]
     fn swiftshader_is_found_by_id_name_file_and_alias() {
-        for way in ["swiftshader", "google_swiftshader", "SwiftShader Driver", "vk_swiftshader_icd", "3"] {
+        for way in [
+            "swiftshader",
+            "google_swiftshader",
+            "SwiftShader Driver",
+            "vk_swiftshader_icd",
+            "3",
+        ] {
             assert_eq!(index_of(way), Some(3), "{way}");
         }
     }
@@ -97,8 +131,19 @@ mod tests {
 
     #[test]
     fn what_nobody_is_called_finds_nobody() {
-        let absent =
-            ["", " ", "5", "99999999999999999999999", "nvidia", "lvp_icd.x86", "llvm", "VK_DRIVER_ID_", "json", ".json", "é"];
+        let absent = [
+            "",
+            " ",
+            "5",
+            "99999999999999999999999",
+            "nvidia",
+            "lvp_icd.x86",
+            "llvm",
+            "VK_DRIVER_ID_",
+            "json",
+            ".json",
+            "é",
+        ];
         for name in absent {
             assert_eq!(index_of(name), None, "{name:?}");
         }
@@ -108,11 +153,16 @@ mod tests {
     #[test]
     fn every_alias_is_lower_case_sorted_and_stands_for_a_driver_id_of_vulkan() {
         assert!(alias::ALIASES.is_sorted_by(|a, b| a.0 < b.0));
-        let ids: Vec<_> = (0..64).map(|raw| format!("{:?}", ash::vk::DriverId::from_raw(raw))).collect();
+        let ids: Vec<_> = (0..64)
+            .map(|raw| format!("{:?}", ash::vk::DriverId::from_raw(raw)))
+            .collect();
         for (name, id) in alias::ALIASES {
             assert_eq!(name, name.to_ascii_lowercase());
             assert!(ids.iter().any(|known| known == id), "{id}");
-            assert!(is_called(&driver(9, id, "", ""), &name.to_ascii_uppercase()));
+            assert!(is_called(
+                &driver(9, id, "", ""),
+                &name.to_ascii_uppercase()
+            ));
         }
     }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::info::DriverInfo;
 use super::manifest;
+use super::reference::{is_reference, reference};
 use super::select::{self, Selected};
 
 /// Why a driver cannot be opened again.
@@ -26,7 +27,9 @@ pub enum ReopenError {
         reason: String,
     },
     /// The loader found the driver in a way of its own, or its manifest has changed.
-    #[error("the driver has no manifest that names its library, so it can be measured with the loader alone")]
+    #[error(
+        "the driver has no manifest that names its library, so it can be measured with the loader alone"
+    )]
     NoManifest,
     /// The library that the manifest names cannot be opened.
     #[error("the driver's library {library} cannot be opened ({reason}): install the driver again")]
@@ -37,7 +40,9 @@ pub enum ReopenError {
         reason: String,
     },
     /// The library has not the two functions that a loader needs.
-    #[error("the driver's library {library} lacks {function}, so it can be measured with the loader alone")]
+    #[error(
+        "the driver's library {library} lacks {function}, so it can be measured with the loader alone"
+    )]
     NoFunction {
         /// As the manifest names it.
         library: String,
@@ -64,7 +69,9 @@ const VERSION: u32 = 5;
 /// # Errors
 /// [`ReopenError::Loader`].
 pub fn through_loader(info: DriverInfo) -> Result<Selected, ReopenError> {
-    let entry = select::open().map_err(|error| ReopenError::Loader { reason: error.to_string() })?;
+    let entry = select::open().map_err(|error| ReopenError::Loader {
+        reason: error.to_string(),
+    })?;
     Ok(Selected::new(entry, info))
 }
 
@@ -77,13 +84,26 @@ pub fn through_loader(info: DriverInfo) -> Result<Selected, ReopenError> {
 /// The library that the manifest names may be run, and is a driver that keeps the interface of drivers and loaders. The loader
 /// trusts manifests as much.
 pub unsafe fn directly(info: DriverInfo) -> Result<Selected, ReopenError> {
+    if is_reference(&info) {
+        return reference().map_err(|result| ReopenError::Refused {
+            result: format!("{result:?}"),
+        });
+    }
     let path = info.manifest.as_deref().ok_or(ReopenError::NoManifest)?;
-    let library = manifest::read(path).ok_or(ReopenError::NoManifest)?.library_path;
+    let library = manifest::read(path)
+        .ok_or(ReopenError::NoManifest)?
+        .library_path;
     // SAFETY: the caller vouches for its initialisers.
     let opened = unsafe { Library::new(file_name(path, &library)) };
-    let opened = opened.map_err(|error| ReopenError::Library { library: library.clone(), reason: error.to_string() })?;
+    let opened = opened.map_err(|error| ReopenError::Library {
+        library: library.clone(),
+        reason: error.to_string(),
+    })?;
     let driver: &'static Library = Box::leak(Box::new(opened));
-    let lacks = |function: &str| ReopenError::NoFunction { library: library.clone(), function: function.to_owned() };
+    let lacks = |function: &str| ReopenError::NoFunction {
+        library: library.clone(),
+        function: function.to_owned(),
+    };
 
     type Negotiate = unsafe extern "system" fn(*mut u32) -> vk::Result;
     let name = "vk_icdNegotiateLoaderICDInterfaceVersion";
@@ -91,15 +111,22 @@ pub unsafe fn directly(info: DriverInfo) -> Result<Selected, ReopenError> {
     let negotiate = unsafe { driver.get::<Negotiate>(name) }.map_err(|_| lacks(name))?;
     let name = "vk_icdGetInstanceProcAddr";
     // SAFETY: as above.
-    let get = unsafe { driver.get::<vk::PFN_vkGetInstanceProcAddr>(name) }.map_err(|_| lacks(name))?;
+    let get =
+        unsafe { driver.get::<vk::PFN_vkGetInstanceProcAddr>(name) }.map_err(|_| lacks(name))?;
 
     let mut version = VERSION;
     // SAFETY: asked first of all, with a version that is kept below: the driver lowers it to its own.
     match unsafe { negotiate(&raw mut version) } {
         vk::Result::SUCCESS => {}
-        result => return Err(ReopenError::Refused { result: format!("{result:?}") }),
+        result => {
+            return Err(ReopenError::Refused {
+                result: format!("{result:?}"),
+            });
+        }
     }
-    let functions = ash::StaticFn { get_instance_proc_addr: *get };
+    let functions = ash::StaticFn {
+        get_instance_proc_addr: *get,
+    };
     // SAFETY: the driver's own function, which finds the commands that need no instance as the loader's does; never unloaded.
     let entry = unsafe { ash::Entry::from_static_fn(functions) };
     Ok(Selected::new(entry, info))
@@ -123,7 +150,10 @@ mod tests {
     fn libraries_are_named_as_the_loader_reads_them() {
         let manifest = Path::new("/usr/share/vulkan/icd.d/x.json");
         assert_eq!(file_name(manifest, "libx.so"), "libx.so");
-        assert_eq!(file_name(manifest, "./libx.so"), "/usr/share/vulkan/icd.d/./libx.so");
+        assert_eq!(
+            file_name(manifest, "./libx.so"),
+            "/usr/share/vulkan/icd.d/./libx.so"
+        );
         assert_eq!(file_name(manifest, "/opt/libx.so"), "/opt/libx.so");
     }
 
@@ -131,21 +161,34 @@ mod tests {
     fn what_is_no_driver_is_named_in_a_sentence() {
         let open = |info: DriverInfo| {
             // SAFETY: the libraries named below are not there, or are the C library.
-            unsafe { directly(info) }.map(|_| ()).expect_err("no driver")
+            unsafe { directly(info) }
+                .map(|_| ())
+                .expect_err("no driver")
         };
         assert_eq!(open(DriverInfo::default()), ReopenError::NoManifest);
         let folder = tempfile::tempdir().expect("a folder");
         let names = |library: &str| {
             let manifest = folder.path().join("x.json");
-            let text = format!(r#"{{"file_format_version": "1.0.0", "ICD": {{"library_path": "{library}"}}}}"#);
+            let text = format!(
+                r#"{{"file_format_version": "1.0.0", "ICD": {{"library_path": "{library}"}}}}"#
+            );
             std::fs::write(&manifest, text).expect("a file");
-            open(DriverInfo { manifest: Some(manifest), ..DriverInfo::default() })
+            open(DriverInfo {
+                manifest: Some(manifest),
+                ..DriverInfo::default()
+            })
         };
         let text = names("./nowhere.so").to_string();
-        assert!(text.starts_with("the driver's library ./nowhere.so cannot be opened"), "{text}");
+        assert!(
+            text.starts_with("the driver's library ./nowhere.so cannot be opened"),
+            "{text}"
+        );
         if cfg!(all(target_os = "linux", target_env = "gnu")) {
             let text = names("libc.so.6").to_string();
-            assert!(text.contains("libc.so.6 lacks vk_icdNegotiateLoaderICDInterfaceVersion"), "{text}");
+            assert!(
+                text.contains("libc.so.6 lacks vk_icdNegotiateLoaderICDInterfaceVersion"),
+                "{text}"
+            );
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use super::environment;
-use super::error::{DriverError, Refusal};
+use super::error::{DriverError, LoaderRefusal};
 use super::info::DriverInfo;
 use super::manifest::{self, IcdManifest};
 use super::names;
 use super::probe;
+use super::reference::{REFERENCE, reference};
 
 /// Lists the devices of every driver, manifest by manifest. The environment is afterwards as it was before.
 ///
@@ -37,7 +38,10 @@ pub unsafe fn list() -> Result<Listing, DriverError> {
 unsafe fn list_of(found: &[IcdManifest]) -> Result<Listing, DriverError> {
     let entry = open()?;
     let saved = environment::save();
-    let mut listing = Listing { drivers: Vec::new(), refused: Vec::new() };
+    let mut listing = Listing {
+        drivers: Vec::new(),
+        refused: Vec::new(),
+    };
     if found.is_empty() {
         listing.add(&entry, None);
     }
@@ -52,7 +56,7 @@ unsafe fn list_of(found: &[IcdManifest]) -> Result<Listing, DriverError> {
 }
 
 /// Chooses the driver that `name` means ([`is_called`](super::is_called)), or the first one without a name, and makes the loader see it
-/// alone from here on. A name with a `/` in it is the path of a manifest, whether the loader would find it or not. The last choice holds: make one a process, or use each before the next is made.
+/// alone from here on. `reference` is the program's own, which needs no loader. A name with a `/` in it is the path of a manifest, whether the loader would find it or not. The last choice holds: make one a process, or use each before the next is made.
 ///
 /// # Errors
 ///
@@ -62,7 +66,15 @@ unsafe fn list_of(found: &[IcdManifest]) -> Result<Listing, DriverError> {
 ///
 /// As for [`list`]; the environment is written once more at the end.
 pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
-    let path = name.filter(|name| name.contains('/')).map(manifest_at).transpose()?;
+    if name.is_some_and(|name| name.trim().eq_ignore_ascii_case(REFERENCE)) {
+        return reference().map_err(|result| DriverError::NoReference {
+            result: format!("{result:?}"),
+        });
+    }
+    let path = name
+        .filter(|name| name.contains('/'))
+        .map(manifest_at)
+        .transpose()?;
     let listing = match &path {
         // SAFETY: as the caller promises.
         Some(manifest) => unsafe { list_of(std::slice::from_ref(manifest)) },
@@ -76,7 +88,10 @@ pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
     let info = match (chosen.cloned(), name) {
         (Some(info), _) => info,
         (None, Some(name)) if !listing.drivers.is_empty() => {
-            return Err(DriverError::UnknownName { name: name.into(), known: listing.drivers });
+            return Err(DriverError::UnknownName {
+                name: name.into(),
+                known: listing.drivers,
+            });
         }
         (None, _) => return Err(listing.no_driver()),
     };
@@ -87,7 +102,10 @@ pub unsafe fn select(name: Option<&str>) -> Result<Selected, DriverError> {
 
 /// The manifest at a path, which stays right when the loader opens it in another folder.
 fn manifest_at(path: &str) -> Result<IcdManifest, DriverError> {
-    let no_manifest = |reason| DriverError::NoManifest { path: path.to_owned(), reason };
+    let no_manifest = |reason| DriverError::NoManifest {
+        path: path.to_owned(),
+        reason,
+    };
     let file = std::path::absolute(path).map_err(|error| no_manifest(error.to_string()))?;
     manifest::parse(&file).map_err(no_manifest)
 }
@@ -98,25 +116,40 @@ pub struct Listing {
     /// Devices that can be used, by index.
     pub drivers: Vec<DriverInfo>,
     /// Drivers that showed none, with the reason.
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<LoaderRefusal>,
 }
 
 impl Listing {
     /// The error of a listing without a driver.
     pub(crate) fn no_driver(self) -> DriverError {
-        DriverError::NoDriver { refused: self.refused, narrowed: manifest::narrowed_by() }
+        DriverError::NoDriver {
+            refused: self.refused,
+            narrowed: manifest::narrowed_by(),
+        }
     }
 
     fn add(&mut self, entry: &ash::Entry, manifest: Option<&IcdManifest>) {
         let path = manifest.map(|manifest| manifest.path.clone());
-        let refusal = |reason| Refusal { manifest: path.clone(), reason };
+        let refusal = |reason| LoaderRefusal {
+            manifest: path.clone(),
+            reason,
+        };
         match probe::devices(entry) {
             Err(result) => self.refused.push(refusal(format!("{result:?}"))),
-            Ok(devices) if devices.is_empty() => self.refused.push(refusal("no device of Vulkan 1.1 or later".into())),
+            Ok(devices) if devices.is_empty() => self
+                .refused
+                .push(refusal("no device of Vulkan 1.1 or later".into())),
             Ok(devices) => {
                 for device in devices {
-                    let stem = manifest.map(|manifest| manifest.stem.clone()).unwrap_or_default();
-                    self.drivers.push(DriverInfo { index: self.drivers.len(), manifest: path.clone(), stem, ..device });
+                    let stem = manifest
+                        .map(|manifest| manifest.stem.clone())
+                        .unwrap_or_default();
+                    self.drivers.push(DriverInfo {
+                        index: self.drivers.len(),
+                        manifest: path.clone(),
+                        stem,
+                        ..device
+                    });
                 }
             }
         }
@@ -156,7 +189,9 @@ impl Selected {
 
 impl std::fmt::Debug for Selected {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Selected").field("info", &self.info).finish_non_exhaustive()
+        f.debug_struct("Selected")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
     }
 }
 
@@ -177,5 +212,7 @@ pub(crate) fn open() -> Result<ash::Entry, DriverError> {
         // SAFETY: as above; nothing else has the loader's name.
         None => unsafe { ash::Entry::load() },
     };
-    loaded.map_err(|error| DriverError::NoLoader { reason: format!("{error}{by}") })
+    loaded.map_err(|error| DriverError::NoLoader {
+        reason: format!("{error}{by}"),
+    })
 }

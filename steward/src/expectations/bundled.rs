@@ -15,9 +15,18 @@ pub struct BundledExpectations {
 
 /// All of them.
 pub const EXPECTATIONS: [BundledExpectations; 3] = [
-    BundledExpectations { name: "lavapipe-22.3", text: include_str!("../../expectations/lavapipe-22.3.toml") },
-    BundledExpectations { name: "swiftshader-5.0", text: include_str!("../../expectations/swiftshader-5.0.toml") },
-    BundledExpectations { name: "nvidia-580", text: include_str!("../../expectations/nvidia-580.toml") },
+    BundledExpectations {
+        name: "lavapipe-22.3",
+        text: include_str!("../../expectations/lavapipe-22.3.toml"),
+    },
+    BundledExpectations {
+        name: "swiftshader-5.0",
+        text: include_str!("../../expectations/swiftshader-5.0.toml"),
+    },
+    BundledExpectations {
+        name: "nvidia-580",
+        text: include_str!("../../expectations/nvidia-580.toml"),
+    },
 ];
 
 /// Those of that name.
@@ -30,7 +39,9 @@ pub fn named(name: &str) -> Option<&'static BundledExpectations> {
 ///
 /// # Errors
 /// [`FileFault`], if the program was built from a file that is not right.
-pub fn of_driver(driver: &str) -> Result<Option<(&'static BundledExpectations, Expectations)>, FileFault> {
+pub fn of_driver(
+    driver: &str,
+) -> Result<Option<(&'static BundledExpectations, Expectations)>, FileFault> {
     for bundled in &EXPECTATIONS {
         let read = Expectations::parse(bundled.text)?;
         if read.is_about(driver) {
@@ -47,13 +58,25 @@ mod tests {
     #[test]
     fn every_file_is_right_gives_causes_and_is_about_its_driver() {
         for bundled in &EXPECTATIONS {
-            let read = Expectations::parse(bundled.text).unwrap_or_else(|fault| panic!("{}: {fault}", bundled.name));
+            let read = Expectations::parse(bundled.text)
+                .unwrap_or_else(|fault| panic!("{}: {fault}", bundled.name));
             for one in &read.findings {
-                assert!(!one.cause.trim().is_empty(), "{}: {one} has no cause", bundled.name);
+                assert!(
+                    !one.cause.trim().is_empty(),
+                    "{}: {one} has no cause",
+                    bundled.name
+                );
             }
         }
-        let name = |driver: &str| of_driver(driver).expect("right").map(|(bundled, _)| bundled.name);
-        assert_eq!(name("llvmpipe Mesa 22.3.6 (LLVM 15.0.6)"), Some("lavapipe-22.3"));
+        let name = |driver: &str| {
+            of_driver(driver)
+                .expect("right")
+                .map(|(bundled, _)| bundled.name)
+        };
+        assert_eq!(
+            name("llvmpipe Mesa 22.3.6 (LLVM 15.0.6)"),
+            Some("lavapipe-22.3")
+        );
         assert_eq!(name("SwiftShader driver 5.0.0"), Some("swiftshader-5.0"));
         assert_eq!(name("NVIDIA 580.159.04"), Some("nvidia-580"));
         assert_eq!(name("llvmpipe Mesa 25.0.1 (LLVM 19.1.0)"), None);

@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::compare::{Difference, Verdict};
-use crate::report::{FailRun, FindingRow, GuardRun, one_line};
+use vk_accounts::report::{FailRun, FindingRow, GuardRun, one_line};
 
 /// Where sentences break.
 const WIDTH: usize = 118;
@@ -27,7 +27,7 @@ pub struct Checked<'a> {
     pub guard: Option<&'a GuardRun>,
     /// What was refused on purpose.
     pub fail: Option<&'a FailRun>,
-    /// What went wrong in a run that was guarded, or refused memory: [`Report::faults`](crate::report::Report::faults).
+    /// What went wrong in a run that was guarded, or refused memory: [`Report::faults`](vk_accounts::report::Report::faults).
     pub faults: &'a [String],
     /// What came of it.
     pub verdict: Verdict<'a>,
@@ -46,8 +46,15 @@ impl Checked<'_> {
     /// As data.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let Verdict { expected, notes, differences } = &self.verdict;
-        let known: Vec<_> = expected.iter().map(|(row, expected)| json!({ "finding": row, "cause": expected.cause })).collect();
+        let Verdict {
+            expected,
+            notes,
+            differences,
+        } = &self.verdict;
+        let known: Vec<_> = expected
+            .iter()
+            .map(|(row, expected)| json!({ "finding": row, "cause": expected.cause }))
+            .collect();
         let other = |difference: &Difference<'_>| {
             let (what, row) = match difference {
                 Difference::New(row) => ("new", Some(row)),
@@ -76,10 +83,16 @@ impl Checked<'_> {
 
 impl fmt::Display for Checked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { expected, notes, differences } = &self.verdict;
+        let Verdict {
+            expected,
+            notes,
+            differences,
+        } = &self.verdict;
         writeln!(f, "driver: {}", one_line(self.driver))?;
         writeln!(f, "checked: {}", one_line(self.how))?;
-        self.limits.iter().try_for_each(|limit| writeln!(f, "note: {}", one_line(limit)))?;
+        self.limits
+            .iter()
+            .try_for_each(|limit| writeln!(f, "note: {}", one_line(limit)))?;
         match self.expectations {
             Some(name) => writeln!(f, "expected: what {} lists", one_line(name))?,
             None => writeln!(
@@ -87,14 +100,22 @@ impl fmt::Display for Checked<'_> {
                 "expected: no bundled file is about a driver of this name; --expect FILE names another, --write-expect FILE writes one"
             )?,
         }
-        let mut known: Vec<_> = expected.iter().map(|(row, expected)| (*row, expected.cause.as_str())).collect();
+        let mut known: Vec<_> = expected
+            .iter()
+            .map(|(row, expected)| (*row, expected.cause.as_str()))
+            .collect();
         known.extend(notes.iter().map(|row| (*row, "")));
         known.sort_by_key(|(row, _)| row.rank());
         if !known.is_empty() {
             writeln!(f, "\nfindings:")?;
         }
         for (row, cause) in known {
-            let FindingRow { level, rule, sentence, .. } = row;
+            let FindingRow {
+                level,
+                rule,
+                sentence,
+                ..
+            } = row;
             paragraph(f, &format!("  {level:<9} "), &headed(rule, sentence))?;
             if !cause.is_empty() {
                 paragraph(f, &format!("  {:<9} known: ", ""), &one_line(cause))?;
@@ -102,8 +123,12 @@ impl fmt::Display for Checked<'_> {
         }
         if !self.is_as_expected() {
             writeln!(f, "\nnot as expected:")?;
-            self.faults.iter().try_for_each(|fault| paragraph(f, "  ", &one_line(fault)))?;
-            differences.iter().try_for_each(|difference| paragraph(f, "  ", &one_line(&difference.to_string())))?;
+            self.faults
+                .iter()
+                .try_for_each(|fault| paragraph(f, "  ", &one_line(fault)))?;
+            differences.iter().try_for_each(|difference| {
+                paragraph(f, "  ", &one_line(&difference.to_string()))
+            })?;
         }
         self.guard.map_or(Ok(()), |guard| write!(f, "\n{guard}"))?;
         self.fail.map_or(Ok(()), |fail| write!(f, "\n{fail}"))?;
@@ -113,11 +138,20 @@ impl fmt::Display for Checked<'_> {
             (differences.len(), "difference"),
             (self.faults.len(), "fault"),
         ];
-        let words =
-            |(count, what): (usize, &str)| (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }));
+        let words = |(count, what): (usize, &str)| {
+            (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+        };
         let words: Vec<_> = counts.into_iter().filter_map(words).collect();
-        let words = if words.is_empty() { "no findings".to_owned() } else { words.join(", ") };
-        writeln!(f, "\nresult: {}as expected: {words}", if self.is_as_expected() { "" } else { "not " })
+        let words = if words.is_empty() {
+            "no findings".to_owned()
+        } else {
+            words.join(", ")
+        };
+        writeln!(
+            f,
+            "\nresult: {}as expected: {words}",
+            if self.is_as_expected() { "" } else { "not " }
+        )
     }
 }
 
@@ -139,7 +173,11 @@ fn paragraph(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result 
 /// The sentence behind its rule, unless it begins with it.
 fn headed(rule: &str, sentence: &str) -> String {
     let sentence = one_line(sentence);
-    if rule.is_empty() || sentence.starts_with(rule) { sentence } else { format!("{rule}: {sentence}") }
+    if rule.is_empty() || sentence.starts_with(rule) {
+        sentence
+    } else {
+        format!("{rule}: {sentence}")
+    }
 }
 
 #[cfg(test)]
@@ -148,18 +186,38 @@ mod tests {
 
     #[test]
     fn sentences_break_between_words_and_lose_none() {
-        struct Told(String);
-        impl fmt::Display for Told {
+        struct CheckedFinding(String);
+        impl fmt::Display for CheckedFinding {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 paragraph(f, "  note  ", &self.0)
             }
         }
-        let text = (0..80).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
-        let told = Told(text.clone()).to_string();
-        assert!(told.lines().count() > 3 && told.lines().all(|line| line.chars().count() <= WIDTH), "{told}");
-        assert!(told.lines().skip(1).all(|line| line.starts_with("        word")), "{told}");
-        assert_eq!(told.split_whitespace().skip(1).collect::<Vec<_>>().join(" "), text);
+        let text = (0..80)
+            .map(|n| format!("word{n}"))
+            .collect::<Vec<_>>()
+            .join(" ");
+        let told = CheckedFinding(text.clone()).to_string();
+        assert!(
+            told.lines().count() > 3 && told.lines().all(|line| line.chars().count() <= WIDTH),
+            "{told}"
+        );
+        assert!(
+            told.lines()
+                .skip(1)
+                .all(|line| line.starts_with("        word")),
+            "{told}"
+        );
+        assert_eq!(
+            told.split_whitespace()
+                .skip(1)
+                .collect::<Vec<_>>()
+                .join(" "),
+            text
+        );
         let long = "x".repeat(300);
-        assert_eq!(Told(long.clone()).to_string(), format!("  note  {long}\n"));
+        assert_eq!(
+            CheckedFinding(long.clone()).to_string(),
+            format!("  note  {long}\n")
+        );
     }
 }

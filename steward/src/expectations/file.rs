@@ -2,12 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use vk_callbacks::Rule;
 
-use crate::report::FindingRow;
+use super::by_place::alike;
+use vk_accounts::report::FindingRow;
 
 /// What is known of one driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,20 +75,39 @@ impl Expectations {
     /// there twice.
     pub fn parse(text: &str) -> Result<Self, FileFault> {
         let read: Self = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            FileFault { line: before.matches('\n').count() + 1, what: error.message().lines().collect::<Vec<_>>().join(" ") }
+            let before = error
+                .span()
+                .and_then(|span| text.get(..span.start))
+                .unwrap_or_default();
+            FileFault {
+                line: before.matches('\n').count() + 1,
+                what: error.message().lines().collect::<Vec<_>>().join(" "),
+            }
         })?;
+        let mut known = HashSet::new();
         for (at, one) in read.findings.iter().enumerate() {
             // The n-th entry's line: entries begin with their head.
             let fault = |what| {
-                let heads = text.lines().enumerate().filter(|(_, line)| line.trim() == "[[finding]]");
-                Err(FileFault { line: heads.map(|(line, _)| line + 1).nth(at).unwrap_or(1), what })
+                let heads = text
+                    .lines()
+                    .enumerate()
+                    .filter(|(_, line)| line.trim() == "[[finding]]");
+                Err(FileFault {
+                    line: heads.map(|(line, _)| line + 1).nth(at).unwrap_or(1),
+                    what,
+                })
             };
-            if read.findings.iter().take(at).any(|earlier| earlier.key() == one.key()) {
+            if !known.insert(one.key()) {
                 return fault(format!("{one} stands there a second time"));
             }
-            if let Some(unknown) = one.rule.split('/').find(|rule| Rule::ALL.iter().all(|known| known.to_string() != **rule)) {
-                return fault(format!("there is no rule {unknown:?}: `steward rules` lists them"));
+            if let Some(unknown) = one
+                .rule
+                .split('/')
+                .find(|rule| Rule::ALL.iter().all(|known| known.to_string() != **rule))
+            {
+                return fault(format!(
+                    "there is no rule {unknown:?}: `steward rules` lists them"
+                ));
             }
         }
         Ok(read)
@@ -117,24 +138,31 @@ impl Expectations {
 impl Expected {
     /// What makes it the same finding as another.
     pub(super) fn key(&self) -> [&str; 5] {
-        [&self.rule, &self.kind, &self.owner, &self.command, &self.scope]
+        [
+            &self.rule,
+            &self.kind,
+            &self.owner,
+            &self.command,
+            &self.scope,
+        ]
     }
 
     /// Whether `row` is what is expected here, however often.
     #[must_use]
     pub fn is_about(&self, row: &FindingRow) -> bool {
-        // Whether a command ran when a foreign thread called, V22 or V23 alone, is a matter of time: one rule in common will do.
-        let [rules, rest @ ..] = self.key();
-        rules.split('/').any(|rule| row.rule.split('/').any(|of_row| of_row == rule))
-            && rest == [row.kind.as_str(), &row.owner, &row.command, &row.scope]
+        alike(self, row)
     }
 
     /// How often it should be seen in so many rounds; `None` where any number will do.
     #[must_use]
     pub fn count(&self, rounds: u32) -> Option<u64> {
-        let in_rounds = rounds.saturating_add(1).saturating_sub(self.from_round.max(1));
+        let in_rounds = rounds
+            .saturating_add(1)
+            .saturating_sub(self.from_round.max(1));
         let often = |each: u64| each.saturating_mul(in_rounds.into());
-        self.per_round.map(often).or(self.per_run.map(|count| if rounds < self.from_round { 0 } else { count }))
+        self.per_round.map(often).or(self
+            .per_run
+            .map(|count| if rounds < self.from_round { 0 } else { count }))
     }
 
     /// Whether a run of so many rounds has to show it.
@@ -146,10 +174,24 @@ impl Expected {
 
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rule, kind, owner, command, scope, .. } = self;
-        let words = [(owner, ", callbacks of "), (command, ", in "), (scope, ", scope ")];
+        let Self {
+            rule,
+            kind,
+            owner,
+            command,
+            scope,
+            ..
+        } = self;
+        let words = [
+            (owner, ", callbacks of "),
+            (command, ", in "),
+            (scope, ", scope "),
+        ];
         write!(f, "{rule} {kind}")?;
-        words.iter().filter(|(word, _)| !word.is_empty()).try_for_each(|(word, before)| write!(f, "{before}{word}"))
+        words
+            .iter()
+            .filter(|(word, _)| !word.is_empty())
+            .try_for_each(|(word, before)| write!(f, "{before}{word}"))
     }
 }
 
@@ -161,13 +203,19 @@ impl fmt::Display for FileFault {
 
 /// Whether `pattern`, in which `*` stands for any text, is `text`.
 fn matches(pattern: &str, text: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut left) = text.strip_prefix(head) else { return false };
+    let Some((head, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut left) = text.strip_prefix(head) else {
+        return false;
+    };
     let mut parts: Vec<_> = rest.split('*').collect();
     let last = parts.pop().unwrap_or_default();
     // The leftmost place for each part leaves most for those behind it.
     for part in parts {
-        let Some(at) = left.find(part) else { return false };
+        let Some(at) = left.find(part) else {
+            return false;
+        };
         left = left.get(at + part.len()..).unwrap_or_default();
     }
     left.ends_with(last)
@@ -200,9 +248,13 @@ mod tests {
         ] {
             assert!(matches(pattern, text), "{pattern} {text}");
         }
-        for (pattern, text) in
-            [("llvmpipe Mesa 22.3.*", "llvmpipe Mesa 22.2.6"), ("a*a", "a"), ("a*b*b", "ab"), ("", "x"), ("x", "")]
-        {
+        for (pattern, text) in [
+            ("llvmpipe Mesa 22.3.*", "llvmpipe Mesa 22.2.6"),
+            ("a*a", "a"),
+            ("a*b*b", "ab"),
+            ("", "x"),
+            ("x", ""),
+        ] {
             assert!(!matches(pattern, text), "{pattern} {text}");
         }
     }
@@ -216,29 +268,55 @@ mod tests {
         let fault = |text: &str| Expectations::parse(text).expect_err("wrong").to_string();
         assert!(fault("").contains("driver"), "{}", fault(""));
         let unknown = text.replace("per_round", "per_moon");
-        assert!(fault(&unknown).starts_with("line 7: ") && fault(&unknown).contains("per_moon"), "{}", fault(&unknown));
+        assert!(
+            fault(&unknown).starts_with("line 7: ") && fault(&unknown).contains("per_moon"),
+            "{}",
+            fault(&unknown)
+        );
         let twice = format!("{text}\n{}", text.split_once("\n\n").expect("a gap").1);
-        assert_eq!(fault(&twice), "line 11: V22 K, callbacks of VkDevice stands there a second time");
+        assert_eq!(
+            fault(&twice),
+            "line 11: V22 K, callbacks of VkDevice stands there a second time"
+        );
         assert!(fault("driver = \"d\"\n[[finding]\n").starts_with("line 2: "));
         for unknown in ["V99", "V0", "v22", "", "V22/V99", "V22/"] {
             let rule = fault(&text.replace("V22", unknown));
-            assert!(rule.starts_with("line 3: there is no rule \"") && rule.ends_with("`steward rules` lists them"), "{rule}");
+            assert!(
+                rule.starts_with("line 3: there is no rule \"")
+                    && rule.ends_with("`steward rules` lists them"),
+                "{rule}"
+            );
         }
         assert!(Expectations::parse(&text.replace("V22", "V22/V23")).is_ok());
-        assert!(fault("driver = \"d\"\n[[finding]]\nrule = \"V1\"\nkind = \"K\"\n").contains("cause"));
+        assert!(
+            fault("driver = \"d\"\n[[finding]]\nrule = \"V1\"\nkind = \"K\"\n").contains("cause")
+        );
     }
 
     #[test]
     fn counts_follow_the_rounds() {
         let one = |text: &str| -> Expected {
-            toml::from_str(&format!("rule = \"V1\"\nkind = \"K\"\ncause = \"\"\n{text}")).expect("right")
+            toml::from_str(&format!(
+                "rule = \"V1\"\nkind = \"K\"\ncause = \"\"\n{text}"
+            ))
+            .expect("right")
         };
         assert_eq!(one("per_round = 3").count(4), Some(12));
         assert_eq!(one("per_round = 3\nfrom_round = 2").count(4), Some(9));
         assert_eq!(one("per_round = 3\nfrom_round = 5").count(4), Some(0));
         assert_eq!(one("per_run = 3").count(4), Some(3));
-        assert_eq!((one("per_run = 3").count(0), one("per_run = 3\nfrom_round = 0").count(0)), (Some(0), Some(3)));
+        assert_eq!(
+            (
+                one("per_run = 3").count(0),
+                one("per_run = 3\nfrom_round = 0").count(0)
+            ),
+            (Some(0), Some(3))
+        );
         assert_eq!(one("").count(4), None);
-        assert!(one("from_round = 4").is_due(4) && !one("from_round = 5").is_due(4) && !one("sometimes = true").is_due(4));
+        assert!(
+            one("from_round = 4").is_due(4)
+                && !one("from_round = 5").is_due(4)
+                && !one("sometimes = true").is_due(4)
+        );
     }
 }

@@ -2,8 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
+
+use super::by_place::ByPlace;
 use super::file::{Expectations, Expected};
-use crate::report::FindingRow;
+use vk_accounts::report::FindingRow;
 
 /// What to expect of `driver`, from runs of 0, 1, 2, .. rounds. Notes are legal: those alone are
 /// kept that `known` has.
@@ -13,31 +16,52 @@ use crate::report::FindingRow;
 #[must_use]
 pub fn fit(driver: &str, runs: &[Vec<FindingRow>], known: &Expectations) -> Expectations {
     let mut findings: Vec<Expected> = Vec::new();
-    let is_known = |row: &FindingRow| known.findings.iter().any(|known| known.is_about(row));
-    for row in runs.iter().flatten().filter(|row| row.level != FindingRow::NOTE || is_known(row)) {
-        if findings.iter().any(|one| one.is_about(row)) {
+    let known = ByPlace::new(&known.findings);
+    let by_place: Vec<_> = runs.iter().map(ByPlace::new).collect();
+    let mut fitted = ByPlace::<FindingRow>::new([]);
+    for row in runs.iter().flatten() {
+        let known = known.find(row);
+        if row.level == FindingRow::NOTE && known.is_none() || fitted.find(row).is_some() {
             continue;
         }
-        let counts: Vec<u64> =
-            runs.iter().map(|run| run.iter().find(|seen| same(seen, row)).map_or(0, |seen| seen.count)).collect();
-        let known = known.findings.iter().find(|known| known.is_about(row));
-        let (cause, loader) = known.map(|known| (known.cause.clone(), known.loader)).unwrap_or_default();
-        findings.push(Expected { cause, loader, ..expected(row, &counts) });
+        fitted.insert(row);
+        let counts: Vec<u64> = by_place
+            .iter()
+            .map(|run| run.find(row).map_or(0, |seen| seen.count))
+            .collect();
+        let (cause, loader) = known
+            .map(|known| (known.cause.clone(), known.loader))
+            .unwrap_or_default();
+        findings.push(Expected {
+            cause,
+            loader,
+            ..expected(row, &counts)
+        });
     }
     sort(&mut findings);
-    Expectations { driver: driver.to_owned(), findings }
+    Expectations {
+        driver: driver.to_owned(),
+        findings,
+    }
 }
 
 impl Expectations {
     /// Keeps what `known` has of the loader and the runs did not show: without a loader, or with another one, it is not seen.
     #[must_use]
     pub fn with_loader_of(mut self, known: &Self) -> Self {
-        for one in known.findings.iter().filter(|one| one.loader) {
-            if !self.findings.iter().any(|there| there.key() == one.key()) {
-                let one = Expected { sometimes: true, per_round: None, per_run: None, ..one.clone() };
-                self.findings.push(one);
-            }
-        }
+        let there: HashSet<_> = self.findings.iter().map(Expected::key).collect();
+        let unseen = known
+            .findings
+            .iter()
+            .filter(|one| one.loader && !there.contains(&one.key()));
+        let unseen = unseen.map(|one| Expected {
+            sometimes: true,
+            per_round: None,
+            per_run: None,
+            ..one.clone()
+        });
+        let unseen: Vec<_> = unseen.collect();
+        self.findings.extend(unseen);
         sort(&mut self.findings);
         self
     }
@@ -52,28 +76,41 @@ fn sort(findings: &mut [Expected]) {
     });
 }
 
-fn same(one: &FindingRow, other: &FindingRow) -> bool {
-    Expected::of(one).is_about(other)
-}
-
 /// `counts` are those of 0, 1, 2, .. rounds.
 fn expected(row: &FindingRow, counts: &[u64]) -> Expected {
-    let Some(first) = counts.iter().position(|count| *count > 0) else { return Expected::of(row) };
+    let Some(first) = counts.iter().position(|count| *count > 0) else {
+        return Expected::of(row);
+    };
     let seen = counts.get(first..).unwrap_or_default();
-    let one = Expected { from_round: u32::try_from(first).unwrap_or(u32::MAX), ..Expected::of(row) };
+    let one = Expected {
+        from_round: u32::try_from(first).unwrap_or(u32::MAX),
+        ..Expected::of(row)
+    };
     let each = seen.first().copied().unwrap_or_default();
     if seen.contains(&0) {
-        return Expected { sometimes: true, ..Expected::of(row) };
+        return Expected {
+            sometimes: true,
+            ..Expected::of(row)
+        };
     }
     // One reading fits anything.
     if seen.len() < 2 {
         return one;
     }
     if seen.iter().all(|count| *count == each) {
-        return Expected { per_run: Some(each), ..one };
+        return Expected {
+            per_run: Some(each),
+            ..one
+        };
     }
-    if (1..).zip(seen).all(|(round, count)| *count == each.saturating_mul(round)) {
-        return Expected { per_round: Some(each), ..one };
+    if (1..)
+        .zip(seen)
+        .all(|(round, count)| *count == each.saturating_mul(round))
+    {
+        return Expected {
+            per_round: Some(each),
+            ..one
+        };
     }
     one
 }
@@ -81,10 +118,29 @@ fn expected(row: &FindingRow, counts: &[u64]) -> Expected {
 impl Expected {
     /// What `row` is about, however often.
     pub(super) fn of(row: &FindingRow) -> Self {
-        let FindingRow { rule, kind, owner, command, scope, .. } = row.clone();
+        let FindingRow {
+            rule,
+            kind,
+            owner,
+            command,
+            scope,
+            ..
+        } = row.clone();
         let (per_round, per_run, cause) = (None, None, String::new());
         let (from_round, sometimes, loader) = (1, false, false);
-        Self { rule, kind, owner, command, scope, per_round, per_run, from_round, sometimes, loader, cause }
+        Self {
+            rule,
+            kind,
+            owner,
+            command,
+            scope,
+            per_round,
+            per_run,
+            from_round,
+            sometimes,
+            loader,
+            cause,
+        }
     }
 }
 
@@ -94,9 +150,18 @@ mod tests {
 
     #[test]
     fn counts_that_follow_the_rounds_are_written_and_others_are_not() {
-        let row = FindingRow { rule: "V22".into(), ..FindingRow::default() };
+        let row = FindingRow {
+            rule: "V22".into(),
+            ..FindingRow::default()
+        };
         let all = |counts: &[u64]| {
-            let Expected { per_round, per_run, from_round, sometimes, .. } = expected(&row, counts);
+            let Expected {
+                per_round,
+                per_run,
+                from_round,
+                sometimes,
+                ..
+            } = expected(&row, counts);
             (per_round, per_run, from_round, sometimes)
         };
         assert_eq!(all(&[0, 3, 6, 9, 12]), (Some(3), None, 1, false));
@@ -117,41 +182,100 @@ mod tests {
             ..FindingRow::default()
         };
         let run = |rounds: u64| {
-            let all = [row("V30", "violation", 2 * rounds), row("V4", "suspect", 1), row("V7", "note", 1)];
+            let all = [
+                row("V30", "violation", 2 * rounds),
+                row("V4", "suspect", 1),
+                row("V7", "note", 1),
+            ];
             all.into_iter().filter(|row| row.count > 0).collect()
         };
         let runs: Vec<_> = (0..=4).map(run).collect();
-        let known =
-            Expectations::parse("driver = \"d\"\n[[finding]]\nrule = \"V30\"\nkind = \"\"\ncause = \"seen\"\n").expect("right");
+        let known = Expectations::parse(
+            "driver = \"d\"\n[[finding]]\nrule = \"V30\"\nkind = \"\"\ncause = \"seen\"\n",
+        )
+        .expect("right");
         let fitted = fit("d 1", &runs, &known);
-        let told: Vec<_> = fitted.findings.iter().map(|one| (one.rule.as_str(), one.cause.as_str())).collect();
+        let told: Vec<_> = fitted
+            .findings
+            .iter()
+            .map(|one| (one.rule.as_str(), one.cause.as_str()))
+            .collect();
         assert_eq!(told, [("V4", ""), ("V30", "seen")]);
         for (rounds, run) in (0..).zip(&runs) {
-            assert!(super::super::compare(&fitted, (run, None), Some(rounds)).differences.is_empty(), "{rounds}");
+            assert!(
+                super::super::compare(&fitted, (run, None), Some(rounds))
+                    .differences
+                    .is_empty(),
+                "{rounds}"
+            );
         }
-        let known =
-            Expectations::parse("driver = \"d\"\n[[finding]]\nrule = \"V7\"\nkind = \"\"\ncause = \"odd\"\n").expect("right");
-        assert!(fit("d 1", &runs, &known).findings.iter().any(|one| (one.rule.as_str(), one.per_run) == ("V7", Some(1))));
-        assert!(!super::super::compare(&fitted, (&runs[2], None), Some(3)).differences.is_empty());
+        let known = Expectations::parse(
+            "driver = \"d\"\n[[finding]]\nrule = \"V7\"\nkind = \"\"\ncause = \"odd\"\n",
+        )
+        .expect("right");
+        assert!(
+            fit("d 1", &runs, &known)
+                .findings
+                .iter()
+                .any(|one| (one.rule.as_str(), one.per_run) == ("V7", Some(1)))
+        );
+        assert!(
+            !super::super::compare(&fitted, (&runs[2], None), Some(3))
+                .differences
+                .is_empty()
+        );
     }
 
     #[test]
     fn what_the_loader_does_is_kept_where_it_is_not_seen_and_excuses_nobody_else() {
-        let known =
-            "driver = \"d\"\n[[finding]]\nrule = \"V28\"\nkind = \"\"\nper_run = 1\nloader = true\ncause = \"the loader\"\n";
+        let known = "driver = \"d\"\n[[finding]]\nrule = \"V28\"\nkind = \"\"\nper_run = 1\nloader = true\ncause = \"the loader\"\n";
         let known = Expectations::parse(known).expect("right");
-        let row = FindingRow { rule: "V28".into(), level: FindingRow::VIOLATION.into(), count: 1, ..FindingRow::default() };
-        let (seen, unseen) = (vec![vec![row.clone()], vec![row.clone()]], vec![Vec::new(), Vec::new()]);
+        let row = FindingRow {
+            rule: "V28".into(),
+            level: FindingRow::VIOLATION.into(),
+            count: 1,
+            ..FindingRow::default()
+        };
+        let (seen, unseen) = (
+            vec![vec![row.clone()], vec![row.clone()]],
+            vec![Vec::new(), Vec::new()],
+        );
         let through = fit("d", &seen, &known).with_loader_of(&known);
-        assert_eq!((through.findings.len(), through.findings[0].loader, through.findings[0].per_run), (1, true, Some(1)));
+        assert_eq!(
+            (
+                through.findings.len(),
+                through.findings[0].loader,
+                through.findings[0].per_run
+            ),
+            (1, true, Some(1))
+        );
         let direct = fit("d", &unseen, &known.clone().without_loader()).with_loader_of(&known);
-        let [kept] = direct.findings.as_slice() else { panic!("{direct:?}") };
-        assert_eq!((kept.loader, kept.sometimes, kept.per_run, kept.cause.as_str()), (true, true, None, "the loader"));
+        let [kept] = direct.findings.as_slice() else {
+            panic!("{direct:?}")
+        };
+        assert_eq!(
+            (
+                kept.loader,
+                kept.sometimes,
+                kept.per_run,
+                kept.cause.as_str()
+            ),
+            (true, true, None, "the loader")
+        );
         // Seen without a loader it is the driver's, and nobody has said why.
         let drivers = fit("d", &seen, &known.clone().without_loader()).with_loader_of(&known);
-        let [own] = drivers.findings.as_slice() else { panic!("{drivers:?}") };
+        let [own] = drivers.findings.as_slice() else {
+            panic!("{drivers:?}")
+        };
         assert_eq!((own.loader, own.cause.as_str()), (false, ""));
-        let difference = |known: &Expectations| super::super::compare(known, (&seen[0], None), Some(1)).differences.len();
-        assert_eq!((difference(&known), difference(&known.without_loader())), (0, 1));
+        let difference = |known: &Expectations| {
+            super::super::compare(known, (&seen[0], None), Some(1))
+                .differences
+                .len()
+        };
+        assert_eq!(
+            (difference(&known), difference(&known.without_loader())),
+            (0, 1)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What a driver is known to do wrong: files that say so, and what differs from them.
+//! Known mistakes of drivers: files that list them, and the differences of a run.
 //!
 //! ```toml
 //! driver = "llvmpipe Mesa 22.3.*"
@@ -13,12 +13,12 @@
 //! cause = "lvp_pipeline_cache.c, lvp_CreatePipelineCache: asks with scope OBJECT"
 //! ```
 //!
-//! A check fails on what is not in the file, and as well on what is in it and no longer happens: a driver that was mended should be
-//! noticed too.
+//! A check fails on a finding that the file does not list, and on a listed one that did not happen. So a fixed driver is noticed.
 
 #![forbid(unsafe_code)]
 
 mod bundled;
+mod by_place;
 mod checked;
 mod compare;
 mod file;

@@ -1,5 +1,6 @@
 //! `steward check`: a run, or a trace, against what is known of the driver.
 
+use std::collections::HashSet;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -7,13 +8,14 @@ use vk_callbacks::Opened;
 
 use super::drive::{self, title};
 use super::files::write_whole;
-use super::{Outcome, ProgramError, SYSTEM, apart, every, is_all, outputs};
+use super::{Outcome, ProgramError, SYSTEM, all_drivers, child_run, is_all, outputs};
 use crate::cli::{Check, Drive, Output};
 use crate::drivers::{self, Selected};
 use crate::expectations::{self, Checked, Expectations, compare, fit};
-use crate::guarding::Guarding;
-use crate::replayed::{self, TraceFile};
-use crate::report::{FailRun, FindingRow, GuardRun, Report, Source, Unjudged};
+use crate::input;
+use crate::replay::{self, TraceFile};
+use vk_accounts::guard_run::Guarding;
+use vk_accounts::report::{FailRun, FindingRow, GuardRun, Report, Source, Unjudged};
 
 /// A file is written from runs of no round, of 1, .. to so many: how often something happens shows only then.
 const FITTED_ROUNDS: u32 = 4;
@@ -45,7 +47,10 @@ pub(super) unsafe fn check(
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
     // Before several runs are made for it.
-    check.write_expect.as_deref().map_or(Ok(None), written_before)?;
+    check
+        .write_expect
+        .as_deref()
+        .map_or(Ok(None), written_before)?;
     if let Some(file) = &check.trace {
         return trace(file, check, output, out);
     }
@@ -54,10 +59,10 @@ pub(super) unsafe fn check(
             return Err(ProgramError::ExpectAll);
         }
         // SAFETY: forwarded.
-        return unsafe { every::check(check, guarding, output, out) };
+        return unsafe { all_drivers::check(check, guarding, output, out) };
     }
-    if apart::is_wanted(guarding) {
-        return apart::run(guarding, Checked::FORMAT, output, out);
+    if child_run::is_wanted(guarding) {
+        return child_run::run(guarding, Checked::FORMAT, output, out);
     }
     // SAFETY: forwarded.
     let mut selected = unsafe { drivers::select(check.driver.as_deref()) }?;
@@ -77,27 +82,46 @@ fn driver(
     out: &mut dyn Write,
 ) -> Result<Outcome, ProgramError> {
     let run = |rounds| {
-        let options = Drive { seed: check.seed, rounds, no_honour: true, ..Drive::default() };
-        let opened = if check.direct { Opened::Directly } else { Opened::ThroughLoader };
-        drive::drive(selected, &options, guarding, opened).map(|report| Run::of(report, title(selected)))
+        let options = Drive {
+            seed: check.seed,
+            rounds,
+            no_honour: true,
+            ..Drive::default()
+        };
+        let opened = if check.direct || drivers::is_reference(selected.info()) {
+            Opened::Directly
+        } else {
+            Opened::ThroughLoader
+        };
+        drive::drive(selected, &options, guarding, opened)
+            .map(|report| Run::of(report, title(selected)))
     };
     if let Some(file) = &check.write_expect {
         let runs: Vec<_> = (0..=FITTED_ROUNDS).map(run).collect::<Result<_, _>>()?;
         return write(&title(selected), &runs, (file, check.direct), out);
     }
-    tell(&run(check.rounds)?, check, output, out)
+    report_step(&run(check.rounds)?, check, output, out)
 }
 
 /// Checks a trace.
-fn trace(file: &str, check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    let report = replayed::replay(&SYSTEM, &TraceFile::open(file)?, None)?;
+fn trace(
+    file: &str,
+    check: &Check,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let report = replay::replay(&SYSTEM, &TraceFile::open(file)?, None)?;
     let driver = match &report.source {
-        Source::Trace { driver, .. } | Source::Driver { name: driver, .. } => driver.clone(),
+        Source::Trace { driver: name, .. }
+        | Source::Driver { name, .. }
+        | Source::Program {
+            executable: name, ..
+        } => name.clone(),
     };
     let run = Run::of(report, driver);
     match &check.write_expect {
         Some(file) => write(&run.driver.clone(), &[run], (file, false), out),
-        None => tell(&run, check, output, out),
+        None => report_step(&run, check, output, out),
     }
 }
 
@@ -105,37 +129,88 @@ impl Run {
     fn of(report: Report, driver: String) -> Self {
         let faults = report.faults();
         let (how, rounds) = match report.source {
-            Source::Driver { seed, rounds, commands, .. } => {
+            Source::Driver {
+                seed,
+                rounds,
+                commands,
+                ..
+            } => {
                 let s = if rounds == 1 { "" } else { "s" };
                 let how = format!("{rounds} round{s} with seed {seed}, {commands} commands");
                 // A run that ended early shows less than whole rounds.
                 (how, report.fail.is_none().then_some(rounds))
             }
             Source::Trace { file, lines, .. } => (format!("the trace {file}, {lines} lines"), None),
+            Source::Program { commands, .. } => (format!("a program, {commands} commands"), None),
         };
-        let shared = report.shared_contexts.map(|shared| (shared.findings, shared.unjudged)).unwrap_or_default();
-        let Report { limits, findings, unjudged, guard, fail, .. } = report;
-        Self { driver, how, rounds, limits, findings, unjudged, guard, fail, faults, shared }
+        let shared = report
+            .shared_contexts
+            .map(|shared| (shared.findings, shared.unjudged))
+            .unwrap_or_default();
+        let Report {
+            limits,
+            findings,
+            unjudged,
+            guard,
+            fail,
+            ..
+        } = report;
+        Self {
+            driver,
+            how,
+            rounds,
+            limits,
+            findings,
+            unjudged,
+            guard,
+            fail,
+            faults,
+            shared,
+        }
     }
 
     /// What two contexts showed that is not known of the driver, and that the workload did not show: then it is told of that. Whose
     /// callbacks it was says nothing here: a context has one set for all.
     fn faults_of_contexts(&self, known: &Expectations) -> Vec<String> {
-        let key = |rule: &str, kind: &str, command: &str, scope: &str| [rule, kind, command, scope].map(str::to_owned);
+        let key = |rule: &str, kind: &str, command: &str, scope: &str| {
+            [rule, kind, command, scope].map(str::to_owned)
+        };
         let of_row = |row: &FindingRow| key(&row.rule, &row.kind, &row.command, &row.scope);
-        let mut told: Vec<_> = known.findings.iter().map(|one| key(&one.rule, &one.kind, &one.command, &one.scope)).collect();
+        let mut told: HashSet<_> = known
+            .findings
+            .iter()
+            .map(|one| key(&one.rule, &one.kind, &one.command, &one.scope))
+            .collect();
         told.extend(self.findings.iter().map(of_row));
         let (found, unjudged) = &self.shared;
-        let new = found.iter().filter(|row| row.level != FindingRow::NOTE && !told.contains(&of_row(row)));
+        let new = found
+            .iter()
+            .filter(|row| row.level != FindingRow::NOTE && !told.contains(&of_row(row)));
         let new = new.map(|row| format!("two contexts: {}: {}", row.rule, row.sentence));
-        new.chain(unjudged.iter().map(|unjudged| format!("two contexts: {unjudged}"))).collect()
+        new.chain(
+            unjudged
+                .iter()
+                .map(|unjudged| format!("two contexts: {unjudged}")),
+        )
+        .collect()
     }
 }
 
-fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+fn report_step(
+    run: &Run,
+    check: &Check,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
     let known = expected_of(&run.driver, check.expect.as_deref())?;
-    let (name, known) = known.map_or((None, Expectations::default()), |(name, known)| (Some(name), known));
-    let known = if check.direct { known.without_loader() } else { known };
+    let (name, known) = known.map_or((None, Expectations::default()), |(name, known)| {
+        (Some(name), known)
+    });
+    let known = if check.direct {
+        known.without_loader()
+    } else {
+        known
+    };
     let faults = [&run.faults[..], &run.faults_of_contexts(&known)].concat();
     let checked = Checked {
         driver: &run.driver,
@@ -149,25 +224,51 @@ fn tell(run: &Run, check: &Check, output: &Output, out: &mut dyn Write) -> Resul
     };
     let written = outputs::write(output, &checked, &checked.to_json(), outputs::no_page, out);
     // A reader that has had enough does not change what was found.
-    written.or_else(|error| if error.is_closed_pipe() { Ok(()) } else { Err(error) })?;
-    Ok(if checked.is_as_expected() { Outcome::Done } else { Outcome::Unexpected })
+    written.or_else(|error| {
+        if error.is_closed_pipe() {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    })?;
+    Ok(if checked.is_as_expected() {
+        Outcome::Done
+    } else {
+        Outcome::Unexpected
+    })
 }
 
-fn write(driver: &str, runs: &[Run], (file, direct): (&Path, bool), out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+fn write(
+    driver: &str,
+    runs: &[Run],
+    (file, direct): (&Path, bool),
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
     let before = match written_before(file)? {
         Some(known) if !known.is_about(driver) => {
             let file = file.display().to_string();
-            return Err(ProgramError::OtherDriver { file, about: known.driver, driver: driver.to_owned() });
+            return Err(ProgramError::OtherDriver {
+                file,
+                about: known.driver,
+                driver: driver.to_owned(),
+            });
         }
         Some(known) => known,
-        None => expected_of(driver, None)?.map(|(_, known)| known).unwrap_or_default(),
+        None => expected_of(driver, None)?
+            .map(|(_, known)| known)
+            .unwrap_or_default(),
     };
     let findings: Vec<_> = runs.iter().map(|run| run.findings.clone()).collect();
-    let causes = if direct { before.clone().without_loader() } else { before.clone() };
+    let causes = if direct {
+        before.clone().without_loader()
+    } else {
+        before.clone()
+    };
     let fitted = fit(driver, &findings, &causes).with_loader_of(&before);
-    let text = fitted
-        .to_text()
-        .map_err(|error| ProgramError::Unwritable { file: file.display().to_string(), reason: std::io::Error::other(error) })?;
+    let text = fitted.to_text().map_err(|error| ProgramError::Unwritable {
+        file: file.display().to_string(),
+        reason: std::io::Error::other(error),
+    })?;
     let head = "# What this driver is known to do wrong, as `steward check --write-expect` saw it.\n\
                 # driver: * stands for any text. per_round, per_run: exactly so often; not compared when absent. from_round: the\n\
                 # first round that shows it. sometimes = true: a run may lack it. loader = true: the loader's doing, not expected with\n\
@@ -179,8 +280,17 @@ fn write(driver: &str, runs: &[Run], (file, direct): (&Path, bool), out: &mut dy
         return Ok(Outcome::Unexpected);
     }
     write_whole(file, format!("{head}{text}").as_bytes())?;
-    let unexplained = fitted.findings.iter().filter(|one| one.cause.is_empty()).count();
-    writeln!(out, "wrote {}: {} findings, {unexplained} without a cause", file.display(), fitted.findings.len())?;
+    let unexplained = fitted
+        .findings
+        .iter()
+        .filter(|one| one.cause.is_empty())
+        .count();
+    writeln!(
+        out,
+        "wrote {}: {} findings, {unexplained} without a cause",
+        file.display(),
+        fitted.findings.len()
+    )?;
     Ok(Outcome::Done)
 }
 
@@ -191,10 +301,15 @@ fn written_before(file: &Path) -> Result<Option<Expectations>, ProgramError> {
     if std::fs::metadata(file).is_ok_and(|there| !there.is_file()) {
         return Ok(None);
     }
-    let other = |reason: String| ProgramError::NotExpectations { file: file.display().to_string(), reason };
-    match std::fs::read_to_string(file) {
+    let other = |reason: String| ProgramError::NotExpectations {
+        file: file.display().to_string(),
+        reason,
+    };
+    match input::text(file) {
         Ok(text) if text.trim().is_empty() => Ok(None),
-        Ok(text) => Expectations::parse(&text).map(Some).map_err(|fault| other(fault.to_string())),
+        Ok(text) => Expectations::parse(&text)
+            .map(Some)
+            .map_err(|fault| other(fault.to_string())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(other(error.to_string())),
     }
@@ -202,23 +317,42 @@ fn written_before(file: &Path) -> Result<Option<Expectations>, ProgramError> {
 
 /// What is expected of the driver, and where that stands: in the file or the bundled one that is named, or in the bundled one
 /// that is about it.
-fn expected_of(driver: &str, named: Option<&str>) -> Result<Option<(String, Expectations)>, ProgramError> {
+fn expected_of(
+    driver: &str,
+    named: Option<&str>,
+) -> Result<Option<(String, Expectations)>, ProgramError> {
     let Some(name) = named else {
-        let bundled = expectations::of_driver(driver).map_err(|fault| wrong("the bundled expectations", &fault))?;
+        let bundled = expectations::of_driver(driver)
+            .map_err(|fault| wrong("the bundled expectations", &fault))?;
         return Ok(bundled.map(|(bundled, known)| (format!("{} (bundled)", bundled.name), known)));
     };
-    let (name, text) = match std::fs::read_to_string(name) {
+    let (name, known) = expectations_named(name)?;
+    if !known.is_about(driver) {
+        return Err(ProgramError::OtherDriver {
+            file: name,
+            about: known.driver,
+            driver: driver.to_owned(),
+        });
+    }
+    Ok(Some((name, known)))
+}
+
+/// The file of that name, or the bundled one, and what it is called in reports.
+pub(super) fn expectations_named(name: &str) -> Result<(String, Expectations), ProgramError> {
+    let (name, text) = match input::text(Path::new(name)) {
         Ok(text) => (name.to_owned(), text),
         Err(reason) => match expectations::named(name) {
             Some(bundled) => (format!("{name} (bundled)"), bundled.text.to_owned()),
-            None => return Err(ProgramError::NoExpectations { file: name.to_owned(), reason }),
+            None => {
+                return Err(ProgramError::NoExpectations {
+                    file: name.to_owned(),
+                    reason,
+                });
+            }
         },
     };
     let known = parse(&name, &text)?;
-    if !known.is_about(driver) {
-        return Err(ProgramError::OtherDriver { file: name, about: known.driver, driver: driver.to_owned() });
-    }
-    Ok(Some((name, known)))
+    Ok((name, known))
 }
 
 fn parse(file: &str, text: &str) -> Result<Expectations, ProgramError> {
@@ -226,5 +360,8 @@ fn parse(file: &str, text: &str) -> Result<Expectations, ProgramError> {
 }
 
 fn wrong(file: &str, fault: &expectations::FileFault) -> ProgramError {
-    ProgramError::Expectations { file: file.to_owned(), fault: fault.clone() }
+    ProgramError::Expectations {
+        file: file.to_owned(),
+        fault: fault.clone(),
+    }
 }

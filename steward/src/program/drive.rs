@@ -9,14 +9,16 @@ use vk_callbacks::Opened;
 
 use super::files::{unwritable, write_whole};
 use super::{ProgramError, SYSTEM, files};
-use crate::accounts::{AccountError, Accounts, Watching};
+use crate::callback_coverage;
 use crate::cli::Drive;
 use crate::drivers::Selected;
-use crate::guarding::{Guarding, Layers};
-use crate::honour;
-use crate::report::Report;
-use crate::sharing::{self, SharingError};
-use crate::workload::{self, ObjectKind, Options, WorkloadError};
+use crate::shared_context::{self, SharingError};
+use crate::symbols::Symbols;
+use crate::workload::{self, Options, WorkloadError};
+use vk_accounts::ObjectKind;
+use vk_accounts::accounting::{AccountError, Accounts, Watching};
+use vk_accounts::guard_run::{Guarding, Layers};
+use vk_accounts::report::Report;
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +42,12 @@ pub enum DriveError {
 
 /// Runs the workload with accounts over the system's allocator, guarded and refused what `guarding` says, and records it where asked
 /// to.
-pub(super) fn drive(selected: &Selected, options: &Drive, guarding: &Guarding, opened: Opened) -> Result<Report, ProgramError> {
+pub(super) fn drive(
+    selected: &Selected,
+    options: &Drive,
+    guarding: &Guarding,
+    opened: Opened,
+) -> Result<Report, ProgramError> {
     if guarding.is_asked_for() {
         let layers = Layers::new(guarding)?;
         layers.begin(&title(selected));
@@ -61,12 +68,20 @@ fn drive_over(
     let recorded = options.record.as_deref();
     recorded.map_or(Ok(()), files::check)?;
     let own: &(dyn HostAllocator + Sync) = &SYSTEM;
-    let watching = Watching { log: recorded.map(|_| own), check: (!options.no_check).then_some(own), opened };
+    let watching = Watching {
+        log: recorded.map(|_| own),
+        check: (!options.no_check).then_some(own),
+        opened,
+    };
     // SAFETY: `SYSTEM` lives for ever, and layers until `drive` returns; the instance ends with `workload::run`.
     let accounts = unsafe { Accounts::new(backing, watching) };
     let accounts = accounts.map_err(DriveError::from)?;
-    let seed = options.seed.unwrap_or_else(seed_of_the_clock);
-    let settings = Options { seed, rounds: options.rounds, ..Options::default() };
+    let seed = seed(options);
+    let settings = Options {
+        seed,
+        rounds: options.rounds,
+        ..Options::default()
+    };
     let began = Instant::now();
     let ran = workload::run(selected, &accounts, &settings);
     let took = began.elapsed();
@@ -77,23 +92,46 @@ fn drive_over(
     let shared = match &ran {
         Err(_) if !layers.is_some_and(refused) => None,
         // SAFETY: as for the accounts.
-        _ => Some(unsafe { sharing::run(selected, backing, (!options.no_check).then_some(opened)) }.map_err(DriveError::from)?),
+        _ => Some(
+            unsafe {
+                shared_context::run(selected, backing, (!options.no_check).then_some(opened))
+            }
+            .map_err(DriveError::from)?,
+        ),
     };
-    let (commands, guard) = (accounts.commands(), layers.and_then(Layers::guard_run));
+    let commands = accounts.commands();
+    let mut guard = layers.and_then(Layers::guard_run);
+    if let Some(guard) = &mut guard {
+        Symbols::default().annotate_run(guard);
+    }
     let done = accounts.finish().map_err(DriveError::from)?;
-    let ends = [ran.as_ref().err().map(ended), shared.as_ref().and_then(|shared| shared.told.as_ref().err()).map(ended_early)];
+    let ends = [
+        ran.as_ref().err().map(ended),
+        shared
+            .as_ref()
+            .and_then(|shared| shared.told.as_ref().err())
+            .map(ended_early),
+    ];
     let ends: Vec<_> = ends.into_iter().flatten().collect();
-    let fail = layers.and_then(|layers| layers.fail_run((!ends.is_empty()).then(|| ends.join("; "))));
+    let fail =
+        layers.and_then(|layers| layers.fail_run((!ends.is_empty()).then(|| ends.join("; "))));
     let was_refused = fail.as_ref().is_some_and(|fail| fail.refused > 0);
     let ran = match ran {
         // What was made so far was destroyed, and that is to be told.
         Err(_) if was_refused => unfinished(selected, commands),
-        ran => ran.map_err(|error| DriveError::Workload { driver: title(selected), error })?,
+        ran => ran.map_err(|error| DriveError::Workload {
+            driver: title(selected),
+            error,
+        })?,
     };
-    let mut report = Report::of_run(ran, seed, done);
+    let mut report = Report::of_run(ran.source(seed), ran.device_memory, done);
     (report.guard, report.fail) = (guard, fail);
     // No findings would otherwise look like none there are.
-    report.limits.extend(options.no_check.then(|| "--no-check: callbacks were not judged by Vulkan's rules".to_owned()));
+    report.limits.extend(
+        options
+            .no_check
+            .then(|| "--no-check: callbacks were not judged by Vulkan's rules".to_owned()),
+    );
     if let Some(shared) = shared {
         report.leftovers.extend(shared.leftovers);
         report.shared_contexts = match shared.told {
@@ -101,7 +139,8 @@ fn drive_over(
             told => Some(told.map_err(DriveError::from)?),
         };
     }
-    report.honour = (!options.no_honour).then(|| honour::measure(selected, seed, options.rounds, took));
+    report.honour = (!options.no_honour)
+        .then(|| callback_coverage::measure(selected, seed, options.rounds, took));
     Ok(report)
 }
 
@@ -145,21 +184,37 @@ fn unfinished(selected: &Selected, commands: u64) -> workload::Report {
 }
 
 pub(super) fn title(selected: &Selected) -> String {
-    format!("{} {}", selected.info().title(), selected.info().driver_info)
+    format!(
+        "{} {}",
+        selected.info().title(),
+        selected.info().driver_info
+    )
 }
 
 fn write_trace(accounts: &Accounts<'_>, driver: &str, file: &Path) -> Result<(), ProgramError> {
     let mut text = String::new();
-    accounts.write_trace(driver, &mut text).map_err(|error| DriveError::from(AccountError::from(error)))?;
+    accounts
+        .write_trace(driver, &mut text)
+        .map_err(|error| DriveError::from(AccountError::from(error)))?;
     let mut bytes = text.into_bytes();
     if file.extension().is_some_and(|ending| ending == "gz") {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        bytes = packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|reason| unwritable(file, reason))?;
+        bytes = packed
+            .write_all(&bytes)
+            .and_then(|()| packed.finish())
+            .map_err(|reason| unwritable(file, reason))?;
     }
     write_whole(file, &bytes)
 }
 
+/// The seed that was asked for, or one of the clock.
+pub(super) fn seed(options: &Drive) -> u32 {
+    options.seed.unwrap_or_else(seed_of_the_clock)
+}
+
 fn seed_of_the_clock() -> u32 {
     // Any value will do; the report says which.
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32)
 }

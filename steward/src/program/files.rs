@@ -15,20 +15,26 @@ pub(super) fn check(file: &Path) -> Result<(), ProgramError> {
     if in_place(file) {
         return Ok(());
     }
-    let tried = beside(file).and_then(|(_, beside)| File::create_new(&beside).and_then(|_| fs::remove_file(&beside)));
+    let tried = beside(file)
+        .and_then(|(_, beside)| File::create_new(&beside).and_then(|_| fs::remove_file(&beside)));
     tried.map_err(|reason| unwritable(file, reason))
 }
 
 /// Writes a file under another name first, so that a full disk leaves what was there before. What is no file, such as a pipe or
 /// the terminal, is added to as it is.
 pub(super) fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), ProgramError> {
-    let written = if in_place(file) { add(file, bytes) } else { write_and_rename(file, bytes) };
+    let written = if in_place(file) {
+        add(file, bytes)
+    } else {
+        write_and_rename(file, bytes)
+    };
     written.map_err(|reason| unwritable(file, reason))
 }
 
 fn in_place(file: &Path) -> bool {
     // `/dev/stdout` may lead to a file that the report goes to; `/dev/shm` is a folder of ordinary files.
-    file.starts_with("/dev") && !file.starts_with("/dev/shm") || fs::metadata(file).is_ok_and(|there| !there.is_file())
+    file.starts_with("/dev") && !file.starts_with("/dev/shm")
+        || fs::metadata(file).is_ok_and(|there| !there.is_file())
 }
 
 fn add(file: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -57,5 +63,8 @@ fn beside(file: &Path) -> io::Result<(PathBuf, PathBuf)> {
 }
 
 pub(super) fn unwritable(file: &Path, reason: io::Error) -> ProgramError {
-    ProgramError::Unwritable { file: file.display().to_string(), reason }
+    ProgramError::Unwritable {
+        file: file.display().to_string(),
+        reason,
+    }
 }

@@ -1,14 +1,18 @@
 //! What `main` does, with a sink for its output.
 
-mod apart;
+mod all_drivers;
 mod check;
+mod child_run;
 mod drive;
-mod every;
 mod files;
-mod named;
+mod layer;
+mod mark;
+mod output_paths;
 mod outputs;
 mod rules;
+mod run;
 mod symbols;
+mod top;
 
 use std::alloc::System;
 use std::io::{self, Write};
@@ -16,16 +20,16 @@ use std::io::{self, Write};
 use alloc_core::FromGlobalAlloc;
 use vk_callbacks::Opened;
 
-use crate::bundled;
+use crate::callback_coverage;
 use crate::cli::{Cli, Command, DiffArgs, Drive, Output};
 use crate::devices::{self, DevicesError};
 use crate::diff::{self, Diff};
-use crate::drivers::{self, DriverError, DriverTable};
+use crate::drivers::{self, DriverError, DriverTable, Selected};
 use crate::expectations::{EXPECTATIONS, FileFault};
-use crate::guarding::{Guarding, GuardingError};
-use crate::honour;
-use crate::replayed::{self, ReplayError, TraceFile};
-use crate::report::{Entry, ReadError, Report, html};
+use crate::replay::{self, ReplayError, TraceFile};
+use crate::report::{ReadError, ReportOrList, html};
+use vk_accounts::guard_run::{Guarding, GuardingError};
+use vk_accounts::report::Report;
 
 /// Where the program's accounted memory comes from in the end.
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -40,6 +44,8 @@ pub enum Outcome {
     Unexpected,
     /// It could not be done, and a child of the program said why on the error output.
     Failed,
+    /// A program was run, and ended with this status.
+    Exited(u8),
 }
 
 /// Why the program could not do what it was asked. One sentence that says what to do.
@@ -58,6 +64,23 @@ pub enum ProgramError {
     /// The driver cannot be opened without the loader.
     #[error(transparent)]
     Reopen(#[from] drivers::ReopenError),
+    /// A program cannot be run with the layer.
+    #[error(transparent)]
+    Run(#[from] run::RunError),
+    /// The state of a program cannot be shown.
+    #[error(transparent)]
+    Top(#[from] top::TopError),
+    /// The layer cannot be installed.
+    #[error(transparent)]
+    Layer(#[from] layer::LayerError),
+    /// One report of several drivers.
+    #[error(
+        "--layer runs the workload on one driver: name it with --driver, `steward drivers` lists them"
+    )]
+    LayerAll,
+    /// A mark cannot be set.
+    #[error(transparent)]
+    Mark(#[from] mark::MarkError),
     /// The trace cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -70,7 +93,9 @@ pub enum ProgramError {
         reason: io::Error,
     },
     /// A file cannot be read.
-    #[error("{file} cannot be read ({reason}): name a file with the reports of a guard, or `-` for the standard input")]
+    #[error(
+        "{file} cannot be read ({reason}): name a file with the reports of a guard, or `-` for the standard input"
+    )]
     Unreadable {
         /// The file.
         file: String,
@@ -88,7 +113,9 @@ pub enum ProgramError {
         file: String,
     },
     /// `-` where only a file will do.
-    #[error("{by} writes a file, and cannot write to the standard output: name a file, `./-` if it is to be called `-`")]
+    #[error(
+        "{by} writes a file, and cannot write to the standard output: name a file, `./-` if it is to be called `-`"
+    )]
     NoFile {
         /// The option.
         by: String,
@@ -111,8 +138,15 @@ pub enum ProgramError {
         "--guard and --fail are for runs of a driver: leave them out, or use them with `drive`, with `check` without --trace, or alone"
     )]
     NothingToGuard,
+    /// A sweep of something else than a program.
+    #[error(
+        "--fail=each is for `run` and `drive`: use it with one of the two, or name one plan with --fail"
+    )]
+    NothingToSweep,
     /// Expectations of a driver that is not itself.
-    #[error("--write-expect writes down what the driver does by itself: leave --guard and --fail out")]
+    #[error(
+        "--write-expect writes down what the driver does by itself: leave --guard and --fail out"
+    )]
     ExpectGuarded,
     /// A back end without a guard.
     #[error("--guard-back-end says what a guard is to use: name the guard as well, with --guard")]
@@ -121,10 +155,14 @@ pub enum ProgramError {
     #[error(transparent)]
     Guarding(#[from] GuardingError),
     /// There is nothing to draw.
-    #[error("--html draws a report, and this makes none: leave it out, or use it with `drive`, `replay`, `diff` or `devices`")]
+    #[error(
+        "--html draws a report, and this makes none: leave it out, or use it with `drive`, `run`, `replay`, `diff` or `devices`"
+    )]
     NoPage,
     /// There is nothing to list.
-    #[error("--findings lists what a run shows, and this runs nothing: leave it out, or use it with `drive` or `replay`")]
+    #[error(
+        "--findings lists what a run shows, and this runs nothing: leave it out, or use it with `drive` or `replay`"
+    )]
     NothingToList,
     /// The page could not be made.
     #[error("the page could not be made: {0}")]
@@ -136,10 +174,14 @@ pub enum ProgramError {
     #[error("the output ended: {0}")]
     Output(#[from] io::Error),
     /// One file for the traces of several drivers.
-    #[error("--record writes one trace: name one driver with --driver, `steward drivers` lists them")]
+    #[error(
+        "--record writes one trace: name one driver with --driver, `steward drivers` lists them"
+    )]
     RecordAll,
     /// One file of expectations for several drivers.
-    #[error("--expect and --write-expect name the file of one driver: name it with --driver, `steward drivers` lists them")]
+    #[error(
+        "--expect and --write-expect name the file of one driver: name it with --driver, `steward drivers` lists them"
+    )]
     ExpectAll,
     /// There is no such file of expectations.
     #[error(
@@ -161,7 +203,9 @@ pub enum ProgramError {
         fault: FileFault,
     },
     /// The file is about another driver.
-    #[error("{file} is about the driver \"{about}\", and this is \"{driver}\": name another file, or none")]
+    #[error(
+        "{file} is about the driver \"{about}\", and this is \"{driver}\": name another file, or none"
+    )]
     OtherDriver {
         /// The file.
         file: String,
@@ -197,16 +241,37 @@ impl ProgramError {
 /// As for [`drivers::select`]: no other thread of the process reads or writes the environment, one of a driver's included. Call
 /// it from `main`.
 pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    named::check(cli)?;
+    output_paths::check(cli)?;
     let makes_page = !matches!(
         cli.command,
-        Some(Command::Check(_) | Command::Drivers | Command::Symbols(_) | Command::Rules | Command::HonourChild { .. })
+        Some(
+            Command::Check(_)
+                | Command::Drivers
+                | Command::Symbols(_)
+                | Command::Rules
+                | Command::Top(_)
+                | Command::Layer(_)
+                | Command::Mark { .. }
+                | Command::HonourChild { .. }
+                | Command::LayerChild { .. }
+        )
     );
     if cli.output.html.is_some() && !makes_page {
         return Err(ProgramError::NoPage);
     }
     if cli.output.findings
-        && matches!(cli.command, Some(Command::Drivers | Command::Devices | Command::Symbols(_) | Command::Rules))
+        && matches!(
+            cli.command,
+            Some(
+                Command::Drivers
+                    | Command::Devices
+                    | Command::Symbols(_)
+                    | Command::Rules
+                    | Command::Top(_)
+                    | Command::Layer(_)
+                    | Command::Mark { .. }
+            )
+        )
     {
         return Err(ProgramError::NothingToList);
     }
@@ -215,42 +280,78 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         return Err(ProgramError::NoGuard);
     }
     let runs_driver = match &cli.command {
-        None | Some(Command::Drive(_)) => true,
+        None | Some(Command::Run(_)) => true,
+        Some(Command::Drive(options)) => !options.layer,
         Some(Command::Check(options)) => options.trace.is_none(),
         _ => false,
     };
     if guarding.is_asked_for() && !runs_driver {
         return Err(ProgramError::NothingToGuard);
     }
-    let fits = matches!(&cli.command, Some(Command::Check(options)) if options.write_expect.is_some());
+    let sweep = cli.guarding.runs_of_sweep();
+    let is_program = matches!(&cli.command, Some(Command::Run(_) | Command::Drive(_)));
+    if sweep.is_some() && !is_program {
+        return Err(ProgramError::NothingToSweep);
+    }
+    let fits =
+        matches!(&cli.command, Some(Command::Check(options)) if options.write_expect.is_some());
     if guarding.is_asked_for() && fits {
         return Err(ProgramError::ExpectGuarded);
     }
     let done = match &cli.command {
-        // SAFETY: forwarded.
-        Some(Command::Check(options)) => return unsafe { check::check(options, &guarding, &cli.output, out) },
-        None if apart::is_wanted(&guarding) => return apart::run(&guarding, Report::FORMAT, &cli.output, out),
+        Some(Command::Check(options)) => {
+            // SAFETY: forwarded.
+            return unsafe { check::check(options, &guarding, &cli.output, out) };
+        }
+        None if child_run::is_wanted(&guarding) => {
+            return child_run::run(&guarding, Report::FORMAT, &cli.output, out);
+        }
         // SAFETY: forwarded.
         None => return unsafe { main_job(&guarding, &cli.output, out) },
         Some(Command::Drive(options)) if options.driver.as_deref().is_some_and(is_all) => {
             if options.record.is_some() {
                 return Err(ProgramError::RecordAll);
             }
+            if options.layer || sweep.is_some() {
+                return Err(ProgramError::LayerAll);
+            }
             // SAFETY: forwarded.
-            return unsafe { every::drive(options, &guarding, &cli.output, out) };
+            return unsafe { all_drivers::drive(options, &guarding, &cli.output, out) };
         }
-        Some(Command::Drive(_)) if apart::is_wanted(&guarding) => {
-            return apart::run(&guarding, Report::FORMAT, &cli.output, out);
+        Some(Command::Drive(_)) if sweep.is_none() && child_run::is_wanted(&guarding) => {
+            return child_run::run(&guarding, Report::FORMAT, &cli.output, out);
         }
         Some(Command::Drive(options)) => {
             // SAFETY: forwarded.
             let selected = unsafe { drivers::select(options.driver.as_deref()) }?;
-            return finish(drive::drive(&selected, options, &guarding, Opened::ThroughLoader)?, &cli.output, out);
+            let seed = drive::seed(options);
+            if let Some(runs) = sweep {
+                let how = (seed, &guarding, runs);
+                return run::sweep_drive(&selected, options, how, &cli.output, out);
+            }
+            if options.layer {
+                return run::drive(&selected, options, seed, &cli.output, out);
+            }
+            return finish(
+                drive::drive(&selected, options, &guarding, opened(&selected))?,
+                &cli.output,
+                out,
+            );
         }
         Some(Command::Replay(options)) => {
             let trace = TraceFile::open(&options.file)?;
-            return finish(replayed::replay(&SYSTEM, &trace, None)?, &cli.output, out);
+            return finish(replay::replay(&SYSTEM, &trace, None)?, &cli.output, out);
         }
+        Some(Command::Run(options)) => {
+            return match sweep {
+                Some(runs) => run::sweep(options, &guarding, runs, &cli.output, out),
+                None => run::run(options, &guarding, &cli.output, out),
+            };
+        }
+        Some(Command::Top(options)) => return top::top(options, out),
+        Some(Command::Layer(options)) => return layer::layer(options, out),
+        Some(Command::LayerChild { job }) => return run::answer(job),
+        Some(Command::Mark { process }) => mark::mark(process).map_err(ProgramError::from),
         Some(Command::Diff(options)) => return diff(options, &cli.output, out),
         Some(Command::Drivers) => {
             // SAFETY: forwarded.
@@ -259,11 +360,23 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
                 return Err(listing.no_driver().into());
             }
             let text = format!("{}\n", DriverTable(&listing.drivers));
-            outputs::write(&cli.output, &text, &every::as_data(&listing.drivers), outputs::no_page, out)
+            outputs::write(
+                &cli.output,
+                &text,
+                &all_drivers::as_data(&listing.drivers),
+                outputs::no_page,
+                out,
+            )
         }
         Some(Command::Devices) => {
             let report = devices::survey(&drivers::open()?)?;
-            outputs::write(&cli.output, &report, &report, || Ok(devices::html(&report)?), out)
+            outputs::write(
+                &cli.output,
+                &report,
+                &report,
+                || Ok(devices::html(&report)?),
+                out,
+            )
         }
         Some(Command::Symbols(options)) => symbols::symbols(options, &cli.output, out),
         Some(Command::Rules) => {
@@ -272,43 +385,73 @@ pub unsafe fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, ProgramErro
         }
         Some(Command::HonourChild { job }) => {
             // SAFETY: manifests are trusted here as the loader trusts them; `SYSTEM` lives for ever.
-            let answer = unsafe { honour::answer(job, &SYSTEM) };
+            let answer = unsafe { callback_coverage::answer(job, &SYSTEM) };
             // A driver may have begun a line.
-            writeln!(out, "\n{answer}").and_then(|()| out.flush()).map_err(ProgramError::from)
+            writeln!(out, "\n{answer}")
+                .and_then(|()| out.flush())
+                .map_err(ProgramError::from)
         }
     };
     done.map(|()| Outcome::Done)
 }
 
-/// Without arguments: a driver if there is one, the bundled trace if not.
+/// Without arguments: a driver if there is one, the program's own if not.
 ///
 /// # Safety
-/// As [`run`].
-unsafe fn main_job(guarding: &Guarding, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+/// As [`run()`].
+unsafe fn main_job(
+    guarding: &Guarding,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
     // SAFETY: forwarded.
-    let report = match unsafe { drivers::select(None) } {
-        Ok(selected) => drive::drive(&selected, &Drive { rounds: 1, ..Drive::default() }, guarding, Opened::ThroughLoader)?,
-        // A trace can be replayed instead, but not guarded.
-        Err(error) if guarding.is_asked_for() => return Err(error.into()),
+    let (selected, absent) = match unsafe { drivers::select(None) } {
+        Ok(selected) => (selected, None),
         Err(error) => {
-            let reason = error.to_string();
-            let trace = TraceFile::bundled(&bundled::TRACES[0])?;
-            replayed::replay(&SYSTEM, &trace, Some(reason))?
+            // SAFETY: forwarded.
+            let own = unsafe { drivers::select(Some(drivers::REFERENCE)) }?;
+            (own, Some(format!("no driver: {error}")))
         }
     };
+    let options = Drive {
+        rounds: 1,
+        ..Drive::default()
+    };
+    let mut report = drive::drive(&selected, &options, guarding, opened(&selected))?;
+    report.limits.extend(absent);
     finish(report, output, out)
+}
+
+/// What stands between the program and a driver that was selected by name.
+fn opened(selected: &Selected) -> Opened {
+    if drivers::is_reference(selected.info()) {
+        Opened::Directly
+    } else {
+        Opened::ThroughLoader
+    }
 }
 
 fn finish(report: Report, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
     let text = report.text(output.findings).to_string();
-    let outcome = if report.is_clean() { Outcome::Done } else { Outcome::Unexpected };
-    let entry = Entry::Report(Box::new(report));
-    outputs::write(output, &text, &entry, || Ok(html(std::slice::from_ref(&entry))?), out).map(|()| outcome)
+    let outcome = if report.is_clean() {
+        Outcome::Done
+    } else {
+        Outcome::Unexpected
+    };
+    let entry = ReportOrList::Report(Box::new(report));
+    outputs::write(
+        output,
+        &text,
+        &entry,
+        || Ok(html(std::slice::from_ref(&entry))?),
+        out,
+    )
+    .map(|()| outcome)
 }
 
 /// Compares two files.
 fn diff(options: &DiffArgs, output: &Output, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
-    let [before, after] = [&options.before, &options.after].map(|file| Entry::read(file));
+    let [before, after] = [&options.before, &options.after].map(|file| ReportOrList::read(file));
     let diffs = Diff::all(&before?, &after?);
     let text: Vec<_> = diffs.iter().map(ToString::to_string).collect();
     let page = || Ok(diff::html(&diffs)?);
@@ -317,7 +460,11 @@ fn diff(options: &DiffArgs, output: &Output, out: &mut dyn Write) -> Result<Outc
         all => outputs::write(output, &text.join("\n"), &all, page, out),
     }?;
     let differ = !diffs.iter().all(Diff::is_empty);
-    Ok(if options.exit_code && differ { Outcome::Unexpected } else { Outcome::Done })
+    Ok(if options.exit_code && differ {
+        Outcome::Unexpected
+    } else {
+        Outcome::Done
+    })
 }
 
 fn bundled_expectations() -> String {

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde::Serialize;
+use vk_accounts::report;
 
 use super::{ProgramError, files};
 use crate::cli::Output;
@@ -17,11 +18,15 @@ pub(super) fn write(
     page: impl FnOnce() -> Result<String, ProgramError>,
     out: &mut dyn Write,
 ) -> Result<(), ProgramError> {
-    let printed = if is_for_programs(output) { Ok(()) } else { write!(out, "{text}").and_then(|()| out.flush()) };
+    let printed = if is_for_programs(output) {
+        Ok(())
+    } else {
+        write!(out, "{text}").and_then(|()| out.flush())
+    };
     let mut written = Ok(());
     if let Some(file) = &output.json {
-        let json = serde_json::to_string_pretty(json).map_err(|error| files::unwritable(file, error.into()))?;
-        written = put(file, json + "\n", out);
+        let json = report::json(json).map_err(|error| files::unwritable(file, error.into()))?;
+        written = put(file, json, out);
     }
     if let Some(file) = &output.html {
         written = written.and(page().and_then(|page| put(file, page, out)));
@@ -31,7 +36,10 @@ pub(super) fn write(
 
 /// True where the standard output is for JSON, or a page, and so not for text.
 pub(super) fn is_for_programs(output: &Output) -> bool {
-    [&output.json, &output.html].into_iter().flatten().any(|file| is_standard(file))
+    [&output.json, &output.html]
+        .into_iter()
+        .flatten()
+        .any(|file| is_standard(file))
 }
 
 /// Where there is nothing to draw.
@@ -39,7 +47,8 @@ pub(super) fn no_page() -> Result<String, ProgramError> {
     Err(ProgramError::NoPage)
 }
 
-fn put(file: &Path, text: String, out: &mut dyn Write) -> Result<(), ProgramError> {
+/// Writes to the file, or to the standard output where that is meant.
+pub(super) fn put(file: &Path, text: String, out: &mut dyn Write) -> Result<(), ProgramError> {
     if is_standard(file) {
         return Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?);
     }

@@ -12,13 +12,35 @@ pub(super) struct Rules;
 
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "The rules of VkAllocationCallbacks: the numbers are the program's, the references the specification's.\n")?;
+        writeln!(
+            f,
+            "The rules of VkAllocationCallbacks: the numbers are the program's, the references the specification's.\n"
+        )?;
         Rule::ALL.iter().try_for_each(|rule| {
-            let Rule { duty, sight, level, text, reference, .. } = rule;
+            let Rule {
+                duty,
+                sight,
+                level,
+                text,
+                reference,
+                ..
+            } = rule;
             // A level weighs a breach that can be seen.
-            let weight = if matches!(sight, Sight::Never(_)) { String::new() } else { format!("{level}, ") };
-            let seen = if let Sight::Never(why) = sight { format!("not seen: {why}") } else { format!("seen by: {sight}") };
-            writeln!(f, "{:<3} {text}\n    {weight}duty of: {duty}; {seen}; {reference}", rule.to_string())
+            let weight = if matches!(sight, Sight::Never(_)) {
+                String::new()
+            } else {
+                format!("{level}, ")
+            };
+            let seen = if let Sight::Never(why) = sight {
+                format!("not seen: {why}")
+            } else {
+                format!("seen by: {sight}")
+            };
+            writeln!(
+                f,
+                "{:<3} {text}\n    {weight}duty of: {duty}; {seen}; {reference}",
+                rule.to_string()
+            )
         })
     }
 }

@@ -2,21 +2,25 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 
 use serde_json::Value;
 
 use super::{ProgramError, outputs};
 use crate::cli::{Output, SymbolsArgs};
-use crate::guarding::Symbols;
+use crate::input;
+use crate::symbols::Symbols;
 
-pub(super) fn symbols(options: &SymbolsArgs, output: &Output, out: &mut dyn Write) -> Result<(), ProgramError> {
-    let mut bytes = Vec::new();
-    let read = match options.file.as_str() {
-        "-" => io::stdin().lock().read_to_end(&mut bytes).map(drop),
-        file => std::fs::read(file).map(|read| bytes = read),
-    };
-    read.map_err(|reason| ProgramError::Unreadable { file: options.file.clone(), reason })?;
+pub(super) fn symbols(
+    options: &SymbolsArgs,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<(), ProgramError> {
+    let (_, bytes) = input::read(&options.file);
+    let bytes = bytes.map_err(|reason| ProgramError::Unreadable {
+        file: options.file.clone(),
+        reason,
+    })?;
     // Other parts of a program write to its error output as they like.
     let text = String::from_utf8_lossy(&bytes);
     let mut symbols = Symbols::default().all_frames(options.all_frames);
@@ -31,13 +35,27 @@ fn warn(symbols: &Symbols, options: &SymbolsArgs) {
     let mut err = io::stderr().lock();
     // There is nobody to be told that it cannot be said.
     for file in symbols.unread() {
-        let _ = writeln!(err, "steward: {file} cannot be read: its functions are not named");
+        let _ = writeln!(
+            err,
+            "steward: {file} cannot be read: its functions are not named"
+        );
     }
     let written = std::fs::metadata(&options.file).and_then(|file| file.modified());
-    for file in written.iter().flat_map(|written| symbols.younger_than(*written)) {
-        let _ = writeln!(err, "steward: {file} is younger than {}: the names of its functions may be wrong", options.file);
+    for file in written
+        .iter()
+        .flat_map(|written| symbols.younger_than(*written))
+    {
+        let _ = writeln!(
+            err,
+            "steward: {file} is younger than {}: the names of its functions may be wrong",
+            options.file
+        );
     }
     if !symbols.has_read() && symbols.unread().next().is_none() {
-        let _ = writeln!(err, "steward: no stack of a guard in {}: it comes out as it is", options.file);
+        let _ = writeln!(
+            err,
+            "steward: no stack of a guard in {}: it comes out as it is",
+            options.file
+        );
     }
 }

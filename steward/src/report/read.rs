@@ -3,19 +3,19 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::io::{self, Read as _};
+use std::io;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{FindingRow, Report};
+use vk_accounts::report::Report;
+
+use crate::input;
 
 /// One driver's part of a file: `--driver all` writes a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Entry {
+pub enum ReportOrList {
     /// It ran.
     Report(Box<Report>),
     /// It could not be run.
@@ -46,7 +46,10 @@ pub enum ReadError {
         reason: io::Error,
     },
     /// It is no JSON, not whole, or not what a report holds at that place.
-    #[error("{file}, line {line}, column {column}{}: {reason}: name a whole file that `--json` wrote", Field(path))]
+    #[error(
+        "{file}, line {line}, column {column}{}: {reason}: name a whole file that `--json` wrote",
+        Field(path)
+    )]
     Malformed {
         /// The file.
         file: String,
@@ -61,9 +64,10 @@ pub enum ReadError {
     },
     /// It is JSON of some other kind.
     #[error(
-        "{file}{} is {found}, and `{}` or `{}` is what can be read: write it again with `--json` of this program",
+        "{file}{} is {found}, and `{}`, `{}` or `{}` is what can be read: write it again with `--json` of this program",
         Field(path),
         Report::FORMAT,
+        Report::FORMAT_2,
         Report::FORMAT_1
     )]
     OtherFormat {
@@ -81,42 +85,69 @@ struct Field<'p>(&'p str);
 
 impl fmt::Display for Field<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, ", {}", self.0) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ", {}", self.0)
+        }
     }
 }
 
-impl Entry {
+impl ReportOrList {
     /// Reads a file: one report, or a list of them. `-` is the standard input.
     ///
     /// # Errors
     /// [`ReadError`].
     pub fn read(file: &str) -> Result<Vec<Self>, ReadError> {
-        let mut bytes = Vec::new();
-        let (name, read) = match file {
-            "-" => ("the standard input", io::stdin().lock().read_to_end(&mut bytes).map(drop)),
-            file => (file, std::fs::read(file).map(|read| bytes = read)),
-        };
-        read.map_err(|reason| ReadError::Unreadable { file: name.to_owned(), reason })?;
-        Self::parse(name, &bytes)
+        let (name, bytes) = input::read(file);
+        Self::parse(
+            name,
+            &bytes.map_err(|reason| ReadError::Unreadable {
+                file: name.to_owned(),
+                reason,
+            })?,
+        )
     }
 
-    /// As [`Entry::read`], from the bytes of `file`.
+    /// As [`ReportOrList::read`], from the bytes of `file`.
     ///
     /// # Errors
     /// [`ReadError`].
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Vec<Self>, ReadError> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let (before, _) = bytes.split_at(error.valid_up_to());
-            let (line, column) = place(before);
-            ReadError::Malformed { file: file.to_owned(), line, column, path: String::new(), reason: "this is no UTF-8".into() }
+            let Place { line, column } = Place::FIRST.after(before);
+            ReadError::Malformed {
+                file: file.to_owned(),
+                line,
+                column,
+                path: String::new(),
+                reason: "this is no UTF-8".into(),
+            }
         })?;
-        let no_json = |error| malformed(file, (1, 1), "", error);
+        let no_json = |error| malformed(file, Place::FIRST, "", error);
+        let (mut at, mut passed) = (Place::FIRST, 0);
+        // Parts come one after the other, so each stretch of the text is looked at once.
+        let mut one = |part: &RawValue, path: &str| {
+            let begin = part
+                .get()
+                .as_ptr()
+                .addr()
+                .saturating_sub(text.as_ptr().addr());
+            at = at.after(text.as_bytes().get(passed..begin).unwrap_or_default());
+            passed = begin;
+            one(file, part, at, path)
+        };
         if text.trim_start().starts_with('[') {
             let parts: Vec<&RawValue> = serde_json::from_str(text).map_err(no_json)?;
-            return parts.iter().enumerate().map(|(at, part)| one(file, text, part, &format!("[{at}]"))).collect();
+            return parts
+                .iter()
+                .enumerate()
+                .map(|(nth, part)| one(part, &format!("[{nth}]")))
+                .collect();
         }
         let part: &RawValue = serde_json::from_str(text).map_err(no_json)?;
-        Ok(vec![one(file, text, part, "")?])
+        Ok(vec![one(part, "")?])
     }
 }
 
@@ -127,30 +158,44 @@ struct Probe {
     error: Option<String>,
 }
 
-/// Reads one entry, a part of `text`.
-fn one(file: &str, text: &str, part: &RawValue, path: &str) -> Result<Entry, ReadError> {
+/// Reads one entry, which begins at `at`.
+fn one(file: &str, part: &RawValue, at: Place, path: &str) -> Result<ReportOrList, ReadError> {
     let part = part.get();
-    let begin = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
-    let at = place(text.as_bytes().get(..begin).unwrap_or_default());
-    let other = |found: &str| ReadError::OtherFormat { file: file.to_owned(), path: path.to_owned(), found: found.to_owned() };
+    let other = |found: &str| ReadError::OtherFormat {
+        file: file.to_owned(),
+        path: path.to_owned(),
+        found: found.to_owned(),
+    };
     if !part.starts_with('{') {
         return Err(other("no object"));
     }
     let probe: Probe = typed(file, part, at, path)?;
     match probe.format.as_deref() {
-        Some(Report::FORMAT) if probe.error.is_some() => Ok(Entry::Failed(typed(file, part, at, path)?)),
-        Some(Report::FORMAT) => Ok(Entry::Report(typed(file, part, at, path)?)),
+        Some(Report::FORMAT | Report::FORMAT_2) if probe.error.is_some() => {
+            Ok(ReportOrList::Failed(typed(file, part, at, path)?))
+        }
+        Some(Report::FORMAT | Report::FORMAT_2) => {
+            Ok(ReportOrList::Report(typed(file, part, at, path)?))
+        }
         Some(Report::FORMAT_1) => {
             let mut report: Box<Report> = typed(file, part, at, path)?;
-            report.limits.push(format!("{}: findings have no level, and there is no timeline", Report::FORMAT_1));
-            Ok(Entry::Report(report))
+            report.limits.push(format!(
+                "{}: findings have no level, and there is no timeline",
+                Report::FORMAT_1
+            ));
+            Ok(ReportOrList::Report(report))
         }
         Some(format) => Err(other(&format!("{format:?}"))),
         None => Err(other("without a `format`")),
     }
 }
 
-fn typed<'t, T: Deserialize<'t>>(file: &str, part: &'t str, at: (usize, usize), path: &str) -> Result<T, ReadError> {
+fn typed<'t, T: Deserialize<'t>>(
+    file: &str,
+    part: &'t str,
+    at: Place,
+    path: &str,
+) -> Result<T, ReadError> {
     let mut json = serde_json::Deserializer::from_str(part);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let inner = error.path().to_string();
@@ -163,12 +208,17 @@ fn typed<'t, T: Deserialize<'t>>(file: &str, part: &'t str, at: (usize, usize), 
     })
 }
 
-/// The place of an error in the whole file, from its place in a part that begins at `(line, column)`.
-fn malformed(file: &str, (line, column): (usize, usize), path: &str, error: serde_json::Error) -> ReadError {
+/// The place of an error in the whole file, from its place in a part that begins at `at`.
+fn malformed(file: &str, at: Place, path: &str, error: serde_json::Error) -> ReadError {
+    let Place { line, column } = at;
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let reason = text.strip_suffix(&place).unwrap_or(&text).to_owned();
-    let column = if error.line() <= 1 { (column + error.column()).saturating_sub(1) } else { error.column() };
+    let column = if error.line() <= 1 {
+        (column + error.column()).saturating_sub(1)
+    } else {
+        error.column()
+    };
     ReadError::Malformed {
         file: file.to_owned(),
         line: line + error.line().saturating_sub(1),
@@ -178,42 +228,27 @@ fn malformed(file: &str, (line, column): (usize, usize), path: &str, error: serd
     }
 }
 
-/// Line and column, from 1, of what stands behind `before`.
-fn place(before: &[u8]) -> (usize, usize) {
-    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-    let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
-    (line, column)
+/// Line and column, from 1.
+#[derive(Clone, Copy)]
+struct Place {
+    line: usize,
+    column: usize,
 }
 
-/// Findings; in reports of format 1 they are sentences.
-pub(super) fn findings<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<FindingRow>, D::Error> {
-    let rows = Vec::<RowOrSentence>::deserialize(from)?;
-    Ok(rows.into_iter().map(|RowOrSentence(row)| row).collect())
-}
+impl Place {
+    const FIRST: Self = Self { line: 1, column: 1 };
 
-struct RowOrSentence(FindingRow);
-
-impl<'d> Deserialize<'d> for RowOrSentence {
-    fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(RowVisitor)
-    }
-}
-
-struct RowVisitor;
-
-impl<'d> Visitor<'d> for RowVisitor {
-    type Value = RowOrSentence;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a finding")
-    }
-
-    fn visit_str<E>(self, sentence: &str) -> Result<RowOrSentence, E> {
-        let level = FindingRow::NOTE.to_owned();
-        Ok(RowOrSentence(FindingRow { level, sentence: sentence.to_owned(), count: 1, ..FindingRow::default() }))
-    }
-
-    fn visit_map<M: MapAccess<'d>>(self, map: M) -> Result<RowOrSentence, M::Error> {
-        FindingRow::deserialize(MapAccessDeserializer::new(map)).map(RowOrSentence)
+    /// The place behind `text`, which begins here.
+    fn after(self, text: &[u8]) -> Self {
+        let feeds = text.iter().filter(|byte| **byte == b'\n').count();
+        let last = text.iter().rev().take_while(|byte| **byte != b'\n').count();
+        Self {
+            line: self.line + feeds,
+            column: if feeds == 0 {
+                self.column + last
+            } else {
+                last + 1
+            },
+        }
     }
 }

@@ -9,9 +9,9 @@ use ash::vk;
 
 use super::answer::Answer;
 use super::error::WorkloadError;
-use super::hooks::Hooks;
-use super::kind::ObjectKind;
-use super::made::Made;
+use vk_accounts::CreatedObject;
+use vk_accounts::Hooks;
+use vk_accounts::ObjectKind;
 
 /// The hooks of a run and what was counted so far.
 pub(super) struct Caller<'h> {
@@ -23,12 +23,22 @@ pub(super) struct Caller<'h> {
 
 impl<'h> Caller<'h> {
     pub(super) fn new(hooks: &'h dyn Hooks) -> Self {
-        Self { hooks, commands: Cell::new(0), made: [const { Cell::new(0) }; ObjectKind::COUNT], phase: Cell::new("") }
+        Self {
+            hooks,
+            commands: Cell::new(0),
+            made: [const { Cell::new(0) }; ObjectKind::COUNT],
+            phase: Cell::new(""),
+        }
     }
 
     /// Calls a command in its bracket. `call` holds the function pointer's call and nothing else: whatever it allocated would be
     /// taken for the driver's. It is called once, also where the hooks forget to.
-    pub(super) fn call<R: Answer>(&self, command: &'static str, kind: ObjectKind, call: impl FnOnce() -> R) -> R {
+    pub(super) fn call<R: Answer>(
+        &self,
+        command: &'static str,
+        kind: ObjectKind,
+        call: impl FnOnce() -> R,
+    ) -> R {
         self.commands.set(self.commands.get().saturating_add(1));
         let (mut call, mut answer) = (Some(call), None);
         self.hooks.command(command, kind, &mut || {
@@ -58,20 +68,33 @@ impl<'h> Caller<'h> {
     }
 
     /// As [`Caller::call`] for a command that destroys `objects`.
-    pub(super) fn end<R: Answer>(&self, command: &'static str, objects: &[Made<'_>], call: impl FnOnce() -> R) -> R {
+    pub(super) fn end<R: Answer>(
+        &self,
+        command: &'static str,
+        objects: &[CreatedObject<'_>],
+        call: impl FnOnce() -> R,
+    ) -> R {
         objects.iter().for_each(|object| self.hooks.ends(object));
-        self.call(command, objects.first().map_or(ObjectKind::Instance, |object| object.kind), call)
+        self.call(
+            command,
+            objects
+                .first()
+                .map_or(ObjectKind::Instance, |object| object.kind),
+            call,
+        )
     }
 
     /// Counts an object that the last command made, and tells of it.
-    pub(super) fn created(&self, object: &Made<'_>) {
+    pub(super) fn created(&self, object: &CreatedObject<'_>) {
         self.count(object.kind, 1);
         self.hooks.created(object);
     }
 
     /// The pointer that an object of this kind is to be made, and later destroyed, with.
     pub(super) fn callbacks(&self, kind: ObjectKind) -> *const vk::AllocationCallbacks<'h> {
-        self.hooks.callbacks(kind).map_or(std::ptr::null(), std::ptr::from_ref)
+        self.hooks
+            .callbacks(kind)
+            .map_or(std::ptr::null(), std::ptr::from_ref)
     }
 
     /// Where the workload's own records lie, as far as somebody wants to count them.
@@ -99,7 +122,7 @@ impl<'h> Caller<'h> {
     }
 
     /// Objects made so far, by [`ObjectKind::index`].
-    pub(super) fn made(&self) -> [u32; ObjectKind::COUNT] {
+    pub(super) fn object_created(&self) -> [u32; ObjectKind::COUNT] {
         std::array::from_fn(|index| self.made.get(index).map_or(0, Cell::get))
     }
 }

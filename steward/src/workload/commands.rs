@@ -8,10 +8,10 @@ use super::device::Device;
 use super::error::WorkloadError;
 use super::expect::SIDE;
 use super::graphics::{Graphics, area};
-use super::kind::ObjectKind;
-use super::made::Made;
 use super::object::Guard;
 use super::resources::COLOR;
+use vk_accounts::CreatedObject;
+use vk_accounts::ObjectKind;
 
 /// The round's two command buffers. Fields stand in reverse order of making.
 pub(super) struct Commands<'d> {
@@ -22,10 +22,14 @@ pub(super) struct Commands<'d> {
 
 impl<'d> Commands<'d> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
-        let info = vk::CommandPoolCreateInfo::default().queue_family_index(device.physical().queue_family);
+        let info =
+            vk::CommandPoolCreateInfo::default().queue_family_index(device.physical().queue_family);
         // SAFETY: the family is one that the device was made with.
         let pool = unsafe { device.create::<vk::CommandPool>(&info) }?;
-        Ok(Self { buffers: Children::new(device, *pool)?, _pool: pool })
+        Ok(Self {
+            buffers: Children::new(device, *pool)?,
+            _pool: pool,
+        })
     }
 
     /// The command buffers for the first and for the second submit.
@@ -48,17 +52,31 @@ impl<'d> Children<'d> {
             .command_buffer_count(2);
         let mut handles = [vk::CommandBuffer::null(); 2];
         let out = handles.as_mut_ptr();
-        device.caller().check("vkAllocateCommandBuffers", ObjectKind::CommandBuffer, || {
-            // SAFETY: the pool lives, and `out` has room for two handles.
-            unsafe { (device.v1_0().allocate_command_buffers)(device.handle(), &raw const info, out) }
-        })?;
-        let children = Self { device, pool, handles };
-        children.made().iter().for_each(|made| device.caller().created(made));
+        device.caller().check(
+            "vkAllocateCommandBuffers",
+            ObjectKind::CommandBuffer,
+            || {
+                // SAFETY: the pool lives, and `out` has room for two handles.
+                unsafe {
+                    (device.v1_0().allocate_command_buffers)(device.handle(), &raw const info, out)
+                }
+            },
+        )?;
+        let children = Self {
+            device,
+            pool,
+            handles,
+        };
+        children
+            .made()
+            .iter()
+            .for_each(|made| device.caller().created(made));
         Ok(children)
     }
 
-    fn made(&self) -> [Made<'d>; 2] {
-        self.handles.map(|buffer| Made::in_pool(ObjectKind::CommandBuffer, buffer, self.pool))
+    fn made(&self) -> [CreatedObject<'d>; 2] {
+        self.handles
+            .map(|buffer| CreatedObject::in_pool(ObjectKind::CommandBuffer, buffer, self.pool))
     }
 }
 
@@ -66,10 +84,14 @@ impl Drop for Children<'_> {
     fn drop(&mut self) {
         let (device, pool, handles) = (self.device, self.pool, &self.handles);
         device.caller().phase("teardown");
-        device.caller().end("vkFreeCommandBuffers", &self.made(), || {
-            // SAFETY: both come from this pool and are not pending: `InFlight` was dropped before.
-            unsafe { (device.v1_0().free_command_buffers)(device.handle(), pool, 2, handles.as_ptr()) }
-        });
+        device
+            .caller()
+            .end("vkFreeCommandBuffers", &self.made(), || {
+                // SAFETY: both come from this pool and are not pending: `InFlight` was dropped before.
+                unsafe {
+                    (device.v1_0().free_command_buffers)(device.handle(), pool, 2, handles.as_ptr())
+                }
+            });
     }
 }
 
@@ -92,21 +114,32 @@ impl<'r> Recorder<'r> {
         buffer: vk::CommandBuffer,
         record: impl FnOnce(&Self),
     ) -> Result<(), WorkloadError> {
-        let once = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        device.caller().check("vkBeginCommandBuffer", ObjectKind::CommandBuffer, || {
-            // SAFETY: in its initial state, as the caller promises.
-            unsafe { (device.v1_0().begin_command_buffer)(buffer, &raw const once) }
-        })?;
+        let once = vk::CommandBufferBeginInfo::default()
+            .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        device
+            .caller()
+            .check("vkBeginCommandBuffer", ObjectKind::CommandBuffer, || {
+                // SAFETY: in its initial state, as the caller promises.
+                unsafe { (device.v1_0().begin_command_buffer)(buffer, &raw const once) }
+            })?;
         record(&Self { device, buffer });
-        device.caller().check("vkEndCommandBuffer", ObjectKind::CommandBuffer, || {
-            // SAFETY: begun above; every render pass and query that was begun has ended.
-            unsafe { (device.v1_0().end_command_buffer)(buffer) }
-        })
+        device
+            .caller()
+            .check("vkEndCommandBuffer", ObjectKind::CommandBuffer, || {
+                // SAFETY: begun above; every render pass and query that was begun has ended.
+                unsafe { (device.v1_0().end_command_buffer)(buffer) }
+            })
     }
 
-    fn call(&self, command: &'static str, call: impl FnOnce(&ash::DeviceFnV1_0, vk::CommandBuffer)) {
+    fn call(
+        &self,
+        command: &'static str,
+        call: impl FnOnce(&ash::DeviceFnV1_0, vk::CommandBuffer),
+    ) {
         let (table, buffer) = (self.device.v1_0(), self.buffer);
-        self.device.caller().call(command, ObjectKind::CommandBuffer, || call(table, buffer));
+        self.device
+            .caller()
+            .call(command, ObjectKind::CommandBuffer, || call(table, buffer));
     }
 
     pub(super) fn fill(&self, buffer: vk::Buffer, word: u32) {
@@ -129,11 +162,27 @@ impl<'r> Recorder<'r> {
         from: (vk::PipelineStageFlags, vk::AccessFlags),
         to: (vk::PipelineStageFlags, vk::AccessFlags),
     ) {
-        let barrier = vk::MemoryBarrier::default().src_access_mask(from.1).dst_access_mask(to.1);
+        let barrier = vk::MemoryBarrier::default()
+            .src_access_mask(from.1)
+            .dst_access_mask(to.1);
         self.call("vkCmdWaitEvents", |vk, this| {
             let (none, nil) = (std::ptr::null(), std::ptr::null());
             // SAFETY: recording; one event, set before with the same stage; one memory barrier and no others.
-            unsafe { (vk.cmd_wait_events)(this, 1, &raw const event, from.0, to.0, 1, &raw const barrier, 0, none, 0, nil) }
+            unsafe {
+                (vk.cmd_wait_events)(
+                    this,
+                    1,
+                    &raw const event,
+                    from.0,
+                    to.0,
+                    1,
+                    &raw const barrier,
+                    0,
+                    none,
+                    0,
+                    nil,
+                )
+            }
         });
     }
 
@@ -142,7 +191,9 @@ impl<'r> Recorder<'r> {
         from: (vk::PipelineStageFlags, vk::AccessFlags),
         to: (vk::PipelineStageFlags, vk::AccessFlags),
     ) {
-        let barrier = [vk::MemoryBarrier::default().src_access_mask(from.1).dst_access_mask(to.1)];
+        let barrier = [vk::MemoryBarrier::default()
+            .src_access_mask(from.1)
+            .dst_access_mask(to.1)];
         self.barrier(from.0, to.0, &barrier, &[]);
     }
 
@@ -177,7 +228,18 @@ impl<'r> Recorder<'r> {
             let (flags, none) = (vk::DependencyFlags::empty(), std::ptr::null());
             // SAFETY: recording, outside of a render pass; the counts are those of the slices; images live.
             unsafe {
-                (vk.cmd_pipeline_barrier)(this, from, to, flags, memories, memory.as_ptr(), 0, none, image_count, images.as_ptr())
+                (vk.cmd_pipeline_barrier)(
+                    this,
+                    from,
+                    to,
+                    flags,
+                    memories,
+                    memory.as_ptr(),
+                    0,
+                    none,
+                    image_count,
+                    images.as_ptr(),
+                )
             }
         });
     }
@@ -193,11 +255,31 @@ impl<'r> Recorder<'r> {
     ) {
         self.call("vkCmdBindDescriptorSets", |vk, this| {
             // SAFETY: recording; the set was made for set 0 of this layout; no dynamic offsets.
-            unsafe { (vk.cmd_bind_descriptor_sets)(this, point, layout, 0, 1, &raw const set, 0, std::ptr::null()) }
+            unsafe {
+                (vk.cmd_bind_descriptor_sets)(
+                    this,
+                    point,
+                    layout,
+                    0,
+                    1,
+                    &raw const set,
+                    0,
+                    std::ptr::null(),
+                )
+            }
         });
         self.call("vkCmdPushConstants", |vk, this| {
             // SAFETY: recording; the layout's one range is these 4 bytes for this stage.
-            unsafe { (vk.cmd_push_constants)(this, layout, stage, 0, size_of::<u32>() as u32, (&raw const seed).cast()) }
+            unsafe {
+                (vk.cmd_push_constants)(
+                    this,
+                    layout,
+                    stage,
+                    0,
+                    size_of::<u32>() as u32,
+                    (&raw const seed).cast(),
+                )
+            }
         });
     }
 
@@ -216,8 +298,17 @@ impl<'r> Recorder<'r> {
     }
 
     /// `size` bytes, each buffer from its offset on.
-    pub(super) fn copy_buffer(&self, (from, src_offset): (vk::Buffer, u64), (to, dst_offset): (vk::Buffer, u64), size: u64) {
-        let region = vk::BufferCopy { src_offset, dst_offset, size };
+    pub(super) fn copy_buffer(
+        &self,
+        (from, src_offset): (vk::Buffer, u64),
+        (to, dst_offset): (vk::Buffer, u64),
+        size: u64,
+    ) {
+        let region = vk::BufferCopy {
+            src_offset,
+            dst_offset,
+            size,
+        };
         self.call("vkCmdCopyBuffer", |vk, this| {
             // SAFETY: recording; usages allow it and the region lies in both buffers.
             unsafe { (vk.cmd_copy_buffer)(this, from, to, 1, &raw const region) }
@@ -230,7 +321,16 @@ impl<'r> Recorder<'r> {
         let layout = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
         self.call("vkCmdClearColorImage", |vk, this| {
             // SAFETY: recording, outside of a render pass; the image has TRANSFER_DST usage and is in this layout.
-            unsafe { (vk.cmd_clear_color_image)(this, image, layout, &raw const color, 1, &raw const range) }
+            unsafe {
+                (vk.cmd_clear_color_image)(
+                    this,
+                    image,
+                    layout,
+                    &raw const color,
+                    1,
+                    &raw const range,
+                )
+            }
         });
     }
 
@@ -242,8 +342,15 @@ impl<'r> Recorder<'r> {
     }
 
     /// A render pass with the query over everything that `draw` records.
-    pub(super) fn render_pass(&self, graphics: &Graphics<'_>, query: vk::QueryPool, draw: impl FnOnce(&Self)) {
-        let clear = vk::ClearValue { color: vk::ClearColorValue { uint32: [0; 4] } };
+    pub(super) fn render_pass(
+        &self,
+        graphics: &Graphics<'_>,
+        query: vk::QueryPool,
+        draw: impl FnOnce(&Self),
+    ) {
+        let clear = vk::ClearValue {
+            color: vk::ClearColorValue { uint32: [0; 4] },
+        };
         let info = vk::RenderPassBeginInfo::default()
             .render_pass(*graphics.render_pass)
             .framebuffer(*graphics.framebuffer)
@@ -251,7 +358,9 @@ impl<'r> Recorder<'r> {
             .clear_values(slice::from_ref(&clear));
         self.call("vkCmdBeginRenderPass", |vk, this| {
             // SAFETY: recording; the framebuffer was made for this pass, with one attachment and one clear value.
-            unsafe { (vk.cmd_begin_render_pass)(this, &raw const info, vk::SubpassContents::INLINE) }
+            unsafe {
+                (vk.cmd_begin_render_pass)(this, &raw const info, vk::SubpassContents::INLINE)
+            }
         });
         self.call("vkCmdBeginQuery", |vk, this| {
             // SAFETY: recording; the query was reset before the pass.
@@ -285,7 +394,11 @@ impl<'r> Recorder<'r> {
                 base_array_layer: 0,
                 layer_count: 1,
             },
-            image_extent: vk::Extent3D { width: SIDE, height: SIDE, depth: 1 },
+            image_extent: vk::Extent3D {
+                width: SIDE,
+                height: SIDE,
+                depth: 1,
+            },
             ..Default::default()
         };
         let layout = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;

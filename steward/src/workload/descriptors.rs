@@ -6,10 +6,10 @@ use ash::vk;
 
 use super::device::Device;
 use super::error::WorkloadError;
-use super::kind::ObjectKind;
-use super::made::Made;
 use super::object::Guard;
 use super::resources::{Buffers, Images, Samplers};
+use vk_accounts::CreatedObject;
+use vk_accounts::ObjectKind;
 
 /// Set layouts and pipeline layouts, with the sets of one round. Fields stand in reverse order of making.
 pub(super) struct Descriptors<'d> {
@@ -31,15 +31,30 @@ impl<'d> Descriptors<'d> {
         samplers: &Samplers<'_>,
     ) -> Result<Self, WorkloadError> {
         use vk::{DescriptorType as Type, ShaderStageFlags as Stage};
-        let hash_set_layout =
-            set_layout(device, Stage::COMPUTE, &[Type::STORAGE_BUFFER, Type::UNIFORM_TEXEL_BUFFER, Type::UNIFORM_BUFFER])?;
+        let hash_set_layout = set_layout(
+            device,
+            Stage::COMPUTE,
+            &[
+                Type::STORAGE_BUFFER,
+                Type::UNIFORM_TEXEL_BUFFER,
+                Type::UNIFORM_BUFFER,
+            ],
+        )?;
         let draw_set_layout = set_layout(device, Stage::FRAGMENT, &[Type::COMBINED_IMAGE_SAMPLER])?;
         let hash_layout = pipeline_layout(device, *hash_set_layout, Stage::COMPUTE)?;
         let draw_layout = pipeline_layout(device, *draw_set_layout, Stage::FRAGMENT)?;
 
-        let one = |ty| vk::DescriptorPoolSize { ty, descriptor_count: 1 };
-        let sizes =
-            [Type::STORAGE_BUFFER, Type::UNIFORM_TEXEL_BUFFER, Type::UNIFORM_BUFFER, Type::COMBINED_IMAGE_SAMPLER].map(one);
+        let one = |ty| vk::DescriptorPoolSize {
+            ty,
+            descriptor_count: 1,
+        };
+        let sizes = [
+            Type::STORAGE_BUFFER,
+            Type::UNIFORM_TEXEL_BUFFER,
+            Type::UNIFORM_BUFFER,
+            Type::COMBINED_IMAGE_SAMPLER,
+        ]
+        .map(one);
         let info = vk::DescriptorPoolCreateInfo::default()
             .flags(vk::DescriptorPoolCreateFlags::FREE_DESCRIPTOR_SET)
             .max_sets(2)
@@ -49,20 +64,31 @@ impl<'d> Descriptors<'d> {
         let sets = Sets::new(device, *pool, [*hash_set_layout, *draw_set_layout])?;
 
         let template = HashSet::template(device, *hash_set_layout)?;
-        let whole = |buffer| vk::DescriptorBufferInfo { buffer, offset: 0, range: vk::WHOLE_SIZE };
-        let data =
-            HashSet { result: whole(*buffers.hashes), texels: *buffers.texel_view, parameters: whole(*buffers.parameters) };
-        device.caller().call("vkUpdateDescriptorSetWithTemplate", ObjectKind::DescriptorSet, || {
-            // SAFETY: the template was made for this set's layout and for `HashSet`; its buffers and view live longer than the sets are used.
-            unsafe {
-                (device.v1_1().update_descriptor_set_with_template)(
-                    device.handle(),
-                    sets.hash(),
-                    *template,
-                    (&raw const data).cast(),
-                )
-            }
-        });
+        let whole = |buffer| vk::DescriptorBufferInfo {
+            buffer,
+            offset: 0,
+            range: vk::WHOLE_SIZE,
+        };
+        let data = HashSet {
+            result: whole(*buffers.hashes),
+            texels: *buffers.texel_view,
+            parameters: whole(*buffers.parameters),
+        };
+        device.caller().call(
+            "vkUpdateDescriptorSetWithTemplate",
+            ObjectKind::DescriptorSet,
+            || {
+                // SAFETY: the template was made for this set's layout and for `HashSet`; its buffers and view live longer than the sets are used.
+                unsafe {
+                    (device.v1_1().update_descriptor_set_with_template)(
+                        device.handle(),
+                        sets.hash(),
+                        *template,
+                        (&raw const data).cast(),
+                    )
+                }
+            },
+        );
 
         let source = [vk::DescriptorImageInfo {
             sampler: *samplers.nearest,
@@ -73,10 +99,20 @@ impl<'d> Descriptors<'d> {
             .dst_set(sets.draw())
             .descriptor_type(Type::COMBINED_IMAGE_SAMPLER)
             .image_info(&source);
-        device.caller().call("vkUpdateDescriptorSets", ObjectKind::DescriptorSet, || {
-            // SAFETY: one write and no copy; the set is not in use, its binding 0 has this type, view and sampler live.
-            unsafe { (device.v1_0().update_descriptor_sets)(device.handle(), 1, &raw const write, 0, std::ptr::null()) }
-        });
+        device
+            .caller()
+            .call("vkUpdateDescriptorSets", ObjectKind::DescriptorSet, || {
+                // SAFETY: one write and no copy; the set is not in use, its binding 0 has this type, view and sampler live.
+                unsafe {
+                    (device.v1_0().update_descriptor_sets)(
+                        device.handle(),
+                        1,
+                        &raw const write,
+                        0,
+                        std::ptr::null(),
+                    )
+                }
+            });
         Ok(Self {
             _template: template,
             sets,
@@ -96,7 +132,11 @@ fn set_layout<'d>(
     types: &[vk::DescriptorType],
 ) -> Result<Guard<'d, vk::DescriptorSetLayout>, WorkloadError> {
     let binding = |(binding, ty): (u32, &vk::DescriptorType)| {
-        vk::DescriptorSetLayoutBinding::default().binding(binding).descriptor_type(*ty).descriptor_count(1).stage_flags(stage)
+        vk::DescriptorSetLayoutBinding::default()
+            .binding(binding)
+            .descriptor_type(*ty)
+            .descriptor_count(1)
+            .stage_flags(stage)
     };
     let bindings: Vec<_> = (0u32..).zip(types).map(binding).collect();
     let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
@@ -110,9 +150,15 @@ fn pipeline_layout<'d>(
     set_layout: vk::DescriptorSetLayout,
     stage: vk::ShaderStageFlags,
 ) -> Result<Guard<'d, vk::PipelineLayout>, WorkloadError> {
-    let seed = [vk::PushConstantRange { stage_flags: stage, offset: 0, size: size_of::<u32>() as u32 }];
+    let seed = [vk::PushConstantRange {
+        stage_flags: stage,
+        offset: 0,
+        size: size_of::<u32>() as u32,
+    }];
     let layouts = [set_layout];
-    let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&seed);
+    let info = vk::PipelineLayoutCreateInfo::default()
+        .set_layouts(&layouts)
+        .push_constant_ranges(&seed);
     // SAFETY: the set layout lives, and 4 bytes of push constants are within every device's limit.
     unsafe { device.create(&info) }
 }
@@ -132,7 +178,9 @@ impl HashSet {
     ) -> Result<Guard<'d, vk::DescriptorUpdateTemplate>, WorkloadError> {
         use vk::DescriptorType as Type;
         let entry = |binding, ty, offset| {
-            let entry = vk::DescriptorUpdateTemplateEntry::default().dst_binding(binding).descriptor_count(1);
+            let entry = vk::DescriptorUpdateTemplateEntry::default()
+                .dst_binding(binding)
+                .descriptor_count(1);
             entry.descriptor_type(ty).offset(offset)
         };
         let entries = [
@@ -163,20 +211,35 @@ impl<'d> Sets<'d> {
         pool: vk::DescriptorPool,
         layouts: [vk::DescriptorSetLayout; 2],
     ) -> Result<Self, WorkloadError> {
-        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
+        let info = vk::DescriptorSetAllocateInfo::default()
+            .descriptor_pool(pool)
+            .set_layouts(&layouts);
         let mut handles = [vk::DescriptorSet::null(); 2];
         let out = handles.as_mut_ptr();
-        device.caller().check("vkAllocateDescriptorSets", ObjectKind::DescriptorSet, || {
-            // SAFETY: pool and layouts live, the pool has room for both sets, and `out` for both handles.
-            unsafe { (device.v1_0().allocate_descriptor_sets)(device.handle(), &raw const info, out) }
-        })?;
-        let sets = Self { device, pool, handles };
-        sets.made().iter().for_each(|made| device.caller().created(made));
+        device.caller().check(
+            "vkAllocateDescriptorSets",
+            ObjectKind::DescriptorSet,
+            || {
+                // SAFETY: pool and layouts live, the pool has room for both sets, and `out` for both handles.
+                unsafe {
+                    (device.v1_0().allocate_descriptor_sets)(device.handle(), &raw const info, out)
+                }
+            },
+        )?;
+        let sets = Self {
+            device,
+            pool,
+            handles,
+        };
+        sets.made()
+            .iter()
+            .for_each(|made| device.caller().created(made));
         Ok(sets)
     }
 
-    fn made(&self) -> [Made<'d>; 2] {
-        self.handles.map(|set| Made::in_pool(ObjectKind::DescriptorSet, set, self.pool))
+    fn made(&self) -> [CreatedObject<'d>; 2] {
+        self.handles
+            .map(|set| CreatedObject::in_pool(ObjectKind::DescriptorSet, set, self.pool))
     }
 
     pub(super) fn hash(&self) -> vk::DescriptorSet {
@@ -193,9 +256,13 @@ impl Drop for Sets<'_> {
         let (device, pool, handles) = (self.device, self.pool, &self.handles);
         device.caller().phase("teardown");
         // Always SUCCESS, says the specification.
-        let _ = device.caller().end("vkFreeDescriptorSets", &self.made(), || {
-            // SAFETY: both sets come from this pool, which allows freeing them, and no pending work uses them.
-            unsafe { (device.v1_0().free_descriptor_sets)(device.handle(), pool, 2, handles.as_ptr()) }
-        });
+        let _ = device
+            .caller()
+            .end("vkFreeDescriptorSets", &self.made(), || {
+                // SAFETY: both sets come from this pool, which allows freeing them, and no pending work uses them.
+                unsafe {
+                    (device.v1_0().free_descriptor_sets)(device.handle(), pool, 2, handles.as_ptr())
+                }
+            });
     }
 }

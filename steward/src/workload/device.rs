@@ -8,9 +8,9 @@ use ash::vk::{self, Handle as _};
 use super::caller::Caller;
 use super::error::WorkloadError;
 use super::instance::{Instance, address};
-use super::kind::ObjectKind;
-use super::made::Made;
 use super::physical::Physical;
+use vk_accounts::CreatedObject;
+use vk_accounts::ObjectKind;
 
 /// Owns the `VkDevice`.
 pub(super) struct Device<'d> {
@@ -25,13 +25,23 @@ pub(super) struct Device<'d> {
 }
 
 impl<'d> Device<'d> {
-    pub(super) fn new(instance: &'d Instance<'d>, physical: &'d Physical) -> Result<Self, WorkloadError> {
+    pub(super) fn new(
+        instance: &'d Instance<'d>,
+        physical: &'d Physical,
+    ) -> Result<Self, WorkloadError> {
         let caller = instance.caller();
-        let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(physical.queue_family).queue_priorities(&[1.0])];
-        let mut ycbcr =
-            vk::PhysicalDeviceSamplerYcbcrConversionFeatures::default().sampler_ycbcr_conversion(physical.chroma.is_some());
-        let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).push_next(&mut ycbcr);
-        let (create, allocator) = (instance.v1_0().create_device, caller.callbacks(ObjectKind::Device));
+        let queues = [vk::DeviceQueueCreateInfo::default()
+            .queue_family_index(physical.queue_family)
+            .queue_priorities(&[1.0])];
+        let mut ycbcr = vk::PhysicalDeviceSamplerYcbcrConversionFeatures::default()
+            .sampler_ycbcr_conversion(physical.chroma.is_some());
+        let info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queues)
+            .push_next(&mut ycbcr);
+        let (create, allocator) = (
+            instance.v1_0().create_device,
+            caller.callbacks(ObjectKind::Device),
+        );
         let mut handle = vk::Device::null();
         let out = &raw mut handle;
         caller.check("vkCreateDevice", ObjectKind::Device, || {
@@ -56,7 +66,16 @@ impl<'d> Device<'d> {
             return Err(WorkloadError::MissingCommand { level: "device" });
         }
         let v1_1 = ash::DeviceFnV1_1::load(lookup);
-        let mut device = Self { caller, instance, physical, handle, allocator, queue: vk::Queue::null(), v1_0, v1_1 };
+        let mut device = Self {
+            caller,
+            instance,
+            physical,
+            handle,
+            allocator,
+            queue: vk::Queue::null(),
+            v1_0,
+            v1_1,
+        };
         if missing.get() {
             return Err(WorkloadError::MissingCommand { level: "device" });
         }
@@ -97,13 +116,26 @@ impl<'d> Device<'d> {
 impl Drop for Device<'_> {
     fn drop(&mut self) {
         self.caller.phase("teardown");
-        self.caller.end("vkDestroyDevice", &[made(self.instance, self.handle, self.allocator)], || {
-            // SAFETY: everything made from the device borrows it and is gone; the callbacks are those it was made with.
-            unsafe { (self.v1_0.destroy_device)(self.handle, self.allocator) }
-        });
+        self.caller.end(
+            "vkDestroyDevice",
+            &[made(self.instance, self.handle, self.allocator)],
+            || {
+                // SAFETY: everything made from the device borrows it and is gone; the callbacks are those it was made with.
+                unsafe { (self.v1_0.destroy_device)(self.handle, self.allocator) }
+            },
+        );
     }
 }
 
-fn made<'a>(instance: &Instance<'_>, handle: vk::Device, allocator: *const vk::AllocationCallbacks<'a>) -> Made<'a> {
-    Made { kind: ObjectKind::Device, handle: handle.as_raw(), parent: instance.handle().as_raw(), allocator }
+fn made<'a>(
+    instance: &Instance<'_>,
+    handle: vk::Device,
+    allocator: *const vk::AllocationCallbacks<'a>,
+) -> CreatedObject<'a> {
+    CreatedObject {
+        kind: ObjectKind::Device,
+        handle: handle.as_raw(),
+        parent: instance.handle().as_raw(),
+        allocator,
+    }
 }

@@ -8,9 +8,9 @@ use ash::vk::{self, Handle as _};
 
 use super::caller::Caller;
 use super::error::WorkloadError;
-use super::kind::ObjectKind;
-use super::made::Made;
 use super::messenger;
+use vk_accounts::CreatedObject;
+use vk_accounts::ObjectKind;
 
 /// Core 1.2 for `VkPhysicalDeviceDriverProperties`; devices of 1.1 work as well.
 const API_VERSION: u32 = vk::API_VERSION_1_2;
@@ -34,21 +34,33 @@ impl<'h> Instance<'h> {
         entry: &ash::Entry,
         messages: Option<&messenger::Messages>,
     ) -> Result<Self, WorkloadError> {
-        let application = vk::ApplicationInfo::default().application_name(c"steward").api_version(API_VERSION);
+        let application = vk::ApplicationInfo::default()
+            .application_name(c"steward")
+            .api_version(API_VERSION);
         let layers: [*const c_char; 1] = [VALIDATION_LAYER.as_ptr()];
-        let extensions: [*const c_char; 2] = [vk::EXT_DEBUG_UTILS_NAME.as_ptr(), vk::EXT_VALIDATION_FEATURES_NAME.as_ptr()];
+        let extensions: [*const c_char; 2] = [
+            vk::EXT_DEBUG_UTILS_NAME.as_ptr(),
+            vk::EXT_VALIDATION_FEATURES_NAME.as_ptr(),
+        ];
         // The layer looks for missing barriers only where that is asked for.
         let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
-        let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
+        let mut features =
+            vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
         // The messenger in the chain hears of vkCreateInstance and vkDestroyInstance themselves.
         let mut early = messages.map(messenger::create_info);
         let mut info = vk::InstanceCreateInfo::default().application_info(&application);
         if let Some(early) = &mut early {
-            info =
-                info.enabled_layer_names(&layers).enabled_extension_names(&extensions).push_next(early).push_next(&mut features);
+            info = info
+                .enabled_layer_names(&layers)
+                .enabled_extension_names(&extensions)
+                .push_next(early)
+                .push_next(&mut features);
         }
 
-        let (create, allocator) = (entry.fp_v1_0().create_instance, caller.callbacks(ObjectKind::Instance));
+        let (create, allocator) = (
+            entry.fp_v1_0().create_instance,
+            caller.callbacks(ObjectKind::Instance),
+        );
         let mut handle = vk::Instance::null();
         let out = &raw mut handle;
         caller.check("vkCreateInstance", ObjectKind::Instance, || {
@@ -56,7 +68,12 @@ impl<'h> Instance<'h> {
             // terminated; the callbacks are NULL or live as long as the hooks.
             unsafe { create(&raw const info, allocator, out) }
         })?;
-        caller.created(&Made { kind: ObjectKind::Instance, handle: handle.as_raw(), parent: 0, allocator });
+        caller.created(&CreatedObject {
+            kind: ObjectKind::Instance,
+            handle: handle.as_raw(),
+            parent: 0,
+            allocator,
+        });
 
         let get_proc = entry.static_fn().get_instance_proc_addr;
         let missing = Cell::new(false);
@@ -73,8 +90,19 @@ impl<'h> Instance<'h> {
             return Err(WorkloadError::MissingCommand { level: "instance" });
         }
         let v1_1 = ash::InstanceFnV1_1::load(lookup);
-        let instance = Self { caller, handle, allocator, get_proc, v1_0, v1_1 };
-        if missing.get() { Err(WorkloadError::MissingCommand { level: "instance" }) } else { Ok(instance) }
+        let instance = Self {
+            caller,
+            handle,
+            allocator,
+            get_proc,
+            v1_0,
+            v1_1,
+        };
+        if missing.get() {
+            Err(WorkloadError::MissingCommand { level: "instance" })
+        } else {
+            Ok(instance)
+        }
     }
 
     pub(super) fn caller(&self) -> &'h Caller<'h> {
@@ -95,17 +123,23 @@ impl<'h> Instance<'h> {
 
     /// Looks up a command of an extension; `None` when the instance lacks it.
     pub(super) fn extension_command(&self, name: &CStr) -> vk::PFN_vkVoidFunction {
-        self.caller.call("vkGetInstanceProcAddr", ObjectKind::Instance, || {
-            // SAFETY: the instance lives while `self` does and the name is NUL terminated.
-            unsafe { (self.get_proc)(self.handle, name.as_ptr()) }
-        })
+        self.caller
+            .call("vkGetInstanceProcAddr", ObjectKind::Instance, || {
+                // SAFETY: the instance lives while `self` does and the name is NUL terminated.
+                unsafe { (self.get_proc)(self.handle, name.as_ptr()) }
+            })
     }
 }
 
 impl Drop for Instance<'_> {
     fn drop(&mut self) {
         self.caller.phase("teardown");
-        let made = Made { kind: ObjectKind::Instance, handle: self.handle.as_raw(), parent: 0, allocator: self.allocator };
+        let made = CreatedObject {
+            kind: ObjectKind::Instance,
+            handle: self.handle.as_raw(),
+            parent: 0,
+            allocator: self.allocator,
+        };
         self.caller.end("vkDestroyInstance", &[made], || {
             // SAFETY: everything made from the instance borrows it and is gone; the callbacks are those it was made with.
             unsafe { (self.v1_0.destroy_instance)(self.handle, self.allocator) }

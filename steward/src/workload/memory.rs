@@ -3,35 +3,43 @@
 use std::ptr::NonNull;
 
 use ash::vk;
-use gpu_suballoc::Wish;
+use gpu_suballoc::MemoryPreference;
 
 use super::device::Device;
 use super::error::WorkloadError;
-use super::kind::ObjectKind;
 use super::object::Guard;
+use vk_accounts::ObjectKind;
 
 /// One allocation for all `buffers`, bound in their order; the offsets come back with it.
 pub(super) fn for_buffers<'d, const N: usize>(
     device: &'d Device<'d>,
     what: &'static str,
     buffers: [vk::Buffer; N],
-    wish: Wish,
+    wish: MemoryPreference,
 ) -> Result<(Guard<'d, vk::DeviceMemory>, [u64; N]), WorkloadError> {
     let needs = buffers.map(|buffer| {
         let mut needs = vk::MemoryRequirements::default();
         let out = &raw mut needs;
-        device.caller().call("vkGetBufferMemoryRequirements", ObjectKind::Buffer, || {
-            // SAFETY: the caller holds the guard of the buffer, made by this device; the answer is a local.
-            unsafe { (device.v1_0().get_buffer_memory_requirements)(device.handle(), buffer, out) }
-        });
+        device
+            .caller()
+            .call("vkGetBufferMemoryRequirements", ObjectKind::Buffer, || {
+                // SAFETY: the caller holds the guard of the buffer, made by this device; the answer is a local.
+                unsafe {
+                    (device.v1_0().get_buffer_memory_requirements)(device.handle(), buffer, out)
+                }
+            });
         needs
     });
     let (memory, offsets) = allocate(device, what, needs, wish)?;
     for (buffer, offset) in buffers.into_iter().zip(offsets) {
-        device.caller().check("vkBindBufferMemory", ObjectKind::Buffer, || {
-            // SAFETY: the buffer is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
-            unsafe { (device.v1_0().bind_buffer_memory)(device.handle(), buffer, *memory, offset) }
-        })?;
+        device
+            .caller()
+            .check("vkBindBufferMemory", ObjectKind::Buffer, || {
+                // SAFETY: the buffer is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
+                unsafe {
+                    (device.v1_0().bind_buffer_memory)(device.handle(), buffer, *memory, offset)
+                }
+            })?;
     }
     Ok((memory, offsets))
 }
@@ -41,23 +49,31 @@ pub(super) fn for_images<'d, const N: usize>(
     device: &'d Device<'d>,
     what: &'static str,
     images: [vk::Image; N],
-    wish: Wish,
+    wish: MemoryPreference,
 ) -> Result<Guard<'d, vk::DeviceMemory>, WorkloadError> {
     let needs = images.map(|image| {
         let mut needs = vk::MemoryRequirements::default();
         let out = &raw mut needs;
-        device.caller().call("vkGetImageMemoryRequirements", ObjectKind::Image, || {
-            // SAFETY: the caller holds the guard of the image, made by this device; the answer is a local.
-            unsafe { (device.v1_0().get_image_memory_requirements)(device.handle(), image, out) }
-        });
+        device
+            .caller()
+            .call("vkGetImageMemoryRequirements", ObjectKind::Image, || {
+                // SAFETY: the caller holds the guard of the image, made by this device; the answer is a local.
+                unsafe {
+                    (device.v1_0().get_image_memory_requirements)(device.handle(), image, out)
+                }
+            });
         needs
     });
     let (memory, offsets) = allocate(device, what, needs, wish)?;
     for (image, offset) in images.into_iter().zip(offsets) {
-        device.caller().check("vkBindImageMemory", ObjectKind::Image, || {
-            // SAFETY: the image is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
-            unsafe { (device.v1_0().bind_image_memory)(device.handle(), image, *memory, offset) }
-        })?;
+        device
+            .caller()
+            .check("vkBindImageMemory", ObjectKind::Image, || {
+                // SAFETY: the image is not bound yet, and `allocate` placed it, aligned, in memory of a type that it accepts.
+                unsafe {
+                    (device.v1_0().bind_image_memory)(device.handle(), image, *memory, offset)
+                }
+            })?;
     }
     Ok(memory)
 }
@@ -66,12 +82,14 @@ fn allocate<'d, const N: usize>(
     device: &'d Device<'d>,
     what: &'static str,
     needs: [vk::MemoryRequirements; N],
-    wish: Wish,
+    wish: MemoryPreference,
 ) -> Result<(Guard<'d, vk::DeviceMemory>, [u64; N]), WorkloadError> {
     let placed = place(needs).ok_or(WorkloadError::Requirements { what })?;
     let memory_type = device.physical().memory_type(placed.memory_type_bits, wish);
     let memory_type = memory_type.map_err(|reason| WorkloadError::MemoryType { what, reason })?;
-    let info = vk::MemoryAllocateInfo::default().allocation_size(placed.size).memory_type_index(memory_type);
+    let info = vk::MemoryAllocateInfo::default()
+        .allocation_size(placed.size)
+        .memory_type_index(memory_type);
     // SAFETY: the size is not 0 and the index is one of the device's types.
     let memory = unsafe { device.create::<vk::DeviceMemory>(&info) }?;
     Ok((memory, placed.offsets))
@@ -79,7 +97,7 @@ fn allocate<'d, const N: usize>(
 
 /// Where resources lie in one allocation that serves them all.
 #[derive(Debug, PartialEq, Eq)]
-struct Placed<const N: usize> {
+struct BoundMemory<const N: usize> {
     offsets: [u64; N],
     size: u64,
     /// Types that every one of them accepts.
@@ -87,8 +105,12 @@ struct Placed<const N: usize> {
 }
 
 /// One behind the other, each aligned. `None` for an alignment that is no power of two and for sums beyond 2^64.
-fn place<const N: usize>(needs: [vk::MemoryRequirements; N]) -> Option<Placed<N>> {
-    let mut placed = Placed { offsets: [0; N], size: 0, memory_type_bits: !0 };
+fn place<const N: usize>(needs: [vk::MemoryRequirements; N]) -> Option<BoundMemory<N>> {
+    let mut placed = BoundMemory {
+        offsets: [0; N],
+        size: 0,
+        memory_type_bits: !0,
+    };
     for (offset, need) in placed.offsets.iter_mut().zip(needs) {
         if !need.alignment.is_power_of_two() {
             return None;
@@ -109,18 +131,39 @@ pub(super) struct Mapped<'m> {
 
 impl<'m> Mapped<'m> {
     /// Maps all of `memory`, whose type is host-visible and which is not mapped yet.
-    pub(super) fn new(device: &'m Device<'m>, memory: &'m Guard<'m, vk::DeviceMemory>) -> Result<Self, WorkloadError> {
+    pub(super) fn new(
+        device: &'m Device<'m>,
+        memory: &'m Guard<'m, vk::DeviceMemory>,
+    ) -> Result<Self, WorkloadError> {
         let memory = **memory;
         let mut start = std::ptr::null_mut();
         let out = &raw mut start;
-        device.caller().check("vkMapMemory", ObjectKind::DeviceMemory, || {
-            // SAFETY: the guard keeps the memory alive, every wish for mapped memory requires HOST_VISIBLE, and no other
-            // `Mapped` of it exists while this one borrows the round's only thread.
-            unsafe { (device.v1_0().map_memory)(device.handle(), memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty(), out) }
-        })?;
+        device
+            .caller()
+            .check("vkMapMemory", ObjectKind::DeviceMemory, || {
+                // SAFETY: the guard keeps the memory alive, every wish for mapped memory requires HOST_VISIBLE, and no other
+                // `Mapped` of it exists while this one borrows the round's only thread.
+                unsafe {
+                    (device.v1_0().map_memory)(
+                        device.handle(),
+                        memory,
+                        0,
+                        vk::WHOLE_SIZE,
+                        vk::MemoryMapFlags::empty(),
+                        out,
+                    )
+                }
+            })?;
         match NonNull::new(start.cast()) {
-            Some(start) => Ok(Self { device, memory, start }),
-            None => Err(WorkloadError::Command { command: "vkMapMemory", result: vk::Result::ERROR_MEMORY_MAP_FAILED }),
+            Some(start) => Ok(Self {
+                device,
+                memory,
+                start,
+            }),
+            None => Err(WorkloadError::Command {
+                command: "vkMapMemory",
+                result: vk::Result::ERROR_MEMORY_MAP_FAILED,
+            }),
         }
     }
 
@@ -137,32 +180,56 @@ impl<'m> Mapped<'m> {
     /// Makes what the host wrote visible to the device; needed by memory that is not coherent, harmless for the rest.
     pub(super) fn flush(&self) -> Result<(), WorkloadError> {
         let range = self.all();
-        self.device.caller().check("vkFlushMappedMemoryRanges", ObjectKind::DeviceMemory, || {
-            // SAFETY: the memory is mapped, and the range is all of it.
-            unsafe { (self.device.v1_0().flush_mapped_memory_ranges)(self.device.handle(), 1, &raw const range) }
-        })
+        self.device.caller().check(
+            "vkFlushMappedMemoryRanges",
+            ObjectKind::DeviceMemory,
+            || {
+                // SAFETY: the memory is mapped, and the range is all of it.
+                unsafe {
+                    (self.device.v1_0().flush_mapped_memory_ranges)(
+                        self.device.handle(),
+                        1,
+                        &raw const range,
+                    )
+                }
+            },
+        )
     }
 
     /// Makes what the device wrote visible to the host.
     pub(super) fn invalidate(&self) -> Result<(), WorkloadError> {
         let range = self.all();
-        self.device.caller().check("vkInvalidateMappedMemoryRanges", ObjectKind::DeviceMemory, || {
-            // SAFETY: the memory is mapped, and the range is all of it.
-            unsafe { (self.device.v1_0().invalidate_mapped_memory_ranges)(self.device.handle(), 1, &raw const range) }
-        })
+        self.device.caller().check(
+            "vkInvalidateMappedMemoryRanges",
+            ObjectKind::DeviceMemory,
+            || {
+                // SAFETY: the memory is mapped, and the range is all of it.
+                unsafe {
+                    (self.device.v1_0().invalidate_mapped_memory_ranges)(
+                        self.device.handle(),
+                        1,
+                        &raw const range,
+                    )
+                }
+            },
+        )
     }
 
     fn all(&self) -> vk::MappedMemoryRange<'static> {
-        vk::MappedMemoryRange::default().memory(self.memory).size(vk::WHOLE_SIZE)
+        vk::MappedMemoryRange::default()
+            .memory(self.memory)
+            .size(vk::WHOLE_SIZE)
     }
 }
 
 impl Drop for Mapped<'_> {
     fn drop(&mut self) {
-        self.device.caller().call("vkUnmapMemory", ObjectKind::DeviceMemory, || {
-            // SAFETY: mapped by `new`, and nothing reaches the mapping once its owner is gone.
-            unsafe { (self.device.v1_0().unmap_memory)(self.device.handle(), self.memory) }
-        });
+        self.device
+            .caller()
+            .call("vkUnmapMemory", ObjectKind::DeviceMemory, || {
+                // SAFETY: mapped by `new`, and nothing reaches the mapping once its owner is gone.
+                unsafe { (self.device.v1_0().unmap_memory)(self.device.handle(), self.memory) }
+            });
     }
 }
 
@@ -171,13 +238,24 @@ mod tests {
     use super::*;
 
     fn need(size: u64, alignment: u64, memory_type_bits: u32) -> vk::MemoryRequirements {
-        vk::MemoryRequirements { size, alignment, memory_type_bits }
+        vk::MemoryRequirements {
+            size,
+            alignment,
+            memory_type_bits,
+        }
     }
 
     #[test]
     fn resources_lie_behind_one_another_and_share_their_types() {
         let placed = place([need(5, 4, 0b110), need(8, 16, 0b011), need(1, 1, 0b111)]);
-        assert_eq!(placed, Some(Placed { offsets: [0, 16, 24], size: 25, memory_type_bits: 0b010 }));
+        assert_eq!(
+            placed,
+            Some(BoundMemory {
+                offsets: [0, 16, 24],
+                size: 25,
+                memory_type_bits: 0b010
+            })
+        );
     }
 
     #[test]
@@ -185,6 +263,9 @@ mod tests {
         assert_eq!(place([need(1, 0, 1)]), None);
         assert_eq!(place([need(1, 3, 1)]), None);
         assert_eq!(place([need(u64::MAX, 1, 1), need(1, 1, 1)]), None);
-        assert_eq!(place([need(u64::MAX - 15, 16, 1), need(u64::MAX - 15, 16, 1)]), None);
+        assert_eq!(
+            place([need(u64::MAX - 15, 16, 1), need(u64::MAX - 15, 16, 1)]),
+            None
+        );
     }
 }

@@ -9,8 +9,8 @@ use ash::vk::{self, Handle as _};
 
 use super::error::WorkloadError;
 use super::instance::Instance;
-use super::kind::ObjectKind;
-use super::made::Made;
+use vk_accounts::CreatedObject;
+use vk_accounts::ObjectKind;
 
 /// What was said so far, oldest first. Layers may speak from any thread.
 #[derive(Debug, Default)]
@@ -18,25 +18,31 @@ pub(super) struct Messages(Mutex<Vec<String>>);
 
 impl Messages {
     /// Takes what was said since the last time.
-    pub(super) fn take(&self) -> Vec<String> {
+    pub(super) fn drain(&self) -> Vec<String> {
         mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn push(&self, message: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(message);
     }
 }
 
 /// Warnings and errors, to `messages`.
 pub(super) fn create_info(messages: &Messages) -> vk::DebugUtilsMessengerCreateInfoEXT<'_> {
     vk::DebugUtilsMessengerCreateInfoEXT::default()
-        .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)
+        .message_severity(
+            vk::DebugUtilsMessageSeverityFlagsEXT::WARNING
+                | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR,
+        )
         .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
-        .pfn_user_callback(Some(hear))
+        .pfn_user_callback(Some(on_message))
         .user_data(std::ptr::from_ref(messages).cast_mut().cast())
 }
 
-unsafe extern "system" fn hear(
+unsafe extern "system" fn on_message(
     _: vk::DebugUtilsMessageSeverityFlagsEXT,
     _: vk::DebugUtilsMessageTypeFlagsEXT,
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
@@ -68,7 +74,10 @@ pub(super) struct Messenger<'i> {
 
 impl<'i> Messenger<'i> {
     /// The instance was made with `VK_EXT_debug_utils`, or this is an error.
-    pub(super) fn new(instance: &'i Instance<'i>, messages: &'i Messages) -> Result<Self, WorkloadError> {
+    pub(super) fn new(
+        instance: &'i Instance<'i>,
+        messages: &'i Messages,
+    ) -> Result<Self, WorkloadError> {
         let create = instance.extension_command(c"vkCreateDebugUtilsMessengerEXT");
         let destroy = instance.extension_command(c"vkDestroyDebugUtilsMessengerEXT");
         let (Some(create), Some(destroy)) = (create, destroy) else {
@@ -83,27 +92,41 @@ impl<'i> Messenger<'i> {
         let allocator = instance.caller().callbacks(kind);
         let mut handle = vk::DebugUtilsMessengerEXT::null();
         let out = &raw mut handle;
-        instance.caller().check("vkCreateDebugUtilsMessengerEXT", kind, || {
-            // SAFETY: the instance lives, `info` is a local, `messages` outlives the messenger by `'i`.
-            unsafe { create(instance.handle(), &raw const info, allocator, out) }
-        })?;
-        let messenger = Self { instance, handle, allocator, destroy };
+        instance
+            .caller()
+            .check("vkCreateDebugUtilsMessengerEXT", kind, || {
+                // SAFETY: the instance lives, `info` is a local, `messages` outlives the messenger by `'i`.
+                unsafe { create(instance.handle(), &raw const info, allocator, out) }
+            })?;
+        let messenger = Self {
+            instance,
+            handle,
+            allocator,
+            destroy,
+        };
         instance.caller().created(&messenger.made());
         Ok(messenger)
     }
 
-    fn made(&self) -> Made<'i> {
+    fn made(&self) -> CreatedObject<'i> {
         let (handle, parent) = (self.handle.as_raw(), self.instance.handle().as_raw());
-        Made { kind: ObjectKind::DebugUtilsMessengerEXT, handle, parent, allocator: self.allocator }
+        CreatedObject {
+            kind: ObjectKind::DebugUtilsMessengerEXT,
+            handle,
+            parent,
+            allocator: self.allocator,
+        }
     }
 }
 
 impl Drop for Messenger<'_> {
     fn drop(&mut self) {
         self.instance.caller().phase("teardown");
-        self.instance.caller().end("vkDestroyDebugUtilsMessengerEXT", &[self.made()], || {
-            // SAFETY: made by this instance with these callbacks, and destroyed only here.
-            unsafe { (self.destroy)(self.instance.handle(), self.handle, self.allocator) }
-        });
+        self.instance
+            .caller()
+            .end("vkDestroyDebugUtilsMessengerEXT", &[self.made()], || {
+                // SAFETY: made by this instance with these callbacks, and destroyed only here.
+                unsafe { (self.destroy)(self.instance.handle(), self.handle, self.allocator) }
+            });
     }
 }

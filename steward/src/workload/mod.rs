@@ -4,7 +4,7 @@
 //! descriptors, pipelines and the rest, and buffers of gpu-suballoc, records two command buffers, submits them, compares every word that comes back with what
 //! the processor computes from the same seed, and destroys everything in reverse order.
 //!
-//! An observer is a [`Hooks`]: it hands in `VkAllocationCallbacks` for each [`ObjectKind`] and is told of every command, in a
+//! An observer is a [`Hooks`]: it hands in `VkAllocationCallbacks` for each [`ObjectKind`](vk_accounts::ObjectKind) and is told of every command, in a
 //! bracket as tight as Rust allows, and of every handle that comes and goes. The workload keeps its promise when callbacks refuse: whichever command fails, what was
 //! made so far is destroyed, with the callbacks it was made with, and the failure is returned. There is no other path.
 //!
@@ -18,10 +18,7 @@ mod device;
 mod error;
 mod expect;
 mod graphics;
-mod hooks;
 mod instance;
-mod kind;
-mod made;
 mod memory;
 mod messenger;
 mod object;
@@ -38,18 +35,15 @@ mod sync;
 
 pub(crate) use answer::Answer;
 pub use error::WorkloadError;
-pub use hooks::{Hooks, NoHooks};
-pub use kind::ObjectKind;
-pub use made::Made;
 pub use options::{Options, Validation};
 pub use report::Report;
 pub(crate) use shaders::hash_kernel;
 
 use ash::vk;
-use gpu_suballoc::Wish;
+use gpu_suballoc::MemoryPreference;
+use vk_accounts::Hooks;
 
 use crate::drivers::Selected;
-use crate::report::DeviceMemory;
 use caller::Caller;
 use commands::{Commands, Recorder};
 use device::Device;
@@ -57,17 +51,22 @@ use expect::Inputs;
 use instance::Instance;
 use messenger::{Messages, Messenger};
 use physical::Physical;
+use vk_accounts::report::DeviceMemory;
 
 /// Runs the workload on one driver.
 ///
 /// # Errors
 ///
 /// A [`WorkloadError`] as soon as a command fails or a result is wrong; everything that was made has been destroyed by then.
-pub fn run(driver: &Selected, hooks: &dyn Hooks, options: &Options) -> Result<Report, WorkloadError> {
+pub fn run(
+    driver: &Selected,
+    hooks: &dyn Hooks,
+    options: &Options,
+) -> Result<Report, WorkloadError> {
     let caller = Caller::new(hooks);
     let messages = Messages::default();
     let mut outcome = everything(driver, &caller, options, &messages)?;
-    outcome.unintended.extend(messages.take());
+    outcome.unintended.extend(messages.drain());
     Ok(Report {
         driver_name: driver.info().title().to_owned(),
         driver_version: driver.info().driver_info.clone(),
@@ -75,7 +74,7 @@ pub fn run(driver: &Selected, hooks: &dyn Hooks, options: &Options) -> Result<Re
         rounds: options.rounds,
         commands: caller.commands(),
         comparisons: outcome.comparisons,
-        objects: caller.made(),
+        objects: caller.object_created(),
         validation_messages: outcome.unintended,
         intended_messages: outcome.intended,
         device_memory: outcome.device_memory,
@@ -91,12 +90,19 @@ struct Outcome {
     device_memory: Option<DeviceMemory>,
 }
 
-fn everything(driver: &Selected, caller: &Caller<'_>, options: &Options, messages: &Messages) -> Result<Outcome, WorkloadError> {
+fn everything(
+    driver: &Selected,
+    caller: &Caller<'_>,
+    options: &Options,
+    messages: &Messages,
+) -> Result<Outcome, WorkloadError> {
     let mut outcome = Outcome::default();
     let watched = (options.validation != Validation::Off).then_some(messages);
     caller.phase("instance");
     let instance = Instance::new(caller, driver.entry(), watched)?;
-    let _messenger = watched.map(|messages| Messenger::new(&instance, messages)).transpose()?;
+    let _messenger = watched
+        .map(|messages| Messenger::new(&instance, messages))
+        .transpose()?;
     let physical = Physical::find(&instance, driver.info().device_index)?;
     if physical.device_name != driver.info().device_name {
         return Err(WorkloadError::OtherDevice);
@@ -105,10 +111,10 @@ fn everything(driver: &Selected, caller: &Caller<'_>, options: &Options, message
     caller.phase("device");
     let device = Device::new(&instance, &physical)?;
     if options.validation == Validation::OnAfterIntendedError {
-        outcome.unintended = messages.take();
+        outcome.unintended = messages.drain();
         break_a_rule(&device)?;
         forget_a_barrier(&device)?;
-        outcome.intended = messages.take();
+        outcome.intended = messages.drain();
     }
     for round in 0..options.rounds {
         let inputs = Inputs::new(options.seed, round);
@@ -131,10 +137,18 @@ fn break_a_rule(device: &Device<'_>) -> Result<(), WorkloadError> {
 /// see. It is never submitted.
 fn forget_a_barrier(device: &Device<'_>) -> Result<(), WorkloadError> {
     let usage = vk::BufferUsageFlags::TRANSFER_DST;
-    let info = vk::BufferCreateInfo::default().size(64).usage(usage).sharing_mode(vk::SharingMode::EXCLUSIVE);
+    let info = vk::BufferCreateInfo::default()
+        .size(64)
+        .usage(usage)
+        .sharing_mode(vk::SharingMode::EXCLUSIVE);
     // SAFETY: size and usage are not 0.
     let buffer = unsafe { device.create::<vk::Buffer>(&info) }?;
-    let _memory = memory::for_buffers(device, "a buffer to be filled twice", [*buffer], Wish::default())?;
+    let _memory = memory::for_buffers(
+        device,
+        "a buffer to be filled twice",
+        [*buffer],
+        MemoryPreference::default(),
+    )?;
     let commands = Commands::new(device)?;
     let [twice, _] = commands.both();
     // SAFETY: a fresh command buffer; what it uses is declared above it, and no device ever runs it.

@@ -9,8 +9,8 @@ use ash::vk::{self, Handle as _};
 
 use super::device::Device;
 use super::error::WorkloadError;
-use super::kind::ObjectKind;
-use super::made::Made;
+use vk_accounts::CreatedObject;
+use vk_accounts::ObjectKind;
 
 /// `vkCreate*` (and `vkAllocateMemory`) for handles of type `H`.
 pub(super) type Create<H> = for<'i, 'a> unsafe extern "system" fn(
@@ -21,7 +21,8 @@ pub(super) type Create<H> = for<'i, 'a> unsafe extern "system" fn(
 ) -> vk::Result;
 
 /// `vkDestroy*` (and `vkFreeMemory`).
-pub(super) type Destroy<H> = for<'a> unsafe extern "system" fn(vk::Device, H, *const vk::AllocationCallbacks<'a>);
+pub(super) type Destroy<H> =
+    for<'a> unsafe extern "system" fn(vk::Device, H, *const vk::AllocationCallbacks<'a>);
 
 /// A handle that a device makes with callbacks and destroys with compatible ones.
 pub(super) trait DeviceObject: vk::Handle + Copy {
@@ -101,8 +102,15 @@ impl<'d> Device<'d> {
     ///
     /// `info`, with everything it points to, satisfies the valid usage of the create command, and handles named in it live
     /// as long as Vulkan demands of them.
-    pub(super) unsafe fn create<H: DeviceObject>(&'d self, info: &H::Info<'_>) -> Result<Guard<'d, H>, WorkloadError> {
-        let (create, device, allocator) = (H::create(self), self.handle(), self.caller().callbacks(H::KIND));
+    pub(super) unsafe fn create<H: DeviceObject>(
+        &'d self,
+        info: &H::Info<'_>,
+    ) -> Result<Guard<'d, H>, WorkloadError> {
+        let (create, device, allocator) = (
+            H::create(self),
+            self.handle(),
+            self.caller().callbacks(H::KIND),
+        );
         let mut handle = H::from_raw(0);
         let out = &raw mut handle;
         self.caller().check(H::CREATE, H::KIND, || {
@@ -111,7 +119,16 @@ impl<'d> Device<'d> {
             unsafe { create(device, info, allocator, out) }
         })?;
         // SAFETY: the object was made by this device a moment ago, with `allocator`, and nobody else destroys it.
-        Ok(unsafe { Guard::new(self, handle, H::KIND, H::DESTROY, H::destroy(self), allocator) })
+        Ok(unsafe {
+            Guard::new(
+                self,
+                handle,
+                H::KIND,
+                H::DESTROY,
+                H::destroy(self),
+                allocator,
+            )
+        })
     }
 }
 
@@ -129,14 +146,26 @@ impl<'d, H: vk::Handle + Copy> Guard<'d, H> {
         destroy: Destroy<H>,
         allocator: *const vk::AllocationCallbacks<'d>,
     ) -> Self {
-        let guard = Self { device, handle, kind, destroy_name, destroy, allocator };
+        let guard = Self {
+            device,
+            handle,
+            kind,
+            destroy_name,
+            destroy,
+            allocator,
+        };
         device.caller().created(&guard.made());
         guard
     }
 
-    fn made(&self) -> Made<'d> {
+    fn made(&self) -> CreatedObject<'d> {
         let (handle, parent) = (self.handle.as_raw(), self.device.handle().as_raw());
-        Made { kind: self.kind, handle, parent, allocator: self.allocator }
+        CreatedObject {
+            kind: self.kind,
+            handle,
+            parent,
+            allocator: self.allocator,
+        }
     }
 }
 
@@ -149,12 +178,19 @@ impl<H: vk::Handle + Copy> Deref for Guard<'_, H> {
 
 impl<H: vk::Handle + Copy> Drop for Guard<'_, H> {
     fn drop(&mut self) {
-        let (destroy, device, handle, allocator) = (self.destroy, self.device.handle(), self.handle, self.allocator);
+        let (destroy, device, handle, allocator) = (
+            self.destroy,
+            self.device.handle(),
+            self.handle,
+            self.allocator,
+        );
         self.device.caller().phase("teardown");
-        self.device.caller().end(self.destroy_name, &[self.made()], || {
-            // SAFETY: `Guard::new` was promised that handle, command and callbacks belong together and that nobody else
-            // destroys; work that uses the object has ended, because `InFlight` waits for it before guards made earlier drop.
-            unsafe { destroy(device, handle, allocator) }
-        });
+        self.device
+            .caller()
+            .end(self.destroy_name, &[self.made()], || {
+                // SAFETY: `Guard::new` was promised that handle, command and callbacks belong together and that nobody else
+                // destroys; work that uses the object has ended, because `InFlight` waits for it before guards made earlier drop.
+                unsafe { destroy(device, handle, allocator) }
+            });
     }
 }

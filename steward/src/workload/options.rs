@@ -17,7 +17,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, rounds: 1, expected_seed: None, validation: Validation::Off }
+        Self {
+            seed: 0,
+            rounds: 1,
+            expected_seed: None,
+            validation: Validation::Off,
+        }
     }
 }
 

@@ -4,16 +4,16 @@ use std::ffi::CStr;
 
 use ash::vk;
 use gpu_suballoc::{
-    DeviceLimits, HeapFlags, MAX_MEMORY_HEAPS, MAX_MEMORY_TYPES, MemoryHeap, MemoryType, MemoryTypeError, PropertyFlags, Wish,
-    choose_memory_type,
+    DeviceLimits, HeapFlags, MAX_MEMORY_HEAPS, MAX_MEMORY_TYPES, MemoryHeap, MemoryPreference,
+    MemoryType, MemoryTypeError, PropertyFlags, choose_memory_type,
 };
 
 use super::error::WorkloadError;
 use super::instance::Instance;
-use super::kind::ObjectKind;
+use vk_accounts::ObjectKind;
 
 /// A driver shows a handful of devices, a device a handful of queue families; more are not looked at.
-const MOST: usize = 32;
+const MAX_DEVICES: usize = 32;
 
 /// The format whose conversion is made where the device can: three planes are the most common layout of video.
 pub(super) const YCBCR_FORMAT: vk::Format = vk::Format::G8_B8_R8_3PLANE_420_UNORM;
@@ -38,7 +38,7 @@ impl Physical {
         let queue_family = queue_family(instance, handle)?;
         let mut memory = vk::PhysicalDeviceMemoryProperties::default();
         let out = &raw mut memory;
-        ask(instance, "vkGetPhysicalDeviceMemoryProperties", || {
+        query(instance, "vkGetPhysicalDeviceMemoryProperties", || {
             // SAFETY: the device belongs to the instance; the answer goes to a local.
             unsafe { (instance.v1_0().get_physical_device_memory_properties)(handle, out) }
         });
@@ -46,10 +46,23 @@ impl Physical {
             properties: PropertyFlags::from_raw(each.property_flags.as_raw()),
             heap_index: each.heap_index,
         });
-        let heaps = memory.memory_heaps.map(|each| MemoryHeap::new(each.size, HeapFlags::from_raw(each.flags.as_raw())));
-        let (types, heaps) = ((types, memory.memory_type_count as usize), (heaps, memory.memory_heap_count as usize));
+        let heaps = memory
+            .memory_heaps
+            .map(|each| MemoryHeap::new(each.size, HeapFlags::from_raw(each.flags.as_raw())));
+        let (types, heaps) = (
+            (types, memory.memory_type_count as usize),
+            (heaps, memory.memory_heap_count as usize),
+        );
         let (device_name, limits) = name_and_limits(instance, handle);
-        Ok(Self { handle, device_name, queue_family, chroma: chroma(instance, handle), limits, types, heaps })
+        Ok(Self {
+            handle,
+            device_name,
+            queue_family,
+            chroma: chroma(instance, handle),
+            limits,
+            types,
+            heaps,
+        })
     }
 
     /// The memory types, by index.
@@ -63,50 +76,68 @@ impl Physical {
     }
 
     /// The memory type for a resource that accepts `memory_type_bits`.
-    pub(super) fn memory_type(&self, memory_type_bits: u32, wish: Wish) -> Result<u32, MemoryTypeError> {
+    pub(super) fn memory_type(
+        &self,
+        memory_type_bits: u32,
+        wish: MemoryPreference,
+    ) -> Result<u32, MemoryTypeError> {
         choose_memory_type(self.memory_types(), memory_type_bits, wish)
     }
 }
 
-fn ask(instance: &Instance<'_>, command: &'static str, call: impl FnOnce()) {
-    instance.caller().call(command, ObjectKind::PhysicalDevice, call);
+fn query(instance: &Instance<'_>, command: &'static str, call: impl FnOnce()) {
+    instance
+        .caller()
+        .call(command, ObjectKind::PhysicalDevice, call);
 }
 
 fn nth_device(instance: &Instance<'_>, wanted: usize) -> Result<vk::PhysicalDevice, WorkloadError> {
-    let mut devices = [vk::PhysicalDevice::null(); MOST];
-    let mut present = MOST as u32;
+    let mut devices = [vk::PhysicalDevice::null(); MAX_DEVICES];
+    let mut present = MAX_DEVICES as u32;
     let (count, out) = (&raw mut present, devices.as_mut_ptr());
-    let result = instance.caller().call("vkEnumeratePhysicalDevices", ObjectKind::Instance, || {
-        // SAFETY: the instance lives and `out` has room for as many handles as `count` says.
-        unsafe { (instance.v1_0().enumerate_physical_devices)(instance.handle(), count, out) }
-    });
+    let result = instance
+        .caller()
+        .call("vkEnumeratePhysicalDevices", ObjectKind::Instance, || {
+            // SAFETY: the instance lives and `out` has room for as many handles as `count` says.
+            unsafe { (instance.v1_0().enumerate_physical_devices)(instance.handle(), count, out) }
+        });
     if !matches!(result, vk::Result::SUCCESS | vk::Result::INCOMPLETE) {
-        return Err(WorkloadError::Command { command: "vkEnumeratePhysicalDevices", result });
+        return Err(WorkloadError::Command {
+            command: "vkEnumeratePhysicalDevices",
+            result,
+        });
     }
     instance.caller().count(ObjectKind::PhysicalDevice, present);
     let present = present as usize;
-    let found = devices.get(..present).unwrap_or_default().get(wanted).copied();
+    let found = devices
+        .get(..present)
+        .unwrap_or_default()
+        .get(wanted)
+        .copied();
     found.ok_or(WorkloadError::DeviceGone { wanted, present })
 }
 
 fn queue_family(instance: &Instance<'_>, device: vk::PhysicalDevice) -> Result<u32, WorkloadError> {
-    let mut families = [vk::QueueFamilyProperties::default(); MOST];
-    let mut present = MOST as u32;
+    let mut families = [vk::QueueFamilyProperties::default(); MAX_DEVICES];
+    let mut present = MAX_DEVICES as u32;
     let (count, out) = (&raw mut present, families.as_mut_ptr());
-    ask(instance, "vkGetPhysicalDeviceQueueFamilyProperties", || {
+    query(instance, "vkGetPhysicalDeviceQueueFamilyProperties", || {
         // SAFETY: the device belongs to the instance and `out` has room for as many entries as `count` says.
         unsafe { (instance.v1_0().get_physical_device_queue_family_properties)(device, count, out) }
     });
     let both = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
     let mut numbered = (0u32..).zip(families.iter().take(present as usize));
-    numbered.find(|(_, family)| family.queue_flags.contains(both)).map(|(index, _)| index).ok_or(WorkloadError::NoQueueFamily)
+    numbered
+        .find(|(_, family)| family.queue_flags.contains(both))
+        .map(|(index, _)| index)
+        .ok_or(WorkloadError::NoQueueFamily)
 }
 
 fn name_and_limits(instance: &Instance<'_>, device: vk::PhysicalDevice) -> (String, DeviceLimits) {
     let mut largest = vk::PhysicalDeviceMaintenance3Properties::default();
     let mut answer = vk::PhysicalDeviceProperties2::default().push_next(&mut largest);
     let out = &raw mut answer;
-    ask(instance, "vkGetPhysicalDeviceProperties2", || {
+    query(instance, "vkGetPhysicalDeviceProperties2", || {
         // SAFETY: the device belongs to the instance; the answer and the one structure in its chain are locals.
         unsafe { (instance.v1_1().get_physical_device_properties2)(device, out) }
     });
@@ -123,24 +154,31 @@ fn name_and_limits(instance: &Instance<'_>, device: vk::PhysicalDevice) -> (Stri
         min_storage_buffer_offset_alignment: properties.limits.min_storage_buffer_offset_alignment,
         min_uniform_buffer_offset_alignment: properties.limits.min_uniform_buffer_offset_alignment,
         min_texel_buffer_offset_alignment: properties.limits.min_texel_buffer_offset_alignment,
-        optimal_buffer_copy_offset_alignment: properties.limits.optimal_buffer_copy_offset_alignment,
+        optimal_buffer_copy_offset_alignment: properties
+            .limits
+            .optimal_buffer_copy_offset_alignment,
     };
-    (name.map_or_else(|_| String::new(), |name| name.into_owned()), limits)
+    (
+        name.map_or_else(|_| String::new(), |name| name.into_owned()),
+        limits,
+    )
 }
 
 fn chroma(instance: &Instance<'_>, device: vk::PhysicalDevice) -> Option<vk::ChromaLocation> {
     let mut ycbcr = vk::PhysicalDeviceSamplerYcbcrConversionFeatures::default();
     let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut ycbcr);
     let out = &raw mut features;
-    ask(instance, "vkGetPhysicalDeviceFeatures2", || {
+    query(instance, "vkGetPhysicalDeviceFeatures2", || {
         // SAFETY: the device belongs to the instance; the answer and the one structure in its chain are locals.
         unsafe { (instance.v1_1().get_physical_device_features2)(device, out) }
     });
     let mut format = vk::FormatProperties::default();
     let out = &raw mut format;
-    ask(instance, "vkGetPhysicalDeviceFormatProperties", || {
+    query(instance, "vkGetPhysicalDeviceFormatProperties", || {
         // SAFETY: the device belongs to the instance; the answer is a local.
-        unsafe { (instance.v1_0().get_physical_device_format_properties)(device, YCBCR_FORMAT, out) }
+        unsafe {
+            (instance.v1_0().get_physical_device_format_properties)(device, YCBCR_FORMAT, out)
+        }
     });
     let possible = format.optimal_tiling_features | format.linear_tiling_features;
     if ycbcr.sampler_ycbcr_conversion == vk::FALSE {

@@ -6,9 +6,9 @@ use super::descriptors::Descriptors;
 use super::device::Device;
 use super::error::WorkloadError;
 use super::graphics::Graphics;
-use super::kind::ObjectKind;
 use super::object::Guard;
 use super::shaders::{Code, DRAW_FRAG, DRAW_VERT, HASH_COMP};
+use vk_accounts::ObjectKind;
 
 /// Everything compiled in one round. Fields stand in reverse order of making.
 pub(super) struct Pipelines<'d> {
@@ -25,17 +25,36 @@ impl<'d> Pipelines<'d> {
         descriptors: &Descriptors<'_>,
         target: vk::ImageView,
     ) -> Result<Self, WorkloadError> {
-        let modules = [module(device, HASH_COMP)?, module(device, DRAW_VERT)?, module(device, DRAW_FRAG)?];
+        let modules = [
+            module(device, HASH_COMP)?,
+            module(device, DRAW_VERT)?,
+            module(device, DRAW_FRAG)?,
+        ];
         let [hash, vert, frag] = &modules;
         let cache = pipeline_cache(device, &[])?;
         let hash = hash_pipelines(device, *cache, **hash, *descriptors.hash_layout)?;
-        let graphics = Graphics::new(device, *cache, [**vert, **frag], *descriptors.draw_layout, target)?;
+        let graphics = Graphics::new(
+            device,
+            *cache,
+            [**vert, **frag],
+            *descriptors.draw_layout,
+            target,
+        )?;
         let merged = merged_cache(device, &cache)?;
-        Ok(Self { _merged: merged, graphics, hash, _cache: cache, _modules: modules })
+        Ok(Self {
+            _merged: merged,
+            graphics,
+            hash,
+            _cache: cache,
+            _modules: modules,
+        })
     }
 }
 
-fn module<'d>(device: &'d Device<'d>, code: Code) -> Result<Guard<'d, vk::ShaderModule>, WorkloadError> {
+fn module<'d>(
+    device: &'d Device<'d>,
+    code: Code,
+) -> Result<Guard<'d, vk::ShaderModule>, WorkloadError> {
     let words = code.words();
     let info = vk::ShaderModuleCreateInfo::default().code(&words);
     // SAFETY: the code is valid SPIR-V 1.3 that uses no optional capability but what core Vulkan 1.1 gives.
@@ -49,29 +68,55 @@ fn hash_pipelines<'d>(
     module: vk::ShaderModule,
     layout: vk::PipelineLayout,
 ) -> Result<[Guard<'d, vk::Pipeline>; 2], WorkloadError> {
-    let entry = [vk::SpecializationMapEntry { constant_id: 0, offset: 0, size: size_of::<u32>() }];
+    let entry = [vk::SpecializationMapEntry {
+        constant_id: 0,
+        offset: 0,
+        size: size_of::<u32>(),
+    }];
     let halves = [0u32.to_ne_bytes(), 1u32.to_ne_bytes()];
-    let halves = halves.each_ref().map(|half| vk::SpecializationInfo::default().map_entries(&entry).data(half));
+    let halves = halves.each_ref().map(|half| {
+        vk::SpecializationInfo::default()
+            .map_entries(&entry)
+            .data(half)
+    });
     let infos = halves.each_ref().map(|half| {
-        let stage =
-            vk::PipelineShaderStageCreateInfo::default().stage(vk::ShaderStageFlags::COMPUTE).module(module).name(c"main");
-        vk::ComputePipelineCreateInfo::default().stage(stage.specialization_info(half)).layout(layout)
+        let stage = vk::PipelineShaderStageCreateInfo::default()
+            .stage(vk::ShaderStageFlags::COMPUTE)
+            .module(module)
+            .name(c"main");
+        vk::ComputePipelineCreateInfo::default()
+            .stage(stage.specialization_info(half))
+            .layout(layout)
     });
     let allocator = device.caller().callbacks(ObjectKind::Pipeline);
     let mut handles = [vk::Pipeline::null(); 2];
     let out = handles.as_mut_ptr();
-    let made = device.caller().check("vkCreateComputePipelines", ObjectKind::Pipeline, || {
-        // SAFETY: cache, module and layout live and fit one another; arrays and names outlive the call; the callbacks are NULL
-        // or live as long as the hooks.
-        unsafe { (device.v1_0().create_compute_pipelines)(device.handle(), cache, 2, infos.as_ptr(), allocator, out) }
-    });
+    let made = device
+        .caller()
+        .check("vkCreateComputePipelines", ObjectKind::Pipeline, || {
+            // SAFETY: cache, module and layout live and fit one another; arrays and names outlive the call; the callbacks are NULL
+            // or live as long as the hooks.
+            unsafe {
+                (device.v1_0().create_compute_pipelines)(
+                    device.handle(),
+                    cache,
+                    2,
+                    infos.as_ptr(),
+                    allocator,
+                    out,
+                )
+            }
+        });
     // Of several pipelines some may have been made though the command failed; those are destroyed here.
     // SAFETY: what is not NULL was made by this command, with `allocator`, and nobody else destroys it.
     let guards = handles.map(|handle| unsafe { guard(device, handle, allocator) });
     made?;
     match guards {
         [Some(first), Some(second)] => Ok([first, second]),
-        _ => Err(WorkloadError::Command { command: "vkCreateComputePipelines", result: vk::Result::ERROR_UNKNOWN }),
+        _ => Err(WorkloadError::Command {
+            command: "vkCreateComputePipelines",
+            result: vk::Result::ERROR_UNKNOWN,
+        }),
     }
 }
 
@@ -90,10 +135,22 @@ pub(super) unsafe fn guard<'d>(
     }
     let destroy = device.v1_0().destroy_pipeline;
     // SAFETY: as the caller promises; the command is that of pipelines.
-    Some(unsafe { Guard::new(device, handle, ObjectKind::Pipeline, "vkDestroyPipeline", destroy, allocator) })
+    Some(unsafe {
+        Guard::new(
+            device,
+            handle,
+            ObjectKind::Pipeline,
+            "vkDestroyPipeline",
+            destroy,
+            allocator,
+        )
+    })
 }
 
-fn pipeline_cache<'d>(device: &'d Device<'d>, data: &[u8]) -> Result<Guard<'d, vk::PipelineCache>, WorkloadError> {
+fn pipeline_cache<'d>(
+    device: &'d Device<'d>,
+    data: &[u8],
+) -> Result<Guard<'d, vk::PipelineCache>, WorkloadError> {
     let info = vk::PipelineCacheCreateInfo::default().initial_data(data);
     // SAFETY: the data is empty, or what vkGetPipelineCacheData of the same device gave.
     unsafe { device.create(&info) }
@@ -107,10 +164,12 @@ fn merged_cache<'d>(
     let data = cache_data(device, **first)?;
     let merged = pipeline_cache(device, &data)?;
     let from: *const vk::PipelineCache = &raw const **first;
-    device.caller().check("vkMergePipelineCaches", ObjectKind::PipelineCache, || {
-        // SAFETY: two different caches of this device, used by no other thread.
-        unsafe { (device.v1_0().merge_pipeline_caches)(device.handle(), *merged, 1, from) }
-    })?;
+    device
+        .caller()
+        .check("vkMergePipelineCaches", ObjectKind::PipelineCache, || {
+            // SAFETY: two different caches of this device, used by no other thread.
+            unsafe { (device.v1_0().merge_pipeline_caches)(device.handle(), *merged, 1, from) }
+        })?;
     Ok(merged)
 }
 
@@ -119,17 +178,30 @@ fn cache_data(device: &Device<'_>, cache: vk::PipelineCache) -> Result<Vec<u8>, 
     const COMMAND: &str = "vkGetPipelineCacheData";
     let mut size = 0usize;
     let out = &raw mut size;
-    device.caller().check(COMMAND, ObjectKind::PipelineCache, || {
-        // SAFETY: the cache lives; without a place for data only the size is asked for.
-        unsafe { (device.v1_0().get_pipeline_cache_data)(device.handle(), cache, out, std::ptr::null_mut()) }
-    })?;
+    device
+        .caller()
+        .check(COMMAND, ObjectKind::PipelineCache, || {
+            // SAFETY: the cache lives; without a place for data only the size is asked for.
+            unsafe {
+                (device.v1_0().get_pipeline_cache_data)(
+                    device.handle(),
+                    cache,
+                    out,
+                    std::ptr::null_mut(),
+                )
+            }
+        })?;
     let mut data = vec![0u8; size];
     let place = data.as_mut_ptr();
     let out = &raw mut size;
-    device.caller().check(COMMAND, ObjectKind::PipelineCache, || {
-        // SAFETY: `place` has room for the `size` bytes that the driver asked for.
-        unsafe { (device.v1_0().get_pipeline_cache_data)(device.handle(), cache, out, place.cast()) }
-    })?;
+    device
+        .caller()
+        .check(COMMAND, ObjectKind::PipelineCache, || {
+            // SAFETY: `place` has room for the `size` bytes that the driver asked for.
+            unsafe {
+                (device.v1_0().get_pipeline_cache_data)(device.handle(), cache, out, place.cast())
+            }
+        })?;
     data.truncate(size);
     Ok(data)
 }

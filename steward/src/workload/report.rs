@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::kind::ObjectKind;
-use crate::report::DeviceMemory;
+use vk_accounts::ObjectKind;
+use vk_accounts::report::{DeviceMemory, Source};
 
 /// What a finished run has to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +37,35 @@ impl Report {
         self.objects.get(kind.index()).copied().unwrap_or(0)
     }
 
+    /// The run as the source of a report; `seed` is that of its [`Options`](super::Options).
+    #[must_use]
+    pub fn source(&self, seed: u32) -> Source {
+        Source::Driver {
+            name: self.driver_name.clone(),
+            version: self.driver_version.clone(),
+            device: self.device_name.clone(),
+            seed,
+            rounds: self.rounds,
+            commands: self.commands,
+            comparisons: self.comparisons,
+            objects: self
+                .exercised()
+                .map(|kind| (kind.name().to_owned(), self.made(kind)))
+                .collect(),
+        }
+    }
+
     /// The kinds of which there was at least one.
     pub fn exercised(&self) -> impl Iterator<Item = ObjectKind> + '_ {
-        ObjectKind::ALL.into_iter().filter(|kind| self.made(*kind) > 0)
+        ObjectKind::ALL
+            .into_iter()
+            .filter(|kind| self.made(*kind) > 0)
     }
 
     /// The kinds of which this device could make none.
     pub fn not_exercised(&self) -> impl Iterator<Item = ObjectKind> + '_ {
-        ObjectKind::ALL.into_iter().filter(|kind| self.made(*kind) == 0)
+        ObjectKind::ALL
+            .into_iter()
+            .filter(|kind| self.made(*kind) == 0)
     }
 }

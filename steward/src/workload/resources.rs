@@ -1,7 +1,7 @@
 //! Buffers, images, their memory and their views, and samplers. Fields stand in reverse order of making: Rust drops the first first.
 
 use ash::vk;
-use gpu_suballoc::{PropertyFlags, Wish};
+use gpu_suballoc::{MemoryPreference, PropertyFlags};
 
 use super::device::Device;
 use super::error::WorkloadError;
@@ -46,24 +46,52 @@ impl<'d> Buffers<'d> {
     /// `scale` is written to the uniform buffer by the host.
     pub(super) fn new(device: &'d Device<'d>, scale: u32) -> Result<Self, WorkloadError> {
         use vk::BufferUsageFlags as Usage;
-        let texels = buffer(device, FILL_BYTES, Usage::UNIFORM_TEXEL_BUFFER | Usage::TRANSFER_DST | Usage::TRANSFER_SRC)?;
-        let hashes = buffer(device, HASH_BYTES, Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC)?;
+        let texels = buffer(
+            device,
+            FILL_BYTES,
+            Usage::UNIFORM_TEXEL_BUFFER | Usage::TRANSFER_DST | Usage::TRANSFER_SRC,
+        )?;
+        let hashes = buffer(
+            device,
+            HASH_BYTES,
+            Usage::STORAGE_BUFFER | Usage::TRANSFER_SRC,
+        )?;
         let parameters = buffer(device, WORD, Usage::UNIFORM_BUFFER)?;
         let read_back = buffer(device, READ_BACK_BYTES, Usage::TRANSFER_DST)?;
 
         // Memory that the host can see is scarce on some devices; what it never looks at stays out of it.
-        let fast = Wish::default().preferring(PropertyFlags::DEVICE_LOCAL).avoiding(PropertyFlags::HOST_VISIBLE);
-        let (device_memory, _) = for_buffers(device, "the device's buffers", [*texels, *hashes], fast)?;
-        let seen = Wish::requiring(PropertyFlags::HOST_VISIBLE).preferring(PropertyFlags::HOST_CACHED);
-        let (host_memory, [parameters_offset, read_back_offset]) =
-            for_buffers(device, "the host's buffers", [*parameters, *read_back], seen)?;
+        let fast = MemoryPreference::default()
+            .preferring(PropertyFlags::DEVICE_LOCAL)
+            .avoiding(PropertyFlags::HOST_VISIBLE);
+        let (device_memory, _) =
+            for_buffers(device, "the device's buffers", [*texels, *hashes], fast)?;
+        let seen = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE)
+            .preferring(PropertyFlags::HOST_CACHED);
+        let (host_memory, [parameters_offset, read_back_offset]) = for_buffers(
+            device,
+            "the host's buffers",
+            [*parameters, *read_back],
+            seen,
+        )?;
         write_word(device, &host_memory, parameters_offset, scale)?;
 
-        let info = vk::BufferViewCreateInfo::default().buffer(*texels).format(FORMAT).range(vk::WHOLE_SIZE);
+        let info = vk::BufferViewCreateInfo::default()
+            .buffer(*texels)
+            .format(FORMAT)
+            .range(vk::WHOLE_SIZE);
         // SAFETY: the buffer is bound, has UNIFORM_TEXEL_BUFFER usage, and every device supports the format for it.
         let texel_view = unsafe { device.create(&info) }?;
         let _device_memory = device_memory;
-        Ok(Self { texel_view, read_back_offset, host_memory, _device_memory, read_back, parameters, hashes, texels })
+        Ok(Self {
+            texel_view,
+            read_back_offset,
+            host_memory,
+            _device_memory,
+            read_back,
+            parameters,
+            hashes,
+            texels,
+        })
     }
 
     /// Shows the read-back buffer's words to `look`. All work that writes them has ended.
@@ -78,18 +106,32 @@ impl<'d> Buffers<'d> {
         let start = unsafe { mapped.at(self.read_back_offset) };
         // SAFETY: the mapping covers the whole buffer, a buffer's offset is a multiple of 4, any bits are a `u32`, and the
         // device writes no more.
-        let words = unsafe { std::slice::from_raw_parts(start.as_ptr(), (READ_BACK_BYTES / WORD) as usize) };
+        let words = unsafe {
+            std::slice::from_raw_parts(start.as_ptr(), (READ_BACK_BYTES / WORD) as usize)
+        };
         look(words)
     }
 }
 
-fn buffer<'d>(device: &'d Device<'d>, size: u64, usage: vk::BufferUsageFlags) -> Result<Guard<'d, vk::Buffer>, WorkloadError> {
-    let info = vk::BufferCreateInfo::default().size(size).usage(usage).sharing_mode(vk::SharingMode::EXCLUSIVE);
+fn buffer<'d>(
+    device: &'d Device<'d>,
+    size: u64,
+    usage: vk::BufferUsageFlags,
+) -> Result<Guard<'d, vk::Buffer>, WorkloadError> {
+    let info = vk::BufferCreateInfo::default()
+        .size(size)
+        .usage(usage)
+        .sharing_mode(vk::SharingMode::EXCLUSIVE);
     // SAFETY: size and usage are not 0.
     unsafe { device.create(&info) }
 }
 
-fn write_word(device: &Device<'_>, memory: &Guard<'_, vk::DeviceMemory>, offset: u64, word: u32) -> Result<(), WorkloadError> {
+fn write_word(
+    device: &Device<'_>,
+    memory: &Guard<'_, vk::DeviceMemory>,
+    offset: u64,
+    word: u32,
+) -> Result<(), WorkloadError> {
     let mapped = Mapped::new(device, memory)?;
     // SAFETY: the caller passes the offset of a buffer that was bound to this memory.
     let place = unsafe { mapped.at(offset) };
@@ -112,19 +154,35 @@ impl<'d> Images<'d> {
         use vk::ImageUsageFlags as Usage;
         let texture = image(device, 4, Usage::TRANSFER_DST | Usage::SAMPLED)?;
         let target = image(device, SIDE, Usage::COLOR_ATTACHMENT | Usage::TRANSFER_SRC)?;
-        let fast = Wish::default().preferring(PropertyFlags::DEVICE_LOCAL).avoiding(PropertyFlags::HOST_VISIBLE);
+        let fast = MemoryPreference::default()
+            .preferring(PropertyFlags::DEVICE_LOCAL)
+            .avoiding(PropertyFlags::HOST_VISIBLE);
         let _memory = for_images(device, "the images", [*texture, *target], fast)?;
         let texture_view = image_view(device, *texture)?;
         let target_view = image_view(device, *target)?;
-        Ok(Self { target_view, texture_view, _memory, target, texture })
+        Ok(Self {
+            target_view,
+            texture_view,
+            _memory,
+            target,
+            texture,
+        })
     }
 }
 
-fn image<'d>(device: &'d Device<'d>, side: u32, usage: vk::ImageUsageFlags) -> Result<Guard<'d, vk::Image>, WorkloadError> {
+fn image<'d>(
+    device: &'d Device<'d>,
+    side: u32,
+    usage: vk::ImageUsageFlags,
+) -> Result<Guard<'d, vk::Image>, WorkloadError> {
     let info = vk::ImageCreateInfo::default()
         .image_type(vk::ImageType::TYPE_2D)
         .format(FORMAT)
-        .extent(vk::Extent3D { width: side, height: side, depth: 1 })
+        .extent(vk::Extent3D {
+            width: side,
+            height: side,
+            depth: 1,
+        })
         .mip_levels(1)
         .array_layers(1)
         .samples(vk::SampleCountFlags::TYPE_1)
@@ -146,7 +204,10 @@ pub(super) const COLOR: vk::ImageSubresourceRange = vk::ImageSubresourceRange {
     layer_count: 1,
 };
 
-fn image_view<'d>(device: &'d Device<'d>, image: vk::Image) -> Result<Guard<'d, vk::ImageView>, WorkloadError> {
+fn image_view<'d>(
+    device: &'d Device<'d>,
+    image: vk::Image,
+) -> Result<Guard<'d, vk::ImageView>, WorkloadError> {
     let info = vk::ImageViewCreateInfo::default()
         .image(image)
         .view_type(vk::ImageViewType::TYPE_2D)
@@ -172,8 +233,15 @@ impl<'d> Samplers<'d> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
         // SAFETY: plain values; integer formats are sampled with the nearest filter.
         let nearest = unsafe { device.create(&clamped()) }?;
-        let _converting = device.physical().chroma.map(|chroma| Converting::new(device, chroma)).transpose()?;
-        Ok(Self { _converting, nearest })
+        let _converting = device
+            .physical()
+            .chroma
+            .map(|chroma| Converting::new(device, chroma))
+            .transpose()?;
+        Ok(Self {
+            _converting,
+            nearest,
+        })
     }
 }
 
@@ -191,7 +259,10 @@ impl<'d> Converting<'d> {
         let mut with = vk::SamplerYcbcrConversionInfo::default().conversion(*_conversion);
         // SAFETY: filters and addressing are those that a conversion allows: nearest, as in the conversion, and clamped.
         let _sampler = unsafe { device.create(&clamped().push_next(&mut with)) }?;
-        Ok(Self { _sampler, _conversion })
+        Ok(Self {
+            _sampler,
+            _conversion,
+        })
     }
 }
 

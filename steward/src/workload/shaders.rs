@@ -17,25 +17,58 @@ pub(super) struct Code(&'static [u8]);
 impl Code {
     /// The words, aligned as Vulkan demands of `pCode`.
     pub(super) fn words(&self) -> Vec<u32> {
-        self.0.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
+        self.0
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|bytes| u32::from_le_bytes(*bytes))
+            .collect()
     }
 }
 
 /// `hash.comp` with what it is compiled with beside: its code, descriptor set, push constants, and a constant that makes it another kernel.
 pub(crate) fn hash_kernel<R>(
     number: u32,
-    compile: impl FnOnce(&[u32], &[vk::DescriptorSetLayoutCreateInfo<'_>], &[vk::PushConstantRange], &vk::SpecializationInfo<'_>) -> R,
+    compile: impl FnOnce(
+        &[u32],
+        &[vk::DescriptorSetLayoutCreateInfo<'_>],
+        &[vk::PushConstantRange],
+        &vk::SpecializationInfo<'_>,
+    ) -> R,
 ) -> R {
     use vk::DescriptorType as Type;
     let stage = vk::ShaderStageFlags::COMPUTE;
-    let types = [Type::STORAGE_BUFFER, Type::UNIFORM_TEXEL_BUFFER, Type::UNIFORM_BUFFER];
-    let mut bindings =
-        types.map(|kind| vk::DescriptorSetLayoutBinding::default().descriptor_type(kind).descriptor_count(1).stage_flags(stage));
-    (0..).zip(&mut bindings).for_each(|(number, binding)| binding.binding = number);
+    let types = [
+        Type::STORAGE_BUFFER,
+        Type::UNIFORM_TEXEL_BUFFER,
+        Type::UNIFORM_BUFFER,
+    ];
+    let mut bindings = types.map(|kind| {
+        vk::DescriptorSetLayoutBinding::default()
+            .descriptor_type(kind)
+            .descriptor_count(1)
+            .stage_flags(stage)
+    });
+    (0..)
+        .zip(&mut bindings)
+        .for_each(|(number, binding)| binding.binding = number);
     let sets = [vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings)];
-    let ranges = [vk::PushConstantRange { stage_flags: stage, offset: 0, size: 4 }];
-    let (entry, data) = ([vk::SpecializationMapEntry { constant_id: 0, offset: 0, size: 4 }], number.to_ne_bytes());
-    let specialization = vk::SpecializationInfo::default().map_entries(&entry).data(&data);
+    let ranges = [vk::PushConstantRange {
+        stage_flags: stage,
+        offset: 0,
+        size: 4,
+    }];
+    let (entry, data) = (
+        [vk::SpecializationMapEntry {
+            constant_id: 0,
+            offset: 0,
+            size: 4,
+        }],
+        number.to_ne_bytes(),
+    );
+    let specialization = vk::SpecializationInfo::default()
+        .map_entries(&entry)
+        .data(&data);
     compile(&HASH_COMP.words(), &sets, &ranges, &specialization)
 }
 

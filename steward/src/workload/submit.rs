@@ -5,8 +5,8 @@ use ash::vk;
 use super::commands::Commands;
 use super::device::Device;
 use super::error::WorkloadError;
-use super::kind::ObjectKind;
 use super::sync::Sync;
+use vk_accounts::ObjectKind;
 
 /// Longer than any honest round takes, in nanoseconds: a hanging driver becomes an error.
 const PATIENCE_NS: u64 = 60_000_000_000;
@@ -33,15 +33,29 @@ impl<'d> InFlight<'d> {
     /// # Safety
     ///
     /// The command buffers are recorded, and everything they use lives until the guard is dropped.
-    pub(super) unsafe fn submit(device: &'d Device<'d>, commands: &Commands<'_>, sync: &Sync<'_>) -> Result<Self, WorkloadError> {
-        let mut in_flight = Self { device, fences: [*sync.first_done, *sync.second_done], taken: 0, ended: false };
+    pub(super) unsafe fn submit(
+        device: &'d Device<'d>,
+        commands: &Commands<'_>,
+        sync: &Sync<'_>,
+    ) -> Result<Self, WorkloadError> {
+        let mut in_flight = Self {
+            device,
+            fences: [*sync.first_done, *sync.second_done],
+            taken: 0,
+            ended: false,
+        };
         let [first, second] = commands.both().map(|buffer| [buffer]);
         let computed = [*sync.computed];
-        let compute = vk::SubmitInfo::default().command_buffers(&first).signal_semaphores(&computed);
+        let compute = vk::SubmitInfo::default()
+            .command_buffers(&first)
+            .signal_semaphores(&computed);
         // SAFETY: as the caller promises; semaphore and fence are unsignalled.
         unsafe { in_flight.queue(&compute, *sync.first_done) }?;
         let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
-        let draw = vk::SubmitInfo::default().command_buffers(&second).wait_semaphores(&computed).wait_dst_stage_mask(&stages);
+        let draw = vk::SubmitInfo::default()
+            .command_buffers(&second)
+            .wait_semaphores(&computed)
+            .wait_dst_stage_mask(&stages);
         // SAFETY: as the caller promises; the first submit signals the semaphore, and the fence is unsignalled.
         unsafe { in_flight.queue(&draw, *sync.second_done) }?;
         Ok(in_flight)
@@ -50,12 +64,18 @@ impl<'d> InFlight<'d> {
     /// # Safety
     ///
     /// `work` satisfies the valid usage of `vkQueueSubmit` until the device has done it; `fence` is the next of `fences`.
-    unsafe fn queue(&mut self, work: &vk::SubmitInfo<'_>, fence: vk::Fence) -> Result<(), WorkloadError> {
+    unsafe fn queue(
+        &mut self,
+        work: &vk::SubmitInfo<'_>,
+        fence: vk::Fence,
+    ) -> Result<(), WorkloadError> {
         let work = std::ptr::from_ref(work);
-        self.device.caller().check("vkQueueSubmit", ObjectKind::Queue, || {
-            // SAFETY: as the caller promises; one thread uses the queue.
-            unsafe { (self.device.v1_0().queue_submit)(self.device.queue(), 1, work, fence) }
-        })?;
+        self.device
+            .caller()
+            .check("vkQueueSubmit", ObjectKind::Queue, || {
+                // SAFETY: as the caller promises; one thread uses the queue.
+                unsafe { (self.device.v1_0().queue_submit)(self.device.queue(), 1, work, fence) }
+            })?;
         self.taken += 1;
         Ok(())
     }
@@ -64,7 +84,14 @@ impl<'d> InFlight<'d> {
     pub(super) fn finish(mut self) -> Result<(), WorkloadError> {
         let result = self.wait();
         self.ended = result == vk::Result::SUCCESS;
-        if self.ended { Ok(()) } else { Err(WorkloadError::Command { command: "vkWaitForFences", result }) }
+        if self.ended {
+            Ok(())
+        } else {
+            Err(WorkloadError::Command {
+                command: "vkWaitForFences",
+                result,
+            })
+        }
     }
 
     fn wait(&self) -> vk::Result {
@@ -72,17 +99,29 @@ impl<'d> InFlight<'d> {
             return vk::Result::SUCCESS;
         }
         let fences = self.fences.as_ptr();
-        self.device.caller().call("vkWaitForFences", ObjectKind::Fence, || {
-            // SAFETY: so many fences of this device, alive until the guard is dropped (contract of `submit`).
-            unsafe { (self.device.v1_0().wait_for_fences)(self.device.handle(), self.taken, fences, vk::TRUE, PATIENCE_NS) }
-        })
+        self.device
+            .caller()
+            .call("vkWaitForFences", ObjectKind::Fence, || {
+                // SAFETY: so many fences of this device, alive until the guard is dropped (contract of `submit`).
+                unsafe {
+                    (self.device.v1_0().wait_for_fences)(
+                        self.device.handle(),
+                        self.taken,
+                        fences,
+                        vk::TRUE,
+                        PATIENCE_NS,
+                    )
+                }
+            })
     }
 
     fn wait_idle(&self) -> vk::Result {
-        self.device.caller().call("vkQueueWaitIdle", ObjectKind::Queue, || {
-            // SAFETY: the queue lives with its device, and one thread uses it.
-            unsafe { (self.device.v1_0().queue_wait_idle)(self.device.queue()) }
-        })
+        self.device
+            .caller()
+            .call("vkQueueWaitIdle", ObjectKind::Queue, || {
+                // SAFETY: the queue lives with its device, and one thread uses it.
+                unsafe { (self.device.v1_0().queue_wait_idle)(self.device.queue()) }
+            })
     }
 }
 
@@ -91,7 +130,8 @@ impl Drop for InFlight<'_> {
         let mut tries = 0..TRIES;
         while !self.ended && tries.next().is_some() {
             // A lost device does no more work.
-            let over = |result| matches!(result, vk::Result::SUCCESS | vk::Result::ERROR_DEVICE_LOST);
+            let over =
+                |result| matches!(result, vk::Result::SUCCESS | vk::Result::ERROR_DEVICE_LOST);
             self.ended = over(self.wait()) || over(self.wait_idle());
         }
     }

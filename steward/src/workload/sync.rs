@@ -4,8 +4,8 @@ use ash::vk;
 
 use super::device::Device;
 use super::error::WorkloadError;
-use super::kind::ObjectKind;
 use super::object::Guard;
+use vk_accounts::ObjectKind;
 
 /// What one round is synchronised with. Fields stand in reverse order of making.
 pub(super) struct Sync<'d> {
@@ -31,10 +31,18 @@ impl<'d> Sync<'d> {
         let computed = unsafe { device.create(&vk::SemaphoreCreateInfo::default()) }?;
         // SAFETY: no flags, no chain.
         let filled = unsafe { device.create(&vk::EventCreateInfo::default()) }?;
-        let one = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::OCCLUSION).query_count(1);
+        let one = vk::QueryPoolCreateInfo::default()
+            .query_type(vk::QueryType::OCCLUSION)
+            .query_count(1);
         // SAFETY: occlusion queries need no feature, and there is one.
         let samples = unsafe { device.create(&one) }?;
-        Ok(Self { samples, filled, computed, second_done, first_done })
+        Ok(Self {
+            samples,
+            filled,
+            computed,
+            second_done,
+            first_done,
+        })
     }
 
     /// Whether the device set the event. Call it when the work is done.
@@ -47,7 +55,10 @@ impl<'d> Sync<'d> {
         match result {
             vk::Result::EVENT_SET => Ok(true),
             vk::Result::EVENT_RESET => Ok(false),
-            result => Err(WorkloadError::Command { command: COMMAND, result }),
+            result => Err(WorkloadError::Command {
+                command: COMMAND,
+                result,
+            }),
         }
     }
 
@@ -56,21 +67,23 @@ impl<'d> Sync<'d> {
         let mut answer = 0u32;
         let out = (&raw mut answer).cast();
         let size = size_of::<u32>();
-        device.caller().check("vkGetQueryPoolResults", ObjectKind::QueryPool, || {
-            // SAFETY: one 32-bit result into a local of that size; the query ended with the submit that was waited for.
-            unsafe {
-                (device.v1_0().get_query_pool_results)(
-                    device.handle(),
-                    *self.samples,
-                    0,
-                    1,
-                    size,
-                    out,
-                    size as u64,
-                    vk::QueryResultFlags::WAIT,
-                )
-            }
-        })?;
+        device
+            .caller()
+            .check("vkGetQueryPoolResults", ObjectKind::QueryPool, || {
+                // SAFETY: one 32-bit result into a local of that size; the query ended with the submit that was waited for.
+                unsafe {
+                    (device.v1_0().get_query_pool_results)(
+                        device.handle(),
+                        *self.samples,
+                        0,
+                        1,
+                        size,
+                        out,
+                        size as u64,
+                        vk::QueryResultFlags::WAIT,
+                    )
+                }
+            })?;
         Ok(answer)
     }
 }

@@ -11,10 +11,11 @@ use std::time::Duration;
 use alloc_core::Budget;
 use debug_guard::Fault;
 use testkit::{Child, Finished};
-use vk_callbacks::Notes;
-use vk_steward::accounts::{Accounts, Watching};
+use vk_accounts::ObjectKind;
+use vk_accounts::accounting::{Accounts, Watching};
+use vk_callbacks::BridgeCounters;
 use vk_steward::drivers::{self, DriverInfo, child_environment};
-use vk_steward::workload::{self, ObjectKind, Options, Report, WorkloadError};
+use vk_steward::workload::{self, Options, Report, WorkloadError};
 
 use super::refusing::Refusing;
 
@@ -69,13 +70,24 @@ pub(super) struct Driver {
 impl Case {
     /// Runs the case in a child, which sees `driver` alone where it is known already. `Err` is why there was no run.
     pub(super) fn in_a_child(self, driver: Option<&Driver>) -> Result<Seen, String> {
-        let number = |number: Option<u64>| number.map_or_else(|| "-".into(), |number| number.to_string());
+        let number =
+            |number: Option<u64>| number.map_or_else(|| "-".into(), |number| number.to_string());
         let program = std::env::current_exe().expect("a test knows its file");
-        let arguments = [CHILD.into(), self.seed.to_string(), number(self.request), number(self.limit)];
+        let arguments = [
+            CHILD.into(),
+            self.seed.to_string(),
+            number(self.request),
+            number(self.limit),
+        ];
         // What the C library says when it aborts goes to the error output.
-        let mut child = Child::new(program).args(arguments).env("LIBC_FATAL_STDERR_", "1").limit(LIMIT);
+        let mut child = Child::new(program)
+            .args(arguments)
+            .env("LIBC_FATAL_STDERR_", "1")
+            .limit(LIMIT);
         if let Some(manifest) = driver.and_then(|driver| driver.manifest.as_deref()) {
-            child = child_environment(manifest).into_iter().fold(child, |child, (name, value)| child.env(name, value));
+            child = child_environment(manifest)
+                .into_iter()
+                .fold(child, |child, (name, value)| child.env(name, value));
             child = child.env_remove("VK_ADD_DRIVER_FILES");
         }
         Seen::read(&child.run())
@@ -84,9 +96,15 @@ impl Case {
     /// The child's side.
     pub(super) fn run(arguments: &[&str]) -> ExitCode {
         without_core_files();
-        let mut numbers = arguments.iter().map(|argument| argument.parse::<u64>().ok());
+        let mut numbers = arguments
+            .iter()
+            .map(|argument| argument.parse::<u64>().ok());
         let mut next = || numbers.next().flatten();
-        let case = Self { seed: next().map_or(0, |seed| seed as u32), request: next(), limit: next() };
+        let case = Self {
+            seed: next().map_or(0, |seed| seed as u32),
+            request: next(),
+            limit: next(),
+        };
         // SAFETY: one thread of our own, which vouches for the drivers of this machine as a user of the program does.
         let selected = match unsafe { drivers::select(Some(&super::driver_name())) } {
             Ok(selected) => selected,
@@ -96,22 +114,33 @@ impl Case {
             }
         };
         let info = selected.info();
-        let manifest = selected.manifest().map(|path| path.display().to_string()).unwrap_or_default();
+        let manifest = selected
+            .manifest()
+            .map(|path| path.display().to_string())
+            .unwrap_or_default();
         println!("driver\t{}\t{}\t{manifest}", info.title(), info.driver_info);
 
         let backing = Refusing::new();
         let accounts = case.accounts(&backing);
         backing.arm(case.request.map_or(Fault::Never, Fault::Nth));
-        let options = Options { seed: case.seed, ..Options::default() };
+        let options = Options {
+            seed: case.seed,
+            ..Options::default()
+        };
         let result = workload::run(&selected, &accounts, &options);
         // Threads of the driver may still be giving back.
         let known = known_leak(info, &accounts);
         let gave_back = || backing.given().live_blocks == known;
-        (0..20).take_while(|_| !gave_back()).for_each(|_| sleep(Duration::from_millis(5)));
+        (0..20)
+            .take_while(|_| !gave_back())
+            .for_each(|_| sleep(Duration::from_millis(5)));
         let (requests, seen) = (backing.requests(), backing.given());
         let mut outcome = outcome_of(&result);
         if seen.live_blocks != known {
-            outcome += &format!("+leak({})", i128::from(seen.live_blocks) - i128::from(known));
+            outcome += &format!(
+                "+leak({})",
+                i128::from(seen.live_blocks) - i128::from(known)
+            );
         }
         outcome += &faults(&accounts);
         match accounts.finish() {
@@ -135,7 +164,8 @@ impl Case {
     /// With a limit, what the accounts themselves take beside the driver comes on top of it.
     fn accounts<'b>(self, backing: &'b Refusing) -> Accounts<'b> {
         // SAFETY: here and below: `backing` is never dropped, and outlives the accounts.
-        let open = unsafe { Accounts::new(backing, Watching::default()) }.expect("the accounts' own memory is never refused");
+        let open = unsafe { Accounts::new(backing, Watching::default()) }
+            .expect("the accounts' own memory is never refused");
         let Some(limit) = self.limit else { return open };
         let budget = Budget::exact(open.vulkan().subtree_usage().total().live_bytes + limit);
         drop(open);
@@ -147,7 +177,12 @@ impl Case {
 
 impl Seen {
     fn read(child: &Finished) -> Result<Self, String> {
-        let lines = || child.stdout.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+        let lines = || {
+            child
+                .stdout
+                .lines()
+                .map(|line| line.split('\t').collect::<Vec<_>>())
+        };
         let mut seen = Self {
             outcome: died_of(child),
             refused: None,
@@ -161,11 +196,20 @@ impl Seen {
                 ["none", reason] => return Err(reason.to_owned()),
                 ["driver", name, version, manifest] => {
                     let manifest = (!manifest.is_empty()).then(|| manifest.into());
-                    seen.driver = Some(Driver { name: name.into(), version: version.into(), manifest });
+                    seen.driver = Some(Driver {
+                        name: name.into(),
+                        version: version.into(),
+                        manifest,
+                    });
                 }
                 ["refused", command, scope, size, module] if seen.refused.is_none() => {
                     let size = size.parse().expect("a size");
-                    seen.refused = Some(Refused { command: command.into(), scope: scope.into(), size, module: module.into() });
+                    seen.refused = Some(Refused {
+                        command: command.into(),
+                        scope: scope.into(),
+                        size,
+                        module: module.into(),
+                    });
                 }
                 ["end", outcome, requests, peak] => {
                     seen.requests = requests.parse().expect("a number of requests");
@@ -186,7 +230,11 @@ impl Seen {
 fn known_leak(driver: &DriverInfo, accounts: &Accounts<'_>) -> u64 {
     let templates = accounts.usage(ObjectKind::DescriptorUpdateTemplate).total();
     // The entries, and the object that is freed: two blocks a template.
-    if driver.driver_id == "GOOGLE_SWIFTSHADER" { templates.total_blocks / 2 } else { 0 }
+    if driver.driver_id == "GOOGLE_SWIFTSHADER" {
+        templates.total_blocks / 2
+    } else {
+        0
+    }
 }
 
 fn outcome_of(result: &Result<Report, WorkloadError>) -> String {
@@ -201,7 +249,7 @@ fn outcome_of(result: &Result<Report, WorkloadError>) -> String {
 
 /// What the bridges noted that was wrong, such as `+unknown_pointers(1)`.
 fn faults(accounts: &Accounts<'_>) -> String {
-    let mut sums = named(&Notes::default());
+    let mut sums = named(&BridgeCounters::default());
     let mut faults = 0;
     for notes in ObjectKind::ALL.map(|kind| accounts.notes(kind)) {
         faults += notes.faults();
@@ -209,11 +257,18 @@ fn faults(accounts: &Accounts<'_>) -> String {
             sum.1 += count.1;
         }
     }
-    assert_eq!(sums.iter().map(|(_, sum)| sum).sum::<u64>(), faults, "each kind of fault has its name");
-    sums.into_iter().filter(|(_, sum)| *sum > 0).map(|(name, sum)| format!("+{name}({sum})")).collect()
+    assert_eq!(
+        sums.iter().map(|(_, sum)| sum).sum::<u64>(),
+        faults,
+        "each kind of fault has its name"
+    );
+    sums.into_iter()
+        .filter(|(_, sum)| *sum > 0)
+        .map(|(name, sum)| format!("+{name}({sum})"))
+        .collect()
 }
 
-fn named(notes: &Notes) -> [(&'static str, u64); 9] {
+fn named(notes: &BridgeCounters) -> [(&'static str, u64); 9] {
     [
         ("bad_alignments", notes.bad_alignments),
         ("bad_scopes", notes.bad_scopes),
@@ -246,7 +301,10 @@ fn died_of(child: &Finished) -> String {
 }
 
 fn without_core_files() {
-    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: reads one struct. Failing, it leaves core files to the system's own rules.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
 }

@@ -27,7 +27,7 @@ pub(super) struct Row {
     pub(super) identity: Identity,
     /// `ok`, `VK_ERROR_OUT_OF_HOST_MEMORY`, another `VK_ERROR_..(command)`, `wrong(result)`, a signal, `timeout`; with
     /// `+leak(blocks)` where blocks were left, `+unknown_pointers(1)` where the driver freed what is not a block, and other
-    /// counts of [`Notes`](vk_callbacks::Notes).
+    /// counts of [`BridgeCounters`](vk_callbacks::BridgeCounters).
     pub(super) outcomes: Vec<String>,
     /// Its number in the run, for information.
     pub(super) request: u64,
@@ -47,14 +47,21 @@ pub(super) fn is_good(outcome: &str) -> bool {
 
 /// Reads a file of expectations. `Err` names the line.
 pub(super) fn parse(text: &str) -> Result<Vec<Row>, String> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    lines.map(|(number, line)| row(line).ok_or_else(|| format!("line {}: {line}", number + 1))).collect()
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    lines
+        .map(|(number, line)| row(line).ok_or_else(|| format!("line {}: {line}", number + 1)))
+        .collect()
 }
 
 fn row(line: &str) -> Option<Row> {
     let (fields, request) = line.split_once("# request ")?;
     let fields: Vec<_> = fields.split_whitespace().collect();
-    let [command, scope, size, module, occurrence, outcomes] = fields[..] else { return None };
+    let [command, scope, size, module, occurrence, outcomes] = fields[..] else {
+        return None;
+    };
     let identity = Identity {
         command: command.into(),
         scope: scope.into(),
@@ -62,7 +69,11 @@ fn row(line: &str) -> Option<Row> {
         module: module.into(),
         occurrence: occurrence.parse().ok()?,
     };
-    Some(Row { identity, outcomes: outcomes.split('|').map(str::to_owned).collect(), request: request.trim().parse().ok()? })
+    Some(Row {
+        identity,
+        outcomes: outcomes.split('|').map(str::to_owned).collect(),
+        request: request.trim().parse().ok()?,
+    })
 }
 
 /// What differs between the rows of the file and what was seen, a sentence each; `seen` has one outcome a row.
@@ -74,36 +85,72 @@ pub(super) fn compare(expected: &[Row], seen: &[Row]) -> Vec<String> {
         let outcome = row.outcomes.concat();
         match known.get(&row.identity) {
             Some(listed) if listed.allows(row) => {}
-            Some(listed) => differences.push(format!("not as listed ({}), but:\n{row}", listed.outcomes.join("|"))),
+            Some(listed) => differences.push(format!(
+                "not as listed ({}), but:\n{row}",
+                listed.outcomes.join("|")
+            )),
             None if is_good(&outcome) => {}
             None => differences.push(format!("not listed:\n{row}")),
         }
     }
-    let gone = expected.iter().filter(|row| !met.contains_key(&row.identity));
-    differences.extend(gone.map(|row| format!("listed, but the driver makes no such request any more:\n{row}")));
+    let gone = expected
+        .iter()
+        .filter(|row| !met.contains_key(&row.identity));
+    differences.extend(
+        gone.map(|row| format!("listed, but the driver makes no such request any more:\n{row}")),
+    );
     differences
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Identity { command, scope, size, module, occurrence } = &self.identity;
+        let Identity {
+            command,
+            scope,
+            size,
+            module,
+            occurrence,
+        } = &self.identity;
         let outcomes = self.outcomes.join("|");
-        write!(f, "{command:<32} {scope:<8} {size:>7}  {module:<18} {occurrence:>4}  {outcomes:<47} # request {}", self.request)
+        write!(
+            f,
+            "{command:<32} {scope:<8} {size:>7}  {module:<18} {occurrence:>4}  {outcomes:<47} # request {}",
+            self.request
+        )
     }
 }
 
 /// Shows that a difference would be found; the sweep's silence means something only then.
 pub(super) fn every_kind_of_difference_is_found() {
-    let line = |outcomes: &str| format!("vkCmdDraw command 64 libvulkan_lvp.so 1 {outcomes} # request 7");
+    let line =
+        |outcomes: &str| format!("vkCmdDraw command 64 libvulkan_lvp.so 1 {outcomes} # request 7");
     let rows = |outcomes: &str| parse(&line(outcomes)).expect("a line of the file");
     let count = |expected: &[Row], seen: &[Row]| compare(expected, seen).len();
     assert_eq!(count(&rows("SIGSEGV"), &rows("SIGSEGV")), 0);
     assert_eq!(count(&rows("SIGSEGV|ok"), &rows("ok")), 0);
     assert_eq!(count(&[], &rows("ok")), 0);
     assert_eq!(count(&[], &rows("ok+leak(1)")), 1, "a new row");
-    assert_eq!(count(&rows("SIGSEGV"), &rows("SIGABRT")), 1, "another outcome");
-    assert_eq!(count(&rows("SIGSEGV"), &rows("ok")), 1, "a row that no longer happens");
-    assert_eq!(count(&rows("SIGSEGV"), &[]), 1, "a request that is no longer made");
-    assert_eq!(parse(&rows("SIGSEGV|ok")[0].to_string()), Ok(rows("SIGSEGV|ok")), "what is printed can be pasted");
-    assert!(parse("# remark\n\nvkCmdDraw command 64").is_err_and(|error| error.starts_with("line 3")));
+    assert_eq!(
+        count(&rows("SIGSEGV"), &rows("SIGABRT")),
+        1,
+        "another outcome"
+    );
+    assert_eq!(
+        count(&rows("SIGSEGV"), &rows("ok")),
+        1,
+        "a row that no longer happens"
+    );
+    assert_eq!(
+        count(&rows("SIGSEGV"), &[]),
+        1,
+        "a request that is no longer made"
+    );
+    assert_eq!(
+        parse(&rows("SIGSEGV|ok")[0].to_string()),
+        Ok(rows("SIGSEGV|ok")),
+        "what is printed can be pasted"
+    );
+    assert!(
+        parse("# remark\n\nvkCmdDraw command 64").is_err_and(|error| error.starts_with("line 3"))
+    );
 }

@@ -6,9 +6,11 @@ use std::ffi::{CStr, c_void};
 use std::path::Path;
 use std::ptr::NonNull;
 
-use alloc_core::{AllocError, HostAllocator, HostError, Notice, Scope};
+use alloc_core::{
+    AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope,
+};
 use debug_guard::{FailingAllocator, Fault};
-use testkit::{Tally, Witness};
+use testkit::{RecordingAllocator, Tally};
 use vk_callbacks::{current_command, in_callback};
 
 /// What a bridge puts in front of a block that is aligned to no more than this.
@@ -16,13 +18,16 @@ const HEADER: usize = 16;
 
 /// Two allocators in one. A request made inside a callback is the driver's.
 pub(super) struct Refusing {
-    driver: FailingAllocator<Witness>,
-    own: Witness,
+    driver: FailingAllocator<RecordingAllocator>,
+    own: RecordingAllocator,
 }
 
 impl Refusing {
     pub(super) fn new() -> Self {
-        Self { driver: FailingAllocator::new(Witness::system(), Fault::Never), own: Witness::system() }
+        Self {
+            driver: FailingAllocator::new(RecordingAllocator::system(), Fault::Never),
+            own: RecordingAllocator::system(),
+        }
     }
 
     /// Counts the driver's requests from 0 again, and refuses what `fault` says.
@@ -41,11 +46,20 @@ impl Refusing {
     }
 
     fn side(&self) -> &dyn HostAllocator {
-        if in_callback() { &self.driver } else { &self.own }
+        if in_callback() {
+            &self.driver
+        } else {
+            &self.own
+        }
     }
 
     /// Says whose request it was before the driver learns of the refusal, which it may not survive.
-    fn told(&self, answer: Result<NonNull<u8>, AllocError>, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    fn told(
+        &self,
+        answer: Result<NonNull<u8>, AllocError>,
+        layout: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         if answer.is_err() {
             let command = current_command().map_or("-", |command| command.name);
             let size = layout.size().saturating_sub(layout.align().max(HEADER));
@@ -58,6 +72,15 @@ impl Refusing {
 // SAFETY: each block goes back to the side it came from: callbacks free only what callbacks gave, and the accounts take and give
 // back their own records outside of callbacks. A block of the other side would make the side's witness panic.
 unsafe impl HostAllocator for Refusing {
+    fn traits(&self) -> AllocatorTraits {
+        let (own, driver) = (self.own.traits(), self.driver.traits());
+        AllocatorTraits {
+            may_unwind: own.may_unwind || driver.may_unwind,
+            exact_alignment: own.exact_alignment || driver.exact_alignment,
+            tracks_requester: own.tracks_requester || driver.tracks_requester,
+        }
+    }
+
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         self.told(self.side().allocate(layout, scope), layout, scope)
     }
@@ -71,14 +94,34 @@ unsafe impl HostAllocator for Refusing {
         unsafe { self.side().deallocate(block, layout, scope) }
     }
 
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
-        self.told(unsafe { self.side().grow(block, old, new, scope) }, new, scope)
+        self.told(
+            unsafe { self.side().grow(block, old, new, scope) },
+            new,
+            scope,
+        )
     }
 
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
-        self.told(unsafe { self.side().shrink(block, old, new, scope) }, new, scope)
+        self.told(
+            unsafe { self.side().shrink(block, old, new, scope) },
+            new,
+            scope,
+        )
     }
 
     fn notify(&self, notice: Notice) {
@@ -89,8 +132,8 @@ unsafe impl HostAllocator for Refusing {
         self.side().refusal(layout, scope)
     }
 
-    fn exact_alignment(&self) -> bool {
-        self.own.exact_alignment() && self.driver.exact_alignment()
+    fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
+        self.side().validate_pointer(pointer, front)
     }
 }
 
@@ -99,8 +142,12 @@ fn asking_module() -> String {
     let own = module_of((asking_module as fn() -> String) as *const c_void).map(|(base, _)| base);
     let mut found = None;
     backtrace::trace(|frame| {
-        found = module_of(frame.ip())
-            .filter(|(base, name)| Some(*base) != own && !["libc.", "libgcc_s."].iter().any(|library| name.starts_with(library)));
+        found = module_of(frame.ip()).filter(|(base, name)| {
+            Some(*base) != own
+                && !["libc.", "libgcc_s."]
+                    .iter()
+                    .any(|library| name.starts_with(library))
+        });
         found.is_none()
     });
     found.map_or_else(|| "-".into(), |(_, name)| name)
@@ -116,6 +163,9 @@ fn module_of(address: *const c_void) -> Option<(usize, String)> {
     }
     // SAFETY: dladdr found a module, whose name ends with 0 and lives as long as it is loaded: it is on our stack.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy();
-    let name = Path::new(path.as_ref()).file_name()?.to_string_lossy().into_owned();
+    let name = Path::new(path.as_ref())
+        .file_name()?
+        .to_string_lossy()
+        .into_owned();
     Some((info.dli_fbase.addr(), name))
 }

@@ -5,16 +5,16 @@ use std::fmt;
 
 use alloc_core::{Scope, Usage};
 use ash::vk;
-use testkit::{Rng, Tally, Witness};
-use vk_steward::accounts::Accounts;
-use vk_steward::workload::{Hooks, Made, ObjectKind};
+use testkit::{RecordingAllocator, Rng, Tally};
+use vk_accounts::accounting::Accounts;
+use vk_accounts::{CreatedObject, Hooks, ObjectKind};
 
 use crate::around::{Around, Held, Record};
 
 /// Looks after one command in three, and at each phase's end.
 pub(super) struct Watch<'a> {
     accounts: &'a Accounts<'static>,
-    witness: &'a Witness,
+    witness: &'a RecordingAllocator,
     around: Around,
     rng: RefCell<Rng>,
     watched: RefCell<Watched>,
@@ -52,7 +52,11 @@ struct Reading {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(accounts: &'a Accounts<'static>, witness: &'a Witness, seed: u32) -> Self {
+    pub(super) fn new(
+        accounts: &'a Accounts<'static>,
+        witness: &'a RecordingAllocator,
+        seed: u32,
+    ) -> Self {
         Self {
             accounts,
             witness,
@@ -81,25 +85,41 @@ impl<'a> Watch<'a> {
     fn quiet_point(&self, held: &Held<'_>) {
         let reading = Reading {
             total: self.witness.total(),
-            scopes: Scope::ALL.into_iter().map(|scope| self.witness.scope(scope)).collect(),
+            scopes: Scope::ALL
+                .into_iter()
+                .map(|scope| self.witness.scope(scope))
+                .collect(),
             record: held.record(),
             tree: self.accounts.root().subtree_usage(),
-            kinds: ObjectKind::ALL.into_iter().map(|kind| self.accounts.usage(kind)).collect(),
+            kinds: ObjectKind::ALL
+                .into_iter()
+                .map(|kind| self.accounts.usage(kind))
+                .collect(),
         };
-        reading.agrees().unwrap_or_else(|difference| panic!("in phase {:?}: {difference}", self.phase.get()));
+        reading
+            .agrees()
+            .unwrap_or_else(|difference| panic!("in phase {:?}: {difference}", self.phase.get()));
         let mut watched = self.watched.borrow_mut();
         watched.points += 1;
         watched.live_points += u32::from(reading.record.sum(|_, _| true).live_blocks > 0);
     }
 
     /// With the accounts' callbacks in the place of those around them.
-    fn as_the_accounts_know_it<'m>(&'m self, object: &Made<'m>) -> Made<'m> {
-        let own = self.accounts.callbacks(object.kind).filter(|_| !object.allocator.is_null());
-        Made { allocator: own.map_or(std::ptr::null(), std::ptr::from_ref), ..*object }
+    fn as_the_accounts_know_it<'m>(&'m self, object: &CreatedObject<'m>) -> CreatedObject<'m> {
+        let own = self
+            .accounts
+            .callbacks(object.kind)
+            .filter(|_| !object.allocator.is_null());
+        CreatedObject {
+            allocator: own.map_or(std::ptr::null(), std::ptr::from_ref),
+            ..*object
+        }
     }
 
     fn end_phase(&self, held: &Held<'_>) {
-        let Some(name) = self.phase.take() else { return };
+        let Some(name) = self.phase.take() else {
+            return;
+        };
         self.quiet_point(held);
         let (before, peak_before) = self.before.take();
         // The root's peak: what is not Vulkan's does not move within a phase.
@@ -109,12 +129,23 @@ impl<'a> Watch<'a> {
         let (own, seen) = (high + root - vulkan, self.witness.total().peak_bytes);
         let mut watched = self.watched.borrow_mut();
         if seen > peak_before {
-            assert_eq!(own, seen, "phase {name}: the peak, and what the witness saw");
+            assert_eq!(
+                own, seen,
+                "phase {name}: the peak, and what the witness saw"
+            );
             watched.peaks += 1;
         } else {
-            assert!(own <= seen, "phase {name}: peak {own}, the witness saw {seen} at most");
+            assert!(
+                own <= seen,
+                "phase {name}: peak {own}, the witness saw {seen} at most"
+            );
         }
-        watched.phases.push(PhaseSeen { name, commands: self.commands.take(), before, after: held.record() });
+        watched.phases.push(PhaseSeen {
+            name,
+            commands: self.commands.take(),
+            before,
+            after: held.record(),
+        });
     }
 }
 
@@ -125,7 +156,12 @@ unsafe impl Hooks for Watch<'_> {
         self.around.callbacks(kind)
     }
 
-    fn command(&self, command: &'static str, kind: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
+    fn command(
+        &self,
+        command: &'static str,
+        kind: ObjectKind,
+        call: &mut dyn FnMut() -> vk::Result,
+    ) {
         self.accounts.command(command, kind, call);
         self.commands.set(self.commands.get() + 1);
         if self.rng.borrow_mut().below(3) == 0 {
@@ -133,11 +169,11 @@ unsafe impl Hooks for Watch<'_> {
         }
     }
 
-    fn created(&self, object: &Made<'_>) {
+    fn created(&self, object: &CreatedObject<'_>) {
         self.accounts.created(&self.as_the_accounts_know_it(object));
     }
 
-    fn ends(&self, object: &Made<'_>) {
+    fn ends(&self, object: &CreatedObject<'_>) {
         self.accounts.ends(&self.as_the_accounts_know_it(object));
     }
 
@@ -147,7 +183,8 @@ unsafe impl Hooks for Watch<'_> {
         self.accounts.phase(name);
         held.begin_phase();
         self.quiet_point(&held);
-        self.before.replace((held.record(), self.witness.total().peak_bytes));
+        self.before
+            .replace((held.record(), self.witness.total().peak_bytes));
         self.phase.set(Some(name));
     }
 }
@@ -158,23 +195,55 @@ impl Reading {
         let mut sum = Tally::default();
         for (scope, seen) in Scope::ALL.into_iter().zip(&self.scopes) {
             let own = self.tree.scope(scope);
-            let own = [own.live_bytes, own.live_blocks, own.total_bytes, own.total_blocks];
-            let seen_all = [seen.live_bytes, seen.live_blocks, seen.total_bytes, seen.allocations];
+            let own = [
+                own.live_bytes,
+                own.live_blocks,
+                own.total_bytes,
+                own.total_blocks,
+            ];
+            let seen_all = [
+                seen.live_bytes,
+                seen.live_blocks,
+                seen.total_bytes,
+                seen.allocations,
+            ];
             same(&format!("under the root, scope {scope}"), own, seen_all)?;
             sum.live_bytes += seen.live_bytes;
             sum.live_blocks += seen.live_blocks;
             sum.allocations += seen.allocations;
         }
         let total = self.tree.total();
-        same("the sums", [total.live_bytes, total.live_blocks], [self.total.live_bytes, self.total.live_blocks])?;
-        same("the scopes", [sum.live_bytes, sum.allocations], [self.total.live_bytes, self.total.allocations])?;
+        same(
+            "the sums",
+            [total.live_bytes, total.live_blocks],
+            [self.total.live_bytes, self.total.live_blocks],
+        )?;
+        same(
+            "the scopes",
+            [sum.live_bytes, sum.allocations],
+            [self.total.live_bytes, self.total.allocations],
+        )?;
         for (kind, usage) in ObjectKind::ALL.into_iter().zip(&self.kinds) {
             for scope in Scope::ALL {
-                let seen = self.record.sum(|k, s| k == kind.index() && s == scope.as_raw() as i32);
+                let seen = self
+                    .record
+                    .sum(|k, s| k == kind.index() && s == scope.as_raw() as i32);
                 let own = usage.scope(scope);
                 let freed = own.total_blocks - own.live_blocks;
-                let own = [own.live_bytes, own.live_blocks, own.total_bytes, own.total_blocks, freed];
-                let seen = [seen.live_charged, seen.live_blocks, seen.charged, seen.blocks, seen.frees];
+                let own = [
+                    own.live_bytes,
+                    own.live_blocks,
+                    own.total_bytes,
+                    own.total_blocks,
+                    freed,
+                ];
+                let seen = [
+                    seen.live_charged,
+                    seen.live_blocks,
+                    seen.charged,
+                    seen.blocks,
+                    seen.frees,
+                ];
                 same(&format!("{kind}, scope {scope}"), own, seen)?;
             }
         }
@@ -183,14 +252,31 @@ impl Reading {
 }
 
 fn same<const N: usize>(what: &str, own: [u64; N], seen: [u64; N]) -> Result<(), String> {
-    if own == seen { Ok(()) } else { Err(format!("{what}: accounts {own:?}, witness {seen:?}")) }
+    if own == seen {
+        Ok(())
+    } else {
+        Err(format!("{what}: accounts {own:?}, witness {seen:?}"))
+    }
 }
 
 impl fmt::Display for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { points, live_points, peaks, last, .. } = self;
-        write!(f, "{points} quiet points, {live_points} with live blocks, {peaks} peaks of the root compared; ")?;
+        let Self {
+            points,
+            live_points,
+            peaks,
+            last,
+            ..
+        } = self;
+        write!(
+            f,
+            "{points} quiet points, {live_points} with live blocks, {peaks} peaks of the root compared; "
+        )?;
         let sum = last.sum(|_, _| true);
-        write!(f, "{} blocks, {} resizes, {} calls on the driver's own threads", sum.blocks, sum.resizes, last.foreign_calls)
+        write!(
+            f,
+            "{} blocks, {} resizes, {} calls on the driver's own threads",
+            sum.blocks, sum.resizes, last.foreign_calls
+        )
     }
 }

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use vk_steward::honour::meter::{self, Cells, Doing, Taken, during};
+use vk_steward::callback_coverage::meter::{self, Cells, MeteredBytes, ThreadActivity, during};
 
 // Safe to call are those that may be asked for anything.
 unsafe extern "C" {
@@ -29,14 +29,17 @@ fn too_much() -> usize {
 
 /// Blocks that were granted, until they are freed.
 struct Blocks {
-    taken: Taken,
+    taken: MeteredBytes,
     live: Vec<*mut c_void>,
 }
 
 impl Blocks {
     /// Notes a block that must be there, aligned, and can be written to.
     fn granted(&mut self, block: *mut c_void, align: usize, bytes: usize) {
-        assert!(!block.is_null() && block.addr().is_multiple_of(align), "{block:?} for {bytes} bytes aligned to {align}");
+        assert!(
+            !block.is_null() && block.addr().is_multiple_of(align),
+            "{block:?} for {bytes} bytes aligned to {align}"
+        );
         // SAFETY: so many bytes were granted.
         unsafe { block.cast::<u8>().write_bytes(0xA5, bytes) };
         self.taken.calls += 1;
@@ -47,7 +50,10 @@ impl Blocks {
 
 /// Calls every function of the family; what is refused does not count. The `Vec` has its room already.
 fn every_function(blocks: &mut Blocks, n: usize) {
-    assert!(blocks.live.capacity() - blocks.live.len() >= 10, "the list would grow, and be counted");
+    assert!(
+        blocks.live.capacity() - blocks.live.len() >= 10,
+        "the list would grow, and be counted"
+    );
     blocks.granted(malloc(n), 16, n);
     blocks.granted(malloc(0), 16, 0);
     let zeroed = calloc(3, n);
@@ -79,7 +85,12 @@ fn every_function(blocks: &mut Blocks, n: usize) {
     blocks.granted(valloc(n), 4096, n);
     blocks.granted(pvalloc(n), 4096, n);
 
-    let refused = [malloc(too_much()), calloc(too_much(), n), memalign(64, too_much()), aligned_alloc(3, n)];
+    let refused = [
+        malloc(too_much()),
+        calloc(too_much(), n),
+        memalign(64, too_much()),
+        aligned_alloc(3, n),
+    ];
     assert_eq!(refused, [ptr::null_mut(); 4]);
     // SAFETY: answers with an address of this thread's own.
     let errno = unsafe { libc::__errno_location() };
@@ -89,16 +100,25 @@ fn every_function(blocks: &mut Blocks, n: usize) {
     let array = unsafe { reallocarray(ptr::null_mut(), too_much(), n) };
     let errno = std::io::Error::last_os_error().raw_os_error();
     assert_eq!((array, errno), (ptr::null_mut(), Some(libc::ENOMEM)));
-    // SAFETY: a local to write to.
-    assert_eq!(unsafe { posix_memalign(&raw mut block, 24, n) }, libc::EINVAL);
-    // SAFETY: as above.
-    assert_eq!(unsafe { posix_memalign(&raw mut block, 64, too_much()) }, libc::ENOMEM);
+    assert_eq!(
+        // SAFETY: a local to write to.
+        unsafe { posix_memalign(&raw mut block, 24, n) },
+        libc::EINVAL
+    );
+    assert_eq!(
+        // SAFETY: as above.
+        unsafe { posix_memalign(&raw mut block, 64, too_much()) },
+        libc::ENOMEM
+    );
 }
 
 /// One anonymous mapping of `pages`, and one that is refused; taken away again.
 fn map(blocks: &mut Blocks, pages: usize) {
     let length = pages * 4096;
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let (protection, flags) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
     // SAFETY: new memory, wherever there is room.
     let at = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, -1, 0) };
     assert_ne!(at, libc::MAP_FAILED);
@@ -108,12 +128,15 @@ fn map(blocks: &mut Blocks, pages: usize) {
     assert_eq!(unsafe { libc::munmap(at, length) }, 0);
     // SAFETY: more than there are addresses is refused.
     let refused = unsafe { libc::mmap(ptr::null_mut(), 1 << 60, protection, flags, -1, 0) };
-    assert_eq!((refused, std::io::Error::last_os_error().raw_os_error()), (libc::MAP_FAILED, Some(libc::ENOMEM)));
+    assert_eq!(
+        (refused, std::io::Error::last_os_error().raw_os_error()),
+        (libc::MAP_FAILED, Some(libc::ENOMEM))
+    );
     blocks.taken.mapped += length as u64;
 }
 
 /// A part of the pattern: `rounds` of everything for blocks of `n` bytes.
-fn plant(blocks: &mut Blocks, rounds: usize, n: usize) -> Taken {
+fn plant(blocks: &mut Blocks, rounds: usize, n: usize) -> MeteredBytes {
     let before = blocks.taken;
     for _ in 0..rounds {
         every_function(blocks, n);
@@ -126,15 +149,19 @@ fn plant(blocks: &mut Blocks, rounds: usize, n: usize) -> Taken {
     // SAFETY: NULL is no block.
     unsafe { free(ptr::null_mut()) };
     let now = blocks.taken;
-    Taken { calls: now.calls - before.calls, bytes: now.bytes - before.bytes, mapped: now.mapped - before.mapped }
+    MeteredBytes {
+        calls: now.calls - before.calls,
+        bytes: now.bytes - before.bytes,
+        mapped: now.mapped - before.mapped,
+    }
 }
 
 /// What each cell should hold.
 #[derive(Default)]
-struct Expected([Taken; 4]);
+struct Expected([MeteredBytes; 4]);
 
 impl Expected {
-    fn add(&mut self, doing: Doing, more: Taken) {
+    fn add(&mut self, doing: ThreadActivity, more: MeteredBytes) {
         let cell = &mut self.0[doing as usize];
         cell.calls += more.calls;
         cell.bytes += more.bytes;
@@ -143,7 +170,12 @@ impl Expected {
 
     #[track_caller]
     fn assert_are(&self, cells: &Cells, when: &str) {
-        for doing in [Doing::NeverIssued, Doing::Application, Doing::InCommand, Doing::InCallback] {
+        for doing in [
+            ThreadActivity::NeverIssued,
+            ThreadActivity::Application,
+            ThreadActivity::InCommand,
+            ThreadActivity::InCallback,
+        ] {
             assert_eq!(cells.of(doing), self.0[doing as usize], "{doing:?}, {when}");
         }
     }
@@ -156,30 +188,36 @@ fn thread_of_the_pattern(index: usize, blocks: &mut Blocks, expected: &mut Expec
     match index % 4 {
         // A thread of the driver's that calls back.
         0 => {
-            here(Doing::NeverIssued);
-            during(Doing::InCallback, || here(Doing::InCallback));
-            here(Doing::NeverIssued);
+            here(ThreadActivity::NeverIssued);
+            during(ThreadActivity::InCallback, || {
+                here(ThreadActivity::InCallback)
+            });
+            here(ThreadActivity::NeverIssued);
         }
         // A worker of the application that marks itself.
         1 => {
             meter::this_thread_is_application();
-            here(Doing::Application);
+            here(ThreadActivity::Application);
         }
         // A thread that is known by the command it calls.
         2 => {
-            here(Doing::NeverIssued);
-            during(Doing::InCommand, || here(Doing::InCommand));
-            here(Doing::Application);
+            here(ThreadActivity::NeverIssued);
+            during(ThreadActivity::InCommand, || {
+                here(ThreadActivity::InCommand)
+            });
+            here(ThreadActivity::Application);
         }
         // The usual: commands with callbacks in them.
         _ => {
             meter::this_thread_is_application();
-            during(Doing::InCommand, || {
-                here(Doing::InCommand);
-                during(Doing::InCallback, || here(Doing::InCallback));
-                here(Doing::InCommand);
+            during(ThreadActivity::InCommand, || {
+                here(ThreadActivity::InCommand);
+                during(ThreadActivity::InCallback, || {
+                    here(ThreadActivity::InCallback)
+                });
+                here(ThreadActivity::InCommand);
             });
-            here(Doing::Application);
+            here(ThreadActivity::Application);
         }
     }
 }
@@ -191,7 +229,10 @@ pub(super) fn pattern() {
     let thread = |index| {
         let quiet = Arc::clone(&quiet);
         move || {
-            let mut blocks = Blocks { taken: Taken::default(), live: Vec::with_capacity(16) };
+            let mut blocks = Blocks {
+                taken: MeteredBytes::default(),
+                live: Vec::with_capacity(16),
+            };
             let mut expected = Expected::default();
             for _ in 0..2 {
                 quiet.wait();
@@ -205,22 +246,38 @@ pub(super) fn pattern() {
             expected
         }
     };
-    let threads: Vec<_> = (0..THREADS).map(|index| thread::spawn(thread(index))).collect();
+    let threads: Vec<_> = (0..THREADS)
+        .map(|index| thread::spawn(thread(index)))
+        .collect();
     quiet.wait();
     let before = meter::read().expect("it is there");
     quiet.wait();
     quiet.wait();
     let after = meter::read().expect("it is there").since(&before);
     quiet.wait();
-    let ends = threads.into_iter().map(|thread| thread.join().expect("its own assertions hold"));
+    let ends = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("its own assertions hold"));
     let mut expected = Expected::default();
     for one in ends {
-        for doing in [Doing::NeverIssued, Doing::Application, Doing::InCommand, Doing::InCallback] {
+        for doing in [
+            ThreadActivity::NeverIssued,
+            ThreadActivity::Application,
+            ThreadActivity::InCommand,
+            ThreadActivity::InCallback,
+        ] {
             expected.add(doing, one.0[doing as usize]);
         }
     }
     // A cell that nothing was planted in would prove nothing.
-    assert!(expected.0.iter().all(|cell| cell.calls > 1000 && cell.bytes > 100_000 && cell.mapped > 0), "{:?}", expected.0);
+    assert!(
+        expected
+            .0
+            .iter()
+            .all(|cell| cell.calls > 1000 && cell.bytes > 100_000 && cell.mapped > 0),
+        "{:?}",
+        expected.0
+    );
     expected.assert_are(&after, "while the threads live");
     let ended = meter::read().expect("it is there").since(&before);
     expected.assert_are(&ended, "after the threads ended");
@@ -232,23 +289,41 @@ pub(super) fn pattern() {
 pub(super) fn many_threads() {
     assert!(meter::is_there(), "the meter is not in this process");
     const MORE_THAN_PLACES: u64 = 4096 + 500;
-    let in_callback = || meter::read().expect("it is there").of(Doing::InCallback);
+    let in_callback = || {
+        meter::read()
+            .expect("it is there")
+            .of(ThreadActivity::InCallback)
+    };
     let before = in_callback();
     for _ in 0..MORE_THAN_PLACES {
-        join(start(&Task { times: 1, size: 48, together: None }));
+        join(start(&Task {
+            times: 1,
+            size: 48,
+            together: None,
+        }));
     }
     let now = in_callback();
-    assert_eq!((now.calls - before.calls, now.bytes - before.bytes), (MORE_THAN_PLACES, 48 * MORE_THAN_PLACES));
+    assert_eq!(
+        (now.calls - before.calls, now.bytes - before.bytes),
+        (MORE_THAN_PLACES, 48 * MORE_THAN_PLACES)
+    );
 
     // All of these share a place, and hurry.
     const TIMES: u64 = 500_000;
     let together = Barrier::new(4);
-    let task = Task { times: TIMES, size: 24, together: Some(&together) };
+    let task = Task {
+        times: TIMES,
+        size: 24,
+        together: Some(&together),
+    };
     for thread in [(); 4].map(|()| start(&task)) {
         join(thread);
     }
     let last = in_callback();
-    assert_eq!((last.calls - now.calls, last.bytes - now.bytes), (4 * TIMES, 24 * 4 * TIMES));
+    assert_eq!(
+        (last.calls - now.calls, last.bytes - now.bytes),
+        (4 * TIMES, 24 * 4 * TIMES)
+    );
     println!("{MORE_THAN_PLACES} threads, and 4 at once\nas planted");
 }
 
@@ -265,7 +340,7 @@ fn start(task: &Task<'_>) -> libc::pthread_t {
         // SAFETY: the task that `start` was given, which is there until the thread was joined.
         let task = unsafe { &*task.cast_const().cast::<Task<'_>>() };
         task.together.map(Barrier::wait);
-        during(Doing::InCallback, || {
+        during(ThreadActivity::InCallback, || {
             for _ in 0..task.times {
                 let block = black_box(malloc(task.size));
                 // SAFETY: taken above.
@@ -276,7 +351,14 @@ fn start(task: &Task<'_>) -> libc::pthread_t {
     }
     let mut thread = 0;
     // SAFETY: a local to write to, no attributes, and a function that does not unwind with what it takes.
-    let started = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, ptr::from_ref(task).cast_mut().cast()) };
+    let started = unsafe {
+        libc::pthread_create(
+            &raw mut thread,
+            ptr::null(),
+            run,
+            ptr::from_ref(task).cast_mut().cast(),
+        )
+    };
     assert_eq!(started, 0);
     thread
 }

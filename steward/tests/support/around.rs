@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use ash::vk;
-use vk_steward::workload::{Hooks, ObjectKind};
+use vk_accounts::{Hooks, ObjectKind};
 
 /// What was seen of one kind and scope. `charged` is what a bridge takes for a request: 16 bytes more, and where the alignment is
 /// above 16, as many more as the alignment.
@@ -75,12 +75,25 @@ impl Around {
     /// # Safety
     /// The callbacks of `hooks` stay valid for as long as this one's are used.
     pub(super) unsafe fn new(hooks: &dyn Hooks) -> Self {
-        let book = Book { home: thread::current().id(), live: BTreeMap::new(), record: Record::default() };
+        let book = Book {
+            home: thread::current().id(),
+            live: BTreeMap::new(),
+            record: Record::default(),
+        };
         let book = Arc::new(Mutex::new(book));
-        let kinds = ObjectKind::ALL.into_iter().filter(|kind| kind.takes_callbacks());
+        let kinds = ObjectKind::ALL
+            .into_iter()
+            .filter(|kind| kind.takes_callbacks());
         let entry = |kind: ObjectKind| {
-            let inner = vk::AllocationCallbacks { _marker: std::marker::PhantomData, ..*hooks.callbacks(kind)? };
-            Some(Entry { kind: kind.index(), inner, book: Arc::clone(&book) })
+            let inner = vk::AllocationCallbacks {
+                _marker: std::marker::PhantomData,
+                ..*hooks.callbacks(kind)?
+            };
+            Some(Entry {
+                kind: kind.index(),
+                inner,
+                book: Arc::clone(&book),
+            })
         };
         let entries: Box<[Entry]> = kinds.filter_map(entry).collect();
         let mut callbacks = [None; ObjectKind::COUNT];
@@ -92,7 +105,11 @@ impl Around {
                 .pfn_free(Some(free));
             callbacks[entry.kind] = Some(own);
         }
-        Self { book, callbacks, _entries: entries }
+        Self {
+            book,
+            callbacks,
+            _entries: entries,
+        }
     }
 
     pub(super) fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
@@ -122,7 +139,11 @@ impl Record {
     /// The sum over the kinds and scopes that `which` names.
     pub(super) fn sum(&self, which: impl Fn(usize, i32) -> bool) -> Seen {
         let mut sum = Seen::default();
-        for (_, seen) in self.seen.iter().filter(|((kind, scope), _)| which(*kind, *scope)) {
+        for (_, seen) in self
+            .seen
+            .iter()
+            .filter(|((kind, scope), _)| which(*kind, *scope))
+        {
             sum.blocks += seen.blocks;
             sum.frees += seen.frees;
             sum.resizes += seen.resizes;
@@ -144,7 +165,12 @@ impl Record {
 
 impl Book {
     fn change(&mut self, block: Block, change: impl FnOnce(&mut Seen)) {
-        change(self.record.seen.entry((block.kind, block.scope)).or_default());
+        change(
+            self.record
+                .seen
+                .entry((block.kind, block.scope))
+                .or_default(),
+        );
         let (asked, charged) = self.record.live();
         for peak in [&mut self.record.phase_peak, &mut self.record.peak] {
             *peak = (peak.0.max(asked), peak.1.max(charged));
@@ -155,7 +181,10 @@ impl Book {
     }
 
     fn taken(&mut self, at: usize, block: Block) {
-        assert!(self.live.insert(at, block).is_none(), "{at:#x} was given twice");
+        assert!(
+            self.live.insert(at, block).is_none(),
+            "{at:#x} was given twice"
+        );
         self.change(block, |seen| {
             seen.blocks += 1;
             seen.asked += block.size;
@@ -176,7 +205,10 @@ impl Book {
     }
 
     fn resized(&mut self, at: usize, old: Block, new: Block) {
-        assert!(self.live.insert(at, new).is_none(), "{at:#x} was given twice");
+        assert!(
+            self.live.insert(at, new).is_none(),
+            "{at:#x} was given twice"
+        );
         self.change(new, |seen| {
             seen.resizes += 1;
             seen.asked += new.size.saturating_sub(old.size);
@@ -187,7 +219,9 @@ impl Book {
     }
 
     fn remove(&mut self, at: usize) -> Block {
-        self.live.remove(&at).unwrap_or_else(|| panic!("{at:#x} is not live"))
+        self.live
+            .remove(&at)
+            .unwrap_or_else(|| panic!("{at:#x} is not live"))
     }
 
     fn note_thread(&mut self) {
@@ -220,11 +254,19 @@ unsafe extern "system" fn allocate(
 ) -> *mut c_void {
     // SAFETY: our own user data.
     let entry = unsafe { entry(user) };
-    let call = entry.inner.pfn_allocation.expect("callbacks have all three functions");
+    let call = entry
+        .inner
+        .pfn_allocation
+        .expect("callbacks have all three functions");
     let mut book = lock(&entry.book);
     // SAFETY: passed on as it came.
     let given = unsafe { call(entry.inner.p_user_data, size, align, scope) };
-    let block = Block { size: size as u64, align: align as u64, scope: scope.as_raw(), kind: entry.kind };
+    let block = Block {
+        size: size as u64,
+        align: align as u64,
+        scope: scope.as_raw(),
+        kind: entry.kind,
+    };
     book.note_thread();
     if given.is_null() {
         book.record.null_answers += 1;
@@ -242,8 +284,12 @@ unsafe extern "system" fn reallocate(
     scope: vk::SystemAllocationScope,
 ) -> *mut c_void {
     if old.is_null() {
-        // SAFETY: the same request.
-        return if size == 0 { std::ptr::null_mut() } else { unsafe { allocate(user, size, align, scope) } };
+        return if size == 0 {
+            std::ptr::null_mut()
+        } else {
+            // SAFETY: the same request.
+            unsafe { allocate(user, size, align, scope) }
+        };
     }
     if size == 0 {
         // SAFETY: the same request.
@@ -254,7 +300,10 @@ unsafe extern "system" fn reallocate(
     let entry = unsafe { entry(user) };
     let mut book = lock(&entry.book);
     let before = book.remove(old.addr());
-    let call = entry.inner.pfn_reallocation.expect("callbacks have all three functions");
+    let call = entry
+        .inner
+        .pfn_reallocation
+        .expect("callbacks have all three functions");
     // SAFETY: passed on as it came.
     let given = unsafe { call(entry.inner.p_user_data, old, size, align, scope) };
     book.note_thread();
@@ -262,7 +311,14 @@ unsafe extern "system" fn reallocate(
         book.record.null_answers += 1;
         book.live.insert(old.addr(), before);
     } else {
-        book.resized(given.addr(), before, Block { size: size as u64, ..before });
+        book.resized(
+            given.addr(),
+            before,
+            Block {
+                size: size as u64,
+                ..before
+            },
+        );
     }
     given
 }
@@ -277,7 +333,10 @@ unsafe extern "system" fn free(user: *mut c_void, block: *mut c_void) {
     let gone = book.remove(block.addr());
     book.note_thread();
     book.given(gone);
-    let call = entry.inner.pfn_free.expect("callbacks have all three functions");
+    let call = entry
+        .inner
+        .pfn_free
+        .expect("callbacks have all three functions");
     // SAFETY: passed on as it came.
     unsafe { call(entry.inner.p_user_data, block) };
 }

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use ash::vk;
-use vk_steward::workload::{Hooks, Made, ObjectKind};
+use vk_accounts::{CreatedObject, Hooks, ObjectKind};
 
 /// What one kind's callbacks did.
 #[derive(Default)]
@@ -53,8 +53,8 @@ unsafe impl Hooks for PlainCallbacks {
     fn command(&self, _: &'static str, _: ObjectKind, call: &mut dyn FnMut() -> vk::Result) {
         let _ = call();
     }
-    fn created(&self, _: &Made<'_>) {}
-    fn ends(&self, _: &Made<'_>) {}
+    fn created(&self, _: &CreatedObject<'_>) {}
+    fn ends(&self, _: &CreatedObject<'_>) {}
     fn phase(&self, _: &'static str) {}
 }
 
@@ -64,13 +64,23 @@ unsafe impl Hooks for PlainCallbacks {
 /// ```
 fn with_lead(size: usize, align: usize) -> Option<(Layout, usize)> {
     let align = align.max(16);
-    Some((Layout::from_size_align(size.checked_add(align)?, align).ok()?, align))
+    Some((
+        Layout::from_size_align(size.checked_add(align)?, align).ok()?,
+        align,
+    ))
 }
 
-unsafe extern "system" fn allocate(count: *mut c_void, size: usize, align: usize, _: vk::SystemAllocationScope) -> *mut c_void {
+unsafe extern "system" fn allocate(
+    count: *mut c_void,
+    size: usize,
+    align: usize,
+    _: vk::SystemAllocationScope,
+) -> *mut c_void {
     // SAFETY: pUserData is one of the counts, which outlive every object.
     let count = unsafe { &*count.cast::<Count>() };
-    let Some((layout, lead)) = with_lead(size, align) else { return null_mut() };
+    let Some((layout, lead)) = with_lead(size, align) else {
+        return null_mut();
+    };
     // SAFETY: the layout has at least 16 bytes.
     let base = unsafe { System.alloc(layout) };
     if base.is_null() {
@@ -79,7 +89,12 @@ unsafe extern "system" fn allocate(count: *mut c_void, size: usize, align: usize
     // SAFETY: inside the block, as its size is `lead + size`.
     let block = unsafe { base.add(lead) };
     // SAFETY: the 16 bytes before `block` belong to the lead and are aligned for a usize.
-    unsafe { block.cast::<[usize; 2]>().wrapping_sub(1).write([size, align]) };
+    unsafe {
+        block
+            .cast::<[usize; 2]>()
+            .wrapping_sub(1)
+            .write([size, align])
+    };
     count.calls.fetch_add(1, Relaxed);
     count.live.fetch_add(1, Relaxed);
     block.cast()
@@ -106,7 +121,10 @@ unsafe extern "system" fn reallocate(
         // SAFETY: `allocate` wrote the lead.
         let [old_size, _] = unsafe { old.cast::<[usize; 2]>().wrapping_sub(1).read() };
         // SAFETY: two different blocks, each at least so large.
-        unsafe { new.cast::<u8>().copy_from_nonoverlapping(old.cast(), old_size.min(size)) };
+        unsafe {
+            new.cast::<u8>()
+                .copy_from_nonoverlapping(old.cast(), old_size.min(size))
+        };
         // SAFETY: `old` came from `allocate`, says the contract.
         unsafe { free(count, old) };
     }
@@ -121,7 +139,9 @@ unsafe extern "system" fn free(count: *mut c_void, block: *mut c_void) {
     let count = unsafe { &*count.cast::<Count>() };
     // SAFETY: `allocate` wrote the lead.
     let [size, align] = unsafe { block.cast::<[usize; 2]>().wrapping_sub(1).read() };
-    let Some((layout, lead)) = with_lead(size, align) else { return };
+    let Some((layout, lead)) = with_lead(size, align) else {
+        return;
+    };
     count.live.fetch_sub(1, Relaxed);
     // SAFETY: where the block began.
     let base = unsafe { block.cast::<u8>().sub(lead) };

@@ -30,16 +30,16 @@ pub enum Compile {
     /// It unwinds.
     Unwinds,
     /// It asks for what it is to make, and fails.
-    AsksAgain,
+    Recurses,
 }
 
 /// What came of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum CompileOutcome {
     /// This shader, which was there.
     Found(u64),
     /// It was compiled.
-    Made,
+    Compiled,
     /// The compiler's error, or its unwinding.
     Failed,
     /// No host memory; nothing was compiled.
@@ -50,7 +50,7 @@ pub enum Asked {
 
 /// What a shader is asked by: a device, a key of it, perhaps what it is compiled from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sought {
+pub struct ShaderQuery {
     /// Device.
     pub device: usize,
     /// Key of the device's.
@@ -81,16 +81,22 @@ pub trait Shaders {
     fn end(&mut self, owner: usize, strict: bool) -> Option<(u64, u64)>;
 
     /// Asks for a shader; `hold`: and keeps it under this number.
-    fn ask(&mut self, owner: usize, sought: Sought, compile: Compile, hold: Option<usize>) -> Asked;
+    fn get_or_compile(
+        &mut self,
+        owner: usize,
+        sought: ShaderQuery,
+        compile: Compile,
+        hold: Option<usize>,
+    ) -> CompileOutcome;
 
     /// Looks for a shader; `hold`: and keeps it under this number.
-    fn find(&mut self, sought: Sought, hold: Option<usize>) -> Option<u64>;
+    fn find(&mut self, sought: ShaderQuery, hold: Option<usize>) -> Option<u64>;
 
     /// The shader that is held under this number.
-    fn held(&self, hold: usize) -> u64;
+    fn held_shader(&self, hold: usize) -> u64;
 
     /// Lets it go.
-    fn let_go(&mut self, hold: usize);
+    fn release(&mut self, hold: usize);
 
     /// Takes out those of which `unwanted` says so: how many were destroyed, how many are held.
     fn delete_where(&mut self, unwanted: &dyn Fn(u64) -> bool) -> (u64, u64);
@@ -113,7 +119,7 @@ pub trait Shaders {
 
 #[derive(Clone, Copy, Debug)]
 struct Shader {
-    sought: Sought,
+    sought: ShaderQuery,
     owner: usize,
     bytes: u64,
     holds: u64,
@@ -124,18 +130,24 @@ struct Model {
     shaders: BTreeMap<u64, Shader>,
     owners: [Option<usize>; OWNERS],
     holds: [Option<u64>; HOLDS],
-    most: (u64, u64),
+    limits: (u64, u64),
     compiled: u64,
     tried: Tried,
 }
 
 impl Model {
-    fn matching(&self, sought: Sought) -> BTreeSet<u64> {
-        let same = |there: &Sought| {
-            let content = sought.content.is_none() || there.content.is_none() || sought.content == there.content;
+    fn matching(&self, sought: ShaderQuery) -> BTreeSet<u64> {
+        let same = |there: &ShaderQuery| {
+            let content = sought.content.is_none()
+                || there.content.is_none()
+                || sought.content == there.content;
             (there.device, there.key) == (sought.device, sought.key) && content
         };
-        self.shaders.iter().filter(|(_, shader)| shader.live && same(&shader.sought)).map(|(number, _)| *number).collect()
+        self.shaders
+            .iter()
+            .filter(|(_, shader)| shader.live && same(&shader.sought))
+            .map(|(number, _)| *number)
+            .collect()
     }
 
     /// Takes out all of which `which` says so: how many are destroyed, how many are held.
@@ -160,9 +172,14 @@ impl Model {
         }
     }
 
-    fn let_go(&mut self, hold: usize) {
-        let number = self.holds[hold].take().expect("the program lets go what it holds");
-        let shader = self.shaders.get_mut(&number).expect("what is held is there");
+    fn release(&mut self, hold: usize) {
+        let number = self.holds[hold]
+            .take()
+            .expect("the program lets go what it holds");
+        let shader = self
+            .shaders
+            .get_mut(&number)
+            .expect("what is held is there");
         shader.holds -= 1;
         if !shader.live && shader.holds == 0 {
             self.shaders.remove(&number);
@@ -173,24 +190,43 @@ impl Model {
     fn sums(&self) -> CacheSums {
         let live = self.shaders.values().filter(|shader| shader.live).count() as u64;
         let dead = self.shaders.len() as u64 - live;
-        CacheSums { live, dead, bytes: self.shaders.values().map(|shader| shader.bytes).sum(), compiled: self.compiled }
+        CacheSums {
+            live,
+            dead,
+            bytes: self.shaders.values().map(|shader| shader.bytes).sum(),
+            compiled: self.compiled,
+        }
     }
 
     /// What the limits may just have driven out is gone from the list too; nobody held it, and it was enough.
     fn adopt(&mut self, exist: &BTreeSet<u64>) {
         let over = |sums: CacheSums, most: (u64, u64)| sums.bytes > most.0 || sums.live > most.1;
         let before = self.sums();
-        let gone: Vec<u64> = self.shaders.keys().filter(|number| !exist.contains(number)).copied().collect();
-        assert!(gone.is_empty() || over(before, self.most), "{gone:?} went, and nothing was over a limit");
+        let gone: Vec<u64> = self
+            .shaders
+            .keys()
+            .filter(|number| !exist.contains(number))
+            .copied()
+            .collect();
+        assert!(
+            gone.is_empty() || over(before, self.limits),
+            "{gone:?} went, and nothing was over a limit"
+        );
         if !gone.is_empty() {
             self.tried.note("driven out by a limit");
         }
         for number in &gone {
             let shader = self.shaders.remove(number).expect("just listed");
-            assert!(shader.live && shader.holds == 0, "{number} went, and was held: {shader:?}");
+            assert!(
+                shader.live && shader.holds == 0,
+                "{number} went, and was held: {shader:?}"
+            );
         }
-        let free = self.shaders.values().any(|shader| shader.live && shader.holds == 0);
-        let full = over(self.sums(), self.most);
+        let free = self
+            .shaders
+            .values()
+            .any(|shader| shader.live && shader.holds == 0);
+        let full = over(self.sums(), self.limits);
         assert!(!full || !free, "a limit is exceeded, and somebody could go");
         if full {
             self.tried.note("over a limit, and all are held");
@@ -211,7 +247,7 @@ pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried)
         shaders: BTreeMap::new(),
         owners: [None; OWNERS],
         holds: [None; HOLDS],
-        most: none,
+        limits: none,
         compiled: 0,
         tried: Tried::default(),
     };
@@ -223,13 +259,16 @@ pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried)
     subject.refuse_host(None);
     for hold in 0..HOLDS {
         if model.holds[hold].is_some() {
-            subject.let_go(hold);
-            model.let_go(hold);
+            subject.release(hold);
+            model.release(hold);
         }
     }
     for owner in 0..OWNERS {
         if model.owners[owner].take().is_some() {
-            assert_eq!(subject.end(owner, true), Some(model.remove(|_, shader| shader.owner == owner)));
+            assert_eq!(
+                subject.end(owner, true),
+                Some(model.remove(|_, shader| shader.owner == owner))
+            );
         }
     }
     compare(&subject, &model, &mut ran);
@@ -239,24 +278,43 @@ pub fn cache_ops<S: Shaders>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried)
 
 fn compare<S: Shaders>(subject: &S, model: &Model, ran: &mut Ran) {
     assert_eq!(subject.sums(), model.sums());
-    assert!(subject.exist().iter().eq(model.shaders.keys()), "{:?} exist, and not {:?}", subject.exist(), model.shaders);
+    assert!(
+        subject.exist().iter().eq(model.shaders.keys()),
+        "{:?} exist, and not {:?}",
+        subject.exist(),
+        model.shaders
+    );
     for (hold, number) in model.holds.iter().enumerate() {
         if let Some(number) = number {
-            assert_eq!(subject.held(hold), *number);
+            assert_eq!(subject.held_shader(hold), *number);
         }
     }
     ran.compared += 1;
 }
 
 /// One operation: whether it did what it says. `None` where the bytes end.
-fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, next: &mut u64) -> Option<bool> {
+fn step<S: Shaders>(
+    bytes: &mut Bytes<'_>,
+    subject: &mut S,
+    model: &mut Model,
+    next: &mut u64,
+) -> Option<bool> {
     let kind = bytes.next()?;
     let owner = bytes.below(OWNERS)?;
     Some(match kind % 16 {
         0..8 => {
-            let Some(device) = model.owners[owner] else { return begin(bytes, subject, model, owner) };
+            let Some(device) = model.owners[owner] else {
+                return begin(bytes, subject, model, owner);
+            };
             let strange = kind % 64 == 0;
-            let sought = sought(bytes, if strange { (device + 1) % DEVICES } else { device })?;
+            let sought = sought(
+                bytes,
+                if strange {
+                    (device + 1) % DEVICES
+                } else {
+                    device
+                },
+            )?;
             let hold = hold(bytes, model)?;
             let refused = kind >= 224;
             subject.refuse_host(refused.then_some(u64::from(kind % 4)));
@@ -264,42 +322,70 @@ fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, n
             let compile = match bytes.next()? % 16 {
                 0 => Compile::Fails,
                 1 => Compile::Unwinds,
-                2 => Compile::AsksAgain,
-                more => Compile::Makes { number: *next, bytes: u64::from(more) * 10 },
+                2 => Compile::Recurses,
+                more => Compile::Makes {
+                    number: *next,
+                    bytes: u64::from(more) * 10,
+                },
             };
             let there = model.matching(sought);
-            let asked = subject.ask(owner, sought, compile, hold);
+            let asked = subject.get_or_compile(owner, sought, compile, hold);
             subject.refuse_host(None);
             match asked {
-                Asked::OtherDevice => {
+                CompileOutcome::OtherDevice => {
                     assert!(strange);
                     model.tried.note("the key of another device");
                 }
-                Asked::Found(number) => {
-                    assert!(there.contains(&number), "{number} is found, and not one of {there:?}");
+                CompileOutcome::Found(number) => {
+                    assert!(
+                        there.contains(&number),
+                        "{number} is found, and not one of {there:?}"
+                    );
                     model.hold(hold, number);
                     let mine = model.shaders[&number].owner == owner;
-                    model.tried.note(if mine { "found, its own" } else { "found, another owner's" });
+                    model.tried.note(if mine {
+                        "found, its own"
+                    } else {
+                        "found, another owner's"
+                    });
                 }
-                Asked::Host => {
+                CompileOutcome::Host => {
                     assert!(refused && there.is_empty());
                     model.tried.note("no host memory");
                 }
-                Asked::Failed => {
+                CompileOutcome::Failed => {
                     assert!(there.is_empty() && !matches!(compile, Compile::Makes { .. }));
                     model.tried.note(match compile {
                         Compile::Unwinds => "a compile that unwinds",
-                        Compile::AsksAgain => "a compile that asks again",
+                        Compile::Recurses => "a compile that asks again",
                         _ => "a compile that fails",
                     });
                 }
-                Asked::Made => {
-                    let Compile::Makes { number, bytes } = compile else { panic!("{compile:?} made something") };
+                CompileOutcome::Compiled => {
+                    let Compile::Makes { number, bytes } = compile else {
+                        panic!("{compile:?} made something")
+                    };
                     assert!(there.is_empty() && !strange, "{sought:?} was there");
-                    let same_key = |one: &Shader| one.live && (one.sought.device, one.sought.key) == (sought.device, sought.key);
+                    let same_key = |one: &Shader| {
+                        one.live
+                            && (one.sought.device, one.sought.key) == (sought.device, sought.key)
+                    };
                     let collides = model.shaders.values().any(same_key);
-                    model.tried.note(if collides { "made, the key's contents differ" } else { "made" });
-                    model.shaders.insert(number, Shader { sought, owner, bytes, holds: 1, live: true });
+                    model.tried.note(if collides {
+                        "made, the key's contents differ"
+                    } else {
+                        "made"
+                    });
+                    model.shaders.insert(
+                        number,
+                        Shader {
+                            sought,
+                            owner,
+                            bytes,
+                            holds: 1,
+                            live: true,
+                        },
+                    );
                     model.compiled += 1;
                     // Its maker held it meanwhile.
                     model.adopt(&subject.exist());
@@ -307,14 +393,17 @@ fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, n
                     model.hold(hold, number);
                 }
             }
-            matches!(asked, Asked::Found(_) | Asked::Made)
+            matches!(asked, CompileOutcome::Found(_) | CompileOutcome::Compiled)
         }
         8..11 => {
             let device = model.owners[owner].unwrap_or_default();
             let sought = sought(bytes, device)?;
             let hold = hold(bytes, model)?;
             let (there, found) = (model.matching(sought), subject.find(sought, hold));
-            assert!(found.map_or(there.is_empty(), |found| there.contains(&found)), "{sought:?}: {found:?} and not {there:?}");
+            assert!(
+                found.map_or(there.is_empty(), |found| there.contains(&found)),
+                "{sought:?}: {found:?} and not {there:?}"
+            );
             if let Some(found) = found {
                 model.hold(hold, found);
                 model.tried.note("found without asking");
@@ -325,14 +414,17 @@ fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, n
             let hold = bytes.below(HOLDS)?;
             let held = model.holds[hold].is_some();
             if held {
-                subject.let_go(hold);
-                model.let_go(hold);
+                subject.release(hold);
+                model.release(hold);
             }
             held
         }
         13 => {
             let strict = kind >= 128;
-            let held = model.shaders.values().any(|shader| shader.owner == owner && shader.holds > 0);
+            let held = model
+                .shaders
+                .values()
+                .any(|shader| shader.owner == owner && shader.holds > 0);
             if model.owners[owner].is_none() {
                 return begin(bytes, subject, model, owner);
             }
@@ -345,11 +437,22 @@ fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, n
             });
             if let Some(removed) = ended {
                 // Those that were taken out before and are still held are told of too.
-                let held = model.shaders.values().filter(|shader| shader.owner == owner && shader.holds > 0).count() as u64;
-                assert_eq!(removed, (model.remove(|_, shader| shader.owner == owner).0, held));
+                let held = model
+                    .shaders
+                    .values()
+                    .filter(|shader| shader.owner == owner && shader.holds > 0)
+                    .count() as u64;
+                assert_eq!(
+                    removed,
+                    (model.remove(|_, shader| shader.owner == owner).0, held)
+                );
                 model.owners[owner] = None;
                 // What is still held is nobody's who comes next.
-                model.shaders.values_mut().filter(|shader| shader.owner == owner).for_each(|shader| shader.owner = OWNERS);
+                model
+                    .shaders
+                    .values_mut()
+                    .filter(|shader| shader.owner == owner)
+                    .for_each(|shader| shader.owner = OWNERS);
             }
             ended.is_some()
         }
@@ -374,15 +477,24 @@ fn step<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, n
         }
         _ => {
             let (bytes, entries) = (u64::from(bytes.next()?), u64::from(bytes.next()?));
-            model.most = if kind < 128 { (u64::MAX, u64::MAX) } else { (bytes * 20, entries) };
-            subject.limit(model.most.0, model.most.1);
+            model.limits = if kind < 128 {
+                (u64::MAX, u64::MAX)
+            } else {
+                (bytes * 20, entries)
+            };
+            subject.limit(model.limits.0, model.limits.1);
             model.adopt(&subject.exist());
             true
         }
     })
 }
 
-fn begin<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, owner: usize) -> Option<bool> {
+fn begin<S: Shaders>(
+    bytes: &mut Bytes<'_>,
+    subject: &mut S,
+    model: &mut Model,
+    owner: usize,
+) -> Option<bool> {
     let device = bytes.below(DEVICES)?;
     let begun = subject.begin(owner, device);
     assert!(begun, "nothing was refused");
@@ -390,13 +502,23 @@ fn begin<S: Shaders>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, 
     Some(begun)
 }
 
-fn sought(bytes: &mut Bytes<'_>, device: usize) -> Option<Sought> {
+fn sought(bytes: &mut Bytes<'_>, device: usize) -> Option<ShaderQuery> {
     let (key, content) = (bytes.below(KEYS)? as u64, bytes.next()?);
-    Some(Sought { device, key, content: (content % 4 == 0).then_some(content / 128) })
+    Some(ShaderQuery {
+        device,
+        key,
+        content: (content % 4 == 0).then_some(content / 128),
+    })
 }
 
 /// A place for a hold, where one is free and wanted.
 fn hold(bytes: &mut Bytes<'_>, model: &Model) -> Option<Option<usize>> {
     let place = bytes.below(HOLDS * 2)?;
-    Some(model.holds.get(place).is_some_and(Option::is_none).then_some(place))
+    Some(
+        model
+            .holds
+            .get(place)
+            .is_some_and(Option::is_none)
+            .then_some(place),
+    )
 }

@@ -10,11 +10,14 @@ use std::thread;
 
 use alloc_core::Scope;
 
+use crate::hooked::with_hook;
+use crate::programs::side::Aim;
 use crate::programs::{Bytes, Ran};
-use crate::witness::Witness;
+use crate::recording_allocator::RecordingAllocator;
 
 type Allocate = unsafe extern "system" fn(*mut c_void, usize, usize, i32) -> *mut c_void;
-type Reallocate = unsafe extern "system" fn(*mut c_void, *mut c_void, usize, usize, i32) -> *mut c_void;
+type Reallocate =
+    unsafe extern "system" fn(*mut c_void, *mut c_void, usize, usize, i32) -> *mut c_void;
 type Free = unsafe extern "system" fn(*mut c_void, *mut c_void);
 type Notify = unsafe extern "system" fn(*mut c_void, usize, i32, i32);
 
@@ -51,7 +54,7 @@ pub struct Stream {
     /// The functions a driver would get.
     pub callbacks: Callbacks,
     /// Sees each block that is live through these callbacks as one block of the same scope, at least 16 bytes larger.
-    pub witness: Witness,
+    pub witness: RecordingAllocator,
 }
 
 impl Stream {
@@ -63,24 +66,41 @@ impl Stream {
     /// # Panics
     /// When it lacks one of the three functions that must be there.
     #[must_use]
-    pub unsafe fn new(callbacks: *const c_void, witness: Witness) -> Self {
+    pub unsafe fn new(callbacks: *const c_void, witness: RecordingAllocator) -> Self {
         // SAFETY: the caller's promise.
-        let CStruct { user_data, allocate, reallocate, free, taken, given_back } = unsafe { callbacks.cast::<CStruct>().read() };
+        let CStruct {
+            user_data,
+            allocate,
+            reallocate,
+            free,
+            taken,
+            given_back,
+        } = unsafe { callbacks.cast::<CStruct>().read() };
         let all = allocate.zip(reallocate).zip(free);
         let ((allocate, reallocate), free) =
             all.expect("three functions (VUID-VkAllocationCallbacks-pfnAllocation-00632 to 00634)");
-        Self { callbacks: Callbacks { user_data, allocate, reallocate, free, notify: taken.zip(given_back) }, witness }
+        Self {
+            callbacks: Callbacks {
+                user_data,
+                allocate,
+                reallocate,
+                free,
+                notify: taken.zip(given_back),
+            },
+            witness,
+        }
     }
 }
 
 /// Most blocks that are live at once through one set of callbacks; beyond, the oldest goes first.
-const MOST_LIVE: usize = 48;
+const MAX_LIVE: usize = 48;
 
 /// Runs the program in `bytes`.
 ///
 /// Checks after each operation: the answer is NULL exactly where it must be; a pointer is aligned and unique; bytes survive a
 /// `realloc` up to the smaller size; a failed one leaves the block. Compares blocks and bytes by scope with the witnesses every
-/// few operations and at the end, when all blocks have been freed.
+/// few operations and at the end, when all blocks have been freed. Where a [`HookedAllocator`](crate::HookedAllocator) stands behind,
+/// each of its requests makes calls through the very callbacks that led to it.
 ///
 /// # Safety
 /// The callbacks are valid and usable from any thread until this returns, and nobody else uses them or their witness meanwhile.
@@ -91,47 +111,113 @@ pub unsafe fn callback_stream(bytes: &[u8], streams: &[Stream]) -> Ran {
     let mut bytes = Bytes::new(bytes);
     let mut models: Vec<Model<'_>> = streams.iter().map(Model::new).collect();
     let mut ran = Ran::default();
-    while let Some(succeeded) = step(&mut bytes, &mut models) {
-        ran.count(succeeded);
-        if ran.operations.is_multiple_of(8) {
-            models.iter().for_each(Model::compare);
-            ran.compared += models.len() as u64;
+    let aim = Aim::new();
+    with_hook(1, &|_| aim.visit(visit), || {
+        while let Some(succeeded) = step(&mut bytes, &mut models, &aim) {
+            ran.count(succeeded);
+            if ran.operations.is_multiple_of(8) {
+                models.iter().for_each(Model::compare);
+                ran.compared += models.len() as u64;
+            }
         }
-    }
-    for model in &mut models {
-        while model.free_one(0, false) {}
-        model.compare();
-        ran.compared += 1;
-    }
+        for model in &mut models {
+            aim.replace(Some(model.stream.callbacks));
+            while model.free_one(0, false) {}
+            model.compare();
+            ran.compared += 1;
+        }
+    });
+    ran.reentered = aim.visits();
     ran
 }
 
+/// Calls from within a call: a block comes, moves perhaps, and goes.
+fn visit(callbacks: &Callbacks, number: u64) {
+    let Callbacks {
+        user_data,
+        allocate,
+        reallocate,
+        free,
+        ..
+    } = *callbacks;
+    let (size, align) = (1 + number as usize * 7 % 300, 1 << (number % 8));
+    let scope = Scope::ALL[(number % 5) as usize];
+    // SAFETY: valid callbacks, as promised to `callback_stream`, here as below; any size, alignment and scope may be asked for.
+    let at = unsafe { allocate(user_data, size, align, scope.as_raw() as i32) };
+    let mut at = NonNull::new(at.cast::<u8>()).expect("memory within a call");
+    let fill = number as u8 | 1;
+    Block {
+        at,
+        size,
+        align,
+        scope,
+        fill,
+    }
+    .write();
+    if number.is_multiple_of(3) {
+        // SAFETY: the original is live and these callbacks' own.
+        let moved = unsafe {
+            reallocate(
+                user_data,
+                at.as_ptr().cast(),
+                2 * size,
+                align,
+                scope.as_raw() as i32,
+            )
+        };
+        at = NonNull::new(moved.cast()).expect("memory within a call");
+    }
+    Block {
+        at,
+        size,
+        align,
+        scope,
+        fill,
+    }
+    .check(size);
+    assert!(
+        at.as_ptr().addr().is_multiple_of(align),
+        "{at:p} is not aligned to {align}"
+    );
+    // SAFETY: as above.
+    unsafe { free(user_data, at.as_ptr().cast()) };
+}
+
 /// One operation; `None` at the end of the bytes, else whether it did what it says.
-fn step(bytes: &mut Bytes<'_>, models: &mut [Model<'_>]) -> Option<bool> {
+fn step(bytes: &mut Bytes<'_>, models: &mut [Model<'_>], aim: &Aim<Callbacks>) -> Option<bool> {
     let operation = bytes.next()?;
     let index = bytes.below(models.len())?;
     let model = models.get_mut(index)?;
+    aim.replace(Some(model.stream.callbacks));
     Some(match operation % 16 {
         0..=5 => {
-            if model.blocks.len() >= MOST_LIVE {
+            if model.blocks.len() >= MAX_LIVE {
                 model.free_one(0, false);
             }
-            model.allocate(bytes.size()?, bytes.alignment()?, bytes.scope()?.as_raw() as i32)
+            model.allocate(
+                bytes.size()?,
+                bytes.alignment()?,
+                bytes.scope()?.as_raw() as i32,
+            )
         }
         6..=9 => {
-            let (which, size) = (bytes.below(MOST_LIVE)?, bytes.size()?);
+            let (which, size) = (bytes.below(MAX_LIVE)?, bytes.size()?);
             // Now and then with another alignment than the original's, which a driver must not do (V15): the original's holds.
-            let align = if operation % 16 == 9 { Some(bytes.alignment()?) } else { None };
+            let align = if operation % 16 == 9 {
+                Some(bytes.alignment()?)
+            } else {
+                None
+            };
             model.reallocate(which, size, align)
         }
-        10 | 11 => model.free_one(bytes.below(MOST_LIVE)?, false),
-        12 => model.free_one(bytes.below(MOST_LIVE)?, true),
+        10 | 11 => model.free_one(bytes.below(MAX_LIVE)?, false),
+        12 => model.free_one(bytes.below(MAX_LIVE)?, true),
         13 => {
             let (size, scope) = (bytes.size()?, bytes.next()?);
             model.notify(size, i32::from(scope / 64), i32::from(scope % 64) % 7)
         }
         14 => model.nothing(bytes.next()?, bytes.alignment()?),
-        _ => model.impossible(bytes.next()?, bytes.below(MOST_LIVE)?),
+        _ => model.impossible(bytes.next()?, bytes.below(MAX_LIVE)?),
     })
 }
 
@@ -156,11 +242,21 @@ struct Block {
 impl<'a> Model<'a> {
     fn new(stream: &'a Stream) -> Self {
         let notices = stream.witness.notices().len();
-        Self { stream, blocks: Vec::new(), before: live(&stream.witness), notices, fill: 0 }
+        Self {
+            stream,
+            blocks: Vec::new(),
+            before: live(&stream.witness),
+            notices,
+            fill: 0,
+        }
     }
 
     fn allocate(&mut self, size: usize, align: usize, scope: i32) -> bool {
-        let Callbacks { user_data, allocate, .. } = self.stream.callbacks;
+        let Callbacks {
+            user_data,
+            allocate,
+            ..
+        } = self.stream.callbacks;
         // SAFETY: valid callbacks; any size, alignment and scope may be asked for.
         let at = unsafe { allocate(user_data, size, align, scope) };
         self.enter(at, size, align, scope)
@@ -168,30 +264,62 @@ impl<'a> Model<'a> {
 
     /// The block that `at` must be.
     fn enter(&mut self, at: *mut c_void, size: usize, align: usize, scope: i32) -> bool {
-        let scope = u32::try_from(scope).ok().and_then(Scope::from_raw).expect("a valid scope was asked for");
-        let at = NonNull::new(at.cast::<u8>()).unwrap_or_else(|| panic!("NULL for {size} bytes, alignment {align}"));
-        assert!(at.as_ptr().addr().is_multiple_of(align), "{at:p} is not aligned to {align}");
-        assert!(self.blocks.iter().all(|block| block.at != at), "{at:p} is live already");
+        let scope = u32::try_from(scope)
+            .ok()
+            .and_then(Scope::from_raw)
+            .expect("a valid scope was asked for");
+        let at = NonNull::new(at.cast::<u8>())
+            .unwrap_or_else(|| panic!("NULL for {size} bytes, alignment {align}"));
+        assert!(
+            at.as_ptr().addr().is_multiple_of(align),
+            "{at:p} is not aligned to {align}"
+        );
+        assert!(
+            self.blocks.iter().all(|block| block.at != at),
+            "{at:p} is live already"
+        );
         self.fill = self.fill.wrapping_add(1);
-        let block = Block { at, size, align, scope, fill: self.fill };
+        let block = Block {
+            at,
+            size,
+            align,
+            scope,
+            fill: self.fill,
+        };
         block.write();
         self.blocks.push(block);
         true
     }
 
     fn reallocate(&mut self, which: usize, size: usize, align: Option<usize>) -> bool {
-        let Callbacks { user_data, reallocate, .. } = self.stream.callbacks;
+        let Callbacks {
+            user_data,
+            reallocate,
+            ..
+        } = self.stream.callbacks;
         let Some(which) = which.checked_rem(self.blocks.len()) else {
             // SAFETY: as pfnAllocation (V13).
             let at = unsafe { reallocate(user_data, null_mut(), size, 8, 1) };
             // NULL and size 0: nothing to free, nothing to give (V14).
-            return if size == 0 { at.is_null() } else { self.enter(at, size, 8, 1) };
+            return if size == 0 {
+                at.is_null()
+            } else {
+                self.enter(at, size, 8, 1)
+            };
         };
         let block = &mut self.blocks[which];
         block.check(block.size);
         let (original, scope) = (block.at.as_ptr().cast(), block.scope.as_raw() as i32);
         // SAFETY: the original is live and these callbacks' own.
-        let at = unsafe { reallocate(user_data, original, size, align.unwrap_or(block.align), scope) };
+        let at = unsafe {
+            reallocate(
+                user_data,
+                original,
+                size,
+                align.unwrap_or(block.align),
+                scope,
+            )
+        };
         if size == 0 {
             // Frees (V14).
             assert!(at.is_null(), "a realloc to 0 bytes gave {at:p}");
@@ -204,7 +332,11 @@ impl<'a> Model<'a> {
             assert!(align.is_some(), "NULL for a realloc to {size} bytes");
             return false;
         };
-        assert!(at.as_ptr().addr().is_multiple_of(block.align), "{at:p} is not aligned to {}", block.align);
+        assert!(
+            at.as_ptr().addr().is_multiple_of(block.align),
+            "{at:p} is not aligned to {}",
+            block.align
+        );
         block.at = at;
         block.check(block.size.min(size));
         block.size = size;
@@ -216,13 +348,22 @@ impl<'a> Model<'a> {
 
     /// Frees a block, on a thread of its own or here; false when there is none.
     fn free_one(&mut self, which: usize, elsewhere: bool) -> bool {
-        let Some(which) = which.checked_rem(self.blocks.len()) else { return false };
+        let Some(which) = which.checked_rem(self.blocks.len()) else {
+            return false;
+        };
         let block = self.blocks.remove(which);
         block.check(block.size);
-        let Callbacks { user_data, free, .. } = self.stream.callbacks;
-        let call = Call { free, user_data, at: block.at.as_ptr().cast() };
+        let Callbacks {
+            user_data, free, ..
+        } = self.stream.callbacks;
+        let call = Call {
+            free,
+            user_data,
+            at: block.at.as_ptr().cast(),
+        };
         if elsewhere {
-            thread::scope(|threads| threads.spawn(move || call.make()).join()).expect("pfnFree does not panic");
+            thread::scope(|threads| threads.spawn(move || call.make()).join())
+                .expect("pfnFree does not panic");
         } else {
             call.make();
         }
@@ -231,7 +372,12 @@ impl<'a> Model<'a> {
 
     /// Calls that must do nothing: free of NULL, realloc of NULL to 0.
     fn nothing(&self, which: u8, align: usize) -> bool {
-        let Callbacks { user_data, reallocate, free, .. } = self.stream.callbacks;
+        let Callbacks {
+            user_data,
+            reallocate,
+            free,
+            ..
+        } = self.stream.callbacks;
         if which.is_multiple_of(2) {
             // SAFETY: NULL may always be freed (V18).
             unsafe { free(user_data, null_mut()) };
@@ -245,8 +391,18 @@ impl<'a> Model<'a> {
 
     /// Requests that nobody can fulfil: NULL, and a block that was to be resized stays.
     fn impossible(&mut self, kind: u8, which: usize) -> bool {
-        let Callbacks { user_data, allocate, .. } = self.stream.callbacks;
-        let huge = [usize::MAX, usize::MAX - 15, isize::MAX as usize, isize::MAX as usize - 15, 1 << (usize::BITS - 1)];
+        let Callbacks {
+            user_data,
+            allocate,
+            ..
+        } = self.stream.callbacks;
+        let huge = [
+            usize::MAX,
+            usize::MAX - 15,
+            isize::MAX as usize,
+            isize::MAX as usize - 15,
+            1 << (usize::BITS - 1),
+        ];
         let (size, align, scope) = match kind % 8 {
             kind @ 0..=4 => (huge[usize::from(kind)], 8, 1),
             5 => (16, 0, 1),
@@ -255,22 +411,39 @@ impl<'a> Model<'a> {
         };
         // SAFETY: valid callbacks; what they are asked for is theirs to judge.
         let at = unsafe { allocate(user_data, size, align, scope) };
-        assert!(at.is_null(), "{at:p} for {size} bytes, alignment {align}, scope {scope}");
+        assert!(
+            at.is_null(),
+            "{at:p} for {size} bytes, alignment {align}, scope {scope}"
+        );
         if let Some(which) = which.checked_rem(self.blocks.len()) {
             let block = &self.blocks[which];
             let (original, raw) = (block.at.as_ptr().cast(), block.scope.as_raw() as i32);
             // SAFETY: the original is live and these callbacks' own.
-            let at =
-                unsafe { (self.stream.callbacks.reallocate)(user_data, original, huge[usize::from(kind % 5)], block.align, raw) };
-            assert!(at.is_null(), "{at:p} for a realloc to a size that cannot be");
+            let at = unsafe {
+                (self.stream.callbacks.reallocate)(
+                    user_data,
+                    original,
+                    huge[usize::from(kind % 5)],
+                    block.align,
+                    raw,
+                )
+            };
+            assert!(
+                at.is_null(),
+                "{at:p} for a realloc to a size that cannot be"
+            );
             block.check(block.size);
         }
         false
     }
 
     fn notify(&mut self, size: usize, kind: i32, scope: i32) -> bool {
-        let Callbacks { user_data, notify, .. } = self.stream.callbacks;
-        let Some((taken, given_back)) = notify else { return false };
+        let Callbacks {
+            user_data, notify, ..
+        } = self.stream.callbacks;
+        let Some((taken, given_back)) = notify else {
+            return false;
+        };
         // SAFETY: valid callbacks; a notification is purely informational (V21).
         unsafe { taken(user_data, size, kind, scope) };
         // SAFETY: as above.
@@ -289,14 +462,27 @@ impl<'a> Model<'a> {
             *bytes += block.size as u64;
             *blocks += 1;
         }
-        for (scope, (before, now)) in Scope::ALL.into_iter().zip(self.before.into_iter().zip(live(&self.stream.witness))) {
+        for (scope, (before, now)) in Scope::ALL
+            .into_iter()
+            .zip(self.before.into_iter().zip(live(&self.stream.witness)))
+        {
             let (bytes, blocks) = model.get(&scope).copied().unwrap_or_default();
             assert_eq!(now.1 - before.1, blocks, "live blocks of scope {scope}");
             let taken = now.0 - before.0;
-            assert!(taken >= bytes + 16 * blocks, "{taken} bytes of scope {scope} for {blocks} blocks of {bytes} bytes");
-            assert!(blocks > 0 || taken == 0, "{taken} bytes of scope {scope} for no block");
+            assert!(
+                taken >= bytes + 16 * blocks,
+                "{taken} bytes of scope {scope} for {blocks} blocks of {bytes} bytes"
+            );
+            assert!(
+                blocks > 0 || taken == 0,
+                "{taken} bytes of scope {scope} for no block"
+            );
         }
-        assert_eq!(self.stream.witness.notices().len(), self.notices, "notifications passed on");
+        assert_eq!(
+            self.stream.witness.notices().len(),
+            self.notices,
+            "notifications passed on"
+        );
     }
 }
 
@@ -309,7 +495,11 @@ impl Block {
     fn check(&self, len: usize) {
         // SAFETY: the block is live, at least this large, and was written over its whole size.
         let content = unsafe { std::slice::from_raw_parts(self.at.as_ptr(), len) };
-        assert!(content.iter().all(|byte| *byte == self.fill), "{:p}: {len} bytes are not as they were written", self.at);
+        assert!(
+            content.iter().all(|byte| *byte == self.fill),
+            "{:p}: {len} bytes are not as they were written",
+            self.at
+        );
     }
 }
 
@@ -331,7 +521,7 @@ impl Call {
 }
 
 /// Bytes and blocks that are live, by scope.
-fn live(witness: &Witness) -> [(u64, u64); Scope::COUNT] {
+fn live(witness: &RecordingAllocator) -> [(u64, u64); Scope::COUNT] {
     Scope::ALL.map(|scope| {
         let tally = witness.scope(scope);
         (tally.live_bytes, tally.live_blocks)

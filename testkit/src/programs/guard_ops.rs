@@ -1,6 +1,6 @@
 //! A program that uses guarded memory well and badly: every mistake is made on purpose, and the guard must report just these.
 //!
-//! Knows no guard: it sees host allocators, and hears of reports through [`told`]. For each operation the model says what has to be
+//! Knows no guard: it sees host allocators, and hears of reports through [`collect_report`]. For each operation the model says what has to be
 //! reported then (a bad free, a stopped access), and what at the block's free or the next check (bytes changed around or in it).
 
 use std::cell::{Cell, RefCell};
@@ -11,6 +11,8 @@ use std::alloc::Layout;
 
 use alloc_core::{HostAllocator, Scope};
 
+use crate::hooked::with_hook;
+use crate::programs::side::Aim;
 use crate::programs::{Bytes, Ran};
 
 const PAGE: usize = 4096;
@@ -19,18 +21,18 @@ const WAITS: usize = 2048;
 /// Live blocks at most.
 const LIVE: usize = 64;
 /// Reports that one operation may make, at most.
-const HEARD: usize = 128;
+const MAX_REPORTS: usize = 128;
 
 type Report = (&'static str, Option<usize>);
 
 thread_local! {
     // Const-made, and without a list that grows: a report may come out of a signal handler.
-    static REPORTS: [Cell<Report>; HEARD] = const { [const { Cell::new(("", None)) }; HEARD] };
+    static REPORTS: [Cell<Report>; MAX_REPORTS] = const { [const { Cell::new(("", None)) }; MAX_REPORTS] };
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
 /// To be called with every report of a guard: its kind by name, and where the block begins that it names. Signal-safe.
-pub fn told(kind: &'static str, block: Option<usize>) {
+pub fn collect_report(kind: &'static str, block: Option<usize>) {
     let count = COUNT.get();
     REPORTS.with(|reports| {
         if let Some(place) = reports.get(count) {
@@ -40,9 +42,9 @@ pub fn told(kind: &'static str, block: Option<usize>) {
     COUNT.set(count + 1);
 }
 
-fn heard() -> Vec<Report> {
+fn collected_reports() -> Vec<Report> {
     let count = COUNT.replace(0);
-    assert!(count <= HEARD, "{count} reports at once");
+    assert!(count <= MAX_REPORTS, "{count} reports at once");
     REPORTS.with(|reports| reports.iter().take(count).map(Cell::get).collect())
 }
 
@@ -99,20 +101,24 @@ struct Program<'p> {
     landed: RefCell<Vec<usize>>,
     fill: u8,
     ran: Ran,
+    /// The guard that is about to be called.
+    aim: &'p Aim<usize>,
 }
 
 /// Runs the program in `bytes` on `guards`, which nobody else uses and which have just been made.
 ///
-/// All blocks are given back at the end.
+/// All blocks are given back at the end. Where a [`HookedAllocator`](crate::HookedAllocator) stands behind a guard, each of its
+/// requests uses the very guard that makes it.
 ///
 /// # Panics
 /// When a guard reports what was not done, or does not report what was; when blocks are not as they were written.
 ///
 /// # Safety
-/// The guards bear what it does: they report to [`told`] and go on; a bad free frees nothing but where the block is certain; a stopped
+/// The guards bear what it does: they report to [`collect_report`] and go on; a bad free frees nothing but where the block is certain; a stopped
 /// access gets a page to land on; no freed block of up to 2 KiB is given out again within the program.
 pub unsafe fn guard_ops(bytes: &[u8], guards: &[Guarded<'_>]) -> Ran {
-    heard();
+    collected_reports();
+    let aim = Aim::new();
     let mut program = Program {
         bytes: Bytes::new(bytes),
         guards,
@@ -121,17 +127,72 @@ pub unsafe fn guard_ops(bytes: &[u8], guards: &[Guarded<'_>]) -> Ran {
         landed: RefCell::new(Vec::new()),
         fill: 0,
         ran: Ran::default(),
+        aim: &aim,
     };
-    while let Some(succeeded) = program.step() {
-        program.ran.count(succeeded);
-    }
-    while let Some(block) = program.live.pop() {
-        program.free(block);
+    let kept = Cell::new(None);
+    with_hook(
+        1,
+        &|_| aim.visit(|guard, number| visit(guards, *guard, number, &kept)),
+        || {
+            while let Some(succeeded) = program.step() {
+                program.ran.count(succeeded);
+            }
+            while let Some(block) = program.live.pop() {
+                program.free(block);
+            }
+        },
+    );
+    if let Some(block) = kept.take() {
+        free_quietly(guards, &block);
     }
     for guard in 0..guards.len() {
         program.check(guard);
     }
+    program.ran.reentered = aim.visits();
     program.ran
+}
+
+/// Uses a guard that is in the middle of a request: a block comes and goes, or stays until the next visit. Nothing of it is a mistake.
+fn visit(guards: &[Guarded<'_>], guard: usize, number: u64, kept: &Cell<Option<Block>>) {
+    let layout =
+        Layout::from_size_align(1 + number as usize * 7 % 300, 1 << (number % 7)).expect("small");
+    let scope = Scope::ALL[(number % 5) as usize];
+    let at = guards[guard]
+        .host
+        .allocate(layout, scope)
+        .expect("a guard over a willing allocator refuses nothing");
+    let block = Block {
+        guard,
+        at,
+        layout,
+        scope,
+        fill: 0xCD,
+        pending: Vec::new(),
+    };
+    block.verify();
+    let block = Block {
+        fill: number as u8,
+        ..block
+    };
+    block.write();
+    let leaves = if number.is_multiple_of(2) {
+        kept.replace(Some(block))
+    } else {
+        Some(block)
+    };
+    if let Some(block) = leaves {
+        free_quietly(guards, &block);
+    }
+}
+
+fn free_quietly(guards: &[Guarded<'_>], block: &Block) {
+    block.verify();
+    // SAFETY: a live block with its layout and scope.
+    unsafe {
+        guards[block.guard]
+            .host
+            .deallocate(block.at, block.layout, block.scope)
+    };
 }
 
 impl Program<'_> {
@@ -139,7 +200,7 @@ impl Program<'_> {
     fn step(&mut self) -> Option<bool> {
         let (kind, which) = (self.bytes.next()?, self.bytes.below(LIVE)?);
         Some(match kind % 24 {
-            0..=6 => self.take(kind)?,
+            0..=6 => self.allocate(kind)?,
             7..=10 => match self.pick(which) {
                 Some(index) => {
                     let block = self.live.swap_remove(index);
@@ -167,16 +228,25 @@ impl Program<'_> {
         })
     }
 
+    /// To be called at once.
+    fn host(&self, guard: usize) -> &'_ dyn HostAllocator {
+        self.aim.replace(Some(guard));
+        self.guards[guard].host
+    }
+
     fn pick(&self, which: usize) -> Option<usize> {
         which.checked_rem(self.live.len())
     }
 
     /// What was reported is this, in any order.
     fn expect(&mut self, what: &str, mut expected: Vec<Report>) {
-        let mut heard = heard();
+        let mut heard = collected_reports();
         heard.sort_unstable();
         expected.sort_unstable();
-        assert_eq!(heard, expected, "reports of {what} (left), and what was to be reported");
+        assert_eq!(
+            heard, expected,
+            "reports of {what} (left), and what was to be reported"
+        );
         self.ran.compared += 1;
     }
 
@@ -185,17 +255,31 @@ impl Program<'_> {
         Layout::from_size_align(size, align.min(PAGE)).ok()
     }
 
-    fn take(&mut self, kind: u8) -> Option<bool> {
+    fn allocate(&mut self, kind: u8) -> Option<bool> {
         let (layout, scope) = (self.layout()?, self.bytes.scope()?);
         let guard = usize::from(self.bytes.next()?).checked_rem(self.guards.len())?;
         if self.live.len() == LIVE {
             return Some(false);
         }
-        let (host, zeroed) = (self.guards[guard].host, kind.is_multiple_of(7));
-        let given = if zeroed { host.allocate_zeroed(layout, scope) } else { host.allocate(layout, scope) };
+        let (host, zeroed) = (self.host(guard), kind.is_multiple_of(7));
+        let given = if zeroed {
+            host.allocate_zeroed(layout, scope)
+        } else {
+            host.allocate(layout, scope)
+        };
         let at = given.expect("a guard over a willing allocator refuses nothing");
-        assert!(at.addr().get().is_multiple_of(layout.align()), "{at:p} for {layout:?}");
-        let block = Block { guard, at, layout, scope, fill: if zeroed { 0 } else { 0xCD }, pending: Vec::new() };
+        assert!(
+            at.addr().get().is_multiple_of(layout.align()),
+            "{at:p} for {layout:?}"
+        );
+        let block = Block {
+            guard,
+            at,
+            layout,
+            scope,
+            fill: if zeroed { 0 } else { 0xCD },
+            pending: Vec::new(),
+        };
         block.verify();
         self.keep(block);
         self.expect("an allocation", Vec::new());
@@ -215,14 +299,21 @@ impl Program<'_> {
         self.free_as(block, |layout, scope| (layout, scope), None);
     }
 
-    fn free_as(&mut self, mut block: Block, said: impl FnOnce(Layout, Scope) -> (Layout, Scope), mistake: Option<&'static str>) {
+    fn free_as(
+        &mut self,
+        mut block: Block,
+        said: impl FnOnce(Layout, Scope) -> (Layout, Scope),
+        mistake: Option<&'static str>,
+    ) {
         block.verify();
         let start = Some(block.at.addr().get());
         let (layout, scope) = said(block.layout, block.scope);
         // SAFETY: a live block; what is said of it may be wrong, which the guard must bear.
-        unsafe { self.guards[block.guard].host.deallocate(block.at, layout, scope) };
-        let told = std::mem::take(&mut block.pending).into_iter().chain(mistake);
-        self.expect("a free", told.map(|kind| (kind, start)).collect());
+        unsafe { self.host(block.guard).deallocate(block.at, layout, scope) };
+        let pending = std::mem::take(&mut block.pending)
+            .into_iter()
+            .chain(mistake);
+        self.expect("a free", pending.map(|kind| (kind, start)).collect());
         if block.layout.size() > 0 {
             self.dead.push(block);
         }
@@ -230,11 +321,14 @@ impl Program<'_> {
 
     fn resize(&mut self, which: usize) -> Option<bool> {
         let new = self.layout()?;
-        let Some(index) = self.pick(which).filter(|&index| self.live[index].layout.size() > 0 && new.size() > 0) else {
+        let Some(index) = self
+            .pick(which)
+            .filter(|&index| self.live[index].layout.size() > 0 && new.size() > 0)
+        else {
             return Some(false);
         };
         let mut old = self.live.swap_remove(index);
-        let host = self.guards[old.guard].host;
+        let host = self.host(old.guard);
         let moved = if new.size() >= old.layout.size() {
             // SAFETY: a live block with its layout and scope.
             unsafe { host.grow(old.at, old.layout, new, old.scope) }
@@ -245,19 +339,37 @@ impl Program<'_> {
         let at = moved.expect("a guard over a willing allocator refuses nothing");
         assert_ne!(at, old.at, "a stale pointer would not show");
         let start = Some(old.at.addr().get());
-        let told = std::mem::take(&mut old.pending);
-        self.expect("a reallocation", told.into_iter().map(|kind| (kind, start)).collect());
-        let kept = Layout::from_size_align(old.layout.size().min(new.size()), 1).expect("smaller than both");
-        Block { at, layout: kept, ..old.clone() }.verify();
-        self.keep(Block { at, layout: new, ..old.clone() });
+        let pending = std::mem::take(&mut old.pending);
+        self.expect(
+            "a reallocation",
+            pending.into_iter().map(|kind| (kind, start)).collect(),
+        );
+        let kept = Layout::from_size_align(old.layout.size().min(new.size()), 1)
+            .expect("smaller than both");
+        Block {
+            at,
+            layout: kept,
+            ..old.clone()
+        }
+        .verify();
+        self.keep(Block {
+            at,
+            layout: new,
+            ..old.clone()
+        });
         self.dead.push(old);
         Some(true)
     }
 
     /// Writes the byte behind a block, or the one in front of it.
     fn beside(&mut self, which: usize, in_front: bool) -> bool {
-        let Some(index) = self.pick(which) else { return false };
-        let (block, kind) = (&self.live[index], if in_front { "underflow" } else { "overflow" });
+        let Some(index) = self.pick(which) else {
+            return false;
+        };
+        let (block, kind) = (
+            &self.live[index],
+            if in_front { "underflow" } else { "overflow" },
+        );
         let (start, size) = (block.at.addr().get(), block.layout.size());
         if size == 0 || block.pending.contains(&kind) {
             return false;
@@ -295,7 +407,9 @@ impl Program<'_> {
     fn late_write(&mut self, which: usize) -> Option<bool> {
         let offset = self.bytes.next()?;
         let kind = "use-after-free";
-        let Some(index) = which.checked_rem(self.dead.len()) else { return Some(false) };
+        let Some(index) = which.checked_rem(self.dead.len()) else {
+            return Some(false);
+        };
         let block = &self.dead[index];
         let (start, size) = (block.at.addr().get(), block.layout.size());
         if size > WAITS || block.pending.contains(&kind) {
@@ -320,50 +434,94 @@ impl Program<'_> {
     }
 
     fn double_free(&mut self, which: usize) -> bool {
-        let Some(index) = which.checked_rem(self.dead.len()).filter(|&index| self.dead[index].layout.size() <= WAITS) else {
+        let Some(index) = which
+            .checked_rem(self.dead.len())
+            .filter(|&index| self.dead[index].layout.size() <= WAITS)
+        else {
             return false;
         };
         let block = &self.dead[index];
         let start = block.at.addr().get();
         // SAFETY: broken on purpose; the guard frees nothing.
-        unsafe { self.guards[block.guard].host.deallocate(block.at, block.layout, block.scope) };
+        unsafe {
+            self.host(block.guard)
+                .deallocate(block.at, block.layout, block.scope)
+        };
         self.expect("a second free", vec![("double-free", Some(start))]);
         true
     }
 
     fn interior_free(&mut self, which: usize) -> Option<bool> {
         let offset = usize::from(self.bytes.next()?);
-        let Some(index) = self.pick(which).filter(|&index| self.live[index].layout.size() > 1) else { return Some(false) };
+        let Some(index) = self
+            .pick(which)
+            .filter(|&index| self.live[index].layout.size() > 1)
+        else {
+            return Some(false);
+        };
         let block = &self.live[index];
         let inside = 1 + offset % (block.layout.size() - 1);
-        let (start, at) = (block.at.addr().get(), NonNull::new(block.at.as_ptr().wrapping_add(inside))?);
+        let (start, at) = (
+            block.at.addr().get(),
+            NonNull::new(block.at.as_ptr().wrapping_add(inside))?,
+        );
         // SAFETY: as above.
-        unsafe { self.guards[block.guard].host.deallocate(at, Layout::new::<u8>(), block.scope) };
-        self.expect("a free inside of a block", vec![("interior-free", Some(start))]);
+        unsafe {
+            self.host(block.guard)
+                .deallocate(at, Layout::new::<u8>(), block.scope)
+        };
+        self.expect(
+            "a free inside of a block",
+            vec![("interior-free", Some(start))],
+        );
         Some(true)
     }
 
     fn foreign_free(&mut self, which: usize) -> bool {
         let mut strange = [0_u64; 64];
-        let Some(guard) = which.checked_rem(self.guards.len()) else { return false };
+        let Some(guard) = which.checked_rem(self.guards.len()) else {
+            return false;
+        };
         let at = NonNull::from(&mut strange[16 + which % 32]).cast();
         // SAFETY: as above.
-        unsafe { self.guards[guard].host.deallocate(at, Layout::new::<[u64; 4]>(), Scope::Object) };
+        unsafe {
+            self.host(guard)
+                .deallocate(at, Layout::new::<[u64; 4]>(), Scope::Object)
+        };
         self.expect("a free of what is no block", vec![("foreign-free", None)]);
         true
     }
 
     /// Frees a block with another size, alignment or scope than it has: told, and the block goes.
     fn mismatch(&mut self, kind: u8, which: usize) -> Option<bool> {
-        let Some(index) = self.pick(which).filter(|&index| self.live[index].layout.size() > 0) else { return Some(false) };
+        let Some(index) = self
+            .pick(which)
+            .filter(|&index| self.live[index].layout.size() > 0)
+        else {
+            return Some(false);
+        };
         let block = self.live.swap_remove(index);
-        let layout = |size, align| Layout::from_size_align(size, align).expect("a little more than there was");
+        let layout = |size, align| {
+            Layout::from_size_align(size, align).expect("a little more than there was")
+        };
         match (kind / 24).wrapping_add(which as u8) % 3 {
-            0 => self.free_as(block, |was, scope| (layout(was.size() + 1, was.align()), scope), Some("size-mismatch")),
-            1 => self.free_as(block, |was, scope| (layout(was.size(), was.align() * 2), scope), Some("alignment-mismatch")),
+            0 => self.free_as(
+                block,
+                |was, scope| (layout(was.size() + 1, was.align()), scope),
+                Some("size-mismatch"),
+            ),
+            1 => self.free_as(
+                block,
+                |was, scope| (layout(was.size(), was.align() * 2), scope),
+                Some("alignment-mismatch"),
+            ),
             _ => {
                 let other = |scope: Scope| Scope::ALL[(scope.index() + 1) % Scope::COUNT];
-                self.free_as(block, |was, scope| (was, other(scope)), Some("scope-mismatch"));
+                self.free_as(
+                    block,
+                    |was, scope| (was, other(scope)),
+                    Some("scope-mismatch"),
+                );
             }
         }
         Some(true)
@@ -371,7 +529,12 @@ impl Program<'_> {
 
     /// Frees a block through another guard than its own.
     fn cross_free(&mut self, which: usize) -> bool {
-        let Some(index) = self.pick(which).filter(|&index| self.live[index].layout.size() > 0) else { return false };
+        let Some(index) = self
+            .pick(which)
+            .filter(|&index| self.live[index].layout.size() > 0)
+        else {
+            return false;
+        };
         let block = &self.live[index];
         let other = (block.guard + 1 + which % 2) % self.guards.len();
         if other == block.guard {
@@ -379,21 +542,41 @@ impl Program<'_> {
         }
         let start = block.at.addr().get();
         // SAFETY: broken on purpose; the guard frees nothing.
-        unsafe { self.guards[other].host.deallocate(block.at, block.layout, block.scope) };
-        self.expect("a free by another guard", vec![("wrong-guard", Some(start))]);
+        unsafe {
+            self.host(other)
+                .deallocate(block.at, block.layout, block.scope)
+        };
+        self.expect(
+            "a free by another guard",
+            vec![("wrong-guard", Some(start))],
+        );
         true
     }
 
     /// Everything that was changed is told, once.
     fn check(&mut self, guard: usize) {
         let mut expected = Vec::new();
-        for block in self.live.iter_mut().chain(&mut self.dead).filter(|block| block.guard == guard) {
-            expected.extend(block.pending.drain(..).map(|kind| (kind, Some(block.at.addr().get()))));
+        for block in self
+            .live
+            .iter_mut()
+            .chain(&mut self.dead)
+            .filter(|block| block.guard == guard)
+        {
+            expected.extend(
+                block
+                    .pending
+                    .drain(..)
+                    .map(|kind| (kind, Some(block.at.addr().get()))),
+            );
         }
+        self.aim.replace(Some(guard));
         let made = (self.guards[guard].check)();
         assert_eq!(made, expected.len(), "reports that a check says it made");
         self.expect("a check", expected);
-        self.live.iter().filter(|block| block.guard == guard).for_each(Block::verify);
+        self.live
+            .iter()
+            .filter(|block| block.guard == guard)
+            .for_each(Block::verify);
     }
 }
 
@@ -406,7 +589,10 @@ impl Block {
     fn verify(&self) {
         // SAFETY: live, and written all over, by us or the guard.
         let content = unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.layout.size()) };
-        assert!(content.iter().all(|byte| *byte == self.fill), "{self:?} is not as it was written");
+        assert!(
+            content.iter().all(|byte| *byte == self.fill),
+            "{self:?} is not as it was written"
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! Programs of operations, decoded from bytes, run on the real thing and on a naive model beside it.
 //!
-//! The same bytes always mean the same program, so a fuzzer's find is replayed by `cargo test` from `testkit/seeds/<target>/`.
+//! The same bytes always mean the same program, so a fuzzer's find is replayed by `cargo test` from `testkit/seeds/<target>/`. What is to
+//! be kept beyond the next change of the decoding is written as text, under `testkit/seeds/named/<target>/`.
 
 mod bytes;
 mod cache_ops;
@@ -12,22 +13,28 @@ mod owned_values;
 mod range_ops;
 mod region_ops;
 mod replay;
+mod side;
 mod topology_ops;
 mod tried;
 
 pub use bytes::Bytes;
-pub use cache_ops::{Asked, CacheSums, Compile, Shaders, Sought, cache_ops};
+pub use cache_ops::{CacheSums, Compile, CompileOutcome, ShaderQuery, Shaders, cache_ops};
 pub use callback_stream::{Callbacks, Stream, callback_stream};
-pub use context_tree::context_tree;
-pub use guard_ops::{Guarded, Means, guard_ops, told};
+pub use context_tree::{context_tree, context_tree_reentered, context_tree_text};
+pub use guard_ops::{Guarded, Means, collect_report, guard_ops};
 pub use lifecycle_ops::{
-    Answer, ContextSeen, Denied, Dispatched, Ending, Gone, HandleValues, Left, Lifecycles, Refusal, lifecycle_ops,
+    Answer, ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles,
+    Refusal, ReleaseOutcome, lifecycle_ops,
 };
-pub use owned_values::owned_values;
+pub use owned_values::{owned_values, owned_values_reentered};
 pub use range_ops::{NoRange, RangeTotals, Ranges, range_ops};
-pub use region_ops::{Ask, Class, DeviceFacts, Facts, Life, Memory, No, Piece, Regions, Resource, Sums, Way, Wrap, region_ops};
-pub use replay::{random, replay, replay_seeds};
-pub use topology_ops::{Devices, EdgeSeen, Made, Question, Says, topology_ops};
+pub use region_ops::{
+    Class, DeviceTraits, FreeMethod, Life, Memory, Piece, RegionFacts, RegionRefusal,
+    RegionRequest, Regions, Resource, Sums, Wrap, region_ops,
+};
+pub use replay::{random, replay, replay_named, replay_seeds};
+pub use side::use_context;
+pub use topology_ops::{DeviceSpec, Devices, EdgeSeen, GroupOutcome, Question, topology_ops};
 pub use tried::Tried;
 
 /// How much of a program took effect. A program whose operations mostly fail tests refusals alone.
@@ -39,6 +46,8 @@ pub struct Ran {
     pub succeeded: u64,
     /// Comparisons of the real thing with the model.
     pub compared: u64,
+    /// Times that the backing used the real thing in the middle of an operation.
+    pub reentered: u64,
 }
 
 impl Ran {
@@ -53,6 +62,7 @@ impl Ran {
         self.operations += other.operations;
         self.succeeded += other.succeeded;
         self.compared += other.compared;
+        self.reentered += other.reentered;
     }
 
     /// Checks that at least half of the operations took effect, and that there were any.
@@ -61,7 +71,13 @@ impl Ran {
     /// Otherwise.
     #[track_caller]
     pub fn assert_meaningful(&self) {
-        assert!(self.operations > 0 && self.compared > 0, "nothing was run: {self:?}");
-        assert!(self.succeeded * 2 >= self.operations, "fewer than half of the operations took effect: {self:?}");
+        assert!(
+            self.operations > 0 && self.compared > 0,
+            "nothing was run: {self:?}"
+        );
+        assert!(
+            self.succeeded * 2 >= self.operations,
+            "fewer than half of the operations took effect: {self:?}"
+        );
     }
 }

@@ -24,7 +24,12 @@ pub trait Ranges {
     ///
     /// # Errors
     /// Why not; nothing changed.
-    fn allocate(&mut self, size: u64, alignment: u64, high: bool) -> Result<(Self::Id, u64), NoRange>;
+    fn allocate(
+        &mut self,
+        size: u64,
+        alignment: u64,
+        high: bool,
+    ) -> Result<(Self::Id, u64), NoRange>;
 
     /// Gives a range back.
     ///
@@ -89,14 +94,20 @@ struct Live<I> {
 struct Model {
     granule: u64,
     holes: BTreeMap<u64, u64>,
-    taken: BTreeMap<u64, u64>,
+    used_ranges: BTreeMap<u64, u64>,
     used: u64,
     size: u64,
 }
 
 impl Model {
     fn new(size: u64, granule: u64) -> Self {
-        Self { granule, holes: BTreeMap::from([(0, size)]), taken: BTreeMap::new(), used: 0, size }
+        Self {
+            granule,
+            holes: BTreeMap::from([(0, size)]),
+            used_ranges: BTreeMap::new(),
+            used: 0,
+            size,
+        }
     }
 
     fn span(&self, size: u64) -> u64 {
@@ -104,18 +115,34 @@ impl Model {
     }
 
     fn fits(&self, size: u64, alignment: u64) -> bool {
-        let (span, alignment) = (u128::from(self.span(size)), u128::from(alignment.max(self.granule)));
-        self.holes
-            .iter()
-            .any(|(&start, &len)| u128::from(start).next_multiple_of(alignment) + span <= u128::from(start) + u128::from(len))
+        let (span, alignment) = (
+            u128::from(self.span(size)),
+            u128::from(alignment.max(self.granule)),
+        );
+        self.holes.iter().any(|(&start, &len)| {
+            u128::from(start).next_multiple_of(alignment) + span
+                <= u128::from(start) + u128::from(len)
+        })
     }
 
-    fn take(&mut self, offset: u64, size: u64) {
+    fn allocate(&mut self, offset: u64, size: u64) {
         let span = self.span(size);
-        let hole = self.holes.range(..=offset).next_back().map(|(&start, &len)| (start, len));
-        let (start, len) = hole.unwrap_or_else(|| panic!("{offset:#x} lies below every hole: it is taken, or outside"));
-        let (end, hole_end) = (offset.checked_add(span).expect("no range ends beyond 2^64"), start + len);
-        assert!(end <= hole_end, "{offset:#x}+{span:#x} overlaps what is taken, or the end: the hole is {start:#x}+{len:#x}");
+        let hole = self
+            .holes
+            .range(..=offset)
+            .next_back()
+            .map(|(&start, &len)| (start, len));
+        let (start, len) = hole.unwrap_or_else(|| {
+            panic!("{offset:#x} lies below every hole: it is taken, or outside")
+        });
+        let (end, hole_end) = (
+            offset.checked_add(span).expect("no range ends beyond 2^64"),
+            start + len,
+        );
+        assert!(
+            end <= hole_end,
+            "{offset:#x}+{span:#x} overlaps what is taken, or the end: the hole is {start:#x}+{len:#x}"
+        );
         self.holes.remove(&start);
         if start < offset {
             self.holes.insert(start, offset - start);
@@ -123,15 +150,23 @@ impl Model {
         if end < hole_end {
             self.holes.insert(end, hole_end - end);
         }
-        self.taken.insert(offset, span);
+        self.used_ranges.insert(offset, span);
         self.used += span;
     }
 
-    fn give(&mut self, offset: u64) {
-        let span = self.taken.remove(&offset).expect("the program frees what it took");
+    fn free(&mut self, offset: u64) {
+        let span = self
+            .used_ranges
+            .remove(&offset)
+            .expect("the program frees what it took");
         self.used -= span;
         let (mut start, mut len) = (offset, span);
-        if let Some((&below, &its)) = self.holes.range(..offset).next_back().filter(|(below, its)| **below + **its == offset) {
+        if let Some((&below, &its)) = self
+            .holes
+            .range(..offset)
+            .next_back()
+            .filter(|(below, its)| **below + **its == offset)
+        {
             self.holes.remove(&below);
             (start, len) = (below, len + its);
         }
@@ -200,7 +235,7 @@ impl<S: Ranges> Program<'_, S> {
     fn step(&mut self) -> Option<bool> {
         let kind = self.bytes.next()?;
         Some(match kind % 32 {
-            0..=13 => self.take(kind >= 200)?,
+            0..=13 => self.allocate(kind >= 200)?,
             14..=25 => match self.bytes.below(LIVE)?.checked_rem(self.live.len()) {
                 Some(index) => {
                     self.free(index);
@@ -211,7 +246,7 @@ impl<S: Ranges> Program<'_, S> {
             26 => self.stale()?,
             27 => self.bad()?,
             28 => self.refused()?,
-            29 => self.look()?,
+            29 => self.look_up()?,
             30 => {
                 self.subject.trim();
                 true
@@ -241,22 +276,34 @@ impl<S: Ranges> Program<'_, S> {
         Some((1 << power).min(1 << self.model.size.ilog2()))
     }
 
-    fn take(&mut self, high: bool) -> Option<bool> {
+    fn allocate(&mut self, high: bool) -> Option<bool> {
         let (size, alignment) = (self.size()?, self.alignment()?);
         if self.live.len() == LIVE {
             return Some(false);
         }
         let answer = self.subject.allocate(size, alignment, high);
-        Some(self.judge(size, alignment, answer, false))
+        Some(self.check_answer(size, alignment, answer, false))
     }
 
     /// Whether the answer to a request that makes sense is right; true when it was granted.
-    fn judge(&mut self, size: u64, alignment: u64, answer: Result<(S::Id, u64), NoRange>, armed: bool) -> bool {
+    fn check_answer(
+        &mut self,
+        size: u64,
+        alignment: u64,
+        answer: Result<(S::Id, u64), NoRange>,
+        armed: bool,
+    ) -> bool {
         match answer {
             Ok((id, offset)) => {
-                assert!(offset.is_multiple_of(alignment), "{offset:#x} is not aligned to {alignment:#x}");
-                assert!(offset.is_multiple_of(self.model.granule), "{offset:#x} is within a granule");
-                self.model.take(offset, size);
+                assert!(
+                    offset.is_multiple_of(alignment),
+                    "{offset:#x} is not aligned to {alignment:#x}"
+                );
+                assert!(
+                    offset.is_multiple_of(self.model.granule),
+                    "{offset:#x} is within a granule"
+                );
+                self.model.allocate(offset, size);
                 assert!(!self.dead.contains(&id), "{id:?} is given out again");
                 self.live.push(Live { id, offset, size });
                 self.tried.alignment(alignment);
@@ -265,7 +312,11 @@ impl<S: Ranges> Program<'_, S> {
             }
             Err(NoRange::Full) => {
                 let fits = self.model.fits(size, alignment);
-                assert!(!fits, "{size:#x} aligned to {alignment:#x} is refused, and there is a hole: {:x?}", self.model.holes);
+                assert!(
+                    !fits,
+                    "{size:#x} aligned to {alignment:#x} is refused, and there is a hole: {:x?}",
+                    self.model.holes
+                );
                 self.tried.note("refused for lack of a hole");
                 false
             }
@@ -273,14 +324,19 @@ impl<S: Ranges> Program<'_, S> {
                 self.tried.note("refused for lack of host memory");
                 false
             }
-            Err(other) => panic!("{size:#x} aligned to {alignment:#x} of {:#x}: {other:?}", self.model.size),
+            Err(other) => panic!(
+                "{size:#x} aligned to {alignment:#x} of {:#x}: {other:?}",
+                self.model.size
+            ),
         }
     }
 
     fn free(&mut self, index: usize) {
         let Live { id, offset, .. } = self.live.swap_remove(index);
-        self.subject.free(id).expect("a live range can be given back");
-        self.model.give(offset);
+        self.subject
+            .free(id)
+            .expect("a live range can be given back");
+        self.model.free(offset);
         self.bury(id);
     }
 
@@ -292,9 +348,15 @@ impl<S: Ranges> Program<'_, S> {
     }
 
     fn stale(&mut self) -> Option<bool> {
-        let Some(index) = self.bytes.below(DEAD)?.checked_rem(self.dead.len()) else { return Some(false) };
+        let Some(index) = self.bytes.below(DEAD)?.checked_rem(self.dead.len()) else {
+            return Some(false);
+        };
         let id = self.dead[index];
-        assert_eq!(self.subject.free(id), Err(NoRange::Stale), "{id:?} was given back before");
+        assert_eq!(
+            self.subject.free(id),
+            Err(NoRange::Stale),
+            "{id:?} was given back before"
+        );
         assert_eq!(self.subject.find(id), None, "{id:?} was given back before");
         self.tried.note("stale id");
         Some(true)
@@ -334,17 +396,19 @@ impl<S: Ranges> Program<'_, S> {
         let answer = self.subject.allocate(size, alignment, false);
         self.subject.refuse_host(None);
         let short = answer.is_err_and(|why| why == NoRange::Host);
-        let granted = self.judge(size, alignment, answer, true);
+        let granted = self.check_answer(size, alignment, answer, true);
         if !short {
             return Some(granted);
         }
         self.totals();
         let answer = self.subject.allocate(size, alignment, false);
-        Some(self.judge(size, alignment, answer, false))
+        Some(self.check_answer(size, alignment, answer, false))
     }
 
-    fn look(&mut self) -> Option<bool> {
-        let Some(index) = self.bytes.below(LIVE)?.checked_rem(self.live.len()) else { return Some(false) };
+    fn look_up(&mut self) -> Option<bool> {
+        let Some(index) = self.bytes.below(LIVE)?.checked_rem(self.live.len()) else {
+            return Some(false);
+        };
         let Live { id, offset, size } = self.live[index];
         let found = self.subject.find(id).expect("a live range is found");
         assert!(
@@ -361,7 +425,7 @@ impl<S: Ranges> Program<'_, S> {
         }
         self.subject.clear();
         while let Some(Live { id, offset, .. }) = self.live.pop() {
-            self.model.give(offset);
+            self.model.free(offset);
             self.bury(id);
         }
         self.compare();
@@ -370,8 +434,14 @@ impl<S: Ranges> Program<'_, S> {
     }
 
     fn totals(&mut self) {
-        let RangeTotals { used, free, live, .. } = self.subject.totals();
-        let expected = (self.model.used, self.model.size - self.model.used, self.live.len() as u64);
+        let RangeTotals {
+            used, free, live, ..
+        } = self.subject.totals();
+        let expected = (
+            self.model.used,
+            self.model.size - self.model.used,
+            self.live.len() as u64,
+        );
         assert_eq!((used, free, live), expected, "used, free, live");
         self.ran.compared += 1;
     }
@@ -379,13 +449,17 @@ impl<S: Ranges> Program<'_, S> {
     /// The walk is the model's intervals: no range lost, no two holes side by side.
     fn compare(&mut self) {
         self.totals();
-        let mut taken = self.model.taken.iter().peekable();
+        let mut taken = self.model.used_ranges.iter().peekable();
         let mut holes = self.model.holes.iter().peekable();
         let mut at = 0;
         self.subject.walk(&mut |offset, size, is_taken| {
             assert_eq!(offset, at, "the walk leaves something out");
             let next = if is_taken { taken.next() } else { holes.next() };
-            assert_eq!(next, Some((&offset, &size)), "the walk's next interval, taken: {is_taken}");
+            assert_eq!(
+                next,
+                Some((&offset, &size)),
+                "the walk's next interval, taken: {is_taken}"
+            );
             at += size;
         });
         assert_eq!(at, self.model.size, "the walk ends early");

@@ -17,7 +17,7 @@ pub fn replay(target: &str, random: u64, program: impl Fn(&[u8]) -> Ran) -> Ran 
     });
     let mut all = Ran::default();
     for number in 0..random {
-        let told = Told(format!("random program {number} of {target}"));
+        let told = ReplayReport(format!("random program {number} of {target}"));
         let mut rng = Rng::new(number);
         let len = 16 + rng.below(497) as usize;
         all.add(program(&rng.bytes(len)));
@@ -36,22 +36,37 @@ pub fn replay_seeds(target: &str, mut program: impl FnMut(&[u8])) {
     let seeds = seeds(target);
     assert!(!seeds.is_empty(), "no seeds for {target}");
     for path in seeds {
-        let told = Told(path.display().to_string());
+        let told = ReplayReport(path.display().to_string());
         let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         program(&bytes);
         std::mem::forget(told);
     }
 }
 
+/// Runs `program` on the text of every file under `testkit/seeds/named/<target>/`.
+///
+/// # Panics
+/// When a program panics, after printing which; when there is none.
+pub fn replay_named(target: &str, mut program: impl FnMut(&str)) {
+    replay_seeds(&format!("named/{target}"), |bytes| {
+        program(std::str::from_utf8(bytes).expect("a named program is text"))
+    });
+}
+
 /// Runs `program` on random programs of `len` bytes until at least `operations` were run, and checks that they were worth it.
 ///
 /// # Panics
 /// As [`replay`]; without seeds.
-pub fn random(target: &str, operations: u64, len: usize, mut program: impl FnMut(&[u8]) -> Ran) -> Ran {
+pub fn random(
+    target: &str,
+    operations: u64,
+    len: usize,
+    mut program: impl FnMut(&[u8]) -> Ran,
+) -> Ran {
     let mut all = Ran::default();
     let mut number = 0;
     while all.operations < operations {
-        let told = Told(format!("random program {number} of {target}, {len} bytes"));
+        let told = ReplayReport(format!("random program {number} of {target}, {len} bytes"));
         all.add(program(&Rng::new(number).bytes(len)));
         number += 1;
         std::mem::forget(told);
@@ -62,17 +77,21 @@ pub fn random(target: &str, operations: u64, len: usize, mut program: impl FnMut
 }
 
 fn seeds(target: &str) -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("seeds")
+        .join(target);
     let entries = fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
-    let mut files: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
     files.sort();
     files
 }
 
 /// Says which program it was when one panics.
-struct Told(String);
+struct ReplayReport(String);
 
-impl Drop for Told {
+impl Drop for ReplayReport {
     fn drop(&mut self) {
         eprintln!("failed: {}", self.0);
     }

@@ -27,7 +27,7 @@ const UNKNOWN: u8 = 7;
 
 /// What a device says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Says {
+pub struct DeviceSpec {
     /// Whose driver.
     pub driver: Option<u32>,
     /// Its hardware.
@@ -57,11 +57,11 @@ pub enum Question {
 
 /// What came of making a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum GroupOutcome {
     /// It is there.
     Group,
     /// A device is in a group, or was named twice, or is the 65th.
-    Taken,
+    InGroup,
     /// There were no devices.
     Empty,
     /// The device of this number in the group refused.
@@ -90,10 +90,16 @@ pub struct EdgeSeen {
 /// Devices and groups as the program sees them, all numbered by the program.
 pub trait Devices {
     /// What the device says from now on. It is in no group.
-    fn says(&mut self, device: usize, says: Says);
+    fn describe(&mut self, device: usize, says: DeviceSpec);
 
     /// Makes a group. `refuses`: this device refuses this. `host`: the n-th request of host memory is refused.
-    fn make(&mut self, group: usize, devices: &[usize], refuses: Option<(usize, Question)>, host: Option<u64>) -> Made;
+    fn make(
+        &mut self,
+        group: usize,
+        devices: &[usize],
+        refuses: Option<(usize, Question)>,
+        host: Option<u64>,
+    ) -> GroupOutcome;
 
     /// Ends a group; `dissolve`: and looks at the devices that come back.
     fn end(&mut self, group: usize, dissolve: bool);
@@ -109,7 +115,7 @@ pub trait Devices {
 }
 
 /// What two different devices make of each other; `None` where one is isolated.
-fn between(from: &Says, to: &Says) -> Option<EdgeSeen> {
+fn between(from: &DeviceSpec, to: &DeviceSpec) -> Option<EdgeSeen> {
     if from.flags & ISOLATED != 0 || to.flags & ISOLATED != 0 {
         return None;
     }
@@ -117,15 +123,35 @@ fn between(from: &Says, to: &Says) -> Option<EdgeSeen> {
     let same_hardware = from.uuid.is_some() && from.uuid == to.uuid;
     let opaque = same_hardware && from.driver_uuid.is_some() && from.driver_uuid == to.driver_uuid;
     let handles = |taken_in: u8, given_out: u8| {
-        (0..8).map(|bit| 1 << bit).filter(|bit| taken_in & bit != 0 && given_out & bit != 0).fold(0, |all, bit| {
-            let fits = if bit == NATIVE { same_driver } else { opaque || bit & OPAQUE == 0 };
-            if fits { all | bit } else { all }
-        })
+        (0..8)
+            .map(|bit| 1 << bit)
+            .filter(|bit| taken_in & bit != 0 && given_out & bit != 0)
+            .fold(0, |all, bit| {
+                let fits = if bit == NATIVE {
+                    same_driver
+                } else {
+                    opaque || bit & OPAQUE == 0
+                };
+                if fits { all | bit } else { all }
+            })
     };
-    let (semaphores, buffers) = (handles(from.handles[0], to.handles[1]), handles(from.handles[2], to.handles[3]));
-    let way = |handles: u8| if handles & NATIVE != 0 { 0 } else { 2 - u8::from(handles != 0) };
+    let (semaphores, buffers) = (
+        handles(from.handles[0], to.handles[1]),
+        handles(from.handles[2], to.handles[3]),
+    );
+    let way = |handles: u8| {
+        if handles & NATIVE != 0 {
+            0
+        } else {
+            2 - u8::from(handles != 0)
+        }
+    };
     let (sync, both) = (way(semaphores), from.flags & to.flags);
-    let read = if same_driver && both & PEER_ADDRESSABLE != 0 { 0 } else { way(buffers) };
+    let read = if same_driver && both & PEER_ADDRESSABLE != 0 {
+        0
+    } else {
+        way(buffers)
+    };
     let coherent = if both & UNIFIED_MEMORY != 0 { 0 } else { read };
     let mut flags = both & !REFINED & !SAME_DRIVER;
     if same_driver {
@@ -155,73 +181,105 @@ fn between(from: &Says, to: &Says) -> Option<EdgeSeen> {
     })
 }
 
-const fn itself(says: &Says) -> EdgeSeen {
+const fn itself(says: &DeviceSpec) -> EdgeSeen {
     let flags = says.flags & !ISOLATED | SAME_DRIVER;
-    EdgeSeen { modes: [0; 6], flags, handles: [NATIVE; 2], link: SAME_DEVICE, costs: [Some(0); 5] }
+    EdgeSeen {
+        modes: [0; 6],
+        flags,
+        handles: [NATIVE; 2],
+        link: SAME_DEVICE,
+        costs: [Some(0); 5],
+    }
 }
 
 const fn peer_to_peer(edge: &EdgeSeen) -> bool {
-    edge.link != HOST_STAGED && (edge.flags & PEER_COPY != 0 && edge.flags & SAME_DRIVER != 0 || edge.modes[2] == 0)
+    edge.link != HOST_STAGED
+        && (edge.flags & PEER_COPY != 0 && edge.flags & SAME_DRIVER != 0 || edge.modes[2] == 0)
 }
 
 fn contradicts(edge: &EdgeSeen) -> bool {
     let read = edge.modes[2];
-    edge.link == HOST_STAGED && read == 0 || edge.costs[2] == Some(0) && read > 1 && !peer_to_peer(edge)
+    edge.link == HOST_STAGED && read == 0
+        || edge.costs[2] == Some(0) && read > 1 && !peer_to_peer(edge)
 }
 
 struct Model {
-    says: Vec<Says>,
+    says: Vec<DeviceSpec>,
     groups: BTreeMap<usize, Vec<usize>>,
     tried: Tried,
 }
 
 impl Model {
     fn group_of(&self, device: usize) -> Option<usize> {
-        self.groups.iter().find(|(_, devices)| devices.contains(&device)).map(|(group, _)| *group)
+        self.groups
+            .iter()
+            .find(|(_, devices)| devices.contains(&device))
+            .map(|(group, _)| *group)
     }
 
     fn edge(&self, from: usize, to: usize) -> Option<EdgeSeen> {
-        if from == to { Some(itself(&self.says[from])) } else { between(&self.says[from], &self.says[to]) }
+        if from == to {
+            Some(itself(&self.says[from]))
+        } else {
+            between(&self.says[from], &self.says[to])
+        }
     }
 
     /// What making a group must come to, where host memory is there.
-    fn making(&self, devices: &[usize], refuses: Option<(usize, Question)>) -> Made {
+    fn making(&self, devices: &[usize], refuses: Option<(usize, Question)>) -> GroupOutcome {
         for (index, device) in devices.iter().enumerate() {
-            if index >= 64 || self.group_of(*device).is_some() || devices[..index].contains(device) {
-                return Made::Taken;
+            if index >= 64 || self.group_of(*device).is_some() || devices[..index].contains(device)
+            {
+                return GroupOutcome::InGroup;
             }
         }
         if devices.is_empty() {
-            return Made::Empty;
+            return GroupOutcome::Empty;
         }
         let refused = |question: Question| {
             let index = |device| devices.iter().position(|there| *there == device);
-            refuses.filter(|(_, at)| *at == question).and_then(|(device, _)| index(device))
+            refuses
+                .filter(|(_, at)| *at == question)
+                .and_then(|(device, _)| index(device))
         };
         if let Some(index) = refused(Question::Capabilities) {
-            return Made::Refused(index, Question::Capabilities);
+            return GroupOutcome::Refused(index, Question::Capabilities);
         }
         for (index, from) in devices.iter().enumerate() {
             for to in devices.iter().filter(|to| *to != from) {
-                let Some(edge) = self.edge(*from, *to) else { continue };
+                let Some(edge) = self.edge(*from, *to) else {
+                    continue;
+                };
                 if edge.flags & SAME_DRIVER != 0 && refused(Question::Refine) == Some(index) {
-                    return Made::Refused(index, Question::Refine);
+                    return GroupOutcome::Refused(index, Question::Refine);
                 }
                 if contradicts(&edge) {
-                    return Made::Contradiction;
+                    return GroupOutcome::Contradiction;
                 }
             }
         }
-        refused(Question::Join).map_or(Made::Group, |index| Made::Refused(index, Question::Join))
+        refused(Question::Join).map_or(GroupOutcome::Group, |index| {
+            GroupOutcome::Refused(index, Question::Join)
+        })
     }
 
     fn reach(&self, devices: &[usize], from: usize) -> [u64; 4] {
         let mut reach = [0; 4];
         for (bit, to) in devices.iter().enumerate().filter(|(_, to)| **to != from) {
-            let Some(edge) = self.edge(from, *to) else { continue };
+            let Some(edge) = self.edge(from, *to) else {
+                continue;
+            };
             let [wait, signal, read, _, coherent, _] = edge.modes;
-            let can = [wait < 3, signal < 3, read < 2 || coherent < 2, peer_to_peer(&edge)];
-            reach.iter_mut().zip(can).for_each(|(reach, can)| *reach |= u64::from(can) << bit);
+            let can = [
+                wait < 3,
+                signal < 3,
+                read < 2 || coherent < 2,
+                peer_to_peer(&edge),
+            ];
+            reach
+                .iter_mut()
+                .zip(can)
+                .for_each(|(reach, can)| *reach |= u64::from(can) << bit);
         }
         reach
     }
@@ -234,20 +292,31 @@ impl Model {
 pub fn topology_ops<S: Devices>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried) {
     let mut bytes = Bytes::new(bytes);
     let mut subject = make();
-    let mut model = Model { says: vec![Says::default(); DEVICES], groups: BTreeMap::new(), tried: Tried::default() };
+    let mut model = Model {
+        says: vec![DeviceSpec::default(); DEVICES],
+        groups: BTreeMap::new(),
+        tried: Tried::default(),
+    };
     let mut ran = Ran::default();
     while let Some(succeeded) = step(&mut bytes, &mut subject, &mut model) {
         ran.count(succeeded);
         ran.compared += 1;
         for device in 0..DEVICES {
-            let index = model.group_of(device).map(|group| model.groups[&group].iter().position(|there| *there == device));
+            let index = model.group_of(device).map(|group| {
+                model.groups[&group]
+                    .iter()
+                    .position(|there| *there == device)
+            });
             assert_eq!(subject.index(device), index.flatten(), "device {device}");
         }
     }
     for group in model.groups.keys() {
         subject.end(*group, false);
     }
-    assert!((0..DEVICES).all(|device| subject.index(device).is_none()), "all groups are gone");
+    assert!(
+        (0..DEVICES).all(|device| subject.index(device).is_none()),
+        "all groups are gone"
+    );
     (ran, model.tried)
 }
 
@@ -260,7 +329,7 @@ fn step<S: Devices>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -
             let free = model.group_of(device).is_none();
             if free {
                 model.says[device] = says;
-                subject.says(device, says);
+                subject.describe(device, says);
             }
             free
         }
@@ -268,40 +337,71 @@ fn step<S: Devices>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -
             let group = bytes.below(GROUPS)?;
             if model.groups.remove(&group).is_some() {
                 subject.end(group, kind >= 128);
-                model.tried.note(if kind >= 128 { "dissolved" } else { "ended" });
+                model
+                    .tried
+                    .note(if kind >= 128 { "dissolved" } else { "ended" });
                 return Some(true);
             }
             let (first, stride) = (bytes.below(DEVICES)?, 1 + bytes.below(3)?);
-            let count = if kind >= 224 { bytes.below(70)? } else { bytes.below(7)? };
-            let devices: Vec<usize> = (0..count).map(|at| (first + at * stride) % DEVICES).collect();
-            let question = [Question::Capabilities, Question::Refine, Question::Join].get(bytes.below(8)?).copied();
-            let refuses = question.and_then(|question| Some((*devices.get(usize::from(kind / 8) % count.max(1))?, question)));
-            let host = if refuses.is_none() && kind % 16 == 3 { Some(bytes.below(6)? as u64) } else { None };
+            let count = if kind >= 224 {
+                bytes.below(70)?
+            } else {
+                bytes.below(7)?
+            };
+            let devices: Vec<usize> = (0..count)
+                .map(|at| (first + at * stride) % DEVICES)
+                .collect();
+            let question = [Question::Capabilities, Question::Refine, Question::Join]
+                .get(bytes.below(8)?)
+                .copied();
+            let refuses = question.and_then(|question| {
+                Some((
+                    *devices.get(usize::from(kind / 8) % count.max(1))?,
+                    question,
+                ))
+            });
+            let host = if refuses.is_none() && kind % 16 == 3 {
+                Some(bytes.below(6)? as u64)
+            } else {
+                None
+            };
             let made = subject.make(group, &devices, refuses, host);
             assert!(
-                made == model.making(&devices, refuses) || made == Made::Host && host.is_some(),
+                made == model.making(&devices, refuses)
+                    || made == GroupOutcome::Host && host.is_some(),
                 "{devices:?} {refuses:?} {made:?}"
             );
             model.tried.note(match made {
-                Made::Group if count == 64 => "a group of 64",
-                Made::Group if count == 1 => "a group of one",
-                Made::Group => "a group",
-                Made::Taken if count > 64 => "more than 64",
-                Made::Taken => "a device twice, or in another group",
-                Made::Empty => "no device",
-                Made::Refused(_, Question::Capabilities) => "capabilities refused",
-                Made::Refused(_, Question::Refine) => "refining refused",
-                Made::Refused(_, Question::Join) => "joining refused",
-                Made::Contradiction => "a contradiction",
-                Made::Host => "no host memory",
+                GroupOutcome::Group if count == 64 => "a group of 64",
+                GroupOutcome::Group if count == 1 => "a group of one",
+                GroupOutcome::Group => "a group",
+                GroupOutcome::InGroup if count > 64 => "more than 64",
+                GroupOutcome::InGroup => "a device twice, or in another group",
+                GroupOutcome::Empty => "no device",
+                GroupOutcome::Refused(_, Question::Capabilities) => "capabilities refused",
+                GroupOutcome::Refused(_, Question::Refine) => "refining refused",
+                GroupOutcome::Refused(_, Question::Join) => "joining refused",
+                GroupOutcome::Contradiction => "a contradiction",
+                GroupOutcome::Host => "no host memory",
             });
-            if made != Made::Group {
-                return Some(matches!(made, Made::Refused(..) | Made::Host | Made::Contradiction));
+            if made != GroupOutcome::Group {
+                return Some(matches!(
+                    made,
+                    GroupOutcome::Refused(..) | GroupOutcome::Host | GroupOutcome::Contradiction
+                ));
             }
             for (index, from) in devices.iter().enumerate() {
-                assert_eq!(subject.reach(group, index), Some(model.reach(&devices, *from)), "device {from}");
+                assert_eq!(
+                    subject.reach(group, index),
+                    Some(model.reach(&devices, *from)),
+                    "device {from}"
+                );
                 for to in &devices {
-                    assert_eq!(subject.edge(group, *from, *to), model.edge(*from, *to), "{from} to {to}");
+                    assert_eq!(
+                        subject.edge(group, *from, *to),
+                        model.edge(*from, *to),
+                        "{from} to {to}"
+                    );
                 }
             }
             assert_eq!(subject.reach(group, devices.len()), None);
@@ -309,13 +409,25 @@ fn step<S: Devices>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -
             true
         }
         _ => {
-            let (group, from, to) = (bytes.below(GROUPS)?, bytes.below(DEVICES)?, bytes.below(DEVICES)?);
+            let (group, from, to) = (
+                bytes.below(GROUPS)?,
+                bytes.below(DEVICES)?,
+                bytes.below(DEVICES)?,
+            );
             // Mostly both are in it: of so many devices few would be by chance.
             let members = model.groups.get(&group).filter(|_| kind >= 64);
-            let [from, to] = [from, to].map(|any| members.map_or(any, |members| members[any % members.len()]));
-            let both = model.groups.get(&group).is_some_and(|devices| devices.contains(&from) && devices.contains(&to));
+            let [from, to] =
+                [from, to].map(|any| members.map_or(any, |members| members[any % members.len()]));
+            let both = model
+                .groups
+                .get(&group)
+                .is_some_and(|devices| devices.contains(&from) && devices.contains(&to));
             let expected = if both { model.edge(from, to) } else { None };
-            assert_eq!(subject.edge(group, from, to), expected, "group {group}, {from} to {to}");
+            assert_eq!(
+                subject.edge(group, from, to),
+                expected,
+                "group {group}, {from} to {to}"
+            );
             model.tried.note(match expected {
                 None if both => "the edge of an isolated device",
                 None => "the edge of a device outside",
@@ -328,7 +440,7 @@ fn step<S: Devices>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -
 }
 
 /// Few different ones, so that many are equal; a mask of zeros now and then.
-fn says(bytes: &mut Bytes<'_>) -> Option<Says> {
+fn says(bytes: &mut Bytes<'_>) -> Option<DeviceSpec> {
     let mut some = |among: u8| bytes.next().map(|byte| (byte % among).checked_sub(1));
     let (driver, uuid, driver_uuid, numa) = (some(3)?, some(4)?, some(3)?, some(3)?);
     let flags = u16::from(bytes.next()?) | u16::from(bytes.next()?) << 8;
@@ -337,7 +449,7 @@ fn says(bytes: &mut Bytes<'_>) -> Option<Says> {
     for handle in &mut handles {
         *handle = bytes.next()?;
     }
-    Some(Says {
+    Some(DeviceSpec {
         driver: driver.map(u32::from),
         uuid,
         driver_uuid,

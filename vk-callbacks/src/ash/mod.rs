@@ -36,20 +36,45 @@ impl RawCallbacks {
 const _: () = {
     assert!(size_of::<RawCallbacks>() == size_of::<vk::AllocationCallbacks<'_>>());
     assert!(align_of::<RawCallbacks>() == align_of::<vk::AllocationCallbacks<'_>>());
-    assert!(offset_of!(RawCallbacks, p_user_data) == offset_of!(vk::AllocationCallbacks<'_>, p_user_data));
-    assert!(offset_of!(RawCallbacks, pfn_allocation) == offset_of!(vk::AllocationCallbacks<'_>, pfn_allocation));
-    assert!(offset_of!(RawCallbacks, pfn_reallocation) == offset_of!(vk::AllocationCallbacks<'_>, pfn_reallocation));
-    assert!(offset_of!(RawCallbacks, pfn_free) == offset_of!(vk::AllocationCallbacks<'_>, pfn_free));
     assert!(
-        offset_of!(RawCallbacks, pfn_internal_allocation) == offset_of!(vk::AllocationCallbacks<'_>, pfn_internal_allocation)
+        offset_of!(RawCallbacks, p_user_data)
+            == offset_of!(vk::AllocationCallbacks<'_>, p_user_data)
     );
-    assert!(offset_of!(RawCallbacks, pfn_internal_free) == offset_of!(vk::AllocationCallbacks<'_>, pfn_internal_free));
+    assert!(
+        offset_of!(RawCallbacks, pfn_allocation)
+            == offset_of!(vk::AllocationCallbacks<'_>, pfn_allocation)
+    );
+    assert!(
+        offset_of!(RawCallbacks, pfn_reallocation)
+            == offset_of!(vk::AllocationCallbacks<'_>, pfn_reallocation)
+    );
+    assert!(
+        offset_of!(RawCallbacks, pfn_free) == offset_of!(vk::AllocationCallbacks<'_>, pfn_free)
+    );
+    assert!(
+        offset_of!(RawCallbacks, pfn_internal_allocation)
+            == offset_of!(vk::AllocationCallbacks<'_>, pfn_internal_allocation)
+    );
+    assert!(
+        offset_of!(RawCallbacks, pfn_internal_free)
+            == offset_of!(vk::AllocationCallbacks<'_>, pfn_internal_free)
+    );
     assert!(vk::InternalAllocationType::EXECUTABLE.as_raw() == crate::raw::INTERNAL_EXECUTABLE);
-    assert!(vk::SystemAllocationScope::COMMAND.as_raw() as u32 == alloc_core::Scope::Command.as_raw());
-    assert!(vk::SystemAllocationScope::OBJECT.as_raw() as u32 == alloc_core::Scope::Object.as_raw());
+    assert!(
+        vk::SystemAllocationScope::COMMAND.as_raw() as u32 == alloc_core::Scope::Command.as_raw()
+    );
+    assert!(
+        vk::SystemAllocationScope::OBJECT.as_raw() as u32 == alloc_core::Scope::Object.as_raw()
+    );
     assert!(vk::SystemAllocationScope::CACHE.as_raw() as u32 == alloc_core::Scope::Cache.as_raw());
-    assert!(vk::SystemAllocationScope::DEVICE.as_raw() as u32 == alloc_core::Scope::Device.as_raw());
-    assert!(vk::SystemAllocationScope::INSTANCE.as_raw() as u32 == alloc_core::Scope::Instance.as_raw());
-    assert!(vk::Result::ERROR_OUT_OF_HOST_MEMORY.as_raw() == crate::error::VK_ERROR_OUT_OF_HOST_MEMORY);
+    assert!(
+        vk::SystemAllocationScope::DEVICE.as_raw() as u32 == alloc_core::Scope::Device.as_raw()
+    );
+    assert!(
+        vk::SystemAllocationScope::INSTANCE.as_raw() as u32 == alloc_core::Scope::Instance.as_raw()
+    );
+    assert!(
+        vk::Result::ERROR_OUT_OF_HOST_MEMORY.as_raw() == crate::error::VK_ERROR_OUT_OF_HOST_MEMORY
+    );
     assert!(vk::Result::ERROR_UNKNOWN.as_raw() == crate::error::VK_ERROR_UNKNOWN);
 };

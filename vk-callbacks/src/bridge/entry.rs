@@ -4,23 +4,24 @@ use core::ffi::c_void;
 
 use alloc_core::{HostAllocator, Notice, NoticeEvent, NoticeKind};
 
-use super::state::{State, scope_from};
-use crate::fence::{Care, Fenced, Guarded, Plain, fenced};
+use super::state::{BridgeState, scope_from};
+use crate::fence::{Care, CareKind, FencedCare, GuardedCare, PlainCare, fenced};
 use crate::raw::{INTERNAL_EXECUTABLE, RawCallbacks, RawInternalType, RawScope};
 use crate::thread;
 
 /// The callbacks of the state at `place`, valid while it stays there. What its backing needs is asked here, once.
-pub(crate) fn callbacks_of<A: HostAllocator + Sync>(state: &State<A>, place: *const State<A>) -> RawCallbacks {
-    if state.is_guarded() {
-        functions::<A, Guarded>(place)
-    } else if state.backing.may_unwind() {
-        functions::<A, Fenced>(place)
-    } else {
-        functions::<A, Plain>(place)
+pub(crate) fn callbacks_of<A: HostAllocator + Sync>(
+    state: &BridgeState<A>,
+    place: *const BridgeState<A>,
+) -> RawCallbacks {
+    match state.care() {
+        CareKind::Plain => functions::<A, PlainCare>(place),
+        CareKind::Fenced => functions::<A, FencedCare>(place),
+        CareKind::Guarded => functions::<A, GuardedCare>(place),
     }
 }
 
-fn functions<A: HostAllocator + Sync, C: Care>(state: *const State<A>) -> RawCallbacks {
+fn functions<A: HostAllocator + Sync, C: Care>(state: *const BridgeState<A>) -> RawCallbacks {
     RawCallbacks {
         p_user_data: state.cast_mut().cast(),
         pfn_allocation: Some(allocation::<A, C>),
@@ -32,7 +33,7 @@ fn functions<A: HostAllocator + Sync, C: Care>(state: *const State<A>) -> RawCal
 }
 
 /// # Safety
-/// `ud` is the address of a live `State<A>`, as in all functions here: what [`callbacks_of`] put beside them.
+/// `ud` is the address of a live `BridgeState<A>`, as in all functions here: what [`callbacks_of`] put beside them.
 unsafe extern "system" fn allocation<A: HostAllocator + Sync, C: Care>(
     ud: *mut c_void,
     size: usize,
@@ -40,7 +41,7 @@ unsafe extern "system" fn allocation<A: HostAllocator + Sync, C: Care>(
     scope: RawScope,
 ) -> *mut c_void {
     // SAFETY: the caller's promise; the state is only ever shared.
-    let state = unsafe { &*ud.cast::<State<A>>() };
+    let state = unsafe { &*ud.cast::<BridgeState<A>>() };
     let _inside = thread::enter_callback();
     state.allocate::<C>(size, align, scope).cast()
 }
@@ -55,7 +56,7 @@ unsafe extern "system" fn reallocation<A: HostAllocator + Sync, C: Care>(
     scope: RawScope,
 ) -> *mut c_void {
     // SAFETY: the caller's promise.
-    let state = unsafe { &*ud.cast::<State<A>>() };
+    let state = unsafe { &*ud.cast::<BridgeState<A>>() };
     let _inside = thread::enter_callback();
     // SAFETY: the caller's promise.
     unsafe { state.reallocate::<C>(original.cast(), size, align, scope) }.cast()
@@ -63,9 +64,12 @@ unsafe extern "system" fn reallocation<A: HostAllocator + Sync, C: Care>(
 
 /// # Safety
 /// As [`reallocation`], with `memory` for `original`.
-unsafe extern "system" fn free<A: HostAllocator + Sync, C: Care>(ud: *mut c_void, memory: *mut c_void) {
+unsafe extern "system" fn free<A: HostAllocator + Sync, C: Care>(
+    ud: *mut c_void,
+    memory: *mut c_void,
+) {
     // SAFETY: the caller's promise.
-    let state = unsafe { &*ud.cast::<State<A>>() };
+    let state = unsafe { &*ud.cast::<BridgeState<A>>() };
     let _inside = thread::enter_callback();
     // SAFETY: the caller's promise.
     unsafe { state.free::<C>(memory.cast()) }
@@ -80,7 +84,7 @@ unsafe extern "system" fn internal_allocation<A: HostAllocator + Sync>(
     scope: RawScope,
 ) {
     // SAFETY: the caller's promise.
-    let state = unsafe { &*ud.cast::<State<A>>() };
+    let state = unsafe { &*ud.cast::<BridgeState<A>>() };
     let _inside = thread::enter_callback();
     notified(state, NoticeEvent::Allocated, size, kind, scope);
 }
@@ -94,13 +98,19 @@ unsafe extern "system" fn internal_free<A: HostAllocator + Sync>(
     scope: RawScope,
 ) {
     // SAFETY: the caller's promise.
-    let state = unsafe { &*ud.cast::<State<A>>() };
+    let state = unsafe { &*ud.cast::<BridgeState<A>>() };
     let _inside = thread::enter_callback();
     notified(state, NoticeEvent::Freed, size, kind, scope);
 }
 
 #[cold]
-fn notified<A: HostAllocator + Sync>(state: &State<A>, event: NoticeEvent, bytes: usize, kind: RawInternalType, scope: RawScope) {
+fn notified<A: HostAllocator + Sync>(
+    state: &BridgeState<A>,
+    event: NoticeEvent,
+    bytes: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
     let (INTERNAL_EXECUTABLE, Some(scope)) = (kind, scope_from(scope)) else {
         state.notes.bad_notifications.one_more();
         return;
@@ -109,7 +119,12 @@ fn notified<A: HostAllocator + Sync>(state: &State<A>, event: NoticeEvent, bytes
         NoticeEvent::Allocated => state.notes.internal_allocation(scope, bytes),
         NoticeEvent::Freed => state.notes.internal_free(scope, bytes),
     }
-    let notice = Notice { event, kind: NoticeKind::Executable, bytes, scope };
+    let notice = Notice {
+        event,
+        kind: NoticeKind::Executable,
+        bytes,
+        scope,
+    };
     if fenced(|| state.backing.notify(notice)).is_err() {
         state.notes.panics.one_more();
     }

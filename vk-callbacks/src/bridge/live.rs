@@ -28,7 +28,10 @@ impl Live {
         let usage = context.usage();
         let mut scopes = Scope::ALL.map(|scope| {
             let used = usage.scope(scope);
-            LiveScope { blocks: used.live_blocks, bytes: used.live_bytes }
+            LiveScope {
+                blocks: used.live_blocks,
+                bytes: used.live_bytes,
+            }
         });
         if let Some(home) = scopes.get_mut(context.scope().index()) {
             home.blocks = home.blocks.saturating_sub(own.blocks);
@@ -46,7 +49,10 @@ impl Live {
     /// All scopes together.
     #[must_use]
     pub fn total(&self) -> LiveScope {
-        let add = |sum: LiveScope, one: &LiveScope| LiveScope { blocks: sum.blocks + one.blocks, bytes: sum.bytes + one.bytes };
+        let add = |sum: LiveScope, one: &LiveScope| LiveScope {
+            blocks: sum.blocks + one.blocks,
+            bytes: sum.bytes + one.bytes,
+        };
         self.scopes.iter().fold(LiveScope::default(), add)
     }
 
@@ -67,11 +73,17 @@ impl LiveScope {
             (None, Some(_)) => 2,
         };
         let held = context.usage().total();
-        (held.live_blocks == expected).then_some(Self { blocks: held.live_blocks, bytes: held.live_bytes })
+        (held.live_blocks == expected).then_some(Self {
+            blocks: held.live_blocks,
+            bytes: held.live_bytes,
+        })
     }
 
     pub(super) const fn and(self, block: Layout) -> Self {
-        Self { blocks: self.blocks + 1, bytes: self.bytes + block.size() as u64 }
+        Self {
+            blocks: self.blocks + 1,
+            bytes: self.bytes + block.size() as u64,
+        }
     }
 }
 
@@ -79,10 +91,24 @@ impl fmt::Display for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.total();
         let s = |count| if count == 1 { "" } else { "s" };
-        write!(f, "{} block{} ({} byte{})", total.blocks, s(total.blocks), total.bytes, s(total.bytes))?;
-        let held = Scope::ALL.into_iter().filter(|scope| self.scope(*scope).blocks > 0);
+        write!(
+            f,
+            "{} block{} ({} byte{})",
+            total.blocks,
+            s(total.blocks),
+            total.bytes,
+            s(total.bytes)
+        )?;
+        let held = Scope::ALL
+            .into_iter()
+            .filter(|scope| self.scope(*scope).blocks > 0);
         for (i, scope) in held.enumerate() {
-            write!(f, "{}{} {scope}", if i == 0 { ": " } else { ", " }, self.scope(scope).blocks)?;
+            write!(
+                f,
+                "{}{} {scope}",
+                if i == 0 { ": " } else { ", " },
+                self.scope(scope).blocks
+            )?;
         }
         Ok(())
     }

@@ -1,16 +1,17 @@
 //! The application's side: an allocator of ours, handed to Vulkan.
 
-mod bare;
+mod bare_bridge;
+mod block_header;
+mod context_bridge;
+mod cookie_key;
+mod counters;
 mod entry;
 mod live;
-mod notes;
-mod over_context;
-mod seal;
 mod state;
 
-pub use bare::BareBridge;
-pub(crate) use seal::fresh_owner;
+pub use bare_bridge::BareBridge;
+pub(crate) use cookie_key::fresh_owner;
 
+pub use context_bridge::{Bridge, leaked_bridges};
+pub use counters::{BridgeCounters, Internal};
 pub use live::{Live, LiveScope};
-pub use notes::{Internal, Notes};
-pub use over_context::{Bridge, BridgeBusy, BridgeRefused, leaked_bridges};

@@ -6,7 +6,7 @@ use core::num::NonZeroU64;
 
 use alloc_core::Scope;
 
-use super::table::Entry;
+use super::table::TableEntry;
 
 /// A block that callbacks gave, live or gone.
 ///
@@ -15,7 +15,7 @@ use super::table::Entry;
 ///   | address | packed | serial | command (&str) | owner | move   |      packed: size 48, alignment 6, scope 3, state 2, told 2, flags 2
 /// ```
 #[derive(Clone, Copy)]
-pub(crate) struct Block<'t> {
+pub(crate) struct BlockRecord<'t> {
     address: NonZeroU64,
     packed: u64,
     /// Of the command that took it; 0 outside of any.
@@ -28,11 +28,11 @@ pub(crate) struct Block<'t> {
     pub(crate) moved_by: u32,
 }
 
-const _: () = assert!(size_of::<Option<Block<'_>>>() == 48 || usize::BITS != 64);
+const _: () = assert!(size_of::<Option<BlockRecord<'_>>>() == 48 || usize::BITS != 64);
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum BlockState {
     Live = 0,
     /// A reallocation of it is running.
     Moving = 1,
@@ -41,7 +41,7 @@ pub(crate) enum State {
 
 /// What was said about a block that should have been given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ReportedAs {
     Nothing = 0,
     /// It outlived its command.
     Command = 1,
@@ -55,7 +55,7 @@ const SIZE: Field = Field { shift: 0, bits: 48 };
 const ALIGN: Field = Field { shift: 48, bits: 6 };
 const SCOPE: Field = Field { shift: 54, bits: 3 };
 const STATE: Field = Field { shift: 57, bits: 2 };
-const TOLD: Field = Field { shift: 59, bits: 2 };
+const REPORTED: Field = Field { shift: 59, bits: 2 };
 /// A reallocation of it failed, so it has to stay.
 const STAYS: Field = Field { shift: 61, bits: 1 };
 /// Somebody else's callbacks freed it, of whom nobody knows whether they are compatible.
@@ -65,31 +65,54 @@ const ODD: u64 = 63;
 
 /// How a request was made, as far as a record keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct BlockRequest {
     pub(crate) size: u64,
     pub(crate) align: u64,
     pub(crate) scope: i32,
 }
 
-impl Asked {
+impl BlockRequest {
     pub(crate) fn scope(self) -> Option<Scope> {
         u32::try_from(self.scope).ok().and_then(Scope::from_raw)
     }
 }
 
-impl<'t> Block<'t> {
+impl<'t> BlockRecord<'t> {
     #[inline]
-    pub(crate) fn new(address: NonZeroU64, asked: Asked, serial: u64, command: &'t str, owner: u32) -> Self {
+    pub(crate) fn new(
+        address: NonZeroU64,
+        asked: BlockRequest,
+        serial: u64,
+        command: &'t str,
+        owner: u32,
+    ) -> Self {
         let mut packed = SIZE.put(0, asked.size.min((1 << 48) - 1));
         packed = ALIGN.put(packed, align_word(asked.align));
-        packed = SCOPE.put(packed, u64::try_from(asked.scope).map_or(7, |scope| scope.min(7)));
-        Self { address, packed, serial, command, owner, moved_by: 0 }
+        packed = SCOPE.put(
+            packed,
+            u64::try_from(asked.scope).map_or(7, |scope| scope.min(7)),
+        );
+        Self {
+            address,
+            packed,
+            serial,
+            command,
+            owner,
+            moved_by: 0,
+        }
     }
 
     /// For looking one up.
     #[inline]
     pub(crate) const fn at(address: NonZeroU64) -> Self {
-        Self { address, packed: 0, serial: 0, command: "", owner: 0, moved_by: 0 }
+        Self {
+            address,
+            packed: 0,
+            serial: 0,
+            command: "",
+            owner: 0,
+            moved_by: 0,
+        }
     }
 
     pub(crate) const fn address(&self) -> NonZeroU64 {
@@ -109,7 +132,7 @@ impl<'t> Block<'t> {
     }
 
     /// Whether it was made with this scope, as far as the scope exists.
-    pub(crate) fn has_scope(&self, asked: Asked) -> bool {
+    pub(crate) fn has_scope(&self, asked: BlockRequest) -> bool {
         self.scope() == asked.scope()
     }
 
@@ -126,30 +149,30 @@ impl<'t> Block<'t> {
     }
 
     #[inline]
-    pub(crate) const fn state(&self) -> State {
+    pub(crate) const fn state(&self) -> BlockState {
         match STATE.get(self.packed) {
-            0 => State::Live,
-            1 => State::Moving,
-            _ => State::Gone,
+            0 => BlockState::Live,
+            1 => BlockState::Moving,
+            _ => BlockState::Gone,
         }
     }
 
     #[inline]
-    pub(crate) const fn set_state(&mut self, state: State) {
+    pub(crate) const fn set_state(&mut self, state: BlockState) {
         self.packed = STATE.put(self.packed, state as u64);
     }
 
-    pub(crate) const fn told(&self) -> Told {
-        match TOLD.get(self.packed) {
-            0 => Told::Nothing,
-            1 => Told::Command,
-            2 => Told::Destroy,
-            _ => Told::End,
+    pub(crate) const fn reported_as(&self) -> ReportedAs {
+        match REPORTED.get(self.packed) {
+            0 => ReportedAs::Nothing,
+            1 => ReportedAs::Command,
+            2 => ReportedAs::Destroy,
+            _ => ReportedAs::End,
         }
     }
 
-    pub(crate) const fn set_told(&mut self, told: Told) {
-        self.packed = TOLD.put(self.packed, told as u64);
+    pub(crate) const fn set_reported_as(&mut self, told: ReportedAs) {
+        self.packed = REPORTED.put(self.packed, told as u64);
     }
 
     pub(crate) const fn stays(&self) -> bool {
@@ -174,7 +197,7 @@ impl<'t> Block<'t> {
     }
 }
 
-impl Entry for Block<'_> {
+impl TableEntry for BlockRecord<'_> {
     #[inline]
     fn key(&self) -> u64 {
         self.address.get()
@@ -187,13 +210,17 @@ impl Entry for Block<'_> {
 
     #[inline]
     fn gone(&self) -> bool {
-        self.state() == State::Gone
+        self.state() == BlockState::Gone
     }
 }
 
 #[inline]
 const fn align_word(align: u64) -> u64 {
-    if align.is_power_of_two() { align.trailing_zeros() as u64 & 63 } else { ODD }
+    if align.is_power_of_two() {
+        align.trailing_zeros() as u64 & 63
+    } else {
+        ODD
+    }
 }
 
 /// Some bits of a word.

@@ -5,8 +5,8 @@
 use core::cell::Cell;
 
 use super::owner::Making;
-use crate::command::{Coverage, Owners};
-use crate::commands::CommandRow;
+use crate::command::{BracketCoverage, Owners};
+use crate::commands::{CommandAction, CommandRow};
 
 /// Not returned yet, or returns nothing.
 const NO_RESULT: i32 = 0;
@@ -18,7 +18,7 @@ pub(crate) struct Bracket<'t> {
     /// Never 0, never used twice.
     pub(crate) serial: u64,
     pub(crate) owners: Owners,
-    pub(crate) coverage: Coverage,
+    pub(crate) coverage: BracketCoverage,
     row: Cell<Option<&'static CommandRow>>,
     /// Blocks of scope command that it took less those that it freed, on this thread. A hint: others may have freed some.
     pub(crate) command_live: Cell<u32>,
@@ -32,7 +32,12 @@ pub(crate) struct Bracket<'t> {
 
 impl<'t> Bracket<'t> {
     #[inline]
-    pub(crate) const fn new(name: &'t str, serial: u64, owners: Owners, coverage: Coverage) -> Self {
+    pub(crate) const fn new(
+        name: &'t str,
+        serial: u64,
+        owners: Owners,
+        coverage: BracketCoverage,
+    ) -> Self {
         Self {
             name,
             serial,
@@ -44,6 +49,13 @@ impl<'t> Bracket<'t> {
             making: Cell::new(None),
             result: Cell::new(NO_RESULT),
         }
+    }
+
+    /// What is known of the command, where that is known.
+    #[inline]
+    pub(crate) const fn with_row(mut self, row: Option<&'static CommandRow>) -> Self {
+        self.row = Cell::new(row);
+        self
     }
 
     /// What is known of the command; looked up once, and only for commands during which callbacks come.
@@ -60,6 +72,18 @@ impl<'t> Bracket<'t> {
         let row = CommandRow::of(self.name);
         self.row.set(Some(row));
         row
+    }
+
+    /// It makes objects from a pool. A name without its row is not looked up for that.
+    #[inline]
+    pub(crate) fn allocates(&self) -> bool {
+        match self.row.get() {
+            Some(row) => row.action == CommandAction::Allocate,
+            None => {
+                self.name.starts_with("vkAllocate")
+                    && self.look_up().action == CommandAction::Allocate
+            }
+        }
     }
 
     pub(crate) fn null_answered(&self) {

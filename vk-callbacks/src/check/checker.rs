@@ -1,24 +1,29 @@
 //! The live checker: what the application holds.
 
+use core::alloc::Layout;
+use core::ffi::c_void;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
-use alloc_core::{HostAllocator, HostError, HostSource, TryVec};
+use alloc_core::{HostAllocator, HostError, HostSource, Rejected, TryVec};
 
 use super::engine::Engine;
-use super::entry::{Checked, Watched, who_calls};
-use super::found::Found;
-use super::handed::{Handed, HandedOut};
+use super::entry::{Checked, Watched, caller_context};
+use super::finding::CheckFinding;
+use super::handed_out::{Handed, HandedOut};
 use super::options::{CheckOptions, CheckedOwner};
-use super::owner::{Making, Owner};
-use super::slots;
-use crate::command::{Command, Frame, OwnerId};
-use crate::error::{CallbackError, Function};
-use crate::placed::{place, take_back};
+use super::owner::{CallbackOwner, Making};
+use super::owner_usage::OwnerUsage;
+use super::table::{Cursor, NoRoom, ShardedTable};
+use super::user_data;
+use super::watched_entry::{WatchedEntry, identity, key_of};
+use crate::command::{Command, CommandFrame, OwnerId};
+use crate::error::{CallbackError, CallbacksInUse, Function};
+use crate::pinned::{SCOPE, allocate_pinned, free_pinned};
 use crate::raw::RawCallbacks;
-use crate::thread;
+use crate::thread::{Running, ThreadState, is_busy, with_state};
 
 /// Watches callbacks, whosever they are, and says which of the [rules](crate::Rule) were broken by whom.
 ///
@@ -37,7 +42,7 @@ use crate::thread;
 ///
 /// ```
 /// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope, Scoped};
-/// use vk_callbacks::{Bridge, CheckOptions, CheckedOwner, Checker, Command, Coverage, FindingKind, Owners};
+/// use vk_callbacks::{Bridge, CheckOptions, CheckedOwner, Checker, Command, BracketCoverage, FindingKind, Owners};
 ///
 /// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
 /// let root = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
@@ -50,7 +55,7 @@ use crate::thread;
 ///
 /// let owners = Owners { object: Some(bridge.owner()), ..Owners::default() };
 /// # #[cfg(feature = "std")]
-/// checker.run(Command::new("vkCreateBuffer", owners, Coverage::Complete), |frame| {
+/// checker.run(Command::new("vkCreateBuffer", owners, BracketCoverage::Complete), |frame| {
 ///     // A driver that asks with an alignment of 3, and forgets the block.
 ///     // SAFETY: the checker is alive.
 ///     unsafe { callbacks.pfn_allocation.unwrap()(callbacks.p_user_data, 100, 3, Scope::Command as i32) };
@@ -70,7 +75,7 @@ use crate::thread;
 /// ```
 pub struct Checker<'h> {
     /// Ours until we go.
-    shared: NonNull<Shared<'h>>,
+    shared: NonNull<CheckerState<'h>>,
 }
 
 // SAFETY: the shared part is reached through shared references only, and is `Sync`.
@@ -79,92 +84,224 @@ unsafe impl Send for Checker<'_> {}
 unsafe impl Sync for Checker<'_> {}
 
 /// What the checker and its callbacks share; lies in the checker's memory and does not move.
-pub(super) struct Shared<'h> {
+pub(super) struct CheckerState<'h> {
     pub(super) engine: Engine<'h, 'static>,
-    watched: AtomicPtr<Watched<'h>>,
+    watched: ShardedTable<'h, WatchedEntry>,
     handed: AtomicPtr<Handed>,
 }
 
-/// A checker that was not closed, because blocks that passed through it are live.
-#[derive(Debug)]
-pub struct CheckerInUse<'h> {
-    /// The checker, as it was.
-    pub checker: Checker<'h>,
-    /// How many blocks.
-    pub live_blocks: usize,
-}
-
-impl fmt::Display for CheckerInUse<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.live_blocks {
-            1 => f.write_str("1 block that passed the checker is live: destroy its object first, then close again"),
-            blocks => {
-                write!(f, "{blocks} blocks that passed the checker are live: destroy their objects first, then close again")
-            }
-        }
-    }
-}
-
-impl core::error::Error for CheckerInUse<'_> {}
+/// Callbacks of which each shard of their table has room from the beginning.
+const WATCHED_ROOM: usize = 8;
 
 impl<'h> Checker<'h> {
     /// A checker that has seen nothing. What it knows lies in `memory`, which must not come from callbacks that it watches: about
-    /// 20 kB now, more when a request, a command or a handle needs it, never when something is freed.
+    /// 30 kB now, more when a request, a command or a handle needs it, never when something is freed.
     ///
     /// # Errors
     /// The refusal of `memory`.
-    pub fn new(memory: &'h (dyn HostAllocator + Sync), options: CheckOptions) -> Result<Self, CallbackError> {
+    pub fn new(
+        memory: &'h (dyn HostAllocator + Sync),
+        options: CheckOptions,
+    ) -> Result<Self, CallbackError> {
         let engine = Engine::new(memory, options, false).frugal()?;
-        let (watched, handed) = (AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut()));
-        Ok(Self { shared: place(memory, Shared { engine, watched, handed })? })
+        let mut watched = ShardedTable::new(memory, false, usize::MAX);
+        let layout = Layout::new::<[Option<WatchedEntry>; WATCHED_ROOM]>();
+        watched
+            .reserve(WATCHED_ROOM)
+            .map_err(|NoRoom| memory.refusal(layout, SCOPE))?;
+        let handed = AtomicPtr::new(ptr::null_mut());
+        Ok(Self {
+            shared: allocate_pinned(
+                memory,
+                CheckerState {
+                    engine,
+                    watched,
+                    handed,
+                },
+            )?,
+        })
     }
 
     /// Callbacks that watch each call and pass it on to `inner`.
     ///
     /// # Errors
     /// [`CallbackError::MissingFunction`] and [`CallbackError::HalfInternal`], which are findings too (V1 to V4);
-    /// [`CallbackError::TooManyOwners`] when 4096 are watched in this process; the refusal of the checker's memory.
+    /// [`CallbackError::TooManyOwners`] when 262 144 are watched in this process; the refusal of the checker's memory.
     ///
     /// # Safety
     /// - The functions of `inner` may be called with its user data, from any thread, for as long as those answered may.
     /// - No function that was answered is called while the checker is being closed or dropped. (One that is dropped while
     ///   blocks are live is leaked: then until the checker's memory is gone.)
-    pub unsafe fn wrap(&self, inner: RawCallbacks, owner: CheckedOwner) -> Result<Checked, CallbackError> {
-        let shared = self.shared();
-        // The very same callbacks are compatible, whatever they are called.
-        let known = Watched::group_of(&shared.watched, &inner).filter(|_| owner.group == 0);
-        let owner = Owner::new(owner, known);
-        shared.engine.registered(&owner, &inner);
+    pub unsafe fn wrap(
+        &self,
+        inner: RawCallbacks,
+        owner: CheckedOwner,
+    ) -> Result<Checked, CallbackError> {
+        let engine = &self.shared().engine;
+        engine.registered(&CallbackOwner::new(owner, None), &inner);
         complete(&inner)?;
-        let watched = place(shared.engine.memory(), Watched::new(self.shared, inner))?;
-        let enlisted = slots::claim(watched.as_ptr().cast()).ok_or(CallbackError::TooManyOwners).and_then(|user_data| {
-            // SAFETY: placed above; until it is in the list only this thread knows it.
-            unsafe { Watched::enlist(watched, &shared.watched, user_data, owner) }
-        });
-        if enlisted.is_err() {
-            // SAFETY: placed above, and in no list.
-            let _ = unsafe { take_back(shared.engine.memory(), watched) };
+        // The very same callbacks are compatible, whatever they are called: who looks for them does so last, since the memory that is
+        // taken before may have called us back, and watched them.
+        let of_same = || self.group_of(&inner).filter(|_| owner.group == 0);
+        self.watch(inner, || {
+            Ok(engine.add_owner(|| CallbackOwner::new(owner, of_same()))?)
+        })
+    }
+
+    /// Adds an owner whose callbacks come later, each by [`Checker::wrap_for`]: where every object of a kind may bring its own (V5).
+    ///
+    /// # Errors
+    /// The refusal of the checker's memory.
+    pub fn add_owner(&self, owner: CheckedOwner) -> Result<(), CallbackError> {
+        let engine = &self.shared().engine;
+        engine.add_owner(|| CallbackOwner::new(owner, None))?;
+        Ok(())
+    }
+
+    /// As [`Checker::wrap`], for an owner that is known: all its callbacks are compatible. The very same callbacks are watched once, and
+    /// end when they were [retired](Checker::retire) as often as they were wrapped.
+    ///
+    /// # Errors
+    /// As of [`Checker::wrap`]; [`CallbackError::UnknownOwner`].
+    ///
+    /// # Safety
+    /// As of [`Checker::wrap`].
+    pub unsafe fn wrap_for(
+        &self,
+        inner: RawCallbacks,
+        owner: OwnerId,
+    ) -> Result<Checked, CallbackError> {
+        let shared = self.shared();
+        let known = shared.engine.owner(owner);
+        let known = known.ok_or(CallbackError::UnknownOwner)?;
+        shared.engine.registered(known, &inner);
+        complete(&inner)?;
+        let like = WatchedEntry::new(&inner, known, ptr::null_mut());
+        let again = shared.watched.with(&like, WatchedEntry::use_again);
+        if let Some(user_data) = again.flatten() {
+            return Ok(Checked::new(&inner, user_data));
         }
-        enlisted
+        self.watch(inner, || Ok(known))
+    }
+
+    /// Ends callbacks that were wrapped: their place and record are free for others. Nothing is done for others' callbacks, or a second time.
+    ///
+    /// # Safety
+    /// If they were not wrapped more often than retired, none of their functions is running or will be called, not for a block that is
+    /// left either. (A later call finds nobody: it counts as [stray](crate::stray_callbacks).)
+    pub unsafe fn retire(&self, checked: &Checked) {
+        let shared = self.shared();
+        let user_data = checked.raw().p_user_data;
+        let Some(watched) = user_data::find(user_data) else {
+            return;
+        };
+        let watched = watched.cast::<Watched<'h>>();
+        // SAFETY: what the user data leads to is there, which the caller promises nobody ends meanwhile.
+        let entry = unsafe { &*watched }.entry(user_data);
+        let ended = shared.watched.with(&entry, |there| {
+            let ours = there.user_data == entry.user_data && there.uses > 0;
+            there.uses = there.uses.saturating_sub(u32::from(ours));
+            ours && there.uses == 0
+        });
+        if ended == Some(true)
+            && let Some(watched) = NonNull::new(watched)
+        {
+            user_data::release(user_data);
+            // SAFETY: placed in this memory by `watch`; nothing leads to it any more, and the caller promises that nobody is in it.
+            let _ = unsafe { free_pinned(shared.engine.memory(), watched) };
+        }
+    }
+
+    /// Watches `inner` for the owner that `owner` adds or knows, once there is memory for all else.
+    fn watch<'s>(
+        &'s self,
+        inner: RawCallbacks,
+        owner: impl FnOnce() -> Result<&'s CallbackOwner<'static>, CallbackError>,
+    ) -> Result<Checked, CallbackError> {
+        let shared = self.shared();
+        let memory = shared.engine.memory();
+        let room = shared.watched.promise();
+        let room = room.map_err(|NoRoom| memory.refusal(Layout::new::<WatchedEntry>(), SCOPE))?;
+        let watched = allocate_pinned(
+            memory,
+            Watched::new(self.shared, NonNull::dangling(), inner),
+        )?;
+        let undo = |user_data: Option<*mut c_void>| {
+            user_data.into_iter().for_each(user_data::release);
+            // SAFETY: placed above, and nobody was given the user data.
+            let _ = unsafe { free_pinned(memory, watched) };
+        };
+        let Some(user_data) = user_data::claim(watched.as_ptr().cast()) else {
+            undo(None);
+            return Err(CallbackError::TooManyOwners);
+        };
+        let owner = match owner() {
+            Ok(owner) => owner,
+            Err(error) => {
+                undo(Some(user_data));
+                return Err(error);
+            }
+        };
+        // SAFETY: placed above; nobody was given the user data yet.
+        unsafe { (*watched.as_ptr()).owner = NonNull::from(owner) };
+        let entry = WatchedEntry::new(&inner, owner, user_data);
+        let mut other = None;
+        // There is room: it was promised.
+        let _ = room.put(entry, |there| {
+            // Another thread wrapped the same ones meanwhile; or these ended before, and the entry is there still.
+            other = there.use_again();
+            if other.is_none() {
+                *there = entry;
+            }
+        });
+        if other.is_some() {
+            undo(Some(user_data));
+        }
+        Ok(Checked::new(&inner, other.unwrap_or(user_data.addr())))
+    }
+
+    /// The group of callbacks that are watched and are these: the same functions with the same user data.
+    fn group_of(&self, raw: &RawCallbacks) -> Option<u64> {
+        let identity = identity(raw);
+        let mut group = None;
+        self.shared().watched.among(key_of(&identity), |entry| {
+            let same = entry.uses > 0 && entry.identity == identity;
+            group = same.then_some(entry.group);
+            same
+        });
+        group
     }
 
     /// Runs `body` as this command, as [`Command::run`] does, and judges it when it has returned (V9, V25, V28).
     ///
-    /// The body says what the command answered: [`Frame::returned`].
-    pub fn run<R>(&self, command: Command, body: impl FnOnce(&Frame) -> R) -> R {
+    /// The body says what the command answered: [`CommandFrame::returned`].
+    pub fn run<R>(&self, command: Command, body: impl FnOnce(&CommandFrame) -> R) -> R {
         let engine = &self.shared().engine;
         engine.make_ready();
-        if thread::was_early_for(ptr::from_ref(engine).cast()) {
-            engine.thread_issues(thread::thread_number());
-        }
-        let above = thread::top();
-        // Whoever tells of what a command made does so before the thread's next command.
-        remember(engine, None);
-        command.run_for(ptr::from_ref(engine).cast(), |frame| {
-            let info = frame.info();
-            engine.entered(frame.bracket(), info.serial, info.entered_in_callback);
-            let _leaving = Leaving { engine, frame, above };
-            body(frame)
+        let checker = ptr::from_ref(engine).cast();
+        with_state(|thread| {
+            if thread.was_early_for(checker) {
+                engine.thread_issues(thread.number());
+            }
+            let above = thread.top();
+            // Whoever tells of what a command made does so before the thread's next command.
+            remember(thread, engine, None);
+            command.run_on(thread, checker, |frame| {
+                let bracket = frame.bracket();
+                engine.entered(bracket, bracket.serial, frame.entered_in_callback());
+                let running = thread.start(checker);
+                if let Running::Unplaced = running {
+                    engine.running.fetch_add(1, Ordering::Relaxed);
+                }
+                let _leaving = Leaving {
+                    engine,
+                    frame,
+                    above,
+                    thread,
+                    running,
+                };
+                body(frame)
+            })
         })
     }
 
@@ -175,15 +312,30 @@ impl<'h> Checker<'h> {
         let engine = &self.shared().engine;
         let owner = owner.and_then(|id| engine.owner(id));
         engine.created(kind, handle, owner);
-        told(engine, owner);
+        report_creation(engine, owner);
     }
 
     /// `command` has returned, which ended an object with callbacks of `owner`, or with none (V42 to V44).
     ///
     /// When it was the last object that was made with its callbacks, what they still hold is left (V41).
-    pub fn destroyed(&self, kind: &'static str, handle: u64, owner: Option<OwnerId>, command: &'static str) {
+    pub fn destroyed(
+        &self,
+        kind: &'static str,
+        handle: u64,
+        owner: Option<OwnerId>,
+        command: &'static str,
+    ) {
         let engine = &self.shared().engine;
-        engine.destroyed(&who_calls(), kind, handle, owner.and_then(|id| engine.owner(id)), command);
+        let who = caller_context();
+        if let Some(last) = engine.destroyed(
+            &who,
+            kind,
+            handle,
+            owner.and_then(|id| engine.owner(id)),
+            command,
+        ) {
+            engine.left_by(last, &who, command, None);
+        }
     }
 
     /// A struct of these callbacks that can be [spoilt](HandedOut::poison) once the command that got it has returned (V6).
@@ -192,7 +344,11 @@ impl<'h> Checker<'h> {
     /// The refusal of the checker's memory.
     pub fn hand_out(&self, checked: &Checked) -> Result<HandedOut<'_>, CallbackError> {
         let shared = self.shared();
-        Ok(Handed::place(shared.engine.memory(), &shared.handed, *checked.raw())?)
+        Ok(Handed::place(
+            shared.engine.memory(),
+            &shared.handed,
+            *checked.raw(),
+        )?)
     }
 
     /// The end: what is live now is left, internal memory too. What was told already is not told again.
@@ -204,8 +360,29 @@ impl<'h> Checker<'h> {
     ///
     /// # Errors
     /// The refusal of `memory`.
-    pub fn findings<A: HostSource>(&self, memory: A) -> Result<TryVec<Found<'static>, A>, HostError> {
+    pub fn findings<A: HostSource>(
+        &self,
+        memory: A,
+    ) -> Result<TryVec<CheckFinding<'static>, A>, HostError> {
         self.shared().engine.findings(memory)
+    }
+
+    /// As [`Checker::findings`], and with what [`Checker::finish`] would find now. Nothing is marked as told and the check goes on: this is
+    /// for a report in the middle of a run. Looks at all records, and takes some of the checker's memory meanwhile.
+    ///
+    /// # Errors
+    /// The refusal of `memory`, or of the checker's.
+    pub fn findings_at_end<A: HostSource>(
+        &self,
+        memory: A,
+    ) -> Result<TryVec<CheckFinding<'static>, A>, HostError> {
+        self.shared().engine.findings_at_end(memory)
+    }
+
+    /// What came through the callbacks of an owner that is [counted](CheckedOwner::counted); none of any other.
+    #[must_use]
+    pub fn usage(&self, owner: OwnerId) -> Option<OwnerUsage> {
+        self.shared().engine.owner(owner)?.usage()
     }
 
     /// Observations for which there was no room: about 16 000 different ones are kept, less where memory is refused.
@@ -223,11 +400,12 @@ impl<'h> Checker<'h> {
     /// Gives all memory back, when nothing that went through the checker is live.
     ///
     /// # Errors
-    /// The checker itself, when a block is live: its free would be called through callbacks that are gone.
-    pub fn close(self) -> Result<(), CheckerInUse<'h>> {
-        match self.live_blocks() {
-            0 => Ok(()),
-            live_blocks => Err(CheckerInUse { checker: self, live_blocks }),
+    /// The checker itself, when a block is live: its free would be called through callbacks that are gone. And when this thread is
+    /// inside a callback, which may be one of them.
+    pub fn close(self) -> Result<(), Rejected<Self, CallbacksInUse>> {
+        match CallbacksInUse::of_blocks(self.live_blocks()) {
+            None => Ok(()),
+            Some(reason) => Err(Rejected::new(self, reason)),
         }
     }
 
@@ -239,75 +417,109 @@ impl<'h> Checker<'h> {
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the caller's promise; `this` is not dropped again.
-        unsafe { this.dismantle() }
+        unsafe { this.destroy_shared() }
     }
 
-    fn shared(&self) -> &Shared<'h> {
+    fn shared(&self) -> &CheckerState<'h> {
         // SAFETY: placed by `new`, and stays until this checker goes.
         unsafe { self.shared.as_ref() }
     }
 
     /// # Safety
     /// Called once; nothing reaches the shared part or what is watched afterwards.
-    unsafe fn dismantle(&self) {
+    unsafe fn destroy_shared(&self) {
         let memory = self.shared().engine.memory();
-        // SAFETY: forwarded: the list's entries were placed in this memory, and nobody is in one.
-        unsafe { Watched::take_all(memory, &self.shared().watched) };
+        let mut cursor = Cursor::default();
+        while let Some(entry) = self.shared().watched.next(&mut cursor, WatchedEntry::end) {
+            let user_data = ptr::without_provenance_mut(entry.user_data);
+            let watched = user_data::find(user_data).map(<*mut c_void>::cast::<Watched<'h>>);
+            user_data::release(user_data);
+            if let Some(watched) = watched.and_then(NonNull::new) {
+                // SAFETY: forwarded: placed in this memory by `watch`, and nobody is in it.
+                let _ = unsafe { free_pinned(memory, watched) };
+            }
+        }
         // SAFETY: forwarded, as above.
-        unsafe { Handed::take_all(memory, &self.shared().handed) };
+        unsafe { Handed::claim_all(memory, &self.shared().handed) };
         // SAFETY: placed by `new` in this memory, and the caller promises that nothing else reaches it.
-        drop(unsafe { take_back(memory, self.shared) });
+        drop(unsafe { free_pinned(memory, self.shared) });
     }
 }
 
 /// The functions that must be there (V1 to V4).
 const fn complete(raw: &RawCallbacks) -> Result<(), CallbackError> {
     let missing = match raw {
-        RawCallbacks { pfn_allocation: None, .. } => Function::Allocation,
-        RawCallbacks { pfn_reallocation: None, .. } => Function::Reallocation,
+        RawCallbacks {
+            pfn_allocation: None,
+            ..
+        } => Function::Allocation,
+        RawCallbacks {
+            pfn_reallocation: None,
+            ..
+        } => Function::Reallocation,
         RawCallbacks { pfn_free: None, .. } => Function::Free,
-        _ if raw.pfn_internal_allocation.is_some() != raw.pfn_internal_free.is_some() => return Err(CallbackError::HalfInternal),
+        _ if raw.pfn_internal_allocation.is_some() != raw.pfn_internal_free.is_some() => {
+            return Err(CallbackError::HalfInternal);
+        }
         _ => return Ok(()),
     };
     Err(CallbackError::MissingFunction(missing))
 }
 
 /// What this thread's last command was making, for this engine; what was before, nobody will tell of.
-fn remember(engine: &Engine<'_, 'static>, making: Option<Making>) {
+fn remember(thread: &ThreadState, engine: &Engine<'_, 'static>, making: Option<Making>) {
     let at = ptr::from_ref(engine).cast::<()>();
-    let before = thread::swap_making(making.map(|making| (at, making)));
+    let before = thread.swap_making(making.map(|making| (at, making)));
     // Another checker's, which may be gone: there it goes on being made, and nothing is said.
     if let Some((_, before)) = before.filter(|(of, _)| *of == at) {
-        engine.made(before);
+        engine.object_created(before);
     }
 }
 
 /// An object was told of: if it is the one that the last command made, that is over.
-fn told(engine: &Engine<'_, 'static>, owner: Option<&Owner<'static>>) {
-    let pending = thread::swap_making(None);
+fn report_creation(engine: &Engine<'_, 'static>, owner: Option<&CallbackOwner<'static>>) {
+    with_state(|thread| report_pending(thread, engine, owner));
+}
+
+fn report_pending(
+    thread: &ThreadState,
+    engine: &Engine<'_, 'static>,
+    owner: Option<&CallbackOwner<'static>>,
+) {
+    let pending = thread.swap_making(None);
     let of_it = |of: *const (), making: Making| {
-        of == ptr::from_ref(engine).cast() && !making.many && owner.is_some_and(|owner| owner.number() == making.owner)
+        of == ptr::from_ref(engine).cast()
+            && !making.many
+            && owner.is_some_and(|owner| owner.number() == making.owner)
     };
     match pending {
-        Some((of, making)) if of_it(of, making) => engine.made(making),
-        _ => drop(thread::swap_making(pending)),
+        Some((of, making)) if of_it(of, making) => engine.object_created(making),
+        _ => drop(thread.swap_making(pending)),
     }
 }
 
 /// Judges the command when its body has returned, or unwinds.
 struct Leaving<'a, 'h> {
     engine: &'a Engine<'h, 'static>,
-    frame: &'a Frame,
+    frame: &'a CommandFrame,
     /// The command that this one was called from.
-    above: *const Frame,
+    above: *const CommandFrame,
+    thread: &'a ThreadState,
+    running: Running,
 }
 
 impl Drop for Leaving<'_, '_> {
+    #[inline]
     fn drop(&mut self) {
         let bracket = self.frame.bracket();
-        self.engine.left(bracket, bracket.serial);
+        match self.running {
+            Running::Placed(place) => place.store(ptr::null_mut(), Ordering::Relaxed),
+            Running::Nested => {}
+            Running::Unplaced => drop(self.engine.running.fetch_sub(1, Ordering::Relaxed)),
+        }
+        self.engine.command_left(bracket, bracket.serial, None);
         if let Some(making) = bracket.making.get() {
-            remember(self.engine, Some(making));
+            remember(self.thread, self.engine, Some(making));
         }
         // A request that was refused below was refused to the outer command, too.
         // SAFETY: null or the frame of a `run` further up this thread's stack, which ends after this one.
@@ -320,16 +532,19 @@ impl Drop for Leaving<'_, '_> {
 
 impl Drop for Checker<'_> {
     fn drop(&mut self) {
-        // A driver may hold callbacks that lead here while a block is live: better a leak than a dangling pointer.
-        if self.live_blocks() == 0 {
+        // A driver may hold callbacks that lead here while a block is live, or this is one of them: better a leak than a dangling pointer.
+        if self.live_blocks() == 0 && !is_busy() {
             // SAFETY: nothing is live, and who wrapped promised to call nothing from here on.
-            unsafe { self.dismantle() }
+            unsafe { self.destroy_shared() }
         }
     }
 }
 
 impl fmt::Debug for Checker<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Checker").field("live_blocks", &self.live_blocks()).field("lost", &self.lost()).finish_non_exhaustive()
+        f.debug_struct("Checker")
+            .field("live_blocks", &self.live_blocks())
+            .field("lost", &self.lost())
+            .finish_non_exhaustive()
     }
 }

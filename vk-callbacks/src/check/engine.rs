@@ -1,34 +1,37 @@
 //! What checker and judge share: everything that is known, and how an observation is added to it.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+mod findings;
 
-use alloc_core::{HostError, HostSource, Scope, TryVec};
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use super::block::{Block, Told};
+use alloc_core::{HostError, Scope};
+
+use super::block::{BlockRecord, ReportedAs};
 use super::bracket::Bracket;
-use super::found::Found;
+use super::handle_record::HandleRecord;
 use super::kind::FindingKind;
 use super::options::CheckOptions;
-use super::owner::Owner;
+use super::owner::CallbackOwner;
 use super::owner_list::OwnerList;
-use super::row::Row;
-use super::table::{Cursor, NoRoom, Table};
-use super::thing::Thing;
-use crate::command::{Coverage, OwnerId};
-use crate::placed::{Memory, SCOPE};
+use super::row::FindingRow;
+use super::table::{Cursor, NoRoom, ShardedTable};
+use crate::command::{BracketCoverage, OwnerId};
+use crate::pinned::{Memory, SCOPE};
+use crate::thread;
 
 /// Rows of findings a shard, at most, and from the beginning where frees may take no memory.
-const MOST_ROWS: usize = 1024;
-const FIRST_ROWS: usize = 8;
+const MAX_ROWS: usize = 1024;
+const INITIAL_ROWS: usize = 8;
 
 pub(crate) struct Engine<'h, 't> {
     memory: Memory<'h>,
     options: CheckOptions,
-    /// No bracket has said that it may not be the only one.
-    complete: AtomicBool,
-    pub(crate) blocks: Table<'h, Block<'t>>,
-    pub(crate) things: Table<'h, Thing<'t>>,
-    rows: Table<'h, Row<'t>>,
+    /// The least that a bracket has said of all.
+    coverage: AtomicU8,
+    pub(crate) blocks: ShardedTable<'h, BlockRecord<'t>>,
+    pub(crate) things: ShardedTable<'h, HandleRecord<'t>>,
+    rows: ShardedTable<'h, FindingRow<'t>>,
     /// Some shard of them is nearly full.
     rows_tight: AtomicBool,
     /// What a free leads to is put where there is room: freeing takes no memory.
@@ -40,19 +43,22 @@ pub(crate) struct Engine<'h, 't> {
     lossy: AtomicBool,
     /// A handle is not on record for which there was no room.
     handles_lost: AtomicBool,
+    /// Handles on record that live and lie below a device, and below an instance.
+    below_device: AtomicI64,
+    below_instance: AtomicI64,
     /// Reallocations until now.
     pub(super) moves: AtomicU32,
-    /// Commands that run, on all threads.
+    /// Commands that run: of a log; else of threads that have no [place](crate::thread::Running) for that.
     pub(super) running: AtomicU32,
     /// Callbacks that are compatible were told to be; a log has no word for it.
-    pub(super) groups_told: bool,
+    pub(super) groups_reported: bool,
     /// A pointer that nobody gave is told apart from a block that was given before.
     pub(super) knows_strangers: bool,
 }
 
 /// Who did something: the running command, the thread.
 #[derive(Clone, Copy)]
-pub(crate) struct Who<'a, 't> {
+pub(crate) struct CallerContext<'a, 't> {
     pub(crate) bracket: Option<&'a Bracket<'t>>,
     pub(crate) thread: u64,
     /// The thread has issued a command before.
@@ -63,9 +69,15 @@ pub(crate) struct Who<'a, 't> {
     pub(crate) at: u64,
 }
 
-impl<'t> Who<'_, 't> {
+impl<'t> CallerContext<'_, 't> {
     /// Nothing is known.
-    pub(crate) const NOBODY: Self = Self { bracket: None, thread: 0, issued: false, known: false, at: 0 };
+    pub(crate) const UNKNOWN_CALLER: Self = Self {
+        bracket: None,
+        thread: 0,
+        issued: false,
+        known: false,
+        at: 0,
+    };
 
     pub(crate) fn command(&self) -> &'t str {
         self.bracket.map_or("", |bracket| bracket.name)
@@ -82,19 +94,21 @@ impl<'h, 't> Engine<'h, 't> {
         Self {
             memory,
             options,
-            complete: AtomicBool::new(options.coverage == Coverage::Complete),
-            blocks: Table::new(memory, numbered, usize::MAX),
-            things: Table::new(memory, false, usize::MAX),
-            rows: Table::new(memory, false, MOST_ROWS),
+            coverage: AtomicU8::new(options.coverage as u8),
+            blocks: ShardedTable::new(memory, numbered, usize::MAX),
+            things: ShardedTable::new(memory, false, usize::MAX),
+            rows: ShardedTable::new(memory, false, MAX_ROWS),
             rows_tight: AtomicBool::new(false),
             frugal: false,
             owners: OwnerList::new(memory),
             lost: AtomicU64::new(0),
             lossy: AtomicBool::new(false),
             handles_lost: AtomicBool::new(false),
+            below_device: AtomicI64::new(0),
+            below_instance: AtomicI64::new(0),
             moves: AtomicU32::new(0),
             running: AtomicU32::new(0),
-            groups_told: !numbered,
+            groups_reported: !numbered,
             knows_strangers: true,
         }
     }
@@ -103,37 +117,82 @@ impl<'h, 't> Engine<'h, 't> {
         self.memory
     }
 
-    /// Adds an owner to the list.
-    pub(crate) fn add_owner(&self, owner: Owner<'t>) -> Result<&Owner<'t>, HostError> {
-        self.owners.add(owner)
+    /// Adds the owner that `make` makes, once there is memory for it, to the list.
+    pub(crate) fn add_owner(
+        &self,
+        make: impl FnOnce() -> CallbackOwner<'t>,
+    ) -> Result<&CallbackOwner<'t>, HostError> {
+        self.owners.add(make)
     }
 
-    pub(crate) fn owners(&self) -> impl Iterator<Item = &Owner<'t>> {
+    /// How many owners of this id there are, at most so many.
+    pub(crate) fn owners_of(&self, id: OwnerId, most: usize) -> usize {
+        self.owners.count_of_number(id.get(), most)
+    }
+
+    pub(crate) fn owners(&self) -> impl Iterator<Item = &CallbackOwner<'t>> {
         self.owners.iter()
     }
 
-    pub(crate) fn owner(&self, id: OwnerId) -> Option<&Owner<'t>> {
+    pub(crate) fn owner(&self, id: OwnerId) -> Option<&CallbackOwner<'t>> {
         self.numbered(id.get())
     }
 
     /// The owner of this number, as records keep it.
-    pub(crate) fn numbered(&self, number: u32) -> Option<&Owner<'t>> {
+    pub(crate) fn numbered(&self, number: u32) -> Option<&CallbackOwner<'t>> {
         self.owners.numbered(number)
     }
 
+    /// Some block that came through callbacks of this number may be live.
+    pub(crate) fn may_hold_blocks(&self, number: u32) -> bool {
+        self.owners
+            .of_number(number)
+            .any(CallbackOwner::may_hold_blocks)
+    }
+
     /// The oldest owner of the group: it has the sums of all that are compatible.
-    pub(crate) fn first_of_group(&self, group: u64) -> Option<&Owner<'t>> {
-        self.owners().filter(|owner| owner.group == group).last()
+    pub(crate) fn first_of_group(&self, group: u64) -> Option<&CallbackOwner<'t>> {
+        self.owners.first_of_group(group)
+    }
+
+    /// All that are compatible.
+    pub(crate) fn of_group(&self, group: u64) -> impl Iterator<Item = &CallbackOwner<'t>> {
+        self.owners.of_group(group)
+    }
+
+    /// A handle of this kind came to live, or ceased to: an object below a device, an instance or both.
+    pub(crate) fn lives(&self, kind: &str, by: i64) {
+        if lies_below("VkDevice", kind) {
+            self.below_device.fetch_add(by, Ordering::AcqRel);
+        }
+        if lies_below("VkInstance", kind) {
+            self.below_instance.fetch_add(by, Ordering::AcqRel);
+        }
+    }
+
+    /// An object that draws on a device's or an instance's memory may live: what is left may be that one's, which the application forgot.
+    pub(crate) fn has_children(&self, parent: &str) -> bool {
+        match parent {
+            "VkDevice" => self.below_device.load(Ordering::Acquire) > 0,
+            "VkInstance" => self.below_instance.load(Ordering::Acquire) > 0,
+            _ => false,
+        }
     }
 
     pub(crate) fn kind_of(&self, id: Option<OwnerId>) -> &'t str {
-        id.and_then(|id| self.owner(id)).map_or("", |owner| owner.kind)
+        id.and_then(|id| self.owner(id))
+            .map_or("", |owner| owner.kind)
     }
 
     /// Adds an observation.
     #[cold]
-    pub(crate) fn report(&self, row: Row<'t>) {
-        if !self.knows_strangers && matches!(row.kind, FindingKind::FreedUnknown | FindingKind::ReallocatedUnknown) {
+    pub(crate) fn report(&self, row: FindingRow<'t>) {
+        if !self.knows_strangers
+            && matches!(
+                row.kind,
+                FindingKind::FreedUnknown | FindingKind::ReallocatedUnknown
+            )
+        {
             return;
         }
         if self.lossy.load(Ordering::Relaxed) && !proven_by_one_event(row.kind)
@@ -146,14 +205,16 @@ impl<'h, 't> Engine<'h, 't> {
 
     /// From here on freeing takes no memory; there is room for what it may lead to.
     pub(crate) fn frugal(mut self) -> Result<Self, HostError> {
-        let layout = core::alloc::Layout::new::<[Option<Row<'t>>; FIRST_ROWS]>();
-        self.rows.reserve(FIRST_ROWS).map_err(|NoRoom| self.memory.refusal(layout, SCOPE))?;
+        let layout = core::alloc::Layout::new::<[Option<FindingRow<'t>>; INITIAL_ROWS]>();
+        self.rows
+            .reserve(INITIAL_ROWS)
+            .map_err(|NoRoom| self.memory.refusal(layout, SCOPE))?;
         self.frugal = true;
         Ok(self)
     }
 
-    fn put_row(&self, row: Row<'t>) -> Result<(), NoRoom> {
-        let add = |there: &mut Row<'t>| there.add(&row);
+    fn put_row(&self, row: FindingRow<'t>) -> Result<(), NoRoom> {
+        let add = |there: &mut FindingRow<'t>| there.add(&row);
         if !self.frugal || !may_come_of_a_free(row.kind) {
             return self.rows.put(row, add);
         }
@@ -167,33 +228,89 @@ impl<'h, 't> Engine<'h, 't> {
     /// A call begins that may take memory: there will be room for what the frees after it lead to.
     #[inline]
     pub(crate) fn make_ready(&self) {
-        if self.rows_tight.load(Ordering::Relaxed) && self.rows_tight.swap(false, Ordering::Relaxed) {
+        if self.rows_tight.load(Ordering::Relaxed) && self.rows_tight.swap(false, Ordering::Relaxed)
+        {
             self.rows.make_ready();
         }
     }
 
     /// A row about what is happening at an owner's callbacks.
-    pub(crate) fn row(&self, kind: FindingKind, who: &Who<'_, 't>, owner: &Owner<'t>, scope: Option<Scope>) -> Row<'t> {
+    pub(crate) fn row(
+        &self,
+        kind: FindingKind,
+        who: &CallerContext<'_, 't>,
+        owner: &CallbackOwner<'t>,
+        scope: Option<Scope>,
+    ) -> FindingRow<'t> {
         let (command, first_serial) = (who.command(), who.at);
-        Row { owner: owner.id, owner_kind: owner.kind, command, scope, first_serial, ..Row::one(kind) }
+        FindingRow {
+            owner: owner.id,
+            owner_kind: owner.kind,
+            command,
+            scope,
+            first_serial,
+            ..FindingRow::one(kind)
+        }
+    }
+
+    /// Changes the rows that lie at a key of theirs, until `want` has said so once.
+    pub(crate) fn change_among(&self, key: u64, mut want: impl FnMut(&mut FindingRow<'t>) -> bool) {
+        self.rows.among(key, |row| row.count > 0 && want(row));
+    }
+
+    /// Where frees take no memory the rows that they lead to are spread over all the room that there is.
+    pub(crate) const fn keeps_threads_together(&self) -> bool {
+        !self.frugal
+    }
+
+    /// Changes the rows that are told of a thread, until `want` has said so once.
+    pub(crate) fn change_of_thread(
+        &self,
+        thread: u64,
+        want: impl FnMut(&mut FindingRow<'t>) -> bool,
+    ) {
+        if self.keeps_threads_together() {
+            self.change_among(FindingRow::key_of_thread(thread), want);
+        } else {
+            let _ = self.change(want);
+        }
     }
 
     /// Changes the rows of a kind for which `want` says so, until it has said so once.
-    pub(crate) fn change(&self, mut want: impl FnMut(&mut Row<'t>) -> bool) -> Option<Row<'t>> {
-        self.rows.next(&mut Cursor::default(), |row| row.count > 0 && want(row))
+    pub(crate) fn change(
+        &self,
+        mut want: impl FnMut(&mut FindingRow<'t>) -> bool,
+    ) -> Option<FindingRow<'t>> {
+        self.rows
+            .next(&mut Cursor::default(), |row| row.count > 0 && want(row))
     }
 
     /// Nobody said which commands ran: what was observed outside of them proves nothing.
     pub(crate) fn forget_commands(&self) {
         use FindingKind::{AskedOnForeignThread, FreedOnForeignThread, NotifiedOnForeignThread};
-        let off = [AskedOnForeignThread, FreedOnForeignThread, NotifiedOnForeignThread];
-        while self.change(|row| off.contains(&row.kind) && core::mem::take(&mut row.count) > 0).is_some() {}
+        let off = [
+            AskedOnForeignThread,
+            FreedOnForeignThread,
+            NotifiedOnForeignThread,
+        ];
+        while self
+            .change(|row| off.contains(&row.kind) && core::mem::take(&mut row.count) > 0)
+            .is_some()
+        {}
     }
 
-    pub(crate) fn partial(&self) {
-        if self.complete.load(Ordering::Relaxed) {
-            self.complete.store(false, Ordering::Relaxed);
+    /// What a bracket says of all.
+    #[inline]
+    pub(crate) fn cover(&self, coverage: BracketCoverage) {
+        if self.coverage.load(Ordering::Relaxed) < coverage as u8 {
+            self.coverage.fetch_max(coverage as u8, Ordering::Relaxed);
         }
+    }
+
+    /// A command is running, on whatever thread.
+    pub(crate) fn some_command_runs(&self) -> bool {
+        self.running.load(Ordering::Relaxed) > 0
+            || thread::some_thread_runs(ptr::from_ref(self).cast())
     }
 
     pub(crate) fn lose_events(&self, events: u64) {
@@ -217,58 +334,42 @@ impl<'h, 't> Engine<'h, 't> {
         self.lost.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn coverage(&self) -> Coverage {
-        if self.complete.load(Ordering::Relaxed) { Coverage::Complete } else { Coverage::Partial }
+    pub(crate) fn coverage(&self) -> BracketCoverage {
+        const EXCEPT_RECORDING: u8 = BracketCoverage::ExceptRecording as u8;
+        match self.coverage.load(Ordering::Relaxed) {
+            0 => BracketCoverage::Complete,
+            EXCEPT_RECORDING => BracketCoverage::ExceptRecording,
+            _ => BracketCoverage::Partial,
+        }
     }
 
     /// Everything that is live is what was left.
     pub(crate) fn finish(&self) {
         for owner in self.owners() {
-            self.internal_left(FindingKind::InternalAtEnd, &Who::NOBODY, owner, || true);
+            self.internal_at_end(
+                FindingKind::InternalAtEnd,
+                &CallerContext::UNKNOWN_CALLER,
+                owner,
+                || true,
+            );
             self.never_drawn(owner);
         }
-        self.leave_behind(FindingKind::LiveAtEnd, Told::End, "", |_| true);
+        self.leave_behind(FindingKind::LiveAtEnd, ReportedAs::End, "", |_| true);
     }
+}
 
-    /// What was found, by rule and time, rows that differ in their thread alone added up.
-    pub(crate) fn findings<A: HostSource>(&self, memory: A) -> Result<TryVec<Found<'t>, A>, HostError> {
-        let mut all = TryVec::<Found<'t>, A>::new_in(memory);
-        let mut cursor = Cursor::default();
-        while let Some(row) = self.rows.next(&mut cursor, |row| row.count > 0) {
-            match all.iter_mut().find(|there| row.is_told_by(there)) {
-                Some(there) => row.add_to(there),
-                None => all.try_push(self.found(&row)).map_err(|refused| refused.error)?,
-            }
+/// What kinds of object draw on the memory of a device, or of an instance.
+fn lies_below(parent: &str, kind: &str) -> bool {
+    match kind {
+        // They go with others, and nobody need tell.
+        "VkQueue" | "VkPhysicalDevice" | "VkCommandBuffer" | "VkDescriptorSet" | "VkDisplayKHR" => {
+            false
         }
-        all.sort_unstable_by(|a, b| {
-            let order = |found: &Found<'t>| (found.kind, found.first_serial, found.owner);
-            order(a).cmp(&order(b)).then_with(|| (a.command, a.against).cmp(&(b.command, b.against)))
-        });
-        Ok(all)
-    }
-
-    fn found(&self, row: &Row<'t>) -> Found<'t> {
-        Found {
-            kind: row.kind,
-            owner: row.owner,
-            owner_kind: row.owner_kind,
-            command: row.command,
-            against: row.against,
-            scope: row.scope,
-            count: row.count,
-            bytes: row.bytes,
-            size: row.size,
-            first_serial: row.first_serial,
-            freed_later: row.freed_later,
-            freed_in: row.freed_in,
-            during_commands: row.during_commands,
-            on_thread: row.on_thread,
-            alignments: row.alignments,
-            passed: row.passed,
-            groups_told: self.groups_told,
-            opened: self.options.opened,
-            coverage: self.coverage(),
+        "VkInstance" => false,
+        "VkDevice" | "VkSurfaceKHR" | "VkDebugUtilsMessengerEXT" | "VkDebugReportCallbackEXT" => {
+            parent == "VkInstance"
         }
+        _ => true,
     }
 }
 
@@ -276,8 +377,8 @@ impl<'h, 't> Engine<'h, 't> {
 /// missing.
 const fn proven_by_one_event(kind: FindingKind) -> bool {
     use FindingKind::{
-        BadAlignment, BadScope, HalfInternal, InternalType, MisalignedAnswer, MissingAllocation, MissingFree,
-        MissingReallocation, NullFree, OldStructUsed, SizeZero, UnknownUserData,
+        BadAlignment, BadScope, HalfInternal, InternalType, MisalignedAnswer, MissingAllocation,
+        MissingFree, MissingReallocation, NullFree, OldStructUsed, SizeZero, UnknownUserData,
     };
     matches!(
         kind,
@@ -298,16 +399,27 @@ const fn proven_by_one_event(kind: FindingKind) -> bool {
 
 /// What is judged by the handles that live.
 const fn about_handles(kind: FindingKind) -> bool {
-    use FindingKind::{InternalLeft, LiveAfterDestroy, NoneAtDestroy, OnlyAtDestroy, OtherGroupAtDestroy, UnknownHandle};
-    matches!(kind, InternalLeft | LiveAfterDestroy | NoneAtDestroy | OnlyAtDestroy | OtherGroupAtDestroy | UnknownHandle)
+    use FindingKind::{
+        InternalLeft, LiveAfterDestroy, NoneAtDestroy, OnlyAtDestroy, OtherGroupAtDestroy,
+        UnknownHandle,
+    };
+    matches!(
+        kind,
+        InternalLeft
+            | LiveAfterDestroy
+            | NoneAtDestroy
+            | OnlyAtDestroy
+            | OtherGroupAtDestroy
+            | UnknownHandle
+    )
 }
 
 /// What a free or a notification can be told by, if not by them alone.
 const fn may_come_of_a_free(kind: FindingKind) -> bool {
     use FindingKind::{
-        BadScope, FreedBetweenCommands, FreedInOtherCommand, FreedInTransit, FreedOnForeignThread, FreedThroughOther, FreedTwice,
-        FreedUnknown, InternalNegative, InternalType, NotifiedBetweenCommands, NotifiedOnForeignThread, NullFree, OldStructUsed,
-        UnknownUserData,
+        BadScope, FreedBetweenCommands, FreedInOtherCommand, FreedInTransit, FreedOnForeignThread,
+        FreedThroughOther, FreedTwice, FreedUnknown, InternalNegative, InternalType,
+        NotifiedBetweenCommands, NotifiedOnForeignThread, NullFree, OldStructUsed, UnknownUserData,
     };
     matches!(
         kind,

@@ -6,33 +6,46 @@
 use core::ffi::c_void;
 use core::num::NonZeroU64;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 use alloc_core::NoticeEvent;
 
-use super::block::Asked;
-use super::checker::Shared;
-use super::engine::{Engine, Who};
+use super::block::BlockRequest;
+use super::call_rules::Pass;
+use super::checker::CheckerState;
+use super::engine::{CallerContext, Engine};
 use super::kind::FindingKind;
-use super::owner::Owner;
-use super::row::Row;
-use super::slots;
-use super::stream::Pass;
-use crate::error::CallbackError;
-use crate::placed::{Memory, take_back};
+use super::owner::CallbackOwner;
+use super::row::FindingRow;
+use super::user_data;
+use super::watched_entry::WatchedEntry;
 use crate::raw::{RawCallbacks, RawInternalType, RawScope};
 use crate::thread;
 use crate::trace::Sighting;
 
 /// Callbacks to hand on instead of the ones they were made from, [`Checker::wrap`](crate::Checker::wrap).
 ///
-/// A copy is as good as the original. Valid until the checker goes.
+/// A copy is as good as the original. Valid until the checker goes, or they are [retired](crate::Checker::retire).
 #[derive(Clone, Copy, Debug)]
 pub struct Checked {
     raw: RawCallbacks,
 }
 
 impl Checked {
+    /// The callbacks that lead to those that pass on to `inner`, by this user data.
+    pub(super) fn new(inner: &RawCallbacks, user_data: usize) -> Self {
+        let raw = RawCallbacks {
+            p_user_data: ptr::without_provenance_mut(user_data),
+            pfn_allocation: Some(allocation),
+            pfn_reallocation: Some(reallocation),
+            pfn_free: Some(free),
+            pfn_internal_allocation: inner
+                .pfn_internal_allocation
+                .map(|_| internal_allocation as _),
+            pfn_internal_free: inner.pfn_internal_free.map(|_| internal_free as _),
+        };
+        Self { raw }
+    }
+
     /// The C struct. The user data is a number, no address: a strange one is found without following it (V5).
     #[must_use]
     pub const fn raw(&self) -> &RawCallbacks {
@@ -48,89 +61,27 @@ impl Checked {
 
 /// What the user data stands for; lies in the checker's memory until the checker goes.
 pub(super) struct Watched<'h> {
-    shared: NonNull<Shared<'h>>,
-    /// Of the engine's list; set before the first call.
-    owner: NonNull<Owner<'static>>,
+    shared: NonNull<CheckerState<'h>>,
+    /// Of the engine's list.
+    pub(super) owner: NonNull<CallbackOwner<'static>>,
     inner: RawCallbacks,
-    user_data: *mut c_void,
-    next: *mut Self,
 }
 
 impl<'h> Watched<'h> {
-    pub(super) fn new(shared: NonNull<Shared<'h>>, inner: RawCallbacks) -> Self {
-        Self { shared, owner: NonNull::dangling(), inner, user_data: ptr::null_mut(), next: ptr::null_mut() }
-    }
-
-    /// Puts it and its owner into the checker's lists; answers with the callbacks that lead to it. Where the owner's memory is
-    /// refused it is in no list, and nobody has the user data.
-    ///
-    /// # Safety
-    /// `this` was placed in the checker's memory and is in no list; `user_data` leads to it.
-    pub(super) unsafe fn enlist(
-        this: NonNull<Self>,
-        list: &AtomicPtr<Self>,
-        user_data: *mut c_void,
-        owner: Owner<'static>,
-    ) -> Result<Checked, CallbackError> {
-        let at = this.as_ptr();
-        // SAFETY: the caller's promise: placed, and shared only.
-        let owner = match unsafe { this.as_ref() }.engine().add_owner(owner) {
-            Ok(owner) => NonNull::from(owner),
-            Err(error) => {
-                slots::release(user_data);
-                return Err(error.into());
-            }
-        };
-        // SAFETY: the caller's promise; no call has come yet.
-        unsafe { (*at).owner = owner };
-        // SAFETY: as above.
-        unsafe { (*at).user_data = user_data };
-        let mut next = list.load(Ordering::Acquire);
-        loop {
-            // SAFETY: nobody else knows the entry yet.
-            unsafe { (*at).next = next };
-            match list.compare_exchange_weak(next, at, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => break,
-                Err(other) => next = other,
-            }
-        }
-        // SAFETY: as above; `inner` never changes.
-        let inner = unsafe { &(*at).inner };
-        Ok(Checked {
-            raw: RawCallbacks {
-                p_user_data: user_data,
-                pfn_allocation: Some(allocation),
-                pfn_reallocation: Some(reallocation),
-                pfn_free: Some(free),
-                pfn_internal_allocation: inner.pfn_internal_allocation.map(|_| internal_allocation as _),
-                pfn_internal_free: inner.pfn_internal_free.map(|_| internal_free as _),
-            },
-        })
-    }
-
-    /// The group of callbacks in the list that are these: the same functions with the same user data.
-    pub(super) fn group_of(list: &AtomicPtr<Self>, raw: &RawCallbacks) -> Option<u64> {
-        let mut next = list.load(Ordering::Acquire);
-        loop {
-            // SAFETY: null or an entry of the list, which stays until the checker goes.
-            let watched = unsafe { next.as_ref() }?;
-            if identity(&watched.inner) == identity(raw) {
-                return Some(watched.owner().group);
-            }
-            next = watched.next;
+    pub(super) const fn new(
+        shared: NonNull<CheckerState<'h>>,
+        owner: NonNull<CallbackOwner<'static>>,
+        inner: RawCallbacks,
+    ) -> Self {
+        Self {
+            shared,
+            owner,
+            inner,
         }
     }
 
-    /// # Safety
-    /// The list's entries were placed in this memory, and no call is in one.
-    pub(super) unsafe fn take_all(memory: Memory<'_>, list: &AtomicPtr<Self>) {
-        let mut next = NonNull::new(list.load(Ordering::Acquire));
-        while let Some(at) = next {
-            // SAFETY: an entry of the list.
-            slots::release(unsafe { at.as_ref() }.user_data);
-            // SAFETY: the caller's promise.
-            next = NonNull::new(unsafe { take_back(memory, at) }.next);
-        }
+    pub(super) fn entry(&self, user_data: *mut c_void) -> WatchedEntry {
+        WatchedEntry::new(&self.inner, self.owner(), user_data)
     }
 
     fn engine(&self) -> &Engine<'h, 'static> {
@@ -138,14 +89,20 @@ impl<'h> Watched<'h> {
         &unsafe { self.shared.as_ref() }.engine
     }
 
-    fn owner(&self) -> &Owner<'static> {
+    fn owner(&self) -> &CallbackOwner<'static> {
         // SAFETY: the engine's owners stay until the engine goes.
         unsafe { self.owner.as_ref() }
     }
 
     /// What came of a request goes to the driver: a block that is on record, or NULL.
     #[inline]
-    fn answer(&self, who: &Who<'_, 'static>, asked: Asked, nulls: u32, block: *mut c_void) -> *mut c_void {
+    fn answer(
+        &self,
+        who: &CallerContext<'_, 'static>,
+        asked: BlockRequest,
+        nulls: u32,
+        block: *mut c_void,
+    ) -> *mut c_void {
         let Some(address) = number(block) else {
             self.count_null(who, nulls);
             return block;
@@ -153,7 +110,11 @@ impl<'h> Watched<'h> {
         if asked.align.is_power_of_two() && address.get() & asked.align.wrapping_sub(1) != 0 {
             self.engine().misaligned(who, self.owner(), asked);
         }
-        if self.engine().answered(who, self.owner(), asked, address).is_err() {
+        if self
+            .engine()
+            .answered(who, self.owner(), asked, address)
+            .is_err()
+        {
             return self.no_record(who, block);
         }
         block
@@ -161,43 +122,70 @@ impl<'h> Watched<'h> {
 
     /// There is no memory for its record: the block goes back, and the request was refused.
     #[cold]
-    fn no_record(&self, who: &Who<'_, 'static>, block: *mut c_void) -> *mut c_void {
-        self.give_back(block);
+    fn no_record(&self, who: &CallerContext<'_, 'static>, block: *mut c_void) -> *mut c_void {
+        self.free_block(block);
         self.engine().refused(who);
         ptr::null_mut()
     }
 
     /// One NULL, unless the callbacks behind have counted it already, as a bridge does.
     #[cold]
-    fn count_null(&self, who: &Who<'_, 'static>, before: u32) {
+    fn count_null(&self, who: &CallerContext<'_, 'static>, before: u32) {
         if nulls(who) == before {
             self.engine().refused(who);
         }
     }
 
-    fn take(&self, asked: Asked) -> *mut c_void {
-        let Some(inner) = self.inner.pfn_allocation else { return ptr::null_mut() };
+    fn allocate(&self, asked: BlockRequest) -> *mut c_void {
+        let Some(inner) = self.inner.pfn_allocation else {
+            return ptr::null_mut();
+        };
         let _inside = thread::enter_callback();
         // SAFETY: the same call, with the user data these callbacks came with.
-        unsafe { inner(self.inner.p_user_data, asked.size as usize, asked.align as usize, asked.scope) }
+        unsafe {
+            inner(
+                self.inner.p_user_data,
+                asked.size as usize,
+                asked.align as usize,
+                asked.scope,
+            )
+        }
     }
 
-    fn resize(&self, original: *mut c_void, asked: Asked) -> *mut c_void {
-        let Some(inner) = self.inner.pfn_reallocation else { return ptr::null_mut() };
+    fn resize(&self, original: *mut c_void, asked: BlockRequest) -> *mut c_void {
+        let Some(inner) = self.inner.pfn_reallocation else {
+            return ptr::null_mut();
+        };
         let _inside = thread::enter_callback();
         // SAFETY: the same call, with the user data these callbacks came with.
-        unsafe { inner(self.inner.p_user_data, original, asked.size as usize, asked.align as usize, asked.scope) }
+        unsafe {
+            inner(
+                self.inner.p_user_data,
+                original,
+                asked.size as usize,
+                asked.align as usize,
+                asked.scope,
+            )
+        }
     }
 
-    fn give_back(&self, block: *mut c_void) {
-        let Some(inner) = self.inner.pfn_free else { return };
+    fn free_block(&self, block: *mut c_void) {
+        let Some(inner) = self.inner.pfn_free else {
+            return;
+        };
         let _inside = thread::enter_callback();
         // SAFETY: the same call, with the user data these callbacks came with; the block is theirs and live.
         unsafe { inner(self.inner.p_user_data, block) }
     }
 
     /// A reallocation of a block to another size than 0.
-    fn move_block(&self, who: &Who<'_, 'static>, original: *mut c_void, old: NonZeroU64, asked: Asked) -> *mut c_void {
+    fn move_block(
+        &self,
+        who: &CallerContext<'_, 'static>,
+        original: *mut c_void,
+        old: NonZeroU64,
+        asked: BlockRequest,
+    ) -> *mut c_void {
         let (engine, owner) = (self.engine(), self.owner());
         engine.make_ready();
         let before = match engine.moving(who, owner, old, Some(asked)) {
@@ -217,7 +205,9 @@ impl<'h> Watched<'h> {
         let block = self.resize(original, asked);
         match number(block) {
             Some(new) => {
-                if asked.align.is_power_of_two() && before.has_align(asked.align) && new.get() & asked.align.wrapping_sub(1) != 0
+                if asked.align.is_power_of_two()
+                    && before.has_align(asked.align)
+                    && new.get() & asked.align.wrapping_sub(1) != 0
                 {
                     engine.misaligned(who, owner, asked);
                 }
@@ -232,41 +222,41 @@ impl<'h> Watched<'h> {
     }
 }
 
-/// The addresses of the functions, and of what they work on.
-fn identity(raw: &RawCallbacks) -> [usize; 6] {
-    [
-        raw.p_user_data.addr(),
-        raw.pfn_allocation.map_or(0, |call| call as usize),
-        raw.pfn_reallocation.map_or(0, |call| call as usize),
-        raw.pfn_free.map_or(0, |call| call as usize),
-        raw.pfn_internal_allocation.map_or(0, |call| call as usize),
-        raw.pfn_internal_free.map_or(0, |call| call as usize),
-    ]
-}
-
 /// The running command of this thread, as the rules see it.
 #[inline]
-pub(super) fn who_calls<'a>() -> Who<'a, 'static> {
+pub(super) fn caller_context<'a>() -> CallerContext<'a, 'static> {
     // SAFETY: a non-null top is the frame of a `run` on this thread's own stack, which ends after the call that is running.
     match unsafe { thread::top().as_ref() } {
         Some(frame) => {
             let bracket = frame.bracket();
-            Who { bracket: Some(bracket), thread: frame.thread(), issued: true, known: true, at: bracket.serial }
+            CallerContext {
+                bracket: Some(bracket),
+                thread: frame.thread(),
+                issued: true,
+                known: true,
+                at: bracket.serial,
+            }
         }
-        None => nobody(),
+        None => unknown_caller(),
     }
 }
 
 #[cold]
-fn nobody<'a>() -> Who<'a, 'static> {
+fn unknown_caller<'a>() -> CallerContext<'a, 'static> {
     let issued = thread::has_issued();
     if !issued {
         thread::early_callback();
     }
-    Who { bracket: None, thread: thread::thread_number(), issued, known: cfg!(feature = "std"), at: 0 }
+    CallerContext {
+        bracket: None,
+        thread: thread::thread_number(),
+        issued,
+        known: cfg!(feature = "std"),
+        at: 0,
+    }
 }
 
-fn nulls(who: &Who<'_, 'static>) -> u32 {
+fn nulls(who: &CallerContext<'_, 'static>) -> u32 {
     who.bracket.map_or(0, |bracket| bracket.nulls.get())
 }
 
@@ -277,7 +267,7 @@ fn number(block: *mut c_void) -> Option<NonZeroU64> {
 /// What this user data was handed out for; a strange one is reported to whoever watches the running command.
 #[inline]
 fn watched<'a>(user_data: *mut c_void) -> Option<&'a Watched<'a>> {
-    match slots::find(user_data) {
+    match user_data::find(user_data) {
         // SAFETY: the slot holds what `wrap` placed, which stays until the checker goes, and then no call is running.
         Some(watched) => Some(unsafe { &*watched.cast::<Watched<'a>>() }),
         None => {
@@ -289,28 +279,45 @@ fn watched<'a>(user_data: *mut c_void) -> Option<&'a Watched<'a>> {
 
 #[cold]
 fn stray() {
-    // SAFETY: as in `who_calls`.
+    // SAFETY: as in `caller_context`.
     let frame = unsafe { thread::top().as_ref() };
-    let engine = frame.map_or(ptr::null(), |frame| frame.checker()).cast::<Engine<'_, 'static>>();
+    let engine = frame
+        .map_or(ptr::null(), |frame| frame.checker())
+        .cast::<Engine<'_, 'static>>();
     // SAFETY: the checker that runs this command is borrowed until the command ends.
     match (unsafe { engine.as_ref() }, frame) {
         (Some(engine), Some(frame)) => {
             let bracket = frame.bracket();
-            let row = Row::one(FindingKind::UnknownUserData);
-            engine.report(Row { command: bracket.name, first_serial: bracket.serial, ..row });
+            let row = FindingRow::one(FindingKind::UnknownUserData);
+            engine.report(FindingRow {
+                command: bracket.name,
+                first_serial: bracket.serial,
+                ..row
+            });
         }
-        _ => slots::one_more_stray(),
+        _ => user_data::one_more_stray(),
     }
 }
 
-unsafe extern "system" fn allocation(user_data: *mut c_void, size: usize, align: usize, scope: RawScope) -> *mut c_void {
-    let Some(watched) = watched(user_data) else { return ptr::null_mut() };
-    let who = who_calls();
-    let asked = Asked { size: size as u64, align: align as u64, scope };
+unsafe extern "system" fn allocation(
+    user_data: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+) -> *mut c_void {
+    let Some(watched) = watched(user_data) else {
+        return ptr::null_mut();
+    };
+    let who = caller_context();
+    let asked = BlockRequest {
+        size: size as u64,
+        align: align as u64,
+        scope,
+    };
     watched.engine().make_ready();
     watched.engine().requested(&who, watched.owner(), asked);
     let nulls = nulls(&who);
-    let block = watched.take(asked);
+    let block = watched.allocate(asked);
     watched.answer(&who, asked, nulls, block)
 }
 
@@ -321,9 +328,15 @@ unsafe extern "system" fn reallocation(
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
-    let Some(watched) = watched(user_data) else { return ptr::null_mut() };
-    let who = who_calls();
-    let asked = Asked { size: size as u64, align: align as u64, scope };
+    let Some(watched) = watched(user_data) else {
+        return ptr::null_mut();
+    };
+    let who = caller_context();
+    let asked = BlockRequest {
+        size: size as u64,
+        align: align as u64,
+        scope,
+    };
     let (engine, owner) = (watched.engine(), watched.owner());
     match (number(original), size) {
         (Some(old), 0) => {
@@ -340,7 +353,11 @@ unsafe extern "system" fn reallocation(
         (Some(old), _) => watched.move_block(&who, original, old, asked),
         (None, 0) => {
             let block = watched.resize(original, asked);
-            if number(block).is_some() { watched.answer(&who, asked, 0, block) } else { block }
+            if number(block).is_some() {
+                watched.answer(&who, asked, 0, block)
+            } else {
+                block
+            }
         }
         (None, _) => {
             engine.make_ready();
@@ -353,8 +370,10 @@ unsafe extern "system" fn reallocation(
 }
 
 unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
-    let Some(watched) = watched(user_data) else { return };
-    let who = who_calls();
+    let Some(watched) = watched(user_data) else {
+        return;
+    };
+    let who = caller_context();
     match number(block) {
         None => watched.engine().freed_null(&who, watched.owner()),
         Some(address) => {
@@ -363,12 +382,26 @@ unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
             }
         }
     }
-    watched.give_back(block);
+    watched.free_block(block);
 }
 
-unsafe extern "system" fn internal_allocation(user_data: *mut c_void, size: usize, kind: RawInternalType, scope: RawScope) {
-    let Some(watched) = watched(user_data) else { return };
-    watched.engine().notified(&who_calls(), watched.owner(), NoticeEvent::Allocated, size as u64, kind, scope);
+unsafe extern "system" fn internal_allocation(
+    user_data: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
+    let Some(watched) = watched(user_data) else {
+        return;
+    };
+    watched.engine().notified(
+        &caller_context(),
+        watched.owner(),
+        NoticeEvent::Allocated,
+        size as u64,
+        kind,
+        scope,
+    );
     if let Some(inner) = watched.inner.pfn_internal_allocation {
         let _inside = thread::enter_callback();
         // SAFETY: the same call, with the user data these callbacks came with.
@@ -376,9 +409,23 @@ unsafe extern "system" fn internal_allocation(user_data: *mut c_void, size: usiz
     }
 }
 
-unsafe extern "system" fn internal_free(user_data: *mut c_void, size: usize, kind: RawInternalType, scope: RawScope) {
-    let Some(watched) = watched(user_data) else { return };
-    watched.engine().notified(&who_calls(), watched.owner(), NoticeEvent::Freed, size as u64, kind, scope);
+unsafe extern "system" fn internal_free(
+    user_data: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
+    let Some(watched) = watched(user_data) else {
+        return;
+    };
+    watched.engine().notified(
+        &caller_context(),
+        watched.owner(),
+        NoticeEvent::Freed,
+        size as u64,
+        kind,
+        scope,
+    );
     if let Some(inner) = watched.inner.pfn_internal_free {
         let _inside = thread::enter_callback();
         // SAFETY: the same call, with the user data these callbacks came with.
@@ -393,7 +440,9 @@ pub(super) fn traps(raw: &RawCallbacks) -> RawCallbacks {
         pfn_allocation: Some(old_allocation),
         pfn_reallocation: Some(old_reallocation),
         pfn_free: Some(old_free),
-        pfn_internal_allocation: raw.pfn_internal_allocation.map(|_| old_internal_allocation as _),
+        pfn_internal_allocation: raw
+            .pfn_internal_allocation
+            .map(|_| old_internal_allocation as _),
         pfn_internal_free: raw.pfn_internal_free.map(|_| old_internal_free as _),
     }
 }
@@ -401,12 +450,19 @@ pub(super) fn traps(raw: &RawCallbacks) -> RawCallbacks {
 #[cold]
 fn trapped(user_data: *mut c_void) {
     if let Some(watched) = watched(user_data) {
-        let who = who_calls();
-        watched.engine().seen(&who, watched.owner(), Sighting::OldStruct);
+        let who = caller_context();
+        watched
+            .engine()
+            .seen(&who, watched.owner(), Sighting::OldStruct);
     }
 }
 
-unsafe extern "system" fn old_allocation(user_data: *mut c_void, size: usize, align: usize, scope: RawScope) -> *mut c_void {
+unsafe extern "system" fn old_allocation(
+    user_data: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+) -> *mut c_void {
     trapped(user_data);
     // SAFETY: forwarded.
     unsafe { allocation(user_data, size, align, scope) }
@@ -430,13 +486,23 @@ unsafe extern "system" fn old_free(user_data: *mut c_void, block: *mut c_void) {
     unsafe { free(user_data, block) }
 }
 
-unsafe extern "system" fn old_internal_allocation(user_data: *mut c_void, size: usize, kind: RawInternalType, scope: RawScope) {
+unsafe extern "system" fn old_internal_allocation(
+    user_data: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
     trapped(user_data);
     // SAFETY: forwarded.
     unsafe { internal_allocation(user_data, size, kind, scope) }
 }
 
-unsafe extern "system" fn old_internal_free(user_data: *mut c_void, size: usize, kind: RawInternalType, scope: RawScope) {
+unsafe extern "system" fn old_internal_free(
+    user_data: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
     trapped(user_data);
     // SAFETY: forwarded.
     unsafe { internal_free(user_data, size, kind, scope) }

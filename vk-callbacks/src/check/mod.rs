@@ -1,43 +1,52 @@
-//! The checker: rules, what was found, and who looks (live, or over a log).
+//! The checker: rules, findings, and the two ways to apply them (live, or over a log).
 //!
 //! ```text
-//!  live:  driver --> entry (C functions) --+                         +-- stream   calls of callbacks
-//!                    Checker::run ---------+--> Engine --+-- lives    commands, objects, what is left
-//!  a log: TraceReader --> Judge -----------+             +-- chain    the right allocator (pure)
-//!                                                        |
-//!                     tables: blocks, handles, rows of findings  -->  Found, in words
+//!  live:  driver --> entry (C functions) --+                  +-- call_rules        calls of callbacks
+//!                    Checker::run ---------+--> Engine ------+-- lifetime_rules    commands, objects, leftovers
+//!  a log: TraceReader --> Judge -----------+                  +-- allocator_rules   the right allocator (pure)
+//!                                                   |
+//!                     tables: blocks, handles, rows of findings  -->  finding, message
 //! ```
+//! Which file applies a rule (see [`Rule`]; some have parts in several):
+//!
+//! - `call_rules`: V7, V8, V11, V14 to V16, V18 to V23, V30, V35, V41
+//! - `lifetime_rules`: V1 to V6, V8, V9, V20 to V23, V25, V28, V34, V41 to V44
+//! - `allocator_rules`: V5, V26, V28 to V32, V34, V36 to V40
 
+mod allocator_rules;
 mod block;
+mod block_lists;
 mod bracket;
-mod chain;
+mod call_rules;
 mod checker;
 mod engine;
 mod entry;
-mod found;
-mod handed;
-mod judge;
+mod finding;
+mod handed_out;
+mod handle_record;
 mod kind;
-mod lives;
+mod lifetime_rules;
+mod log_checker;
+mod message;
 mod options;
 mod owner;
 mod owner_list;
+mod owner_usage;
 mod row;
 mod rules;
-mod slots;
-mod stream;
 mod table;
-mod thing;
-mod words;
+mod user_data;
+mod watched_entry;
 
 pub(crate) use bracket::Bracket;
-pub use checker::{Checker, CheckerInUse};
+pub use checker::Checker;
 pub use entry::Checked;
-pub use found::Found;
-pub use handed::HandedOut;
-pub use judge::Judge;
+pub use finding::CheckFinding;
+pub use handed_out::HandedOut;
 pub use kind::FindingKind;
+pub use log_checker::Judge;
 pub use options::{CheckOptions, CheckedOwner, Opened};
 pub(crate) use owner::Making;
+pub use owner_usage::OwnerUsage;
 pub use rules::{Duty, Rule, RuleLevel, Sight};
-pub use slots::stray_callbacks;
+pub use user_data::stray_callbacks;

@@ -4,14 +4,13 @@
 
 use alloc_core::Scope;
 
-use super::found::Found;
 use super::kind::FindingKind;
-use super::table::Entry;
+use super::table::TableEntry;
 use crate::command::OwnerId;
 
 /// An observation, or many that were alike.
 #[derive(Clone, Copy)]
-pub(crate) struct Row<'t> {
+pub(crate) struct FindingRow<'t> {
     pub(crate) kind: FindingKind,
     pub(crate) owner: Option<OwnerId>,
     pub(crate) owner_kind: &'t str,
@@ -20,6 +19,9 @@ pub(crate) struct Row<'t> {
     pub(crate) scope: Option<Scope>,
     /// The thread, where it matters whether it will issue a command later; else 0.
     pub(crate) thread: u64,
+    /// All rows of that thread lie at one place, and not each where there may be room for it: a log may have very many threads, each of
+    /// which issues a command at some time.
+    pub(crate) together: bool,
     pub(crate) count: u64,
     pub(crate) bytes: u64,
     /// The size of each, while all are the same.
@@ -37,7 +39,7 @@ pub(crate) struct Row<'t> {
     pub(crate) passed: Option<OwnerId>,
 }
 
-impl<'t> Row<'t> {
+impl<'t> FindingRow<'t> {
     /// One observation.
     pub(crate) const fn one(kind: FindingKind) -> Self {
         Self {
@@ -48,6 +50,7 @@ impl<'t> Row<'t> {
             against: "",
             scope: None,
             thread: 0,
+            together: false,
             count: 1,
             bytes: 0,
             size: Some(0),
@@ -62,11 +65,15 @@ impl<'t> Row<'t> {
     }
 
     pub(crate) const fn of_size(self, size: u64) -> Self {
-        Self { bytes: size, size: Some(size), ..self }
+        Self {
+            bytes: size,
+            size: Some(size),
+            ..self
+        }
     }
 
     /// Those of `more`, too.
-    pub(crate) fn add(&mut self, more: &Row<'t>) {
+    pub(crate) fn add(&mut self, more: &FindingRow<'t>) {
         if self.count == 0 {
             *self = *more;
             return;
@@ -80,46 +87,64 @@ impl<'t> Row<'t> {
         self.alignments = common(self.alignments, more.alignments);
         self.passed = common(self.passed, more.passed);
     }
+}
 
-    /// Alike for the reader, to whom a thread is like another.
-    pub(crate) fn is_told_by(&self, told: &Found<'t>) -> bool {
-        (self.kind, self.owner, self.owner_kind, self.scope) == (told.kind, told.owner, told.owner_kind, told.scope)
-            && (self.command, self.against) == (told.command, told.against)
+impl FindingRow<'_> {
+    /// Where rows of a thread lie [together](FindingRow::together).
+    pub(crate) const fn key_of_thread(thread: u64) -> u64 {
+        !thread
     }
 
-    /// As [`Row::add`], for the reader.
-    pub(crate) fn add_to(&self, told: &mut Found<'t>) {
-        told.size = told.size.filter(|size| self.size == Some(*size));
-        told.first_serial = told.first_serial.min(self.first_serial);
-        told.count = told.count.saturating_add(self.count);
-        told.bytes = told.bytes.saturating_add(self.bytes);
-        told.during_commands = told.during_commands.saturating_add(self.during_commands);
-        told.on_thread = common(told.on_thread, self.on_thread);
-        told.alignments = common(told.alignments, self.alignments);
-        told.passed = common(told.passed, self.passed);
+    /// Where rows of blocks that were left lie, against whatever: they are looked for when such a block comes back.
+    pub(crate) fn key_of_left(
+        kind: FindingKind,
+        owner: u32,
+        command: &str,
+        scope: Option<Scope>,
+    ) -> u64 {
+        let mut key = Fnv(0xcbf2_9ce4_8422_2325);
+        key.bytes(&[kind as u8, scope.map_or(7, |scope| scope as u8)]);
+        key.bytes(&owner.to_le_bytes());
+        key.bytes(command.as_bytes());
+        key.0
     }
 }
 
 /// What both say, if it is the same.
-fn common<T: PartialEq>(one: Option<T>, other: Option<T>) -> Option<T> {
+pub(super) fn common<T: PartialEq>(one: Option<T>, other: Option<T>) -> Option<T> {
     one.filter(|one| other.as_ref() == Some(one))
 }
 
-impl Entry for Row<'_> {
+impl TableEntry for FindingRow<'_> {
     fn key(&self) -> u64 {
-        let mut key = Fnv(0xcbf2_9ce4_8422_2325);
-        key.bytes(&[self.kind as u8, self.scope.map_or(7, |scope| scope as u8)]);
-        key.bytes(&self.owner.map_or(0, OwnerId::get).to_le_bytes());
-        key.bytes(&self.thread.to_le_bytes());
-        for text in [self.owner_kind, self.command, self.against] {
-            key.bytes(text.as_bytes());
+        let owner = self.owner.map_or(0, OwnerId::get);
+        match self.kind {
+            _ if self.together => Self::key_of_thread(self.thread),
+            FindingKind::CommandBlockLeft
+            | FindingKind::LiveAfterDestroy
+            | FindingKind::LiveAtEnd => {
+                Self::key_of_left(self.kind, owner, self.command, self.scope)
+            }
+            _ => {
+                let mut key = Fnv(Self::key_of_left(
+                    self.kind,
+                    owner,
+                    self.command,
+                    self.scope,
+                ));
+                key.bytes(&self.thread.to_le_bytes());
+                key.bytes(self.owner_kind.as_bytes());
+                key.bytes(self.against.as_bytes());
+                key.0
+            }
         }
-        key.0
     }
 
     fn same(&self, other: &Self) -> bool {
-        (self.kind, self.owner, self.scope, self.thread) == (other.kind, other.owner, other.scope, other.thread)
-            && (self.owner_kind, self.command, self.against) == (other.owner_kind, other.command, other.against)
+        (self.kind, self.owner, self.scope, self.thread)
+            == (other.kind, other.owner, other.scope, other.thread)
+            && (self.owner_kind, self.command, self.against)
+                == (other.owner_kind, other.command, other.against)
     }
 
     fn gone(&self) -> bool {

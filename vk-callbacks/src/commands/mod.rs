@@ -23,5 +23,5 @@ mod row;
 mod scopes;
 mod table;
 
-pub use row::{AllocatorSource, CommandAction, CommandLevel, CommandRow};
+pub use row::{AllocatorSource, CommandAction, CommandLevel, CommandRow, CommandSignature};
 pub use scopes::ScopeMask;

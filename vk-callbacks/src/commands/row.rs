@@ -31,8 +31,8 @@ pub struct CommandRow {
     pub action: CommandAction,
     /// The kind of object it makes, ends, resets or fills (`VkBuffer`). Empty where there is none or the name does not say.
     pub object: &'static str,
-    /// It has a parameter `pAllocator`.
-    pub takes_allocator: bool,
+    /// Its parameters, where it has a parameter `pAllocator`.
+    pub signature: Option<CommandSignature>,
     /// It makes or ends several objects at once, all with one `pAllocator` or from one pool (V44).
     pub many: bool,
     /// It may be deferred (V26): given a deferred operation, it may draw from that one's allocator, too.
@@ -44,6 +44,33 @@ pub struct CommandRow {
     /// Scopes in which it may give memory back (V41).
     pub may_free: ScopeMask,
     from: AllocatorSource,
+}
+
+/// The parameters of a command with a `pAllocator`, in their order. All are pointers or handles, but where a count is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CommandSignature {
+    /// `(info, pAllocator, object)`, of `vkCreateInstance`.
+    CreateInstance,
+    /// `(parent, info, pAllocator, object)`.
+    Create,
+    /// `(parent, pAllocator, object)`, of `vkCreateDeferredOperationKHR`.
+    CreateWithoutInfo,
+    /// `(parent, handle, info, pAllocator, object)`, the second one of a display.
+    CreateForDisplay,
+    /// `(device, count: u32, infos, pAllocator, objects)`.
+    CreateMany,
+    /// `(device, info, pAllocator, list)`, whose list says how many objects were created and where they are.
+    CreateList,
+    /// `(device, cache, count: u32, infos, pAllocator, objects)`.
+    CreatePipelines,
+    /// `(device, deferred operation, cache, count: u32, infos, pAllocator, objects)`.
+    CreateDeferredPipelines,
+    /// `(parent, object, pAllocator)`.
+    Destroy,
+    /// `(device, info, pAllocator)`, of `vkReleaseCapturedPipelineDataKHR`, which ends no object.
+    Release,
+    /// `(object, pAllocator)`, of `vkDestroyInstance` and `vkDestroyDevice`.
+    DestroyParent,
 }
 
 /// What a command does to objects that take host memory.
@@ -105,15 +132,26 @@ impl CommandRow {
     /// About eight comparisons of names; in a constant none at run time.
     #[must_use]
     pub const fn of(name: &str) -> &'static Self {
-        let mut rows = TABLE;
+        if let Some(index) = Self::index_of(name)
+            && let Some((_, [row, ..])) = TABLE.split_at_checked(index)
+        {
+            return row;
+        }
+        generic::row_of(name)
+    }
+
+    /// The place of the command's own row in [`all`](Self::all); none where it has none.
+    #[must_use]
+    pub const fn index_of(name: &str) -> Option<usize> {
+        let (mut first, mut rows) = (0, TABLE);
         while let Some((before, [row, behind @ ..])) = rows.split_at_checked(rows.len() / 2) {
             match order(name.as_bytes(), row.name.as_bytes()) {
-                0 => return row,
-                1.. => rows = behind,
+                0 => return Some(first + before.len()),
+                1.. => (first, rows) = (first + before.len() + 1, behind),
                 _ => rows = before,
             }
         }
-        generic::row_of(name)
+        None
     }
 
     /// The rows of single commands, in the order of their names.
@@ -131,6 +169,12 @@ impl CommandRow {
             Scope::Device => AllocatorSource::Device,
             Scope::Instance => AllocatorSource::Instance,
         }
+    }
+
+    /// It has a parameter `pAllocator`.
+    #[must_use]
+    pub const fn has_allocator_parameter(&self) -> bool {
+        self.signature.is_some()
     }
 
     /// It makes objects that a `vkDestroy*` of the same [`object`](Self::object) ends, with a compatible allocator (V42).
@@ -174,45 +218,75 @@ const WITH_CACHE: ScopeMask = ScopeMask::ANY_COMMAND.with(Scope::Cache);
 
 /// A command that makes an `object` with the `pAllocator` it is given.
 pub(super) const fn create(name: &'static str, object: &'static str) -> CommandRow {
-    let row = CommandRow { action: CommandAction::Create, object, takes_allocator: true, ..plain(name) };
+    let row = CommandRow {
+        action: CommandAction::Create,
+        object,
+        signature: Some(CommandSignature::Create),
+        ..plain(name)
+    };
     row.may(WITH_OBJECT, WITH_OBJECT)
 }
 
 /// A command that ends an `object`.
 pub(super) const fn destroy(name: &'static str, object: &'static str) -> CommandRow {
-    let row = CommandRow { action: CommandAction::Destroy, object, takes_allocator: true, ..plain(name) };
+    let row = CommandRow {
+        action: CommandAction::Destroy,
+        object,
+        signature: Some(CommandSignature::Destroy),
+        ..plain(name)
+    };
     row.may(ScopeMask::ANY_COMMAND, WITH_OBJECT)
 }
 
 /// A command that makes a cache: scope cache instead of object.
 pub(super) const fn create_cache(name: &'static str, object: &'static str) -> CommandRow {
-    create(name, object).from(AllocatorSource::Cache).may(WITH_CACHE, WITH_CACHE)
+    create(name, object)
+        .from(AllocatorSource::Cache)
+        .may(WITH_CACHE, WITH_CACHE)
 }
 
 /// A command that ends a cache. What was taken as an object's, wrongly, goes back here, too: that is one mistake and not two.
 pub(super) const fn destroy_cache(name: &'static str, object: &'static str) -> CommandRow {
-    destroy(name, object).from(AllocatorSource::Cache).may(ScopeMask::ANY_COMMAND, WITH_CACHE.with(Scope::Object))
+    destroy(name, object)
+        .from(AllocatorSource::Cache)
+        .may(ScopeMask::ANY_COMMAND, WITH_CACHE.with(Scope::Object))
 }
 
 /// A command that takes `object`s from a pool.
 pub(super) const fn allocate(name: &'static str, object: &'static str) -> CommandRow {
-    CommandRow { action: CommandAction::Allocate, many: true, ..on_pool(name, object) }
+    CommandRow {
+        action: CommandAction::Allocate,
+        many: true,
+        ..on_pool(name, object)
+    }
 }
 
 /// A command that gives `object`s back to their pool.
 pub(super) const fn free(name: &'static str, object: &'static str) -> CommandRow {
-    CommandRow { action: CommandAction::Free, many: true, ..on_pool(name, object) }
+    CommandRow {
+        action: CommandAction::Free,
+        many: true,
+        ..on_pool(name, object)
+    }
 }
 
 /// A command with a pool for a parameter.
 pub(super) const fn on_pool(name: &'static str, pool: &'static str) -> CommandRow {
-    let row = CommandRow { action: CommandAction::Pool, object: pool, ..plain(name) };
-    row.from(AllocatorSource::Pool).may(WITH_OBJECT, WITH_OBJECT)
+    let row = CommandRow {
+        action: CommandAction::Pool,
+        object: pool,
+        ..plain(name)
+    };
+    row.from(AllocatorSource::Pool)
+        .may(WITH_OBJECT, WITH_OBJECT)
 }
 
 /// A command that is recorded into a command buffer.
 pub(super) const fn record(name: &'static str) -> CommandRow {
-    CommandRow { action: CommandAction::Record, ..on_pool(name, "VkCommandBuffer") }
+    CommandRow {
+        action: CommandAction::Record,
+        ..on_pool(name, "VkCommandBuffer")
+    }
 }
 
 /// A command that resets a command buffer, or begins it, which resets it: it only gives back.
@@ -227,13 +301,24 @@ pub(super) const fn end(name: &'static str) -> CommandRow {
 
 /// A command that adds to a cache.
 pub(super) const fn merge(name: &'static str, object: &'static str) -> CommandRow {
-    CommandRow { action: CommandAction::Merge, object, ..plain(name) }.from(AllocatorSource::Cache).may(WITH_CACHE, WITH_CACHE)
+    CommandRow {
+        action: CommandAction::Merge,
+        object,
+        ..plain(name)
+    }
+    .from(AllocatorSource::Cache)
+    .may(WITH_CACHE, WITH_CACHE)
 }
 
 /// The command that does deferred work: whatever the deferred commands might.
 pub(super) const fn join(name: &'static str) -> CommandRow {
-    let row = CommandRow { action: CommandAction::Join, object: "VkDeferredOperationKHR", ..plain(name) };
-    row.from(AllocatorSource::DeferredOperation).may(ScopeMask::ALL, ScopeMask::ALL)
+    let row = CommandRow {
+        action: CommandAction::Join,
+        object: "VkDeferredOperationKHR",
+        ..plain(name)
+    };
+    row.from(AllocatorSource::DeferredOperation)
+        .may(ScopeMask::ALL, ScopeMask::ALL)
 }
 
 /// A command that may only do what any command may.
@@ -242,7 +327,7 @@ pub(super) const fn plain(name: &'static str) -> CommandRow {
         name,
         action: CommandAction::Other,
         object: "",
-        takes_allocator: false,
+        signature: None,
         many: false,
         deferrable: false,
         level: CommandLevel::Device,
@@ -254,7 +339,11 @@ pub(super) const fn plain(name: &'static str) -> CommandRow {
 
 /// A command that nothing is known of, and so nothing said against.
 pub(super) const fn unknown(name: &'static str) -> CommandRow {
-    CommandRow { action: CommandAction::Unknown, ..plain(name) }.may(ScopeMask::ALL, ScopeMask::ALL)
+    CommandRow {
+        action: CommandAction::Unknown,
+        ..plain(name)
+    }
+    .may(ScopeMask::ALL, ScopeMask::ALL)
 }
 
 impl CommandRow {
@@ -263,7 +352,11 @@ impl CommandRow {
     }
 
     const fn may(self, may_allocate: ScopeMask, may_free: ScopeMask) -> Self {
-        Self { may_allocate, may_free, ..self }
+        Self {
+            may_allocate,
+            may_free,
+            ..self
+        }
     }
 
     /// It is given a pipeline or validation cache to fill (V37).
@@ -281,16 +374,41 @@ impl CommandRow {
 
     /// It takes a deferred operation, an object of its own, and may take for it.
     pub(super) const fn deferrable(self) -> Self {
-        let Self { may_allocate, may_free, .. } = self;
-        Self { deferrable: true, ..self }.may(may_allocate.with(Scope::Object), may_free.with(Scope::Object))
+        let Self {
+            may_allocate,
+            may_free,
+            ..
+        } = self;
+        Self {
+            deferrable: true,
+            ..self
+        }
+        .may(
+            may_allocate.with(Scope::Object),
+            may_free.with(Scope::Object),
+        )
+    }
+
+    /// Its parameters are not those of most creating or destroying commands.
+    pub(super) const fn with(self, signature: CommandSignature) -> Self {
+        Self {
+            signature: Some(signature),
+            ..self
+        }
     }
 
     pub(super) const fn on_instance(self) -> Self {
-        Self { level: CommandLevel::Instance, ..self }
+        Self {
+            level: CommandLevel::Instance,
+            ..self
+        }
     }
 
     pub(super) const fn without_instance(self) -> Self {
-        Self { level: CommandLevel::BeforeInstance, ..self }
+        Self {
+            level: CommandLevel::BeforeInstance,
+            ..self
+        }
     }
 }
 

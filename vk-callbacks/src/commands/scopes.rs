@@ -16,7 +16,10 @@ impl ScopeMask {
     /// All five.
     pub const ALL: Self = Self(0b1_1111);
     /// Those that any command may take and give back (V36): command, device, instance.
-    pub const ANY_COMMAND: Self = Self::NONE.with(Scope::Command).with(Scope::Device).with(Scope::Instance);
+    pub const ANY_COMMAND: Self = Self::NONE
+        .with(Scope::Command)
+        .with(Scope::Device)
+        .with(Scope::Instance);
 
     /// These and `scope`.
     #[must_use]
@@ -33,6 +36,8 @@ impl ScopeMask {
 
 impl fmt::Debug for ScopeMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(Scope::ALL.into_iter().filter(|scope| self.contains(*scope))).finish()
+        f.debug_set()
+            .entries(Scope::ALL.into_iter().filter(|scope| self.contains(*scope)))
+            .finish()
     }
 }

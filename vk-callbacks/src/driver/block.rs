@@ -8,26 +8,26 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use alloc_core::Scope;
+use alloc_core::{Rejected, Scope};
 
-use super::chain::{Chain, Level, Served};
+use super::fallback_chain::{FallbackChain, Level, ServedBlock};
 use crate::error::CallbackError;
 
-/// Memory taken through a [`Chain`], for as long as the command lasts: dropping it gives it back to the allocator it came from.
+/// Memory taken through a [`FallbackChain`], for as long as the command lasts: dropping it gives it back to the allocator it came from.
 ///
 /// What outlives the command becomes a [`Stored`]. Not `Send`: it belongs to a command, and a command to its thread (V23).
 #[must_use = "dropping a block gives it back"]
-pub struct Block<'a> {
+pub struct DriverBlock<'a> {
     memory: NonNull<u8>,
     layout: Layout,
     scope: Scope,
-    served: Served<'a>,
+    served: ServedBlock<'a>,
 }
 
 /// Memory that outlives the command that took it: the receipt to keep beside it, in the object.
 ///
 /// 40 bytes. It holds no reference to an allocator: the `pAllocator` of the destroying command may be another struct with
-/// other user data (V5, V42), so giving back takes that command's [`Chain`]. Dropping a receipt leaks the memory.
+/// other user data (V5, V42), so giving back takes that command's [`FallbackChain`]. Dropping a receipt leaks the memory.
 #[must_use = "a dropped receipt is memory that nobody can give back"]
 #[derive(Debug)]
 pub struct Stored {
@@ -42,21 +42,25 @@ unsafe impl Send for Stored {}
 // SAFETY: nothing can be done through a shared receipt but read its numbers.
 unsafe impl Sync for Stored {}
 
-/// Giving back was refused; nothing was freed, and the receipt comes back.
-#[derive(Debug)]
-pub struct FreeRefused {
-    /// The receipt.
-    pub stored: Stored,
-    /// Why: [`CallbackError::LevelMissing`].
-    pub error: CallbackError,
-}
-
-impl<'a> Block<'a> {
-    pub(crate) fn take(served: Served<'a>, layout: Layout, scope: Scope, zeroed: bool) -> Result<Self, CallbackError> {
-        let answer =
-            if zeroed { served.allocator.allocate_zeroed(layout, scope) } else { served.allocator.allocate(layout, scope) };
+impl<'a> DriverBlock<'a> {
+    pub(crate) fn allocate(
+        served: ServedBlock<'a>,
+        layout: Layout,
+        scope: Scope,
+        zeroed: bool,
+    ) -> Result<Self, CallbackError> {
+        let answer = if zeroed {
+            served.allocator.allocate_zeroed(layout, scope)
+        } else {
+            served.allocator.allocate(layout, scope)
+        };
         match answer {
-            Ok(memory) => Ok(Self { memory, layout, scope, served }),
+            Ok(memory) => Ok(Self {
+                memory,
+                layout,
+                scope,
+                served,
+            }),
             Err(_) => Err(CallbackError::Host(served.refusal(layout, scope))),
         }
     }
@@ -88,20 +92,29 @@ impl<'a> Block<'a> {
     /// Keeps the memory beyond the command.
     pub fn store(self) -> Stored {
         let block = ManuallyDrop::new(self);
-        Stored { memory: block.memory, layout: block.layout, scope: block.scope, level: block.served.level }
+        Stored {
+            memory: block.memory,
+            layout: block.layout,
+            scope: block.scope,
+            level: block.served.level,
+        }
     }
 }
 
-impl Drop for Block<'_> {
+impl Drop for DriverBlock<'_> {
     fn drop(&mut self) {
         // SAFETY: taken from this very allocator with this layout and scope; the block owns it.
-        unsafe { self.served.allocator.deallocate(self.memory, self.layout, self.scope) }
+        unsafe {
+            self.served
+                .allocator
+                .deallocate(self.memory, self.layout, self.scope)
+        }
     }
 }
 
-impl fmt::Debug for Block<'_> {
+impl fmt::Debug for DriverBlock<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Block")
+        f.debug_struct("DriverBlock")
             .field("memory", &self.memory)
             .field("layout", &self.layout)
             .field("scope", &self.scope)
@@ -132,16 +145,27 @@ impl Stored {
     /// Makes it a command's block again, to use or to drop.
     ///
     /// # Errors
-    /// [`FreeRefused`] when `chain` has no allocator at the level the memory came from: the object was created with an
+    /// The receipt, with [`CallbackError::LevelMissing`], when `chain` has no allocator at the level the memory came from: the object was created with an
     /// allocator and is destroyed without (V42). The application's fault; nothing was freed.
     ///
     /// # Safety
     /// The allocator of `chain` at [`level`](Self::level) is compatible with the one the memory was taken from (V42, the
     /// VUIDs of each `vkDestroy*`): the same heap behind, whatever struct and user data. Nobody else uses the memory.
-    pub unsafe fn claim<'a>(self, chain: &Chain<'a>) -> Result<Block<'a>, FreeRefused> {
+    pub unsafe fn claim<'a>(
+        self,
+        chain: &FallbackChain<'a>,
+    ) -> Result<DriverBlock<'a>, Rejected<Self, CallbackError>> {
         match chain.at(self.level) {
-            Some(served) => Ok(Block { memory: self.memory, layout: self.layout, scope: self.scope, served }),
-            None => Err(FreeRefused { error: CallbackError::LevelMissing(self.level), stored: self }),
+            Some(served) => Ok(DriverBlock {
+                memory: self.memory,
+                layout: self.layout,
+                scope: self.scope,
+                served,
+            }),
+            None => {
+                let error = CallbackError::LevelMissing(self.level);
+                Err(Rejected::new(self, error))
+            }
         }
     }
 
@@ -152,16 +176,11 @@ impl Stored {
     ///
     /// # Safety
     /// As [`claim`](Self::claim).
-    pub unsafe fn free(self, chain: &Chain<'_>) -> Result<(), FreeRefused> {
+    pub unsafe fn free(
+        self,
+        chain: &FallbackChain<'_>,
+    ) -> Result<(), Rejected<Self, CallbackError>> {
         // SAFETY: forwarded.
         unsafe { self.claim(chain) }.map(drop)
     }
 }
-
-impl fmt::Display for FreeRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl core::error::Error for FreeRefused {}

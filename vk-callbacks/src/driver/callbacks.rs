@@ -5,10 +5,16 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use alloc_core::{AllocError, HostAllocator, Notice, NoticeEvent, NoticeKind, Scope, dangling, move_block};
+use alloc_core::{
+    AllocError, AllocatorTraits, HostAllocator, Notice, NoticeEvent, NoticeKind, Scope, dangling,
+    move_block,
+};
 
 use crate::error::{CallbackError, Function};
-use crate::raw::{INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification, PfnReallocation, RawCallbacks, RawScope};
+use crate::raw::{
+    INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification, PfnReallocation,
+    RawCallbacks, RawScope,
+};
 
 /// The callbacks an application gave to one command, by value: the application may free its struct after the call (V6).
 ///
@@ -59,9 +65,15 @@ impl CallbackAllocator {
     pub unsafe fn from_raw(raw: &RawCallbacks) -> Result<Self, CallbackError> {
         Ok(Self {
             user_data: raw.p_user_data,
-            allocation: raw.pfn_allocation.ok_or(CallbackError::MissingFunction(Function::Allocation))?,
-            reallocation: raw.pfn_reallocation.ok_or(CallbackError::MissingFunction(Function::Reallocation))?,
-            free: raw.pfn_free.ok_or(CallbackError::MissingFunction(Function::Free))?,
+            allocation: raw
+                .pfn_allocation
+                .ok_or(CallbackError::MissingFunction(Function::Allocation))?,
+            reallocation: raw
+                .pfn_reallocation
+                .ok_or(CallbackError::MissingFunction(Function::Reallocation))?,
+            free: raw
+                .pfn_free
+                .ok_or(CallbackError::MissingFunction(Function::Free))?,
             internal: match (raw.pfn_internal_allocation, raw.pfn_internal_free) {
                 (Some(taken), Some(freed)) => Some((taken, freed)),
                 (None, None) => None,
@@ -108,7 +120,13 @@ impl CallbackAllocator {
 
     /// # Safety
     /// As [`HostAllocator::grow`] and `shrink`.
-    unsafe fn resize(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // Sizes of 0 are never forwarded; the alignment of a block cannot be changed by pfnReallocation (V15).
         if old.size() == 0 || new.size() == 0 || old.align() != new.align() {
             // SAFETY: forwarded.
@@ -116,7 +134,15 @@ impl CallbackAllocator {
         }
         let original = block.as_ptr().cast();
         // SAFETY: a live block of these callbacks (V11) with its own alignment (V15); see `from_raw`.
-        let answer = unsafe { (self.reallocation)(self.user_data, original, new.size(), new.align(), raw_scope(scope)) };
+        let answer = unsafe {
+            (self.reallocation)(
+                self.user_data,
+                original,
+                new.size(),
+                new.align(),
+                raw_scope(scope),
+            )
+        };
         let moved = NonNull::new(answer.cast::<u8>()).ok_or(AllocError)?;
         if moved.as_ptr().addr().is_multiple_of(new.align()) {
             return Ok(moved);
@@ -131,7 +157,9 @@ impl CallbackAllocator {
     #[cold]
     fn rescue(&self, moved: NonNull<u8>, kept: usize, new: Layout, scope: Scope) -> NonNull<u8> {
         self.misaligned.fetch_add(1, Relaxed);
-        let Ok(good) = self.allocate(new, scope) else { return moved };
+        let Ok(good) = self.allocate(new, scope) else {
+            return moved;
+        };
         // SAFETY: both blocks are live, different, and hold the kept bytes.
         unsafe { moved.copy_to_nonoverlapping(good, kept) };
         // SAFETY: a live block of these callbacks that nobody else knows.
@@ -142,9 +170,9 @@ impl CallbackAllocator {
 
 // SAFETY: `from_raw` demands functions that give such blocks; what they answer is checked where it can be.
 unsafe impl HostAllocator for CallbackAllocator {
-    /// `extern "system"` functions cannot.
-    fn may_unwind(&self) -> bool {
-        false
+    /// `extern "system"` functions cannot unwind.
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new().never_unwinds()
     }
 
     #[inline]
@@ -153,7 +181,14 @@ unsafe impl HostAllocator for CallbackAllocator {
             return Ok(dangling(layout));
         }
         // SAFETY: `from_raw` demands a function that may be called with these arguments.
-        let answer = unsafe { (self.allocation)(self.user_data, layout.size(), layout.align(), raw_scope(scope)) };
+        let answer = unsafe {
+            (self.allocation)(
+                self.user_data,
+                layout.size(),
+                layout.align(),
+                raw_scope(scope),
+            )
+        };
         self.checked(answer, layout)
     }
 
@@ -165,25 +200,46 @@ unsafe impl HostAllocator for CallbackAllocator {
         }
     }
 
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
         unsafe { self.resize(block, old, new, scope) }
     }
 
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
         unsafe { self.resize(block, old, new, scope) }
     }
 
     /// Told to the application by `pfnInternalAllocation` or `pfnInternalFree`, if it asked for them (V20, V21).
     fn notify(&self, notice: Notice) {
-        let (Some((taken, freed)), NoticeKind::Executable) = (self.internal, notice.kind) else { return };
+        let (Some((taken, freed)), NoticeKind::Executable) = (self.internal, notice.kind) else {
+            return;
+        };
         let tell = match notice.event {
             NoticeEvent::Allocated => taken,
             NoticeEvent::Freed => freed,
         };
         // SAFETY: `from_raw` demands functions that may be called with these arguments.
-        unsafe { tell(self.user_data, notice.bytes, INTERNAL_EXECUTABLE, raw_scope(notice.scope)) }
+        unsafe {
+            tell(
+                self.user_data,
+                notice.bytes,
+                INTERNAL_EXECUTABLE,
+                raw_scope(notice.scope),
+            )
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The two places where a driver keeps callbacks: its instance and its device, by value.
 
 use super::callbacks::CallbackAllocator;
-use super::chain::{Chain, DynHost};
+use super::fallback_chain::{DynHost, FallbackChain};
 use crate::error::CallbackError;
 use crate::raw::RawCallbacks;
 
@@ -38,9 +38,15 @@ impl<'d> InstanceDomain<'d> {
     ///
     /// # Safety
     /// As [`CallbackAllocator::from_ptr`].
-    pub unsafe fn new(p_allocator: *const RawCallbacks, default: &'d DynHost<'d>) -> Result<Self, CallbackError> {
-        // SAFETY: forwarded.
-        Ok(Self { own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?, default })
+    pub unsafe fn new(
+        p_allocator: *const RawCallbacks,
+        default: &'d DynHost<'d>,
+    ) -> Result<Self, CallbackError> {
+        Ok(Self {
+            // SAFETY: forwarded.
+            own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
+            default,
+        })
     }
 
     /// The application's callbacks, if it gave any. A root context over them ends before this struct goes or moves.
@@ -49,10 +55,17 @@ impl<'d> InstanceDomain<'d> {
         self.own.as_ref()
     }
 
+    /// The driver's own allocator, where it lies.
+    pub(super) const fn default_allocator(&self) -> &&'d DynHost<'d> {
+        &self.default
+    }
+
     /// What a command on the instance may use; `p_allocator` is that command's own, if it has one.
     #[must_use]
-    pub fn chain<'a>(&'a self, p_allocator: Option<&'a CallbackAllocator>) -> Chain<'a> {
-        Chain::new(self.default).instance(as_dyn(self.own.as_ref())).object(as_dyn(p_allocator))
+    pub fn chain<'a>(&'a self, p_allocator: Option<&'a CallbackAllocator>) -> FallbackChain<'a> {
+        FallbackChain::new(self.default)
+            .instance(as_dyn(self.own.as_ref()))
+            .object(as_dyn(p_allocator))
     }
 }
 
@@ -65,8 +78,10 @@ impl DeviceDomain {
     /// # Safety
     /// As [`CallbackAllocator::from_ptr`].
     pub unsafe fn new(p_allocator: *const RawCallbacks) -> Result<Self, CallbackError> {
-        // SAFETY: forwarded.
-        Ok(Self { own: unsafe { CallbackAllocator::from_ptr(p_allocator) }? })
+        Ok(Self {
+            // SAFETY: forwarded.
+            own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
+        })
     }
 
     /// The application's callbacks, if it gave any: [`InstanceDomain::own`].
@@ -77,8 +92,14 @@ impl DeviceDomain {
 
     /// What a command on the device may use; `p_allocator` is that command's own, or the pool's for a pool's child.
     #[must_use]
-    pub fn chain<'a>(&'a self, instance: &'a InstanceDomain<'_>, p_allocator: Option<&'a CallbackAllocator>) -> Chain<'a> {
-        instance.chain(p_allocator).device(as_dyn(self.own.as_ref()))
+    pub fn chain<'a>(
+        &'a self,
+        instance: &'a InstanceDomain<'_>,
+        p_allocator: Option<&'a CallbackAllocator>,
+    ) -> FallbackChain<'a> {
+        instance
+            .chain(p_allocator)
+            .device(as_dyn(self.own.as_ref()))
     }
 }
 

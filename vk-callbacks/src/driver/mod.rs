@@ -1,15 +1,23 @@
 //! The driver's side: the application's callbacks, used as an allocator of ours.
 
+mod array_object;
 mod block;
 mod callbacks;
-mod chain;
+mod dispatchable;
 mod domain;
-mod multi;
+mod fallback_chain;
+mod multi_alloc;
 mod object;
+mod place;
+mod pool_domain;
 
-pub use block::{Block, FreeRefused, Stored};
+pub use array_object::ArrayObject;
+pub use block::{DriverBlock, Stored};
 pub use callbacks::CallbackAllocator;
-pub use chain::{Chain, DynHost, Level, Served};
+pub use dispatchable::{DispatchableObject, DispatchablePlace, LOADER_MAGIC};
 pub use domain::{DeviceDomain, InstanceDomain};
-pub use multi::{Member, MultiAlloc, MultiBlock};
-pub use object::{Object, ObjectRef, ObjectRefused};
+pub use fallback_chain::{DynHost, FallbackChain, Level, ServedBlock};
+pub use multi_alloc::{Member, MultiAlloc, MultiBlock};
+pub use object::{Object, ObjectRef};
+pub use place::ObjectPlace;
+pub use pool_domain::PoolDomain;

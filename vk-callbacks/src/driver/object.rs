@@ -9,12 +9,13 @@
 use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::{fmt, slice, str};
+use core::{slice, str};
 
-use alloc_core::Scope;
+use alloc_core::{Rejected, Scope};
 
-use super::block::{Block, Stored};
-use super::chain::{Chain, Level};
+use super::block::{DriverBlock, Stored};
+use super::fallback_chain::{FallbackChain, Level};
+use super::place::ObjectPlace;
 use crate::error::CallbackError;
 
 /// An object of a driver: a value behind a handle. Owns its memory; [`destroy`](Self::destroy) it with a chain.
@@ -23,7 +24,7 @@ use crate::error::CallbackError;
 #[must_use = "an object must be destroyed with the chain of a command"]
 #[derive(Debug)]
 pub struct Object<T> {
-    place: NonNull<Placed<T>>,
+    place: NonNull<ObjectLayout<T>>,
     owns: PhantomData<T>,
 }
 
@@ -34,24 +35,17 @@ unsafe impl<T: Sync> Sync for Object<T> {}
 
 /// An object that a handle leads to, to look at: many may do so at once. [`Object::borrow_handle`] gives it.
 ///
-/// Who must change the object, `vkSetDebugUtilsObjectNameEXT` for one, has it to itself (Vulkan asks the application to
-/// synchronise that externally) and takes it from the handle and back: [`Object::from_handle`], [`Object::into_handle`].
+/// Who must change the value has it to itself (Vulkan asks the application to synchronise that externally):
+/// [`Object::borrow_handle_mut`]. Who changes the name, as `vkSetDebugUtilsObjectNameEXT` does, takes the object from the handle and
+/// back: [`Object::from_handle`], [`Object::into_handle`].
 #[derive(Debug)]
-pub struct ObjectRef<'a, T>(&'a Placed<T>);
+pub struct ObjectRef<'a, T>(&'a ObjectLayout<T>);
 
 #[derive(Debug)]
-struct Placed<T> {
-    memory: Stored,
-    name: Option<(Stored, usize)>,
-    value: T,
-}
-
-/// Creating or destroying was refused; what was given comes back, unchanged.
-pub struct ObjectRefused<V> {
-    /// The value that could not be placed, or the object that could not be destroyed.
-    pub given: V,
-    /// Why.
-    pub error: CallbackError,
+pub(super) struct ObjectLayout<T> {
+    pub(super) memory: Stored,
+    pub(super) name: Option<(Stored, usize)>,
+    pub(super) value: T,
 }
 
 impl<T> Object<T> {
@@ -59,7 +53,7 @@ impl<T> Object<T> {
     ///
     /// # Errors
     /// No memory: the value comes back.
-    pub fn create(chain: &Chain<'_>, value: T) -> Result<Self, ObjectRefused<T>> {
+    pub fn create(chain: &FallbackChain<'_>, value: T) -> Result<Self, Rejected<T, CallbackError>> {
         Self::create_with_scope(chain, Scope::Object, value)
     }
 
@@ -67,40 +61,51 @@ impl<T> Object<T> {
     ///
     /// # Errors
     /// No memory: the value comes back.
-    pub fn create_with_scope(chain: &Chain<'_>, scope: Scope, value: T) -> Result<Self, ObjectRefused<T>> {
-        let block = match chain.allocate(Layout::new::<Placed<T>>(), scope) {
-            Ok(block) => block,
-            Err(error) => return Err(ObjectRefused { given: value, error }),
-        };
-        let place = block.as_ptr().cast::<Placed<T>>();
-        let placed = Placed { memory: block.store(), name: None, value };
-        // SAFETY: the block was taken with the layout of `Placed<T>`.
-        unsafe { place.write(placed) };
-        Ok(Self { place, owns: PhantomData })
+    pub fn create_with_scope(
+        chain: &FallbackChain<'_>,
+        scope: Scope,
+        value: T,
+    ) -> Result<Self, Rejected<T, CallbackError>> {
+        match ObjectPlace::allocate(chain, scope) {
+            Ok(place) => Ok(place.fill(value)),
+            Err(error) => Err(Rejected::new(value, error)),
+        }
+    }
+
+    /// What [`ObjectPlace::fill`] wrote.
+    pub(super) const fn at(place: NonNull<ObjectLayout<T>>) -> Self {
+        Self {
+            place,
+            owns: PhantomData,
+        }
+    }
+
+    pub(super) const fn place(&self) -> NonNull<ObjectLayout<T>> {
+        self.place
     }
 
     /// Which allocator the object lies in.
     #[must_use]
     pub fn level(&self) -> Level {
-        self.placed().memory.level()
+        self.object_layout().memory.level()
     }
 
     /// The value.
     #[must_use]
     pub fn get(&self) -> &T {
-        &self.placed().value
+        &self.object_layout().value
     }
 
     /// The value.
     #[must_use]
     pub fn get_mut(&mut self) -> &mut T {
-        &mut self.placed_mut().value
+        &mut self.object_layout_mut().value
     }
 
     /// The debug name, if one was set.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.placed().name()
+        self.object_layout().name()
     }
 
     /// Copies `name` into memory of the device's allocator (whatever allocator the object itself has), and gives the old name back.
@@ -113,23 +118,36 @@ impl<T> Object<T> {
     ///
     /// # Safety
     /// The device, instance and default levels of `chain` are those of the earlier names' chains, or compatible (V42).
-    pub unsafe fn set_name(&mut self, chain: &Chain<'_>, name: &str) -> Result<(), CallbackError> {
+    pub unsafe fn set_name(
+        &mut self,
+        chain: &FallbackChain<'_>,
+        name: &str,
+    ) -> Result<(), CallbackError> {
         let new = if name.is_empty() {
             None
         } else {
-            let block = Block::take(chain.resolve(Scope::Device), Layout::for_value(name), Scope::Device, false)?;
+            let block = DriverBlock::allocate(
+                chain.resolve(Scope::Device),
+                Layout::for_value(name),
+                Scope::Device,
+                false,
+            )?;
             // SAFETY: the block holds `name.len()` bytes and was just made.
-            unsafe { block.as_ptr().copy_from_nonoverlapping(NonNull::from(name).cast(), name.len()) };
+            unsafe {
+                block
+                    .as_ptr()
+                    .copy_from_nonoverlapping(NonNull::from(name).cast(), name.len())
+            };
             Some((block, name.len()))
         };
-        if let Some((old, len)) = self.placed_mut().name.take() {
+        if let Some((old, len)) = self.object_layout_mut().name.take() {
             // SAFETY: forwarded.
             if let Err(refused) = unsafe { old.free(chain) } {
-                self.placed_mut().name = Some((refused.stored, len));
+                self.object_layout_mut().name = Some((refused.value, len));
                 return Err(refused.error);
             }
         }
-        self.placed_mut().name = new.map(|(block, len)| (block.store(), len));
+        self.object_layout_mut().name = new.map(|(block, len)| (block.store(), len));
         Ok(())
     }
 
@@ -142,19 +160,27 @@ impl<T> Object<T> {
     ///
     /// # Safety
     /// The allocators of `chain` are compatible with those of the creating command's chain, level by level (V42).
-    pub unsafe fn destroy(self, chain: &Chain<'_>) -> Result<T, ObjectRefused<Self>> {
-        let needed = [Some(self.level()), self.placed().name.as_ref().map(|(name, _)| name.level())];
-        if let Some(level) = needed.into_iter().flatten().find(|level| chain.at(*level).is_none()) {
-            return Err(ObjectRefused { given: self, error: CallbackError::LevelMissing(level) });
+    pub unsafe fn destroy(
+        self,
+        chain: &FallbackChain<'_>,
+    ) -> Result<T, Rejected<Self, CallbackError>> {
+        let (place, value) = self.vacate();
+        // SAFETY: forwarded.
+        match unsafe { place.free(chain) } {
+            Ok(()) => Ok(value),
+            Err(refused) => Err(Rejected::new(refused.value.fill(value), refused.error)),
         }
-        // SAFETY: `create` wrote it; `self` ends here, so it is read once.
-        let Placed { memory, name, value } = unsafe { self.place.read() };
-        let parts = [name.map(|(name, _)| name), Some(memory)];
-        for part in parts.into_iter().flatten() {
-            // SAFETY: forwarded. It cannot be refused: both levels were just seen in `chain`.
-            let _ = unsafe { part.free(chain) };
-        }
-        Ok(value)
+    }
+
+    /// Takes the value out and keeps the memory, with the object's name: for a value that holds the callbacks its memory came from.
+    pub fn vacate(self) -> (ObjectPlace<T>, T) {
+        // SAFETY: `ObjectPlace::fill` wrote it; `self` ends here, so it is read once.
+        let ObjectLayout {
+            memory,
+            name,
+            value,
+        } = unsafe { self.place.read() };
+        (ObjectPlace::of_vacated(self.place, memory, name), value)
     }
 
     /// The object as a non-dispatchable handle (never 0), to give to the application.
@@ -171,8 +197,13 @@ impl<T> Object<T> {
     #[must_use]
     pub unsafe fn from_handle(handle: u64) -> Option<Self> {
         let address = usize::try_from(handle).ok()?;
-        let place = NonNull::new(core::ptr::with_exposed_provenance_mut::<Placed<T>>(address))?;
-        Some(Self { place, owns: PhantomData })
+        let place = NonNull::new(core::ptr::with_exposed_provenance_mut::<ObjectLayout<T>>(
+            address,
+        ))?;
+        Some(Self {
+            place,
+            owns: PhantomData,
+        })
     }
 
     /// The object behind a handle, for commands that only look at it; `None` for `VK_NULL_HANDLE`. Several may at once.
@@ -189,12 +220,25 @@ impl<T> Object<T> {
         Some(ObjectRef(unsafe { place.as_ref() }))
     }
 
-    fn placed(&self) -> &Placed<T> {
+    /// The value behind a handle, for a command to which Vulkan demands that the application synchronise access externally; `None` for
+    /// `VK_NULL_HANDLE`.
+    ///
+    /// # Safety
+    /// As [`borrow_handle`](Self::borrow_handle), and during `'a` nobody else uses the object in any way.
+    #[must_use]
+    pub unsafe fn borrow_handle_mut<'a>(handle: u64) -> Option<&'a mut T> {
+        // SAFETY: the handle is an object's or 0, and this `Object` is gone again with this line.
+        let mut place = unsafe { Self::from_handle(handle) }?.place;
+        // SAFETY: `create` wrote it; it lives, and is nobody else's, during `'a`.
+        Some(unsafe { &mut place.as_mut().value })
+    }
+
+    fn object_layout(&self) -> &ObjectLayout<T> {
         // SAFETY: `create` wrote it, and it lives until `destroy` takes `self`.
         unsafe { self.place.as_ref() }
     }
 
-    fn placed_mut(&mut self) -> &mut Placed<T> {
+    fn object_layout_mut(&mut self) -> &mut ObjectLayout<T> {
         // SAFETY: as in `placed`; the borrow is exclusive.
         unsafe { self.place.as_mut() }
     }
@@ -228,7 +272,7 @@ impl<T> Clone for ObjectRef<'_, T> {
 
 impl<T> Copy for ObjectRef<'_, T> {}
 
-impl<T> Placed<T> {
+impl<T> ObjectLayout<T> {
     fn name(&self) -> Option<&str> {
         let (memory, len) = self.name.as_ref()?;
         // SAFETY: `set_name` wrote `len` bytes of a `str` there; they live until the name is replaced, which takes `&mut`.
@@ -236,17 +280,3 @@ impl<T> Placed<T> {
         str::from_utf8(bytes).ok()
     }
 }
-
-impl<V> fmt::Debug for ObjectRefused<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ObjectRefused").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<V> fmt::Display for ObjectRefused<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<V> core::error::Error for ObjectRefused<V> {}

@@ -13,7 +13,11 @@ fn scopes() -> impl Strategy<Value = Scope> {
 
 /// Sizes near every power of two, where off-by-one errors live.
 fn sizes() -> impl Strategy<Value = usize> {
-    (0_u32..48, -17_i64..18).prop_map(|(bit, off)| (1_i64 << bit).saturating_add(off).clamp(0, (SIZE_LIMIT - 1) as i64) as usize)
+    (0_u32..48, -17_i64..18).prop_map(|(bit, off)| {
+        (1_i64 << bit)
+            .saturating_add(off)
+            .clamp(0, (SIZE_LIMIT - 1) as i64) as usize
+    })
 }
 
 proptest! {
@@ -26,7 +30,7 @@ proptest! {
         size in sizes(), log in 0_u32..=31, mode in modes(), scope in scopes(), slot in 0_usize..10_000
     ) {
         let align = 1_usize << log;
-        let plan = Plan::new(size, align, mode).unwrap();
+        let plan = HeaderPlan::new(size, align, mode).unwrap();
         prop_assert!(plan.layout.size() >= HEADER);
         let least = if mode == Mode::Exact { align.min(8) } else { 8 };
         prop_assert!(plan.layout.align() >= least);
@@ -43,7 +47,7 @@ proptest! {
         prop_assert_eq!(word.size(), size);
         prop_assert_eq!(word.align(), align);
         prop_assert_eq!(word.scope(), Some(scope));
-        prop_assert_eq!(Plan::new(word.size(), word.align(), mode).unwrap(), plan, "freed with another layout");
+        prop_assert_eq!(HeaderPlan::new(word.size(), word.align(), mode).unwrap(), plan, "freed with another layout");
         prop_assert_eq!(word.pad(&plan), pad);
     }
 
@@ -51,25 +55,30 @@ proptest! {
     fn a_seal_is_bound_to_address_header_owner_and_secret(
         secret: u64, owner: u32, payload in (1_usize..1 << 44).prop_map(|p| p * 8), size in 0_usize..1 << 40, log in 0_u32..5, scope in scopes()
     ) {
-        let plan = Plan::new(size, 1 << log, Mode::Own).unwrap();
+        let plan = HeaderPlan::new(size, 1 << log, Mode::Own).unwrap();
         let word = Word0::new(size, 1 << log, scope, &plan, HEADER);
-        let seal = Seal { secret, owner };
+        let seal = CookieKey { secret, owner };
         let live = seal.live(payload, word);
         prop_assert_eq!(seal.judge(payload, word, live), Mark::Live);
         prop_assert_eq!(seal.judge(payload, word, seal.freed(payload, word)), Mark::Freed);
-        prop_assert_eq!(Seal { secret, owner: owner ^ 1 }.judge(payload, word, live), Mark::Unknown);
+        prop_assert_eq!(CookieKey { secret, owner: owner ^ 1 }.judge(payload, word, live), Mark::Unknown);
         prop_assert_eq!(seal.judge(payload, word, 0), if live == 0 { Mark::Live } else { Mark::Unknown });
     }
 }
 
 #[test]
 fn one_flipped_bit_in_a_header_is_noticed() {
-    let seal = Seal { secret: 0x1234_5678_9abc_def0, owner: 7 };
-    let plan = Plan::new(64, 8, Mode::Own).unwrap();
+    let seal = CookieKey {
+        secret: 0x1234_5678_9abc_def0,
+        owner: 7,
+    };
+    let plan = HeaderPlan::new(64, 8, Mode::Own).unwrap();
     let word = Word0::new(64, 8, Scope::Object, &plan, HEADER);
     let payload = 0x7f00_0000_1010;
     let live = seal.live(payload, word);
-    let noticed = (0..64).filter(|bit| seal.live(payload, Word0(word.0 ^ 1 << bit)) != live).count();
+    let noticed = (0..64)
+        .filter(|bit| seal.live(payload, Word0(word.0 ^ 1 << bit)) != live)
+        .count();
     // A multiplication's high half does not feel every low bit on its own; the size bits that an overrun of a byte, a
     // word or two words hits must be felt.
     assert!(noticed >= 62, "only {noticed} of 64 bits matter");
@@ -79,12 +88,26 @@ fn one_flipped_bit_in_a_header_is_noticed() {
 fn v7_bad_alignment_and_absurd_sizes_are_refused() {
     for mode in [Mode::Own, Mode::Exact] {
         for align in [0, 3, 12, 24, 6144, usize::MAX, 1 << 32, 1 << 63] {
-            assert_eq!(Plan::new(64, align, mode), Err(Refusal::BadAlignment), "{align}");
+            assert_eq!(
+                HeaderPlan::new(64, align, mode),
+                Err(HeaderError::BadAlignment),
+                "{align}"
+            );
         }
-        for size in [1_usize << 47, (1 << 47) + 1, 1 << 63, usize::MAX, usize::MAX - 15] {
-            assert_eq!(Plan::new(size, 8, mode), Err(Refusal::TooLarge), "{size}");
+        for size in [
+            1_usize << 47,
+            (1 << 47) + 1,
+            1 << 63,
+            usize::MAX,
+            usize::MAX - 15,
+        ] {
+            assert_eq!(
+                HeaderPlan::new(size, 8, mode),
+                Err(HeaderError::TooLarge),
+                "{size}"
+            );
         }
-        assert!(Plan::new((1 << 47) - 1, 1 << 31, mode).is_ok());
+        assert!(HeaderPlan::new((1 << 47) - 1, 1 << 31, mode).is_ok());
     }
 }
 
@@ -92,11 +115,14 @@ fn v7_bad_alignment_and_absurd_sizes_are_refused() {
 fn every_residue_of_a_base_fits_the_pad_field() {
     for log in 5..=12 {
         let align = 1_usize << log;
-        let plan = Plan::new(100, align, Mode::Own).unwrap();
+        let plan = HeaderPlan::new(100, align, Mode::Own).unwrap();
         for base in (1 << 20..(1 << 20) + 2 * align).step_by(HEADER) {
             let pad = plan.pad_at(base);
             assert!((HEADER..=align).contains(&pad) && pad.is_multiple_of(HEADER));
-            assert_eq!(Word0::new(100, align, Scope::Command, &plan, pad).pad(&plan), pad);
+            assert_eq!(
+                Word0::new(100, align, Scope::Command, &plan, pad).pad(&plan),
+                pad
+            );
         }
     }
 }

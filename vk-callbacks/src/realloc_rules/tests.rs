@@ -3,7 +3,11 @@
 use super::*;
 use proptest::prelude::*;
 
-const BLOCK: Block = Block { size: 100, align: 8, scope: Scope::Object };
+const BLOCK: OriginalBlock = OriginalBlock {
+    size: 100,
+    align: 8,
+    scope: Scope::Object,
+};
 
 fn object() -> RawScope {
     Scope::Object.as_raw() as RawScope
@@ -11,32 +15,70 @@ fn object() -> RawScope {
 
 #[test]
 fn v13_null_is_an_allocation_and_v14_zero_is_a_free() {
-    assert_eq!(decide(Original::Null, 0, 8, object(), Mode::Own), Action::Nothing);
-    assert_eq!(decide(Original::Null, 1, 8, object(), Mode::Own), Action::Allocate);
-    assert_eq!(decide(Original::Ours(BLOCK), 0, 8, object(), Mode::Own), Action::Free);
+    assert_eq!(
+        decide(Original::Null, 0, 8, object(), Mode::Own),
+        Action::Nothing
+    );
+    assert_eq!(
+        decide(Original::Null, 1, 8, object(), Mode::Own),
+        Action::Allocate
+    );
+    assert_eq!(
+        decide(Original::Ours(BLOCK), 0, 8, object(), Mode::Own),
+        Action::Free
+    );
     // Freeing needs neither a right alignment nor a right scope.
-    assert_eq!(decide(Original::Ours(BLOCK), 0, 0, -1, Mode::Own), Action::Free);
+    assert_eq!(
+        decide(Original::Ours(BLOCK), 0, 0, -1, Mode::Own),
+        Action::Free
+    );
 }
 
 #[test]
 fn v11_a_foreign_pointer_is_never_touched() {
-    assert_eq!(decide(Original::NotOurs, 0, 8, object(), Mode::Own), Action::RefuseNotOurs);
-    assert_eq!(decide(Original::NotOurs, 9, 8, object(), Mode::Own), Action::RefuseNotOurs);
+    assert_eq!(
+        decide(Original::NotOurs, 0, 8, object(), Mode::Own),
+        Action::RefuseNotOurs
+    );
+    assert_eq!(
+        decide(Original::NotOurs, 9, 8, object(), Mode::Own),
+        Action::RefuseNotOurs
+    );
 }
 
 #[test]
 fn v15_and_scope_changes_are_noted_and_not_followed() {
-    let Action::Resize { old, new, noted, .. } = decide(Original::Ours(BLOCK), 200, 64, 0, Mode::Own) else { unreachable!() };
-    assert_eq!(noted, Noted { alignment: true, scope: true });
+    let Action::Resize {
+        old, new, noted, ..
+    } = decide(Original::Ours(BLOCK), 200, 64, 0, Mode::Own)
+    else {
+        unreachable!()
+    };
+    assert_eq!(
+        noted,
+        Noted {
+            alignment: true,
+            scope: true
+        }
+    );
     assert_eq!(old.layout.align(), new.layout.align());
-    let Action::Resize { noted, .. } = decide(Original::Ours(BLOCK), 200, 8, object(), Mode::Own) else { unreachable!() };
+    let Action::Resize { noted, .. } = decide(Original::Ours(BLOCK), 200, 8, object(), Mode::Own)
+    else {
+        unreachable!()
+    };
     assert_eq!(noted, Noted::default());
 }
 
 #[test]
 fn v16_a_size_beyond_the_limit_is_refused() {
-    assert_eq!(decide(Original::Ours(BLOCK), 1 << 47, 8, object(), Mode::Own), Action::Refuse(Refusal::TooLarge));
-    assert_eq!(decide(Original::Ours(BLOCK), usize::MAX, 8, object(), Mode::Own), Action::Refuse(Refusal::TooLarge));
+    assert_eq!(
+        decide(Original::Ours(BLOCK), 1 << 47, 8, object(), Mode::Own),
+        Action::Refuse(HeaderError::TooLarge)
+    );
+    assert_eq!(
+        decide(Original::Ours(BLOCK), usize::MAX, 8, object(), Mode::Own),
+        Action::Refuse(HeaderError::TooLarge)
+    );
 }
 
 proptest! {
@@ -49,12 +91,12 @@ proptest! {
         size in 0_usize..1 << 40, log in 0_u32..=31, new_size in 1_usize..1 << 40, align: usize, scope: i32, exact: bool
     ) {
         let mode = if exact { Mode::Exact } else { Mode::Own };
-        let block = Block { size, align: 1 << log, scope: Scope::Cache };
+        let block = OriginalBlock { size, align: 1 << log, scope: Scope::Cache };
         match decide(Original::Ours(block), new_size, align, scope, mode) {
             Action::Resize { old, new, size: answered, .. } => {
                 prop_assert_eq!(answered, new_size);
-                prop_assert_eq!(old, Plan::new(size, 1 << log, mode).unwrap());
-                prop_assert_eq!(new, Plan::new(new_size, 1 << log, mode).unwrap());
+                prop_assert_eq!(old, HeaderPlan::new(size, 1 << log, mode).unwrap());
+                prop_assert_eq!(new, HeaderPlan::new(new_size, 1 << log, mode).unwrap());
             }
             other => prop_assert!(false, "{:?}", other),
         }

@@ -1,7 +1,7 @@
 //! The log: a list of chunks that any thread appends to, without a lock.
 //!
 //! ```text
-//!  first --> Chunk { next, reserved, slots } --> Chunk { .. } --> null
+//!  first --> LogChunk { next, reserved, slots } --> LogChunk { .. } --> null
 //!                                                  ^
 //!  last -------------------------------------------+   (may lag one behind; whoever notices moves it on)
 //! ```
@@ -17,40 +17,41 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use super::record::{Record, What};
+use super::record::{LogEvent, LogRecord};
 use crate::fence::fenced;
-use crate::placed::{Memory, SCOPE};
+use crate::pinned::{Memory, SCOPE};
+use crate::thread::enter_growth;
 
 pub(super) struct Log<'h> {
     memory: Memory<'h>,
-    first: AtomicPtr<Chunk>,
-    last: AtomicPtr<Chunk>,
+    first: AtomicPtr<LogChunk>,
+    last: AtomicPtr<LogChunk>,
     /// Events that found no memory since the last record.
     lost: AtomicUsize,
     stopped: AtomicBool,
 }
 
 /// Slots a chunk: about 32 KiB.
-const SLOTS: usize = (32 * 1024 - 64) / size_of::<Slot>();
+const SLOTS: usize = (32 * 1024 - 64) / size_of::<LogSlot>();
 
 /// All zeros is a valid, empty chunk.
 #[repr(C)]
-struct Chunk {
-    next: AtomicPtr<Chunk>,
+struct LogChunk {
+    next: AtomicPtr<LogChunk>,
     /// Slots given to a thread; may count a little beyond `SLOTS`.
     reserved: AtomicUsize,
-    slots: [Slot; SLOTS],
+    slots: [LogSlot; SLOTS],
 }
 
 #[repr(C)]
-struct Slot {
+struct LogSlot {
     ready: AtomicBool,
-    record: UnsafeCell<MaybeUninit<Record>>,
+    record: UnsafeCell<MaybeUninit<LogRecord>>,
 }
 
 // SAFETY: `record` is written once, by the one thread that reserved the slot, before `ready` is set with release, and read
-// only after `ready` was seen with acquire. A `Record` is plain data.
-unsafe impl Sync for Slot {}
+// only after `ready` was seen with acquire. A `LogRecord` is plain data.
+unsafe impl Sync for LogSlot {}
 
 impl<'h> Log<'h> {
     pub(super) const fn new(memory: Memory<'h>) -> Self {
@@ -73,13 +74,17 @@ impl<'h> Log<'h> {
     }
 
     /// Writes down what happened on this thread, or counts it as lost.
-    pub(super) fn append(&self, what: What) {
+    pub(super) fn append(&self, what: LogEvent) {
         if self.stopped.load(Ordering::Relaxed) {
             return;
         }
         let thread = crate::thread::thread_number();
         match self.slot() {
-            Some(slot) => slot.write(Record { thread, lost_before: self.take_lost(), what }),
+            Some(slot) => slot.write(LogRecord {
+                thread,
+                lost_before: self.reset_lost(),
+                what,
+            }),
             None => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
@@ -92,7 +97,7 @@ impl<'h> Log<'h> {
     }
 
     /// The records in order, up to the first that is still being written.
-    pub(super) fn records(&self) -> impl Iterator<Item = Record> {
+    pub(super) fn records(&self) -> impl Iterator<Item = LogRecord> {
         let mut chunk = self.first.load(Ordering::Acquire);
         let mut index = 0;
         core::iter::from_fn(move || {
@@ -110,7 +115,7 @@ impl<'h> Log<'h> {
         })
     }
 
-    fn take_lost(&self) -> usize {
+    fn reset_lost(&self) -> usize {
         match self.lost.load(Ordering::Relaxed) {
             0 => 0,
             _ => self.lost.swap(0, Ordering::Relaxed),
@@ -118,7 +123,7 @@ impl<'h> Log<'h> {
     }
 
     /// A slot for this thread alone; none when there is no memory.
-    fn slot(&self) -> Option<&Slot> {
+    fn slot(&self) -> Option<&LogSlot> {
         loop {
             let last = self.last.load(Ordering::Acquire);
             // SAFETY: null or a chunk of this log, which stays until the log goes.
@@ -134,22 +139,41 @@ impl<'h> Log<'h> {
                 None => self.extend(link)?,
             };
             // Whoever comes second has nothing to do: it has been moved on, and never moves back.
-            let _ = self.last.compare_exchange(last, next.as_ptr(), Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self.last.compare_exchange(
+                last,
+                next.as_ptr(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
         }
     }
 
     /// Links a new chunk, or finds that another thread has.
     #[cold]
-    fn extend(&self, link: &AtomicPtr<Chunk>) -> Option<NonNull<Chunk>> {
+    fn extend(&self, link: &AtomicPtr<LogChunk>) -> Option<NonNull<LogChunk>> {
+        // Where the memory calls a tap again and again, the events of the innermost call are lost.
+        let _nested = enter_growth()?;
         // Zeroed memory is an empty chunk. A panic of the memory must not reach the driver.
-        let memory = fenced(|| self.memory.allocate_zeroed(Layout::new::<Chunk>(), SCOPE)).ok()?;
-        let fresh = memory.ok()?.cast::<Chunk>();
-        match link.compare_exchange(ptr::null_mut(), fresh.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
+        let memory = fenced(|| {
+            self.memory
+                .allocate_zeroed(Layout::new::<LogChunk>(), SCOPE)
+        })
+        .ok()?;
+        let fresh = memory.ok()?.cast::<LogChunk>();
+        match link.compare_exchange(
+            ptr::null_mut(),
+            fresh.as_ptr(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
             Ok(_) => Some(fresh),
             Err(other) => {
                 // After a panic here, too, the chunk is gone or leaked, and the record goes into the other's.
                 // SAFETY: taken above with this layout and scope, and no other thread has seen it.
-                let _ = fenced(|| unsafe { self.memory.deallocate(fresh.cast(), Layout::new::<Chunk>(), SCOPE) });
+                let _ = fenced(|| unsafe {
+                    self.memory
+                        .deallocate(fresh.cast(), Layout::new::<LogChunk>(), SCOPE)
+                });
                 NonNull::new(other)
             }
         }
@@ -163,30 +187,34 @@ impl Drop for Log<'_> {
             // SAFETY: a chunk of this log, and the log is this thread's alone.
             next = NonNull::new(unsafe { chunk.as_ref() }.next.load(Ordering::Acquire));
             // SAFETY: taken from this memory with this layout and scope; nothing points at it any more.
-            unsafe { self.memory.deallocate(chunk.cast(), Layout::new::<Chunk>(), SCOPE) };
+            unsafe {
+                self.memory
+                    .deallocate(chunk.cast(), Layout::new::<LogChunk>(), SCOPE)
+            };
         }
     }
 }
 
-impl Chunk {
-    fn reserve(&self) -> Option<&Slot> {
+impl LogChunk {
+    fn reserve(&self) -> Option<&LogSlot> {
         // Looking first keeps the counter from running on while there is no memory for another chunk.
         if self.reserved.load(Ordering::Relaxed) >= SLOTS {
             return None;
         }
-        self.slots.get(self.reserved.fetch_add(1, Ordering::Relaxed))
+        self.slots
+            .get(self.reserved.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-impl Slot {
+impl LogSlot {
     /// Called once, by the thread that reserved the slot.
-    fn write(&self, record: Record) {
+    fn write(&self, record: LogRecord) {
         // SAFETY: the cell's memory is valid, and nobody else writes it, or reads it before `ready`.
         unsafe { self.record.get().write(MaybeUninit::new(record)) };
         self.ready.store(true, Ordering::Release);
     }
 
-    fn read(&self) -> Option<Record> {
+    fn read(&self) -> Option<LogRecord> {
         if !self.ready.load(Ordering::Acquire) {
             return None;
         }

@@ -16,15 +16,16 @@ use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
 
-use alloc_core::{HostAllocator, Scoped};
+use alloc_core::{HostAllocator, Rejected, Scoped};
 
-use crate::error::CallbackError;
-use crate::placed::{SCOPE, place, take_back};
+use crate::error::{CallbackError, CallbacksInUse};
+use crate::pinned::{SCOPE, allocate_pinned, free_pinned};
 use crate::raw::RawCallbacks;
+use crate::thread::is_busy;
 use crate::trace::{Sighting, TraceEvent, TraceWriter};
 use log::Log;
 use names::Names;
-use record::What;
+use record::LogEvent;
 pub use tap::Tap;
 use tap::TapState;
 
@@ -51,12 +52,12 @@ use tap::TapState;
 /// let written = recorder.write("an example", &mut trace)?;
 /// assert_eq!((written.events, written.lost), (3, 0));
 /// assert_eq!(TraceReader::new(&trace)?.count(), 3);
-/// recorder.close().map_err(|in_use| in_use.live_blocks.to_string())?;
+/// recorder.close().map_err(|rejected| rejected.to_string())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Recorder<'h> {
     /// Ours until we go.
-    shared: NonNull<Shared<'h>>,
+    shared: NonNull<RecorderState<'h>>,
 }
 
 // SAFETY: the shared part is reached through shared references only, and is `Sync`.
@@ -65,13 +66,13 @@ unsafe impl Send for Recorder<'_> {}
 unsafe impl Sync for Recorder<'_> {}
 
 /// What taps and recorder share; lies in the recorder's memory and does not move.
-struct Shared<'h> {
+struct RecorderState<'h> {
     log: Log<'h>,
     tickets: AtomicUsize,
     taps: AtomicPtr<TapState<'h>>,
 }
 
-/// What [`Recorder::write`] wrote.
+/// LogEvent [`Recorder::write`] wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Lines, header and end marker included.
@@ -80,15 +81,6 @@ pub struct Written {
     pub events: u64,
     /// Events that were lost for want of memory.
     pub lost: u64,
-}
-
-/// A recorder that was not closed, because blocks that passed through its taps are live.
-#[derive(Debug)]
-pub struct RecorderInUse<'h> {
-    /// The recorder, as it was.
-    pub recorder: Recorder<'h>,
-    /// How many blocks.
-    pub live_blocks: usize,
 }
 
 impl<'h> Recorder<'h> {
@@ -100,7 +92,14 @@ impl<'h> Recorder<'h> {
     /// The refusal of `memory`.
     pub fn new(memory: &'h (dyn HostAllocator + Sync)) -> Result<Self, CallbackError> {
         let taps = AtomicPtr::new(ptr::null_mut());
-        let shared = place(memory, Shared { log: Log::new(memory), tickets: AtomicUsize::new(0), taps })?;
+        let shared = allocate_pinned(
+            memory,
+            RecorderState {
+                log: Log::new(memory),
+                tickets: AtomicUsize::new(0),
+                taps,
+            },
+        )?;
         Ok(Self { shared })
     }
 
@@ -117,15 +116,26 @@ impl<'h> Recorder<'h> {
     ///   are live is leaked: then until the recorder's memory is gone.)
     pub unsafe fn tap(&self, owner: u64, inner: RawCallbacks) -> Result<Tap, CallbackError> {
         let shared = self.shared();
-        let state = TapState { shared, inner, owner, live: AtomicIsize::new(0), next: ptr::null_mut() };
-        let state = place(shared.log.memory(), state)?.as_ptr();
+        let state = TapState {
+            shared,
+            inner,
+            owner,
+            live: AtomicIsize::new(0),
+            next: ptr::null_mut(),
+        };
+        let state = allocate_pinned(shared.log.memory(), state)?.as_ptr();
         let tap = TapState::tap(state);
-        Sighting::lacking(&inner).for_each(|what| self.seen(owner, what));
+        Sighting::missing_fact(&inner).for_each(|what| self.seen(owner, what));
         let mut next = shared.taps.load(Ordering::Acquire);
         loop {
             // SAFETY: the state was just placed, and nobody else knows it yet.
             unsafe { (*state).next = next };
-            match shared.taps.compare_exchange_weak(next, state, Ordering::AcqRel, Ordering::Acquire) {
+            match shared.taps.compare_exchange_weak(
+                next,
+                state,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return Ok(tap),
                 Err(other) => next = other,
             }
@@ -134,27 +144,41 @@ impl<'h> Recorder<'h> {
 
     /// Tells the trace that `owner` is a `kind` (`VkBuffer`) below `parent`, 0 for none.
     pub fn owner(&self, owner: u64, parent: u64, kind: &'static str) {
-        self.shared().log.append(What::Owner { owner, parent, kind });
+        self.shared().log.append(LogEvent::Owner {
+            owner,
+            parent,
+            kind,
+        });
     }
 
     /// A command has made an object with callbacks of the owner, or with none: 0.
     pub fn created(&self, owner: u64, handle: u64, kind: &'static str) {
-        self.shared().log.append(What::Created { owner, handle, kind });
+        self.shared().log.append(LogEvent::Created {
+            owner,
+            handle,
+            kind,
+        });
     }
 
     /// A command, the last one that this thread entered, has ended an object with callbacks of the owner, or with none: 0.
     pub fn destroyed(&self, owner: u64, handle: u64, kind: &'static str) {
-        self.shared().log.append(What::Destroyed { owner, handle, kind });
+        self.shared().log.append(LogEvent::Destroyed {
+            owner,
+            handle,
+            kind,
+        });
     }
 
     /// Something was seen at the owner's callbacks that no call shows. What taps can see they write down by themselves.
     pub fn seen(&self, owner: u64, what: Sighting) {
-        self.shared().log.append(What::Seen { owner, at: 0, what });
+        self.shared()
+            .log
+            .append(LogEvent::Seen { owner, at: 0, what });
     }
 
     /// A phase of the program begins.
     pub fn phase(&self, name: &'static str) {
-        self.shared().log.append(What::Phase { name });
+        self.shared().log.append(LogEvent::Phase { name });
     }
 
     /// This thread enters a command. Commands nest; each needs its [`leave`](Recorder::leave).
@@ -164,12 +188,12 @@ impl<'h> Recorder<'h> {
 
     /// This thread enters a command about the owner.
     pub fn enter_for(&self, owner: u64, command: &'static str) {
-        self.shared().log.append(What::Enter { owner, command });
+        self.shared().log.append(LogEvent::Enter { owner, command });
     }
 
     /// This thread's innermost command returned this `VkResult`; 0 for commands that return nothing.
     pub fn leave(&self, result: i32) {
-        self.shared().log.append(What::Leave { result });
+        self.shared().log.append(LogEvent::Leave { result });
     }
 
     /// Blocks that came through taps less blocks that went, as far as taps can know. Exact when quiet.
@@ -188,16 +212,22 @@ impl<'h> Recorder<'h> {
     /// Writes the log as a trace of format 2. Takes memory for the numbers of blocks, about 24 bytes an address.
     ///
     /// May be called while callbacks arrive, and more than once: the trace ends before the first event that was still being
-    /// written down.
+    /// written down when this was called.
     ///
     /// # Errors
     /// [`CallbackError::Output`] when `out` fails; the refusal of the recorder's memory. The log is as it was.
-    pub fn write<W: fmt::Write + ?Sized>(&self, driver: &str, out: &mut W) -> Result<Written, CallbackError> {
+    pub fn write<W: fmt::Write + ?Sized>(
+        &self,
+        driver: &str,
+        out: &mut W,
+    ) -> Result<Written, CallbackError> {
         let log = &self.shared().log;
+        // LogEvent `out` does may be recorded, too: it belongs to the next trace, or this one would never end.
+        let count = log.records().count();
         let mut names = Names::new(Scoped::new(log.memory(), SCOPE));
         let mut writer = TraceWriter::new(out, driver).map_err(output)?;
         let mut written = Written::default();
-        for record in log.records() {
+        for record in log.records().take(count) {
             written.lost_here(record.lost_before, &mut writer)?;
             writer.event(&names.event(&record)?).map_err(output)?;
             written.events = written.events.saturating_add(1);
@@ -210,11 +240,12 @@ impl<'h> Recorder<'h> {
     /// Gives all memory back, when nothing that went through a tap is live.
     ///
     /// # Errors
-    /// The recorder itself, when a block is live: its free would be called through a tap that is gone.
-    pub fn close(self) -> Result<(), RecorderInUse<'h>> {
-        match self.live_blocks() {
-            0 => Ok(()),
-            live_blocks => Err(RecorderInUse { recorder: self, live_blocks }),
+    /// The recorder itself, when a block is live: its free would be called through a tap that is gone. And when this thread is inside
+    /// a callback, which may be one of a tap.
+    pub fn close(self) -> Result<(), Rejected<Self, CallbacksInUse>> {
+        match CallbacksInUse::of_blocks(self.live_blocks()) {
+            None => Ok(()),
+            Some(reason) => Err(Rejected::new(self, reason)),
         }
     }
 
@@ -225,49 +256,53 @@ impl<'h> Recorder<'h> {
     pub unsafe fn close_anyway(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the caller's promise; `this` is not dropped again.
-        unsafe { this.dismantle() }
+        unsafe { this.destroy_shared() }
     }
 
-    fn shared(&self) -> &Shared<'h> {
+    fn shared(&self) -> &RecorderState<'h> {
         // SAFETY: placed by `new`, and stays until this recorder goes.
         unsafe { self.shared.as_ref() }
     }
 
     /// # Safety
     /// Called once; nothing reaches the shared part or a tap afterwards.
-    unsafe fn dismantle(&self) {
+    unsafe fn destroy_shared(&self) {
         let memory = self.shared().log.memory();
         let mut next = NonNull::new(self.shared().taps.load(Ordering::Acquire));
         while let Some(tap) = next {
             // SAFETY: a tap of this recorder, placed in this memory; the caller promises that nothing reaches it.
-            let state = unsafe { take_back(memory, tap) };
+            let state = unsafe { free_pinned(memory, tap) };
             next = NonNull::new(state.next);
         }
         // SAFETY: placed by `new` in this memory; its taps are gone, and the caller promises that nothing else reaches it.
-        drop(unsafe { take_back(memory, self.shared) });
+        drop(unsafe { free_pinned(memory, self.shared) });
     }
 }
 
 impl Drop for Recorder<'_> {
     fn drop(&mut self) {
-        if self.live_blocks() > 0 {
-            // A driver still holds callbacks that lead here: better a leak than a dangling pointer.
+        if self.live_blocks() > 0 || is_busy() {
+            // A driver still holds callbacks that lead here, or this is one of them: better a leak than a dangling pointer.
             self.shared().log.stop();
             return;
         }
         // SAFETY: nothing is live, and who made taps promised to call none of them from here on.
-        unsafe { self.dismantle() }
+        unsafe { self.destroy_shared() }
     }
 }
 
-impl Shared<'_> {
+impl RecorderState<'_> {
     fn next_ticket(&self) -> usize {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 }
 
 impl Written {
-    fn lost_here<W: fmt::Write + ?Sized>(&mut self, lost: usize, writer: &mut TraceWriter<'_, W>) -> Result<(), CallbackError> {
+    fn lost_here<W: fmt::Write + ?Sized>(
+        &mut self,
+        lost: usize,
+        writer: &mut TraceWriter<'_, W>,
+    ) -> Result<(), CallbackError> {
         if lost == 0 {
             return Ok(());
         }
@@ -283,6 +318,8 @@ const fn output(_: fmt::Error) -> CallbackError {
 
 impl fmt::Debug for Recorder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("live_blocks", &self.live_blocks()).finish_non_exhaustive()
+        f.debug_struct("Recorder")
+            .field("live_blocks", &self.live_blocks())
+            .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@
 
 use alloc_core::{HostError, HostSource, TryMap};
 
-use super::record::{Asked, Record, What};
+use super::record::{LogEvent, LogRecord, LogRequest};
 use crate::trace::{Caller, Pointer, Request, TraceEvent};
 
 pub(super) struct Names<A: HostSource> {
@@ -32,32 +32,85 @@ struct Name {
 
 impl<A: HostSource + Clone> Names<A> {
     pub(super) fn new(memory: A) -> Self {
-        Self { at: TryMap::new_in(memory.clone()), in_transit: TryMap::new_in(memory), blocks: 0, unknown: 0, losses: 0 }
+        Self {
+            at: TryMap::new_in(memory.clone()),
+            in_transit: TryMap::new_in(memory),
+            blocks: 0,
+            unknown: 0,
+            losses: 0,
+        }
     }
 
     /// The record as a trace says it. Records come in the order of the log.
-    pub(super) fn event(&mut self, record: &Record) -> Result<TraceEvent<'static>, HostError> {
-        let by = |owner| Caller { thread: record.thread, owner };
-        self.losses = self.losses.saturating_add(u64::from(record.lost_before > 0));
+    pub(super) fn event(&mut self, record: &LogRecord) -> Result<TraceEvent<'static>, HostError> {
+        let by = |owner| Caller {
+            thread: record.thread,
+            owner,
+        };
+        self.losses = self
+            .losses
+            .saturating_add(u64::from(record.lost_before > 0));
         Ok(match record.what {
-            What::Owner { owner, parent, kind } => TraceEvent::Owner { owner, parent, kind },
-            What::Phase { name } => TraceEvent::Phase { name },
-            What::Created { owner, handle, kind } => TraceEvent::Created { by: by(owner), handle, kind },
-            What::Destroyed { owner, handle, kind } => TraceEvent::Destroyed { by: by(owner), handle, kind },
-            What::Seen { owner, at, what } => {
-                TraceEvent::Seen { by: by(owner), block: self.known(at, Seen::Named)?.pointer, what }
-            }
-            What::Enter { owner, command } => TraceEvent::Enter { by: by(owner), command },
-            What::Leave { result } => TraceEvent::Leave { by: by(0), result },
-            What::Allocate { owner, at, asked } => {
-                TraceEvent::Allocate { by: by(owner), block: self.given(at)?, asked: request(asked) }
-            }
-            What::ReallocateBegin { owner, ticket, old } => {
+            LogEvent::Owner {
+                owner,
+                parent,
+                kind,
+            } => TraceEvent::Owner {
+                owner,
+                parent,
+                kind,
+            },
+            LogEvent::Phase { name } => TraceEvent::Phase { name },
+            LogEvent::Created {
+                owner,
+                handle,
+                kind,
+            } => TraceEvent::Created {
+                by: by(owner),
+                handle,
+                kind,
+            },
+            LogEvent::Destroyed {
+                owner,
+                handle,
+                kind,
+            } => TraceEvent::Destroyed {
+                by: by(owner),
+                handle,
+                kind,
+            },
+            LogEvent::Seen { owner, at, what } => TraceEvent::Seen {
+                by: by(owner),
+                block: self.known(at, Seen::Named)?.pointer,
+                what,
+            },
+            LogEvent::Enter { owner, command } => TraceEvent::Enter {
+                by: by(owner),
+                command,
+            },
+            LogEvent::Leave { result } => TraceEvent::Leave { by: by(0), result },
+            LogEvent::Allocate { owner, at, asked } => TraceEvent::Allocate {
+                by: by(owner),
+                block: self.name_of(at)?,
+                asked: request(asked),
+            },
+            LogEvent::ReallocateBegin { owner, ticket, old } => {
                 let name = self.known(old, Seen::Goes)?;
-                self.in_transit.try_insert(ticket, name).map_err(|refused| refused.error)?;
-                TraceEvent::ReallocateBegin { by: by(owner), old: name.pointer }
+                self.in_transit
+                    .try_insert(ticket, name)
+                    .map_err(|refused| refused.error)?;
+                TraceEvent::ReallocateBegin {
+                    by: by(owner),
+                    old: name.pointer,
+                }
             }
-            What::Reallocate { owner, ticket, old: at, new, asked } => {
+            LogEvent::Reallocate {
+                owner,
+                ticket,
+                old: at,
+                new,
+                asked,
+            } => {
                 let old = match self.in_transit.remove(&ticket) {
                     Some(old) => old,
                     // Its beginning was lost.
@@ -66,26 +119,53 @@ impl<A: HostSource + Clone> Names<A> {
                 if new == 0 && asked.size > 0 {
                     self.stays(at, old);
                 }
-                TraceEvent::Reallocate { by: by(owner), old: old.pointer, new: self.given(new)?, asked: request(asked) }
+                TraceEvent::Reallocate {
+                    by: by(owner),
+                    old: old.pointer,
+                    new: self.name_of(new)?,
+                    asked: request(asked),
+                }
             }
-            What::Free { owner, at } => TraceEvent::Free { by: by(owner), block: self.known(at, Seen::Goes)?.pointer },
-            What::Notice { owner, event, size, kind, scope } => {
-                TraceEvent::Notice { by: by(owner), event, size: size as u64, kind, scope }
-            }
+            LogEvent::Free { owner, at } => TraceEvent::Free {
+                by: by(owner),
+                block: self.known(at, Seen::Goes)?.pointer,
+            },
+            LogEvent::Notice {
+                owner,
+                event,
+                size,
+                kind,
+                scope,
+            } => TraceEvent::Notice {
+                by: by(owner),
+                event,
+                size: size as u64,
+                kind,
+                scope,
+            },
         })
     }
 
     /// A block was given at this address: a new one, unless the one that was there is live.
-    fn given(&mut self, at: usize) -> Result<Pointer, HostError> {
+    fn name_of(&mut self, at: usize) -> Result<Pointer, HostError> {
         if at == 0 {
             return Ok(Pointer::Null);
         }
-        if let Some(name) = self.at.get(&at).filter(|name| name.live == Some(self.losses)) {
+        if let Some(name) = self
+            .at
+            .get(&at)
+            .filter(|name| name.live == Some(self.losses))
+        {
             return Ok(name.pointer);
         }
         let number = self.blocks.saturating_add(1);
-        let name = Name { pointer: Pointer::Block(number), live: Some(self.losses) };
-        self.at.try_insert(at, name).map_err(|refused| refused.error)?;
+        let name = Name {
+            pointer: Pointer::Block(number),
+            live: Some(self.losses),
+        };
+        self.at
+            .try_insert(at, name)
+            .map_err(|refused| refused.error)?;
         self.blocks = number;
         Ok(name.pointer)
     }
@@ -93,11 +173,20 @@ impl<A: HostSource + Clone> Names<A> {
     /// What was last given at this address, as it was until now.
     fn known(&mut self, at: usize, seen: Seen) -> Result<Name, HostError> {
         if at == 0 {
-            return Ok(Name { pointer: Pointer::Null, live: None });
+            return Ok(Name {
+                pointer: Pointer::Null,
+                live: None,
+            });
         }
         let number = self.unknown.saturating_add(1);
-        let unknown = |_: &usize| Name { pointer: Pointer::Unknown(number), live: None };
-        let name = self.at.try_get_or_insert_with(at, unknown).map_err(|refused| refused.error)?;
+        let unknown = |_: &usize| Name {
+            pointer: Pointer::Unknown(number),
+            live: None,
+        };
+        let name = self
+            .at
+            .try_get_or_insert_with(at, unknown)
+            .map_err(|refused| refused.error)?;
         let before = *name;
         if matches!(seen, Seen::Goes) {
             name.live = None;
@@ -110,7 +199,11 @@ impl<A: HostSource + Clone> Names<A> {
 
     /// A reallocation failed: the block is what it was, unless its address was given to another meanwhile.
     fn stays(&mut self, at: usize, before: Name) {
-        if let Some(name) = self.at.get_mut(&at).filter(|name| name.pointer == before.pointer) {
+        if let Some(name) = self
+            .at
+            .get_mut(&at)
+            .filter(|name| name.pointer == before.pointer)
+        {
             name.live = before.live;
         }
     }
@@ -125,6 +218,10 @@ enum Seen {
     Goes,
 }
 
-const fn request(asked: Asked) -> Request {
-    Request { size: asked.size as u64, align: asked.align as u64, scope: asked.scope }
+const fn request(asked: LogRequest) -> Request {
+    Request {
+        size: asked.size as u64,
+        align: asked.align as u64,
+        scope: asked.scope,
+    }
 }

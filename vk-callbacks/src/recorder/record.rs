@@ -8,17 +8,17 @@ use crate::trace::Sighting;
 
 /// One thing that happened.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record {
+pub(super) struct LogRecord {
     /// The thread's number.
     pub(super) thread: u64,
     /// Events lost since the record before.
     pub(super) lost_before: usize,
-    pub(super) what: What,
+    pub(super) what: LogEvent,
 }
 
 /// What happened. Addresses are kept as numbers: nothing is reached through them.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum What {
+pub(super) enum LogEvent {
     Owner {
         owner: u64,
         parent: u64,
@@ -52,7 +52,7 @@ pub(super) enum What {
     Allocate {
         owner: u64,
         at: usize,
-        asked: Asked,
+        asked: LogRequest,
     },
     /// `ticket` leads from the end of a reallocation to its beginning.
     ReallocateBegin {
@@ -65,7 +65,7 @@ pub(super) enum What {
         ticket: usize,
         old: usize,
         new: usize,
-        asked: Asked,
+        asked: LogRequest,
     },
     Free {
         owner: u64,
@@ -82,7 +82,7 @@ pub(super) enum What {
 
 /// A request as it was passed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct LogRequest {
     pub(super) size: usize,
     pub(super) align: usize,
     pub(super) scope: i32,

@@ -10,9 +10,10 @@ use core::sync::atomic::{AtomicIsize, Ordering};
 
 use alloc_core::NoticeEvent;
 
-use super::Shared;
-use super::record::{Asked, What};
+use super::RecorderState;
+use super::record::{LogEvent, LogRequest};
 use crate::raw::{RawCallbacks, RawInternalType, RawScope};
+use crate::thread::enter_callback;
 use crate::trace::Sighting;
 
 /// Callbacks to hand on instead of the ones they were made from, [`Recorder::tap`](crate::Recorder::tap).
@@ -30,7 +31,7 @@ impl Tap {
         &self.raw
     }
 
-    /// What a C binding wants: the address of the C struct, valid while `self` is and does not move.
+    /// LogEvent a C binding wants: the address of the C struct, valid while `self` is and does not move.
     #[must_use]
     pub const fn as_ptr(&self) -> *const RawCallbacks {
         &raw const self.raw
@@ -39,7 +40,7 @@ impl Tap {
 
 /// What the user data of a tap points at; lies in the recorder's memory until the recorder goes.
 pub(super) struct TapState<'h> {
-    pub(super) shared: *const Shared<'h>,
+    pub(super) shared: *const RecorderState<'h>,
     pub(super) inner: RawCallbacks,
     pub(super) owner: u64,
     /// Blocks given less blocks taken back.
@@ -65,27 +66,37 @@ impl<'h> TapState<'h> {
         }
     }
 
-    fn shared(&self) -> &Shared<'h> {
+    fn shared(&self) -> &RecorderState<'h> {
         // SAFETY: the shared part outlives every tap: both go with the recorder, taps first.
         unsafe { &*self.shared }
     }
 
-    fn record(&self, what: What) {
+    fn record(&self, what: LogEvent) {
         self.shared().log.append(what);
     }
 
-    fn gave(&self, blocks: isize) {
+    fn answered(&self, blocks: isize) {
         self.live.fetch_add(blocks, Ordering::Relaxed);
     }
 
     /// What was answered, and that it is not aligned as was asked (V8).
     #[cold]
     fn misaligned(&self, at: usize) {
-        self.record(What::Seen { owner: self.owner, at, what: Sighting::Misaligned });
+        self.record(LogEvent::Seen {
+            owner: self.owner,
+            at,
+            what: Sighting::Misaligned,
+        });
     }
 
     fn notice(&self, event: NoticeEvent, size: usize, kind: RawInternalType, scope: RawScope) {
-        self.record(What::Notice { owner: self.owner, event, size, kind, scope });
+        self.record(LogEvent::Notice {
+            owner: self.owner,
+            event,
+            size,
+            kind,
+            scope,
+        });
     }
 }
 
@@ -96,16 +107,28 @@ unsafe fn state<'a>(user_data: *mut c_void) -> &'a TapState<'a> {
     unsafe { &*user_data.cast::<TapState<'a>>() }
 }
 
-unsafe extern "system" fn allocation(user_data: *mut c_void, size: usize, align: usize, scope: RawScope) -> *mut c_void {
+unsafe extern "system" fn allocation(
+    user_data: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+) -> *mut c_void {
+    let _inside = enter_callback();
     // SAFETY: the driver passes back the user data it was given (V5).
     let tap = unsafe { state(user_data) };
-    let Some(inner) = tap.inner.pfn_allocation else { return ptr::null_mut() };
+    let Some(inner) = tap.inner.pfn_allocation else {
+        return ptr::null_mut();
+    };
     // SAFETY: the same call, with the user data these callbacks came with.
     let block = unsafe { inner(tap.inner.p_user_data, size, align, scope) };
     if !block.is_null() {
-        tap.gave(1);
+        tap.answered(1);
     }
-    tap.record(What::Allocate { owner: tap.owner, at: block.addr(), asked: Asked { size, align, scope } });
+    tap.record(LogEvent::Allocate {
+        owner: tap.owner,
+        at: block.addr(),
+        asked: LogRequest { size, align, scope },
+    });
     if align.is_power_of_two() && !block.addr().is_multiple_of(align) {
         tap.misaligned(block.addr());
     }
@@ -119,19 +142,28 @@ unsafe extern "system" fn reallocation(
     align: usize,
     scope: RawScope,
 ) -> *mut c_void {
+    let _inside = enter_callback();
     // SAFETY: the driver passes back the user data it was given (V5).
     let tap = unsafe { state(user_data) };
-    let Some(inner) = tap.inner.pfn_reallocation else { return ptr::null_mut() };
+    let Some(inner) = tap.inner.pfn_reallocation else {
+        return ptr::null_mut();
+    };
     let (owner, old) = (tap.owner, original.addr());
     let ticket = tap.shared().next_ticket();
-    tap.record(What::ReallocateBegin { owner, ticket, old });
+    tap.record(LogEvent::ReallocateBegin { owner, ticket, old });
     // SAFETY: the same call, with the user data these callbacks came with.
     let block = unsafe { inner(tap.inner.p_user_data, original, size, align, scope) };
     // A block came, and the old one went: by growing into it, or because size 0 frees (V14).
     let came = isize::from(!block.is_null());
     let went = isize::from(old != 0 && (size == 0 || !block.is_null()));
-    tap.gave(came.saturating_sub(went));
-    tap.record(What::Reallocate { owner, ticket, old, new: block.addr(), asked: Asked { size, align, scope } });
+    tap.answered(came.saturating_sub(went));
+    tap.record(LogEvent::Reallocate {
+        owner,
+        ticket,
+        old,
+        new: block.addr(),
+        asked: LogRequest { size, align, scope },
+    });
     // Where something was reallocated, the alignment may not be the one that it was made with (V15).
     if old == 0 && align.is_power_of_two() && !block.addr().is_multiple_of(align) {
         tap.misaligned(block.addr());
@@ -140,18 +172,30 @@ unsafe extern "system" fn reallocation(
 }
 
 unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
+    let _inside = enter_callback();
     // SAFETY: the driver passes back the user data it was given (V5).
     let tap = unsafe { state(user_data) };
-    let Some(inner) = tap.inner.pfn_free else { return };
+    let Some(inner) = tap.inner.pfn_free else {
+        return;
+    };
     if !block.is_null() {
-        tap.gave(-1);
+        tap.answered(-1);
     }
-    tap.record(What::Free { owner: tap.owner, at: block.addr() });
+    tap.record(LogEvent::Free {
+        owner: tap.owner,
+        at: block.addr(),
+    });
     // SAFETY: the same call, with the user data these callbacks came with.
     unsafe { inner(tap.inner.p_user_data, block) }
 }
 
-unsafe extern "system" fn internal_allocation(user_data: *mut c_void, size: usize, kind: RawInternalType, scope: RawScope) {
+unsafe extern "system" fn internal_allocation(
+    user_data: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
+    let _inside = enter_callback();
     // SAFETY: the driver passes back the user data it was given (V5).
     let tap = unsafe { state(user_data) };
     tap.notice(NoticeEvent::Allocated, size, kind, scope);
@@ -161,7 +205,13 @@ unsafe extern "system" fn internal_allocation(user_data: *mut c_void, size: usiz
     }
 }
 
-unsafe extern "system" fn internal_free(user_data: *mut c_void, size: usize, kind: RawInternalType, scope: RawScope) {
+unsafe extern "system" fn internal_free(
+    user_data: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
+    let _inside = enter_callback();
     // SAFETY: the driver passes back the user data it was given (V5).
     let tap = unsafe { state(user_data) };
     tap.notice(NoticeEvent::Freed, size, kind, scope);

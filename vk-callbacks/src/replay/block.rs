@@ -8,7 +8,7 @@ use alloc_core::{HostAllocator, Scope};
 use crate::trace::{Caller, Request};
 
 /// A block of the trace that is live.
-pub(super) struct Block<S: HostAllocator> {
+pub(super) struct TracedBlock<S: HostAllocator> {
     /// The line that gave it.
     pub(super) line: u64,
     /// Who took it.
@@ -18,10 +18,10 @@ pub(super) struct Block<S: HostAllocator> {
     /// The part of the size that is counted: all or, where it is impossible, nothing.
     pub(super) counted: u64,
     /// The memory; none where the request was impossible or the sink refused it.
-    pub(super) held: Option<Held<S>>,
+    pub(super) held: Option<ReplayedBlock<S>>,
 }
 
-impl<S: HostAllocator> Block<S> {
+impl<S: HostAllocator> TracedBlock<S> {
     pub(super) fn scope(&self) -> Option<Scope> {
         scope(self.asked)
     }
@@ -40,17 +40,22 @@ pub(super) fn layout(asked: Request) -> Option<Layout> {
 }
 
 /// Memory of a sink, given back when this goes.
-pub(super) struct Held<S: HostAllocator> {
+pub(super) struct ReplayedBlock<S: HostAllocator> {
     sink: S,
     start: NonNull<u8>,
     layout: Layout,
     scope: Scope,
 }
 
-impl<S: HostAllocator> Held<S> {
-    pub(super) fn take(sink: S, layout: Layout, scope: Scope) -> Option<Self> {
+impl<S: HostAllocator> ReplayedBlock<S> {
+    pub(super) fn allocate(sink: S, layout: Layout, scope: Scope) -> Option<Self> {
         let start = sink.allocate(layout, scope).ok()?;
-        Some(Self { sink, start, layout, scope })
+        Some(Self {
+            sink,
+            start,
+            layout,
+            scope,
+        })
     }
 
     /// Makes it `size` bytes; when that cannot be had it is given back.
@@ -69,7 +74,7 @@ impl<S: HostAllocator> Held<S> {
     }
 }
 
-impl<S: HostAllocator> Drop for Held<S> {
+impl<S: HostAllocator> Drop for ReplayedBlock<S> {
     fn drop(&mut self) {
         // SAFETY: `start` came from `sink` with `layout` and `scope`, and goes with this value.
         unsafe { self.sink.deallocate(self.start, self.layout, self.scope) }

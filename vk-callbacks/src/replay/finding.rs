@@ -9,7 +9,7 @@ use crate::trace::{Pointer, Request};
 /// Something about a replay that its owner may want to know. Which rules were broken says the [`Judge`](crate::Judge).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Finding {
+pub enum ReplayFinding {
     /// The size cannot be had in an address space; the block is kept without its bytes.
     ImpossibleSize {
         /// The block.
@@ -40,14 +40,30 @@ pub enum Finding {
     },
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for ReplayFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::ImpossibleSize { block, size } => write!(f, "block {block} has {size} bytes, more than can be had"),
-            Self::Lost { events } => write!(f, "the recorder lost {events} events here for want of memory"),
-            Self::SinkRefused { block, size } => write!(f, "the replay's allocator refused the {size} bytes of block {block}"),
-            Self::StillLive { block, owner, asked } => {
-                write!(f, "block {block} of owner {owner}, {} bytes of scope {}, was live at the end", asked.size, asked.scope)
+            Self::ImpossibleSize { block, size } => {
+                write!(f, "block {block} has {size} bytes, more than can be had")
+            }
+            Self::Lost { events } => write!(
+                f,
+                "the recorder lost {events} events here for want of memory"
+            ),
+            Self::SinkRefused { block, size } => write!(
+                f,
+                "the replay's allocator refused the {size} bytes of block {block}"
+            ),
+            Self::StillLive {
+                block,
+                owner,
+                asked,
+            } => {
+                write!(
+                    f,
+                    "block {block} of owner {owner}, {} bytes of scope {}, was live at the end",
+                    asked.size, asked.scope
+                )
             }
         }
     }

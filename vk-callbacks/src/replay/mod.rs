@@ -14,7 +14,7 @@ mod player;
 mod target;
 mod totals;
 
-pub use finding::Finding;
+pub use finding::ReplayFinding;
 pub use player::Replay;
 pub use target::{OneSink, ReplayTarget};
 pub use totals::{ScopeTotals, Totals};

@@ -4,13 +4,16 @@
 
 use core::fmt;
 
-use alloc_core::{HostAllocator as _, HostError, HostSource, Notice, NoticeEvent, NoticeKind, TryMap, TryVec};
+use alloc_core::{
+    HostAllocator as _, HostError, HostSource, Notice, NoticeEvent, NoticeKind, TryMap, TryVec,
+};
 
-use super::block::{Block, Held, layout, scope};
-use super::finding::Finding;
+use super::block::{ReplayedBlock, TracedBlock, layout, scope};
+use super::finding::ReplayFinding;
 use super::target::ReplayTarget;
 use super::totals::Totals;
 use crate::error::CallbackError;
+use crate::keyed_hash::HashKey;
 use crate::trace::{Caller, Pointer, Request, TraceEvent, TraceReader};
 
 /// Drives a trace into the allocators of a [`ReplayTarget`], and adds up.
@@ -32,7 +35,7 @@ use crate::trace::{Caller, Pointer, Request, TraceEvent, TraceReader};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Replay<'t, T: ReplayTarget, A: HostSource + Clone> {
-    blocks: TryMap<Pointer, Block<T::Sink>, A>,
+    blocks: TryMap<Pointer, TracedBlock<T::Sink>, A, HashKey>,
     memory: A,
     totals: Totals,
     phase: Option<&'t str>,
@@ -42,14 +45,25 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     /// A replay that has seen nothing. Takes no memory yet.
     #[must_use]
     pub fn new(memory: A) -> Self {
-        Self { blocks: TryMap::new_in(memory.clone()), memory, totals: Totals::default(), phase: None }
+        // Who wrote the trace chose its numbers.
+        let blocks = TryMap::with_hasher_in(HashKey::fresh(), memory.clone());
+        Self {
+            blocks,
+            memory,
+            totals: Totals::default(),
+            phase: None,
+        }
     }
 
     /// Replays a whole trace: [`step`](Replay::step) for each event, then [`finish`](Replay::finish).
     ///
     /// # Errors
     /// A line that cannot be read, or no memory for the map of blocks. What was counted until then is in [`Replay::totals`].
-    pub fn run(&mut self, reader: TraceReader<'t>, target: &mut T) -> Result<Totals, CallbackError> {
+    pub fn run(
+        &mut self,
+        reader: TraceReader<'t>,
+        target: &mut T,
+    ) -> Result<Totals, CallbackError> {
         for item in reader {
             let (line, event) = item?;
             self.step(line, event, target)?;
@@ -61,9 +75,18 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     ///
     /// # Errors
     /// No memory for the map of blocks; nothing was done, and the step can be tried again.
-    pub fn step(&mut self, line: u64, event: TraceEvent<'t>, target: &mut T) -> Result<(), HostError> {
+    pub fn step(
+        &mut self,
+        line: u64,
+        event: TraceEvent<'t>,
+        target: &mut T,
+    ) -> Result<(), HostError> {
         match event {
-            TraceEvent::Owner { owner, parent, kind } => {
+            TraceEvent::Owner {
+                owner,
+                parent,
+                kind,
+            } => {
                 count(&mut self.totals.owners);
                 target.owner(owner, parent, kind);
             }
@@ -86,26 +109,39 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
                 if asked.size == 0 {
                     count(&mut self.totals.zero_sizes);
                 }
-                self.take(line, by, block, asked, target)?;
+                self.remove(line, by, block, asked, target)?;
             }
             TraceEvent::ReallocateBegin { .. } => count(&mut self.totals.reallocations_begun),
-            TraceEvent::Reallocate { by, old, new, asked } => {
+            TraceEvent::Reallocate {
+                by,
+                old,
+                new,
+                asked,
+            } => {
                 self.blocks.try_reserve(1)?;
                 count(&mut self.totals.reallocations);
-                self.totals.reallocate_bytes = self.totals.reallocate_bytes.saturating_add(asked.size);
+                self.totals.reallocate_bytes =
+                    self.totals.reallocate_bytes.saturating_add(asked.size);
                 self.reallocate(line, by, (old, new), asked, target)?;
             }
             TraceEvent::Free { by, block } => {
                 count(&mut self.totals.frees);
                 self.free(by, block);
             }
-            TraceEvent::Notice { by, event, size, kind, scope } => {
+            TraceEvent::Notice {
+                by,
+                event,
+                size,
+                kind,
+                scope,
+            } => {
                 self.notice(by, event, (size, kind, scope), target);
             }
-            TraceEvent::Created { .. } | TraceEvent::Destroyed { .. } | TraceEvent::Seen { .. } => {}
+            TraceEvent::Created { .. } | TraceEvent::Destroyed { .. } | TraceEvent::Seen { .. } => {
+            }
             TraceEvent::Lost { events } => {
                 self.totals.lost = self.totals.lost.saturating_add(events);
-                self.found(line, Finding::Lost { events }, target);
+                self.report(line, ReplayFinding::Lost { events }, target);
             }
         }
         Ok(())
@@ -120,13 +156,22 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     pub fn finish(&mut self, target: &mut T) -> Result<Totals, HostError> {
         let mut live = TryVec::new_in(self.memory.clone());
         for (pointer, block) in self.blocks.iter() {
-            live.try_push((block.line, *pointer, block.by.owner, block.asked)).map_err(|refused| refused.error)?;
+            live.try_push((block.line, *pointer, block.by.owner, block.asked))
+                .map_err(|refused| refused.error)?;
         }
         live.sort_unstable_by_key(|(line, pointer, ..)| (*line, *pointer));
         self.end_phase(target);
         self.phase = None;
         for (line, block, owner, asked) in live.iter().copied() {
-            self.found(line, Finding::StillLive { block, owner, asked }, target);
+            self.report(
+                line,
+                ReplayFinding::StillLive {
+                    block,
+                    owner,
+                    asked,
+                },
+                target,
+            );
         }
         self.blocks.clear();
         Ok(self.totals)
@@ -144,13 +189,20 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         }
     }
 
-    fn found(&mut self, line: u64, finding: Finding, target: &mut T) {
+    fn report(&mut self, line: u64, finding: ReplayFinding, target: &mut T) {
         count(&mut self.totals.findings);
         target.finding(line, finding);
     }
 
     /// A block was given, or NULL. There is room for one more in the map.
-    fn take(&mut self, line: u64, by: Caller, block: Pointer, asked: Request, target: &mut T) -> Result<(), HostError> {
+    fn remove(
+        &mut self,
+        line: u64,
+        by: Caller,
+        block: Pointer,
+        asked: Request,
+        target: &mut T,
+    ) -> Result<(), HostError> {
         if block == Pointer::Null {
             count(&mut self.totals.null_answers);
             return Ok(());
@@ -158,31 +210,57 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         let counted = self.countable(line, block, asked, target);
         let held = match (layout(asked), scope(asked)) {
             (Some(layout), Some(scope)) => {
-                let held = Held::take(target.sink(by.owner), layout, scope);
+                let held = ReplayedBlock::allocate(target.sink(by.owner), layout, scope);
                 if held.is_none() {
-                    self.found(line, Finding::SinkRefused { block, size: asked.size }, target);
+                    self.report(
+                        line,
+                        ReplayFinding::SinkRefused {
+                            block,
+                            size: asked.size,
+                        },
+                        target,
+                    );
                 }
                 held
             }
             _ => None,
         };
-        self.put(block, Block { line, by, asked, counted, held })
+        self.put(
+            block,
+            TracedBlock {
+                line,
+                by,
+                asked,
+                counted,
+                held,
+            },
+        )
     }
 
     /// The bytes to count of what was asked for.
     fn countable(&mut self, line: u64, block: Pointer, asked: Request, target: &mut T) -> u64 {
         // With alignment 1 the size alone decides.
         if layout(Request { align: 1, ..asked }).is_none() || !self.totals.holds(asked.size) {
-            self.found(line, Finding::ImpossibleSize { block, size: asked.size }, target);
+            self.report(
+                line,
+                ReplayFinding::ImpossibleSize {
+                    block,
+                    size: asked.size,
+                },
+                target,
+            );
             return 0;
         }
         asked.size
     }
 
     /// Puts a block into the map, which has room, and counts it.
-    fn put(&mut self, pointer: Pointer, block: Block<T::Sink>) -> Result<(), HostError> {
+    fn put(&mut self, pointer: Pointer, block: TracedBlock<T::Sink>) -> Result<(), HostError> {
         let (scope, counted) = (block.scope(), block.counted);
-        let before = self.blocks.try_insert(pointer, block).map_err(|refused| refused.error)?;
+        let before = self
+            .blocks
+            .try_insert(pointer, block)
+            .map_err(|refused| refused.error)?;
         // One that is given while it is live was freed, and the trace does not say where.
         if let Some(before) = before {
             self.totals.remove(before.scope(), before.counted);
@@ -192,7 +270,7 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
     }
 
     /// Takes a live block out of the map. What is not live is counted.
-    fn out(&mut self, pointer: Pointer) -> Option<Block<T::Sink>> {
+    fn out(&mut self, pointer: Pointer) -> Option<TracedBlock<T::Sink>> {
         let Some(block) = self.blocks.remove(&pointer) else {
             count(&mut self.totals.not_live);
             return None;
@@ -236,18 +314,18 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
             if new == Pointer::Null {
                 return Ok(());
             }
-            return self.take(line, by, new, asked, target);
+            return self.remove(line, by, new, asked, target);
         }
         if old == Pointer::Null || new == Pointer::Null {
             // A request like any other; or one that failed, and the old block stays.
             if old != Pointer::Null && !self.blocks.contains_key(&old) {
                 count(&mut self.totals.not_live);
             }
-            return self.take(line, by, new, asked, target);
+            return self.remove(line, by, new, asked, target);
         }
         match self.out(old) {
             Some(block) => self.resize(line, new, block, asked, target),
-            None => self.take(line, by, new, asked, target),
+            None => self.remove(line, by, new, asked, target),
         }
     }
 
@@ -256,41 +334,74 @@ impl<'t, T: ReplayTarget, A: HostSource + Clone> Replay<'t, T, A> {
         &mut self,
         line: u64,
         new: Pointer,
-        mut block: Block<T::Sink>,
+        mut block: TracedBlock<T::Sink>,
         asked: Request,
         target: &mut T,
     ) -> Result<(), HostError> {
         block.asked.size = asked.size;
-        block.counted = if layout(Request { align: 1, ..asked }).is_some() && self.totals.holds(asked.size) {
-            asked.size
-        } else {
-            self.found(line, Finding::ImpossibleSize { block: new, size: asked.size }, target);
-            0
-        };
+        block.counted =
+            if layout(Request { align: 1, ..asked }).is_some() && self.totals.holds(asked.size) {
+                asked.size
+            } else {
+                self.report(
+                    line,
+                    ReplayFinding::ImpossibleSize {
+                        block: new,
+                        size: asked.size,
+                    },
+                    target,
+                );
+                0
+            };
         if let Some(held) = block.held.take() {
-            block.held = usize::try_from(asked.size).ok().and_then(|size| held.resize(size));
+            block.held = usize::try_from(asked.size)
+                .ok()
+                .and_then(|size| held.resize(size));
             if block.held.is_none() {
-                self.found(line, Finding::SinkRefused { block: new, size: asked.size }, target);
+                self.report(
+                    line,
+                    ReplayFinding::SinkRefused {
+                        block: new,
+                        size: asked.size,
+                    },
+                    target,
+                );
             }
         }
         self.put(new, block)
     }
 
-    fn notice(&mut self, by: Caller, event: NoticeEvent, (size, kind, raw): (u64, i32, i32), target: &mut T) {
+    fn notice(
+        &mut self,
+        by: Caller,
+        event: NoticeEvent,
+        (size, kind, raw): (u64, i32, i32),
+        target: &mut T,
+    ) {
         count(match event {
             NoticeEvent::Allocated => &mut self.totals.internal_allocations,
             NoticeEvent::Freed => &mut self.totals.internal_frees,
         });
         // What is of no known type or scope is nobody's memory.
-        let scope = scope(Request { scope: raw, ..Request::default() });
-        let Some(scope) = scope.filter(|_| kind == crate::raw::INTERNAL_EXECUTABLE) else { return };
+        let scope = scope(Request {
+            scope: raw,
+            ..Request::default()
+        });
+        let Some(scope) = scope.filter(|_| kind == crate::raw::INTERNAL_EXECUTABLE) else {
+            return;
+        };
         match event {
-            NoticeEvent::Allocated => self.totals.internal_take(scope, size),
-            NoticeEvent::Freed if self.totals.internal_give(scope, size) => {}
+            NoticeEvent::Allocated => self.totals.add_internal(scope, size),
+            NoticeEvent::Freed if self.totals.remove_internal(scope, size) => {}
             NoticeEvent::Freed => return,
         }
         if let Ok(bytes) = usize::try_from(size) {
-            target.sink(by.owner).notify(Notice { event, kind: NoticeKind::Executable, bytes, scope });
+            target.sink(by.owner).notify(Notice {
+                event,
+                kind: NoticeKind::Executable,
+                bytes,
+                scope,
+            });
         }
     }
 }
@@ -301,6 +412,9 @@ fn count(counter: &mut u64) {
 
 impl<T: ReplayTarget, A: HostSource + Clone> fmt::Debug for Replay<'_, T, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replay").field("totals", &self.totals).field("phase", &self.phase).finish_non_exhaustive()
+        f.debug_struct("Replay")
+            .field("totals", &self.totals)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@
 
 use alloc_core::HostAllocator;
 
-use super::finding::Finding;
+use super::finding::ReplayFinding;
 use super::totals::Totals;
 
 /// Gives each owner of a trace its allocator, and hears what happens.
@@ -35,7 +35,7 @@ pub trait ReplayTarget {
     }
 
     /// Something was found in this line (from 1).
-    fn finding(&mut self, line: u64, finding: Finding) {
+    fn finding(&mut self, line: u64, finding: ReplayFinding) {
         let _ = (line, finding);
     }
 }

@@ -108,7 +108,7 @@ impl Totals {
         }
     }
 
-    pub(super) fn internal_take(&mut self, scope: Scope, bytes: u64) {
+    pub(super) fn add_internal(&mut self, scope: Scope, bytes: u64) {
         if let Some(part) = self.part(Some(scope)) {
             part.internal_bytes = part.internal_bytes.saturating_add(bytes);
         }
@@ -116,7 +116,7 @@ impl Totals {
     }
 
     /// False when less was taken than is given back; then nothing is left of it.
-    pub(super) fn internal_give(&mut self, scope: Scope, bytes: u64) -> bool {
+    pub(super) fn remove_internal(&mut self, scope: Scope, bytes: u64) -> bool {
         let taken = self.scope(scope).internal_bytes;
         let given = taken.min(bytes);
         if let Some(part) = self.part(Some(scope)) {

@@ -8,7 +8,7 @@ use super::host::{Host, raw};
 
 /// The allocators that one command of the fake driver may use.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Chain {
+pub(super) struct FakeChain {
     pub(super) object: Option<Host>,
     pub(super) device: Option<Host>,
     pub(super) instance: Option<Host>,
@@ -28,7 +28,7 @@ pub(super) struct OutOfMemory;
 
 /// Host memory of the fake driver.
 #[derive(Clone, Copy)]
-pub(super) struct Block {
+pub(super) struct FakeBlock {
     pub(super) at: NonNull<u8>,
     pub(super) size: usize,
     pub(super) align: usize,
@@ -37,11 +37,11 @@ pub(super) struct Block {
 }
 
 // SAFETY: a block is plain memory that any thread may use and give back.
-unsafe impl Send for Block {}
+unsafe impl Send for FakeBlock {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for Block {}
+unsafe impl Sync for FakeBlock {}
 
-impl Chain {
+impl FakeChain {
     /// The callbacks at `level`.
     pub(super) const fn at(&self, level: Level) -> Option<Host> {
         match level {
@@ -58,25 +58,46 @@ impl Chain {
             Scope::Device => Level::Device,
             Scope::Instance => Level::Instance,
         };
-        let levels = [Level::Object, Level::Device, Level::Instance].into_iter().filter(|level| *level >= first);
-        levels.filter_map(|level| Some((level, self.at(level)?))).next()
+        let levels = [Level::Object, Level::Device, Level::Instance]
+            .into_iter()
+            .filter(|level| *level >= first);
+        levels
+            .filter_map(|level| Some((level, self.at(level)?)))
+            .next()
     }
 
     /// A block from the most specific callbacks.
-    pub(super) fn take(&self, size: usize, align: usize, scope: Scope) -> Result<Block, OutOfMemory> {
+    pub(super) fn allocate(
+        &self,
+        size: usize,
+        align: usize,
+        scope: Scope,
+    ) -> Result<FakeBlock, OutOfMemory> {
         let (level, _) = self.most_specific(scope).ok_or(OutOfMemory)?;
-        self.take_at(level, size, align, scope)
+        self.allocate_at(level, size, align, scope)
     }
 
     /// A block from the callbacks at `level`, most specific or not.
-    pub(super) fn take_at(&self, level: Level, size: usize, align: usize, scope: Scope) -> Result<Block, OutOfMemory> {
+    pub(super) fn allocate_at(
+        &self,
+        level: Level,
+        size: usize,
+        align: usize,
+        scope: Scope,
+    ) -> Result<FakeBlock, OutOfMemory> {
         let host = self.at(level).ok_or(OutOfMemory)?;
         let at = NonNull::new(host.allocate(size, align, raw(scope))).ok_or(OutOfMemory)?;
-        Ok(Block { at, size, align, scope, level })
+        Ok(FakeBlock {
+            at,
+            size,
+            align,
+            scope,
+            level,
+        })
     }
 
     /// Makes the block `size` bytes long. On failure it is as it was (V16).
-    pub(super) fn resize(&self, block: &mut Block, size: usize) -> Result<(), OutOfMemory> {
+    pub(super) fn resize(&self, block: &mut FakeBlock, size: usize) -> Result<(), OutOfMemory> {
         let host = self.at(block.level).ok_or(OutOfMemory)?;
         let moved = host.reallocate(block.at.as_ptr(), size, block.align, raw(block.scope));
         block.at = NonNull::new(moved).ok_or(OutOfMemory)?;
@@ -85,7 +106,7 @@ impl Chain {
     }
 
     /// Gives a block back to the level it was taken from.
-    pub(super) fn give_back(&self, block: Block) {
+    pub(super) fn free(&self, block: FakeBlock) {
         if let Some(host) = self.at(block.level) {
             host.free(block.at.as_ptr());
         }

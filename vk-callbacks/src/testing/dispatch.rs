@@ -1,8 +1,8 @@
 //! Where the fake application stands between its program and the driver: brackets, callbacks, threads.
 
-use super::host::Given;
+use super::host::PassedCallbacks;
 use super::kind::FakeKind;
-use crate::command::{Command, Coverage, OwnerId, Owners};
+use crate::command::{BracketCoverage, Command, OwnerId, Owners};
 
 /// A command about to be called.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ impl Call {
     /// The bracket for it: every command of the fake program has one.
     #[must_use]
     pub const fn bracket(&self) -> Command {
-        Command::new(self.name, self.owners, Coverage::Complete)
+        Command::new(self.name, self.owners, BracketCoverage::Complete)
     }
 }
 
@@ -26,7 +26,7 @@ impl Call {
 /// Each call has a default: no callbacks, plain brackets, no other thread.
 pub trait Dispatch: Sync {
     /// The callbacks that objects of this kind are given.
-    fn allocator(&self, kind: FakeKind) -> Given;
+    fn allocator(&self, kind: FakeKind) -> PassedCallbacks;
 
     /// Runs a command; `body` answers its `VkResult`.
     fn command(&self, call: &Call, body: &mut dyn FnMut() -> i32) {
@@ -55,7 +55,7 @@ pub trait Dispatch: Sync {
     }
 
     /// Waits until the application's allocator is in the midst of a reallocation, on another thread
-    /// ([`Interruption::let_the_other_free`](super::faulty::Interruption::let_the_other_free)).
+    /// ([`Interruption::run_concurrent_free`](super::faulty::Interruption::run_concurrent_free)).
     fn meet(&self) {}
 
     /// Lets that allocator go on.

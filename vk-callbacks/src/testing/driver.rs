@@ -2,14 +2,14 @@
 
 use alloc_core::Scope;
 
-use super::chain::{Chain, OutOfMemory};
+use super::chain::{FakeChain, OutOfMemory};
 use super::defect::Defect;
 use super::dispatch::{Call, Dispatch};
+use super::fake_object::Handle;
 use super::harm::Harm;
-use super::host::{Given, Host};
-use super::kept::Kept;
+use super::host::{Host, PassedCallbacks};
 use super::kind::FakeKind;
-use super::thing::Handle;
+use super::planted_state::PlantedState;
 use crate::command::Owners;
 use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
 
@@ -19,7 +19,7 @@ pub(super) const VK_SUCCESS: i32 = 0;
 #[derive(Clone, Copy)]
 pub(super) struct FakeDriver<'d> {
     pub(super) dispatch: &'d dyn Dispatch,
-    pub(super) kept: &'d Kept,
+    pub(super) kept: &'d PlantedState,
     pub(super) defect: Option<Defect>,
     pub(super) harm: Option<Harm>,
     /// It asks for 0 bytes and frees NULL, both of which are legal.
@@ -31,7 +31,7 @@ pub(super) struct FakeDriver<'d> {
 /// Whose callbacks a command may reach.
 #[derive(Clone, Copy, Default)]
 pub(super) struct About {
-    pub(super) chain: Chain,
+    pub(super) chain: FakeChain,
     pub(super) cache: Option<Host>,
     pub(super) deferred: Option<Host>,
 }
@@ -45,9 +45,13 @@ impl From<OutOfMemory> for i32 {
     }
 }
 
-impl From<Chain> for About {
-    fn from(chain: Chain) -> Self {
-        Self { chain, cache: None, deferred: None }
+impl From<FakeChain> for About {
+    fn from(chain: FakeChain) -> Self {
+        Self {
+            chain,
+            cache: None,
+            deferred: None,
+        }
     }
 }
 
@@ -58,11 +62,23 @@ impl FakeDriver<'_> {
 
     /// The allocators of a command about an object of this kind that has `own` callbacks. Those of an instance and of a device
     /// stand in their own places.
-    pub(super) const fn chain(&self, kind: FakeKind, own: Option<Host>) -> Chain {
+    pub(super) const fn chain(&self, kind: FakeKind, own: Option<Host>) -> FakeChain {
         match kind {
-            FakeKind::Instance => Chain { object: None, device: None, instance: own },
-            FakeKind::Device => Chain { object: None, device: own, instance: self.instance },
-            _ => Chain { object: own, device: self.device, instance: self.instance },
+            FakeKind::Instance => FakeChain {
+                object: None,
+                device: None,
+                instance: own,
+            },
+            FakeKind::Device => FakeChain {
+                object: None,
+                device: own,
+                instance: self.instance,
+            },
+            _ => FakeChain {
+                object: own,
+                device: self.device,
+                instance: self.instance,
+            },
         }
     }
 
@@ -71,9 +87,13 @@ impl FakeDriver<'_> {
         &self,
         name: &'static str,
         about: impl Into<About>,
-        body: impl FnOnce(&Chain) -> Answer<T>,
+        body: impl FnOnce(&FakeChain) -> Answer<T>,
     ) -> Answer<T> {
-        let About { chain, cache, deferred } = about.into();
+        let About {
+            chain,
+            cache,
+            deferred,
+        } = about.into();
         let id = |host: Option<Host>| host.and_then(|host| host.id);
         let owners = Owners {
             object: id(chain.object),
@@ -96,31 +116,34 @@ impl FakeDriver<'_> {
     }
 
     /// Legal, and unusual enough to be tried: a block of 0 bytes, a free of NULL.
-    fn use_to(&self, chain: &Chain) {
+    fn use_to(&self, chain: &FakeChain) {
         if !self.habits {
             return;
         }
         if let Some((_, host)) = chain.most_specific(Scope::Command) {
             host.free(core::ptr::null_mut());
         }
-        if let Ok(nothing) = chain.take(0, 8, Scope::Command) {
-            chain.give_back(nothing);
+        if let Ok(nothing) = chain.allocate(0, 8, Scope::Command) {
+            chain.free(nothing);
         }
     }
 
     /// Any `vkCreate*` of one object.
-    pub(super) fn create(&self, kind: FakeKind, given: Given) -> Answer<Handle> {
-        let handle = self.command(kind.create(), self.chain(kind, given.copy()), |chain| build(chain, kind, given))?;
+    pub(super) fn create(&self, kind: FakeKind, given: PassedCallbacks) -> Answer<Handle> {
+        let handle = self.command(kind.create(), self.chain(kind, given.copy()), |chain| {
+            build(chain, kind, given)
+        })?;
         self.dispatch.created(kind, handle.number(), given.id());
         Ok(handle)
     }
 
     /// Any `vkDestroy*`. The memory goes back through the copy of the callbacks that came at creation: the application owes
     /// compatible ones here (V42), and these are.
-    pub(super) fn destroy(&self, handle: Handle, given: Given) {
+    pub(super) fn destroy(&self, handle: Handle, given: PassedCallbacks) {
         let (kind, number) = (handle.get().kind, handle.number());
         self.end(handle);
-        self.dispatch.destroyed(kind, number, given.id(), kind.destroy());
+        self.dispatch
+            .destroyed(kind, number, given.id(), kind.destroy());
     }
 
     /// Any `vkDestroy*`, of which nobody tells.
@@ -131,9 +154,9 @@ impl FakeDriver<'_> {
                 handle.forget_a_part();
             }
             while let Some(child) = handle.release_child() {
-                child.unmake(chain);
+                child.destroy(chain);
             }
-            handle.unmake(chain);
+            handle.destroy(chain);
             Ok(())
         });
     }
@@ -141,22 +164,22 @@ impl FakeDriver<'_> {
     /// A command that looks at an object and takes scratch memory.
     pub(super) fn look(&self, name: &'static str, kind: FakeKind, own: Option<Host>) -> Answer<()> {
         self.command(name, self.chain(kind, own), |chain| {
-            let scratch = chain.take(100, 4, Scope::Command)?;
-            chain.give_back(scratch);
+            let scratch = chain.allocate(100, 4, Scope::Command)?;
+            chain.free(scratch);
             Ok(())
         })
     }
 }
 
 /// The memory of an object: scratch of scope command, its state and parts, a list that grows and shrinks.
-pub(super) fn build(chain: &Chain, kind: FakeKind, given: Given) -> Answer<Handle> {
-    let mut scratch = chain.take(256, 8, Scope::Command)?;
+pub(super) fn build(chain: &FakeChain, kind: FakeKind, given: PassedCallbacks) -> Answer<Handle> {
+    let mut scratch = chain.allocate(256, 8, Scope::Command)?;
     let grown = chain.resize(&mut scratch, 1024);
-    let made = grown.and_then(|()| Handle::make(chain, kind, given));
-    chain.give_back(scratch);
+    let made = grown.and_then(|()| Handle::create(chain, kind, given));
+    chain.free(scratch);
     let mut handle = made?;
     if let Err(refused) = handle.resize_a_part(chain) {
-        handle.unmake(chain);
+        handle.destroy(chain);
         return Err(refused.into());
     }
     Ok(handle)

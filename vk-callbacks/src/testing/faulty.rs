@@ -17,11 +17,11 @@ pub(super) const MISALIGNED: usize = 256;
 /// A size that it refuses.
 pub(super) const REFUSED: usize = 3_000_001;
 /// A size of which it gives the same block twice.
-pub(super) const GIVEN_AGAIN: usize = 2001;
+pub(super) const ADDRESS_REUSED: usize = 2001;
 /// The size of a block that it keeps when it is reallocated to 0.
 pub(super) const KEPT_AT_ZERO: usize = 2002;
 /// A size for which it gives away the block whose reallocation it refused.
-pub(super) const GIVEN_AWAY: usize = 33;
+pub(super) const ALSO_FREED_BEHIND: usize = 33;
 /// A size at which it calls a command.
 pub(super) const CALLS_BACK: usize = 2003;
 /// A size at which it waits until another thread has freed the block.
@@ -33,7 +33,7 @@ pub trait Interruption: Sync {
     fn call_a_command(&self);
 
     /// Lets another thread go on, and waits until it has freed the block.
-    fn let_the_other_free(&self);
+    fn run_concurrent_free(&self);
 }
 
 /// Callbacks with the defects of an application's allocator, around callbacks without. Stays where it is while they are used.
@@ -52,8 +52,18 @@ impl<'a> FaultyAllocator<'a> {
     /// # Safety
     /// The functions of `inner` may be called from any thread for as long as those of [`raw`](Self::raw) are.
     #[must_use]
-    pub const unsafe fn new(inner: RawCallbacks, defect: Option<Defect>, interruption: &'a dyn Interruption) -> Self {
-        Self { inner, defect, interruption, remembered: AtomicPtr::new(ptr::null_mut()), _pinned: PhantomPinned }
+    pub const unsafe fn new(
+        inner: RawCallbacks,
+        defect: Option<Defect>,
+        interruption: &'a dyn Interruption,
+    ) -> Self {
+        Self {
+            inner,
+            defect,
+            interruption,
+            remembered: AtomicPtr::new(ptr::null_mut()),
+            _pinned: PhantomPinned,
+        }
     }
 
     /// The C struct. Without the function that a defect leaves out.
@@ -68,10 +78,22 @@ impl<'a> FaultyAllocator<'a> {
             pfn_internal_free: Some(internal_free),
         };
         match self.defect {
-            Some(Defect::MissingAllocation) => RawCallbacks { pfn_allocation: None, ..whole },
-            Some(Defect::MissingReallocation) => RawCallbacks { pfn_reallocation: None, ..whole },
-            Some(Defect::MissingFree) => RawCallbacks { pfn_free: None, ..whole },
-            Some(Defect::HalfInternal) => RawCallbacks { pfn_internal_free: None, ..whole },
+            Some(Defect::MissingAllocation) => RawCallbacks {
+                pfn_allocation: None,
+                ..whole
+            },
+            Some(Defect::MissingReallocation) => RawCallbacks {
+                pfn_reallocation: None,
+                ..whole
+            },
+            Some(Defect::MissingFree) => RawCallbacks {
+                pfn_free: None,
+                ..whole
+            },
+            Some(Defect::HalfInternal) => RawCallbacks {
+                pfn_internal_free: None,
+                ..whole
+            },
             _ => whole,
         }
     }
@@ -81,9 +103,13 @@ impl<'a> FaultyAllocator<'a> {
             (Some(Defect::MisalignedAnswer), _, MISALIGNED) => {
                 let block = self.pass_on(size + 2 * MISALIGNED, align, scope);
                 self.remembered.store(block, SeqCst);
-                if block.is_null() { block } else { block.wrapping_byte_add(MISALIGNED / 2) }
+                if block.is_null() {
+                    block
+                } else {
+                    block.wrapping_byte_add(MISALIGNED / 2)
+                }
             }
-            (Some(Defect::LiveBlockGivenAgain), GIVEN_AGAIN, _) => {
+            (Some(Defect::LiveBlockGivenAgain), ADDRESS_REUSED, _) => {
                 let before = self.remembered.swap(ptr::null_mut(), SeqCst);
                 if !before.is_null() {
                     return before;
@@ -92,19 +118,29 @@ impl<'a> FaultyAllocator<'a> {
                 self.remembered.store(block, SeqCst);
                 block
             }
-            (Some(Defect::OldBlockGivenAway), GIVEN_AWAY, _) => self.remembered.swap(ptr::null_mut(), SeqCst),
+            (Some(Defect::OldBlockGivenAway), ALSO_FREED_BEHIND, _) => {
+                self.remembered.swap(ptr::null_mut(), SeqCst)
+            }
             (Some(Defect::OtherErrorAfterNull), REFUSED, _) => ptr::null_mut(),
             _ => self.pass_on(size, align, scope),
         }
     }
 
     fn pass_on(&self, size: usize, align: usize, scope: RawScope) -> *mut c_void {
-        let Some(inner) = self.inner.pfn_allocation else { return ptr::null_mut() };
+        let Some(inner) = self.inner.pfn_allocation else {
+            return ptr::null_mut();
+        };
         // SAFETY: `new` demands functions that may be called; the arguments are the caller's.
         unsafe { inner(self.inner.p_user_data, size, align, scope) }
     }
 
-    fn reallocate(&self, old: *mut c_void, size: usize, align: usize, scope: RawScope) -> *mut c_void {
+    fn reallocate(
+        &self,
+        old: *mut c_void,
+        size: usize,
+        align: usize,
+        scope: RawScope,
+    ) -> *mut c_void {
         match (self.defect, size) {
             (Some(Defect::OldBlockGivenAway), REFUSED) => {
                 self.remembered.store(old, SeqCst);
@@ -112,15 +148,17 @@ impl<'a> FaultyAllocator<'a> {
             }
             (Some(Defect::ZeroAnswered), 0) => return old,
             (Some(Defect::CommandInCallback), CALLS_BACK) => self.interruption.call_a_command(),
-            (Some(Defect::FreedInTransit), IN_TRANSIT) => self.interruption.let_the_other_free(),
+            (Some(Defect::FreedInTransit), IN_TRANSIT) => self.interruption.run_concurrent_free(),
             _ => {}
         }
-        let Some(inner) = self.inner.pfn_reallocation else { return ptr::null_mut() };
+        let Some(inner) = self.inner.pfn_reallocation else {
+            return ptr::null_mut();
+        };
         // SAFETY: as in `pass_on`.
         unsafe { inner(self.inner.p_user_data, old, size, align, scope) }
     }
 
-    fn give_back(&self, mut block: *mut c_void) {
+    fn free_block(&self, mut block: *mut c_void) {
         if self.defect == Some(Defect::MisalignedAnswer) {
             let whole = self.remembered.load(SeqCst);
             if !whole.is_null() && block == whole.wrapping_byte_add(MISALIGNED / 2) {
@@ -128,7 +166,9 @@ impl<'a> FaultyAllocator<'a> {
                 block = whole;
             }
         }
-        let Some(inner) = self.inner.pfn_free else { return };
+        let Some(inner) = self.inner.pfn_free else {
+            return;
+        };
         // SAFETY: as in `pass_on`.
         unsafe { inner(self.inner.p_user_data, block) }
     }
@@ -141,7 +181,12 @@ unsafe fn state<'a>(user_data: *mut c_void) -> &'a FaultyAllocator<'a> {
     unsafe { &*user_data.cast::<FaultyAllocator<'a>>() }
 }
 
-unsafe extern "system" fn allocation(user_data: *mut c_void, size: usize, align: usize, scope: RawScope) -> *mut c_void {
+unsafe extern "system" fn allocation(
+    user_data: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: RawScope,
+) -> *mut c_void {
     // SAFETY: the user data that stands beside this function.
     unsafe { state(user_data) }.allocate(size, align, scope)
 }
@@ -159,10 +204,15 @@ unsafe extern "system" fn reallocation(
 
 unsafe extern "system" fn free(user_data: *mut c_void, block: *mut c_void) {
     // SAFETY: as above.
-    unsafe { state(user_data) }.give_back(block);
+    unsafe { state(user_data) }.free_block(block);
 }
 
-unsafe extern "system" fn internal_allocation(user_data: *mut c_void, size: usize, kind: RawInternalType, scope: RawScope) {
+unsafe extern "system" fn internal_allocation(
+    user_data: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
     // SAFETY: as above.
     let inner = &unsafe { state(user_data) }.inner;
     if let Some(call) = inner.pfn_internal_allocation {
@@ -171,7 +221,12 @@ unsafe extern "system" fn internal_allocation(user_data: *mut c_void, size: usiz
     }
 }
 
-unsafe extern "system" fn internal_free(user_data: *mut c_void, size: usize, kind: RawInternalType, scope: RawScope) {
+unsafe extern "system" fn internal_free(
+    user_data: *mut c_void,
+    size: usize,
+    kind: RawInternalType,
+    scope: RawScope,
+) {
     // SAFETY: as above.
     let inner = &unsafe { state(user_data) }.inner;
     if let Some(call) = inner.pfn_internal_free {

@@ -2,7 +2,7 @@
 
 use alloc_core::Scope;
 
-use super::chain::Chain;
+use super::chain::FakeChain;
 use super::driver::FakeDriver;
 use super::planted::SCENE;
 
@@ -26,23 +26,35 @@ impl Harm {
 
 impl FakeDriver<'_> {
     /// What was planted for this command.
-    pub(super) fn harm(&self, command: &'static str, chain: &Chain) {
-        let (Some(harm), Some(own)) = (self.harm, chain.object) else { return };
+    pub(super) fn harm(&self, command: &'static str, chain: &FakeChain) {
+        let (Some(harm), Some(own)) = (self.harm, chain.object) else {
+            return;
+        };
         match (command, harm) {
             (SCENE, Harm::Overrun) => {
-                let Ok(block) = chain.take(64, 8, Scope::Command) else { return };
+                let Ok(block) = chain.allocate(64, 8, Scope::Command) else {
+                    return;
+                };
                 scribble(block.at.as_ptr().wrapping_add(64));
-                chain.give_back(block);
+                chain.free(block);
             }
             (SCENE, Harm::LateWrite | Harm::FreedTwice) => {
-                let Ok(block) = chain.take(64, 8, Scope::Command) else { return };
-                chain.give_back(block);
+                let Ok(block) = chain.allocate(64, 8, Scope::Command) else {
+                    return;
+                };
+                chain.free(block);
                 self.kept.put(block);
             }
-            ("vkUnmapMemory", Harm::LateWrite) => {
-                self.kept.take().into_iter().for_each(|at| scribble(at.as_ptr().wrapping_add(3)))
-            }
-            ("vkUnmapMemory", Harm::FreedTwice) => self.kept.take().into_iter().for_each(|at| own.free(at.as_ptr())),
+            ("vkUnmapMemory", Harm::LateWrite) => self
+                .kept
+                .remove()
+                .into_iter()
+                .for_each(|at| scribble(at.as_ptr().wrapping_add(3))),
+            ("vkUnmapMemory", Harm::FreedTwice) => self
+                .kept
+                .remove()
+                .into_iter()
+                .for_each(|at| own.free(at.as_ptr())),
             _ => {}
         }
     }

@@ -10,14 +10,17 @@ use crate::raw::{RawCallbacks, RawScope};
 
 /// A `pAllocator` of the fake application: the address of its struct, NULL for none, and what the struct is called in brackets.
 #[derive(Clone, Copy, Debug)]
-pub struct Given {
+pub struct PassedCallbacks {
     raw: *const RawCallbacks,
     id: Option<OwnerId>,
 }
 
-impl Given {
+impl PassedCallbacks {
     /// `pAllocator = NULL`.
-    pub const NONE: Self = Self { raw: ptr::null(), id: None };
+    pub const NONE: Self = Self {
+        raw: ptr::null(),
+        id: None,
+    };
 
     /// The struct at `raw`, called `id`.
     ///
@@ -44,14 +47,17 @@ impl Given {
     /// The struct by value, as a driver must keep it (V6).
     pub(super) fn copy(self) -> Option<Host> {
         // SAFETY: `new` demands a struct that can be read, or it is NULL.
-        unsafe { self.raw.as_ref() }.map(|raw| Host { raw: *raw, id: self.id })
+        unsafe { self.raw.as_ref() }.map(|raw| Host {
+            raw: *raw,
+            id: self.id,
+        })
     }
 }
 
 // SAFETY: `new` demands a struct that any thread may read and functions that any thread may call.
-unsafe impl Send for Given {}
+unsafe impl Send for PassedCallbacks {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for Given {}
+unsafe impl Sync for PassedCallbacks {}
 
 /// Copied callbacks.
 #[derive(Clone, Copy)]
@@ -60,29 +66,41 @@ pub(super) struct Host {
     pub(super) id: Option<OwnerId>,
 }
 
-// SAFETY: as for `Given`.
+// SAFETY: as for `PassedCallbacks`.
 unsafe impl Send for Host {}
-// SAFETY: as for `Given`.
+// SAFETY: as for `PassedCallbacks`.
 unsafe impl Sync for Host {}
 
 impl Host {
     /// `pfnAllocation`; NULL where there is none.
     pub(super) fn allocate(&self, size: usize, align: usize, scope: RawScope) -> *mut u8 {
-        let Some(call) = self.raw.pfn_allocation else { return ptr::null_mut() };
-        // SAFETY: `Given::new` demands functions that may be called, with any arguments.
+        let Some(call) = self.raw.pfn_allocation else {
+            return ptr::null_mut();
+        };
+        // SAFETY: `PassedCallbacks::new` demands functions that may be called, with any arguments.
         unsafe { call(self.raw.p_user_data, size, align, scope) }.cast()
     }
 
     /// `pfnReallocation`; NULL where there is none.
-    pub(super) fn reallocate(&self, old: *mut u8, size: usize, align: usize, scope: RawScope) -> *mut u8 {
-        let Some(call) = self.raw.pfn_reallocation else { return ptr::null_mut() };
+    pub(super) fn reallocate(
+        &self,
+        old: *mut u8,
+        size: usize,
+        align: usize,
+        scope: RawScope,
+    ) -> *mut u8 {
+        let Some(call) = self.raw.pfn_reallocation else {
+            return ptr::null_mut();
+        };
         // SAFETY: as in `allocate`.
         unsafe { call(self.raw.p_user_data, old.cast(), size, align, scope) }.cast()
     }
 
     /// `pfnFree`.
     pub(super) fn free(&self, block: *mut u8) {
-        let Some(call) = self.raw.pfn_free else { return };
+        let Some(call) = self.raw.pfn_free else {
+            return;
+        };
         // SAFETY: as in `allocate`.
         unsafe { call(self.raw.p_user_data, block.cast()) }
     }

@@ -4,12 +4,12 @@ use core::cell::Cell;
 
 use alloc_core::Scope;
 
-use super::chain::{Block, Chain};
+use super::chain::{FakeBlock, FakeChain};
 use super::defect::Defect;
 use super::driver::{About, Answer, FakeDriver, VK_SUCCESS, build};
-use super::host::{Given, Host};
+use super::fake_object::Handle;
+use super::host::{Host, PassedCallbacks};
 use super::kind::FakeKind;
-use super::thing::Handle;
 
 /// Pipelines made by one command (V44).
 pub(super) const PIPELINES: usize = 3;
@@ -17,30 +17,42 @@ pub(super) const PIPELINES: usize = 3;
 /// Deferred work: what it was asked with, and what became of it.
 pub(super) struct Deferred {
     pub(super) operation: Handle,
-    given: Given,
-    notes: Option<Block>,
+    passed: PassedCallbacks,
+    notes: Option<FakeBlock>,
 }
 
 impl FakeDriver<'_> {
     /// `vkCreateComputePipelines`: several at once, and an entry of the cache. All of them or none.
-    pub(super) fn create_pipelines(&self, cache: &Handle, given: Given) -> Answer<[Option<Handle>; PIPELINES]> {
+    pub(super) fn create_pipelines(
+        &self,
+        cache: &Handle,
+        given: PassedCallbacks,
+    ) -> Answer<[Option<Handle>; PIPELINES]> {
         let chain = self.chain(FakeKind::Pipeline, given.copy());
-        let about = About { cache: cache.get().own, ..chain.into() };
+        let about = About {
+            cache: cache.get().own,
+            ..chain.into()
+        };
         let made = self.command(FakeKind::Pipeline.create(), about, |chain| {
             // What belongs to the cache comes from the cache's callbacks (V29, V37).
-            let of_cache = Chain { object: about.cache, ..*chain };
+            let of_cache = FakeChain {
+                object: about.cache,
+                ..*chain
+            };
             let mut made = [None; PIPELINES];
             for place in &mut made {
-                let looked_up = of_cache.take(72, 8, Scope::Cache);
+                let looked_up = of_cache.allocate(72, 8, Scope::Cache);
                 let built = looked_up.map_err(i32::from).and_then(|entry| {
                     let built = build(chain, FakeKind::Pipeline, given);
-                    of_cache.give_back(entry);
+                    of_cache.free(entry);
                     built
                 });
                 match built {
                     Ok(handle) => *place = Some(handle),
                     Err(error) => {
-                        made.into_iter().flatten().for_each(|handle| handle.unmake(chain));
+                        made.into_iter()
+                            .flatten()
+                            .for_each(|handle| handle.destroy(chain));
                         return Err(error);
                     }
                 }
@@ -48,34 +60,45 @@ impl FakeDriver<'_> {
             Ok(made)
         })?;
         for handle in made.iter().flatten() {
-            self.dispatch.created(FakeKind::Pipeline, handle.number(), given.id());
+            self.dispatch
+                .created(FakeKind::Pipeline, handle.number(), given.id());
         }
         Ok(made)
     }
 
     /// `vkCreateRayTracingPipelinesKHR` with a deferred operation: only notes are taken, in the operation's memory (V26).
-    pub(super) fn defer(&self, operation: Handle, given: Given) -> Answer<Deferred> {
+    pub(super) fn defer(&self, operation: Handle, given: PassedCallbacks) -> Answer<Deferred> {
         let own = operation.get().own;
         let about = self.about_deferred(given.copy(), own);
         self.command("vkCreateRayTracingPipelinesKHR", about, |chain| {
-            let notes = Chain { object: own, ..*chain }.take(200, 8, Scope::Object)?;
-            Ok(Deferred { operation, given, notes: Some(notes) })
+            let notes = FakeChain {
+                object: own,
+                ..*chain
+            }
+            .allocate(200, 8, Scope::Object)?;
+            Ok(Deferred {
+                operation,
+                passed: given,
+                notes: Some(notes),
+            })
         })
     }
 
     /// `vkDeferredOperationJoinKHR`, by two threads: one does the work, the other lends a hand. Each draws on the callbacks that
     /// the deferred command was given.
     pub(super) fn join(&self, deferred: &mut Deferred) -> Answer<Handle> {
-        let (given, own) = (deferred.given, deferred.operation.get().own);
+        let (given, own) = (deferred.passed, deferred.operation.get().own);
         let about = self.about_deferred(given.copy(), own);
         let made = Cell::new(Err(VK_SUCCESS));
         let join = "vkDeferredOperationJoinKHR";
         self.dispatch.alongside(
-            &mut || made.set(self.command(join, about, |chain| build(chain, FakeKind::Pipeline, given))),
+            &mut || {
+                made.set(self.command(join, about, |chain| build(chain, FakeKind::Pipeline, given)))
+            },
             &|| {
                 let _ = self.command(join, about, |chain| {
-                    if let Ok(scratch) = chain.take(128, 8, Scope::Command) {
-                        chain.give_back(scratch);
+                    if let Ok(scratch) = chain.allocate(128, 8, Scope::Command) {
+                        chain.free(scratch);
                     }
                     Ok(())
                 });
@@ -83,7 +106,8 @@ impl FakeDriver<'_> {
         );
         let made = made.into_inner();
         if let Ok(handle) = &made {
-            self.dispatch.created(FakeKind::Pipeline, handle.number(), given.id());
+            self.dispatch
+                .created(FakeKind::Pipeline, handle.number(), given.id());
         }
         made
     }
@@ -91,34 +115,46 @@ impl FakeDriver<'_> {
     /// The last join is over: the notes go.
     pub(super) fn conclude(&self, deferred: &mut Deferred) {
         let own = deferred.operation.get().own;
-        let about = self.about_deferred(deferred.given.copy(), own);
+        let about = self.about_deferred(deferred.passed.copy(), own);
         let _ = self.command("vkDeferredOperationJoinKHR", about, |chain| {
-            let of_operation = Chain { object: own, ..*chain };
-            deferred.notes.take().into_iter().for_each(|notes| of_operation.give_back(notes));
+            let of_operation = FakeChain {
+                object: own,
+                ..*chain
+            };
+            deferred
+                .notes
+                .take()
+                .into_iter()
+                .for_each(|notes| of_operation.free(notes));
             Ok(())
         });
     }
 
     fn about_deferred(&self, own: Option<Host>, operation: Option<Host>) -> About {
-        About { deferred: operation, ..self.chain(FakeKind::Pipeline, own).into() }
+        About {
+            deferred: operation,
+            ..self.chain(FakeKind::Pipeline, own).into()
+        }
     }
 
     /// `vkQueueSubmit`: the submission lies in the device's memory until somebody waited for it.
-    pub(super) fn submit(&self) -> Answer<Block> {
+    pub(super) fn submit(&self) -> Answer<FakeBlock> {
         let chain = self.chain(FakeKind::Device, self.device);
-        self.command("vkQueueSubmit", chain, |chain| Ok(chain.take(168, 8, Scope::Device)?))
+        self.command("vkQueueSubmit", chain, |chain| {
+            Ok(chain.allocate(168, 8, Scope::Device)?)
+        })
     }
 
     /// `vkWaitForFences`, on another thread than the one that submitted: legal, since it is in a command.
-    pub(super) fn wait_elsewhere(&self, submission: Block) {
+    pub(super) fn wait_elsewhere(&self, submission: FakeBlock) {
         let chain = self.chain(FakeKind::Device, self.device);
         let foreign = self.planted(Defect::FreedOnForeignThread);
         self.dispatch.alongside(&mut || (), &|| {
             if foreign {
-                return chain.give_back(submission);
+                return chain.free(submission);
             }
             let _ = self.command("vkWaitForFences", chain, |chain| {
-                chain.give_back(submission);
+                chain.free(submission);
                 Ok(())
             });
         });

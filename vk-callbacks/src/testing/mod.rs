@@ -7,28 +7,27 @@
 //! ```
 //!
 //! Correct by default: it copies callbacks by value, asks the most specific ones in the right scope, and gives everything back.
-//! One [`Defect`] can be planted, in the driver, in the application, its allocator or a layer between; or, under a guard, one
-//! [`Harm`].
+//! A test plants one [`Defect`] (driver, application, allocator or layer), or one [`Harm`] if a guard is used.
 
 mod chain;
 mod defect;
 mod dispatch;
 mod driver;
+mod fake_object;
 mod faulty;
 mod harm;
 mod host;
 mod jobs;
-mod kept;
 mod kind;
 mod planted;
+mod planted_state;
 mod pools;
 mod program;
-mod thing;
 
 pub use defect::Defect;
 pub use dispatch::{Call, Dispatch};
 pub use faulty::{FaultyAllocator, Interruption};
 pub use harm::Harm;
-pub use host::Given;
+pub use host::PassedCallbacks;
 pub use kind::FakeKind;
 pub use program::FakeProgram;

@@ -4,7 +4,7 @@ use core::ptr;
 
 use alloc_core::{NoticeEvent, Scope};
 
-use super::chain::{Block, Chain, Level};
+use super::chain::{FakeBlock, FakeChain, Level};
 use super::defect::Defect;
 use super::driver::FakeDriver;
 use super::faulty;
@@ -23,63 +23,98 @@ const NO_SUCH_SCOPE: i32 = 7;
 
 impl FakeDriver<'_> {
     /// What was planted for this command, if anything. An error is what the command then answers.
-    pub(super) fn misbehave(&self, command: &'static str, chain: &Chain) -> Option<i32> {
+    pub(super) fn misbehave(&self, command: &'static str, chain: &FakeChain) -> Option<i32> {
         let defect = self.defect?;
         let (own, device) = (chain.object, chain.device);
         match (command, defect) {
             // Whose callbacks.
-            ("vkCreateBuffer", Defect::CommandLessSpecific) => borrow(chain, Level::Device, Scope::Command),
+            ("vkCreateBuffer", Defect::CommandLessSpecific) => {
+                borrow(chain, Level::Device, Scope::Command)
+            }
             (SCENE, Defect::DeviceLessSpecific) => borrow(chain, Level::Instance, Scope::Device),
             (SCENE, Defect::DeviceTooSpecific) => borrow(chain, Level::Object, Scope::Device),
             (SCENE, Defect::InstanceElsewhere) => borrow(chain, Level::Device, Scope::Instance),
             (SCENE, Defect::ObjectOutsideCreate) => borrow(chain, Level::Object, Scope::Object),
             (SCENE, Defect::CacheScopeElsewhere) => borrow(chain, Level::Device, Scope::Cache),
-            ("vkMergePipelineCaches", Defect::CacheElsewhere) => borrow(chain, Level::Device, Scope::Cache),
-            ("vkMergePipelineCaches", Defect::CacheAsObject) => borrow(chain, Level::Object, Scope::Object),
-            ("vkCreateBuffer", Defect::ObjectLessSpecific) => borrow(chain, Level::Device, Scope::Object),
-            ("vkCreateBuffer", Defect::DeviceScopeInCreate) => borrow(chain, Level::Device, Scope::Device),
-            ("vkAllocateDescriptorSets", Defect::PoolPassedOver) => borrow(chain, Level::Device, Scope::Object),
-            ("vkUpdateDescriptorSets", Defect::DescriptorPoolElsewhere) => borrow(chain, Level::Object, Scope::Object),
-            ("vkEndCommandBuffer", Defect::CommandPoolElsewhere) => borrow(chain, Level::Object, Scope::Object),
+            ("vkMergePipelineCaches", Defect::CacheElsewhere) => {
+                borrow(chain, Level::Device, Scope::Cache)
+            }
+            ("vkMergePipelineCaches", Defect::CacheAsObject) => {
+                borrow(chain, Level::Object, Scope::Object)
+            }
+            ("vkCreateBuffer", Defect::ObjectLessSpecific) => {
+                borrow(chain, Level::Device, Scope::Object)
+            }
+            ("vkCreateBuffer", Defect::DeviceScopeInCreate) => {
+                borrow(chain, Level::Device, Scope::Device)
+            }
+            ("vkAllocateDescriptorSets", Defect::PoolPassedOver) => {
+                borrow(chain, Level::Device, Scope::Object)
+            }
+            ("vkUpdateDescriptorSets", Defect::DescriptorPoolElsewhere) => {
+                borrow(chain, Level::Object, Scope::Object)
+            }
+            ("vkEndCommandBuffer", Defect::CommandPoolElsewhere) => {
+                borrow(chain, Level::Object, Scope::Object)
+            }
             ("vkCreateImage", Defect::OutsideChain) => self.stranger(Scope::Object),
             ("vkDeferredOperationJoinKHR", Defect::OutsideDeferred) => self.stranger(Scope::Object),
             (SCENE, Defect::UnknownUserData) => own.into_iter().for_each(|own| {
-                let at = own.with_user_data(ptr::without_provenance_mut(0x5a5a)).allocate(64, 8, raw(Scope::Command));
+                let at = own
+                    .with_user_data(ptr::without_provenance_mut(0x5a5a))
+                    .allocate(64, 8, raw(Scope::Command));
                 own.free_if_any(at);
             }),
             // Arguments.
-            (SCENE, Defect::BadAlignment) => {
-                own.into_iter().for_each(|own| own.free_if_any(own.allocate(64, 24, raw(Scope::Command))))
-            }
-            (SCENE, Defect::SizeZero) => own.into_iter().for_each(|own| own.free_if_any(own.allocate(0, 8, raw(Scope::Command)))),
-            (SCENE, Defect::BadScope) => own.into_iter().for_each(|own| own.free_if_any(own.allocate(64, 8, NO_SUCH_SCOPE))),
+            (SCENE, Defect::BadAlignment) => own
+                .into_iter()
+                .for_each(|own| own.free_if_any(own.allocate(64, 24, raw(Scope::Command)))),
+            (SCENE, Defect::SizeZero) => own
+                .into_iter()
+                .for_each(|own| own.free_if_any(own.allocate(0, 8, raw(Scope::Command)))),
+            (SCENE, Defect::BadScope) => own
+                .into_iter()
+                .for_each(|own| own.free_if_any(own.allocate(64, 8, NO_SUCH_SCOPE))),
             (SCENE, Defect::NullFree) => own.into_iter().for_each(|own| own.free(ptr::null_mut())),
-            ("vkQueueWaitIdle" | "vkDeviceWaitIdle", _) => self.before_and_after_idle(command, chain),
+            ("vkQueueWaitIdle" | "vkDeviceWaitIdle", _) => {
+                self.before_and_after_idle(command, chain)
+            }
             _ => return self.misuse(command, defect, chain, own, device),
         }
         None
     }
 
     /// Those that need a block of the command.
-    fn misuse(&self, command: &str, defect: Defect, chain: &Chain, own: Option<Host>, device: Option<Host>) -> Option<i32> {
+    fn misuse(
+        &self,
+        command: &str,
+        defect: Defect,
+        chain: &FakeChain,
+        own: Option<Host>,
+        device: Option<Host>,
+    ) -> Option<i32> {
         let (own, device) = (own?, device?);
-        let take = |scope| chain.take(64, 8, scope).ok();
+        let take = |scope| chain.allocate(64, 8, scope).ok();
         match (command, defect) {
             (SCENE, Defect::ReallocatedUnknown) => {
                 let block = take(Scope::Command)?;
                 own.free_if_any(own.reallocate(inside(block), 128, 8, raw(Scope::Command)));
-                chain.give_back(block);
+                chain.free(block);
             }
             (SCENE, Defect::ReallocatedFreed) => {
                 let block = take(Scope::Command)?;
-                chain.give_back(block);
+                chain.free(block);
                 own.free_if_any(own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Command)));
             }
             (SCENE, Defect::ReallocatedThroughOther) => {
                 let block = take(Scope::Device)?;
                 let moved = own.reallocate(block.at.as_ptr(), 128, 8, raw(Scope::Device));
                 // Where nothing came of it the block is where it was.
-                if moved.is_null() { chain.give_back(block) } else { own.free(moved) }
+                if moved.is_null() {
+                    chain.free(block)
+                } else {
+                    own.free(moved)
+                }
             }
             (SCENE, Defect::OtherAlignment) => {
                 let block = take(Scope::Command)?;
@@ -92,41 +127,63 @@ impl FakeDriver<'_> {
             (SCENE, Defect::FreedUnknown) => {
                 let block = take(Scope::Command)?;
                 own.free(inside(block));
-                chain.give_back(block);
+                chain.free(block);
             }
             (SCENE, Defect::FreedTwice) => {
                 let block = take(Scope::Command)?;
-                chain.give_back(block);
-                chain.give_back(block);
+                chain.free(block);
+                chain.free(block);
             }
             (SCENE, Defect::FreedThroughOther) => {
                 let block = take(Scope::Device)?;
                 own.free(block.at.as_ptr());
                 // Whoever watches has not passed that on; else the block would be seen as left, too.
-                chain.give_back(block);
+                chain.free(block);
             }
             (SCENE, Defect::FreedInTransit) => self.free_in_transit(chain),
             // Blocks that stay.
             (SCENE, Defect::CommandBlockLeft) => self.kept.put(take(Scope::Command)?),
-            ("vkUnmapMemory", Defect::CommandBlockLeft) => own.free(self.kept.take()?.as_ptr()),
+            ("vkUnmapMemory", Defect::CommandBlockLeft) => own.free(self.kept.remove()?.as_ptr()),
             ("vkCreateBuffer", Defect::FreedInOtherCommand) => self.kept.put(take(Scope::Object)?),
-            ("vkBindBufferMemory", Defect::FreedInOtherCommand) => own.free(self.kept.take()?.as_ptr()),
-            // Notifications.
-            (SCENE, Defect::InternalType) => own.notify(NoticeEvent::Allocated, 64, NO_SUCH_TYPE, Scope::Command),
-            (SCENE, Defect::InternalNegative) => own.notify(NoticeEvent::Freed, 64, INTERNAL_EXECUTABLE, Scope::Command),
-            (SCENE, Defect::InternalLeft) => own.notify(NoticeEvent::Allocated, 64, INTERNAL_EXECUTABLE, Scope::Command),
-            ("vkCreateFence", Defect::InternalAtEnd) => {
-                own.notify(NoticeEvent::Allocated, 64, INTERNAL_EXECUTABLE, Scope::Object)
+            ("vkBindBufferMemory", Defect::FreedInOtherCommand) => {
+                own.free(self.kept.remove()?.as_ptr())
             }
-            (SCENE, Defect::NotifiedOnForeignThread) => self.dispatch.alongside(&mut || (), &|| notify_both(&device)),
+            // Notifications.
+            (SCENE, Defect::InternalType) => {
+                own.notify(NoticeEvent::Allocated, 64, NO_SUCH_TYPE, Scope::Command)
+            }
+            (SCENE, Defect::InternalNegative) => {
+                own.notify(NoticeEvent::Freed, 64, INTERNAL_EXECUTABLE, Scope::Command)
+            }
+            (SCENE, Defect::InternalLeft) => own.notify(
+                NoticeEvent::Allocated,
+                64,
+                INTERNAL_EXECUTABLE,
+                Scope::Command,
+            ),
+            ("vkCreateFence", Defect::InternalAtEnd) => own.notify(
+                NoticeEvent::Allocated,
+                64,
+                INTERNAL_EXECUTABLE,
+                Scope::Object,
+            ),
+            (SCENE, Defect::NotifiedOnForeignThread) => self
+                .dispatch
+                .alongside(&mut || (), &|| notify_both(&device)),
             (SCENE, Defect::AskedOnForeignThread) => {
-                self.dispatch.alongside(&mut || (), &|| take(Scope::Device).into_iter().for_each(|block| self.kept.put(block)));
-                device.free(self.kept.take()?.as_ptr());
+                self.dispatch.alongside(&mut || (), &|| {
+                    take(Scope::Device)
+                        .into_iter()
+                        .for_each(|block| self.kept.put(block))
+                });
+                device.free(self.kept.remove()?.as_ptr());
             }
             // What the command answers.
             (SCENE, Defect::OutOfMemoryWithoutNull) => return Some(VK_ERROR_OUT_OF_HOST_MEMORY),
             (SCENE, Defect::OtherErrorAfterNull) => {
-                let refused = own.allocate(faulty::REFUSED, 8, raw(Scope::Command)).is_null();
+                let refused = own
+                    .allocate(faulty::REFUSED, 8, raw(Scope::Command))
+                    .is_null();
                 return refused.then_some(VK_ERROR_INITIALIZATION_FAILED);
             }
             // Requests that the application's allocator answers wrongly.
@@ -134,7 +191,8 @@ impl FakeDriver<'_> {
                 own.free_if_any(own.allocate(64, faulty::MISALIGNED, raw(Scope::Command)));
             }
             (SCENE, Defect::LiveBlockGivenAgain) => {
-                let blocks = [(); 2].map(|()| own.allocate(faulty::GIVEN_AGAIN, 8, raw(Scope::Command)));
+                let blocks =
+                    [(); 2].map(|()| own.allocate(faulty::ADDRESS_REUSED, 8, raw(Scope::Command)));
                 let [first, second] = blocks;
                 own.free(first);
                 if first != second {
@@ -147,14 +205,22 @@ impl FakeDriver<'_> {
             }
             (SCENE, Defect::OldBlockGivenAway) => {
                 let block = own.allocate(64, 8, raw(Scope::Command));
-                if own.reallocate(block, faulty::REFUSED, 8, raw(Scope::Command)).is_null() {
-                    own.allocate(faulty::GIVEN_AWAY, 8, raw(Scope::Command));
+                if own
+                    .reallocate(block, faulty::REFUSED, 8, raw(Scope::Command))
+                    .is_null()
+                {
+                    own.allocate(faulty::ALSO_FREED_BEHIND, 8, raw(Scope::Command));
                 }
                 own.free(block);
             }
             (SCENE, Defect::CommandInCallback) => {
                 let block = take(Scope::Command)?;
-                own.free_if_any(own.reallocate(block.at.as_ptr(), faulty::CALLS_BACK, 8, raw(Scope::Command)));
+                own.free_if_any(own.reallocate(
+                    block.at.as_ptr(),
+                    faulty::CALLS_BACK,
+                    8,
+                    raw(Scope::Command),
+                ));
             }
             _ => {}
         }
@@ -162,10 +228,19 @@ impl FakeDriver<'_> {
     }
 
     /// One thread reallocates, and while the application's allocator is at it, another one frees.
-    fn free_in_transit(&self, chain: &Chain) {
-        let (Ok(block), Some(own)) = (&chain.take(64, 8, Scope::Command), chain.object) else { return };
+    fn free_in_transit(&self, chain: &FakeChain) {
+        let (Ok(block), Some(own)) = (&chain.allocate(64, 8, Scope::Command), chain.object) else {
+            return;
+        };
         self.dispatch.alongside(
-            &mut || own.free_if_any(own.reallocate(block.at.as_ptr(), faulty::IN_TRANSIT, 8, raw(Scope::Command))),
+            &mut || {
+                own.free_if_any(own.reallocate(
+                    block.at.as_ptr(),
+                    faulty::IN_TRANSIT,
+                    8,
+                    raw(Scope::Command),
+                ))
+            },
             &|| {
                 let _ = self.command("vkFlushMappedMemoryRanges", *chain, |_| {
                     self.dispatch.meet();
@@ -179,31 +254,49 @@ impl FakeDriver<'_> {
 
     /// Asks the buffer's callbacks, which this command knows nothing of.
     fn stranger(&self, scope: Scope) {
-        let Some(buffers) = self.dispatch.allocator(super::FakeKind::Buffer).copy() else { return };
+        let Some(buffers) = self.dispatch.allocator(super::FakeKind::Buffer).copy() else {
+            return;
+        };
         buffers.free_if_any(buffers.allocate(64, 8, raw(scope)));
     }
 
     /// What a driver does of its own accord, when no command runs.
     pub(super) fn idle(&self) {
         let Some(device) = self.device else { return };
-        let chain = Chain { object: None, device: self.device, instance: self.instance };
+        let chain = FakeChain {
+            object: None,
+            device: self.device,
+            instance: self.instance,
+        };
         match self.defect {
             Some(Defect::NotifiedBetweenCommands) => notify_both(&device),
-            Some(Defect::AskedBetweenCommands) => chain.take(64, 8, Scope::Device).into_iter().for_each(|b| self.kept.put(b)),
-            Some(Defect::FreedBetweenCommands) => self.kept.take().into_iter().for_each(|at| device.free(at.as_ptr())),
+            Some(Defect::AskedBetweenCommands) => chain
+                .allocate(64, 8, Scope::Device)
+                .into_iter()
+                .for_each(|b| self.kept.put(b)),
+            Some(Defect::FreedBetweenCommands) => self
+                .kept
+                .remove()
+                .into_iter()
+                .for_each(|at| device.free(at.as_ptr())),
             _ => {}
         }
     }
 
     /// The other halves of those in [`idle`](Self::idle), in a command about the device.
-    fn before_and_after_idle(&self, command: &str, chain: &Chain) {
+    fn before_and_after_idle(&self, command: &str, chain: &FakeChain) {
         match (command, self.defect) {
             ("vkQueueWaitIdle", Some(Defect::FreedBetweenCommands)) => {
-                chain.take(64, 8, Scope::Device).into_iter().for_each(|block| self.kept.put(block));
+                chain
+                    .allocate(64, 8, Scope::Device)
+                    .into_iter()
+                    .for_each(|block| self.kept.put(block));
             }
             ("vkDeviceWaitIdle", Some(Defect::AskedBetweenCommands)) => {
-                let device = chain.device.zip(self.kept.take());
-                device.into_iter().for_each(|(device, at)| device.free(at.as_ptr()));
+                let device = chain.device.zip(self.kept.remove());
+                device
+                    .into_iter()
+                    .for_each(|(device, at)| device.free(at.as_ptr()));
             }
             _ => {}
         }
@@ -211,8 +304,11 @@ impl FakeDriver<'_> {
 }
 
 /// A block of that level and scope, taken and given back.
-fn borrow(chain: &Chain, level: Level, scope: Scope) {
-    chain.take_at(level, 64, 8, scope).into_iter().for_each(|block| chain.give_back(block));
+fn borrow(chain: &FakeChain, level: Level, scope: Scope) {
+    chain
+        .allocate_at(level, 64, 8, scope)
+        .into_iter()
+        .for_each(|block| chain.free(block));
 }
 
 fn notify_both(host: &Host) {
@@ -222,6 +318,6 @@ fn notify_both(host: &Host) {
 }
 
 /// A pointer that no allocator gave: into a block of 64 bytes, so that what lies before it can be read.
-fn inside(block: Block) -> *mut u8 {
+fn inside(block: FakeBlock) -> *mut u8 {
     block.at.as_ptr().wrapping_add(32)
 }

@@ -4,9 +4,9 @@ use alloc_core::Scope;
 
 use super::defect::Defect;
 use super::driver::{Answer, FakeDriver};
-use super::host::Given;
+use super::fake_object::Handle;
+use super::host::PassedCallbacks;
 use super::kind::FakeKind;
-use super::thing::Handle;
 
 /// Bytes of one recorded command.
 const RECORD: usize = 48;
@@ -15,14 +15,18 @@ impl FakeDriver<'_> {
     /// `vkAllocateDescriptorSets`, `vkAllocateCommandBuffers`: all of them or none.
     pub(super) fn allocate(&self, pool: &mut Handle, kind: FakeKind, count: usize) -> Answer<()> {
         // Of which the pool's callbacks never hear.
-        let count = if kind == FakeKind::Set && self.planted(Defect::PoolNeverAsked) { 0 } else { count };
+        let count = if kind == FakeKind::Set && self.planted(Defect::PoolNeverAsked) {
+            0
+        } else {
+            count
+        };
         self.command(kind.create(), self.chain(kind, pool.get().own), |chain| {
             for made in 0..count {
-                match Handle::make(chain, kind, Given::NONE) {
+                match Handle::create(chain, kind, PassedCallbacks::NONE) {
                     Ok(child) => pool.adopt(child),
                     Err(refused) => {
                         let undone = (0..made).map_while(|_| pool.release_child());
-                        undone.for_each(|child| child.unmake(chain));
+                        undone.for_each(|child| child.destroy(chain));
                         return Err(refused.into());
                     }
                 }
@@ -34,38 +38,57 @@ impl FakeDriver<'_> {
     /// `vkFreeDescriptorSets`, `vkFreeCommandBuffers`: the youngest.
     pub(super) fn free(&self, pool: &mut Handle, kind: FakeKind) {
         let _ = self.command(kind.destroy(), self.chain(kind, pool.get().own), |chain| {
-            pool.release_child().into_iter().for_each(|child| child.unmake(chain));
+            pool.release_child()
+                .into_iter()
+                .for_each(|child| child.destroy(chain));
             Ok(())
         });
     }
 
     /// `vkResetDescriptorPool`: all of its sets.
     pub(super) fn reset_sets(&self, pool: &mut Handle) {
-        let _ = self.command("vkResetDescriptorPool", self.chain(FakeKind::Set, pool.get().own), |chain| {
-            while let Some(child) = pool.release_child() {
-                child.unmake(chain);
-            }
-            Ok(())
-        });
+        let _ = self.command(
+            "vkResetDescriptorPool",
+            self.chain(FakeKind::Set, pool.get().own),
+            |chain| {
+                while let Some(child) = pool.release_child() {
+                    child.destroy(chain);
+                }
+                Ok(())
+            },
+        );
     }
 
     /// `vkCmd*`: one more record in the pool's memory, in a list that grows.
     pub(super) fn record(&self, command: &'static str, buffer: &mut Handle) -> Answer<()> {
-        self.command(command, self.chain(FakeKind::CommandBuffer, buffer.get().own), |chain| {
-            let recorded = &mut buffer.get_mut().recorded;
-            match recorded {
-                Some(list) => chain.resize(list, list.size + RECORD)?,
-                None => *recorded = Some(chain.take(RECORD, 8, Scope::Object)?),
-            }
-            Ok(())
-        })
+        self.command(
+            command,
+            self.chain(FakeKind::CommandBuffer, buffer.get().own),
+            |chain| {
+                let recorded = &mut buffer.get_mut().recorded;
+                match recorded {
+                    Some(list) => chain.resize(list, list.size + RECORD)?,
+                    None => *recorded = Some(chain.allocate(RECORD, 8, Scope::Object)?),
+                }
+                Ok(())
+            },
+        )
     }
 
     /// `vkResetCommandBuffer`, `vkBeginCommandBuffer`: what was recorded goes.
     pub(super) fn forget_recorded(&self, command: &'static str, buffer: &mut Handle) {
-        let _ = self.command(command, self.chain(FakeKind::CommandBuffer, buffer.get().own), |chain| {
-            buffer.get_mut().recorded.take().into_iter().for_each(|list| chain.give_back(list));
-            Ok(())
-        });
+        let _ = self.command(
+            command,
+            self.chain(FakeKind::CommandBuffer, buffer.get().own),
+            |chain| {
+                buffer
+                    .get_mut()
+                    .recorded
+                    .take()
+                    .into_iter()
+                    .for_each(|list| chain.free(list));
+                Ok(())
+            },
+        );
     }
 }

@@ -3,12 +3,12 @@
 use super::defect::Defect;
 use super::dispatch::Dispatch;
 use super::driver::{Answer, FakeDriver};
+use super::fake_object::Handle;
 use super::harm::Harm;
-use super::host::Given;
-use super::kept::Kept;
+use super::host::PassedCallbacks;
 use super::kind::FakeKind;
 use super::planted::SCENE;
-use super::thing::Handle;
+use super::planted_state::PlantedState;
 
 /// The fake program and what it does. One device on one instance; everything else is made and destroyed in each round.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +22,9 @@ pub struct FakeProgram {
 }
 
 /// What is to be destroyed, in the order in which it was made, and the callbacks for it.
-struct Made<'d> {
+struct CreatedObject<'d> {
     driver: FakeDriver<'d>,
-    things: [Option<(Handle, Given)>; 24],
+    things: [Option<(Handle, PassedCallbacks)>; 24],
 }
 
 impl FakeProgram {
@@ -48,9 +48,17 @@ impl FakeProgram {
     }
 
     fn run_with(&self, dispatch: &dyn Dispatch, harm: Option<Harm>) -> Result<(), i32> {
-        let kept = Kept::default();
+        let kept = PlantedState::default();
         let Self { defect, habits, .. } = *self;
-        let mut driver = FakeDriver { dispatch, kept: &kept, defect, harm, habits, instance: None, device: None };
+        let mut driver = FakeDriver {
+            dispatch,
+            kept: &kept,
+            defect,
+            harm,
+            habits,
+            instance: None,
+            device: None,
+        };
         let given = dispatch.allocator(FakeKind::Instance);
         let instance = driver.create(FakeKind::Instance, given)?;
         driver.instance = instance.get().own;
@@ -60,7 +68,11 @@ impl FakeProgram {
     }
 
     fn with_instance(&self, mut driver: FakeDriver<'_>) -> Answer<()> {
-        driver.look("vkEnumeratePhysicalDevices", FakeKind::Instance, driver.instance)?;
+        driver.look(
+            "vkEnumeratePhysicalDevices",
+            FakeKind::Instance,
+            driver.instance,
+        )?;
         let given = driver.dispatch.allocator(FakeKind::Device);
         let device = driver.create(FakeKind::Device, given)?;
         // Where the device has none of its own, those of the instance follow.
@@ -72,13 +84,16 @@ impl FakeProgram {
 }
 
 fn round(driver: FakeDriver<'_>) -> Answer<()> {
-    let mut made = Made { driver, things: [None; 24] };
+    let mut made = CreatedObject {
+        driver,
+        things: [None; 24],
+    };
     let answer = made.fill();
     made.destroy_all();
     answer
 }
 
-impl Made<'_> {
+impl CreatedObject<'_> {
     fn fill(&mut self) -> Answer<()> {
         let driver = self.driver;
         self.resources()?;
@@ -101,17 +116,23 @@ impl Made<'_> {
         let mut own = buffer.get().own;
         if driver.planted(Defect::OldStructUsed) {
             driver.dispatch.spoil(FakeKind::Buffer);
-            own = buffer.get().given.copy();
+            own = buffer.get().passed.copy();
         }
         driver.look("vkBindBufferMemory", FakeKind::Buffer, own)?;
         let mapped = driver.look(SCENE, FakeKind::Memory, memory.get().own);
-        if !driver.planted(Defect::OutOfMemoryWithoutNull) && !driver.planted(Defect::OtherErrorAfterNull) {
+        if !driver.planted(Defect::OutOfMemoryWithoutNull)
+            && !driver.planted(Defect::OtherErrorAfterNull)
+        {
             mapped?;
         }
         driver.look("vkUnmapMemory", FakeKind::Memory, memory.get().own)?;
         if driver.habits {
             // vkDestroyBuffer(VK_NULL_HANDLE) does nothing.
-            driver.command(FakeKind::Buffer.destroy(), driver.chain(FakeKind::Buffer, buffer.get().own), |_| Ok(()))?;
+            driver.command(
+                FakeKind::Buffer.destroy(),
+                driver.chain(FakeKind::Buffer, buffer.get().own),
+                |_| Ok(()),
+            )?;
         }
         Ok(())
     }
@@ -134,10 +155,18 @@ impl Made<'_> {
         let driver = self.driver;
         let cache = self.create(FakeKind::PipelineCache)?;
         let given = driver.dispatch.allocator(FakeKind::Pipeline);
-        for pipeline in driver.create_pipelines(&cache, given)?.into_iter().flatten() {
+        for pipeline in driver
+            .create_pipelines(&cache, given)?
+            .into_iter()
+            .flatten()
+        {
             self.push(pipeline, given);
         }
-        driver.look("vkMergePipelineCaches", FakeKind::PipelineCache, cache.get().own)?;
+        driver.look(
+            "vkMergePipelineCaches",
+            FakeKind::PipelineCache,
+            cache.get().own,
+        )?;
         let operation = self.create(FakeKind::Deferred)?;
         let mut deferred = driver.defer(operation, given)?;
         let joined = driver.join(&mut deferred);
@@ -150,13 +179,24 @@ impl Made<'_> {
         let driver = self.driver;
         let mut pool = self.create(FakeKind::CommandPool)?;
         driver.allocate(&mut pool, FakeKind::CommandBuffer, 2)?;
-        let Some(mut buffer) = pool.child() else { return Ok(()) };
+        let Some(mut buffer) = pool.child() else {
+            return Ok(());
+        };
         for _ in 0..2 {
             driver.forget_recorded("vkBeginCommandBuffer", &mut buffer);
-            for command in ["vkCmdBindPipeline", "vkCmdBindDescriptorSets", "vkCmdPushConstants", "vkCmdDispatch"] {
+            for command in [
+                "vkCmdBindPipeline",
+                "vkCmdBindDescriptorSets",
+                "vkCmdPushConstants",
+                "vkCmdDispatch",
+            ] {
                 driver.record(command, &mut buffer)?;
             }
-            driver.look("vkEndCommandBuffer", FakeKind::CommandBuffer, pool.get().own)?;
+            driver.look(
+                "vkEndCommandBuffer",
+                FakeKind::CommandBuffer,
+                pool.get().own,
+            )?;
         }
         driver.forget_recorded("vkResetCommandBuffer", &mut buffer);
         driver.look("vkTrimCommandPool", FakeKind::CommandPool, pool.get().own)?;
@@ -166,7 +206,11 @@ impl Made<'_> {
 
     /// Creates an object that is destroyed at the end.
     fn create(&mut self, kind: FakeKind) -> Answer<Handle> {
-        let given = if self.goes_without(kind) { Given::NONE } else { self.driver.dispatch.allocator(kind) };
+        let given = if self.goes_without(kind) {
+            PassedCallbacks::NONE
+        } else {
+            self.driver.dispatch.allocator(kind)
+        };
         let handle = self.driver.create(kind, given)?;
         self.push(handle, given);
         Ok(handle)
@@ -174,11 +218,20 @@ impl Made<'_> {
 
     /// Images never have callbacks; a fence has none where its would lack a function.
     fn goes_without(&self, kind: FakeKind) -> bool {
-        let lacking = [Defect::MissingAllocation, Defect::MissingReallocation, Defect::MissingFree, Defect::HalfInternal];
-        kind == FakeKind::Image || kind == FakeKind::Fence && lacking.into_iter().any(|defect| self.driver.planted(defect))
+        let lacking = [
+            Defect::MissingAllocation,
+            Defect::MissingReallocation,
+            Defect::MissingFree,
+            Defect::HalfInternal,
+        ];
+        kind == FakeKind::Image
+            || kind == FakeKind::Fence
+                && lacking
+                    .into_iter()
+                    .any(|defect| self.driver.planted(defect))
     }
 
-    fn push(&mut self, handle: Handle, given: Given) {
+    fn push(&mut self, handle: Handle, given: PassedCallbacks) {
         if let Some(place) = self.things.iter_mut().find(|place| place.is_none()) {
             *place = Some((handle, given));
         }
@@ -193,14 +246,20 @@ impl Made<'_> {
             match (kind, driver.defect) {
                 (FakeKind::Fence, Some(Defect::LiveAtEnd)) => {}
                 (FakeKind::Fence, Some(Defect::InternalAtEnd)) => driver.end(handle),
-                (FakeKind::Fence, Some(Defect::OtherGroupAtDestroy)) => driver.destroy(handle, others),
-                (FakeKind::Fence, Some(Defect::NoneAtDestroy)) => driver.destroy(handle, Given::NONE),
+                (FakeKind::Fence, Some(Defect::OtherGroupAtDestroy)) => {
+                    driver.destroy(handle, others)
+                }
+                (FakeKind::Fence, Some(Defect::NoneAtDestroy)) => {
+                    driver.destroy(handle, PassedCallbacks::NONE)
+                }
                 (FakeKind::Image, Some(Defect::OnlyAtDestroy)) => driver.destroy(handle, others),
                 (FakeKind::Fence, Some(Defect::UnknownHandle)) => {
                     driver.destroy(handle, given);
                     let chain = driver.chain(kind, given.copy());
                     let _ = driver.command(kind.destroy(), chain, |_| Ok(()));
-                    driver.dispatch.destroyed(kind, number, given.id(), kind.destroy());
+                    driver
+                        .dispatch
+                        .destroyed(kind, number, given.id(), kind.destroy());
                 }
                 _ => driver.destroy(handle, given),
             }

@@ -4,6 +4,8 @@
 
 use core::fmt;
 
+use super::fields::MAX_NAME;
+
 /// A trace that cannot be read on: the line, and what was expected there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceError {
@@ -31,6 +33,8 @@ pub enum TraceFault {
     BadNumber(&'static str),
     /// This field is not one of the words that it may be.
     BadWord(&'static str),
+    /// This field is a name longer than [`TraceReader::MAX_NAME`](crate::TraceReader::MAX_NAME).
+    TooLong(&'static str),
     /// The line goes on after its last field.
     ExtraField,
     /// The text ends in the middle of the line: no line feed follows.
@@ -60,6 +64,9 @@ impl fmt::Display for TraceError {
             TraceFault::BadNumber(field) => write!(f, "expected a number in range for the field `{field}`: the file is damaged"),
             TraceFault::BadWord(field) => {
                 write!(f, "expected a known word for the field `{field}`: the file is damaged, or newer")
+            }
+            TraceFault::TooLong(field) => {
+                write!(f, "expected at most {MAX_NAME} bytes in the field `{field}`: the file is damaged")
             }
             TraceFault::ExtraField => f.write_str("expected the end of the line, and more fields follow: the file is damaged"),
             TraceFault::CutOff => f.write_str("expected a line feed, and the text ends: the trace was cut off, record it again"),

@@ -168,12 +168,15 @@ impl Sighting {
     }
 
     /// What the callbacks lack.
-    pub(crate) fn lacking(raw: &RawCallbacks) -> impl Iterator<Item = Self> {
+    pub(crate) fn missing_fact(raw: &RawCallbacks) -> impl Iterator<Item = Self> {
         [
             (raw.pfn_allocation.is_none(), Self::NoAllocation),
             (raw.pfn_reallocation.is_none(), Self::NoReallocation),
             (raw.pfn_free.is_none(), Self::NoFree),
-            (raw.pfn_internal_allocation.is_some() != raw.pfn_internal_free.is_some(), Self::HalfInternal),
+            (
+                raw.pfn_internal_allocation.is_some() != raw.pfn_internal_free.is_some(),
+                Self::HalfInternal,
+            ),
         ]
         .into_iter()
         .filter_map(|(lacks, what)| lacks.then_some(what))

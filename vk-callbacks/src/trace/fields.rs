@@ -5,6 +5,9 @@
 use super::error::{TraceError, TraceFault};
 use super::event::{Caller, Pointer, Request};
 
+/// The most bytes of the name of a command or of a kind of object.
+pub(super) const MAX_NAME: usize = 1024;
+
 /// Splits a text at line feeds and counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lines<'t> {
@@ -14,7 +17,7 @@ pub(super) struct Lines<'t> {
 
 /// One line without its line feed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'t> {
+pub(super) struct TraceLine<'t> {
     pub(super) number: u64,
     pub(super) text: &'t str,
     /// False for the last line when no line feed follows.
@@ -23,7 +26,10 @@ pub(super) struct Line<'t> {
 
 impl<'t> Lines<'t> {
     pub(super) const fn new(text: &'t str) -> Self {
-        Self { rest: text, number: 0 }
+        Self {
+            rest: text,
+            number: 0,
+        }
     }
 
     /// How many lines have been taken.
@@ -33,9 +39,9 @@ impl<'t> Lines<'t> {
 }
 
 impl<'t> Iterator for Lines<'t> {
-    type Item = Line<'t>;
+    type Item = TraceLine<'t>;
 
-    fn next(&mut self) -> Option<Line<'t>> {
+    fn next(&mut self) -> Option<TraceLine<'t>> {
         if self.rest.is_empty() {
             return None;
         }
@@ -46,7 +52,11 @@ impl<'t> Iterator for Lines<'t> {
         self.rest = rest;
         self.number = self.number.saturating_add(1);
         // Text that went through a checkout with carriage returns reads the same.
-        Some(Line { number: self.number, text: text.strip_suffix('\r').unwrap_or(text), whole })
+        Some(TraceLine {
+            number: self.number,
+            text: text.strip_suffix('\r').unwrap_or(text),
+            whole,
+        })
     }
 }
 
@@ -58,17 +68,25 @@ pub(super) struct Fields<'t> {
 }
 
 impl<'t> Fields<'t> {
-    pub(super) const fn new(line: Line<'t>) -> Self {
-        Self { line: line.number, rest: Some(line.text) }
+    pub(super) const fn new(line: TraceLine<'t>) -> Self {
+        Self {
+            line: line.number,
+            rest: Some(line.text),
+        }
     }
 
     pub(super) const fn error(&self, fault: TraceFault) -> TraceError {
-        TraceError { line: self.line, fault }
+        TraceError {
+            line: self.line,
+            fault,
+        }
     }
 
     /// The next field, as it stands.
     pub(super) fn word(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
-        let rest = self.rest.ok_or(self.error(TraceFault::MissingField(field)))?;
+        let rest = self
+            .rest
+            .ok_or(self.error(TraceFault::MissingField(field)))?;
         match rest.split_once(',') {
             Some((word, rest)) => {
                 self.rest = Some(rest);
@@ -83,7 +101,19 @@ impl<'t> Fields<'t> {
 
     /// All that is left, commas included: a name at the end of its line needs no escapes.
     pub(super) fn name(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
-        self.rest.take().ok_or(self.error(TraceFault::MissingField(field)))
+        self.rest
+            .take()
+            .ok_or(self.error(TraceFault::MissingField(field)))
+    }
+
+    /// As [`name`](Self::name), of what is compared and looked up again and again: no longer than any name is.
+    pub(super) fn short_name(&mut self, field: &'static str) -> Result<&'t str, TraceError> {
+        let name = self.name(field)?;
+        if name.len() > MAX_NAME {
+            Err(self.error(TraceFault::TooLong(field)))
+        } else {
+            Ok(name)
+        }
     }
 
     pub(super) fn number(&mut self, field: &'static str) -> Result<u64, TraceError> {
@@ -94,10 +124,14 @@ impl<'t> Fields<'t> {
     /// A number of the C kind: a scope, a type, a `VkResult`.
     pub(super) fn signed(&mut self, field: &'static str) -> Result<i32, TraceError> {
         let word = self.word(field)?;
-        let (negative, word) = word.strip_prefix('-').map_or((false, word), |word| (true, word));
+        let (negative, word) = word
+            .strip_prefix('-')
+            .map_or((false, word), |word| (true, word));
         let magnitude = digits(word).and_then(|n| i64::try_from(n).ok());
         let signed = magnitude.map(|n| if negative { n.saturating_neg() } else { n });
-        signed.and_then(|n| i32::try_from(n).ok()).ok_or(self.error(TraceFault::BadNumber(field)))
+        signed
+            .and_then(|n| i32::try_from(n).ok())
+            .ok_or(self.error(TraceFault::BadNumber(field)))
     }
 
     pub(super) fn pointer(&mut self, field: &'static str) -> Result<Pointer, TraceError> {
@@ -110,11 +144,18 @@ impl<'t> Fields<'t> {
     }
 
     pub(super) fn caller(&mut self) -> Result<Caller, TraceError> {
-        Ok(Caller { thread: self.number("thread")?, owner: self.number("owner")? })
+        Ok(Caller {
+            thread: self.number("thread")?,
+            owner: self.number("owner")?,
+        })
     }
 
     pub(super) fn request(&mut self) -> Result<Request, TraceError> {
-        Ok(Request { size: self.number("size")?, align: self.number("align")?, scope: self.signed("scope")? })
+        Ok(Request {
+            size: self.number("size")?,
+            align: self.number("align")?,
+            scope: self.signed("scope")?,
+        })
     }
 
     /// Checks that nothing is left.

@@ -36,7 +36,14 @@ impl TraceFormat {
     #[must_use]
     pub const fn capabilities(self) -> Capabilities {
         let all = matches!(self, Self::Two);
-        Capabilities { commands: all, owners: all, null_answers: all, unknown_pointers: all, lost_events: all, truncation: all }
+        Capabilities {
+            commands: all,
+            owners: all,
+            null_answers: all,
+            unknown_pointers: all,
+            lost_events: all,
+            truncation: all,
+        }
     }
 
     /// What cannot be judged, one sentence each; empty when everything can.

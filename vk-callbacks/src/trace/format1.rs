@@ -6,24 +6,39 @@ use alloc_core::NoticeEvent;
 
 use super::error::{TraceError, TraceFault};
 use super::event::{Caller, Request, TraceEvent};
-use super::fields::{Fields, Line, block};
+use super::fields::{Fields, TraceLine, block};
 
 /// How the first line of a trace in this format begins.
 pub(super) const HEADER: &str = "# host-allocation trace";
 
 /// One line: what it says, and the phase it says it in.
-pub(super) fn event(line: Line<'_>) -> Result<(TraceEvent<'_>, &str), TraceError> {
+pub(super) fn event(line: TraceLine<'_>) -> Result<(TraceEvent<'_>, &str), TraceError> {
     let mut fields = Fields::new(line);
     let op = fields.word("op")?;
     let id = fields.number("id")?;
     let new_id = fields.number("new_id")?;
     // The columns of size, align and scope are there on every line; a free leaves them 0.
     let asked = fields.request()?;
-    let by = Caller { thread: fields.number("thread")?, owner: 0 };
+    let by = Caller {
+        thread: fields.number("thread")?,
+        owner: 0,
+    };
     let event = match op {
-        "a" => TraceEvent::Allocate { by, block: block(id), asked },
-        "r" => TraceEvent::Reallocate { by, old: block(id), new: block(new_id), asked },
-        "f" => TraceEvent::Free { by, block: block(id) },
+        "a" => TraceEvent::Allocate {
+            by,
+            block: block(id),
+            asked,
+        },
+        "r" => TraceEvent::Reallocate {
+            by,
+            old: block(id),
+            new: block(new_id),
+            asked,
+        },
+        "f" => TraceEvent::Free {
+            by,
+            block: block(id),
+        },
         "i" => notice(&fields, by, NoticeEvent::Allocated, asked)?,
         "j" => notice(&fields, by, NoticeEvent::Freed, asked)?,
         _ => return Err(fields.error(TraceFault::UnknownOperation)),
@@ -32,7 +47,19 @@ pub(super) fn event(line: Line<'_>) -> Result<(TraceEvent<'_>, &str), TraceError
 }
 
 /// In the lines of notifications the column `align` holds the type.
-fn notice<'t>(fields: &Fields<'t>, by: Caller, event: NoticeEvent, asked: Request) -> Result<TraceEvent<'t>, TraceError> {
-    let kind = i32::try_from(asked.align).map_err(|_| fields.error(TraceFault::BadNumber("align")))?;
-    Ok(TraceEvent::Notice { by, event, size: asked.size, kind, scope: asked.scope })
+fn notice<'t>(
+    fields: &Fields<'t>,
+    by: Caller,
+    event: NoticeEvent,
+    asked: Request,
+) -> Result<TraceEvent<'t>, TraceError> {
+    let kind =
+        i32::try_from(asked.align).map_err(|_| fields.error(TraceFault::BadNumber("align")))?;
+    Ok(TraceEvent::Notice {
+        by,
+        event,
+        size: asked.size,
+        kind,
+        scope: asked.scope,
+    })
 }

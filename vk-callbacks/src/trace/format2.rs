@@ -6,7 +6,7 @@ use alloc_core::NoticeEvent;
 
 use super::error::{TraceError, TraceFault};
 use super::event::{Caller, Sighting, TraceEvent};
-use super::fields::{Fields, Line};
+use super::fields::{Fields, TraceLine};
 
 /// How the first line of a trace begins; the version follows.
 pub(super) const HEADER: &str = "# steward host trace ";
@@ -20,33 +20,76 @@ pub(super) enum Parsed<'t> {
     End(u64),
 }
 
-pub(super) fn parse(line: Line<'_>) -> Result<Parsed<'_>, TraceError> {
+pub(super) fn parse(line: TraceLine<'_>) -> Result<Parsed<'_>, TraceError> {
     let mut fields = Fields::new(line);
     let op = fields.word("op")?;
     let event = match op {
-        "a" => TraceEvent::Allocate { by: fields.caller()?, block: fields.pointer("block")?, asked: fields.request()? },
-        "b" => TraceEvent::ReallocateBegin { by: fields.caller()?, old: fields.pointer("old")? },
+        "a" => TraceEvent::Allocate {
+            by: fields.caller()?,
+            block: fields.pointer("block")?,
+            asked: fields.request()?,
+        },
+        "b" => TraceEvent::ReallocateBegin {
+            by: fields.caller()?,
+            old: fields.pointer("old")?,
+        },
         "r" => TraceEvent::Reallocate {
             by: fields.caller()?,
             old: fields.pointer("old")?,
             new: fields.pointer("new")?,
             asked: fields.request()?,
         },
-        "f" => TraceEvent::Free { by: fields.caller()?, block: fields.pointer("block")? },
+        "f" => TraceEvent::Free {
+            by: fields.caller()?,
+            block: fields.pointer("block")?,
+        },
         "i" => notice(&mut fields, NoticeEvent::Allocated)?,
         "j" => notice(&mut fields, NoticeEvent::Freed)?,
-        "e" => TraceEvent::Enter { by: fields.caller()?, command: fields.name("command")? },
-        "l" => TraceEvent::Leave { by: Caller { thread: fields.number("thread")?, owner: 0 }, result: fields.signed("result")? },
-        "o" => TraceEvent::Owner { owner: fields.number("owner")?, parent: fields.number("parent")?, kind: fields.name("kind")? },
-        "p" => TraceEvent::Phase { name: fields.name("phase")? },
-        "c" => TraceEvent::Created { by: fields.caller()?, handle: fields.number("handle")?, kind: fields.name("kind")? },
-        "d" => TraceEvent::Destroyed { by: fields.caller()?, handle: fields.number("handle")?, kind: fields.name("kind")? },
+        "e" => TraceEvent::Enter {
+            by: fields.caller()?,
+            command: fields.short_name("command")?,
+        },
+        "l" => TraceEvent::Leave {
+            by: Caller {
+                thread: fields.number("thread")?,
+                owner: 0,
+            },
+            result: fields.signed("result")?,
+        },
+        "o" => TraceEvent::Owner {
+            owner: fields.number("owner")?,
+            parent: fields.number("parent")?,
+            kind: fields.short_name("kind")?,
+        },
+        "p" => TraceEvent::Phase {
+            name: fields.name("phase")?,
+        },
+        "c" => TraceEvent::Created {
+            by: fields.caller()?,
+            handle: fields.number("handle")?,
+            kind: fields.short_name("kind")?,
+        },
+        "d" => TraceEvent::Destroyed {
+            by: fields.caller()?,
+            handle: fields.number("handle")?,
+            kind: fields.short_name("kind")?,
+        },
         "s" => {
-            let (by, block, word) = (fields.caller()?, fields.pointer("block")?, fields.word("what")?);
+            let (by, block, word) = (
+                fields.caller()?,
+                fields.pointer("block")?,
+                fields.word("what")?,
+            );
             let what = Sighting::ALL.into_iter().find(|what| what.word() == word);
-            TraceEvent::Seen { by, block, what: what.ok_or(fields.error(TraceFault::BadWord("what")))? }
+            TraceEvent::Seen {
+                by,
+                block,
+                what: what.ok_or(fields.error(TraceFault::BadWord("what")))?,
+            }
         }
-        "x" => TraceEvent::Lost { events: fields.number("events")? },
+        "x" => TraceEvent::Lost {
+            events: fields.number("events")?,
+        },
         "z" => {
             let lines = fields.number("lines")?;
             fields.end()?;

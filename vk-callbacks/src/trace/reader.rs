@@ -1,4 +1,4 @@
-//! The borrowing line parser of both formats. Takes no memory.
+//! The borrowing parser of both formats: lines come from here, [`format1`] and [`format2`] parse them. Allocates nothing.
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use core::iter::FusedIterator;
 
 use super::error::{TraceError, TraceFault};
 use super::event::TraceEvent;
-use super::fields::{Line, Lines};
+use super::fields::{Lines, MAX_NAME, TraceLine};
 use super::format::{Capabilities, TraceFormat};
 use super::{format1, format2};
 
@@ -39,13 +39,20 @@ pub struct TraceReader<'t> {
 }
 
 impl<'t> TraceReader<'t> {
+    /// The most bytes of the name of a command or of a kind of object; Vulkan's have less than 100.
+    pub const MAX_NAME: usize = MAX_NAME;
+
     /// Looks at the header.
     ///
     /// # Errors
     /// The first line is the header of neither format, or of a version to come.
     pub fn new(text: &'t str) -> Result<Self, TraceError> {
         let mut lines = Lines::new(text);
-        let head = lines.next().unwrap_or(Line { number: 1, text: "", whole: false });
+        let head = lines.next().unwrap_or(TraceLine {
+            number: 1,
+            text: "",
+            whole: false,
+        });
         let error = |fault| Err(TraceError { line: 1, fault });
         let format = match head.text.strip_prefix(format2::HEADER) {
             Some(format2::VERSION) => TraceFormat::Two,
@@ -57,13 +64,23 @@ impl<'t> TraceReader<'t> {
             return error(TraceFault::CutOff);
         }
         let driver = match format {
-            TraceFormat::One => head.text.split_once("driver: ").map_or("", |(_, name)| name),
+            TraceFormat::One => head
+                .text
+                .split_once("driver: ")
+                .map_or("", |(_, name)| name),
             TraceFormat::Two => lines
                 .map_while(|line| line.text.strip_prefix("# "))
                 .find_map(|header| header.strip_prefix("driver: "))
                 .unwrap_or(""),
         };
-        Ok(Self { lines, format, driver, phase: None, pending: None, over: false })
+        Ok(Self {
+            lines,
+            format,
+            driver,
+            phase: None,
+            pending: None,
+            over: false,
+        })
     }
 
     /// As [`TraceReader::new`], for bytes that may not be text.
@@ -76,7 +93,10 @@ impl<'t> TraceReader<'t> {
             Err(error) => {
                 let before = bytes.iter().take(error.valid_up_to());
                 let feeds = before.filter(|byte| **byte == b'\n').count() as u64;
-                Err(TraceError { line: feeds.saturating_add(1), fault: TraceFault::NotText })
+                Err(TraceError {
+                    line: feeds.saturating_add(1),
+                    fault: TraceFault::NotText,
+                })
             }
         }
     }
@@ -100,13 +120,18 @@ impl<'t> TraceReader<'t> {
     }
 
     /// The next line that is no comment; `None` where the text ends.
-    fn line(&mut self) -> Result<Option<Line<'t>>, TraceError> {
+    fn line(&mut self) -> Result<Option<TraceLine<'t>>, TraceError> {
         loop {
-            let Some(line) = self.lines.next() else { return Ok(None) };
+            let Some(line) = self.lines.next() else {
+                return Ok(None);
+            };
             // A marker that lost only its line feed still counts every line before it.
             let marker = self.format == TraceFormat::Two && line.text.starts_with("z,");
             if !line.whole && !marker {
-                return Err(TraceError { line: line.number, fault: TraceFault::CutOff });
+                return Err(TraceError {
+                    line: line.number,
+                    fault: TraceFault::CutOff,
+                });
             }
             if !line.text.starts_with('#') {
                 return Ok(Some(line));
@@ -118,7 +143,9 @@ impl<'t> TraceReader<'t> {
         if let Some(event) = self.pending.take() {
             return Ok(Some(event));
         }
-        let Some(line) = self.line()? else { return Ok(None) };
+        let Some(line) = self.line()? else {
+            return Ok(None);
+        };
         let (event, phase) = format1::event(line)?;
         if self.phase == Some(phase) {
             return Ok(Some((line.number, event)));
@@ -130,15 +157,24 @@ impl<'t> TraceReader<'t> {
 
     fn next2(&mut self) -> Result<Option<(u64, TraceEvent<'t>)>, TraceError> {
         let Some(line) = self.line()? else {
-            return Err(TraceError { line: self.lines.taken().saturating_add(1), fault: TraceFault::NoEnd });
+            return Err(TraceError {
+                line: self.lines.taken().saturating_add(1),
+                fault: TraceFault::NoEnd,
+            });
         };
         match format2::parse(line)? {
             format2::Parsed::TraceEvent(event) => Ok(Some((line.number, event))),
             format2::Parsed::End(said) if said.checked_add(1) != Some(line.number) => {
-                Err(TraceError { line: line.number, fault: TraceFault::WrongCount { said } })
+                Err(TraceError {
+                    line: line.number,
+                    fault: TraceFault::WrongCount { said },
+                })
             }
             format2::Parsed::End(_) => match self.lines.next() {
-                Some(behind) => Err(TraceError { line: behind.number, fault: TraceFault::BehindEnd }),
+                Some(behind) => Err(TraceError {
+                    line: behind.number,
+                    fault: TraceFault::BehindEnd,
+                }),
                 None => Ok(None),
             },
         }

@@ -7,6 +7,7 @@ use core::fmt::{self, Write};
 use alloc_core::NoticeEvent;
 
 use super::event::{Caller, Request, TraceEvent};
+use super::fields::MAX_NAME;
 use super::format2;
 
 /// Writes a trace of format 2, event by event. Takes no memory.
@@ -36,24 +37,47 @@ impl<'w, W: Write + ?Sized> TraceWriter<'w, W> {
     pub fn event(&mut self, event: &TraceEvent<'_>) -> fmt::Result {
         let out = &mut *self.out;
         match *event {
-            TraceEvent::Owner { owner, parent, kind } => writeln!(out, "o,{owner},{parent},{}", OneLine(kind)),
+            TraceEvent::Owner {
+                owner,
+                parent,
+                kind,
+            } => writeln!(out, "o,{owner},{parent},{}", Short(kind)),
             TraceEvent::Phase { name } => writeln!(out, "p,{}", OneLine(name)),
-            TraceEvent::Enter { by, command } => writeln!(out, "e,{},{}", By(by), OneLine(command)),
+            TraceEvent::Enter { by, command } => writeln!(out, "e,{},{}", By(by), Short(command)),
             TraceEvent::Leave { by, result } => writeln!(out, "l,{},{result}", by.thread),
-            TraceEvent::Allocate { by, block, asked } => writeln!(out, "a,{},{block},{}", By(by), Asked(asked)),
+            TraceEvent::Allocate { by, block, asked } => {
+                writeln!(out, "a,{},{block},{}", By(by), RequestFields(asked))
+            }
             TraceEvent::ReallocateBegin { by, old } => writeln!(out, "b,{},{old}", By(by)),
-            TraceEvent::Reallocate { by, old, new, asked } => writeln!(out, "r,{},{old},{new},{}", By(by), Asked(asked)),
+            TraceEvent::Reallocate {
+                by,
+                old,
+                new,
+                asked,
+            } => writeln!(out, "r,{},{old},{new},{}", By(by), RequestFields(asked)),
             TraceEvent::Free { by, block } => writeln!(out, "f,{},{block}", By(by)),
-            TraceEvent::Notice { by, event, size, kind, scope } => {
+            TraceEvent::Notice {
+                by,
+                event,
+                size,
+                kind,
+                scope,
+            } => {
                 let op = match event {
                     NoticeEvent::Allocated => 'i',
                     NoticeEvent::Freed => 'j',
                 };
                 writeln!(out, "{op},{},{size},{kind},{scope}", By(by))
             }
-            TraceEvent::Created { by, handle, kind } => writeln!(out, "c,{},{handle},{}", By(by), OneLine(kind)),
-            TraceEvent::Destroyed { by, handle, kind } => writeln!(out, "d,{},{handle},{}", By(by), OneLine(kind)),
-            TraceEvent::Seen { by, block, what } => writeln!(out, "s,{},{block},{}", By(by), what.word()),
+            TraceEvent::Created { by, handle, kind } => {
+                writeln!(out, "c,{},{handle},{}", By(by), Short(kind))
+            }
+            TraceEvent::Destroyed { by, handle, kind } => {
+                writeln!(out, "d,{},{handle},{}", By(by), Short(kind))
+            }
+            TraceEvent::Seen { by, block, what } => {
+                writeln!(out, "s,{},{block},{}", By(by), what.word())
+            }
             TraceEvent::Lost { events } => writeln!(out, "x,{events}"),
         }?;
         self.lines = self.lines.saturating_add(1);
@@ -80,11 +104,21 @@ impl fmt::Display for By {
 }
 
 /// `size,align,scope`
-struct Asked(Request);
+struct RequestFields(Request);
 
-impl fmt::Display for Asked {
+impl fmt::Display for RequestFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{},{},{}", self.0.size, self.0.align, self.0.scope)
+    }
+}
+
+/// A name that can be read again: of one that is too long the beginning.
+struct Short<'a>(&'a str);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.0.floor_char_boundary(MAX_NAME);
+        OneLine(self.0.get(..end).unwrap_or_default()).fmt(f)
     }
 }
 

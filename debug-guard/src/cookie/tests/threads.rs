@@ -8,13 +8,21 @@ fn quarantine_stays_within_its_blocks_and_bytes() {
     for _ in 0..if cfg!(miri) { 150 } else { 1000 } {
         let block = keeper.take(10, 8);
         keeper.give_well(block);
-        assert!(keeper.cookies.held().quarantined <= 140, "{:?}", keeper.cookies.held());
+        assert!(
+            keeper.cookies.held().quarantined <= 140,
+            "{:?}",
+            keeper.cookies.held()
+        );
     }
     assert!(keeper.cookies.held().quarantined >= 100);
     for _ in 0..if cfg!(miri) { 12 } else { 100 } {
         let block = keeper.take(100_000, 8);
         keeper.give_well(block);
-        assert!(keeper.cookies.held().quarantined_bytes <= (1 << 20) + 200_000, "{:?}", keeper.cookies.held());
+        assert!(
+            keeper.cookies.held().quarantined_bytes <= (1 << 20) + 200_000,
+            "{:?}",
+            keeper.cookies.held()
+        );
     }
     assert!(keeper.cookies.held().quarantined_bytes >= 900_000);
     let (before, block) = (keeper.memory.live_bytes(), keeper.take(2 << 20, 8));
@@ -35,7 +43,10 @@ fn threads_that_share_a_lane_fill_the_quarantine_as_others_do() {
             keeper.give_well(block);
         }
         let waiting = keeper.cookies.held().quarantined;
-        assert!((690..=720).contains(&waiting), "shared {shared}: {waiting} of 700 wait");
+        assert!(
+            (690..=720).contains(&waiting),
+            "shared {shared}: {waiting} of 700 wait"
+        );
         assert!(keeper.close().is_empty());
     }
 }
@@ -49,28 +60,55 @@ fn threads_that_ended_hold_no_bytes_beyond_the_limit() {
         let together = std::sync::Barrier::new(20);
         let run = || {
             together.wait();
-            let block =
-                keeper.cookies.take(&keeper.memory, layout, Scope::Object, false, false, Mark::default()).expect("memory");
+            let block = keeper
+                .cookies
+                .allocate(
+                    &keeper.memory,
+                    layout,
+                    Scope::Object,
+                    false,
+                    false,
+                    BlockMark::default(),
+                )
+                .expect("memory");
             together.wait();
             let at = block.addr().get();
             // SAFETY: the keeper's memory.
-            let given = unsafe { keeper.cookies.give(&keeper.memory, at, None, None, Mark::default(), None, &mut |_| {}) };
+            let given = unsafe {
+                keeper.cookies.free(
+                    &keeper.memory,
+                    at,
+                    None,
+                    None,
+                    BlockMark::default(),
+                    None,
+                    &mut |_| {},
+                )
+            };
             assert!(given.freed.is_some());
             together.wait();
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..20).map(|_| scope.spawn(run)).collect();
             // Joined, not only waited for: to its very end.
-            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().expect("no panic"));
         });
         for _ in 0..300 {
             let block = keeper.take(10, 8);
             keeper.give_well(block);
         }
         let waiting = keeper.cookies.held().quarantined_bytes;
-        assert!(waiting <= (1 << 20) + 10_000, "{waiting} bytes of blocks of {size} wait");
+        assert!(
+            waiting <= (1 << 20) + 10_000,
+            "{waiting} bytes of blocks of {size} wait"
+        );
         // Two threads that make room at once may make it twice: of the large ones, of which one alone fits, none may be left then.
-        assert!(size == 1_000_000 || waiting >= 500_000, "{waiting} bytes of blocks of {size} wait");
+        assert!(
+            size == 1_000_000 || waiting >= 500_000,
+            "{waiting} bytes of blocks of {size} wait"
+        );
         assert!(keeper.close().is_empty());
     }
 }
@@ -78,14 +116,37 @@ fn threads_that_ended_hold_no_bytes_beyond_the_limit() {
 #[test]
 fn t31_every_refusal_is_survived() {
     let keeper = Keeper::new(64);
-    for (size, align) in [(isize::MAX as usize, 1), (isize::MAX as usize - 40, 16), (0, 1 << (usize::BITS - 1))] {
+    for (size, align) in [
+        (isize::MAX as usize, 1),
+        (isize::MAX as usize - 40, 16),
+        (0, 1 << (usize::BITS - 1)),
+    ] {
         let layout = Layout::from_size_align(size, align).expect("a layout");
-        assert!(keeper.cookies.take(&keeper.memory, layout, Scope::Object, false, false, Mark::default()).is_err());
+        assert!(
+            keeper
+                .cookies
+                .allocate(
+                    &keeper.memory,
+                    layout,
+                    Scope::Object,
+                    false,
+                    false,
+                    BlockMark::default()
+                )
+                .is_err()
+        );
     }
     assert!(keeper.close().is_empty());
     for nth in 0..6 {
         let memory = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Plan::Nth(nth));
-        let Ok(mut cookies) = Cookies::new(&memory, CookieOptions { guard: 9, blocks: 64, bytes: 1 << 20 }) else {
+        let Ok(mut cookies) = Cookies::new(
+            &memory,
+            CookieOptions {
+                guard: 9,
+                blocks: 64,
+                bytes: 1 << 20,
+            },
+        ) else {
             assert_eq!((nth, memory.live_bytes()), (0, 0));
             continue;
         };
@@ -93,20 +154,40 @@ fn t31_every_refusal_is_survived() {
         let mut blocks = Vec::new();
         // Room for the second segment of the table is needed on the way.
         while blocks.len() < 1100 {
-            match cookies.take(&memory, layout, Scope::Object, false, false, Mark::default()) {
+            match cookies.allocate(
+                &memory,
+                layout,
+                Scope::Object,
+                false,
+                false,
+                BlockMark::default(),
+            ) {
                 Ok(block) => blocks.push(block),
                 Err(_) => assert_eq!(memory.refused(), 1),
             }
         }
         for block in blocks {
             // SAFETY: its memory.
-            let given =
-                unsafe { cookies.give(&memory, block.addr().get(), Some(layout), None, Mark::default(), None, &mut |_| {}) };
+            let given = unsafe {
+                cookies.free(
+                    &memory,
+                    block.addr().get(),
+                    Some(layout),
+                    None,
+                    BlockMark::default(),
+                    None,
+                    &mut |_| {},
+                )
+            };
             assert!(given.freed.is_some() && given.fault.is_none());
         }
         // SAFETY: as above.
         unsafe { cookies.close(&memory, &mut |_| panic!("nothing was written to")) };
-        assert_eq!((memory.live_bytes(), memory.refused()), (0, 1), "request {nth}");
+        assert_eq!(
+            (memory.live_bytes(), memory.refused()),
+            (0, 1),
+            "request {nth}"
+        );
     }
 }
 
@@ -120,33 +201,62 @@ fn t45_threads_take_and_give_each_others_blocks_while_one_looks() {
     let receiver = std::sync::Mutex::new(receiver);
     std::thread::scope(|scope| {
         for thread in 0..4_usize {
-            let (sender, receiver, keeper, found, done) = (sender.clone(), &receiver, &keeper, &found, &done);
+            let (sender, receiver, keeper, found, done) =
+                (sender.clone(), &receiver, &keeper, &found, &done);
             scope.spawn(move || {
-                let mark = |serial| Mark { site: SiteId(1), thread: thread as u32, serial };
+                let mark = |serial| BlockMark {
+                    site: SiteId(1),
+                    thread: thread as u32,
+                    serial,
+                };
                 let give = |at: usize| {
                     let mut late = |fault| found.lock().expect("no panic").push(fault);
                     // SAFETY: the keeper's memory, a live block that was passed on.
-                    let given =
-                        unsafe { keeper.cookies.give(&keeper.memory, at, None, Some(Scope::Object), mark(1), None, &mut late) };
+                    let given = unsafe {
+                        keeper.cookies.free(
+                            &keeper.memory,
+                            at,
+                            None,
+                            Some(Scope::Object),
+                            mark(1),
+                            None,
+                            &mut late,
+                        )
+                    };
                     assert!(given.freed.is_some() && given.fault.is_none(), "{given:?}");
                 };
                 for round in 0..rounds {
                     let layout = Layout::from_size_align(round * 7 % 300, 8).expect("a layout");
                     let light = round % 5 == 0;
                     let take = |n| {
-                        let block = keeper.cookies.take(&keeper.memory, layout, Scope::Object, light, false, mark(n as u64));
+                        let block = keeper.cookies.allocate(
+                            &keeper.memory,
+                            layout,
+                            Scope::Object,
+                            light,
+                            false,
+                            mark(n as u64),
+                        );
                         block.expect("memory").addr().get()
                     };
                     sender.send((0..width).map(take).collect()).expect("open");
-                    let other = receiver.lock().expect("no panic").recv().expect("one was sent");
+                    let other = receiver
+                        .lock()
+                        .expect("no panic")
+                        .recv()
+                        .expect("one was sent");
                     other.into_iter().for_each(give);
                 }
                 done.fetch_add(1, core::sync::atomic::Ordering::SeqCst);
             });
         }
         while done.load(core::sync::atomic::Ordering::SeqCst) < 4 {
-            keeper.cookies.check(&mut |fault| found.lock().expect("no panic").push(fault));
-            keeper.cookies.for_each(&mut |known| assert!(known.size < 300));
+            keeper
+                .cookies
+                .check(&mut |faults| found.lock().expect("no panic").extend(faults));
+            keeper
+                .cookies
+                .for_each(&mut |known| assert!(known.size < 300));
         }
     });
     assert!(found.into_inner().expect("no panic").is_empty());
@@ -170,9 +280,40 @@ fn t40_what_a_thread_held_when_the_process_forked_hinders_nobody_in_the_child() 
     keeper.cookies.table.leave_behind();
     let blocks: Vec<_> = (0..200).map(|_| keeper.take(64, 8)).collect();
     poke(blocks[0], 64, peek(blocks[0], 64) ^ 1);
-    assert_eq!(keeper.check().iter().map(|fault| fault.kind).collect::<Vec<_>>(), [ReportKind::Overflow]);
+    assert_eq!(
+        keeper
+            .check()
+            .iter()
+            .map(|fault| fault.kind)
+            .collect::<Vec<_>>(),
+        [ReportKind::Overflow]
+    );
     blocks.into_iter().for_each(|block| keeper.give_well(block));
     assert!(keeper.check().is_empty());
+    assert!(keeper.close().is_empty());
+}
+
+/// What waits for ever in the child takes no room away from what is freed there.
+#[test]
+fn t40_a_child_has_all_the_room_of_its_quarantine() {
+    const SIZE: usize = 60_000;
+    let mut keeper = Keeper::new(4096);
+    let blocks: Vec<_> = (0..17).map(|_| keeper.take(SIZE, 8)).collect();
+    blocks.into_iter().for_each(|block| keeper.give_well(block));
+    keeper.cookies.quarantine.leave_behind();
+    let blocks: Vec<_> = (0..10).map(|_| keeper.take(SIZE, 8)).collect();
+    blocks.iter().for_each(|block| keeper.give_well(*block));
+    let waits = |block: &&NonNull<u8>| {
+        keeper
+            .cookies
+            .freed(|freed| freed.start == block.addr().get())
+            .is_some()
+    };
+    assert_eq!(
+        blocks.iter().filter(waits).count(),
+        10,
+        "600 000 bytes of a million"
+    );
     assert!(keeper.close().is_empty());
 }
 
@@ -182,11 +323,30 @@ fn threads_that_end_leave_nothing_behind() {
     let run = || {
         let layout = Layout::new::<[u8; 100]>();
         for _ in 0..100 {
-            let block =
-                keeper.cookies.take(&keeper.memory, layout, Scope::Object, false, false, Mark::default()).expect("memory");
+            let block = keeper
+                .cookies
+                .allocate(
+                    &keeper.memory,
+                    layout,
+                    Scope::Object,
+                    false,
+                    false,
+                    BlockMark::default(),
+                )
+                .expect("memory");
             let at = block.addr().get();
             // SAFETY: the keeper's memory.
-            let given = unsafe { keeper.cookies.give(&keeper.memory, at, None, None, Mark::default(), None, &mut |_| {}) };
+            let given = unsafe {
+                keeper.cookies.free(
+                    &keeper.memory,
+                    at,
+                    None,
+                    None,
+                    BlockMark::default(),
+                    None,
+                    &mut |_| {},
+                )
+            };
             assert!(given.freed.is_some());
         }
     };
@@ -195,6 +355,10 @@ fn threads_that_end_leave_nothing_behind() {
     for _ in 0..if cfg!(miri) { 5 } else { 200 } {
         std::thread::scope(|scope| scope.spawn(run).join()).expect("no panic");
     }
-    assert_eq!(keeper.memory.live_bytes(), after_one, "each thread has the lane of the one before");
+    assert_eq!(
+        keeper.memory.live_bytes(),
+        after_one,
+        "each thread has the lane of the one before"
+    );
     assert!(keeper.close().is_empty());
 }

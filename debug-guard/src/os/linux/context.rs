@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
-use crate::report::Access;
+use crate::os::Access;
 
 pub(super) struct Context(Option<NonNull<libc::ucontext_t>>);
 
@@ -23,8 +23,12 @@ impl Context {
     const NUMBERS: [i32; 4] = [libc::REG_EIP, libc::REG_EBP, libc::REG_ESP, libc::REG_ERR];
 
     fn register(&self, which: usize) -> usize {
-        let number = Self::NUMBERS.get(which).and_then(|&number| usize::try_from(number).ok());
-        let Some((context, number)) = self.0.zip(number) else { return 0 };
+        let number = Self::NUMBERS
+            .get(which)
+            .and_then(|&number| usize::try_from(number).ok());
+        let Some((context, number)) = self.0.zip(number) else {
+            return 0;
+        };
         // SAFETY: `new`'s contract.
         let registers = unsafe { &(*context.as_ptr()).uc_mcontext.gregs };
         registers.get(number).map_or(0, |&value| value as usize)
@@ -56,8 +60,12 @@ impl Context {
 
     #[cfg(target_arch = "x86_64")]
     pub(super) fn go_on_at(&self, pc: usize) {
-        let number = Self::NUMBERS.first().and_then(|&number| usize::try_from(number).ok());
-        let Some((context, number)) = self.0.zip(number) else { return };
+        let number = Self::NUMBERS
+            .first()
+            .and_then(|&number| usize::try_from(number).ok());
+        let Some((context, number)) = self.0.zip(number) else {
+            return;
+        };
         // SAFETY: `new`'s contract.
         let registers = unsafe { &mut (*context.as_ptr()).uc_mcontext.gregs };
         if let Some(place) = registers.get_mut(number) {
@@ -70,7 +78,8 @@ impl Context {
 impl Context {
     fn machine(&self) -> Option<&libc::mcontext_t> {
         // SAFETY: `new`'s contract.
-        self.0.map(|context| unsafe { &(*context.as_ptr()).uc_mcontext })
+        self.0
+            .map(|context| unsafe { &(*context.as_ptr()).uc_mcontext })
     }
 
     pub(super) fn pc(&self) -> usize {
@@ -79,7 +88,9 @@ impl Context {
 
     /// x29, by the procedure call standard.
     pub(super) fn frame(&self) -> usize {
-        self.machine().and_then(|machine| machine.regs.get(29)).map_or(0, |&value| value as usize)
+        self.machine()
+            .and_then(|machine| machine.regs.get(29))
+            .map_or(0, |&value| value as usize)
     }
 
     pub(super) fn stack(&self) -> usize {

@@ -1,10 +1,10 @@
-//! What a fork needs: nobody within this module while it happens, and a child whose dead pages are still stopped.
+//! Forks: no thread is inside this module during one, and freed pages stay inaccessible in the child.
 //!
 //! Markers and protections are inherited; userfaultfd is not. A child that is made by a raw clone(2), past the C library, is not seen.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::lock::{STATE, State};
+use super::lock::{LockState, STATE};
 use super::{process, report_stack, userfault};
 use crate::os::OsRefusal;
 
@@ -16,12 +16,17 @@ pub(crate) fn forks() -> u32 {
 }
 
 /// Once a process.
-pub(super) fn watch(state: &mut State) -> Result<(), OsRefusal> {
+pub(super) fn watch(state: &mut LockState) -> Result<(), OsRefusal> {
     if !state.fork_watched {
         // SAFETY: functions of this library, which is not unloaded: its signal handler could not be either.
-        let answer = unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+        let answer = unsafe {
+            libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child))
+        };
         if answer != 0 {
-            return Err(OsRefusal::Call { call: "pthread_atfork", errno: answer });
+            return Err(OsRefusal::Call {
+                call: "pthread_atfork",
+                errno: answer,
+            });
         }
         state.fork_watched = true;
     }

@@ -1,4 +1,4 @@
-//! The handler of SIGSEGV and SIGBUS: ours first, then whoever had them before.
+//! The handler of SIGSEGV and SIGBUS: ours first, then the former one.
 //!
 //! Markers and protections raise SIGSEGV, userfaultfd raises SIGBUS; the address is exact to the byte with each. The handler runs on
 //! the thread's alternate stack where it has one and can be entered again from itself; it takes no lock and no memory.
@@ -19,7 +19,7 @@ const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 const STACK_BYTES: usize = 32 << 10;
 
 /// A `fn(&Trap) -> Handled`; null before the handler stands.
-static ASKED: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static INSTALL_STATE: AtomicPtr<()> = AtomicPtr::new(null_mut());
 static FORMER: [Former; 2] = [const { Former(UnsafeCell::new(MaybeUninit::zeroed())) }; 2];
 /// True where the former handler was to be called once only, and was.
 static SPENT: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
@@ -32,7 +32,7 @@ unsafe impl Sync for Former {}
 /// True once the handler stands.
 #[inline]
 pub(super) fn installed() -> bool {
-    !ASKED.load(Ordering::Acquire).is_null()
+    !INSTALL_STATE.load(Ordering::Acquire).is_null()
 }
 
 /// Has `asked` judge every access of this process that the processor refuses; what it answers [`Handled::No`] goes to the former handler.
@@ -46,22 +46,26 @@ pub(crate) fn install_fault_handler(asked: fn(&Trap) -> Handled) -> Result<(), O
             return Ok(());
         }
         super::fork::watch(state)?;
-        give_stack()?;
+        install_signal_stack()?;
         super::report_stack::make()?;
         for (signal, former) in SIGNALS.into_iter().zip(&FORMER) {
             // SAFETY: writes what is in force now; nobody reads it before the handler stands.
-            memory::answer("sigaction", unsafe { libc::sigaction(signal, null(), former.0.get().cast()) })?;
+            memory::answer("sigaction", unsafe {
+                libc::sigaction(signal, null(), former.0.get().cast())
+            })?;
         }
         // Before the handler stands: it may be entered at once.
-        ASKED.store(asked as *mut (), Ordering::Release);
+        INSTALL_STATE.store(asked as *mut (), Ordering::Release);
         let mut ours = plain(on_fault as *const () as usize);
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
         // On the large stack the thread looks as if its alternate stack were free: nothing may be put on it meanwhile.
         ours.sa_mask = others();
         for signal in SIGNALS {
             // SAFETY: a function that does what signal-safety(7) allows.
-            if let Err(refusal) = memory::answer("sigaction", unsafe { libc::sigaction(signal, &raw const ours, null_mut()) }) {
-                ASKED.store(null_mut(), Ordering::Release);
+            if let Err(refusal) = memory::answer("sigaction", unsafe {
+                libc::sigaction(signal, &raw const ours, null_mut())
+            }) {
+                INSTALL_STATE.store(null_mut(), Ordering::Release);
                 return Err(refusal);
             }
         }
@@ -90,7 +94,15 @@ fn others() -> libc::sigset_t {
     let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: writes a set.
     let _ = unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT] {
+    for signal in [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGILL,
+        libc::SIGFPE,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+        libc::SIGABRT,
+    ] {
         // SAFETY: filled above.
         let _ = unsafe { libc::sigdelset(all.as_mut_ptr(), signal) };
     }
@@ -120,19 +132,31 @@ fn plain(handler: usize) -> libc::sigaction {
 }
 
 /// An alternate stack for the calling thread, for as long as the process lives, unless it has one.
-fn give_stack() -> Result<(), OsRefusal> {
-    let mut stack = libc::stack_t { ss_sp: null_mut(), ss_flags: 0, ss_size: 0 };
+fn install_signal_stack() -> Result<(), OsRefusal> {
+    let mut stack = libc::stack_t {
+        ss_sp: null_mut(),
+        ss_flags: 0,
+        ss_size: 0,
+    };
     // SAFETY: writes what is in force now.
-    memory::answer("sigaltstack", unsafe { libc::sigaltstack(null(), from_mut(&mut stack)) })?;
+    memory::answer("sigaltstack", unsafe {
+        libc::sigaltstack(null(), from_mut(&mut stack))
+    })?;
     if stack.ss_flags & libc::SS_DISABLE == 0 {
         return Ok(());
     }
     let base = memory::reserve(STACK_BYTES)?;
     // SAFETY: reserved above, used by nobody yet.
     unsafe { memory::protect(base, STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE) }?;
-    let ours = libc::stack_t { ss_sp: core::ptr::with_exposed_provenance_mut(base), ss_flags: 0, ss_size: STACK_BYTES };
+    let ours = libc::stack_t {
+        ss_sp: core::ptr::with_exposed_provenance_mut(base),
+        ss_flags: 0,
+        ss_size: STACK_BYTES,
+    };
     // SAFETY: memory of that size, which stays.
-    memory::answer("sigaltstack", unsafe { libc::sigaltstack(&raw const ours, null_mut()) })
+    memory::answer("sigaltstack", unsafe {
+        libc::sigaltstack(&raw const ours, null_mut())
+    })
 }
 
 /// # Safety
@@ -152,11 +176,17 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     }
     // What another process sent has no address (SI_USER and below); what the processor cannot place neither (SI_KERNEL).
     let placed = code > 0 && code != libc::SI_KERNEL;
-    let asked = ASKED.load(Ordering::Acquire);
+    let asked = INSTALL_STATE.load(Ordering::Acquire);
     if placed && !asked.is_null() {
         // SAFETY: of these signals the kernel fills the address in.
         let address = unsafe { told.si_addr() }.addr();
-        let trap = Trap { address, access: state.access(), pc: state.pc(), frame: state.frame(), stack: state.stack() };
+        let trap = Trap {
+            address,
+            access: state.access(),
+            pc: state.pc(),
+            frame: state.frame(),
+            stack: state.stack(),
+        };
         // SAFETY: such a function was stored there, and nothing else.
         let asked = unsafe { core::mem::transmute::<*mut (), fn(&Trap) -> Handled>(asked) };
         if super::report_stack::run(asked, &trap) == Handled::Resume {
@@ -175,7 +205,9 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
 /// In the handler, with its arguments.
 unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let which = usize::from(signal == libc::SIGBUS);
-    let (Some(former), Some(spent)) = (FORMER.get(which), SPENT.get(which)) else { return };
+    let (Some(former), Some(spent)) = (FORMER.get(which), SPENT.get(which)) else {
+        return;
+    };
     // SAFETY: filled in before the handler stood, and not changed since.
     let former = unsafe { &*former.0.get().cast::<libc::sigaction>() };
     let once = former.sa_flags & libc::SA_RESETHAND != 0 && spent.swap(true, Ordering::Relaxed);
@@ -186,32 +218,46 @@ unsafe fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, contex
         _ if once => by_default(signal, code),
         handler => {
             // As if the kernel had called it: what the interrupted thread blocks, and what the handler wants blocked.
-            let own = if former.sa_flags & libc::SA_NODEFER == 0 { Some(signal) } else { None };
+            let own = if former.sa_flags & libc::SA_NODEFER == 0 {
+                Some(signal)
+            } else {
+                None
+            };
             let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
             // SAFETY: the kernel's own, for this call.
-            let interrupted = unsafe { &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask };
+            let interrupted =
+                unsafe { &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask };
             // SAFETY: a set that the kernel made; the former one is written.
-            let _ = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, interrupted, before.as_mut_ptr()) };
+            let _ = unsafe {
+                libc::pthread_sigmask(libc::SIG_SETMASK, interrupted, before.as_mut_ptr())
+            };
             // SAFETY: as above.
-            let _ = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const former.sa_mask, null_mut()) };
+            let _ = unsafe {
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const former.sa_mask, null_mut())
+            };
             let own = own.map_or(empty(), |signal| with(empty(), signal));
             // SAFETY: a set that was made in full.
             let _ = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const own, null_mut()) };
             if former.sa_flags & libc::SA_SIGINFO != 0 {
                 // SAFETY: it was installed as such a handler.
                 let handler = unsafe {
-                    core::mem::transmute::<usize, unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)>(handler)
+                    core::mem::transmute::<
+                        usize,
+                        unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void),
+                    >(handler)
                 };
                 // SAFETY: with what the kernel handed to us.
                 unsafe { handler(signal, info, context) };
             } else {
                 // SAFETY: it was installed as a handler of one argument.
-                let handler = unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(c_int)>(handler) };
+                let handler =
+                    unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(c_int)>(handler) };
                 // SAFETY: with what the kernel handed to us.
                 unsafe { handler(signal) };
             }
             // SAFETY: the set that was in force.
-            let _ = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
+            let _ =
+                unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
         }
     }
 }

@@ -3,32 +3,38 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// What it guards is [`State`].
-pub(super) static STATE: Lock = Lock { held: AtomicBool::new(false), state: UnsafeCell::new(State::NEW) };
+/// What it guards is [`LockState`].
+pub(super) static STATE: OsLock = OsLock {
+    held: AtomicBool::new(false),
+    state: UnsafeCell::new(LockState::NEW),
+};
 
 /// What the process has found out and set up.
-pub(super) struct State {
+pub(super) struct LockState {
     /// What probing found, once it did.
     pub(super) refusals: Option<[Option<crate::os::OsRefusal>; 4]>,
     /// True when the fork handlers stand.
     pub(super) fork_watched: bool,
 }
 
-impl State {
-    const NEW: Self = Self { refusals: None, fork_watched: false };
+impl LockState {
+    const NEW: Self = Self {
+        refusals: None,
+        fork_watched: false,
+    };
 }
 
-pub(super) struct Lock {
+pub(super) struct OsLock {
     held: AtomicBool,
-    state: UnsafeCell<State>,
+    state: UnsafeCell<LockState>,
 }
 
 // SAFETY: the state is reached by the holder alone, and is plain data.
-unsafe impl Sync for Lock {}
+unsafe impl Sync for OsLock {}
 
-impl Lock {
-    pub(super) fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
-        struct Release<'a>(&'a Lock);
+impl OsLock {
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut LockState) -> R) -> R {
+        struct Release<'a>(&'a OsLock);
         impl Drop for Release<'_> {
             fn drop(&mut self) {
                 self.0.release();

@@ -7,31 +7,36 @@ use super::memory::File;
 use crate::os::OsRefusal;
 
 /// What the rest of the program may still want: libraries, threads, drivers.
-const LEFT_ALONE: usize = 8192;
+const RESERVED_MAPPINGS: usize = 8192;
 
 /// Runs of pages that may still be provided; `UNKNOWN` before it was asked for.
-static LEFT: AtomicIsize = AtomicIsize::new(UNKNOWN);
+static REMAINING: AtomicIsize = AtomicIsize::new(UNKNOWN);
 const UNKNOWN: isize = isize::MIN;
 
 /// # Errors
 /// [`OsRefusal::MapBudget`] when it is used up.
-pub(super) fn take() -> Result<(), OsRefusal> {
-    if LEFT.load(Ordering::Relaxed) == UNKNOWN {
-        let _ = LEFT.compare_exchange(UNKNOWN, counted(), Ordering::Relaxed, Ordering::Relaxed);
+pub(super) fn reserve() -> Result<(), OsRefusal> {
+    if REMAINING.load(Ordering::Relaxed) == UNKNOWN {
+        let _ =
+            REMAINING.compare_exchange(UNKNOWN, counted(), Ordering::Relaxed, Ordering::Relaxed);
     }
-    match LEFT.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left > 0).then_some(left - 1)) {
+    match REMAINING.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        (left > 0).then_some(left - 1)
+    }) {
         Ok(_) => Ok(()),
         Err(_) => Err(OsRefusal::MapBudget),
     }
 }
 
-pub(super) fn give() {
-    LEFT.fetch_add(1, Ordering::Relaxed);
+pub(super) fn release() {
+    REMAINING.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Two mappings a run: itself, and the rest of what it was cut out of.
 fn counted() -> isize {
-    let spare = limit().saturating_sub(maps::count_mappings()).saturating_sub(LEFT_ALONE);
+    let spare = limit()
+        .saturating_sub(maps::count_mappings())
+        .saturating_sub(RESERVED_MAPPINGS);
     isize::try_from(spare / 2).unwrap_or(0)
 }
 
@@ -39,7 +44,12 @@ fn counted() -> isize {
 fn limit() -> usize {
     let mut text = [0_u8; 24];
     let read = File::open(c"/proc/sys/vm/max_map_count").map_or(0, |file| file.read(&mut text));
-    let digits = text.iter().take(read).map_while(|&byte| char::from(byte).to_digit(10));
-    let limit = digits.fold(0_usize, |number, digit| number.saturating_mul(10).saturating_add(digit as usize));
+    let digits = text
+        .iter()
+        .take(read)
+        .map_while(|&byte| char::from(byte).to_digit(10));
+    let limit = digits.fold(0_usize, |number, digit| {
+        number.saturating_mul(10).saturating_add(digit as usize)
+    });
     if limit == 0 { 65_530 } else { limit }
 }

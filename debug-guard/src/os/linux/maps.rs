@@ -7,7 +7,9 @@ const LIST: &core::ffi::CStr = c"/proc/self/maps";
 
 /// How many mappings the process has now; 0 where the list cannot be read.
 pub(super) fn count_mappings() -> usize {
-    let Some(file) = File::open(LIST) else { return 0 };
+    let Some(file) = File::open(LIST) else {
+        return 0;
+    };
     let mut chunk = [0_u8; 4096];
     let mut lines = 0;
     loop {
@@ -15,31 +17,42 @@ pub(super) fn count_mappings() -> usize {
         if read == 0 {
             return lines;
         }
-        lines += chunk.iter().take(read).filter(|&&byte| byte == b'\n').count();
+        lines += chunk
+            .iter()
+            .take(read)
+            .filter(|&&byte| byte == b'\n')
+            .count();
     }
 }
 
 /// The mapping that holds `address`, its name written into `text` (cut where that is short). Async-signal-safe.
 pub(crate) fn mapping_at(address: usize, text: &mut [u8]) -> Option<Mapping<'_>> {
     let file = File::open(LIST)?;
-    let (line, named) = match ask::query(&file, address, text) {
+    let (line, named) = match procmap_query::query(&file, address, text) {
         Some(answer) => answer?,
         None => search(&file, address, text)?,
     };
     let name = text.get(..named).unwrap_or_default();
     let name = match core::str::from_utf8(name) {
         Ok(name) => name,
-        Err(error) => core::str::from_utf8(name.get(..error.valid_up_to()).unwrap_or_default()).unwrap_or_default(),
+        Err(error) => core::str::from_utf8(name.get(..error.valid_up_to()).unwrap_or_default())
+            .unwrap_or_default(),
     };
-    Some(Mapping { start: line.start, end: line.end, offset: line.offset, base: line.base, name })
+    Some(Mapping {
+        start: line.start,
+        end: line.end,
+        offset: line.offset,
+        base: line.base,
+        name,
+    })
 }
 
 /// Reads the list from its beginning; how many bytes of `text` are the name.
-fn search(file: &File, address: usize, text: &mut [u8]) -> Option<(Line, usize)> {
+fn search(file: &File, address: usize, text: &mut [u8]) -> Option<(MapLine, usize)> {
     let mut chunk = [0_u8; 1024];
-    let mut line = Line::default();
+    let mut line = MapLine::default();
     // The last line with offset 0: where the file of the lines after it begins.
-    let mut first = Line::default();
+    let mut first = MapLine::default();
     let mut named = 0;
     loop {
         let read = file.read(&mut chunk);
@@ -55,9 +68,9 @@ fn search(file: &File, address: usize, text: &mut [u8]) -> Option<(Line, usize)>
                     line.base = line.same_file(&first).then_some(first.start);
                     return Some((line, named));
                 }
-                line = Line::default();
+                line = MapLine::default();
                 named = 0;
-            } else if line.takes(byte)
+            } else if line.consumes(byte)
                 && let Some(place) = text.get_mut(named)
             {
                 *place = byte;
@@ -69,7 +82,7 @@ fn search(file: &File, address: usize, text: &mut [u8]) -> Option<(Line, usize)>
 
 /// `start-end flags offset device inode     name`, byte by byte.
 #[derive(Clone, Copy, Default)]
-struct Line {
+struct MapLine {
     start: usize,
     end: usize,
     offset: u64,
@@ -83,9 +96,9 @@ struct Line {
     blank: bool,
 }
 
-impl Line {
+impl MapLine {
     /// True when `byte` belongs to the name.
-    fn takes(&mut self, byte: u8) -> bool {
+    fn consumes(&mut self, byte: u8) -> bool {
         if self.field >= 6 {
             return true;
         }
@@ -116,9 +129,14 @@ impl Line {
 }
 
 /// Linux 6.11: one mapping is asked for, so that a process with thousands need not list them all.
-#[cfg(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64", target_arch = "riscv64"))]
-mod ask {
-    use super::{File, Line};
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "x86",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+mod procmap_query {
+    use super::{File, MapLine};
     use crate::os::linux::memory;
 
     /// `struct procmap_query` of linux/fs.h.
@@ -148,17 +166,21 @@ mod ask {
     const PROCMAP_QUERY: u64 = (3 << 30) | ((SIZE as u64) << 16) | ((b'f' as u64) << 8) | 17;
 
     /// Most mappings of a file below the one asked for.
-    const MOST_BELOW: usize = 8;
+    const MAX_BELOW: usize = 8;
 
     /// `None` where this cannot be asked, or not with so little room for the name.
-    pub(super) fn query(file: &File, address: usize, text: &mut [u8]) -> Option<Option<(Line, usize)>> {
+    pub(super) fn query(
+        file: &File,
+        address: usize,
+        text: &mut [u8],
+    ) -> Option<Option<(MapLine, usize)>> {
         let (mut line, named) = match one(file, address, text) {
             Ok(found) => found,
             Err(libc::ENOENT) => return Some(None),
             Err(_) => return None,
         };
         let mut lowest = line;
-        for _ in 0..MOST_BELOW {
+        for _ in 0..MAX_BELOW {
             if lowest.offset == 0 {
                 line.base = line.same_file(&lowest).then_some(lowest.start);
                 break;
@@ -171,12 +193,16 @@ mod ask {
         Some(Some((line, named)))
     }
 
-    fn one(file: &File, address: usize, text: &mut [u8]) -> Result<(Line, usize), i32> {
+    fn one(file: &File, address: usize, text: &mut [u8]) -> Result<(MapLine, usize), i32> {
         let mut query = Query {
             size: SIZE as u64,
             address: address as u64,
             name_size: u32::try_from(text.len()).unwrap_or(u32::MAX),
-            name: if text.is_empty() { 0 } else { text.as_mut_ptr().expose_provenance() as u64 },
+            name: if text.is_empty() {
+                0
+            } else {
+                text.as_mut_ptr().expose_provenance() as u64
+            },
             ..Query::default()
         };
         let errno = memory::errno();
@@ -187,25 +213,34 @@ mod ask {
             memory::set_errno(errno);
             return Err(refused);
         }
-        let line = Line {
+        let line = MapLine {
             start: query.start as usize,
             end: query.end as usize,
             offset: query.offset,
             device: (u64::from(query.major) << 32) | u64::from(query.minor),
             inode: query.inode,
-            ..Line::default()
+            ..MapLine::default()
         };
         // Its size counts the zero at the end.
-        let named = if text.is_empty() { 0 } else { (query.name_size as usize).saturating_sub(1) };
+        let named = if text.is_empty() {
+            0
+        } else {
+            (query.name_size as usize).saturating_sub(1)
+        };
         Ok((line, named))
     }
 }
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64", target_arch = "riscv64")))]
-mod ask {
-    use super::{File, Line};
+#[cfg(not(any(
+    target_arch = "x86_64",
+    target_arch = "x86",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+)))]
+mod procmap_query {
+    use super::{File, MapLine};
 
-    pub(super) fn query(_: &File, _: usize, _: &mut [u8]) -> Option<Option<(Line, usize)>> {
+    pub(super) fn query(_: &File, _: usize, _: &mut [u8]) -> Option<Option<(MapLine, usize)>> {
         None
     }
 }
@@ -220,21 +255,27 @@ mod tests {
         let local = 0_u8;
         let code = both_ways_of_looking_say_the_same as fn() as usize;
         let mut compared = 0;
-        for address in
-            [code, core::ptr::from_ref(&local).addr(), core::ptr::from_ref(&LIST).addr(), 8, libc::abort as *const () as usize]
-        {
+        for address in [
+            code,
+            core::ptr::from_ref(&local).addr(),
+            core::ptr::from_ref(&LIST).addr(),
+            8,
+            libc::abort as *const () as usize,
+        ] {
             let (mut asked, mut read) = ([0; 256], [0; 256]);
             let file = File::open(LIST).expect("a process can read its own list");
             let listed = search(&file, address, &mut read);
-            match ask::query(&file, address, &mut asked) {
-                None => {
-                    testkit::skip("map-query", "both_ways_of_looking_say_the_same", "this kernel cannot be asked for one mapping")
-                }
+            match procmap_query::query(&file, address, &mut asked) {
+                None => testkit::skip(
+                    "map-query",
+                    "both_ways_of_looking_say_the_same",
+                    "this kernel cannot be asked for one mapping",
+                ),
                 Some(None) => assert!(listed.is_none(), "{address:#x}"),
                 Some(Some((line, named))) => {
                     let (listed, other) = listed.expect("found by asking");
                     assert_eq!(asked.get(..named), read.get(..other), "{address:#x}");
-                    let facts = |line: &Line| (line.start, line.end, line.offset, line.base);
+                    let facts = |line: &MapLine| (line.start, line.end, line.offset, line.base);
                     assert_eq!(facts(&line), facts(&listed), "{address:#x}");
                     compared += 1;
                 }
@@ -246,6 +287,10 @@ mod tests {
         assert!(compared == 0 || compared == 4);
         let mut text = [0; 256];
         let mapping = mapping_at(code, &mut text).expect("code is mapped");
-        assert!(mapping.name.contains("debug_guard") && mapping.base.is_some_and(|base| base <= mapping.start), "{mapping:?}");
+        assert!(
+            mapping.name.contains("debug_guard")
+                && mapping.base.is_some_and(|base| base <= mapping.start),
+            "{mapping:?}"
+        );
     }
 }

@@ -24,12 +24,19 @@ pub(super) fn set_errno(value: i32) {
 }
 
 pub(super) fn answer(call: &'static str, answer: c_int) -> Result<(), OsRefusal> {
-    if answer == -1 { Err(refused(call)) } else { Ok(()) }
+    if answer == -1 {
+        Err(refused(call))
+    } else {
+        Ok(())
+    }
 }
 
 /// As errno has it now.
 pub(super) fn refused(call: &'static str) -> OsRefusal {
-    OsRefusal::Call { call, errno: errno() }
+    OsRefusal::Call {
+        call,
+        errno: errno(),
+    }
 }
 
 const UNTOUCHED: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -37,13 +44,29 @@ const UNTOUCHED: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NOR
 /// New addresses that nothing can touch and no memory is set aside for.
 pub(super) fn reserve(bytes: usize) -> Result<usize, OsRefusal> {
     // SAFETY: new addresses, chosen by the kernel.
-    let base = unsafe { libc::mmap(core::ptr::null_mut(), bytes, libc::PROT_NONE, UNTOUCHED, -1, 0) };
-    if base == libc::MAP_FAILED { Err(refused("mmap")) } else { Ok(base.expose_provenance()) }
+    let base = unsafe {
+        libc::mmap(
+            core::ptr::null_mut(),
+            bytes,
+            libc::PROT_NONE,
+            UNTOUCHED,
+            -1,
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        Err(refused("mmap"))
+    } else {
+        Ok(base.expose_provenance())
+    }
 }
 
 /// As [`reserve`], at a multiple of `align`, itself a multiple of the page.
 pub(super) fn reserve_aligned(bytes: usize, align: usize) -> Result<usize, OsRefusal> {
-    let whole = bytes.checked_add(align).ok_or(OsRefusal::Call { call: "mmap", errno: libc::ENOMEM })?;
+    let whole = bytes.checked_add(align).ok_or(OsRefusal::Call {
+        call: "mmap",
+        errno: libc::ENOMEM,
+    })?;
     let found = reserve(whole)?;
     let base = found.next_multiple_of(align);
     // SAFETY: reserved above, in front of what is kept.
@@ -60,8 +83,21 @@ pub(super) fn reserve_aligned(bytes: usize, align: usize) -> Result<usize, OsRef
 pub(super) unsafe fn reserve_again(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     let place = without_provenance_mut(base);
     // SAFETY: the caller's promise.
-    let made = unsafe { libc::mmap(place, bytes, libc::PROT_NONE, UNTOUCHED | libc::MAP_FIXED, -1, 0) };
-    if made == libc::MAP_FAILED { Err(refused("mmap")) } else { Ok(()) }
+    let made = unsafe {
+        libc::mmap(
+            place,
+            bytes,
+            libc::PROT_NONE,
+            UNTOUCHED | libc::MAP_FIXED,
+            -1,
+            0,
+        )
+    };
+    if made == libc::MAP_FAILED {
+        Err(refused("mmap"))
+    } else {
+        Ok(())
+    }
 }
 
 /// # Safety
@@ -76,19 +112,34 @@ pub(super) unsafe fn unmap(base: usize, bytes: usize) {
 
 /// # Safety
 /// The addresses are the caller's, and nothing in them is used that the advice takes away.
-pub(super) unsafe fn advise(base: usize, bytes: usize, advice: c_int, call: &'static str) -> Result<(), OsRefusal> {
+pub(super) unsafe fn advise(
+    base: usize,
+    bytes: usize,
+    advice: c_int,
+    call: &'static str,
+) -> Result<(), OsRefusal> {
     // SAFETY: the caller's promise.
-    answer(call, unsafe { libc::madvise(without_provenance_mut(base), bytes, advice) })
+    answer(call, unsafe {
+        libc::madvise(without_provenance_mut(base), bytes, advice)
+    })
 }
 
 /// As [`advise`]; where the program has locked the pages, which the kernel answers with EINVAL, they are unlocked first.
 ///
 /// # Safety
 /// As [`advise`].
-pub(super) unsafe fn advise_locked(base: usize, bytes: usize, advice: c_int, call: &'static str) -> Result<(), OsRefusal> {
+pub(super) unsafe fn advise_locked(
+    base: usize,
+    bytes: usize,
+    advice: c_int,
+    call: &'static str,
+) -> Result<(), OsRefusal> {
     // SAFETY: the caller's promise.
     match unsafe { advise(base, bytes, advice, call) } {
-        Err(OsRefusal::Call { errno: libc::EINVAL, .. }) => {}
+        Err(OsRefusal::Call {
+            errno: libc::EINVAL,
+            ..
+        }) => {}
         other => return other,
     }
     unlock(base, bytes);
@@ -104,9 +155,15 @@ pub(super) fn unlock(base: usize, bytes: usize) {
 
 /// # Safety
 /// The addresses are the caller's, and nothing in them is used that the protection forbids.
-pub(super) unsafe fn protect(base: usize, bytes: usize, protection: c_int) -> Result<(), OsRefusal> {
+pub(super) unsafe fn protect(
+    base: usize,
+    bytes: usize,
+    protection: c_int,
+) -> Result<(), OsRefusal> {
     // SAFETY: the caller's promise.
-    answer("mprotect", unsafe { libc::mprotect(without_provenance_mut(base), bytes, protection) })
+    answer("mprotect", unsafe {
+        libc::mprotect(without_provenance_mut(base), bytes, protection)
+    })
 }
 
 /// True when the kernel can read the eight bytes at `address`, found without reading them ourselves: the set of signals is copied
@@ -116,8 +173,15 @@ pub(super) fn readable(address: usize) -> bool {
     let before = errno();
     let nowhere = core::ptr::null_mut::<u8>();
     // SAFETY: nothing is written; an address that cannot be read is answered, not trapped.
-    let answer =
-        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, impossible, without_provenance_mut::<u8>(address), nowhere, 8_usize) };
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            impossible,
+            without_provenance_mut::<u8>(address),
+            nowhere,
+            8_usize,
+        )
+    };
     let unreadable = answer == -1 && errno() == libc::EFAULT;
     set_errno(before);
     !unreadable

@@ -11,14 +11,21 @@ pub(crate) fn probe() -> [Option<OsRefusal>; 4] {
     if let Some(known) = STATE.with(|state| state.refusals) {
         return known;
     }
-    let found =
-        [BackEnd::UserfaultfdMove, BackEnd::UserfaultfdCopy, BackEnd::GuardMarkers, BackEnd::Mprotect].map(|b| attempt(b).err());
+    let found = [
+        BackEnd::UserfaultfdMove,
+        BackEnd::UserfaultfdCopy,
+        BackEnd::GuardMarkers,
+        BackEnd::Mprotect,
+    ]
+    .map(|b| attempt(b).err());
     STATE.with(|state| *state.refusals.get_or_insert(found))
 }
 
 /// A page is out of reach, comes within reach, holds what is written, goes on, and is out of reach again.
 fn attempt(back_end: BackEnd) -> Result<(), OsRefusal> {
-    let ineffective = Err(OsRefusal::Ineffective { call: back_end.name() });
+    let ineffective = Err(OsRefusal::Ineffective {
+        call: back_end.name(),
+    });
     let region = Region::reserve(back_end, 4)?;
     let [from, to] = [region.address_of(1), region.address_of(2)];
     region.provide_zeroed(1, 1)?;

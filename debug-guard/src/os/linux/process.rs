@@ -22,7 +22,7 @@ pub(crate) fn process_id() -> u32 {
 }
 
 /// As [`thread_id`], without a thread-local: for the handler.
-pub(super) fn asked_thread_id() -> u32 {
+pub(super) fn query_thread_id() -> u32 {
     // SAFETY: asks for a number.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
@@ -67,7 +67,7 @@ pub(crate) fn thread_id() -> u32 {
 #[cold]
 fn attach() -> u32 {
     super::handler::unblock_faults();
-    let id = asked_thread_id();
+    let id = query_thread_id();
     local::set_id(id);
     id
 }
@@ -75,7 +75,7 @@ fn attach() -> u32 {
 /// In a child after fork, whose only thread has another number now: the former and the new one.
 pub(super) fn renew_thread() -> (u32, u32) {
     let former = local::id();
-    let now = asked_thread_id();
+    let now = query_thread_id();
     local::set_id(now);
     (former, now)
 }
@@ -100,7 +100,10 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
 /// Lets other threads run for a while, a tenth of a millisecond or more. Async-signal-safe.
 pub(crate) fn pause() {
     let errno = super::memory::errno();
-    let time = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000,
+    };
     // SAFETY: reads the time; that a signal ends it early does not matter.
     let _ = unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
     super::memory::set_errno(errno);
@@ -112,11 +115,18 @@ pub(crate) fn abort() -> ! {
     unsafe { libc::abort() }
 }
 
-/// A number nobody can guess. Where the kernel has none, what it gave the process at its start.
+/// An unpredictable number. If the kernel has none, the random bytes from the start of the process.
 pub(crate) fn random_u64() -> u64 {
     let mut bytes = [0_u8; 8];
     // SAFETY: writes at most eight bytes into the array.
-    let got = unsafe { libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), bytes.len(), libc::GRND_NONBLOCK) };
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_getrandom,
+            bytes.as_mut_ptr(),
+            bytes.len(),
+            libc::GRND_NONBLOCK,
+        )
+    };
     if got == 8 {
         return u64::from_ne_bytes(bytes);
     }
@@ -146,13 +156,23 @@ pub(crate) fn thread_name(thread: u32, text: &mut [u8; 16]) -> &str {
             break;
         }
     }
-    for part in [b"/proc/self/task/".as_slice(), digits.get(first..).unwrap_or_default(), b"/comm"] {
-        let Some((place, left)) = rest.split_at_mut_checked(part.len()) else { return "" };
+    for part in [
+        b"/proc/self/task/".as_slice(),
+        digits.get(first..).unwrap_or_default(),
+        b"/comm",
+    ] {
+        let Some((place, left)) = rest.split_at_mut_checked(part.len()) else {
+            return "";
+        };
         place.copy_from_slice(part);
         rest = left;
     }
-    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else { return "" };
-    let Some(file) = super::memory::File::open(path) else { return "" };
+    let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else {
+        return "";
+    };
+    let Some(file) = super::memory::File::open(path) else {
+        return "";
+    };
     let read = file.read(text);
     let name = text.get(..read).unwrap_or_default();
     let name = name.strip_suffix(b"\n").unwrap_or(name);

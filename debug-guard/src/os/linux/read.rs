@@ -4,12 +4,12 @@ use core::ffi::c_void;
 
 use super::memory;
 
+/// What cannot be read is answered, whatever the address is.
+pub(crate) const CATCHES_READS: bool = true;
+
 /// The eight bytes at any address; `None` where they cannot be read. Never faults.
-///
-/// # Safety
-/// None on Linux: the function is unsafe because other systems have no net.
 #[inline]
-pub(crate) unsafe fn read_u64(address: usize) -> Option<u64> {
+pub(crate) fn read_u64(address: usize) -> Option<u64> {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if super::handler::installed() {
         // SAFETY: the handler that stands knows the instruction.
@@ -20,19 +20,22 @@ pub(crate) unsafe fn read_u64(address: usize) -> Option<u64> {
 
 /// As [`read_u64`], by the kernel, which answers where the processor would trap: for what is read seldom and may well not be there. Some
 /// 500 ns; no signal is raised, so it works where they are blocked, and where the program put a handler of its own in the place of ours.
-///
-/// # Safety
-/// As `read_u64`.
 #[cold]
-pub(crate) unsafe fn ask_u64(address: usize) -> Option<u64> {
+pub(crate) fn parse_u64(address: usize) -> Option<u64> {
     slowly(address)
 }
 
 #[cold]
 fn slowly(address: usize) -> Option<u64> {
     let mut value = 0_u64;
-    let local = libc::iovec { iov_base: core::ptr::from_mut(&mut value).cast::<c_void>(), iov_len: 8 };
-    let remote = libc::iovec { iov_base: core::ptr::without_provenance_mut(address), iov_len: 8 };
+    let local = libc::iovec {
+        iov_base: core::ptr::from_mut(&mut value).cast::<c_void>(),
+        iov_len: 8,
+    };
+    let remote = libc::iovec {
+        iov_base: core::ptr::without_provenance_mut(address),
+        iov_len: 8,
+    };
     let errno = memory::errno();
     let own = super::process_id().cast_signed();
     // SAFETY: writes into `value` alone; an address that cannot be read is answered.
@@ -41,7 +44,9 @@ fn slowly(address: usize) -> Option<u64> {
     memory::set_errno(errno);
     if refused && memory::readable(address) {
         // A filter forbids the call. SAFETY: the kernel has just read it.
-        return Some(unsafe { core::ptr::with_exposed_provenance::<u64>(address).read_unaligned() });
+        return Some(unsafe {
+            core::ptr::with_exposed_provenance::<u64>(address).read_unaligned()
+        });
     }
     (read == 8).then_some(value)
 }

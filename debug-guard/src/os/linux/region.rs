@@ -53,8 +53,13 @@ impl Region {
     /// Where the back end is not offered, or the addresses cannot be had.
     pub(crate) fn reserve(back_end: BackEnd, pages: usize) -> Result<Self, OsRefusal> {
         let page = super::page_size();
-        let bytes = pages.checked_mul(page).filter(|&bytes| bytes > 0 && bytes <= isize::MAX as usize);
-        let bytes = bytes.ok_or(OsRefusal::Call { call: "mmap", errno: libc::ENOMEM })?;
+        let bytes = pages
+            .checked_mul(page)
+            .filter(|&bytes| bytes > 0 && bytes <= isize::MAX as usize);
+        let bytes = bytes.ok_or(OsRefusal::Call {
+            call: "mmap",
+            errno: libc::ENOMEM,
+        })?;
         if back_end == BackEnd::Cookies {
             return Err(OsRefusal::Unavailable);
         }
@@ -114,12 +119,19 @@ impl Region {
     ///
     /// # Safety
     /// The pages are the caller's and not provided. `pattern` is one readable page, page-aligned.
-    pub(crate) unsafe fn provide(&self, first: usize, count: usize, pattern: *const u8) -> Result<Content, OsRefusal> {
+    pub(crate) unsafe fn provide(
+        &self,
+        first: usize,
+        count: usize,
+        pattern: *const u8,
+    ) -> Result<Content, OsRefusal> {
         self.open(first, count)?;
         match self.back_end {
             BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
                 // SAFETY: forwarded.
-                unsafe { userfault::provide(self.address_of(first), count, super::page_size(), pattern) }
+                unsafe {
+                    userfault::provide(self.address_of(first), count, super::page_size(), pattern)
+                }
             }
             _ => self.uncover(first, count).map(|()| Content::Zero),
         }
@@ -160,7 +172,7 @@ impl Region {
             BackEnd::Mprotect => {
                 // SAFETY: forwarded.
                 unsafe { memory::protect(base, bytes, libc::PROT_NONE) }?;
-                map_budget::give();
+                map_budget::release();
                 // SAFETY: forwarded.
                 unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, DISCARD) }
             }
@@ -183,7 +195,13 @@ impl Region {
         }
         self.open(to, 1)?;
         // SAFETY: forwarded.
-        Ok(unsafe { userfault::move_page(self.address_of(from), self.address_of(to), super::page_size()) })
+        Ok(unsafe {
+            userfault::move_page(
+                self.address_of(from),
+                self.address_of(to),
+                super::page_size(),
+            )
+        })
     }
 
     /// Gives back what the kernel keeps of pages none of which is provided. They stay out of reach, and can be provided as before; where the
@@ -196,7 +214,10 @@ impl Region {
         if first + count > self.pages || count == 0 {
             return;
         }
-        let watched = matches!(self.back_end, BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy);
+        let watched = matches!(
+            self.back_end,
+            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy
+        );
         // Markers live in the tables.
         if !watched && self.back_end != BackEnd::Mprotect {
             return;
@@ -209,7 +230,12 @@ impl Region {
             }
             plain(base, bytes);
             if watched && userfault::register(base, bytes).is_ok() {
-                let open = self.opened.load(Ordering::Acquire).saturating_sub(first).min(count) << self.shift;
+                let open = self
+                    .opened
+                    .load(Ordering::Acquire)
+                    .saturating_sub(first)
+                    .min(count)
+                    << self.shift;
                 // SAFETY: every page in there is missing.
                 let _ = unsafe { memory::protect(base, open, libc::PROT_READ | libc::PROT_WRITE) };
             }
@@ -225,7 +251,11 @@ impl Region {
         let errno = memory::errno();
         if to_close {
             // Before it is open: whoever closes it meanwhile has the access stopped a second time.
-            let free = |place: &AtomicUsize| place.compare_exchange(0, page + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            let free = |place: &AtomicUsize| {
+                place
+                    .compare_exchange(0, page + 1, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+            };
             let _ = self.open_guards.iter().any(free);
         }
         self.landed.store(true, Ordering::Release);
@@ -235,9 +265,13 @@ impl Region {
             let _ = unsafe { memory::protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) };
         }
         let landed = match self.back_end {
-            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => userfault::fill(base, bytes).is_ok(),
-            // SAFETY: takes markers away, no content.
-            BackEnd::GuardMarkers => unsafe { memory::advise(base, bytes, MADV_GUARD_REMOVE, REMOVE) }.is_ok(),
+            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy => {
+                userfault::fill(base, bytes).is_ok()
+            }
+            BackEnd::GuardMarkers => {
+                // SAFETY: takes markers away, no content.
+                unsafe { memory::advise(base, bytes, MADV_GUARD_REMOVE, REMOVE) }.is_ok()
+            }
             BackEnd::Mprotect => memory::readable(base),
             BackEnd::Cookies => false,
         };
@@ -257,7 +291,11 @@ impl Region {
     /// The page is not provided.
     #[cold]
     pub(crate) unsafe fn close_again(&self, page: usize) {
-        let closes = |place: &AtomicUsize| place.compare_exchange(page + 1, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let closes = |place: &AtomicUsize| {
+            place
+                .compare_exchange(page + 1, 0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        };
         if !self.open_guards.iter().any(closes) {
             return;
         }
@@ -287,11 +325,11 @@ impl Region {
             // SAFETY: takes markers away, no content.
             return unsafe { memory::advise_locked(base, bytes, MADV_GUARD_REMOVE, REMOVE) };
         }
-        map_budget::take()?;
+        map_budget::reserve()?;
         // SAFETY: more is allowed than before.
         let provided = unsafe { memory::protect(base, bytes, libc::PROT_READ | libc::PROT_WRITE) };
         if provided.is_err() {
-            map_budget::give();
+            map_budget::release();
         }
         provided
     }
@@ -315,7 +353,10 @@ impl Region {
                 return Ok(());
             }
             let segment = SEGMENT >> self.shift;
-            let target = end.div_ceil(segment).saturating_mul(segment).min(self.pages);
+            let target = end
+                .div_ceil(segment)
+                .saturating_mul(segment)
+                .min(self.pages);
             let (base, bytes) = (self.address_of(opened), (target - opened) << self.shift);
             if self.back_end == BackEnd::GuardMarkers {
                 // SAFETY: nothing was provided in there yet.
@@ -348,12 +389,22 @@ impl Region {
 fn plain(base: usize, bytes: usize) {
     memory::unlock(base, bytes);
     // SAFETY: nobody's pages yet.
-    let _ = unsafe { memory::advise(base, bytes, libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE)") };
+    let _ = unsafe {
+        memory::advise(
+            base,
+            bytes,
+            libc::MADV_NOHUGEPAGE,
+            "madvise(MADV_NOHUGEPAGE)",
+        )
+    };
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if matches!(self.back_end, BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy) {
+        if matches!(
+            self.back_end,
+            BackEnd::UserfaultfdMove | BackEnd::UserfaultfdCopy
+        ) {
             userfault::forget(self.base);
         }
         // SAFETY: the region's own addresses; whoever drops it has no page of it in use.

@@ -39,20 +39,27 @@ pub(super) fn inherit(former: u32, now: u32) {
 /// Asks on the large stack; one thread after the other. A fault within a report is judged where it happens.
 pub(super) fn run(asked: fn(&Trap) -> Handled, trap: &Trap) -> Handled {
     let top = TOP.load(Ordering::Acquire);
-    let thread = process::asked_thread_id();
-    if top == 0 || !SWITCHES || OWNER.load(Ordering::Relaxed) == thread || !takes(thread) {
+    let thread = process::query_thread_id();
+    if top == 0 || !SWITCHES || OWNER.load(Ordering::Relaxed) == thread || !consumes(thread) {
         return asked(trap);
     }
-    let mut question = Question { asked, trap, answer: Handled::No };
+    let mut question = Question {
+        asked,
+        trap,
+        answer: Handled::No,
+    };
     // SAFETY: nobody else is on that stack, its top is aligned to a page, and the question outlives the call.
     unsafe { on_stack(from_mut(&mut question).cast(), answer, top) };
     OWNER.store(0, Ordering::Release);
     question.answer
 }
 
-fn takes(thread: u32) -> bool {
+fn consumes(thread: u32) -> bool {
     for _ in 0..LOOKS {
-        if OWNER.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+        if OWNER
+            .compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+        {
             return true;
         }
         // SAFETY: gives the processor away for a moment.
@@ -72,7 +79,11 @@ struct Question<'a> {
 unsafe extern "C" fn answer(question: *mut c_void) {
     // SAFETY: the caller's promise.
     let question = unsafe { &mut *question.cast::<Question<'_>>() };
-    let mut small = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+    let mut small = libc::stack_t {
+        ss_sp: null_mut(),
+        ss_flags: libc::SS_DISABLE,
+        ss_size: 0,
+    };
     let off = small;
     // The kernel sees this thread outside of its alternate stack, where the handler is still at work: what is stopped from here on must
     // not begin there anew, but goes on on this stack.
@@ -93,7 +104,11 @@ const SWITCHES: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64")
 /// `top` is aligned to 16, there is room below, and `function` takes the argument.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[unsafe(naked)]
-unsafe extern "C" fn on_stack(argument: *mut c_void, function: unsafe extern "C" fn(*mut c_void), top: usize) {
+unsafe extern "C" fn on_stack(
+    argument: *mut c_void,
+    function: unsafe extern "C" fn(*mut c_void),
+    top: usize,
+) {
     #[cfg(target_arch = "x86_64")]
     core::arch::naked_asm!(
         ".cfi_startproc",

@@ -9,7 +9,9 @@ pub(crate) fn tables_without_lock() -> bool {
     let version = unsafe { libc::gnu_get_libc_version() };
     // SAFETY: the library's own, which ends in a zero and stays.
     let version = unsafe { core::ffi::CStr::from_ptr(version) };
-    version.to_str().is_ok_and(|version| at_least(version, (2, 35)))
+    version
+        .to_str()
+        .is_ok_and(|version| at_least(version, (2, 35)))
 }
 
 /// Other C libraries have no such thing.

@@ -13,7 +13,9 @@ pub(crate) fn total_memory() -> Option<u64> {
 fn machine() -> Option<u64> {
     let mut text = [0_u8; 256];
     let text = contents(c"/proc/meminfo", &mut text)?;
-    let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"MemTotal:"))?;
+    let line = text
+        .split(|&byte| byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"MemTotal:"))?;
     number(line.trim_ascii_start())?.checked_mul(1024)
 }
 
@@ -28,12 +30,17 @@ fn group(path: &mut [u8; 512]) -> Option<u64> {
             let (controllers, group) = (parts.next()?, parts.next()?);
             let (root, file): (&[u8], &[u8]) = match controllers {
                 b"" => (b"/sys/fs/cgroup", b"/memory.max"),
-                _ if controllers.split(|&byte| byte == b',').any(|name| name == b"memory") => {
+                _ if controllers
+                    .split(|&byte| byte == b',')
+                    .any(|name| name == b"memory") =>
+                {
                     (b"/sys/fs/cgroup/memory", b"/memory.limit_in_bytes")
                 }
                 _ => return None,
             };
-            ancestors(group).filter_map(|group| limit(path, [root, group, file])).min()
+            ancestors(group)
+                .filter_map(|group| limit(path, [root, group, file]))
+                .min()
         })
         .min()
 }
@@ -65,7 +72,10 @@ fn contents<'a>(path: &CStr, text: &'a mut [u8]) -> Option<&'a [u8]> {
 
 /// The digits at the beginning.
 fn number(text: &[u8]) -> Option<u64> {
-    let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(text.len());
     core::str::from_utf8(text.get(..digits)?).ok()?.parse().ok()
 }
 

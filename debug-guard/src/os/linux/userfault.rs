@@ -66,7 +66,8 @@ static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
 static MOVES: AtomicBool = AtomicBool::new(false);
 
 /// The regions that are watched, for the child after fork: base and bytes; base 0 = free.
-static WATCHED: [(AtomicUsize, AtomicUsize); 256] = [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
+static WATCHED: [(AtomicUsize, AtomicUsize); 256] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
 
 /// Has every missing page of the run raise SIGBUS.
 pub(super) fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefusal> {
@@ -75,10 +76,15 @@ pub(super) fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefu
             open()?;
         }
         if moves && !MOVES.load(Ordering::Relaxed) {
-            return Err(OsRefusal::Call { call: "UFFDIO_API", errno: libc::EINVAL });
+            return Err(OsRefusal::Call {
+                call: "UFFDIO_API",
+                errno: libc::EINVAL,
+            });
         }
-        let (place_base, place_bytes) =
-            WATCHED.iter().find(|(base, _)| base.load(Ordering::Relaxed) == 0).ok_or(OsRefusal::TooManyRegions)?;
+        let (place_base, place_bytes) = WATCHED
+            .iter()
+            .find(|(base, _)| base.load(Ordering::Relaxed) == 0)
+            .ok_or(OsRefusal::TooManyRegions)?;
         register(base, bytes)?;
         place_bytes.store(bytes, Ordering::Relaxed);
         place_base.store(base, Ordering::Relaxed);
@@ -87,7 +93,10 @@ pub(super) fn watch(moves: bool, base: usize, bytes: usize) -> Result<(), OsRefu
 }
 
 pub(super) fn forget(base: usize) {
-    if let Some((place, _)) = WATCHED.iter().find(|(place, _)| place.load(Ordering::Relaxed) == base) {
+    if let Some((place, _)) = WATCHED
+        .iter()
+        .find(|(place, _)| place.load(Ordering::Relaxed) == base)
+    {
         place.store(0, Ordering::Relaxed);
     }
 }
@@ -140,14 +149,24 @@ fn open() -> Result<(), OsRefusal> {
 
 fn open_with(features: u64) -> Result<c_int, OsRefusal> {
     // SAFETY: makes a descriptor.
-    let descriptor =
-        unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY) } as c_int;
+    let descriptor = unsafe {
+        libc::syscall(
+            libc::SYS_userfaultfd,
+            libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY,
+        )
+    } as c_int;
     if descriptor < 0 {
         return Err(memory::refused("userfaultfd"));
     }
-    let mut api = Api { api: 0xAA, features, ioctls: 0 };
+    let mut api = Api {
+        api: 0xAA,
+        features,
+        ioctls: 0,
+    };
     // SAFETY: the structure that this request takes.
-    let answer = memory::answer("UFFDIO_API", unsafe { libc::ioctl(descriptor, API, from_mut(&mut api)) });
+    let answer = memory::answer("UFFDIO_API", unsafe {
+        libc::ioctl(descriptor, API, from_mut(&mut api))
+    });
     if let Err(refusal) = answer {
         // SAFETY: opened above.
         let _ = unsafe { libc::close(descriptor) };
@@ -157,14 +176,30 @@ fn open_with(features: u64) -> Result<c_int, OsRefusal> {
 }
 
 pub(super) fn register(base: usize, bytes: usize) -> Result<(), OsRefusal> {
-    let mut run = Register { start: base as u64, len: bytes as u64, mode: REGISTER_MISSING, ioctls: 0 };
+    let mut run = Register {
+        start: base as u64,
+        len: bytes as u64,
+        mode: REGISTER_MISSING,
+        ioctls: 0,
+    };
     // SAFETY: the structure that this request takes; the pages are ours and hold nothing that would be lost.
-    memory::answer("UFFDIO_REGISTER", unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), REGISTER, from_mut(&mut run)) })
+    memory::answer("UFFDIO_REGISTER", unsafe {
+        libc::ioctl(
+            DESCRIPTOR.load(Ordering::Relaxed),
+            REGISTER,
+            from_mut(&mut run),
+        )
+    })
 }
 
 /// # Safety
 /// The pages are the caller's and not provided. `pattern` is one readable page, page-aligned.
-pub(super) unsafe fn provide(base: usize, count: usize, page: usize, pattern: *const u8) -> Result<Content, OsRefusal> {
+pub(super) unsafe fn provide(
+    base: usize,
+    count: usize,
+    page: usize,
+    pattern: *const u8,
+) -> Result<Content, OsRefusal> {
     if count > COPIED_PAGES {
         return zero(base, count * page).map(|()| Content::Zero);
     }
@@ -180,9 +215,21 @@ pub(super) unsafe fn provide(base: usize, count: usize, page: usize, pattern: *c
 fn copy(to: usize, page: usize, pattern: *const u8) -> Result<(), OsRefusal> {
     let mut last = 0;
     for _ in 0..TRIES {
-        let mut transfer = Transfer { to: to as u64, from: pattern.addr() as u64, len: page as u64, mode: DONT_WAKE, done: 0 };
+        let mut transfer = Transfer {
+            to: to as u64,
+            from: pattern.addr() as u64,
+            len: page as u64,
+            mode: DONT_WAKE,
+            done: 0,
+        };
         // SAFETY: the structure that this request takes.
-        let answer = unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), COPY, from_mut(&mut transfer)) };
+        let answer = unsafe {
+            libc::ioctl(
+                DESCRIPTOR.load(Ordering::Relaxed),
+                COPY,
+                from_mut(&mut transfer),
+            )
+        };
         if answer == 0 {
             return Ok(());
         }
@@ -196,14 +243,20 @@ fn copy(to: usize, page: usize, pattern: *const u8) -> Result<(), OsRefusal> {
             _ => break,
         }
     }
-    Err(OsRefusal::Call { call: "UFFDIO_COPY", errno: last })
+    Err(OsRefusal::Call {
+        call: "UFFDIO_COPY",
+        errno: last,
+    })
 }
 
 /// Puts zeros into missing pages; memory is taken when they are written to.
 pub(super) fn zero(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     match fill(base, bytes) {
         Err(OsRefusal::Call { errno, .. }) if watch_anew(errno) => fill(base, bytes),
-        Err(OsRefusal::Call { errno: libc::EBADF | libc::ENOTTY, .. }) => Err(OsRefusal::Lost),
+        Err(OsRefusal::Call {
+            errno: libc::EBADF | libc::ENOTTY,
+            ..
+        }) => Err(OsRefusal::Lost),
         other => other,
     }
 }
@@ -213,9 +266,15 @@ pub(super) fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
     let mut done = 0;
     let mut last = 0;
     for _ in 0..TRIES {
-        let mut run = Zero { start: (base + done) as u64, len: (bytes - done) as u64, mode: DONT_WAKE, done: 0 };
+        let mut run = Zero {
+            start: (base + done) as u64,
+            len: (bytes - done) as u64,
+            mode: DONT_WAKE,
+            done: 0,
+        };
         // SAFETY: the structure that this request takes.
-        let answer = unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), ZERO, from_mut(&mut run)) };
+        let answer =
+            unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), ZERO, from_mut(&mut run)) };
         if answer == 0 {
             return Ok(());
         }
@@ -230,16 +289,31 @@ pub(super) fn fill(base: usize, bytes: usize) -> Result<(), OsRefusal> {
         }
     }
     discard(base, done);
-    Err(OsRefusal::Call { call: "UFFDIO_ZEROPAGE", errno: last })
+    Err(OsRefusal::Call {
+        call: "UFFDIO_ZEROPAGE",
+        errno: last,
+    })
 }
 
 /// # Safety
 /// Both pages are the caller's, and nobody may touch `from` any more.
 pub(super) unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
     for _ in 0..TRIES {
-        let mut transfer = Transfer { to: to as u64, from: from as u64, len: page as u64, mode: DONT_WAKE, done: 0 };
+        let mut transfer = Transfer {
+            to: to as u64,
+            from: from as u64,
+            len: page as u64,
+            mode: DONT_WAKE,
+            done: 0,
+        };
         // SAFETY: the structure that this request takes; the caller's promise for the pages.
-        let answer = unsafe { libc::ioctl(DESCRIPTOR.load(Ordering::Relaxed), MOVE, from_mut(&mut transfer)) };
+        let answer = unsafe {
+            libc::ioctl(
+                DESCRIPTOR.load(Ordering::Relaxed),
+                MOVE,
+                from_mut(&mut transfer),
+            )
+        };
         if answer == 0 {
             return true;
         }
@@ -256,6 +330,8 @@ pub(super) unsafe fn move_page(from: usize, to: usize, page: usize) -> bool {
 fn discard(base: usize, bytes: usize) {
     if bytes > 0 {
         // SAFETY: the callers' pages, which were just filled by us or by an access that had no right to them.
-        let _ = unsafe { memory::advise_locked(base, bytes, libc::MADV_DONTNEED, "madvise(MADV_DONTNEED)") };
+        let _ = unsafe {
+            memory::advise_locked(base, bytes, libc::MADV_DONTNEED, "madvise(MADV_DONTNEED)")
+        };
     }
 }

@@ -12,12 +12,13 @@ use alloc_core::{ContextId, Scope};
 use serde_json::Value;
 
 use super::modules::Modules;
-use super::registry::Seats;
+use super::registry::GuardRegistry;
 use super::*;
-use crate::block::{Accused, Changed, Fault, Known, Mark, SiteId, State};
-use crate::mode::{BackEnd, Mode, OnReport};
-use crate::os::{Handled, Trap};
-use crate::sites::{SiteView, Who};
+use crate::block::{Accused, BlockMark, BlockPhase, Changed, GuardFinding, Known, SiteId};
+use crate::call_sites::{RequesterInfo, SiteView};
+use crate::mode::{BackEnd, Mode};
+use crate::os::{Access, Handled, Trap};
+use crate::report_kind::ReportKind;
 use crate::{CommandMark, os};
 
 /// A guard that knows two sites and keeps one range of addresses.
@@ -44,7 +45,11 @@ impl Fake {
             fd: 2,
             json: true,
             range: 0..0,
-            accused: Accused { kind: ReportKind::Overflow, block: None, other: None },
+            accused: Accused {
+                kind: ReportKind::Overflow,
+                block: None,
+                other: None,
+            },
             land: |_| true,
             reported: AtomicU32::new(0),
             lost: AtomicU32::new(0),
@@ -52,9 +57,13 @@ impl Fake {
     }
 }
 
-impl Guarded for Fake {
+impl ReportingGuard for Fake {
     fn name(&self) -> &'static str {
-        if self.number == 2 { "second" } else { "first \"one\"" }
+        if self.number == 2 {
+            "second"
+        } else {
+            "first \"one\""
+        }
     }
     fn number(&self) -> u64 {
         self.number
@@ -79,7 +88,11 @@ impl Guarded for Fake {
         match id.0 {
             1 => Some(SiteView {
                 context: ContextId::from_raw(7),
-                name: if self.number == 2 { "seconds" } else { "textures" },
+                name: if self.number == 2 {
+                    "seconds"
+                } else {
+                    "textures"
+                },
                 label: Some("level 3"),
                 scope,
                 front: 0,
@@ -98,18 +111,29 @@ impl Guarded for Fake {
                 whole: false,
             }),
             // Through a C bridge with a header of 16 bytes.
-            3 => Some(SiteView { front: 16, ..self.site(SiteId(1))? }),
+            3 => Some(SiteView {
+                front: 16,
+                ..self.site(SiteId(1))?
+            }),
             _ => None,
         }
     }
     fn command(&self) -> Option<CommandMark> {
-        Some(CommandMark { name: "vkQueueSubmit", serial: 43, stack: 0 })
+        Some(CommandMark {
+            name: "vkQueueSubmit",
+            serial: 43,
+            stack: 0,
+        })
     }
     fn covers(&self, address: usize) -> bool {
         self.range.contains(&address)
     }
     fn accused(&self, _: usize) -> Accused {
-        Accused { kind: self.accused.kind, block: self.accused.block, other: self.accused.other }
+        Accused {
+            kind: self.accused.kind,
+            block: self.accused.block,
+            other: self.accused.other,
+        }
     }
     fn land(&self, address: usize) -> bool {
         (self.land)(address)
@@ -126,51 +150,75 @@ impl Guarded for Fake {
     }
 }
 
-fn block(site: u32, state: State) -> Known {
+fn block(site: u32, state: BlockPhase) -> Known {
     Known {
         start: 0x7f00_0000_0fc0,
         size: 64,
         align: 16,
         scope: Scope::Object,
         state,
-        taken: Mark { site: SiteId(site), thread: 4_000_001, serial: 17 },
-        given: Mark { site: SiteId(2), thread: 4_000_002, serial: 60 },
+        allocated: BlockMark {
+            site: SiteId(site),
+            thread: 4_000_001,
+            serial: 17,
+        },
+        freed: BlockMark {
+            site: SiteId(2),
+            thread: 4_000_002,
+            serial: 60,
+        },
         mode: Mode::Strict,
         back_end: BackEnd::UserfaultfdMove,
     }
 }
 
-fn fault(kind: ReportKind, block: Option<Known>, address: usize) -> Fault {
-    Fault { kind, block, address, changed: None, owner: None }
+fn fault(kind: ReportKind, block: Option<Known>, address: usize) -> GuardFinding {
+    GuardFinding {
+        kind,
+        block,
+        address,
+        changed: None,
+        owner: None,
+    }
 }
 
-fn text(case: &Case<'_>) -> String {
+fn text(case: &ReportContext<'_>) -> String {
     let guard = Fake::new(1, OnReport::Log);
     Report::new(&guard, Some(&guard), case, &Modules::NONE, "").to_string()
 }
 
-fn headline(case: &Case<'_>) -> String {
+fn headline(case: &ReportContext<'_>) -> String {
     text(case).lines().next().expect("a line").to_string()
 }
 
-fn json(case: &Case<'_>) -> Value {
+fn json(case: &ReportContext<'_>) -> Value {
     let guard = Fake::new(1, OnReport::Log);
     let mut line = String::new();
-    Report::new(&guard, Some(&guard), case, &Modules::NONE, "/usr/lib/\"odd\"\n.so")
-        .write_json(&mut line)
-        .expect("a string takes all");
+    Report::new(
+        &guard,
+        Some(&guard),
+        case,
+        &Modules::NONE,
+        "/usr/lib/\"odd\"\n.so",
+    )
+    .write_json(&mut line)
+    .expect("a string takes all");
     assert!(!line.contains('\n'), "{line}");
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-const BLOCK: &str =
-    "block 0x7f0000000fc0 (64 bytes, align 16, scope object, of \"textures\" \"level 3\", taken in vkCreateImage)";
+const BLOCK: &str = "block 0x7f0000000fc0 (64 bytes, align 16, scope object, of \"textures\" \"level 3\", taken in vkCreateImage)";
 
 #[test]
 fn the_first_line_says_all_that_matters() {
-    let live = block(1, State::Live);
-    let touch = |kind, address, access| Case { access, ..Case::new(fault(kind, Some(live), address), Moment::Instruction) };
-    let said = |case: &Case<'_>, words: &str| assert_eq!(headline(case), std::format!("debug-guard: {words}"));
+    let live = block(1, BlockPhase::Live);
+    let touch = |kind, address, access| ReportContext {
+        access,
+        ..ReportContext::new(fault(kind, Some(live), address), DetectedAt::Instruction)
+    };
+    let said = |case: &ReportContext<'_>, words: &str| {
+        assert_eq!(headline(case), std::format!("debug-guard: {words}"))
+    };
 
     let end = live.start + 64;
     said(
@@ -186,61 +234,128 @@ fn the_first_line_says_all_that_matters() {
         &std::format!("underflow: access 1 byte in front of {BLOCK}, at the instruction"),
     );
     // Pages are gone before they are looked at, cookies are not: either way the block is told as it came.
-    let coming = Case::new(fault(ReportKind::Underflow, Some(block(1, State::Freed)), live.start - 1), Moment::Free);
-    said(&coming, &std::format!("underflow: bytes changed 1 byte in front of {BLOCK}, at free"));
-    assert!(!text(&coming).contains("freed") && text(&coming).contains("found by: "), "{}", text(&coming));
-
-    let dead = block(1, State::Freed);
-    let late = |kind, address, moment| Case::new(fault(kind, Some(dead), address), moment);
-    said(
-        &late(ReportKind::UseAfterFree, dead.start + 16, Moment::Eviction),
-        &std::format!("use-after-free: bytes changed at offset 16 into freed {BLOCK}, at eviction from quarantine"),
+    let coming = ReportContext::new(
+        fault(
+            ReportKind::Underflow,
+            Some(block(1, BlockPhase::Freed)),
+            live.start - 1,
+        ),
+        DetectedAt::Free,
     );
     said(
-        &late(ReportKind::DoubleFree, dead.start, Moment::Free),
+        &coming,
+        &std::format!("underflow: bytes changed 1 byte in front of {BLOCK}, at free"),
+    );
+    assert!(
+        !text(&coming).contains("freed") && text(&coming).contains("found by: "),
+        "{}",
+        text(&coming)
+    );
+
+    let dead = block(1, BlockPhase::Freed);
+    let late = |kind, address, moment| ReportContext::new(fault(kind, Some(dead), address), moment);
+    said(
+        &late(
+            ReportKind::UseAfterFree,
+            dead.start + 16,
+            DetectedAt::Eviction,
+        ),
+        &std::format!(
+            "use-after-free: bytes changed at offset 16 into freed {BLOCK}, at eviction from quarantine"
+        ),
+    );
+    said(
+        &late(ReportKind::DoubleFree, dead.start, DetectedAt::Free),
         &std::format!("double-free: second free of freed {BLOCK}, at free"),
     );
     said(
-        &late(ReportKind::DoubleFree, dead.start, Moment::Reallocation),
+        &late(ReportKind::DoubleFree, dead.start, DetectedAt::Reallocation),
         &std::format!("double-free: realloc, after its free, of freed {BLOCK}, at realloc"),
     );
     said(
-        &Case::new(fault(ReportKind::InteriorFree, Some(live), live.start + 16), Moment::Free),
-        &std::format!("interior-free: free of a pointer that is not the start of a block but offset 16 into {BLOCK}, at free"),
+        &ReportContext::new(
+            fault(ReportKind::InteriorFree, Some(live), live.start + 16),
+            DetectedAt::Free,
+        ),
+        &std::format!(
+            "interior-free: free of a pointer that is not the start of a block but offset 16 into {BLOCK}, at free"
+        ),
     );
     said(
-        &Case::new(fault(ReportKind::ForeignFree, None, 1), Moment::Free),
+        &ReportContext::new(fault(ReportKind::ForeignFree, None, 1), DetectedAt::Free),
         "foreign-free: free of 0x1, which is no block of guard \"first \\\"one\\\"\", at free",
     );
-    let back = CameBack { size: 72, align: 32, scope: Some(Scope::Device) };
-    let came_back = |kind| Case { came_back: Some(back), ..Case::new(fault(kind, Some(live), live.start), Moment::Free) };
-    said(&came_back(ReportKind::SizeMismatch), &std::format!("size-mismatch: {BLOCK} came back as 72 bytes, at free"));
+    let back = FreeArgs {
+        size: 72,
+        align: 32,
+        scope: Some(Scope::Device),
+    };
+    let came_back = |kind| ReportContext {
+        came_back: Some(back),
+        ..ReportContext::new(fault(kind, Some(live), live.start), DetectedAt::Free)
+    };
+    said(
+        &came_back(ReportKind::SizeMismatch),
+        &std::format!("size-mismatch: {BLOCK} came back as 72 bytes, at free"),
+    );
     said(
         &came_back(ReportKind::AlignmentMismatch),
         &std::format!("alignment-mismatch: {BLOCK} came back with alignment 32, at free"),
     );
-    said(&came_back(ReportKind::ScopeMismatch), &std::format!("scope-mismatch: {BLOCK} came back with scope device, at free"));
-    let freer = Who { context: None, name: "stranger", label: None, scope: Scope::Object, front: 0, command: None };
     said(
-        &Case { who: Some(freer), ..Case::new(fault(ReportKind::WrongOwner, Some(live), live.start), Moment::Free) },
-        &std::format!("wrong-owner: free through the callbacks of \"stranger\" of {BLOCK}, at free"),
+        &came_back(ReportKind::ScopeMismatch),
+        &std::format!("scope-mismatch: {BLOCK} came back with scope device, at free"),
+    );
+    let freer = RequesterInfo {
+        context: None,
+        name: "stranger",
+        label: None,
+        scope: Scope::Object,
+        front: 0,
+        command: None,
+    };
+    said(
+        &ReportContext {
+            requester: Some(freer),
+            ..ReportContext::new(
+                fault(ReportKind::WrongOwner, Some(live), live.start),
+                DetectedAt::Free,
+            )
+        },
+        &std::format!(
+            "wrong-owner: free through the callbacks of \"stranger\" of {BLOCK}, at free"
+        ),
     );
     said(
-        &Case::new(fault(ReportKind::WildAccess, None, 0x7000), Moment::Instruction),
+        &ReportContext::new(
+            fault(ReportKind::WildAccess, None, 0x7000),
+            DetectedAt::Instruction,
+        ),
         "wild-access: access at 0x7000, where no block is or was, at the instruction",
     );
 }
 
 #[test]
 fn the_lines_below_tell_the_block_s_life() {
-    let dead = block(1, State::Moved(0x1234_5670));
-    let changed = Changed { first: dead.start + 60, span: 3, expected: [0xa1; 16], actual: [0xb2; 16] };
-    let case = Case {
-        other: Some(block(2, State::Live)),
-        stack: Stack { frames: &[0xabc], whole: true },
-        ..Case::new(
-            Fault { changed: Some(changed), ..fault(ReportKind::UseAfterFree, Some(dead), dead.start + 60) },
-            Moment::Check,
+    let dead = block(1, BlockPhase::Moved(0x1234_5670));
+    let changed = Changed {
+        first: dead.start + 60,
+        span: 3,
+        expected: [0xa1; 16],
+        actual: [0xb2; 16],
+    };
+    let case = ReportContext {
+        other: Some(block(2, BlockPhase::Live)),
+        stack: Stack {
+            frames: &[0xabc],
+            whole: true,
+        },
+        ..ReportContext::new(
+            GuardFinding {
+                changed: Some(changed),
+                ..fault(ReportKind::UseAfterFree, Some(dead), dead.start + 60)
+            },
+            DetectedAt::Check,
         )
     };
     let text = text(&case);
@@ -262,72 +377,186 @@ fn the_lines_below_tell_the_block_s_life() {
 
 #[test]
 fn the_line_of_json_holds_the_same() {
-    let dead = block(1, State::Moved(0x1234_5670));
-    let changed = Changed { first: dead.start - 2, span: 40, expected: [0xa1; 16], actual: [0; 16] };
-    let case = Case {
+    let dead = block(1, BlockPhase::Moved(0x1234_5670));
+    let changed = Changed {
+        first: dead.start - 2,
+        span: 40,
+        expected: [0xa1; 16],
+        actual: [0; 16],
+    };
+    let case = ReportContext {
         access: Some(Access::Write),
-        came_back: Some(CameBack { size: 72, align: 16, scope: None }),
-        other: Some(block(9, State::Live)),
-        ..Case::new(Fault { changed: Some(changed), ..fault(ReportKind::Underflow, Some(dead), dead.start - 2) }, Moment::Check)
+        came_back: Some(FreeArgs {
+            size: 72,
+            align: 16,
+            scope: None,
+        }),
+        other: Some(block(9, BlockPhase::Live)),
+        ..ReportContext::new(
+            GuardFinding {
+                changed: Some(changed),
+                ..fault(ReportKind::Underflow, Some(dead), dead.start - 2)
+            },
+            DetectedAt::Check,
+        )
     };
     let line = json(&case);
     assert_eq!(line["debug_guard"], 1);
-    assert_eq!((&line["kind"], &line["moment"], &line["access"]), (&"underflow".into(), &"check".into(), &"write".into()));
-    assert_eq!((&line["address"], &line["place"], &line["bytes"]), (&"0x7f0000000fbe".into(), &"before".into(), &2.into()));
+    assert_eq!(
+        (&line["kind"], &line["moment"], &line["access"]),
+        (&"underflow".into(), &"check".into(), &"write".into())
+    );
+    assert_eq!(
+        (&line["address"], &line["place"], &line["bytes"]),
+        (&"0x7f0000000fbe".into(), &"before".into(), &2.into())
+    );
     assert_eq!(
         (&line["guard"], &line["mode"], &line["back_end"]),
-        (&"first \"one\"".into(), &"strict".into(), &"userfaultfd-move".into())
+        (
+            &"first \"one\"".into(),
+            &"strict".into(),
+            &"userfaultfd-move".into()
+        )
     );
     assert_eq!(line["mapping"], "/usr/lib/\"odd\"\n.so");
     assert_eq!(line["process"], std::process::id());
     let told = &line["block"];
-    assert_eq!((&told["address"], &told["size"], &told["align"]), (&"0x7f0000000fc0".into(), &64.into(), &16.into()));
-    assert_eq!((&told["scope"], &told["state"], &told["moved_to"]), (&"object".into(), &"moved".into(), &"0x12345670".into()));
+    assert_eq!(
+        (&told["address"], &told["size"], &told["align"]),
+        (&"0x7f0000000fc0".into(), &64.into(), &16.into())
+    );
+    assert_eq!(
+        (&told["scope"], &told["state"], &told["moved_to"]),
+        (&"object".into(), &"moved".into(), &"0x12345670".into())
+    );
     let taken = &told["taken"];
-    assert_eq!((&taken["thread"], &taken["serial"], &taken["age"]), (&4_000_001.into(), &17.into(), &83.into()));
-    assert_eq!((&taken["owner"], &taken["label"], &taken["context"]), (&"textures".into(), &"level 3".into(), &7.into()));
-    assert_eq!((&taken["command"], &taken["whole"]), (&"vkCreateImage".into(), &true.into()));
-    let frames: Vec<&str> =
-        taken["frames"].as_array().expect("a list").iter().filter_map(|frame| frame["address"].as_str()).collect();
+    assert_eq!(
+        (&taken["thread"], &taken["serial"], &taken["age"]),
+        (&4_000_001.into(), &17.into(), &83.into())
+    );
+    assert_eq!(
+        (&taken["owner"], &taken["label"], &taken["context"]),
+        (&"textures".into(), &"level 3".into(), &7.into())
+    );
+    assert_eq!(
+        (&taken["command"], &taken["whole"]),
+        (&"vkCreateImage".into(), &true.into())
+    );
+    let frames: Vec<&str> = taken["frames"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|frame| frame["address"].as_str())
+        .collect();
     assert_eq!(frames, ["0x1000", "0x2000", "0x3000"]);
-    assert_eq!((&told["given"]["owner"], &told["given"]["label"]), (&"cleaner".into(), &Value::Null));
-    assert_eq!((&line["by"]["command"], &line["by"]["command_serial"]), (&"vkQueueSubmit".into(), &43.into()));
-    assert_eq!((&line["came_back"]["size"], &line["came_back"]["scope"]), (&72.into(), &Value::Null));
+    assert_eq!(
+        (&told["given"]["owner"], &told["given"]["label"]),
+        (&"cleaner".into(), &Value::Null)
+    );
+    assert_eq!(
+        (&line["by"]["command"], &line["by"]["command_serial"]),
+        (&"vkQueueSubmit".into(), &43.into())
+    );
+    assert_eq!(
+        (&line["came_back"]["size"], &line["came_back"]["scope"]),
+        (&72.into(), &Value::Null)
+    );
     let bytes = &line["changed"];
-    assert_eq!((&bytes["place"], &bytes["bytes"], &bytes["span"]), (&"before".into(), &2.into(), &40.into()));
-    assert_eq!((&bytes["expected"], &bytes["found"]), (&"a1".repeat(16).into(), &"00".repeat(16).into()));
-    assert_eq!((&line["neighbour"]["taken"]["owner"], &line["neighbour_distance"]), (&"".into(), &2.into()));
-    let far = Known { start: dead.start + (1 << 20), ..block(9, State::Live) };
-    let far = json(&Case { other: Some(far), ..case });
-    assert!(far["neighbour"].is_null() && far["neighbour_distance"].is_null(), "too far to be told");
+    assert_eq!(
+        (&bytes["place"], &bytes["bytes"], &bytes["span"]),
+        (&"before".into(), &2.into(), &40.into())
+    );
+    assert_eq!(
+        (&bytes["expected"], &bytes["found"]),
+        (&"a1".repeat(16).into(), &"00".repeat(16).into())
+    );
+    assert_eq!(
+        (
+            &line["neighbour"]["taken"]["owner"],
+            &line["neighbour_distance"]
+        ),
+        (&"".into(), &2.into())
+    );
+    let far = Known {
+        start: dead.start + (1 << 20),
+        ..block(9, BlockPhase::Live)
+    };
+    let far = json(&ReportContext {
+        other: Some(far),
+        ..case
+    });
+    assert!(
+        far["neighbour"].is_null() && far["neighbour_distance"].is_null(),
+        "too far to be told"
+    );
     assert!(line["refused"].is_array());
     // Nobody doubts which block was meant by who went two bytes too far.
-    let other = Known { start: dead.start + 8192, ..block(9, State::Live) };
-    let sure = json(&Case { other: Some(other), ..case });
-    assert!(sure["neighbour"].is_null(), "much farther than the block itself");
+    let other = Known {
+        start: dead.start + 8192,
+        ..block(9, BlockPhase::Live)
+    };
+    let sure = json(&ReportContext {
+        other: Some(other),
+        ..case
+    });
+    assert!(
+        sure["neighbour"].is_null(),
+        "much farther than the block itself"
+    );
 }
 
 #[test]
 fn a_leak_is_a_line_for_people_and_one_of_json() {
     let guard = Fake::new(1, OnReport::Log);
-    let first = BlockInfo::new(block(1, State::Live), |id| guard.site(id));
+    let first = BlockInfo::new(block(1, BlockPhase::Live), |id| guard.site(id));
     let mut text = String::new();
-    let leak = Leak { block: first, blocks: 3, bytes: 192 };
-    leak.write(("main", true), &Modules::NONE, &mut text).expect("a string takes all");
-    let (words, line) = text.trim_end().rsplit_once('\n').expect("more than one line");
-    let headline = std::format!("debug-guard: leak: 3 blocks, 192 bytes, not given back: as {BLOCK}, guard \"main\"");
+    let leak = Leak {
+        block: first,
+        blocks: 3,
+        bytes: 192,
+    };
+    leak.write(("main", true), &Modules::NONE, &mut text)
+        .expect("a string takes all");
+    let (words, line) = text
+        .trim_end()
+        .rsplit_once('\n')
+        .expect("more than one line");
+    let headline = std::format!(
+        "debug-guard: leak: 3 blocks, 192 bytes, not given back: as {BLOCK}, guard \"main\""
+    );
     let stack = "\n  stack of the allocation:\n    #0  0x1000\n    #1  0x2000\n    #2  0x3000";
     assert_eq!(words, std::format!("{headline}{stack}"));
     let mut alone = String::new();
-    leak.write(("main", false), &Modules::NONE, &mut alone).expect("a string takes all");
+    leak.write(("main", false), &Modules::NONE, &mut alone)
+        .expect("a string takes all");
     assert_eq!(alone.trim_end(), words, "the text alone");
     // As a program prints one itself.
-    let one = Leak { blocks: 1, bytes: 1, ..leak }.to_string();
-    assert_eq!(one, std::format!("1 block, 1 byte, not given back: {BLOCK}{stack}"));
+    let one = Leak {
+        blocks: 1,
+        bytes: 1,
+        ..leak
+    }
+    .to_string();
+    assert_eq!(
+        one,
+        std::format!("1 block, 1 byte, not given back: {BLOCK}{stack}")
+    );
     let line: Value = serde_json::from_str(line).expect("JSON");
-    assert_eq!((&line["kind"], &line["blocks"], &line["bytes"]), (&"leak".into(), &3.into(), &192.into()));
-    assert_eq!((&line["block"]["taken"]["serial"], &line["block"]["taken"]["age"]), (&17.into(), &Value::Null));
-    assert_eq!((&line["block"]["given"], &line["block"]["moved_to"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&line["kind"], &line["blocks"], &line["bytes"]),
+        (&"leak".into(), &3.into(), &192.into())
+    );
+    assert_eq!(
+        (
+            &line["block"]["taken"]["serial"],
+            &line["block"]["taken"]["age"]
+        ),
+        (&17.into(), &Value::Null)
+    );
+    assert_eq!(
+        (&line["block"]["given"], &line["block"]["moved_to"]),
+        (&Value::Null, &Value::Null)
+    );
 }
 
 #[test]
@@ -350,16 +579,33 @@ fn every_kind_at_every_moment_can_be_told() {
         HeaderDamaged,
         HeaderMoved,
     ];
-    let moments =
-        [Moment::Instruction, Moment::Free, Moment::Reallocation, Moment::Eviction, Moment::Query, Moment::Check, Moment::Exit];
+    let moments = [
+        DetectedAt::Instruction,
+        DetectedAt::Free,
+        DetectedAt::Reallocation,
+        DetectedAt::Eviction,
+        DetectedAt::Query,
+        DetectedAt::Check,
+        DetectedAt::Exit,
+    ];
     for kind in kinds {
         for moment in moments {
-            for known in [None, Some(block(1, State::Live)), Some(block(0, State::Freed))] {
-                let case = Case::new(fault(kind, known, 0x7f00_0000_0fd0), moment);
+            for known in [
+                None,
+                Some(block(1, BlockPhase::Live)),
+                Some(block(0, BlockPhase::Freed)),
+            ] {
+                let case = ReportContext::new(fault(kind, known, 0x7f00_0000_0fd0), moment);
                 let said = headline(&case);
-                assert!(said.starts_with(&std::format!("debug-guard: {}: ", kind.name())), "{said}");
+                assert!(
+                    said.starts_with(&std::format!("debug-guard: {}: ", kind.name())),
+                    "{said}"
+                );
                 let line = json(&case);
-                assert_eq!((&line["kind"], &line["moment"]), (&kind.name().into(), &moment.name().into()));
+                assert_eq!(
+                    (&line["kind"], &line["moment"]),
+                    (&kind.name().into(), &moment.name().into())
+                );
                 assert_eq!(line["block"].is_null(), known.is_none());
             }
         }
@@ -368,32 +614,69 @@ fn every_kind_at_every_moment_can_be_told() {
 
 #[test]
 fn behind_a_bridge_all_is_told_as_its_caller_knows_it() {
-    let known = block(3, State::Live);
-    let touched = json(&Case::new(fault(ReportKind::Overflow, Some(known), known.start + 64), Moment::Instruction));
-    assert_eq!((&touched["block"]["address"], &touched["block"]["size"]), (&"0x7f0000000fd0".into(), &48.into()));
+    let known = block(3, BlockPhase::Live);
+    let touched = json(&ReportContext::new(
+        fault(ReportKind::Overflow, Some(known), known.start + 64),
+        DetectedAt::Instruction,
+    ));
+    assert_eq!(
+        (&touched["block"]["address"], &touched["block"]["size"]),
+        (&"0x7f0000000fd0".into(), &48.into())
+    );
     assert_eq!(
         (&touched["place"], &touched["bytes"], &touched["address"]),
         (&"past".into(), &0.into(), &"0x7f0000001000".into())
     );
-    let header = json(&Case::new(fault(ReportKind::Underflow, Some(known), known.start + 15), Moment::Instruction));
-    assert_eq!((&header["place"], &header["bytes"]), (&"before".into(), &1.into()));
+    let header = json(&ReportContext::new(
+        fault(ReportKind::Underflow, Some(known), known.start + 15),
+        DetectedAt::Instruction,
+    ));
+    assert_eq!(
+        (&header["place"], &header["bytes"]),
+        (&"before".into(), &1.into())
+    );
     // The bridge took its header off before it asked; or it asked with the pointer that it was given.
-    let interior = Case::new(fault(ReportKind::InteriorFree, Some(known), known.start + 8), Moment::Free);
-    let called =
-        Case { as_called: true, ..Case::new(fault(ReportKind::InteriorFree, Some(known), known.start + 24), Moment::Free) };
+    let interior = ReportContext::new(
+        fault(ReportKind::InteriorFree, Some(known), known.start + 8),
+        DetectedAt::Free,
+    );
+    let called = ReportContext {
+        as_called: true,
+        ..ReportContext::new(
+            fault(ReportKind::InteriorFree, Some(known), known.start + 24),
+            DetectedAt::Free,
+        )
+    };
     for line in [json(&interior), json(&called)] {
-        assert_eq!((&line["address"], &line["place"], &line["bytes"]), (&"0x7f0000000fd8".into(), &"inside".into(), &8.into()));
+        assert_eq!(
+            (&line["address"], &line["place"], &line["bytes"]),
+            (&"0x7f0000000fd8".into(), &"inside".into(), &8.into())
+        );
     }
     let nothing = Known { size: 16, ..known };
-    let touched = json(&Case::new(fault(ReportKind::Overflow, Some(nothing), nothing.start + 16), Moment::Instruction));
+    let touched = json(&ReportContext::new(
+        fault(ReportKind::Overflow, Some(nothing), nothing.start + 16),
+        DetectedAt::Instruction,
+    ));
     assert_eq!(
-        (&touched["kind"], &touched["block"]["size"], &touched["bytes"]),
+        (
+            &touched["kind"],
+            &touched["block"]["size"],
+            &touched["bytes"]
+        ),
         (&"zero-size-access".into(), &0.into(), &0.into())
     );
-    let back = CameBack { size: 72, align: 16, scope: None };
-    let mismatch = json(&Case {
+    let back = FreeArgs {
+        size: 72,
+        align: 16,
+        scope: None,
+    };
+    let mismatch = json(&ReportContext {
         came_back: Some(back),
-        ..Case::new(fault(ReportKind::SizeMismatch, Some(known), known.start), Moment::Free)
+        ..ReportContext::new(
+            fault(ReportKind::SizeMismatch, Some(known), known.start),
+            DetectedAt::Free,
+        )
     });
     assert_eq!(mismatch["came_back"]["size"], 56);
 }
@@ -407,38 +690,73 @@ fn a_function_gets_the_report_and_the_right_guard_is_named() {
         CALLED.lock().expect("no panic").push(report.to_string());
     }
     let first = Fake::new(1, OnReport::Call(note));
-    static SECOND: std::sync::LazyLock<Fake> = std::sync::LazyLock::new(|| Fake::new(2, OnReport::Log));
-    static ENTRY: std::sync::LazyLock<Entry> = std::sync::LazyLock::new(|| Entry::new(core::ptr::from_ref::<Fake>(&SECOND)));
-    let case = Case::new(
-        Fault { owner: Some(2), ..fault(ReportKind::WrongGuard, Some(block(1, State::Live)), 0x7f00_0000_0fc0) },
-        Moment::Free,
+    static SECOND: std::sync::LazyLock<Fake> =
+        std::sync::LazyLock::new(|| Fake::new(2, OnReport::Log));
+    static ENTRY: std::sync::LazyLock<GuardEntry> =
+        std::sync::LazyLock::new(|| GuardEntry::new(core::ptr::from_ref::<Fake>(&SECOND)));
+    let case = ReportContext::new(
+        GuardFinding {
+            owner: Some(2),
+            ..fault(
+                ReportKind::WrongGuard,
+                Some(block(1, BlockPhase::Live)),
+                0x7f00_0000_0fc0,
+            )
+        },
+        DetectedAt::Free,
     );
-    tell(&first, &case);
+    deliver(&first, &case);
     // SAFETY: both are there for good.
     let seat = unsafe { enter(&*ENTRY) }.expect("a seat is free");
-    tell(&first, &case);
+    deliver(&first, &case);
     assert!(leave(&seat));
-    assert_eq!((first.reported.load(Relaxed), first.lost.load(Relaxed)), (2, 0));
+    assert_eq!(
+        (first.reported.load(Relaxed), first.lost.load(Relaxed)),
+        (2, 0)
+    );
     let said = core::mem::take(&mut *CALLED.lock().expect("no panic"));
     let through = "wrong-guard: free through guard \"first \\\"one\\\"\" of ";
-    let [unknown, named] = said.as_slice() else { panic!("{said:?}") };
+    let [unknown, named] = said.as_slice() else {
+        panic!("{said:?}")
+    };
     let nobody = "block 0x7f0000000fc0 (64 bytes, align 16, scope object)";
-    assert!(unknown.contains(&std::format!("{through}{nobody}, which is another guard's")), "{unknown}");
+    assert!(
+        unknown.contains(&std::format!("{through}{nobody}, which is another guard's")),
+        "{unknown}"
+    );
     let second = BLOCK.replace("textures", "seconds");
-    assert!(named.contains(&std::format!("{through}{second}, which is guard \"second\"'s")), "{named}");
+    assert!(
+        named.contains(&std::format!(
+            "{through}{second}, which is guard \"second\"'s"
+        )),
+        "{named}"
+    );
 }
 
 #[test]
 fn a_report_within_a_report_is_counted_as_lost_and_loops_not() {
     fn misuse(_: &Report<'_>) {
         let inner = Fake::new(1, OnReport::Log);
-        tell(&inner, &Case::new(fault(ReportKind::ForeignFree, None, 1), Moment::Free));
+        deliver(
+            &inner,
+            &ReportContext::new(fault(ReportKind::ForeignFree, None, 1), DetectedAt::Free),
+        );
         INNER.store(inner.lost.load(Relaxed) as usize, Relaxed);
     }
     static INNER: AtomicUsize = AtomicUsize::new(0);
     let outer = Fake::new(1, OnReport::Call(misuse));
-    tell(&outer, &Case::new(fault(ReportKind::ForeignFree, None, 1), Moment::Free));
-    assert_eq!((INNER.load(Relaxed), outer.reported.load(Relaxed), outer.lost.load(Relaxed)), (1, 1, 0));
+    deliver(
+        &outer,
+        &ReportContext::new(fault(ReportKind::ForeignFree, None, 1), DetectedAt::Free),
+    );
+    assert_eq!(
+        (
+            INNER.load(Relaxed),
+            outer.reported.load(Relaxed),
+            outer.lost.load(Relaxed)
+        ),
+        (1, 1, 0)
+    );
 }
 
 #[test]
@@ -446,23 +764,44 @@ fn a_trap_is_told_by_the_guard_that_covers_it_and_goes_on() {
     static PLACE: usize = 0x5000_0000_0000;
     fn check(report: &Report<'_>) {
         SEEN.store(report.address(), Relaxed);
-        assert_eq!((report.kind(), report.access()), (ReportKind::Overflow, Some(Access::Read)));
+        assert_eq!(
+            (report.kind(), report.access()),
+            (ReportKind::Overflow, Some(Access::Read))
+        );
     }
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     static COVERS: std::sync::LazyLock<Fake> = std::sync::LazyLock::new(|| Fake {
         range: PLACE..PLACE + 4096,
-        accused: Accused { kind: ReportKind::Overflow, block: Some(block(1, State::Live)), other: None },
+        accused: Accused {
+            kind: ReportKind::Overflow,
+            block: Some(block(1, BlockPhase::Live)),
+            other: None,
+        },
         land: |address| address != PLACE + 1,
         ..Fake::new(3, OnReport::Call(check))
     });
-    static ENTRY: std::sync::LazyLock<Entry> = std::sync::LazyLock::new(|| Entry::new(core::ptr::from_ref::<Fake>(&COVERS)));
-    let trap = |address| Trap { address, access: Some(Access::Read), pc: 0, frame: 0, stack: 0 };
+    static ENTRY: std::sync::LazyLock<GuardEntry> =
+        std::sync::LazyLock::new(|| GuardEntry::new(core::ptr::from_ref::<Fake>(&COVERS)));
+    let trap = |address| Trap {
+        address,
+        access: Some(Access::Read),
+        pc: 0,
+        frame: 0,
+        stack: 0,
+    };
     assert_eq!(on_trap(&trap(PLACE)), Handled::No, "nobody covers it yet");
     // SAFETY: both are there for good.
     let seat = unsafe { enter(&*ENTRY) }.expect("a seat is free");
     assert_eq!(on_trap(&trap(PLACE + 7)), Handled::Resume);
-    assert_eq!(on_trap(&trap(PLACE + 4096)), Handled::No, "somebody else's address");
-    assert_eq!((COVERS.reported.load(Relaxed), SEEN.load(Relaxed)), (1, PLACE + 7));
+    assert_eq!(
+        on_trap(&trap(PLACE + 4096)),
+        Handled::No,
+        "somebody else's address"
+    );
+    assert_eq!(
+        (COVERS.reported.load(Relaxed), SEEN.load(Relaxed)),
+        (1, PLACE + 7)
+    );
     assert_eq!(on_trap(&trap(PLACE + 1)), Handled::No, "no page to land on");
     assert_eq!(COVERS.reported.load(Relaxed), 2);
     assert!(leave(&seat));
@@ -471,16 +810,18 @@ fn a_trap_is_told_by_the_guard_that_covers_it_and_goes_on() {
 
 #[test]
 fn seats_run_out_and_come_back() {
-    static GUARD: std::sync::LazyLock<Fake> = std::sync::LazyLock::new(|| Fake::new(4, OnReport::Log));
-    static ENTRY: std::sync::LazyLock<Entry> = std::sync::LazyLock::new(|| Entry::new(core::ptr::from_ref::<Fake>(&GUARD)));
-    let seats = Seats::<3>::new();
+    static GUARD: std::sync::LazyLock<Fake> =
+        std::sync::LazyLock::new(|| Fake::new(4, OnReport::Log));
+    static ENTRY: std::sync::LazyLock<GuardEntry> =
+        std::sync::LazyLock::new(|| GuardEntry::new(core::ptr::from_ref::<Fake>(&GUARD)));
+    let seats = GuardRegistry::<3>::new();
     // SAFETY: both are there for good.
     let enter = || unsafe { seats.enter(&*ENTRY) };
     let [first, second, third] = [enter(), enter(), enter()].map(|seat| seat.expect("three seats"));
     assert!(enter().is_none());
     let asked = || {
         let mut asked = 0;
-        let nobody: Option<()> = seats.ask(|_| {
+        let nobody: Option<()> = seats.query(|_| {
             asked += 1;
             None
         });
@@ -488,9 +829,9 @@ fn seats_run_out_and_come_back() {
         asked
     };
     assert_eq!(asked(), 3);
-    assert_eq!(seats.ask(|guard| Some(guard.number())), Some(4));
+    assert_eq!(seats.query(|guard| Some(guard.number())), Some(4));
     // A guard that is being asked cannot leave; nobody asks it any more.
-    assert_eq!(seats.ask(|_| Some(seats.leave(&first, 2))), Some(false));
+    assert_eq!(seats.query(|_| Some(seats.leave(&first, 2))), Some(false));
     assert_eq!(asked(), 2);
     assert!(seats.leave(&first, 1) && seats.leave(&second, 1) && seats.leave(&third, 1));
     assert_eq!(asked(), 0);
@@ -516,10 +857,20 @@ fn frames_lie_in_files_that_symbols_are_found_for() {
     assert_ne!(here - mapping.start + mapping.offset as usize, 0);
     let nm = std::process::Command::new("nm").arg(path).output();
     let Ok(nm) = nm else {
-        return testkit::skip("nm", "frames_lie_in_files_that_symbols_are_found_for", "no nm");
+        return testkit::skip(
+            "nm",
+            "frames_lie_in_files_that_symbols_are_found_for",
+            "no nm",
+        );
     };
     let wanted = std::format!("{offset:016x} ");
     let names = String::from_utf8_lossy(&nm.stdout).into_owned();
-    let line = names.lines().find(|line| line.starts_with(&wanted)).unwrap_or_else(|| panic!("nothing at {offset:#x} in {path}"));
-    assert!(line.contains("frames_lie_in_files") || line.contains("call_once"), "{line}");
+    let line = names
+        .lines()
+        .find(|line| line.starts_with(&wanted))
+        .unwrap_or_else(|| panic!("nothing at {offset:#x} in {path}"));
+    assert!(
+        line.contains("frames_lie_in_files") || line.contains("call_once"),
+        "{line}"
+    );
 }

@@ -5,7 +5,6 @@ use std::boxed::Box;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::string::String;
-use std::time::Instant;
 use std::vec::Vec;
 use std::{eprintln, format, println};
 
@@ -25,17 +24,36 @@ struct Ended {
 impl Ended {
     /// The lines of JSON that it wrote.
     fn reports(&self) -> Vec<Value> {
-        let lines = self.stderr.lines().filter(|line| line.starts_with("{\"debug_guard\":1,"));
-        lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+        let lines = self
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("{\"debug_guard\":1,"));
+        lines
+            .map(|line| {
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+            })
+            .collect()
     }
 
     fn went_on(&self) -> &Self {
-        assert!(self.status.success() && self.stdout.contains("went on"), "{}\n{}\n{}", self.status, self.stdout, self.stderr);
+        assert!(
+            self.status.success() && self.stdout.contains("went on"),
+            "{}\n{}\n{}",
+            self.status,
+            self.stdout,
+            self.stderr
+        );
         self
     }
 
     fn died_of(&self, signal: i32) -> &Self {
-        assert_eq!(self.status.signal(), Some(signal), "{}\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.status.signal(),
+            Some(signal),
+            "{}\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 }
@@ -49,9 +67,18 @@ fn child(test: &str, body: impl FnOnce()) -> Option<Ended> {
     }
     let name = format!("report::tests::traps::{test}");
     let program = std::env::current_exe().expect("a path");
-    let ended = Command::new(program).args([&name, "--exact", "--nocapture"]).env(CHILD, test).output().expect("it starts");
-    let [stdout, stderr] = [ended.stdout, ended.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    Some(Ended { status: ended.status, stdout, stderr })
+    let ended = Command::new(program)
+        .args([&name, "--exact", "--nocapture"])
+        .env(CHILD, test)
+        .output()
+        .expect("it starts");
+    let [stdout, stderr] =
+        [ended.stdout, ended.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    Some(Ended {
+        status: ended.status,
+        stdout,
+        stderr,
+    })
 }
 
 static REGION: AtomicPtr<Region> = AtomicPtr::new(core::ptr::null_mut());
@@ -59,22 +86,35 @@ static REGION: AtomicPtr<Region> = AtomicPtr::new(core::ptr::null_mut());
 fn land(address: usize) -> bool {
     // SAFETY: null, or a region that stays.
     let region = unsafe { REGION.load(Ordering::Acquire).as_ref() };
-    region.is_some_and(|region| region.page_of(address).is_some_and(|page| region.land(page, false)))
+    region.is_some_and(|region| {
+        region
+            .page_of(address)
+            .is_some_and(|page| region.land(page, false))
+    })
 }
 
 /// A guard of a region of 64 pages, none accessible, that accuses every access of an overflow; the handler stands.
 fn guard(on_report: OnReport) -> (&'static Fake, usize) {
-    let region = Box::leak(Box::new(Region::reserve(BackEnds::probe().best(), 64).expect("a region")));
+    let region = Box::leak(Box::new(
+        Region::reserve(BackEnds::probe().best(), 64).expect("a region"),
+    ));
     REGION.store(region, Ordering::Release);
     let base = region.base();
-    let known = Known { start: base + page_size() - 64, ..block(1, State::Live) };
+    let known = Known {
+        start: base + page_size() - 64,
+        ..block(1, BlockPhase::Live)
+    };
     let guard = Box::leak(Box::new(Fake {
         range: base..base + 64 * page_size(),
-        accused: Accused { kind: ReportKind::Overflow, block: Some(known), other: None },
+        accused: Accused {
+            kind: ReportKind::Overflow,
+            block: Some(known),
+            other: None,
+        },
         land,
         ..Fake::new(5, on_report)
     }));
-    let entry = Box::leak(Box::new(Entry::new(guard)));
+    let entry = Box::leak(Box::new(GuardEntry::new(guard)));
     // SAFETY: both stay for good.
     let _seat = unsafe { enter(entry) }.expect("a seat");
     install_fault_handler(on_trap).expect("a handler");
@@ -93,32 +133,61 @@ fn peek(address: usize) -> u8 {
 
 #[test]
 fn a_stopped_write_is_told_and_the_process_aborted() {
-    let Some(ended) = child("a_stopped_write_is_told_and_the_process_aborted", || poke(guard(OnReport::Abort).1)) else { return };
+    let Some(ended) = child("a_stopped_write_is_told_and_the_process_aborted", || {
+        poke(guard(OnReport::Abort).1)
+    }) else {
+        return;
+    };
     ended.died_of(libc::SIGABRT);
-    assert!(ended.stderr.contains("debug-guard: overflow: write 0 bytes past the end of block 0x"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("debug-guard: overflow: write 0 bytes past the end of block 0x"),
+        "{}",
+        ended.stderr
+    );
     let [report] = ended.reports().try_into().expect("one report");
     assert_eq!(
         (&report["kind"], &report["access"], &report["moment"]),
         (&"overflow".into(), &"write".into(), &"instruction".into())
     );
-    assert_eq!((&report["place"], &report["bytes"]), (&"past".into(), &0.into()));
-    assert_eq!(report["by"]["thread_name"].as_str().map(|name| name.starts_with("report::tests")), Some(true), "{report}");
+    assert_eq!(
+        (&report["place"], &report["bytes"]),
+        (&"past".into(), &0.into())
+    );
+    assert_eq!(
+        report["by"]["thread_name"]
+            .as_str()
+            .map(|name| name.starts_with("report::tests")),
+        Some(true),
+        "{report}"
+    );
     // The first frame is the instruction itself, in this very file.
     let frame = &report["by"]["frames"][0];
-    assert!(frame["module"].as_str().is_some_and(|path| path.contains("debug_guard")) && frame["offset"].is_string(), "{frame}");
+    assert!(
+        frame["module"]
+            .as_str()
+            .is_some_and(|path| path.contains("debug_guard"))
+            && frame["offset"].is_string(),
+        "{frame}"
+    );
 }
 
 #[test]
 fn a_panic_asked_for_is_an_abort_in_a_handler_and_says_so() {
-    let Some(ended) = child("a_panic_asked_for_is_an_abort_in_a_handler_and_says_so", || {
-        peek(guard(OnReport::Panic).1 + 1);
-    }) else {
+    let Some(ended) = child(
+        "a_panic_asked_for_is_an_abort_in_a_handler_and_says_so",
+        || {
+            peek(guard(OnReport::Panic).1 + 1);
+        },
+    ) else {
         return;
     };
     ended.died_of(libc::SIGABRT);
     assert_eq!(ended.reports().len(), 1);
     assert!(
-        ended.stderr.contains("read 1 byte past the end of") && ended.stderr.contains("nothing can unwind"),
+        ended.stderr.contains("read 1 byte past the end of")
+            && ended.stderr.contains("nothing can unwind"),
         "{}",
         ended.stderr
     );
@@ -126,11 +195,20 @@ fn a_panic_asked_for_is_an_abort_in_a_handler_and_says_so() {
 
 #[test]
 fn a_panic_asked_for_unwinds_where_it_can() {
-    let guard = Fake { fd: -1, ..Fake::new(6, OnReport::Panic) };
+    let guard = Fake {
+        fd: -1,
+        ..Fake::new(6, OnReport::Panic)
+    };
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        tell(&guard, &Case::new(fault(ReportKind::DoubleFree, None, 16), Moment::Free));
+        deliver(
+            &guard,
+            &ReportContext::new(fault(ReportKind::DoubleFree, None, 16), DetectedAt::Free),
+        );
     }));
-    let text = caught.expect_err("it unwinds").downcast::<String>().expect("a formatted text");
+    let text = caught
+        .expect_err("it unwinds")
+        .downcast::<String>()
+        .expect("a formatted text");
     assert_eq!(*text, "debug-guard: double-free: the report is above");
     assert_eq!(guard.reported.load(Relaxed), 1);
 }
@@ -143,7 +221,10 @@ fn what_is_logged_goes_on() {
         assert_eq!(peek(end), 1, "it landed");
         assert_eq!(guard.reported.load(Relaxed), 1);
         assert_eq!(peek(end + page_size()), peek(end + page_size()));
-        assert_eq!((guard.reported.load(Relaxed), guard.lost.load(Relaxed)), (2, 0));
+        assert_eq!(
+            (guard.reported.load(Relaxed), guard.lost.load(Relaxed)),
+            (2, 0)
+        );
     }) else {
         return;
     };
@@ -156,10 +237,15 @@ fn threads_that_are_stopped_at_once_are_all_told() {
         let (guard, end) = guard(OnReport::Log);
         std::thread::scope(|threads| {
             for thread in 0..4 {
-                threads.spawn(move || (0..8).for_each(|page| poke(end + (thread * 8 + page) * page_size())));
+                threads.spawn(move || {
+                    (0..8).for_each(|page| poke(end + (thread * 8 + page) * page_size()))
+                });
             }
         });
-        assert_eq!((guard.reported.load(Relaxed), guard.lost.load(Relaxed)), (32, 0));
+        assert_eq!(
+            (guard.reported.load(Relaxed), guard.lost.load(Relaxed)),
+            (32, 0)
+        );
     }) else {
         return;
     };
@@ -172,31 +258,55 @@ fn an_access_stopped_within_a_report_is_not_told_and_loops_not() {
     fn careless(_: &Report<'_>) {
         poke(OTHER.load(Relaxed));
     }
-    let Some(ended) = child("an_access_stopped_within_a_report_is_not_told_and_loops_not", || {
-        let (guard, end) = guard(OnReport::Call(careless));
-        OTHER.store(end + page_size(), Relaxed);
-        poke(end);
-        assert_eq!((guard.reported.load(Relaxed), guard.lost.load(Relaxed)), (1, 1));
-    }) else {
+    let Some(ended) = child(
+        "an_access_stopped_within_a_report_is_not_told_and_loops_not",
+        || {
+            let (guard, end) = guard(OnReport::Call(careless));
+            OTHER.store(end + page_size(), Relaxed);
+            poke(end);
+            assert_eq!(
+                (guard.reported.load(Relaxed), guard.lost.load(Relaxed)),
+                (1, 1)
+            );
+        },
+    ) else {
         return;
     };
     ended.went_on();
-    assert_eq!(ended.stderr.matches("something else went wrong within a report").count(), 1, "{}", ended.stderr);
+    assert_eq!(
+        ended
+            .stderr
+            .matches("something else went wrong within a report")
+            .count(),
+        1,
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
 fn t41_what_is_not_the_guard_s_is_left_to_who_was_there_before() {
-    let Some(ended) = child("t41_what_is_not_the_guard_s_is_left_to_who_was_there_before", || {
-        let (guard, end) = guard(OnReport::Log);
-        poke(end);
-        assert_eq!(guard.reported.load(Relaxed), 1, "the guard would have told of its own");
-        eprintln!("now the other");
-        poke(core::hint::black_box(8));
-    }) else {
+    let Some(ended) = child(
+        "t41_what_is_not_the_guard_s_is_left_to_who_was_there_before",
+        || {
+            let (guard, end) = guard(OnReport::Log);
+            poke(end);
+            assert_eq!(
+                guard.reported.load(Relaxed),
+                1,
+                "the guard would have told of its own"
+            );
+            eprintln!("now the other");
+            poke(core::hint::black_box(8));
+        },
+    ) else {
         return;
     };
     ended.died_of(libc::SIGSEGV);
-    let (_, later) = ended.stderr.split_once("now the other").expect("it came so far");
+    let (_, later) = ended
+        .stderr
+        .split_once("now the other")
+        .expect("it came so far");
     assert!(!later.contains("debug-guard"), "{later}");
 }
 
@@ -207,43 +317,47 @@ fn t41_an_overflow_of_the_stack_is_told_by_the_runtime() {
         let room = core::hint::black_box([n; 64]);
         deeper(n + 1) + room[n % 64]
     }
-    let Some(ended) = child("t41_an_overflow_of_the_stack_is_told_by_the_runtime", || {
-        guard(OnReport::Log);
-        deeper(0);
-    }) else {
+    let Some(ended) = child(
+        "t41_an_overflow_of_the_stack_is_told_by_the_runtime",
+        || {
+            guard(OnReport::Log);
+            deeper(0);
+        },
+    ) else {
         return;
     };
     ended.died_of(libc::SIGABRT);
-    assert!(ended.stderr.contains("stack overflow") && !ended.stderr.contains("debug-guard: "), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("stack overflow") && !ended.stderr.contains("debug-guard: "),
+        "{}",
+        ended.stderr
+    );
 }
 
+/// That it takes no memory either is seen by `tests/no_global.rs`.
 #[test]
-fn a_report_takes_less_than_a_millisecond_and_little_stack() {
-    let Some(ended) = child("a_report_takes_less_than_a_millisecond_and_little_stack", || {
+fn a_report_fits_a_small_signal_stack() {
+    /// As the handler's alternate stack, where none larger can be had.
+    const SMALL: usize = 32 << 10;
+    let Some(ended) = child("a_report_fits_a_small_signal_stack", || {
         let (guard, end) = guard(OnReport::Log);
-        let mut times: Vec<u128> = (0..32)
-            .map(|page| {
-                let before = Instant::now();
-                poke(end + page * page_size());
-                before.elapsed().as_micros()
-            })
-            .collect();
-        times.sort_unstable();
-        assert_eq!(guard.reported.load(Relaxed), 32);
-        println!("a report takes {} us in the median, {} at most", times[16], times[31]);
-        assert!(times[16] < 1000, "{times:?}");
-        println!(
-            "and {} bytes of stack",
-            depth(|| {
-                let trap = Trap { address: end, access: None, pc: 0, frame: 0, stack: 0 };
-                assert_eq!(on_trap(&trap), Handled::Resume);
-            })
-        );
+        let used = depth(|| {
+            let trap = Trap {
+                address: end,
+                access: None,
+                pc: 0,
+                frame: 0,
+                stack: 0,
+            };
+            assert_eq!(on_trap(&trap), Handled::Resume);
+        });
+        assert_eq!(guard.reported.load(Relaxed), 1);
+        // The lower bound: that so much was measured at all.
+        assert!((1 << 10..SMALL).contains(&used), "{used} bytes of stack");
     }) else {
         return;
     };
     ended.went_on();
-    std::print!("{}", ended.stdout);
 }
 
 /// How much stack `f` uses.
@@ -260,6 +374,8 @@ fn depth(f: impl FnOnce()) -> usize {
     let start = paint();
     f();
     // What was never reached is still painted: from the far end on.
-    let untouched = (start..start + ROOM).take_while(|address| peek(*address) == PAINT).count();
+    let untouched = (start..start + ROOM)
+        .take_while(|address| peek(*address) == PAINT)
+        .count();
     ROOM - untouched
 }

@@ -8,10 +8,10 @@ use core::ptr::NonNull;
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
-use crate::block::{Fault, Mark, SiteId, State};
+use crate::block::{BlockMark, BlockPhase, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
 use crate::os::{self, BackEnds};
-use crate::report::ReportKind;
+use crate::report_kind::ReportKind;
 use crate::slots::{Kind, SlotOptions, SlotRefused, Slots};
 
 const PAGE: usize = 4096;
@@ -20,7 +20,7 @@ const MEMORY: &dyn HostAllocator = &FromGlobalAlloc::SYSTEM;
 /// Slots, and what they found.
 struct Bench {
     slots: Slots,
-    faults: Vec<Fault>,
+    faults: Vec<GuardFinding>,
     serial: u64,
 }
 
@@ -31,7 +31,11 @@ fn options(kind: Kind) -> SlotOptions {
         quarantine_blocks: 256,
         quarantine_bytes: 256 * PAGE,
         deep: false,
-        mode: if kind == Kind::Fence { Mode::Fence } else { Mode::Strict },
+        mode: if kind == Kind::Fence {
+            Mode::Fence
+        } else {
+            Mode::Strict
+        },
     }
 }
 
@@ -42,23 +46,47 @@ impl Bench {
 
     fn with(kind: Kind, back_end: BackEnd, options: SlotOptions) -> Self {
         let slots = Slots::new(MEMORY, kind, back_end, options).expect("slots");
-        Self { slots, faults: Vec::new(), serial: 0 }
+        Self {
+            slots,
+            faults: Vec::new(),
+            serial: 0,
+        }
     }
 
-    fn mark(&mut self) -> Mark {
+    fn mark(&mut self) -> BlockMark {
         self.serial += 1;
-        Mark { site: SiteId(self.serial as u32), thread: 7, serial: self.serial }
+        BlockMark {
+            site: SiteId(self.serial as u32),
+            thread: 7,
+            serial: self.serial,
+        }
     }
 
-    fn try_take(&mut self, layout: Layout, right: bool, zeroed: bool) -> Result<NonNull<u8>, SlotRefused> {
+    fn try_take(
+        &mut self,
+        layout: Layout,
+        right: bool,
+        zeroed: bool,
+    ) -> Result<NonNull<u8>, SlotRefused> {
         let mark = self.mark();
         let faults = &mut self.faults;
-        self.slots.take(MEMORY, layout, Scope::Object, right, zeroed, mark, &mut |fault| faults.push(fault))
+        self.slots.allocate(
+            MEMORY,
+            layout,
+            Scope::Object,
+            right,
+            zeroed,
+            mark,
+            &mut |fault| faults.push(fault),
+        )
     }
 
     fn take(&mut self, size: usize, align: usize) -> usize {
         let layout = Layout::from_size_align(size, align).expect("layout");
-        self.try_take(layout, true, false).expect("block").as_ptr().expose_provenance()
+        self.try_take(layout, true, false)
+            .expect("block")
+            .as_ptr()
+            .expose_provenance()
     }
 
     fn give(&mut self, address: usize) -> bool {
@@ -68,18 +96,22 @@ impl Bench {
     fn give_as(&mut self, address: usize, layout: Option<Layout>, scope: Option<Scope>) -> bool {
         let mark = self.mark();
         let faults = &mut self.faults;
-        self.slots.give(address, layout, scope, mark, None, &mut |fault| faults.push(fault)).is_some()
+        self.slots
+            .free(address, layout, scope, mark, None, &mut |fault| {
+                faults.push(fault)
+            })
+            .is_some()
     }
 
     /// The one fault found since the last time.
-    fn one(&mut self) -> Fault {
+    fn one(&mut self) -> GuardFinding {
         assert_eq!(self.faults.len(), 1, "{:#?}", self.faults);
         self.faults.remove(0)
     }
 
     fn check(&mut self) -> usize {
         let faults = &mut self.faults;
-        self.slots.check(&mut |fault| faults.push(fault))
+        self.slots.check(&mut |found| faults.extend(found))
     }
 
     /// Nothing is left, and nothing was found that no test asked for.
@@ -95,7 +127,9 @@ impl Bench {
 
 fn back_ends() -> impl Iterator<Item = BackEnd> {
     let offered = BackEnds::probe();
-    BackEnd::ALL.into_iter().filter(move |&back_end| back_end != BackEnd::Cookies && offered.offers(back_end))
+    BackEnd::ALL
+        .into_iter()
+        .filter(move |&back_end| back_end != BackEnd::Cookies && offered.offers(back_end))
 }
 
 fn each(test: impl Fn(Kind, BackEnd)) {
@@ -108,8 +142,7 @@ fn each(test: impl Fn(Kind, BackEnd)) {
 }
 
 fn readable(address: usize) -> bool {
-    // SAFETY: this system has a net.
-    unsafe { os::read_u64(address & !7) }.is_some()
+    os::read_u64(address & !7).is_some()
 }
 
 fn write(address: usize, byte: u8) {
@@ -140,7 +173,11 @@ fn blocks_stand_between_pages_that_cannot_be_touched() {
         ] {
             let block = bench.take(size, align);
             assert_eq!(block % align, 0);
-            assert_eq!((read(block), read(block + size - 1)), (0xCD, 0xCD), "{size} {align}");
+            assert_eq!(
+                (read(block), read(block + size - 1)),
+                (0xCD, 0xCD),
+                "{size} {align}"
+            );
             let end = (block + size).next_multiple_of(PAGE);
             assert!(end - (block + size) < align.min(PAGE));
             assert!(readable(end - 8) && !readable(end), "{size} {align}");
@@ -148,9 +185,16 @@ fn blocks_stand_between_pages_that_cannot_be_touched() {
             write(block, 1);
             write(block + size - 1, 2);
             assert!(bench.slots.contains(block) && bench.slots.contains(end));
-            assert_eq!(bench.slots.vet(block).expect("live").size, size);
+            assert_eq!(
+                bench.slots.validate_pointer(block).expect("live").size,
+                size
+            );
             assert!(bench.give(block));
-            assert_eq!(readable(block), kind == Kind::Fence && size <= PAGE && align <= PAGE, "{size} {align}");
+            assert_eq!(
+                readable(block),
+                kind == Kind::Fence && size <= PAGE && align <= PAGE,
+                "{size} {align}"
+            );
         }
         bench.end();
     });
@@ -165,12 +209,26 @@ fn t02_a_byte_in_the_slack_is_found_at_the_free() {
         write(block + 61, 0);
         assert!(bench.give(block));
         let fault = bench.one();
-        assert_eq!((fault.kind, fault.address), (ReportKind::Overflow, block + 61));
+        assert_eq!(
+            (fault.kind, fault.address),
+            (ReportKind::Overflow, block + 61)
+        );
         let changed = fault.changed.expect("bytes");
-        assert_eq!((changed.first, changed.span, changed.expected[0], changed.actual[0]), (block + 61, 1, before, 0));
+        assert_eq!(
+            (
+                changed.first,
+                changed.span,
+                changed.expected[0],
+                changed.actual[0]
+            ),
+            (block + 61, 1, before, 0)
+        );
         let known = fault.block.expect("block");
-        assert_eq!((known.start, known.size, known.align, known.state), (block, 61, 16, State::Freed));
-        assert_eq!((known.taken.serial, known.given.serial), (1, 2));
+        assert_eq!(
+            (known.start, known.size, known.align, known.state),
+            (block, 61, 16, BlockPhase::Freed)
+        );
+        assert_eq!((known.allocated.serial, known.freed.serial), (1, 2));
         bench.end();
     });
 }
@@ -184,7 +242,10 @@ fn t10_a_byte_in_front_is_found_at_the_free_or_asked_for() {
             write(block - offset, 0);
             assert_eq!(bench.check(), 1);
             let fault = bench.one();
-            assert_eq!((fault.kind, fault.address), (ReportKind::Underflow, block - offset));
+            assert_eq!(
+                (fault.kind, fault.address),
+                (ReportKind::Underflow, block - offset)
+            );
             assert_eq!(bench.check(), 0, "written back");
         }
         write(block - 1, 0);
@@ -210,8 +271,16 @@ fn t16_a_write_after_the_free_is_found_when_the_block_has_waited() {
             assert_ne!(other, block);
         }
         let fault = bench.one();
-        assert_eq!((fault.kind, fault.address), (ReportKind::UseAfterFree, block + 5));
-        assert_eq!(fault.block.map(|known| (known.start, known.taken.serial, known.given.serial)), Some((block, 1, 2)));
+        assert_eq!(
+            (fault.kind, fault.address),
+            (ReportKind::UseAfterFree, block + 5)
+        );
+        assert_eq!(
+            fault
+                .block
+                .map(|known| (known.start, known.allocated.serial, known.freed.serial)),
+            Some((block, 1, 2))
+        );
         bench.end();
     }
 }
@@ -226,7 +295,10 @@ fn t16_frees_alone_let_blocks_fall_out_of_the_quarantine() {
             write(block, 1);
         }
         let found = bench.faults.len();
-        assert!((600..=744).contains(&found), "{found} of 1000 with 256 that wait");
+        assert!(
+            (600..=744).contains(&found),
+            "{found} of 1000 with 256 that wait"
+        );
         assert_eq!(bench.check(), 1000 - found, "those that wait");
         bench.faults.clear();
         bench.end();
@@ -243,9 +315,16 @@ fn t20_the_second_free_names_the_first() {
             let first = bench.serial;
             assert!(!bench.give(block));
             let fault = bench.one();
-            assert_eq!((fault.kind, fault.address), (ReportKind::DoubleFree, block), "{size}");
+            assert_eq!(
+                (fault.kind, fault.address),
+                (ReportKind::DoubleFree, block),
+                "{size}"
+            );
             let known = fault.block.expect("block");
-            assert_eq!((known.size, known.state, known.given.serial), (size, State::Freed, first));
+            assert_eq!(
+                (known.size, known.state, known.freed.serial),
+                (size, BlockPhase::Freed, first)
+            );
         }
         bench.end();
     });
@@ -264,7 +343,10 @@ fn t21_a_free_of_an_older_generation_is_told_as_long_as_the_ring_has_not_come_ro
         }
         assert!(!bench.give(block));
         let fault = bench.one();
-        assert_eq!((fault.kind, fault.block.map(|known| known.given.serial)), (ReportKind::DoubleFree, Some(2)));
+        assert_eq!(
+            (fault.kind, fault.block.map(|known| known.freed.serial)),
+            (ReportKind::DoubleFree, Some(2))
+        );
         bench.end();
     }
 }
@@ -288,11 +370,22 @@ fn t22_to_t25_what_is_no_block_is_not_freed() {
             assert!(!bench.give(address));
             let fault = bench.one();
             assert_eq!(
-                (fault.kind, fault.address, fault.block.map(|known| known.start)),
+                (
+                    fault.kind,
+                    fault.address,
+                    fault.block.map(|known| known.start)
+                ),
                 (kind, address, near),
                 "{address:#x} {block:#x}"
             );
-            assert_eq!(bench.slots.vet(address).err().map(|fault| fault.kind), Some(kind));
+            assert_eq!(
+                bench
+                    .slots
+                    .validate_pointer(address)
+                    .err()
+                    .map(|fault| fault.kind),
+                Some(kind)
+            );
         }
         assert!(bench.give(block) && bench.give(large));
         bench.end();
@@ -329,7 +422,11 @@ fn t31_what_cannot_be_held_is_refused() {
             Layout::from_size_align(0, 1 << 30),
             Layout::from_size_align(1, 1 << 60),
         ] {
-            assert!(bench.try_take(layout.expect("layout"), true, false).is_err());
+            assert!(
+                bench
+                    .try_take(layout.expect("layout"), true, false)
+                    .is_err()
+            );
         }
         bench.end();
     });
@@ -342,7 +439,11 @@ fn t32_zero_is_zero_on_used_pages_too() {
         for size in [1, 64, PAGE, 3 * PAGE + 1, 2 << 20] {
             for _ in 0..400 / (1 + size / PAGE) {
                 let layout = Layout::from_size_align(size, 8).expect("layout");
-                let block = bench.try_take(layout, true, true).expect("block").as_ptr().expose_provenance();
+                let block = bench
+                    .try_take(layout, true, true)
+                    .expect("block")
+                    .as_ptr()
+                    .expose_provenance();
                 assert!((block..block + size).all(|at| read(at) == 0), "{size}");
                 write(block, 9);
                 write(block + size - 1, 9);
@@ -372,7 +473,11 @@ fn accused_is_the_nearest_block() {
             (gone + 2 * PAGE - 1, ReportKind::UseAfterFree, gone),
         ] {
             let accused = bench.slots.accused(address);
-            assert_eq!((accused.kind, accused.block.map(|known| known.start)), (kind, Some(start)), "{address:#x}");
+            assert_eq!(
+                (accused.kind, accused.block.map(|known| known.start)),
+                (kind, Some(start)),
+                "{address:#x}"
+            );
         }
         let far = bench.slots.accused(block + (1 << 20));
         assert_eq!(far.kind, ReportKind::WildAccess);
@@ -386,19 +491,26 @@ fn accused_is_the_nearest_block() {
 #[test]
 fn t17_the_ring_comes_round_and_addresses_rest_in_between() {
     for back_end in back_ends() {
-        let small = SlotOptions { pages: 4097, ..options(Kind::Strict) };
+        let small = SlotOptions {
+            pages: 4097,
+            ..options(Kind::Strict)
+        };
         let mut bench = Bench::with(Kind::Strict, back_end, small);
         let mut last = std::collections::HashMap::new();
         let kept = bench.take(64, 16);
         for turn in 0..10_000_usize {
             let block = bench.take(64, 16);
             if let Some(before) = last.insert(block, turn) {
-                assert!(turn - before >= 900, "{block:#x} came again after {}", turn - before);
+                assert!(
+                    turn - before >= 900,
+                    "{block:#x} came again after {}",
+                    turn - before
+                );
             }
             bench.give(block);
         }
         assert!(last.len() > 1500, "{}", last.len());
-        assert!(bench.slots.vet(kept).is_ok());
+        assert!(bench.slots.validate_pointer(kept).is_ok());
         bench.give(kept);
         bench.end();
     }
@@ -410,29 +522,63 @@ fn t45_threads_free_what_others_took() {
         let slots = Slots::new(MEMORY, kind, back_end, options(kind)).expect("slots");
         let slots: &Slots = &slots;
         thread::scope(|scope| {
-            let (send, receive): (Vec<_>, Vec<_>) = (0..4).map(|_| std::sync::mpsc::channel::<(usize, usize)>()).unzip();
+            let (send, receive): (Vec<_>, Vec<_>) = (0..4)
+                .map(|_| std::sync::mpsc::channel::<(usize, usize)>())
+                .unzip();
             for (number, receive) in receive.into_iter().enumerate() {
                 let to = send[(number + 1) % 4].clone();
                 scope.spawn(move || {
-                    let mut found = |fault: Fault| std::panic!("{fault:#?}");
+                    let mut found = |fault: GuardFinding| std::panic!("{fault:#?}");
                     for turn in 0..3000_usize {
-                        let size = if turn % 50 == 0 { 9000 } else { 1 + turn * 7 % 300 };
-                        let mark = Mark { site: SiteId(1), thread: number as u32, serial: turn as u64 };
+                        let size = if turn % 50 == 0 {
+                            9000
+                        } else {
+                            1 + turn * 7 % 300
+                        };
+                        let mark = BlockMark {
+                            site: SiteId(1),
+                            thread: number as u32,
+                            serial: turn as u64,
+                        };
                         let layout = Layout::from_size_align(size, 8).expect("layout");
-                        let block =
-                            slots.take(MEMORY, layout, Scope::Object, turn % 2 == 0, false, mark, &mut found).expect("block");
+                        let block = slots
+                            .allocate(
+                                MEMORY,
+                                layout,
+                                Scope::Object,
+                                turn % 2 == 0,
+                                false,
+                                mark,
+                                &mut found,
+                            )
+                            .expect("block");
                         let block = block.as_ptr().expose_provenance();
                         write(block, number as u8);
                         write(block + size - 1, number as u8);
                         to.send((block, size)).expect("sent");
                         if let Ok((block, size)) = receive.try_recv() {
                             let layout = Layout::from_size_align(size, 8).ok();
-                            assert!(slots.give(block, layout, Some(Scope::Object), mark, None, &mut found).is_some());
+                            assert!(
+                                slots
+                                    .free(
+                                        block,
+                                        layout,
+                                        Some(Scope::Object),
+                                        mark,
+                                        None,
+                                        &mut found
+                                    )
+                                    .is_some()
+                            );
                         }
                     }
                     drop(to);
                     while let Ok((block, _)) = receive.recv() {
-                        assert!(slots.give(block, None, None, Mark::default(), None, &mut found).is_some());
+                        assert!(
+                            slots
+                                .free(block, None, None, BlockMark::default(), None, &mut found)
+                                .is_some()
+                        );
                     }
                 });
             }
@@ -453,10 +599,23 @@ fn what_is_taken_of_the_allocator_goes_back() {
             let sizes = vec![64, 5000, 3 << 20];
             for size in sizes {
                 let layout = Layout::from_size_align(size, 8).expect("layout");
-                let mark = Mark::default();
-                let block = slots.take(&host, layout, Scope::Object, true, false, mark, &mut |_| {}).expect("block");
+                let mark = BlockMark::default();
+                let block = slots
+                    .allocate(&host, layout, Scope::Object, true, false, mark, &mut |_| {})
+                    .expect("block");
                 let before = host.requests();
-                assert!(slots.give(block.as_ptr().addr(), Some(layout), None, mark, None, &mut |_| {}).is_some());
+                assert!(
+                    slots
+                        .free(
+                            block.as_ptr().addr(),
+                            Some(layout),
+                            None,
+                            mark,
+                            None,
+                            &mut |_| {}
+                        )
+                        .is_some()
+                );
                 assert_eq!(host.requests(), before, "a free takes nothing");
             }
             assert!(host.live_bytes() > 0);

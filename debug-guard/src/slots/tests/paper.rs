@@ -8,11 +8,11 @@ use core::alloc::Layout;
 
 use alloc_core::{FromGlobalAlloc, HostAllocator, Scope};
 
-use crate::block::{Fault, Mark, SiteId};
+use crate::block::{BlockMark, GuardFinding, SiteId};
 use crate::mode::{BackEnd, Mode};
 use crate::os::{Content, OsRefusal};
-use crate::report::ReportKind;
-use crate::slots::bytes::next;
+use crate::report_kind::ReportKind;
+use crate::slots::fill::next;
 use crate::slots::pages::Pages;
 use crate::slots::{Kind, SlotOptions, Slots};
 
@@ -43,7 +43,14 @@ impl Paper {
         assert!(first + count <= self.pages);
         let mut all = self.provided.lock().expect("lock");
         for page in first..first + count {
-            assert!(if provided { all.insert(page) } else { all.remove(&page) }, "page {page} {provided}");
+            assert!(
+                if provided {
+                    all.insert(page)
+                } else {
+                    all.remove(&page)
+                },
+                "page {page} {provided}"
+            );
         }
     }
 }
@@ -54,8 +61,17 @@ impl Pages for Paper {
             return Err(OsRefusal::Unavailable);
         }
         let mut memory = std::vec![GONE; (pages + 1) * PAGE];
-        let base = memory.as_mut_ptr().expose_provenance().next_multiple_of(PAGE);
-        Ok(Self { _memory: memory, base, pages, back_end, provided: Mutex::default() })
+        let base = memory
+            .as_mut_ptr()
+            .expose_provenance()
+            .next_multiple_of(PAGE);
+        Ok(Self {
+            _memory: memory,
+            base,
+            pages,
+            back_end,
+            provided: Mutex::default(),
+        })
     }
     fn base(&self) -> usize {
         self.base
@@ -69,7 +85,12 @@ impl Pages for Paper {
     fn page_bytes() -> usize {
         PAGE
     }
-    unsafe fn provide(&self, first: usize, count: usize, pattern: *const u8) -> Result<Content, OsRefusal> {
+    unsafe fn provide(
+        &self,
+        first: usize,
+        count: usize,
+        pattern: *const u8,
+    ) -> Result<Content, OsRefusal> {
         self.count(first, count, true);
         for page in first..first + count {
             let at = core::ptr::with_exposed_provenance_mut::<u8>(self.base + page * PAGE);
@@ -94,7 +115,8 @@ impl Pages for Paper {
         }
         self.count(from, 1, false);
         self.count(to, 1, true);
-        let [from_at, to_at] = [from, to].map(|page| core::ptr::with_exposed_provenance_mut::<u8>(self.base + page * PAGE));
+        let [from_at, to_at] = [from, to]
+            .map(|page| core::ptr::with_exposed_provenance_mut::<u8>(self.base + page * PAGE));
         // SAFETY: two pages of the memory.
         unsafe { to_at.copy_from_nonoverlapping(from_at, PAGE) };
         self.fill(from, 1, GONE);
@@ -102,7 +124,11 @@ impl Pages for Paper {
     }
     unsafe fn retire(&self, first: usize, count: usize) {
         let all = self.provided.lock().expect("lock");
-        assert_eq!(all.range(first..first + count).next(), None, "retired with a page provided");
+        assert_eq!(
+            all.range(first..first + count).next(),
+            None,
+            "retired with a page provided"
+        );
     }
     fn land(&self, _: usize, _: bool) -> bool {
         false
@@ -124,7 +150,9 @@ struct Mine {
 
 fn bytes(address: usize, size: usize) -> Vec<u8> {
     // SAFETY: a live block of the program's.
-    (0..size).map(|at| unsafe { core::ptr::with_exposed_provenance::<u8>(address + at).read() }).collect()
+    (0..size)
+        .map(|at| unsafe { core::ptr::with_exposed_provenance::<u8>(address + at).read() })
+        .collect()
 }
 
 /// Takes and gives at random, with some bad frees, and compares everything with what a map remembers.
@@ -140,18 +168,36 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
     let slots: Slots<Paper> = Slots::new(MEMORY, kind, back_end, options).expect("slots");
     let mut live: BTreeMap<usize, Mine> = BTreeMap::new();
     let mut dead: Vec<usize> = Vec::new();
-    let mut faults: Vec<Fault> = Vec::new();
+    let mut faults: Vec<GuardFinding> = Vec::new();
     let (mut taken, mut refused) = (0, 0);
     for turn in 0..turns {
-        let mark = Mark { site: SiteId(1), thread: 1, serial: turn as u64 };
+        let mark = BlockMark {
+            site: SiteId(1),
+            thread: 1,
+            serial: turn as u64,
+        };
         let chance = next(&mut seed) as usize;
-        let pick = |all: &BTreeMap<usize, Mine>| all.keys().nth(chance / 64 % all.len().max(1)).copied();
+        let pick =
+            |all: &BTreeMap<usize, Mine>| all.keys().nth(chance / 64 % all.len().max(1)).copied();
         match chance % 16 {
             0..8 => {
-                let size = if chance & 256 == 0 { chance / 512 % 200 } else { chance / 512 % 2000 };
-                let layout = Layout::from_size_align(size, 1 << (chance / 1024 % 8)).expect("layout");
+                let size = if chance & 256 == 0 {
+                    chance / 512 % 200
+                } else {
+                    chance / 512 % 2000
+                };
+                let layout =
+                    Layout::from_size_align(size, 1 << (chance / 1024 % 8)).expect("layout");
                 let (scope, zeroed) = (Scope::ALL[turn % 5], turn % 3 == 0);
-                let block = slots.take(MEMORY, layout, scope, turn % 2 == 0, zeroed, mark, &mut |fault| faults.push(fault));
+                let block = slots.allocate(
+                    MEMORY,
+                    layout,
+                    scope,
+                    turn % 2 == 0,
+                    zeroed,
+                    mark,
+                    &mut |fault| faults.push(fault),
+                );
                 let Ok(block) = block else {
                     refused += 1;
                     continue;
@@ -160,47 +206,108 @@ fn program(kind: Kind, back_end: BackEnd, mut seed: u64, turns: usize) {
                 let address = block.as_ptr().expose_provenance();
                 assert_eq!(address % layout.align(), 0);
                 let fresh = if zeroed { 0 } else { 0xCD };
-                assert!(bytes(address, size).iter().all(|&byte| byte == fresh), "{layout:?} {zeroed}");
+                assert!(
+                    bytes(address, size).iter().all(|&byte| byte == fresh),
+                    "{layout:?} {zeroed}"
+                );
                 let own = turn as u8;
                 // SAFETY: taken just now with this size.
-                unsafe { core::ptr::with_exposed_provenance_mut::<u8>(address).write_bytes(own, size) };
-                assert!(live.insert(address, Mine { layout, scope, own }).is_none(), "given twice");
+                unsafe {
+                    core::ptr::with_exposed_provenance_mut::<u8>(address).write_bytes(own, size)
+                };
+                assert!(
+                    live.insert(address, Mine { layout, scope, own }).is_none(),
+                    "given twice"
+                );
             }
             8..14 => {
                 let Some(address) = pick(&live) else { continue };
                 let mine = live.remove(&address).expect("mine");
-                assert!(bytes(address, mine.layout.size()).iter().all(|&byte| byte == mine.own), "touched by others");
+                assert!(
+                    bytes(address, mine.layout.size())
+                        .iter()
+                        .all(|&byte| byte == mine.own),
+                    "touched by others"
+                );
                 let found = &mut |fault| faults.push(fault);
-                assert!(slots.give(address, Some(mine.layout), Some(mine.scope), mark, None, found).is_some());
+                assert!(
+                    slots
+                        .free(
+                            address,
+                            Some(mine.layout),
+                            Some(mine.scope),
+                            mark,
+                            None,
+                            found
+                        )
+                        .is_some()
+                );
                 dead.push(address);
             }
             14 => {
-                let Some(&address) = dead.get(chance / 64 % dead.len().max(1)) else { continue };
+                let Some(&address) = dead.get(chance / 64 % dead.len().max(1)) else {
+                    continue;
+                };
                 if !live.contains_key(&address) {
-                    assert!(slots.give(address, None, None, mark, None, &mut |fault| faults.push(fault)).is_none());
+                    assert!(
+                        slots
+                            .free(address, None, None, mark, None, &mut |fault| faults
+                                .push(fault))
+                            .is_none()
+                    );
                     let fault = faults.pop().expect("told");
-                    let told = [ReportKind::DoubleFree, ReportKind::ForeignFree, ReportKind::InteriorFree];
+                    let told = [
+                        ReportKind::DoubleFree,
+                        ReportKind::ForeignFree,
+                        ReportKind::InteriorFree,
+                    ];
                     assert!(told.contains(&fault.kind), "{fault:?}");
                 }
             }
             _ => {
                 let Some(address) = pick(&live) else { continue };
                 let mine = &live[&address];
-                assert!(slots.vet(address).is_ok_and(|known| known.size == mine.layout.size() && known.scope == mine.scope));
+                assert!(slots.validate_pointer(address).is_ok_and(|known| known.size
+                    == mine.layout.size()
+                    && known.scope == mine.scope));
                 if mine.layout.size() > 1 {
-                    assert_eq!(slots.vet(address + 1).err().map(|fault| fault.kind), Some(ReportKind::InteriorFree));
+                    assert_eq!(
+                        slots
+                            .validate_pointer(address + 1)
+                            .err()
+                            .map(|fault| fault.kind),
+                        Some(ReportKind::InteriorFree)
+                    );
                 }
             }
         }
         assert!(faults.is_empty(), "{faults:#?}");
     }
-    assert_eq!(slots.check(&mut |fault| faults.push(fault)), 0, "{faults:#?}");
+    assert_eq!(
+        slots.check(&mut |found| faults.extend(found)),
+        0,
+        "{faults:#?}"
+    );
     let mut known = BTreeSet::new();
     slots.for_each(&mut |block| assert!(known.insert(block.start)));
     assert!(known.iter().eq(live.keys()));
-    assert!(taken > turns / 4 && taken > refused, "{taken} taken, {refused} refused");
+    assert!(
+        taken > turns / 4 && taken > refused,
+        "{taken} taken, {refused} refused"
+    );
     for address in known {
-        assert!(slots.give(address, None, None, Mark::default(), None, &mut |fault| faults.push(fault)).is_some());
+        assert!(
+            slots
+                .free(
+                    address,
+                    None,
+                    None,
+                    BlockMark::default(),
+                    None,
+                    &mut |fault| { faults.push(fault) }
+                )
+                .is_some()
+        );
     }
     assert!(faults.is_empty(), "{faults:#?}");
     // SAFETY: no block is live, and this is the only user.
@@ -230,18 +337,49 @@ fn what_is_planted_is_found() {
             deep: false,
             mode: Mode::Fence,
         };
-        let slots: Slots<Paper> = Slots::new(MEMORY, kind, BackEnd::UserfaultfdMove, options).expect("slots");
+        let slots: Slots<Paper> =
+            Slots::new(MEMORY, kind, BackEnd::UserfaultfdMove, options).expect("slots");
         let layout = Layout::from_size_align(30, 16).expect("layout");
-        let mut faults: Vec<Fault> = Vec::new();
-        let block = slots.take(MEMORY, layout, Scope::Object, true, false, Mark::default(), &mut |_| {}).expect("block");
+        let mut faults: Vec<GuardFinding> = Vec::new();
+        let block = slots
+            .allocate(
+                MEMORY,
+                layout,
+                Scope::Object,
+                true,
+                false,
+                BlockMark::default(),
+                &mut |_| {},
+            )
+            .expect("block");
         let address = block.as_ptr().expose_provenance();
         for planted in [address - 1, address + 30] {
             // SAFETY: a byte of the block's page.
             unsafe { core::ptr::with_exposed_provenance_mut::<u8>(planted).write(0) };
         }
-        assert!(slots.give(address, Some(layout), None, Mark::default(), None, &mut |fault| faults.push(fault)).is_some());
-        let told: Vec<_> = faults.iter().map(|fault| (fault.kind, fault.address)).collect();
-        assert_eq!(told, [(ReportKind::Underflow, address - 1), (ReportKind::Overflow, address + 30)]);
+        assert!(
+            slots
+                .free(
+                    address,
+                    Some(layout),
+                    None,
+                    BlockMark::default(),
+                    None,
+                    &mut |fault| faults.push(fault)
+                )
+                .is_some()
+        );
+        let told: Vec<_> = faults
+            .iter()
+            .map(|fault| (fault.kind, fault.address))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (ReportKind::Underflow, address - 1),
+                (ReportKind::Overflow, address + 30)
+            ]
+        );
         // SAFETY: no block is live, and this is the only user.
         unsafe { slots.close(MEMORY) };
     }

@@ -27,7 +27,12 @@ pub(crate) fn each<C: Fn(&Lab)>(on: On, case: C, verdict: impl Fn(&Seen)) {
 }
 
 /// As [`each`], with other options for the guard.
-pub(crate) fn each_with<C: Fn(&Lab)>(on: On, options: impl Fn(GuardOptions) -> GuardOptions, case: C, verdict: impl Fn(&Seen)) {
+pub(crate) fn each_with<C: Fn(&Lab)>(
+    on: On,
+    options: impl Fn(GuardOptions) -> GuardOptions,
+    case: C,
+    verdict: impl Fn(&Seen),
+) {
     on.skip_the_rest(Place::of(&case).test);
     each_of(on.configs(), options, case, verdict);
 }
@@ -45,7 +50,11 @@ pub(crate) fn each_of<C: Fn(&Lab)>(
     }
     assert!(!configs.is_empty(), "{} was run under nothing", place.test);
     for config in configs {
-        verdict(&Seen::new(place.path, config, place.child(config, |child| child)));
+        verdict(&Seen::new(
+            place.path,
+            config,
+            place.child(config, |child| child),
+        ));
     }
 }
 
@@ -74,15 +83,28 @@ impl Place {
 
     /// Starts a child for the case.
     pub(crate) fn child(self, config: Config, more: impl FnOnce(Child) -> Child) -> Finished {
-        more(Child::this_test(self.test).limit(LIMIT).env(CASE, self.path).env(CONFIG, config.name())).run()
+        more(
+            Child::this_test(self.test)
+                .limit(LIMIT)
+                .env(CASE, self.path)
+                .env(CONFIG, config.name()),
+        )
+        .run()
     }
 
     /// In a child: runs the case if it is meant, and ends the process.
-    pub(crate) fn run(self, options: impl Fn(Config, GuardOptions) -> GuardOptions, case: impl Fn(&Lab)) {
+    pub(crate) fn run(
+        self,
+        options: impl Fn(Config, GuardOptions) -> GuardOptions,
+        case: impl Fn(&Lab),
+    ) {
         if env::var_os(CASE).is_none_or(|wanted| wanted != self.path) {
             return;
         }
-        let config = env::var(CONFIG).ok().and_then(|name| Config::named(&name)).expect("a configuration that the parent named");
+        let config = env::var(CONFIG)
+            .ok()
+            .and_then(|name| Config::named(&name))
+            .expect("a configuration that the parent named");
         note("anchor", anchor());
         let lab = Lab::new(config, options(config, Lab::options(config)));
         case(&lab);

@@ -25,7 +25,9 @@ impl Seen {
         let mut notes = HashMap::new();
         for line in finished.stdout.lines() {
             // The test runner may have begun the line.
-            let Some((_, note)) = line.split_once("NOTE ") else { continue };
+            let Some((_, note)) = line.split_once("NOTE ") else {
+                continue;
+            };
             let (name, value) = note.rsplit_once(' ').expect("a name and a number");
             notes.insert(name.to_owned(), value.parse().expect("a number"));
         }
@@ -37,16 +39,25 @@ impl Seen {
                 told => reports.push(told),
             }
         }
-        Self { config, finished, notes, reports, leaks }
+        Self {
+            config,
+            finished,
+            notes,
+            reports,
+            leaks,
+        }
     }
 
     /// What the child noted under that name.
     #[track_caller]
     pub(crate) fn note(&self, name: &str) -> usize {
-        self.notes
-            .get(name)
-            .copied()
-            .unwrap_or_else(|| panic!("{}: nothing noted as {name}\n{}", self.config.name(), self.finished))
+        self.notes.get(name).copied().unwrap_or_else(|| {
+            panic!(
+                "{}: nothing noted as {name}\n{}",
+                self.config.name(),
+                self.finished
+            )
+        })
     }
 
     pub(crate) fn noted(&self, name: &str) -> bool {
@@ -63,7 +74,9 @@ impl Seen {
     /// The functions whose addresses the child noted as `name0`, `name1`, and so on.
     pub(crate) fn stack_names(&self, name: &str) -> Vec<String> {
         let frames = (0..).map_while(|i| self.notes.get(&format!("{name}{i}")));
-        frames.map(|frame| name_of(frame - 1, self.note("anchor"))).collect()
+        frames
+            .map(|frame| name_of(frame - 1, self.note("anchor")))
+            .collect()
     }
 
     /// The one report after which the child was aborted.
@@ -76,7 +89,13 @@ impl Seen {
     /// The one report there is.
     #[track_caller]
     pub(crate) fn only(&self) -> &Told {
-        assert_eq!(self.reports.len(), 1, "{}: one report\n{}", self.config.name(), self.finished);
+        assert_eq!(
+            self.reports.len(),
+            1,
+            "{}: one report\n{}",
+            self.config.name(),
+            self.finished
+        );
         &self.reports[0]
     }
 
@@ -92,10 +111,25 @@ impl Seen {
     #[track_caller]
     pub(crate) fn quiet(&self, blocks: usize) -> &Self {
         self.ended();
-        let guarded = self.note(if self.config.has_pages() { "guarded" } else { "cookies" });
-        assert!(guarded >= blocks, "{}: only {guarded} of {blocks} blocks were guarded\n{}", self.config.name(), self.finished);
+        let guarded = self.note(if self.config.has_pages() {
+            "guarded"
+        } else {
+            "cookies"
+        });
+        assert!(
+            guarded >= blocks,
+            "{}: only {guarded} of {blocks} blocks were guarded\n{}",
+            self.config.name(),
+            self.finished
+        );
         assert_eq!(self.note("unguarded"), 0, "{}", self.config.name());
-        assert_eq!((self.note("reports"), self.reports.len()), (0, 0), "{}\n{}", self.config.name(), self.finished);
+        assert_eq!(
+            (self.note("reports"), self.reports.len()),
+            (0, 0),
+            "{}\n{}",
+            self.config.name(),
+            self.finished
+        );
         self
     }
 }

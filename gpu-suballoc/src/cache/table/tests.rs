@@ -5,48 +5,59 @@ use std::vec::Vec;
 use alloc_core::FromGlobalAlloc;
 
 use super::*;
-use crate::cache::holds::{self, Held, Record, Records};
 use crate::cache::key::ShaderKey;
+use crate::cache::ref_records::{self, RefAttempt, RefRecord, RefRecords};
 use crate::sync::AtomicU32;
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 
 fn mixed(number: u32) -> u64 {
-    u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17).wrapping_mul(0xD1B5_4A32_D192_ED03)
+    u64::from(number)
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        .rotate_left(17)
+        .wrapping_mul(0xD1B5_4A32_D192_ED03)
 }
 
 /// A block of this number, which nobody reads.
-fn block(number: u32) -> NonNull<Front> {
+fn block(number: u32) -> NonNull<ShaderHeader> {
     NonNull::new(core::ptr::without_provenance_mut((number as usize + 1) * 8)).expect("not 0")
 }
 
-fn number(block: NonNull<Front>) -> u32 {
+fn number(block: NonNull<ShaderHeader>) -> u32 {
     (block.addr().get() / 8 - 1) as u32
 }
 
 /// The number of the block that a place names.
-fn named(place: &Place) -> Option<u32> {
+fn named(place: &BucketPlace) -> Option<u32> {
     NonNull::new(place.load(Acquire)).map(number)
 }
 
-fn is_there(tables: &Tables, number: u32) -> bool {
-    tables.search(mixed(number), |place| (named(place) == Some(number)).then_some(())).is_some()
+fn is_there(tables: &TableList, number: u32) -> bool {
+    tables
+        .search(mixed(number), |place| {
+            (named(place) == Some(number)).then_some(())
+        })
+        .is_some()
 }
 
-fn grown(tables: &Tables, hash_of: fn(u32) -> u64) {
-    let fresh = Fresh::new(&SYSTEM, tables.next_size()).expect("memory of the system");
-    assert!(tables.replace(fresh, |block| hash_of(number(block))).is_ok());
+fn grown(tables: &TableList, hash_of: fn(u32) -> u64) {
+    let fresh = NewTable::new(&SYSTEM, tables.next_size()).expect("memory of the system");
+    assert!(
+        tables
+            .replace(fresh, |block| hash_of(number(block)))
+            .is_ok()
+    );
 }
 
-fn end(mut tables: Tables) {
-    while let Some(table) = tables.take_all() {
-        table.give_back(&SYSTEM);
+fn end(mut tables: TableList) {
+    while let Some(table) = tables.pop_table() {
+        table.free(&SYSTEM);
     }
 }
 
 #[test]
 fn h68_every_entry_is_found_after_each_growth() {
-    let tables = Tables::new();
+    let tables = TableList::new();
     assert_eq!(tables.search(mixed(0), named), None);
     let count = if cfg!(miri) { 200 } else { 10_000 };
     for number in 0..count {
@@ -62,7 +73,7 @@ fn h68_every_entry_is_found_after_each_growth() {
 
 #[test]
 fn who_is_in_an_older_table_finds_nothing_there_and_goes_on_to_the_newer() {
-    let tables = Tables::new();
+    let tables = TableList::new();
     grown(&tables, mixed);
     assert!(tables.put(mixed(5), block(5)) && is_there(&tables, 5));
     let older = tables.current().expect("one was made");
@@ -83,20 +94,23 @@ fn who_is_in_an_older_table_finds_nothing_there_and_goes_on_to_the_newer() {
 #[test]
 fn h69_misses_stay_short_whatever_came_and_went() {
     const NUMBERS: u32 = if cfg!(miri) { 500 } else { 50_000 };
-    let tables = Tables::new();
+    let tables = TableList::new();
     grown(&tables, mixed);
     for number in 0..NUMBERS {
         if number >= 40 {
-            tables.take(mixed(number - 40), block(number - 40));
+            tables.remove(mixed(number - 40), block(number - 40));
         }
         assert!(tables.put(mixed(number), block(number)));
     }
     for number in NUMBERS - 40..NUMBERS {
-        tables.take(mixed(number), block(number));
+        tables.remove(mixed(number), block(number));
     }
     // All buckets are as if nothing had ever been in them.
     let table = tables.current().expect("one was made");
-    let left: Vec<bool> = table.buckets().map(|bucket| bucket.search(Sought::new(0), &mut |_| None::<()>) == Err(true)).collect();
+    let left: Vec<bool> = table
+        .buckets()
+        .map(|bucket| bucket.search(HashTag::new(0), &mut |_| None::<()>) == Err(true))
+        .collect();
     assert!(!left.contains(&true));
     end(tables);
 }
@@ -106,7 +120,7 @@ fn one_home_for_all_costs_time_and_loses_nothing() {
     const fn same(_: u32) -> u64 {
         7 << 56
     }
-    let tables = Tables::new();
+    let tables = TableList::new();
     for number in 0..50 {
         if !tables.has_room(number as usize) {
             grown(&tables, same);
@@ -120,14 +134,14 @@ fn one_home_for_all_costs_time_and_loses_nothing() {
     });
     all.sort_unstable();
     assert!(none.is_none() && all.iter().copied().eq(0..50));
-    (0..50).for_each(|number| tables.take(same(number), block(number)));
+    (0..50).for_each(|number| tables.remove(same(number), block(number)));
     assert_eq!(tables.search(same(0), named), None);
     end(tables);
 }
 
 fn found(bucket: &Bucket, hash: u64) -> (Vec<u32>, bool) {
     let mut all = Vec::new();
-    let Err(more) = bucket.search(Sought::new(hash), &mut |place| {
+    let Err(more) = bucket.search(HashTag::new(hash), &mut |place| {
         all.extend(named(place));
         None::<()>
     }) else {
@@ -141,18 +155,21 @@ fn seven_fit_and_each_is_found_by_its_tag_alone() {
     let bucket = Bucket::default();
     let hash = |number: u64| number << 60;
     for number in 0..7 {
-        assert!(bucket.put(Sought::new(hash(number)), block(number as u32)));
+        assert!(bucket.put(HashTag::new(hash(number)), block(number as u32)));
     }
-    assert!(!bucket.put(Sought::new(hash(7)), block(7)));
+    assert!(!bucket.put(HashTag::new(hash(7)), block(7)));
     for number in 0..7 {
-        assert_eq!(found(&bucket, hash(number)), ([number as u32].to_vec(), false));
+        assert_eq!(
+            found(&bucket, hash(number)),
+            ([number as u32].to_vec(), false)
+        );
     }
     assert_eq!(found(&bucket, hash(7)), (Vec::new(), false));
     // A tag of 0 would be an empty place's.
     assert_eq!(found(&bucket, 1 << 56).0, [0]);
-    assert!(bucket.take(block(3).as_ptr()) && !bucket.take(block(3).as_ptr()));
+    assert!(bucket.remove(block(3).as_ptr()) && !bucket.remove(block(3).as_ptr()));
     assert_eq!(found(&bucket, hash(3)).0, []);
-    assert!(bucket.put(Sought::new(hash(7)), block(7)));
+    assert!(bucket.put(HashTag::new(hash(7)), block(7)));
     assert_eq!(found(&bucket, hash(7)).0, [7]);
     bucket.retire();
     assert_eq!(found(&bucket, hash(7)).0, []);
@@ -161,15 +178,17 @@ fn seven_fit_and_each_is_found_by_its_tag_alone() {
 #[test]
 fn equal_hashes_are_all_offered_and_whoever_passed_is_looked_for_further_on() {
     let bucket = Bucket::default();
-    assert!(bucket.put(Sought::new(5 << 56), block(1)) && bucket.put(Sought::new(5 << 56), block(2)));
+    assert!(
+        bucket.put(HashTag::new(5 << 56), block(1)) && bucket.put(HashTag::new(5 << 56), block(2))
+    );
     assert_eq!(found(&bucket, 5 << 56), ([1, 2].to_vec(), false));
-    bucket.passed();
+    bucket.count_passed();
     assert!(found(&bucket, 5 << 56).1);
-    bucket.passed_back();
+    bucket.uncount_passed();
     assert!(!found(&bucket, 5 << 56).1);
     // A count that ran over sticks.
-    (0..300).for_each(|_| bucket.passed());
-    (0..300).for_each(|_| bucket.passed_back());
+    (0..300).for_each(|_| bucket.count_passed());
+    (0..300).for_each(|_| bucket.uncount_passed());
     assert!(found(&bucket, 5 << 56).1 && found(&bucket, 5 << 56).0.len() == 2);
 }
 
@@ -177,35 +196,44 @@ fn equal_hashes_are_all_offered_and_whoever_passed_is_looked_for_further_on() {
 /// Only miri sees another one.
 #[test]
 fn what_is_held_is_what_lies_there_now() {
-    let front = |low| Front { key: ShaderKey { device: 1, low, high: 0 }, number: 0, touched: AtomicU32::new(0) };
+    let front = |low| ShaderHeader {
+        key: ShaderKey {
+            device: 1,
+            low,
+            high: 0,
+        },
+        number: 0,
+        touched: AtomicU32::new(0),
+    };
     let made = |low| NonNull::from(Box::leak(Box::new(front(low))));
     // SAFETY: made there, given back once.
-    let gone = |block: NonNull<Front>| drop(unsafe { Box::from_raw(block.as_ptr()) });
-    let (records, bucket, sought) = (Records::new(), Bucket::default(), Sought::new(1 << 56));
-    let mut record = Record::default();
+    let gone = |block: NonNull<ShaderHeader>| drop(unsafe { Box::from_raw(block.as_ptr()) });
+    let (records, bucket, sought) = (RefRecords::new(), Bucket::default(), HashTag::new(1 << 56));
+    let mut record = RefRecord::default();
     assert!(records.put(0, NonNull::from(&mut record)));
     let mut again = 0;
     for _ in 0..20 {
         let old = made(1);
         assert!(bucket.put(sought, old));
         let place = bucket.place_of(old.as_ptr()).expect("just put there");
-        let word = holds::publish(&records, records.of(Some(0)), old).expect("a word is free");
-        assert!(bucket.take(old.as_ptr()));
+        let word =
+            ref_records::publish(&records, records.of(Some(0)), old).expect("a word is free");
+        assert!(bucket.remove(old.as_ptr()));
         gone(old);
         let new = made(2);
         assert!(bucket.put(sought, new));
-        match holds::confirm(word, place, old) {
-            Held::Yes(block, at) if old == new => {
+        match ref_records::confirm(word, place, old) {
+            RefAttempt::Yes(block, at) if old == new => {
                 // SAFETY: it is there until it is given back below.
                 assert_eq!(unsafe { block.as_ref() }.key.low, 2);
                 // SAFETY: held there, let go once.
-                assert!(!unsafe { holds::retract(at, block) });
+                assert!(!unsafe { ref_records::release(at, block) });
                 again += 1;
             }
-            Held::Gone(_) if old != new => assert!(!records.name(old), "it was let go"),
+            RefAttempt::Gone(_) if old != new => assert!(!records.name(old), "it was let go"),
             _ => panic!("held where the place says another, or not held where it says the same"),
         }
-        assert!(bucket.take(new.as_ptr()) && !records.name(new));
+        assert!(bucket.remove(new.as_ptr()) && !records.name(new));
         gone(new);
     }
     assert!(again > 0, "memory never came again");

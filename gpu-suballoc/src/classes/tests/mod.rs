@@ -1,23 +1,23 @@
 //! Pages and slabs against a naive model: what lives never overlaps, lies inside its range, is aligned, and dies once.
 
-mod returns;
-mod seat;
+mod remote_free;
+mod slot;
 
 use std::alloc::{alloc, dealloc};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr::NonNull;
 use std::vec::Vec;
 
-use super::placing::Totals;
+use super::sub_allocator::ClassTotals;
 use super::*;
-use crate::range::Memory;
+use crate::host_block::HostBlock;
 
 const GRANULE: u64 = 256;
 const PAGE: u64 = 16 << 10;
 
 /// A class, what it was given, and what a naive model thinks of it.
-struct Subject<P: Placing<Home = u64>> {
-    class: Placed<P>,
+struct Subject<P: SubAllocator<RangeRef = u64>> {
+    class: GroupedAllocator<P>,
     /// Ranges handed in: base to size and home.
     ranges: BTreeMap<u64, (u64, u64)>,
     next: u64,
@@ -30,11 +30,19 @@ struct Subject<P: Placing<Home = u64>> {
 
 type Name = (u32, u32, u32);
 
-impl<P: Placing<Home = u64>> Subject<P> {
+impl<P: SubAllocator<RangeRef = u64>> Subject<P> {
     fn new(class: P) -> Self {
-        let class = Placed::new(class);
+        let class = GroupedAllocator::new(class);
         let (ranges, live) = (BTreeMap::new(), BTreeMap::new());
-        Self { class, ranges, next: 0, blocks: 0, live, names: HashSet::new(), random: 7 }
+        Self {
+            class,
+            ranges,
+            next: 0,
+            blocks: 0,
+            live,
+            names: HashSet::new(),
+            random: 7,
+        }
     }
 
     fn random(&mut self, below: u64) -> u64 {
@@ -44,30 +52,34 @@ impl<P: Placing<Home = u64>> Subject<P> {
         self.random % below
     }
 
-    fn supply(&mut self, need: Need) {
+    fn grow_with(&mut self, need: HostShortage) {
         // SAFETY: no layout here is empty.
         let block = NonNull::new(unsafe { alloc(need.layout) }).unwrap();
         self.blocks += 1;
         // SAFETY: a new block of that layout.
-        let donation = unsafe { Donation::new(block, need.layout) };
-        assert!(self.class.supply(need, donation).is_none(), "it was lacking");
+        let memory = unsafe { HostBlock::new(block, need.layout) };
+        assert!(
+            self.class.grow_with(need, memory).is_none(),
+            "it was lacking"
+        );
     }
 
-    fn release(&mut self, Memory { block, layout }: Memory) {
+    fn release(&mut self, memory: HostBlock) {
         self.blocks -= 1;
+        let layout = memory.layout();
         // SAFETY: from `supply` above with that layout.
-        unsafe { dealloc(block.as_ptr(), layout) };
+        unsafe { dealloc(memory.into_start().as_ptr(), layout) };
     }
 
-    fn take(&mut self, size: u64, alignment: u64, word: u32) -> Option<Taken> {
+    fn allocate(&mut self, size: u64, alignment: u64, word: u32) -> Option<SlotAllocation> {
         loop {
-            match self.class.take(size, alignment, word) {
+            match self.class.allocate(size, alignment, word) {
                 Ok(taken) => {
-                    self.check_taken(taken, size, alignment, word);
+                    self.check_allocated(taken, size, alignment, word);
                     return Some(taken);
                 }
-                Err(Lack::Memory(need)) => self.supply(need),
-                Err(Lack::Range(need)) => {
+                Err(ClassShortage::Memory(need)) => self.grow_with(need),
+                Err(ClassShortage::Range(need)) => {
                     // With gaps, so that a region that runs over is seen.
                     let base = (self.next + GRANULE).next_multiple_of(need.alignment);
                     let home = base ^ 0x5555;
@@ -76,64 +88,130 @@ impl<P: Placing<Home = u64>> Subject<P> {
                             self.next = base + need.size;
                             self.ranges.insert(base, (need.size, home));
                         }
-                        Err(Lack::Memory(need)) => self.supply(need),
+                        Err(ClassShortage::Memory(need)) => self.grow_with(need),
                         Err(other) => panic!("{other:?}"),
                     }
                 }
-                Err(Lack::Unfit) => return None,
+                Err(ClassShortage::Unsupported) => return None,
             }
         }
     }
 
-    fn check_taken(&mut self, taken: Taken, size: u64, alignment: u64, word: u32) {
-        let Taken { group, slot, generation, offset, size: got } = taken;
-        assert!(got >= size && got % GRANULE == 0 && offset % alignment == 0 && offset % GRANULE == 0, "{taken:?}");
-        let (base, (bytes, home)) = self.ranges.range(..=offset).next_back().expect("inside a range");
+    fn check_allocated(&mut self, taken: SlotAllocation, size: u64, alignment: u64, word: u32) {
+        let SlotAllocation {
+            group,
+            slot,
+            generation,
+            offset,
+            size: got,
+        } = taken;
+        assert!(
+            got >= size && got % GRANULE == 0 && offset % alignment == 0 && offset % GRANULE == 0,
+            "{taken:?}"
+        );
+        let (base, (bytes, home)) = self
+            .ranges
+            .range(..=offset)
+            .next_back()
+            .expect("inside a range");
         assert!(offset + got <= base + bytes, "{taken:?}");
-        assert_eq!(self.class.home(group), Some(home));
+        assert_eq!(self.class.range_ref(group), Some(home));
         let before = self.live.range(..offset + got).next_back();
-        assert!(before.is_none_or(|(at, (bytes, ..))| at + bytes <= offset), "{taken:?} overlaps {before:?}");
-        assert!(self.names.insert((group, slot, generation)), "{taken:?}: an id was reissued");
-        self.live.insert(offset, (got, (group, slot, generation), word));
+        assert!(
+            before.is_none_or(|(at, (bytes, ..))| at + bytes <= offset),
+            "{taken:?} overlaps {before:?}"
+        );
+        assert!(
+            self.names.insert((group, slot, generation)),
+            "{taken:?}: an id was reissued"
+        );
+        self.live
+            .insert(offset, (got, (group, slot, generation), word));
         let found = self.class.find(group, slot, generation).unwrap();
-        assert_eq!((found.offset, found.size, found.word), (offset, got, word));
+        assert_eq!(
+            (found.offset, found.size, found.user_data),
+            (offset, got, word)
+        );
     }
 
-    fn give(&mut self, offset: u64) -> Given {
+    fn free(&mut self, offset: u64) -> FreedSlot {
         let (size, (group, slot, generation), word) = self.live.remove(&offset).unwrap();
-        assert_eq!(self.class.give(group, slot, generation, word ^ 1), Err(GiveError::Held));
-        let given = self.class.give(group, slot, generation, word).unwrap();
-        assert_eq!((given.size, given.word), (size, word));
-        assert_eq!(self.class.give(group, slot, generation, word), Err(GiveError::Double));
+        assert_eq!(
+            self.class.free(group, slot, generation, word ^ 1),
+            Err(FreeError::Held)
+        );
+        let given = self.class.free(group, slot, generation, word).unwrap();
+        assert_eq!((given.size, given.user_data), (size, word));
+        assert_eq!(
+            self.class.free(group, slot, generation, word),
+            Err(FreeError::Double)
+        );
         given
     }
 
     fn spare(&mut self, keep: u64) -> Option<u64> {
-        let Spare { home, base, size } = self.class.spare(keep)?;
+        let SpareRange {
+            range_ref: home,
+            base,
+            size,
+        } = self.class.remove_spare(keep)?;
         assert_eq!(self.ranges.remove(&base), Some((size, home)));
-        assert_eq!(self.live.range(base..base + size).count(), 0, "a range with regions was given back");
+        assert_eq!(
+            self.live.range(base..base + size).count(),
+            0,
+            "a range with regions was given back"
+        );
         Some(size)
     }
 
     fn check_all(&self) {
-        let Totals { live, used, ranges, reserved } = self.class.totals();
-        assert_eq!((live as usize, ranges as usize), (self.live.len(), self.ranges.len()));
+        let ClassTotals {
+            live,
+            used_bytes: used,
+            ranges,
+            reserved_bytes: reserved,
+        } = self.class.totals();
+        assert_eq!(
+            (live as usize, ranges as usize),
+            (self.live.len(), self.ranges.len())
+        );
         assert_eq!(used, self.live.values().map(|(size, ..)| size).sum::<u64>());
-        assert_eq!(reserved, self.ranges.values().map(|(size, _)| size).sum::<u64>());
+        assert_eq!(
+            reserved,
+            self.ranges.values().map(|(size, _)| size).sum::<u64>()
+        );
         let mut seen = HashMap::new();
-        for number in 0..self.class.numbers() {
+        for number in 0..self.class.number_bound() {
             let mut end = 0;
             self.class.walk(number, &mut |piece| {
                 assert!(piece.offset >= end, "in order");
                 end = piece.offset + piece.size;
-                seen.insert(piece.offset, (piece.size, (piece.group, piece.slot, piece.generation), piece.word));
+                seen.insert(
+                    piece.offset,
+                    (
+                        piece.size,
+                        (piece.group, piece.slot, piece.generation),
+                        piece.user_data,
+                    ),
+                );
             });
         }
-        assert_eq!(seen, self.live.iter().map(|(offset, piece)| (*offset, *piece)).collect());
+        assert_eq!(
+            seen,
+            self.live
+                .iter()
+                .map(|(offset, piece)| (*offset, *piece))
+                .collect()
+        );
     }
 
     /// Random takes and gives; `shapes` makes a size and an alignment of a random number.
-    fn churn(&mut self, operations: u32, most: usize, shape: fn(&mut dyn FnMut(u64) -> u64) -> (u64, u64)) {
+    fn churn(
+        &mut self,
+        operations: u32,
+        most: usize,
+        shape: fn(&mut dyn FnMut(u64) -> u64) -> (u64, u64),
+    ) {
         for operation in 0..operations {
             if self.live.len() < most && self.random(5) < 3 {
                 let mut random = self.random;
@@ -141,12 +219,17 @@ impl<P: Placing<Home = u64>> Subject<P> {
                     random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
                     (random >> 33) % below
                 });
-                self.take(size, alignment, operation).expect("it fits the class");
+                self.allocate(size, alignment, operation)
+                    .expect("it fits the class");
             } else if let Some(offset) = {
                 let at = self.random(self.next + 1);
-                self.live.range(at..).next().or(self.live.iter().next()).map(|(offset, _)| *offset)
+                self.live
+                    .range(at..)
+                    .next()
+                    .or(self.live.iter().next())
+                    .map(|(offset, _)| *offset)
             } {
-                self.give(offset);
+                self.free(offset);
             }
             if operation % 97 == 0 {
                 self.check_all();
@@ -158,17 +241,20 @@ impl<P: Placing<Home = u64>> Subject<P> {
 
     fn end(mut self) {
         while let Some((offset, _)) = self.live.first_key_value() {
-            self.give(*offset);
+            self.free(*offset);
         }
         while self.spare(0).is_some() {}
         assert!(self.ranges.is_empty(), "an empty page or slab was kept");
         self.check_all();
         // Every id that ever was is refused.
         for (group, slot, generation) in std::mem::take(&mut self.names) {
-            let refused = self.class.give(group, slot, generation, 0);
-            assert!(matches!(refused, Err(GiveError::Stale | GiveError::Double)), "{refused:?}");
+            let refused = self.class.free(group, slot, generation, 0);
+            assert!(
+                matches!(refused, Err(FreeError::Stale | FreeError::Double)),
+                "{refused:?}"
+            );
         }
-        while let Some(memory) = self.class.withdraw() {
+        while let Some(memory) = self.class.detach_memory() {
             self.release(memory);
         }
         assert_eq!(self.blocks, 0, "all host memory came back");
@@ -179,14 +265,16 @@ const OPERATIONS: u32 = if cfg!(miri) { 100 } else { 30_000 };
 
 #[test]
 fn pages_agree_with_the_model() {
-    let mut pages = Subject::new(Pages::new(GRANULE, PAGE));
-    pages.churn(OPERATIONS, 300, |random| (random(2 << 10) + 1, 1 << random(12)));
+    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    pages.churn(OPERATIONS, 300, |random| {
+        (random(2 << 10) + 1, 1 << random(12))
+    });
     pages.end();
 }
 
 #[test]
 fn slabs_agree_with_the_model() {
-    let mut slabs = Subject::new(Slabs::new(GRANULE));
+    let mut slabs = Subject::new(SlabAllocator::new(GRANULE));
     slabs.churn(OPERATIONS, 600, |random| {
         let alignment = 1 << random(13);
         let most = (16 * GRANULE / alignment * alignment).max(1);
@@ -197,85 +285,149 @@ fn slabs_agree_with_the_model() {
 
 #[test]
 fn what_does_not_fit_the_class_is_said_to() {
-    let mut pages = Subject::new(Pages::new(GRANULE, PAGE));
-    let mut slabs = Subject::new(Slabs::new(GRANULE));
-    let largest = (pages.class.largest(), slabs.class.largest());
+    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let mut slabs = Subject::new(SlabAllocator::new(GRANULE));
+    let largest = (pages.class.max_size(), slabs.class.max_size());
     assert_eq!(largest, (PAGE / 8, 16 * GRANULE));
-    for (size, alignment) in [(0, 1), (1, 0), (1, 3), (u64::MAX, 1), (u64::MAX - 15, 16), (1, 1 << 63), (16 * GRANULE + 1, 1)] {
-        assert_eq!(pages.class.take(size, alignment, 0), Err(Lack::Unfit), "{size} {alignment}");
-        assert_eq!(slabs.class.take(size, alignment, 0), Err(Lack::Unfit), "{size} {alignment}");
+    for (size, alignment) in [
+        (0, 1),
+        (1, 0),
+        (1, 3),
+        (u64::MAX, 1),
+        (u64::MAX - 15, 16),
+        (1, 1 << 63),
+        (16 * GRANULE + 1, 1),
+    ] {
+        assert_eq!(
+            pages.class.allocate(size, alignment, 0),
+            Err(ClassShortage::Unsupported),
+            "{size} {alignment}"
+        );
+        assert_eq!(
+            slabs.class.allocate(size, alignment, 0),
+            Err(ClassShortage::Unsupported),
+            "{size} {alignment}"
+        );
     }
-    assert!(pages.take(largest.0, 1, 0).is_some());
-    assert!(slabs.take(largest.1, 1, 0).is_some());
+    assert!(pages.allocate(largest.0, 1, 0).is_some());
+    assert!(slabs.allocate(largest.1, 1, 0).is_some());
     pages.end();
     slabs.end();
 }
 
 #[test]
 fn a_second_free_in_a_full_page_is_refused() {
-    let mut pages = Subject::new(Pages::new(GRANULE, PAGE));
-    let full: Vec<Taken> = (0..PAGE / GRANULE).filter_map(|_| pages.take(GRANULE, 1, 0)).collect();
-    assert_eq!(pages.class.totals(), Totals { live: 64, used: PAGE, ranges: 1, reserved: PAGE });
+    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let full: Vec<SlotAllocation> = (0..PAGE / GRANULE)
+        .filter_map(|_| pages.allocate(GRANULE, 1, 0))
+        .collect();
+    assert_eq!(
+        pages.class.totals(),
+        ClassTotals {
+            live: 64,
+            used_bytes: PAGE,
+            ranges: 1,
+            reserved_bytes: PAGE
+        }
+    );
     let (one, other) = (full[0], full[63]);
     for taken in [one, other] {
-        assert!(pages.class.give(taken.group, taken.slot, taken.generation, 0).is_ok());
-        assert_eq!(pages.class.give(taken.group, taken.slot, taken.generation, 0), Err(GiveError::Double));
+        assert!(
+            pages
+                .class
+                .free(taken.group, taken.slot, taken.generation, 0)
+                .is_ok()
+        );
+        assert_eq!(
+            pages
+                .class
+                .free(taken.group, taken.slot, taken.generation, 0),
+            Err(FreeError::Double)
+        );
         pages.live.remove(&taken.offset);
     }
-    assert_eq!(pages.class.give(one.group, 64, one.generation, 0), Err(GiveError::Foreign));
-    assert_eq!(pages.class.give(77, 0, 1, 0), Err(GiveError::Foreign));
-    assert_eq!(pages.class.give(u32::MAX, 0, 1, 0), Err(GiveError::Foreign));
-    assert_eq!(pages.class.give(one.group, one.slot, one.generation + 1, 0), Err(GiveError::Foreign));
+    assert_eq!(
+        pages.class.free(one.group, 64, one.generation, 0),
+        Err(FreeError::Foreign)
+    );
+    assert_eq!(pages.class.free(77, 0, 1, 0), Err(FreeError::Foreign));
+    assert_eq!(pages.class.free(u32::MAX, 0, 1, 0), Err(FreeError::Foreign));
+    assert_eq!(
+        pages.class.free(one.group, one.slot, one.generation + 1, 0),
+        Err(FreeError::Foreign)
+    );
     pages.end();
 }
 
 #[test]
 fn an_old_id_stays_refused_however_often_its_seat_is_reused() {
     const REUSES: u32 = if cfg!(miri) { 1000 } else { 1_000_000 };
-    let mut pages = Subject::new(Pages::new(GRANULE, PAGE));
-    let first = pages.take(GRANULE, 1, 0).unwrap();
-    pages.give(first.offset);
+    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let first = pages.allocate(GRANULE, 1, 0).unwrap();
+    pages.free(first.offset);
     for _ in 0..REUSES {
-        let taken = pages.class.take(GRANULE, 1, 0).unwrap();
-        assert!(pages.class.give(first.group, first.slot, first.generation, 0).is_err());
-        assert!(pages.class.give(taken.group, taken.slot, taken.generation, 0).is_ok());
+        let taken = pages.class.allocate(GRANULE, 1, 0).unwrap();
+        assert!(
+            pages
+                .class
+                .free(first.group, first.slot, first.generation, 0)
+                .is_err()
+        );
+        assert!(
+            pages
+                .class
+                .free(taken.group, taken.slot, taken.generation, 0)
+                .is_ok()
+        );
     }
-    assert!(pages.class.find(first.group, first.slot, first.generation).is_err());
+    assert!(
+        pages
+            .class
+            .find(first.group, first.slot, first.generation)
+            .is_err()
+    );
     pages.end();
 }
 
 #[test]
 fn seats_that_are_used_up_are_left_out() {
-    let mut slabs = Subject::new(Slabs::new(GRANULE));
-    let one = slabs.take(GRANULE, 1, 0).unwrap();
-    slabs.give(one.offset);
+    let mut slabs = Subject::new(SlabAllocator::new(GRANULE));
+    let one = slabs.allocate(GRANULE, 1, 0).unwrap();
+    slabs.free(one.offset);
     slabs.class.age(one.group, 0..8);
     // The slab has no seat any more; its range is given back, and its number is not used again.
-    let other = slabs.take(GRANULE, 1, 0).unwrap();
+    let other = slabs.allocate(GRANULE, 1, 0).unwrap();
     assert_ne!(other.group, one.group);
     slabs.end();
 
-    let mut pages = Subject::new(Pages::new(GRANULE, PAGE));
-    let one = pages.take(GRANULE, 1, 0).unwrap();
+    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let one = pages.allocate(GRANULE, 1, 0).unwrap();
     pages.class.age(one.group, 1..3);
-    let other = pages.take(GRANULE, 1, 0).unwrap();
+    let other = pages.allocate(GRANULE, 1, 0).unwrap();
     assert_eq!((other.group, other.slot), (one.group, 3));
     pages.end();
 }
 
 #[test]
 fn slabs_grow_with_their_population_and_go_when_there_is_another() {
-    let mut slabs = Subject::new(Slabs::new(GRANULE));
+    let mut slabs = Subject::new(SlabAllocator::new(GRANULE));
     let mut sizes = Vec::new();
     for _ in 0..200 {
         let before = slabs.ranges.len();
-        slabs.take(GRANULE, 1, 0).unwrap();
+        slabs.allocate(GRANULE, 1, 0).unwrap();
         if slabs.ranges.len() > before {
             sizes.push(slabs.ranges.last_key_value().unwrap().1.0 / GRANULE);
         }
     }
     assert_eq!(sizes, [8, 8, 16, 32, 64, 64, 64]);
-    let emptied = slabs.live.keys().copied().collect::<Vec<_>>().into_iter().filter(|offset| slabs.give(*offset).emptied).count();
+    let emptied = slabs
+        .live
+        .keys()
+        .copied()
+        .collect::<Vec<_>>()
+        .into_iter()
+        .filter(|offset| slabs.free(*offset).is_emptied)
+        .count();
     assert_eq!(emptied, 6, "the last one waits");
     assert!(slabs.spare(1 << 30).is_none());
     assert_eq!(std::iter::from_fn(|| slabs.spare(GRANULE)).count(), 6);
@@ -285,11 +437,17 @@ fn slabs_grow_with_their_population_and_go_when_there_is_another() {
 
 #[test]
 fn small_regions_fill_up_what_a_large_one_left() {
-    let mut pages = Subject::new(Pages::new(GRANULE, PAGE));
-    let regions: Vec<u64> = (0..8).map(|_| pages.take(PAGE / 8 - GRANULE, 1, 0).unwrap().offset).collect();
-    let large = pages.take(PAGE / 8, 1, 0).map(|taken| taken.offset);
-    assert_eq!(large, Some(regions[7] + PAGE / 8 - GRANULE), "eight granules are left");
-    let large = pages.take(PAGE / 8, 1, 0).unwrap().offset;
+    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let regions: Vec<u64> = (0..8)
+        .map(|_| pages.allocate(PAGE / 8 - GRANULE, 1, 0).unwrap().offset)
+        .collect();
+    let large = pages.allocate(PAGE / 8, 1, 0).map(|taken| taken.offset);
+    assert_eq!(
+        large,
+        Some(regions[7] + PAGE / 8 - GRANULE),
+        "eight granules are left"
+    );
+    let large = pages.allocate(PAGE / 8, 1, 0).unwrap().offset;
     assert_eq!(pages.ranges.len(), 2);
     pages.end();
     assert!(large > regions[7]);
@@ -297,15 +455,59 @@ fn small_regions_fill_up_what_a_large_one_left() {
 
 #[test]
 fn what_others_claimed_is_settled_once() {
-    let mut pages = Subject::new(Pages::new(GRANULE, PAGE));
-    let taken = pages.take(GRANULE, 1, 9).unwrap();
+    let mut pages = Subject::new(PageAllocator::new(GRANULE, PAGE));
+    let taken = pages.allocate(GRANULE, 1, 9).unwrap();
     let groups = pages.class.groups();
-    assert!(groups.claim(taken.group, taken.slot, taken.generation, 9).is_ok());
-    assert_eq!(groups.claim(taken.group, taken.slot, taken.generation, 9).err(), Some(GiveError::Double));
-    assert_eq!(pages.class.give(taken.group, taken.slot, taken.generation, 9), Err(GiveError::Double));
+    assert!(
+        groups
+            .claim(taken.group, taken.slot, taken.generation, 9)
+            .is_ok()
+    );
+    assert_eq!(
+        groups
+            .claim(taken.group, taken.slot, taken.generation, 9)
+            .err(),
+        Some(FreeError::Double)
+    );
+    assert_eq!(
+        pages
+            .class
+            .free(taken.group, taken.slot, taken.generation, 9),
+        Err(FreeError::Double)
+    );
     assert_eq!(pages.class.totals().live, 1);
-    assert!(pages.class.settle(taken.group, taken.slot).is_some());
-    assert!(pages.class.settle(taken.group, taken.slot).is_none());
+    assert!(pages.class.reclaim(taken.group, taken.slot).is_some());
+    assert!(pages.class.reclaim(taken.group, taken.slot).is_none());
     pages.live.clear();
+    pages.end();
+}
+
+/// Any thread looks, while the owner hands groups from one page to another: not past the page, and not for ever.
+#[test]
+fn what_lives_in_an_internal_page_is_seen_as_far_as_its_groups_are_its_own() {
+    let mut pages = Subject::new(PageAllocator::new(GRANULE, 1 << 20));
+    let first = pages.allocate(GRANULE, 1, 0).unwrap().group;
+    let last = (0..150)
+        .map(|_| pages.allocate(GRANULE, 1, 0).unwrap().group)
+        .last()
+        .unwrap();
+    let groups = pages.class.groups();
+    let seen = || {
+        let mut seen = 0;
+        groups.each_live(first, &mut |_, _, _, _| seen += 1);
+        seen
+    };
+    assert_eq!((seen(), groups.count()), (151, 3));
+    let (home, last) = (
+        groups.get(first).unwrap().container(),
+        groups.get(last).unwrap(),
+    );
+    last.set_container(home + 1);
+    assert_eq!(seen(), 128, "the last group is another page's");
+    last.set_container(home);
+    last.set_next_group(first);
+    assert_eq!(seen(), 151, "a chain that is being changed may lead back");
+    last.set_next_group(u32::MAX);
+    groups.each_live(u32::MAX, &mut |_, _, _, _| panic!("no such group"));
     pages.end();
 }

@@ -15,61 +15,79 @@ const ALIGNMENT: usize = 16_384;
 
 /// Zeroed memory of one object, taken when it is first touched.
 #[derive(Clone, Copy)]
-struct Bytes {
+struct BackingBytes {
     first: NonNull<u8>,
     layout: Layout,
 }
 
 // SAFETY: bytes that the device owns; who touches them when is the caller's to order, as with any mapped memory.
-unsafe impl Send for Bytes {}
+unsafe impl Send for BackingBytes {}
 
 /// The content of one memory object.
-pub(super) struct Backing {
+pub(super) struct MockBacking {
     size: u64,
     coherent: bool,
-    device: Option<Bytes>,
-    host: Option<Bytes>,
+    device: Option<BackingBytes>,
+    host: Option<BackingBytes>,
 }
 
-impl Backing {
+impl MockBacking {
     pub(super) const fn new(size: u64, coherent: bool) -> Self {
-        Self { size, coherent, device: None, host: None }
+        Self {
+            size,
+            coherent,
+            device: None,
+            host: None,
+        }
     }
 
-    fn take(&self, memory: &impl HostAllocator) -> Option<Bytes> {
+    fn allocate(&self, memory: &impl HostAllocator) -> Option<BackingBytes> {
         let size = usize::try_from(self.size).ok()?;
         let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
         let first = memory.allocate_zeroed(layout, Scope::Device).ok()?;
-        Some(Bytes { first, layout })
+        Some(BackingBytes { first, layout })
     }
 
-    fn device(&mut self, memory: &impl HostAllocator) -> Option<Bytes> {
-        self.device = self.device.or_else(|| self.take(memory));
+    fn device(&mut self, memory: &impl HostAllocator) -> Option<BackingBytes> {
+        self.device = self.device.or_else(|| self.allocate(memory));
         self.device
     }
 
-    fn host(&mut self, memory: &impl HostAllocator) -> Option<Bytes> {
+    fn host(&mut self, memory: &impl HostAllocator) -> Option<BackingBytes> {
         if self.coherent {
             return self.device(memory);
         }
-        self.host = self.host.or_else(|| self.take(memory));
+        self.host = self.host.or_else(|| self.allocate(memory));
         self.host
     }
 
     /// Where the host sees `offset`; `None` when host memory is short, or past the end.
-    pub(super) fn host_at(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> Option<NonNull<u8>> {
+    pub(super) fn host_at(
+        &mut self,
+        offset: u64,
+        size: u64,
+        memory: &impl HostAllocator,
+    ) -> Option<NonNull<u8>> {
         let copy = self.host(memory)?;
         self.within(copy, offset, size)
     }
 
-    /// Where the device sees `offset`; as [`host_at`](Backing::host_at).
-    pub(super) fn device_at(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> Option<NonNull<u8>> {
+    /// Where the device sees `offset`; as [`host_at`](MockBacking::host_at).
+    pub(super) fn device_at(
+        &mut self,
+        offset: u64,
+        size: u64,
+        memory: &impl HostAllocator,
+    ) -> Option<NonNull<u8>> {
         let copy = self.device(memory)?;
         self.within(copy, offset, size)
     }
 
-    fn within(&self, copy: Bytes, offset: u64, size: u64) -> Option<NonNull<u8>> {
-        let offset = offset.checked_add(size).filter(|end| *end <= self.size).and(usize::try_from(offset).ok())?;
+    fn within(&self, copy: BackingBytes, offset: u64, size: u64) -> Option<NonNull<u8>> {
+        let offset = offset
+            .checked_add(size)
+            .filter(|end| *end <= self.size)
+            .and(usize::try_from(offset).ok())?;
         // SAFETY: `offset + size` is within the block, as was just seen.
         Some(unsafe { copy.first.add(offset) })
     }
@@ -80,15 +98,33 @@ impl Backing {
     }
 
     /// Device to host, where they differ. False when host memory is short.
-    pub(super) fn invalidate(&mut self, offset: u64, size: u64, memory: &impl HostAllocator) -> bool {
+    pub(super) fn invalidate(
+        &mut self,
+        offset: u64,
+        size: u64,
+        memory: &impl HostAllocator,
+    ) -> bool {
         self.coherent || self.carry(offset, size, memory, false)
     }
 
-    fn carry(&mut self, offset: u64, size: u64, memory: &impl HostAllocator, to_device: bool) -> bool {
-        let (Some(host), Some(device)) = (self.host_at(offset, size, memory), self.device_at(offset, size, memory)) else {
+    fn carry(
+        &mut self,
+        offset: u64,
+        size: u64,
+        memory: &impl HostAllocator,
+        to_device: bool,
+    ) -> bool {
+        let (Some(host), Some(device)) = (
+            self.host_at(offset, size, memory),
+            self.device_at(offset, size, memory),
+        ) else {
             return false;
         };
-        let (from, to) = if to_device { (host, device) } else { (device, host) };
+        let (from, to) = if to_device {
+            (host, device)
+        } else {
+            (device, host)
+        };
         // SAFETY: `host_at` and `device_at` checked the range; the copies are two blocks; whoever flushes or invalidates promises that
         // nobody writes these bytes now. `size` fits, since the block has it.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), size as usize) };
@@ -96,7 +132,7 @@ impl Backing {
     }
 
     /// Gives the bytes back.
-    pub(super) fn give_back(&mut self, memory: &impl HostAllocator) {
+    pub(super) fn free(&mut self, memory: &impl HostAllocator) {
         for copy in [self.device.take(), self.host.take()].into_iter().flatten() {
             // SAFETY: taken in `take` from the same allocator with this layout and scope, and forgotten above.
             unsafe { memory.deallocate(copy.first, copy.layout, Scope::Device) };

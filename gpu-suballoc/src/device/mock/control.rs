@@ -6,15 +6,15 @@ use core::sync::atomic::Ordering;
 
 use alloc_core::HostAllocator;
 
-use super::fault::{Fault, Logged};
+use super::fault::{LoggedCall, MockFault};
 use super::state::{ResourceInfo, ResourceName};
 use super::violation::{MockCall, Violations};
-use super::{MockDevice, MockFacts};
+use super::{MockConfig, MockDevice, MockHook};
 use crate::device::{BufferHandle, BufferInfo, ImageHandle, MemoryHandle, MemoryRequest};
 
 /// How many objects are live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MockLive {
+pub struct MockLiveCounts {
     /// `VkDeviceMemory`.
     pub memory: u64,
     /// `VkBuffer`.
@@ -38,47 +38,65 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     /// The rules that were broken so far.
     #[must_use]
     pub fn violations(&self) -> Violations {
-        self.state.enter().violations
+        self.state.lock().violations
     }
 
     /// Those so far, which are then forgotten.
-    pub fn take_violations(&self) -> Violations {
-        core::mem::replace(&mut self.state.enter().violations, Violations::NONE)
+    pub fn drain_violations(&self) -> Violations {
+        core::mem::replace(&mut self.state.lock().violations, Violations::NONE)
     }
 
     /// What it is made of.
     #[must_use]
-    pub fn facts(&self) -> &MockFacts {
-        &self.facts
+    pub fn config(&self) -> &MockConfig {
+        &self.config
     }
 
     /// What is live now; all 0 when everything was given back.
     #[must_use]
-    pub fn live(&self) -> MockLive {
-        let state = self.state.enter();
+    pub fn live_counts(&self) -> MockLiveCounts {
+        let state = self.state.lock();
         let bytes = state.heaps.iter().map(|heap| heap.live).sum();
-        MockLive { memory: state.memory.live(), buffers: state.buffers.live(), images: state.images.live(), bytes }
+        MockLiveCounts {
+            memory: state.memory.live(),
+            buffers: state.buffers.live(),
+            images: state.images.live(),
+            bytes,
+        }
     }
 
     /// Live bytes of a heap now, and at most so far.
     #[must_use]
     pub fn heap(&self, index: usize) -> (u64, u64) {
-        self.state.enter().heaps.get(index).map_or((0, 0), |heap| (heap.live, heap.peak))
+        self.state
+            .lock()
+            .heaps
+            .get(index)
+            .map_or((0, 0), |heap| (heap.live, heap.peak))
     }
 
     /// A live memory object.
     #[must_use]
     pub fn memory(&self, memory: MemoryHandle) -> Option<MockMemory> {
-        let state = self.state.enter();
+        let state = self.state.lock();
         let object = state.memory.get(memory.as_raw()).ok()?;
-        Some(MockMemory { request: object.request, mapped: object.mapped })
+        Some(MockMemory {
+            request: object.request,
+            mapped: object.mapped,
+        })
     }
 
     /// Every live memory object. `see` must not call this device.
     pub fn for_each_memory(&self, see: &mut dyn FnMut(MemoryHandle, MockMemory)) {
-        for (number, object) in self.state.enter().memory.iter() {
+        for (number, object) in self.state.lock().memory.iter() {
             if let Some(memory) = MemoryHandle::from_raw(number) {
-                see(memory, MockMemory { request: object.request, mapped: object.mapped });
+                see(
+                    memory,
+                    MockMemory {
+                        request: object.request,
+                        mapped: object.mapped,
+                    },
+                );
             }
         }
     }
@@ -86,7 +104,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     /// What a live buffer was made from.
     #[must_use]
     pub fn buffer(&self, buffer: BufferHandle) -> Option<BufferInfo> {
-        match self.state.enter().buffers.get(buffer.as_raw()).ok()?.info {
+        match self.state.lock().buffers.get(buffer.as_raw()).ok()?.info {
             ResourceInfo::Buffer(info) => Some(info),
             ResourceInfo::Image(_) => None,
         }
@@ -105,80 +123,89 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     }
 
     fn bound(&self, name: ResourceName) -> Option<(MemoryHandle, u64)> {
-        let bound = self.state.enter().resource(name).ok()?.bound?;
+        let bound = self.state.lock().resource(name).ok()?.bound?;
         Some((MemoryHandle::from_raw(bound.memory)?, bound.offset))
     }
 
     /// How often an entry point was called.
     #[must_use]
     pub fn calls(&self, call: MockCall) -> u64 {
-        self.state.enter().log.count(call)
+        self.state.lock().log.count(call)
     }
 
     /// How often any entry point was called.
     #[must_use]
     pub fn all_calls(&self) -> u64 {
-        self.state.enter().log.total()
+        self.state.lock().log.total()
     }
 
     /// How many calls were made that can fail: what a sweep counts to.
     #[must_use]
     pub fn calls_that_can_fail(&self) -> u64 {
-        self.state.enter().log.can_fail()
+        self.state.lock().log.can_fail()
     }
 
     /// The call made `back` calls ago, 0 the last one; the last 64 are remembered.
     #[must_use]
-    pub fn call_ago(&self, back: usize) -> Option<Logged> {
-        self.state.enter().log.ago(back)
+    pub fn call_ago(&self, back: usize) -> Option<LoggedCall> {
+        self.state.lock().log.ago(back)
     }
 
     /// Plants a failure; false when four are planted already.
-    pub fn plant(&self, fault: Fault) -> bool {
-        self.state.enter().faults.plant(fault)
+    pub fn plant(&self, fault: MockFault) -> bool {
+        self.state.lock().faults.plant(fault)
     }
 
     /// Forgets every planted failure, and nothing else.
     pub fn clear_faults(&self) {
-        self.state.enter().faults = super::Faults::NONE;
+        self.state.lock().faults = super::MockFaults::NONE;
     }
 
     /// Forgets every planted failure, refusal by size, and use of heaps by others, and finds the device again.
     pub fn heal(&self) {
-        let mut state = self.state.enter();
-        state.faults = super::Faults::NONE;
+        let mut state = self.state.lock();
+        state.faults = super::MockFaults::NONE;
         state.refuse_from = u64::MAX;
         state.lost = false;
-        state.heaps.iter_mut().for_each(|heap| (heap.elsewhere, heap.budget) = (0, None));
+        state
+            .heaps
+            .iter_mut()
+            .for_each(|heap| (heap.elsewhere, heap.budget) = (0, None));
     }
 
     /// Memory objects of so many bytes and more are refused with `OutOfDeviceMemory`.
     pub fn refuse_from(&self, bytes: u64) {
-        self.state.enter().refuse_from = bytes;
+        self.state.lock().refuse_from = bytes;
     }
 
     /// So many bytes of a heap are others': what is left is smaller, and so is the budget.
     pub fn use_elsewhere(&self, heap: usize, bytes: u64) {
-        if let Some(heap) = self.state.enter().heaps.get_mut(heap) {
+        if let Some(heap) = self.state.lock().heaps.get_mut(heap) {
             heap.elsewhere = bytes;
         }
     }
 
     /// The budget that is told of a heap from now on; `None`: what others leave of it.
     pub fn set_budget(&self, heap: usize, budget: Option<u64>) {
-        if let Some(heap) = self.state.enter().heaps.get_mut(heap) {
+        if let Some(heap) = self.state.lock().heaps.get_mut(heap) {
             heap.budget = budget;
         }
     }
 
     /// Every call that can fail answers `DeviceLost` from now on; freeing and destroying still work.
     pub fn lose_device(&self) {
-        self.state.enter().lost = true;
+        self.state.lock().lost = true;
     }
 
     /// Resources may share bytes and granularity pages from now on, as those of an aliasing allocation do.
     pub fn allow_aliasing(&self, allowed: bool) {
-        self.state.enter().aliasing = allowed;
+        self.state.lock().aliasing = allowed;
+    }
+
+    /// Calls this at the beginning of every call from now on, those made from within it too; `None` for nothing. As a driver that calls its
+    /// caller back would.
+    pub fn set_hook(&self, hook: Option<MockHook>) {
+        *self.hook.lock() = hook;
     }
 
     /// Calls on an externally synchronised object take so many turns of a spinning loop longer, so that two threads meet there.
@@ -197,21 +224,31 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         target_offset: u64,
         size: u64,
     ) -> bool {
-        let (from, to) = ((source.as_raw(), source_offset), (target.as_raw(), target_offset));
-        self.queue(source, size).is_some_and(|mut state| state.copy(from, to, size, &self.memory))
+        let (from, to) = (
+            (source.as_raw(), source_offset),
+            (target.as_raw(), target_offset),
+        );
+        self.queue(source, size)
+            .is_some_and(|mut state| state.copy(from, to, size, &self.memory))
     }
 
     /// `vkCmdFillBuffer`, of bytes; as [`copy_buffer`](MockDevice::copy_buffer).
     pub fn fill_buffer(&self, buffer: BufferHandle, offset: u64, size: u64, byte: u8) -> bool {
-        self.queue(buffer, size).is_some_and(|mut state| state.fill(buffer.as_raw(), offset, size, byte, &self.memory))
+        self.queue(buffer, size)
+            .is_some_and(|mut state| state.fill(buffer.as_raw(), offset, size, byte, &self.memory))
     }
 
     /// What the device sees of a buffer that can be copied from; as [`copy_buffer`](MockDevice::copy_buffer).
     pub fn read_buffer(&self, buffer: BufferHandle, offset: u64, into: &mut [u8]) -> bool {
-        self.queue(buffer, into.len() as u64).is_some_and(|mut state| state.read(buffer.as_raw(), offset, into, &self.memory))
+        self.queue(buffer, into.len() as u64)
+            .is_some_and(|mut state| state.read(buffer.as_raw(), offset, into, &self.memory))
     }
 
-    fn queue(&self, buffer: BufferHandle, size: u64) -> Option<super::Entered<'_, super::State<A>>> {
+    fn queue(
+        &self,
+        buffer: BufferHandle,
+        size: u64,
+    ) -> Option<super::MockLockGuard<'_, super::MockState<A>>> {
         self.begin(MockCall::Queue, buffer.as_raw(), 0, size).ok()
     }
 }

@@ -7,30 +7,43 @@ use crate::device::DeviceError;
 
 /// A failure to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct MockFault {
     call: Option<MockCall>,
     skip: u64,
     times: u64,
     error: Option<DeviceError>,
 }
 
-impl Fault {
+impl MockFault {
     /// The `n`-th call from now that can fail does; 1 is the next one.
     #[must_use]
     pub const fn nth(n: u64) -> Self {
-        Self { call: None, skip: n.saturating_sub(1), times: 1, error: None }
+        Self {
+            call: None,
+            skip: n.saturating_sub(1),
+            times: 1,
+            error: None,
+        }
     }
 
     /// Every call from now on that can fail does.
     #[must_use]
     pub const fn always() -> Self {
-        Self { call: None, skip: 0, times: u64::MAX, error: None }
+        Self {
+            call: None,
+            skip: 0,
+            times: u64::MAX,
+            error: None,
+        }
     }
 
     /// Only calls of this entry point count and fail.
     #[must_use]
     pub const fn of(self, call: MockCall) -> Self {
-        Self { call: Some(call), ..self }
+        Self {
+            call: Some(call),
+            ..self
+        }
     }
 
     /// So many calls in a row fail.
@@ -42,7 +55,10 @@ impl Fault {
     /// With this answer. Without: `MapFailed` of `map`, `OutOfDeviceMemory` of all others.
     #[must_use]
     pub const fn with(self, error: DeviceError) -> Self {
-        Self { error: Some(error), ..self }
+        Self {
+            error: Some(error),
+            ..self
+        }
     }
 
     fn meets(&mut self, call: MockCall) -> Option<DeviceError> {
@@ -53,7 +69,11 @@ impl Fault {
             self.skip -= 1;
             return None;
         }
-        self.times = if self.times == u64::MAX { u64::MAX } else { self.times - 1 };
+        self.times = if self.times == u64::MAX {
+            u64::MAX
+        } else {
+            self.times - 1
+        };
         Some(self.error.unwrap_or(match call {
             MockCall::Map => DeviceError::MapFailed,
             _ => DeviceError::OutOfDeviceMemory,
@@ -64,28 +84,36 @@ impl Fault {
 const FAULTS: usize = 4;
 
 /// Up to four failures at once.
-pub(super) struct Faults {
-    planted: [Option<Fault>; FAULTS],
+pub(super) struct MockFaults {
+    planted: [Option<MockFault>; FAULTS],
 }
 
-impl Faults {
-    pub(super) const NONE: Self = Self { planted: [None; FAULTS] };
+impl MockFaults {
+    pub(super) const NONE: Self = Self {
+        planted: [None; FAULTS],
+    };
 
     /// False when there are four already.
-    pub(super) fn plant(&mut self, fault: Fault) -> bool {
-        let place = self.planted.iter_mut().find(|place| place.is_none_or(|fault| fault.times == 0));
+    pub(super) fn plant(&mut self, fault: MockFault) -> bool {
+        let place = self
+            .planted
+            .iter_mut()
+            .find(|place| place.is_none_or(|fault| fault.times == 0));
         place.map(|place| *place = Some(fault)).is_some()
     }
 
     pub(super) fn meet(&mut self, call: MockCall) -> Option<DeviceError> {
         // Each counts every call, also when another one fails it.
-        self.planted.iter_mut().flatten().fold(None, |first, fault| first.or(fault.meets(call)))
+        self.planted
+            .iter_mut()
+            .flatten()
+            .fold(None, |first, fault| first.or(fault.meets(call)))
     }
 }
 
 /// A call that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Logged {
+pub struct LoggedCall {
     /// The entry point.
     pub call: MockCall,
     /// Vulkan's number of the object, 0 for one that was to be made.
@@ -96,20 +124,25 @@ pub struct Logged {
     pub offset: u64,
 }
 
-const REMEMBERED: usize = 64;
+const LOG_LEN: usize = 64;
 
 /// How often each entry point was called, and the last calls.
-pub(super) struct Log {
+pub(super) struct CallLog {
     counts: [u64; MockCall::ALL.len()],
-    last: [Option<Logged>; REMEMBERED],
+    last: [Option<LoggedCall>; LOG_LEN],
     next: usize,
     can_fail: u64,
 }
 
-impl Log {
-    pub(super) const EMPTY: Self = Self { counts: [0; MockCall::ALL.len()], last: [None; REMEMBERED], next: 0, can_fail: 0 };
+impl CallLog {
+    pub(super) const EMPTY: Self = Self {
+        counts: [0; MockCall::ALL.len()],
+        last: [None; LOG_LEN],
+        next: 0,
+        can_fail: 0,
+    };
 
-    pub(super) fn note(&mut self, logged: Logged) {
+    pub(super) fn note(&mut self, logged: LoggedCall) {
         if let Some(count) = self.counts.get_mut(logged.call as usize) {
             *count += 1;
         }
@@ -117,7 +150,7 @@ impl Log {
         if let Some(place) = self.last.get_mut(self.next) {
             *place = Some(logged);
         }
-        self.next = (self.next + 1) % REMEMBERED;
+        self.next = (self.next + 1) % LOG_LEN;
     }
 
     pub(super) fn count(&self, call: MockCall) -> u64 {
@@ -133,8 +166,15 @@ impl Log {
     }
 
     /// The call that was `back` calls ago, 0 the last one.
-    pub(super) fn ago(&self, back: usize) -> Option<Logged> {
-        let at = self.next.checked_add(REMEMBERED)?.checked_sub(back.checked_add(1)?)?;
-        if back >= REMEMBERED { None } else { self.last.get(at % REMEMBERED).copied().flatten() }
+    pub(super) fn ago(&self, back: usize) -> Option<LoggedCall> {
+        let at = self
+            .next
+            .checked_add(LOG_LEN)?
+            .checked_sub(back.checked_add(1)?)?;
+        if back >= LOG_LEN {
+            None
+        } else {
+            self.last.get(at % LOG_LEN).copied().flatten()
+        }
     }
 }

@@ -6,22 +6,23 @@ use core::ptr::NonNull;
 
 use alloc_core::HostAllocator;
 
-use super::backing::Backing;
-use super::state::{Memory, ResourceName, State};
+use super::backing::MockBacking;
+use super::state::{MockMemoryState, MockState, ResourceName};
 use super::violation::{Breach, MockCall};
-use crate::device::{Dedicated, DeviceError, MappedRange, MemoryRequest};
+use crate::device::{DedicatedResource, DeviceError, MappedRange, MemoryRequest};
 use crate::memory_type::MemoryType;
 use crate::property_flags::PropertyFlags;
 
 /// What a driver might answer where the specification says nothing: `VK_ERROR_UNKNOWN`.
 pub(super) const UNKNOWN: DeviceError = DeviceError::Other(-13);
 
-const AMD: PropertyFlags =
-    PropertyFlags::from_raw(PropertyFlags::DEVICE_COHERENT_AMD.as_raw() | PropertyFlags::DEVICE_UNCACHED_AMD.as_raw());
+const AMD: PropertyFlags = PropertyFlags::from_raw(
+    PropertyFlags::DEVICE_COHERENT_AMD.as_raw() | PropertyFlags::DEVICE_UNCACHED_AMD.as_raw(),
+);
 
-impl<A: HostAllocator> State<A> {
+impl<A: HostAllocator> MockState<A> {
     pub(super) fn allocate(&mut self, request: &MemoryRequest) -> Result<u64, DeviceError> {
-        let kind = match self.judge(request) {
+        let kind = match self.check(request) {
             Ok(kind) => kind,
             Err((breach, error)) => {
                 self.breach(breach, MockCall::Allocate, 0);
@@ -29,33 +30,45 @@ impl<A: HostAllocator> State<A> {
             }
         };
         let index = kind.heap_index as usize;
-        let capacity = self.facts.properties().heaps.get(index).map_or(0, |heap| heap.size);
+        let capacity = self
+            .config
+            .properties()
+            .heaps
+            .get(index)
+            .map_or(0, |heap| heap.size);
         let heap = self.heaps.get_mut(index).ok_or(UNKNOWN)?;
-        let taken = heap.live.saturating_add(heap.elsewhere).saturating_add(request.size);
+        let taken = heap
+            .live
+            .saturating_add(heap.elsewhere)
+            .saturating_add(request.size);
         if request.size >= self.refuse_from || taken > capacity {
             return Err(DeviceError::OutOfDeviceMemory);
         }
         let properties = kind.properties;
-        let memory = Memory {
+        let memory = MockMemoryState {
             request: *request,
             heap: index,
             visible: properties.contains(PropertyFlags::HOST_VISIBLE),
             mapped: None,
-            backing: Backing::new(
+            backing: MockBacking::new(
                 request.size,
-                properties.contains(PropertyFlags::HOST_COHERENT) || !properties.contains(PropertyFlags::HOST_VISIBLE),
+                properties.contains(PropertyFlags::HOST_COHERENT)
+                    || !properties.contains(PropertyFlags::HOST_VISIBLE),
             ),
             users: 0,
             bound: None,
         };
-        let number = self.memory.insert(memory).ok_or(DeviceError::OutOfHostMemory)?;
+        let number = self
+            .memory
+            .insert(memory)
+            .ok_or(DeviceError::OutOfHostMemory)?;
         heap.live += request.size;
         heap.peak = heap.peak.max(heap.live);
         Ok(number)
     }
 
-    fn judge(&mut self, request: &MemoryRequest) -> Result<MemoryType, (Breach, DeviceError)> {
-        let device = self.facts.properties();
+    fn check(&mut self, request: &MemoryRequest) -> Result<MemoryType, (Breach, DeviceError)> {
+        let device = self.config.properties();
         let full = DeviceError::OutOfDeviceMemory;
         if request.size == 0 {
             return Err((Breach::SizeZero, UNKNOWN));
@@ -63,7 +76,11 @@ impl<A: HostAllocator> State<A> {
         let Some(kind) = device.types.get(request.memory_type as usize).copied() else {
             return Err((Breach::NoSuchMemoryType, UNKNOWN));
         };
-        if device.heaps.get(kind.heap_index as usize).is_some_and(|heap| request.size > heap.size) {
+        if device
+            .heaps
+            .get(kind.heap_index as usize)
+            .is_some_and(|heap| request.size > heap.size)
+        {
             return Err((Breach::OverHeap, full));
         }
         if request.size > device.limits.max_memory_allocation_size {
@@ -81,12 +98,16 @@ impl<A: HostAllocator> State<A> {
         if lacks {
             return Err((Breach::FeatureNotEnabled, UNKNOWN));
         }
-        if request.priority.is_some_and(|priority| !(0.0..=1.0).contains(&priority)) {
+        if request
+            .priority
+            .is_some_and(|priority| !(0.0..=1.0).contains(&priority))
+        {
             return Err((Breach::PriorityOutOfRange, UNKNOWN));
         }
         if let Some(dedicated) = request.dedicated {
-            match self.resource(named(dedicated)) {
-                Ok(resource) if resource.bound.is_none() && resource.needs.size == request.size => {}
+            match self.resource(resource_name(dedicated)) {
+                Ok(resource) if resource.bound.is_none() && resource.needs.size == request.size => {
+                }
                 Ok(_) => return Err((Breach::DedicatedMismatch, UNKNOWN)),
                 Err(breach) => return Err((breach, UNKNOWN)),
             }
@@ -97,7 +118,7 @@ impl<A: HostAllocator> State<A> {
     pub(super) fn free(&mut self, number: u64, memory: &A) {
         match self.memory.remove(number) {
             Ok(mut freed) => {
-                freed.backing.give_back(memory);
+                freed.backing.free(memory);
                 if let Some(heap) = self.heaps.get_mut(freed.heap) {
                     heap.live = heap.live.saturating_sub(freed.request.size);
                 }
@@ -109,19 +130,33 @@ impl<A: HostAllocator> State<A> {
         }
     }
 
-    pub(super) fn map(&mut self, number: u64, offset: u64, size: u64, memory: &A) -> Result<NonNull<u8>, DeviceError> {
+    pub(super) fn map(
+        &mut self,
+        number: u64,
+        offset: u64,
+        size: u64,
+        memory: &A,
+    ) -> Result<NonNull<u8>, DeviceError> {
         let judged = match self.memory.get_mut(number) {
             Err(breach) => Err(breach),
             Ok(object) if !object.visible => Err(Breach::NotHostVisible),
             Ok(object) if object.mapped.is_some() => Err(Breach::AlreadyMapped),
-            Ok(object) if size == 0 || offset.checked_add(size).is_none_or(|end| end > object.request.size) => {
+            Ok(object)
+                if size == 0
+                    || offset
+                        .checked_add(size)
+                        .is_none_or(|end| end > object.request.size) =>
+            {
                 Err(Breach::MapOutOfRange)
             }
             Ok(object) => Ok(object),
         };
         match judged {
             Ok(object) => {
-                let first = object.backing.host_at(offset, size, memory).ok_or(DeviceError::OutOfHostMemory)?;
+                let first = object
+                    .backing
+                    .host_at(offset, size, memory)
+                    .ok_or(DeviceError::OutOfHostMemory)?;
                 object.mapped = Some((offset, size));
                 Ok(first)
             }
@@ -133,41 +168,67 @@ impl<A: HostAllocator> State<A> {
     }
 
     pub(super) fn unmap(&mut self, number: u64) {
-        let judged = self.memory.get_mut(number).and_then(|object| object.mapped.take().ok_or(Breach::NotMapped));
+        let judged = self
+            .memory
+            .get_mut(number)
+            .and_then(|object| object.mapped.take().ok_or(Breach::NotMapped));
         if let Err(breach) = judged {
             self.breach(breach, MockCall::Unmap, number);
         }
     }
 
-    pub(super) fn carry(&mut self, call: MockCall, range: &MappedRange, memory: &A) -> Result<(), DeviceError> {
+    pub(super) fn carry(
+        &mut self,
+        call: MockCall,
+        range: &MappedRange,
+        memory: &A,
+    ) -> Result<(), DeviceError> {
         let number = range.memory.as_raw();
-        let atom = self.facts.limits.non_coherent_atom_size;
+        let atom = self.config.limits.non_coherent_atom_size;
         let judged = match self.memory.get_mut(number) {
             Err(breach) => Err(breach),
-            Ok(object) => object.mapped.ok_or(Breach::NotMapped).and_then(|(from, size)| {
-                let (end, mapped_end) = (range.offset.checked_add(range.size), from.saturating_add(size));
-                let Some(end) = end.filter(|end| range.size > 0 && range.offset >= from && *end <= mapped_end) else {
-                    return Err(Breach::RangeOutsideMapping);
-                };
-                let whole_atoms = range.size.is_multiple_of(atom) || end == object.request.size;
-                if range.offset.is_multiple_of(atom) && whole_atoms { Ok(object) } else { Err(Breach::RangeMisaligned) }
-            }),
+            Ok(object) => object
+                .mapped
+                .ok_or(Breach::NotMapped)
+                .and_then(|(from, size)| {
+                    let (end, mapped_end) = (
+                        range.offset.checked_add(range.size),
+                        from.saturating_add(size),
+                    );
+                    let Some(end) = end
+                        .filter(|end| range.size > 0 && range.offset >= from && *end <= mapped_end)
+                    else {
+                        return Err(Breach::RangeOutsideMapping);
+                    };
+                    let whole_atoms = range.size.is_multiple_of(atom) || end == object.request.size;
+                    if range.offset.is_multiple_of(atom) && whole_atoms {
+                        Ok(object)
+                    } else {
+                        Err(Breach::RangeMisaligned)
+                    }
+                }),
         };
         let done = match judged {
-            Ok(object) if call == MockCall::Flush => object.backing.flush(range.offset, range.size, memory),
+            Ok(object) if call == MockCall::Flush => {
+                object.backing.flush(range.offset, range.size, memory)
+            }
             Ok(object) => object.backing.invalidate(range.offset, range.size, memory),
             Err(breach) => {
                 self.breach(breach, call, number);
                 return Err(UNKNOWN);
             }
         };
-        if done { Ok(()) } else { Err(DeviceError::OutOfHostMemory) }
+        if done {
+            Ok(())
+        } else {
+            Err(DeviceError::OutOfHostMemory)
+        }
     }
 }
 
-pub(super) const fn named(dedicated: Dedicated) -> ResourceName {
+pub(super) const fn resource_name(dedicated: DedicatedResource) -> ResourceName {
     match dedicated {
-        Dedicated::Buffer(buffer) => ResourceName::Buffer(buffer.as_raw()),
-        Dedicated::Image(image) => ResourceName::Image(image.as_raw()),
+        DedicatedResource::Buffer(buffer) => ResourceName::Buffer(buffer.as_raw()),
+        DedicatedResource::Image(image) => ResourceName::Image(image.as_raw()),
     }
 }

@@ -1,26 +1,26 @@
 //! A device for tests: it keeps the rules, says who broke which, and fails when it is told to.
 //!
 //! ```text
-//!   MockDevice -- Gate -- State -- Slots<Memory>    -- Backing: the bytes, twice where memory is not coherent
+//!   MockDevice -- MockLock -- State -- Slots<Memory>    -- Backing: the bytes, twice where memory is not coherent
 //!                              |-- Slots<Resource>  -- buffers, images: where they are bound, who lies beside them
-//!                              |-- Faults, Log, Violations
+//!                              |-- MockFaults, Log, Violations
 //! ```
 
 mod backing;
 mod control;
 mod fault;
-mod gate;
+mod handle_table;
+mod lock;
 mod memory;
 mod profile;
 mod queue;
 mod resources;
-mod slots;
 mod state;
 mod violation;
 
-pub use control::{MockLive, MockMemory};
-pub use fault::{Fault, Logged};
-pub use profile::{MockFacts, Profile, ResourceRules};
+pub use control::{MockLiveCounts, MockMemory};
+pub use fault::{LoggedCall, MockFault};
+pub use profile::{MockConfig, MockProfile, ResourceRules};
 pub use violation::{Breach, MockCall, Violation, Violations};
 
 use core::num::NonZeroU64;
@@ -30,14 +30,14 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use alloc_core::HostAllocator;
 
 use super::{
-    BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle, ImageInfo, MappedRange,
-    MemoryHandle, MemoryRequest, ResourceRequirements,
+    BufferHandle, BufferInfo, DeviceError, DeviceMemory, DeviceProperties, HeapBudget, ImageHandle,
+    ImageInfo, MappedRange, MemoryHandle, MemoryRequest, ResourceRequirements,
 };
-use fault::{Faults, Log};
-use gate::{Entered, Gate};
+use fault::{CallLog, MockFaults};
+use handle_table::HandleTable;
+use lock::{MockLock, MockLockGuard};
 use memory::UNKNOWN;
-use slots::Slots;
-use state::{BUFFER, Heap, IMAGE, MEMORY, Object, ResourceInfo, ResourceName, State};
+use state::{BUFFER, IMAGE, MEMORY, MockHeap, MockState, ResourceInfo, ResourceName, SyncedObject};
 
 /// A device that exists in host memory alone. Every byte of it comes from `A`.
 ///
@@ -48,9 +48,9 @@ use state::{BUFFER, Heap, IMAGE, MEMORY, Object, ResourceInfo, ResourceName, Sta
 ///
 /// ```
 /// use alloc_core::FromGlobalAlloc;
-/// use gpu_suballoc::{Breach, BufferInfo, BufferUsage, DeviceMemory, MemoryRequest, MockDevice, Profile};
+/// use gpu_suballoc::{Breach, BufferInfo, BufferUsage, DeviceMemory, MemoryRequest, MockDevice, MockProfile};
 ///
-/// let device = MockDevice::new(Profile::Nvidia, FromGlobalAlloc::SYSTEM);
+/// let device = MockDevice::new(MockProfile::Nvidia, FromGlobalAlloc::SYSTEM);
 /// // SAFETY: a mock; what is wrong it says.
 /// unsafe {
 ///     let buffer = device.create_buffer(&BufferInfo::new(100, BufferUsage::TRANSFER_DST))?;
@@ -64,50 +64,85 @@ use state::{BUFFER, Heap, IMAGE, MEMORY, Object, ResourceInfo, ResourceName, Sta
 /// ```
 pub struct MockDevice<A: HostAllocator + Clone + Send + Sync> {
     /// Never changes: read without the gate.
-    facts: MockFacts,
+    config: MockConfig,
     memory: A,
-    state: Gate<State<A>>,
+    state: MockLock<MockState<A>>,
     linger: AtomicU32,
+    hook: MockLock<Option<MockHook>>,
 }
+
+/// What a [`MockDevice`] calls at the beginning of each call, with no lock of its own held: it may call the device, and whoever called it.
+pub type MockHook = &'static (dyn Fn(MockCall) + Sync);
 
 impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     /// A device of a kind. Takes no memory yet.
     #[must_use]
-    pub fn new(profile: Profile, memory: A) -> Self {
-        Self::with_facts(profile.facts(), memory)
+    pub fn new(profile: MockProfile, memory: A) -> Self {
+        Self::with_config(profile.config(), memory)
     }
 
     /// A device of one's own making. Takes no memory yet.
     #[must_use]
-    pub fn with_facts(facts: MockFacts, memory: A) -> Self {
+    pub fn with_config(facts: MockConfig, memory: A) -> Self {
         static DEVICES: AtomicU8 = AtomicU8::new(1);
         let owner = DEVICES.fetch_add(1, Ordering::Relaxed);
-        let state = State {
-            facts,
-            memory: Slots::new(owner, MEMORY, memory.clone()),
-            buffers: Slots::new(owner, BUFFER, memory.clone()),
-            images: Slots::new(owner, IMAGE, memory.clone()),
-            heaps: [Heap::default(); super::MAX_MEMORY_HEAPS],
+        let state = MockState {
+            config: facts,
+            memory: HandleTable::new(owner, MEMORY, memory.clone()),
+            buffers: HandleTable::new(owner, BUFFER, memory.clone()),
+            images: HandleTable::new(owner, IMAGE, memory.clone()),
+            heaps: [MockHeap::default(); super::MAX_MEMORY_HEAPS],
             violations: Violations::NONE,
-            log: Log::EMPTY,
-            faults: Faults::NONE,
+            log: CallLog::EMPTY,
+            faults: MockFaults::NONE,
             refuse_from: u64::MAX,
             lost: false,
             aliasing: false,
         };
-        Self { facts, memory, state: Gate::new(state), linger: AtomicU32::new(0) }
+        Self {
+            config: facts,
+            memory,
+            state: MockLock::new(state),
+            linger: AtomicU32::new(0),
+            hook: MockLock::new(None),
+        }
     }
 
     /// Logs a call and meets what was planted for it.
-    fn begin(&self, call: MockCall, object: u64, offset: u64, size: u64) -> Result<Entered<'_, State<A>>, DeviceError> {
-        let mut state = self.state.enter();
-        state.begin(Logged { call, object, size, offset }).map(|()| state)
+    fn begin(
+        &self,
+        call: MockCall,
+        object: u64,
+        offset: u64,
+        size: u64,
+    ) -> Result<MockLockGuard<'_, MockState<A>>, DeviceError> {
+        let hook = *self.hook.lock();
+        if let Some(hook) = hook {
+            hook(call);
+        }
+        let mut state = self.state.lock();
+        state
+            .begin(LoggedCall {
+                call,
+                object,
+                size,
+                offset,
+            })
+            .map(|()| state)
     }
 
     /// Does something to an object that Vulkan wants nobody else to use meanwhile; `None` when there is no such object.
-    fn alone<R>(&self, call: MockCall, object: Object, act: impl FnOnce(&mut State<A>) -> R) -> Option<R> {
-        let mut state = self.state.enter();
-        match state.users(object).map(|users| core::mem::replace(users, *users + 1)) {
+    fn with_exclusive<R>(
+        &self,
+        call: MockCall,
+        object: SyncedObject,
+        act: impl FnOnce(&mut MockState<A>) -> R,
+    ) -> Option<R> {
+        let mut state = self.state.lock();
+        match state
+            .users(object)
+            .map(|users| core::mem::replace(users, *users + 1))
+        {
             Ok(0) => {}
             Ok(_) => state.breach(Breach::ConcurrentUse, call, object.number()),
             Err(breach) => {
@@ -119,7 +154,7 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
         for _ in 0..self.linger.load(Ordering::Relaxed) {
             core::hint::spin_loop();
         }
-        let mut state = self.state.enter();
+        let mut state = self.state.lock();
         let done = act(&mut state);
         if let Ok(users) = state.users(object) {
             *users = users.saturating_sub(1);
@@ -130,25 +165,39 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
     fn carry(&self, call: MockCall, ranges: &[MappedRange]) -> Result<(), DeviceError> {
         let object = ranges.first().map_or(0, |range| range.memory.as_raw());
         let offset = ranges.first().map_or(0, |range| range.offset);
-        let size = ranges.iter().fold(0u64, |sum, range| sum.saturating_add(range.size));
+        let size = ranges
+            .iter()
+            .fold(0u64, |sum, range| sum.saturating_add(range.size));
         let mut state = self.begin(call, object, offset, size)?;
-        ranges.iter().try_for_each(|range| state.carry(call, range, &self.memory))
+        ranges
+            .iter()
+            .try_for_each(|range| state.carry(call, range, &self.memory))
     }
 
     fn destroy(&self, call: MockCall, name: ResourceName) {
         // Not of those that can fail.
         drop(self.begin(call, name.number(), 0, 0));
-        self.alone(call, Object::Resource(name), |state| state.destroy(call, name));
+        self.with_exclusive(call, SyncedObject::Resource(name), |state| {
+            state.destroy(call, name)
+        });
     }
 
     fn requirements(&self, call: MockCall, name: ResourceName) -> ResourceRequirements {
         drop(self.begin(call, name.number(), 0, 0));
-        self.state.enter().requirements(call, name)
+        self.state.lock().requirements(call, name)
     }
 
-    fn bind(&self, call: MockCall, name: ResourceName, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
+    fn bind(
+        &self,
+        call: MockCall,
+        name: ResourceName,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
         drop(self.begin(call, name.number(), offset, 0)?);
-        let bound = self.alone(call, Object::Resource(name), |state| state.bind(call, name, memory.as_raw(), offset));
+        let bound = self.with_exclusive(call, SyncedObject::Resource(name), |state| {
+            state.bind(call, name, memory.as_raw(), offset)
+        });
         bound.unwrap_or(Err(UNKNOWN))
     }
 }
@@ -159,31 +208,49 @@ impl<A: HostAllocator + Clone + Send + Sync> MockDevice<A> {
 unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<A> {
     fn properties(&self) -> DeviceProperties<'_> {
         drop(self.begin(MockCall::Properties, 0, 0, 0));
-        self.facts.properties()
+        self.config.properties()
     }
 
     unsafe fn allocate(&self, request: &MemoryRequest) -> Result<MemoryHandle, DeviceError> {
-        let mut state = self.begin(MockCall::Allocate, 0, u64::from(request.memory_type), request.size)?;
-        state.allocate(request).and_then(|number| MemoryHandle::from_raw(number).ok_or(UNKNOWN))
+        let mut state = self.begin(
+            MockCall::Allocate,
+            0,
+            u64::from(request.memory_type),
+            request.size,
+        )?;
+        state
+            .allocate(request)
+            .and_then(|number| MemoryHandle::from_raw(number).ok_or(UNKNOWN))
     }
 
     unsafe fn free(&self, memory: MemoryHandle) {
         let number = memory.as_raw();
         drop(self.begin(MockCall::Free, number, 0, 0));
-        self.alone(MockCall::Free, Object::Memory(number), |state| state.free(number, &self.memory));
+        self.with_exclusive(MockCall::Free, SyncedObject::Memory(number), |state| {
+            state.free(number, &self.memory)
+        });
     }
 
-    unsafe fn map(&self, memory: MemoryHandle, offset: u64, size: u64) -> Result<NonNull<u8>, DeviceError> {
+    unsafe fn map(
+        &self,
+        memory: MemoryHandle,
+        offset: u64,
+        size: u64,
+    ) -> Result<NonNull<u8>, DeviceError> {
         let number = memory.as_raw();
         drop(self.begin(MockCall::Map, number, offset, size)?);
-        let mapped = self.alone(MockCall::Map, Object::Memory(number), |state| state.map(number, offset, size, &self.memory));
+        let mapped = self.with_exclusive(MockCall::Map, SyncedObject::Memory(number), |state| {
+            state.map(number, offset, size, &self.memory)
+        });
         mapped.unwrap_or(Err(DeviceError::MapFailed))
     }
 
     unsafe fn unmap(&self, memory: MemoryHandle) {
         let number = memory.as_raw();
         drop(self.begin(MockCall::Unmap, number, 0, 0));
-        self.alone(MockCall::Unmap, Object::Memory(number), |state| state.unmap(number));
+        self.with_exclusive(MockCall::Unmap, SyncedObject::Memory(number), |state| {
+            state.unmap(number)
+        });
     }
 
     unsafe fn flush(&self, ranges: &[MappedRange]) -> Result<(), DeviceError> {
@@ -196,24 +263,44 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 
     unsafe fn create_buffer(&self, info: &BufferInfo) -> Result<BufferHandle, DeviceError> {
         let mut state = self.begin(MockCall::CreateBuffer, 0, 0, info.size)?;
-        state.create_buffer(info).and_then(|number| BufferHandle::from_raw(number).ok_or(UNKNOWN))
+        state
+            .create_buffer(info)
+            .and_then(|number| BufferHandle::from_raw(number).ok_or(UNKNOWN))
     }
 
     unsafe fn destroy_buffer(&self, buffer: BufferHandle) {
-        self.destroy(MockCall::DestroyBuffer, ResourceName::Buffer(buffer.as_raw()));
+        self.destroy(
+            MockCall::DestroyBuffer,
+            ResourceName::Buffer(buffer.as_raw()),
+        );
     }
 
     unsafe fn buffer_requirements(&self, buffer: BufferHandle) -> ResourceRequirements {
-        self.requirements(MockCall::BufferRequirements, ResourceName::Buffer(buffer.as_raw()))
+        self.requirements(
+            MockCall::BufferRequirements,
+            ResourceName::Buffer(buffer.as_raw()),
+        )
     }
 
-    unsafe fn bind_buffer(&self, buffer: BufferHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
-        self.bind(MockCall::BindBuffer, ResourceName::Buffer(buffer.as_raw()), memory, offset)
+    unsafe fn bind_buffer(
+        &self,
+        buffer: BufferHandle,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
+        self.bind(
+            MockCall::BindBuffer,
+            ResourceName::Buffer(buffer.as_raw()),
+            memory,
+            offset,
+        )
     }
 
     unsafe fn create_image(&self, info: &ImageInfo) -> Result<ImageHandle, DeviceError> {
         let mut state = self.begin(MockCall::CreateImage, 0, 0, 0)?;
-        state.create_image(info).and_then(|number| ImageHandle::from_raw(number).ok_or(UNKNOWN))
+        state
+            .create_image(info)
+            .and_then(|number| ImageHandle::from_raw(number).ok_or(UNKNOWN))
     }
 
     unsafe fn destroy_image(&self, image: ImageHandle) {
@@ -221,29 +308,52 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
     }
 
     unsafe fn image_requirements(&self, image: ImageHandle) -> ResourceRequirements {
-        self.requirements(MockCall::ImageRequirements, ResourceName::Image(image.as_raw()))
+        self.requirements(
+            MockCall::ImageRequirements,
+            ResourceName::Image(image.as_raw()),
+        )
     }
 
-    unsafe fn bind_image(&self, image: ImageHandle, memory: MemoryHandle, offset: u64) -> Result<(), DeviceError> {
-        self.bind(MockCall::BindImage, ResourceName::Image(image.as_raw()), memory, offset)
+    unsafe fn bind_image(
+        &self,
+        image: ImageHandle,
+        memory: MemoryHandle,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
+        self.bind(
+            MockCall::BindImage,
+            ResourceName::Image(image.as_raw()),
+            memory,
+            offset,
+        )
     }
 
     unsafe fn buffer_address(&self, buffer: BufferHandle) -> Option<NonZeroU64> {
         let number = buffer.as_raw();
         drop(self.begin(MockCall::BufferAddress, number, 0, 0));
-        let mut state = self.state.enter();
-        if !state.facts.features.buffer_device_address {
+        let mut state = self.state.lock();
+        if !state.config.features.buffer_device_address {
             return None;
         }
-        let judged = state.buffers.get(number).and_then(|resource| match (resource.info, resource.bound) {
-            (ResourceInfo::Buffer(info), Some(bound)) if info.usage.contains(super::BufferUsage::SHADER_DEVICE_ADDRESS) => {
-                Ok((bound.memory & 0xffff_ffff, bound.offset))
-            }
-            _ => Err(Breach::NoDeviceAddress),
-        });
+        let judged =
+            state
+                .buffers
+                .get(number)
+                .and_then(|resource| match (resource.info, resource.bound) {
+                    (ResourceInfo::Buffer(info), Some(bound))
+                        if info
+                            .usage
+                            .contains(super::BufferUsage::SHADER_DEVICE_ADDRESS) =>
+                    {
+                        Ok((bound.memory & 0xffff_ffff, bound.offset))
+                    }
+                    _ => Err(Breach::NoDeviceAddress),
+                });
         match judged {
             // Each memory object has 2^40 bytes of an address space of its own, a little above 0.
-            Ok((memory, offset)) => NonZeroU64::new((memory + 1).wrapping_shl(40).wrapping_add(offset)),
+            Ok((memory, offset)) => {
+                NonZeroU64::new((memory + 1).wrapping_shl(40).wrapping_add(offset))
+            }
             Err(breach) => {
                 state.breach(breach, MockCall::BufferAddress, number);
                 None
@@ -253,14 +363,19 @@ unsafe impl<A: HostAllocator + Clone + Send + Sync> DeviceMemory for MockDevice<
 
     fn budget(&self, heaps: &mut [HeapBudget]) -> bool {
         drop(self.begin(MockCall::Budget, 0, 0, 0));
-        let state = self.state.enter();
-        if !state.facts.features.memory_budget {
+        let state = self.state.lock();
+        if !state.config.features.memory_budget {
             return false;
         }
-        let device = state.facts.properties();
+        let device = state.config.properties();
         for ((told, heap), of) in heaps.iter_mut().zip(&state.heaps).zip(device.heaps) {
-            let budget = heap.budget.unwrap_or(of.size.saturating_sub(heap.elsewhere));
-            *told = HeapBudget { usage: heap.live, budget };
+            let budget = heap
+                .budget
+                .unwrap_or(of.size.saturating_sub(heap.elsewhere));
+            *told = HeapBudget {
+                usage: heap.live,
+                budget,
+            };
         }
         true
     }
@@ -270,7 +385,7 @@ impl<A: HostAllocator + Clone + Send + Sync> Drop for MockDevice<A> {
     /// Gives every byte back, that of objects that were never freed too.
     fn drop(&mut self) {
         for mut left in self.state.get_mut().memory.drain() {
-            left.backing.give_back(&self.memory);
+            left.backing.free(&self.memory);
         }
     }
 }

@@ -2,13 +2,15 @@
 
 #![forbid(unsafe_code)]
 
-use crate::device::{DeviceFeatures, DeviceLimits, DeviceProperties, HeapFlags, MAX_MEMORY_HEAPS, MemoryHeap};
+use crate::device::{
+    DeviceFeatures, DeviceLimits, DeviceProperties, HeapFlags, MAX_MEMORY_HEAPS, MemoryHeap,
+};
 use crate::memory_type::{MAX_MEMORY_TYPES, MemoryType};
 use crate::property_flags::PropertyFlags as P;
 
 /// A kind of device. Figures are those that drivers of the kind publish, except where noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Profile {
+pub enum MockProfile {
     /// A discrete NVIDIA card: granularity 1024, a large heap of its own, host memory, and a window of 256 MiB into its own.
     Nvidia,
     /// A discrete AMD card with a base address register of 256 MiB: a small heap that the host sees, and types that need permission.
@@ -24,9 +26,16 @@ pub enum Profile {
     Lavapipe,
 }
 
-impl Profile {
+impl MockProfile {
     /// Each of them.
-    pub const ALL: [Self; 6] = [Self::Nvidia, Self::AmdSmallBar, Self::IntelUma, Self::Tiler, Self::MoltenVk, Self::Lavapipe];
+    pub const ALL: [Self; 6] = [
+        Self::Nvidia,
+        Self::AmdSmallBar,
+        Self::IntelUma,
+        Self::Tiler,
+        Self::MoltenVk,
+        Self::Lavapipe,
+    ];
 
     /// For messages.
     #[must_use]
@@ -43,7 +52,7 @@ impl Profile {
 
     /// What such a device is made of; change it to make another.
     #[must_use]
-    pub fn facts(self) -> MockFacts {
+    pub fn config(self) -> MockConfig {
         match self {
             Self::Nvidia => nvidia(),
             Self::AmdSmallBar => amd(),
@@ -57,7 +66,7 @@ impl Profile {
 
 /// What a mock device is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct MockFacts {
+pub struct MockConfig {
     types: [MemoryType; MAX_MEMORY_TYPES],
     type_count: usize,
     heaps: [MemoryHeap; MAX_MEMORY_HEAPS],
@@ -91,17 +100,31 @@ pub struct ResourceRules {
     pub external_requires_dedicated: bool,
 }
 
-impl MockFacts {
+impl MockConfig {
     /// Memory types and heaps of one's own (as many as Vulkan can have are used), with the limits, features and rules of this one;
     /// buffers and images then accept every type.
     #[must_use]
     pub fn with_memory(mut self, types: &[MemoryType], heaps: &[MemoryHeap]) -> Self {
         self.type_count = types.len().min(MAX_MEMORY_TYPES);
         self.heap_count = heaps.len().min(MAX_MEMORY_HEAPS);
-        self.types.iter_mut().zip(types).for_each(|(place, kind)| *place = *kind);
-        self.heaps.iter_mut().zip(heaps).for_each(|(place, heap)| *place = *heap);
-        let every = types.iter().take(MAX_MEMORY_TYPES).fold(0u32, |bits, _| bits << 1 | 1);
-        self.rules = ResourceRules { buffer_types: every, optimal_types: every, transient_types: 0, ..self.rules };
+        self.types
+            .iter_mut()
+            .zip(types)
+            .for_each(|(place, kind)| *place = *kind);
+        self.heaps
+            .iter_mut()
+            .zip(heaps)
+            .for_each(|(place, heap)| *place = *heap);
+        let every = types
+            .iter()
+            .take(MAX_MEMORY_TYPES)
+            .fold(0u32, |bits, _| bits << 1 | 1);
+        self.rules = ResourceRules {
+            buffer_types: every,
+            optimal_types: every,
+            transient_types: 0,
+            ..self.rules
+        };
         self
     }
 
@@ -134,11 +157,15 @@ const CACHED: P = P::from_raw(VISIBLE.as_raw() | P::HOST_CACHED.as_raw());
 const BAR: P = P::from_raw(VISIBLE.as_raw() | P::DEVICE_LOCAL.as_raw());
 const UNIFIED: P = P::from_raw(CACHED.as_raw() | P::DEVICE_LOCAL.as_raw());
 const TILE: P = P::from_raw(P::DEVICE_LOCAL.as_raw() | P::LAZILY_ALLOCATED.as_raw());
-const NON_COHERENT: P = P::from_raw(P::DEVICE_LOCAL.as_raw() | P::HOST_VISIBLE.as_raw() | P::HOST_CACHED.as_raw());
+const NON_COHERENT: P =
+    P::from_raw(P::DEVICE_LOCAL.as_raw() | P::HOST_VISIBLE.as_raw() | P::HOST_CACHED.as_raw());
 const AMD_COHERENT: u32 = P::DEVICE_COHERENT_AMD.as_raw() | P::DEVICE_UNCACHED_AMD.as_raw();
 
 const fn of(properties: P, heap_index: u32) -> MemoryType {
-    MemoryType { properties, heap_index }
+    MemoryType {
+        properties,
+        heap_index,
+    }
 }
 
 const fn own(size: u64) -> MemoryHeap {
@@ -182,7 +209,7 @@ const LIMITS: DeviceLimits = DeviceLimits {
     optimal_buffer_copy_offset_alignment: 1,
 };
 
-const NOTHING: MockFacts = MockFacts {
+const NOTHING: MockConfig = MockConfig {
     types: [of(P::NONE, 0); MAX_MEMORY_TYPES],
     type_count: 0,
     heaps: [host(0); MAX_MEMORY_HEAPS],
@@ -192,8 +219,14 @@ const NOTHING: MockFacts = MockFacts {
     rules: PLAIN,
 };
 
-fn nvidia() -> MockFacts {
-    let types = [of(P::NONE, 1), of(P::DEVICE_LOCAL, 0), of(VISIBLE, 1), of(CACHED, 1), of(BAR, 2)];
+fn nvidia() -> MockConfig {
+    let types = [
+        of(P::NONE, 1),
+        of(P::DEVICE_LOCAL, 0),
+        of(VISIBLE, 1),
+        of(CACHED, 1),
+        of(BAR, 2),
+    ];
     let mut facts = NOTHING.with_memory(&types, &[own(8 * GIB), host(16 * GIB), own(246 * MIB)]);
     facts.limits.buffer_image_granularity = 1024;
     facts.limits.max_memory_allocation_size = 0xffe0_0000;
@@ -204,7 +237,7 @@ fn nvidia() -> MockFacts {
     facts
 }
 
-fn amd() -> MockFacts {
+fn amd() -> MockConfig {
     let types = [
         of(P::DEVICE_LOCAL, 0),
         of(VISIBLE, 1),
@@ -213,7 +246,10 @@ fn amd() -> MockFacts {
         of(P::from_raw(P::DEVICE_LOCAL.as_raw() | AMD_COHERENT), 0),
         of(P::from_raw(VISIBLE.as_raw() | AMD_COHERENT), 1),
     ];
-    let mut facts = NOTHING.with_memory(&types, &[own(8 * GIB - 256 * MIB), host(16 * GIB), own(256 * MIB)]);
+    let mut facts = NOTHING.with_memory(
+        &types,
+        &[own(8 * GIB - 256 * MIB), host(16 * GIB), own(256 * MIB)],
+    );
     facts.limits.min_storage_buffer_offset_alignment = 4;
     facts.limits.min_uniform_buffer_offset_alignment = 4;
     facts.limits.min_texel_buffer_offset_alignment = 4;
@@ -221,14 +257,17 @@ fn amd() -> MockFacts {
     facts
 }
 
-fn intel() -> MockFacts {
-    let mut facts = NOTHING.with_memory(&[of(P::DEVICE_LOCAL, 0), of(UNIFIED, 0), of(BAR, 0)], &[own(12 * GIB)]);
+fn intel() -> MockConfig {
+    let mut facts = NOTHING.with_memory(
+        &[of(P::DEVICE_LOCAL, 0), of(UNIFIED, 0), of(BAR, 0)],
+        &[own(12 * GIB)],
+    );
     facts.rules.buffer_alignment = 64;
     facts.limits.min_storage_buffer_offset_alignment = 4;
     facts
 }
 
-fn tiler() -> MockFacts {
+fn tiler() -> MockConfig {
     let types = [of(P::DEVICE_LOCAL, 0), of(NON_COHERENT, 0), of(TILE, 0)];
     let mut facts = NOTHING.with_memory(&types, &[own(4 * GIB)]);
     facts.limits.buffer_image_granularity = 65_536;
@@ -244,7 +283,7 @@ fn tiler() -> MockFacts {
     facts
 }
 
-fn molten_vk() -> MockFacts {
+fn molten_vk() -> MockConfig {
     let types = [of(P::DEVICE_LOCAL, 0), of(UNIFIED, 0), of(TILE, 0)];
     let mut facts = NOTHING.with_memory(&types, &[own(8 * GIB)]);
     facts.limits.buffer_image_granularity = 16;
@@ -259,7 +298,7 @@ fn molten_vk() -> MockFacts {
     facts
 }
 
-fn lavapipe() -> MockFacts {
+fn lavapipe() -> MockConfig {
     let mut facts = NOTHING.with_memory(&[of(UNIFIED, 0)], &[own(2 * GIB)]);
     facts.limits.buffer_image_granularity = 64;
     facts.limits.max_memory_allocation_size = 2 * GIB;

@@ -4,29 +4,43 @@ use core::ptr::NonNull;
 
 use alloc_core::HostAllocator;
 
-use super::state::{Resource, ResourceInfo, State};
+use super::state::{MockResource, MockState, ResourceInfo};
 use super::violation::{Breach, MockCall};
 use crate::device::BufferUsage;
 
-impl<A: HostAllocator> State<A> {
+impl<A: HostAllocator> MockState<A> {
     /// Where the device sees a range of a bound buffer that has `usage`; the memory object and the offset into it go along.
-    fn range(&mut self, buffer: u64, usage: BufferUsage, offset: u64, size: u64, memory: &A) -> Option<(NonNull<u8>, u64, u64)> {
-        let resource: Resource = match self.buffers.get(buffer) {
+    fn range(
+        &mut self,
+        buffer: u64,
+        usage: BufferUsage,
+        offset: u64,
+        size: u64,
+        memory: &A,
+    ) -> Option<(NonNull<u8>, u64, u64)> {
+        let resource: MockResource = match self.buffers.get(buffer) {
             Ok(resource) => *resource,
             Err(breach) => {
                 self.breach(breach, MockCall::Queue, buffer);
                 return None;
             }
         };
-        let ResourceInfo::Buffer(info) = resource.info else { return None };
-        let within = offset.checked_add(size).is_some_and(|end| end <= info.size) && info.usage.contains(usage);
+        let ResourceInfo::Buffer(info) = resource.info else {
+            return None;
+        };
+        let within = offset.checked_add(size).is_some_and(|end| end <= info.size)
+            && info.usage.contains(usage);
         let Some(bound) = resource.bound.filter(|_| within) else {
             self.breach(Breach::QueueMisuse, MockCall::Queue, buffer);
             return None;
         };
         let at = bound.offset + offset;
         match self.memory.get_mut(bound.memory) {
-            Ok(object) => Some((object.backing.device_at(at, size, memory)?, bound.memory, at)),
+            Ok(object) => Some((
+                object.backing.device_at(at, size, memory)?,
+                bound.memory,
+                at,
+            )),
             Err(breach) => {
                 self.breach(breach, MockCall::Queue, bound.memory);
                 None
@@ -37,10 +51,15 @@ impl<A: HostAllocator> State<A> {
     pub(super) fn copy(&mut self, from: (u64, u64), to: (u64, u64), size: u64, memory: &A) -> bool {
         let source = self.range(from.0, BufferUsage::TRANSFER_SRC, from.1, size, memory);
         let target = self.range(to.0, BufferUsage::TRANSFER_DST, to.1, size, memory);
-        let (Some((source, source_memory, source_at)), Some((target, target_memory, target_at))) = (source, target) else {
+        let (Some((source, source_memory, source_at)), Some((target, target_memory, target_at))) =
+            (source, target)
+        else {
             return false;
         };
-        if source_memory == target_memory && source_at < target_at + size && target_at < source_at + size {
+        if source_memory == target_memory
+            && source_at < target_at + size
+            && target_at < source_at + size
+        {
             self.breach(Breach::QueueMisuse, MockCall::Queue, to.0);
             return false;
         }
@@ -50,8 +69,18 @@ impl<A: HostAllocator> State<A> {
         true
     }
 
-    pub(super) fn fill(&mut self, buffer: u64, offset: u64, size: u64, byte: u8, memory: &A) -> bool {
-        let Some((first, ..)) = self.range(buffer, BufferUsage::TRANSFER_DST, offset, size, memory) else { return false };
+    pub(super) fn fill(
+        &mut self,
+        buffer: u64,
+        offset: u64,
+        size: u64,
+        byte: u8,
+        memory: &A,
+    ) -> bool {
+        let Some((first, ..)) = self.range(buffer, BufferUsage::TRANSFER_DST, offset, size, memory)
+        else {
+            return false;
+        };
         // SAFETY: as in `copy`.
         unsafe { first.as_ptr().write_bytes(byte, size as usize) };
         true
@@ -59,7 +88,10 @@ impl<A: HostAllocator> State<A> {
 
     pub(super) fn read(&mut self, buffer: u64, offset: u64, into: &mut [u8], memory: &A) -> bool {
         let size = into.len() as u64;
-        let Some((first, ..)) = self.range(buffer, BufferUsage::TRANSFER_SRC, offset, size, memory) else { return false };
+        let Some((first, ..)) = self.range(buffer, BufferUsage::TRANSFER_SRC, offset, size, memory)
+        else {
+            return false;
+        };
         // SAFETY: as in `copy`; `into` is borrowed alone, so it is not the device's.
         unsafe { core::ptr::copy_nonoverlapping(first.as_ptr(), into.as_mut_ptr(), into.len()) };
         true

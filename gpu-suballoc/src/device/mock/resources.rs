@@ -4,19 +4,21 @@
 
 use alloc_core::HostAllocator;
 
-use super::memory::{UNKNOWN, named};
-use super::state::{Bound, Resource, ResourceInfo, ResourceName, State};
+use super::memory::{UNKNOWN, resource_name};
+use super::state::{MockBinding, MockResource, MockState, ResourceInfo, ResourceName};
 use super::violation::{Breach, MockCall};
-use crate::device::{BufferInfo, BufferUsage, DeviceError, ImageInfo, ImageTiling, ImageUsage, ResourceRequirements};
+use crate::device::{
+    BufferInfo, BufferUsage, DeviceError, ImageInfo, ImageTiling, ImageUsage, ResourceRequirements,
+};
 
 /// Sparse binding, residency and aliasing: such a resource has no one memory.
 const SPARSE: u32 = 0b111;
 /// `VK_IMAGE_CREATE_DISJOINT_BIT`.
 const DISJOINT: u32 = 1 << 9;
 
-impl<A: HostAllocator> State<A> {
+impl<A: HostAllocator> MockState<A> {
     pub(super) fn create_buffer(&mut self, info: &BufferInfo) -> Result<u64, DeviceError> {
-        let device = self.facts.properties();
+        let device = self.config.properties();
         let address = info.usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS);
         let breach = if info.size == 0 || info.usage.as_raw() == 0 || info.flags & SPARSE != 0 {
             Some(Breach::BadCreateInfo)
@@ -33,46 +35,77 @@ impl<A: HostAllocator> State<A> {
             self.breach(breach, MockCall::CreateBuffer, 0);
             return Err(UNKNOWN);
         }
-        let rules = self.facts.rules;
-        let needs = self.needs(info.size, rules.buffer_alignment, rules.buffer_types, false, info.external.as_raw());
+        let rules = self.config.rules;
+        let needs = self.needs(
+            info.size,
+            rules.buffer_alignment,
+            rules.buffer_types,
+            false,
+            info.external.as_raw(),
+        );
         let needs = needs.ok_or(DeviceError::OutOfDeviceMemory)?;
-        let made = Resource { info: ResourceInfo::Buffer(*info), needs, bound: None, users: 0 };
-        self.buffers.insert(made).ok_or(DeviceError::OutOfHostMemory)
+        let made = MockResource {
+            info: ResourceInfo::Buffer(*info),
+            needs,
+            bound: None,
+            users: 0,
+        };
+        self.buffers
+            .insert(made)
+            .ok_or(DeviceError::OutOfHostMemory)
     }
 
     pub(super) fn create_image(&mut self, info: &ImageInfo) -> Result<u64, DeviceError> {
-        let features = self.facts.features;
+        let features = self.config.features;
         let empty = info.extent.contains(&0) || info.mip_levels == 0 || info.array_layers == 0;
-        let breach =
-            if empty || info.usage.as_raw() == 0 || !info.samples.is_power_of_two() || info.flags & (SPARSE | DISJOINT) != 0 {
-                Some(Breach::BadCreateInfo)
-            } else if !info.external.is_empty() && !features.external_memory {
-                Some(Breach::FeatureNotEnabled)
-            } else {
-                None
-            };
+        let breach = if empty
+            || info.usage.as_raw() == 0
+            || !info.samples.is_power_of_two()
+            || info.flags & (SPARSE | DISJOINT) != 0
+        {
+            Some(Breach::BadCreateInfo)
+        } else if !info.external.is_empty() && !features.external_memory {
+            Some(Breach::FeatureNotEnabled)
+        } else {
+            None
+        };
         if let Some(breach) = breach {
             self.breach(breach, MockCall::CreateImage, 0);
             return Err(UNKNOWN);
         }
-        let rules = self.facts.rules;
+        let rules = self.config.rules;
         let transient = info.usage.contains(ImageUsage::TRANSIENT_ATTACHMENT);
         let (alignment, types) = match info.tiling {
             ImageTiling::Linear => (rules.linear_alignment, rules.buffer_types),
-            ImageTiling::Optimal if transient => (rules.optimal_alignment, rules.optimal_types | rules.transient_types),
+            ImageTiling::Optimal if transient => (
+                rules.optimal_alignment,
+                rules.optimal_types | rules.transient_types,
+            ),
             ImageTiling::Optimal => (rules.optimal_alignment, rules.optimal_types),
         };
         let size = image_bytes(info).ok_or(DeviceError::OutOfDeviceMemory)?;
         let prefers = size >= rules.prefers_dedicated_from;
         let needs = self.needs(size, alignment, types, prefers, info.external.as_raw());
         let needs = needs.ok_or(DeviceError::OutOfDeviceMemory)?;
-        let made = Resource { info: ResourceInfo::Image(*info), needs, bound: None, users: 0 };
+        let made = MockResource {
+            info: ResourceInfo::Image(*info),
+            needs,
+            bound: None,
+            users: 0,
+        };
         self.images.insert(made).ok_or(DeviceError::OutOfHostMemory)
     }
 
-    fn needs(&self, size: u64, alignment: u64, types: u32, prefers: bool, external: u32) -> Option<ResourceRequirements> {
-        let known = self.facts.features.dedicated_allocation;
-        let requires = known && external != 0 && self.facts.rules.external_requires_dedicated;
+    fn needs(
+        &self,
+        size: u64,
+        alignment: u64,
+        types: u32,
+        prefers: bool,
+        external: u32,
+    ) -> Option<ResourceRequirements> {
+        let known = self.config.features.dedicated_allocation;
+        let requires = known && external != 0 && self.config.rules.external_requires_dedicated;
         Some(ResourceRequirements {
             size: size.checked_next_multiple_of(alignment)?,
             alignment,
@@ -82,7 +115,11 @@ impl<A: HostAllocator> State<A> {
         })
     }
 
-    pub(super) fn requirements(&mut self, call: MockCall, name: ResourceName) -> ResourceRequirements {
+    pub(super) fn requirements(
+        &mut self,
+        call: MockCall,
+        name: ResourceName,
+    ) -> ResourceRequirements {
         match self.resource(name).map(|resource| resource.needs) {
             Ok(needs) => needs,
             Err(breach) => {
@@ -104,14 +141,20 @@ impl<A: HostAllocator> State<A> {
             ResourceName::Image(number) => self.images.remove(number),
         };
         match removed {
-            Ok(Resource { bound: Some(bound), .. }) => self.unlink(&bound),
+            Ok(MockResource {
+                bound: Some(bound), ..
+            }) => self.unlink(&bound),
             Ok(_) => {}
             Err(breach) => self.breach(breach, call, name.number()),
         }
     }
 
-    fn unlink(&mut self, bound: &Bound) {
-        match bound.before.and_then(|before| self.resource(before).ok()).and_then(|before| before.bound.as_mut()) {
+    fn unlink(&mut self, bound: &MockBinding) {
+        match bound
+            .before
+            .and_then(|before| self.resource(before).ok())
+            .and_then(|before| before.bound.as_mut())
+        {
             Some(before) => before.after = bound.after,
             None => {
                 // First of its list; or its memory was freed under it.
@@ -120,13 +163,23 @@ impl<A: HostAllocator> State<A> {
                 }
             }
         }
-        if let Some(after) = bound.after.and_then(|after| self.resource(after).ok()).and_then(|after| after.bound.as_mut()) {
+        if let Some(after) = bound
+            .after
+            .and_then(|after| self.resource(after).ok())
+            .and_then(|after| after.bound.as_mut())
+        {
             after.before = bound.before;
         }
     }
 
-    pub(super) fn bind(&mut self, call: MockCall, name: ResourceName, memory: u64, offset: u64) -> Result<(), DeviceError> {
-        if let Err(breach) = self.judge_bind(name, memory, offset) {
+    pub(super) fn bind(
+        &mut self,
+        call: MockCall,
+        name: ResourceName,
+        memory: u64,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
+        if let Err(breach) = self.check_bind(name, memory, offset) {
             self.breach(breach, call, name.number());
             return Err(UNKNOWN);
         }
@@ -135,17 +188,29 @@ impl<A: HostAllocator> State<A> {
         {
             self.breach(breach, call, name.number());
         }
-        let first = self.memory.get_mut(memory).ok().and_then(|memory| memory.bound.replace(name));
-        if let Some(first) = first.and_then(|first| self.resource(first).ok()).and_then(|first| first.bound.as_mut()) {
+        let first = self
+            .memory
+            .get_mut(memory)
+            .ok()
+            .and_then(|memory| memory.bound.replace(name));
+        if let Some(first) = first
+            .and_then(|first| self.resource(first).ok())
+            .and_then(|first| first.bound.as_mut())
+        {
             first.before = Some(name);
         }
         if let Ok(resource) = self.resource(name) {
-            resource.bound = Some(Bound { memory, offset, before: None, after: first });
+            resource.bound = Some(MockBinding {
+                memory,
+                offset,
+                before: None,
+                after: first,
+            });
         }
         Ok(())
     }
 
-    fn judge_bind(&mut self, name: ResourceName, memory: u64, offset: u64) -> Result<(), Breach> {
+    fn check_bind(&mut self, name: ResourceName, memory: u64, offset: u64) -> Result<(), Breach> {
         let resource = *self.resource(name)?;
         let object = self.memory.get(memory)?;
         let request = &object.request;
@@ -155,19 +220,23 @@ impl<A: HostAllocator> State<A> {
         if !offset.is_multiple_of(resource.needs.alignment) {
             return Err(Breach::BindMisaligned);
         }
-        if offset.checked_add(resource.needs.size).is_none_or(|end| end > request.size) {
+        if offset
+            .checked_add(resource.needs.size)
+            .is_none_or(|end| end > request.size)
+        {
             return Err(Breach::BindOutOfRange);
         }
         if resource.needs.memory_type_bits >> request.memory_type & 1 == 0 {
             return Err(Breach::BindWrongType);
         }
         match request.dedicated {
-            Some(dedicated) if named(dedicated) != name || offset != 0 => return Err(Breach::DedicatedMismatch),
+            Some(dedicated) if resource_name(dedicated) != name || offset != 0 => {
+                return Err(Breach::DedicatedMismatch);
+            }
             None if resource.needs.requires_dedicated => return Err(Breach::NotDedicated),
             _ => {}
         }
-        let address =
-            matches!(resource.info, ResourceInfo::Buffer(info) if info.usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS));
+        let address = matches!(resource.info, ResourceInfo::Buffer(info) if info.usage.contains(BufferUsage::SHADER_DEVICE_ADDRESS));
         if address && !request.device_address {
             return Err(Breach::NoDeviceAddress);
         }
@@ -180,7 +249,7 @@ impl<A: HostAllocator> State<A> {
     /// What is bound to the same memory and too near.
     fn collides(&mut self, name: ResourceName, memory: u64, offset: u64) -> Option<Breach> {
         let resource = *self.resource(name).ok()?;
-        let page = self.facts.limits.buffer_image_granularity.max(1);
+        let page = self.config.limits.buffer_image_granularity.max(1);
         let (from, to) = (offset, offset + resource.needs.size);
         let mut next = self.memory.get(memory).ok()?.bound;
         while let Some(neighbour) = next {
@@ -204,7 +273,14 @@ impl<A: HostAllocator> State<A> {
 fn image_bytes(info: &ImageInfo) -> Option<u64> {
     let [width, height, depth] = info.extent.map(u64::from);
     let texels = width.checked_mul(height)?.checked_mul(depth)?;
-    let levels = if info.mip_levels > 1 { texels.div_ceil(3).checked_add(u64::from(info.mip_levels))? } else { 0 };
-    let layer = texels.checked_add(levels)?.checked_mul(4)?.checked_mul(u64::from(info.samples))?;
+    let levels = if info.mip_levels > 1 {
+        texels.div_ceil(3).checked_add(u64::from(info.mip_levels))?
+    } else {
+        0
+    };
+    let layer = texels
+        .checked_add(levels)?
+        .checked_mul(4)?
+        .checked_mul(u64::from(info.samples))?;
     layer.checked_mul(u64::from(info.array_layers))
 }

@@ -175,25 +175,35 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} (object {:#x})", self.call, self.breach, self.object)
+        write!(
+            f,
+            "{}: {} (object {:#x})",
+            self.call, self.breach, self.object
+        )
     }
 }
 
 /// As many violations as are kept; the rest are counted.
-const KEPT: usize = 32;
+const MAX_RECORDED: usize = 32;
 
 /// What was broken so far: the first ones in order, and how many in all.
 #[derive(Clone, Copy)]
 pub struct Violations {
-    kept: [Option<Violation>; KEPT],
+    kept: [Option<Violation>; MAX_RECORDED],
     count: u64,
 }
 
 impl Violations {
-    pub(super) const NONE: Self = Self { kept: [None; KEPT], count: 0 };
+    pub(super) const NONE: Self = Self {
+        kept: [None; MAX_RECORDED],
+        count: 0,
+    };
 
     pub(super) fn note(&mut self, violation: Violation) {
-        if let Some(place) = usize::try_from(self.count).ok().and_then(|at| self.kept.get_mut(at)) {
+        if let Some(place) = usize::try_from(self.count)
+            .ok()
+            .and_then(|at| self.kept.get_mut(at))
+        {
             *place = Some(violation);
         }
         self.count = self.count.saturating_add(1);
@@ -220,7 +230,8 @@ impl Violations {
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} violations", self.count)?;
-        self.iter().try_for_each(|violation| write!(f, "; {violation}"))
+        self.iter()
+            .try_for_each(|violation| write!(f, "; {violation}"))
     }
 }
 

@@ -5,32 +5,41 @@ use std::thread;
 use std::vec::Vec;
 
 use super::*;
-use crate::device::{DeviceError, Fault, MockCall};
+use crate::device::{DeviceError, MockCall, MockFault};
 use crate::error::Limit;
-use crate::id::PlaceKind;
-use crate::pool::Where;
+use crate::id::{RegionPlace, RegionPlaceKind, RegionSlot};
 use crate::request::Lifetime;
 
 #[test]
 fn the_first_kibibyte_reserves_little() {
     for lifetime in [Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent] {
         on_every(&MemoryOptions::default(), |bed| {
-            let placed = bed.place(&Ask { lifetime, ..Ask::new(KIB, 16) }).unwrap();
+            let placed = bed
+                .place(&AllocationRequest {
+                    lifetime,
+                    ..AllocationRequest::new(KIB, 16)
+                })
+                .unwrap();
             let (_, heap) = heap_of(bed, &placed);
             let (objects, bytes) = bed.native();
             assert_eq!(objects, 1);
             assert!(bytes <= 8 * MIB && bytes <= heap / 64, "{bytes} of {heap}");
             assert_eq!(placed.size, KIB);
-            bed.give(&placed);
+            bed.free(&placed);
         });
         // Small heaps: less.
         on_every_changed(
             &MemoryOptions::default(),
             |facts| (0..3).fold(facts, |facts, heap| facts.with_heap_size(heap, 64 * MIB)),
             |bed| {
-                let placed = bed.place(&Ask { lifetime, ..Ask::new(KIB, 16) }).unwrap();
+                let placed = bed
+                    .place(&AllocationRequest {
+                        lifetime,
+                        ..AllocationRequest::new(KIB, 16)
+                    })
+                    .unwrap();
                 assert!(bed.native().1 <= MIB, "{:?}", bed.native());
-                bed.give(&placed);
+                bed.free(&placed);
             },
         );
     }
@@ -51,10 +60,14 @@ fn h76_regions_lie_in_blocks_and_blocks_double() {
             }
         }
         let first = sizes[0];
-        assert_eq!(sizes, [first, 3 * first, 7 * first, 15 * first], "each block is twice the last");
+        assert_eq!(
+            sizes,
+            [first, 3 * first, 7 * first, 15 * first],
+            "each block is twice the last"
+        );
         assert!(regions.len() as u64 > 4 * objects, "regions share blocks");
         bed.check();
-        regions.iter().for_each(|region| bed.give(region));
+        regions.iter().for_each(|region| bed.free(region));
     });
 }
 
@@ -63,28 +76,34 @@ fn a_refused_block_is_halved_three_times_and_then_the_region_is_alone() {
     on_every(&MemoryOptions::default(), |bed| {
         let first = bed.place(&shared(KIB)).unwrap();
         let (_, size) = bed.native();
-        bed.give(&first);
+        bed.free(&first);
         bed.pools.trim(bed.env(), u64::MAX);
         // Halves are taken from a driver that has no more in one piece.
         let before = bed.allocations();
         bed.mock.refuse_from(size / 4 + 1);
         let halved = bed.place(&shared(KIB)).unwrap();
-        assert_eq!((bed.native(), bed.allocations() - before), ((1, size / 4), 3));
-        bed.give(&halved);
+        assert_eq!(
+            (bed.native(), bed.allocations() - before),
+            ((1, size / 4), 3)
+        );
+        bed.free(&halved);
         bed.pools.trim(bed.env(), u64::MAX);
         // Nothing near a block: the region alone, in the best type there is for it.
         bed.mock.refuse_from(16 * KIB);
         let before = bed.allocations();
-        let alone = bed.place(&Ask::new(KIB, 1)).unwrap();
-        assert_eq!(alone.at.place.kind, PlaceKind::Dedicated);
+        let alone = bed.place(&AllocationRequest::new(KIB, 1)).unwrap();
+        assert_eq!(alone.at.kind(), RegionPlaceKind::Dedicated);
         assert_eq!((bed.native(), bed.allocations() - before), ((1, KIB), 5));
         // One that must not be alone gets a block of its size, at last.
         let exact = bed.place(&shared(KIB)).unwrap();
-        assert_eq!((exact.at.place.kind, bed.native()), (PlaceKind::General, (2, 2 * KIB)));
+        assert_eq!(
+            (exact.at.kind(), bed.native()),
+            (RegionPlaceKind::General, (2, 2 * KIB))
+        );
         bed.mock.heal();
         bed.mock.refuse_from(u64::MAX);
-        bed.give(&alone);
-        bed.give(&exact);
+        bed.free(&alone);
+        bed.free(&exact);
     });
 }
 
@@ -103,13 +122,16 @@ fn a_block_is_made_once_however_many_threads_need_it() {
                         })
                     })
                     .collect();
-                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap())
+                    .collect()
             });
             assert_eq!(bed.allocations() - before, 1, "round {round}");
             assert_eq!(bed.native().0, 1);
             bed.check();
             for region in &regions {
-                bed.pools.give(bed.env(), *region).unwrap();
+                bed.pools.free(bed.env(), *region).unwrap();
             }
             assert!(bed.pools.trim(bed.env(), u64::MAX) > 0);
         }
@@ -119,14 +141,20 @@ fn a_block_is_made_once_however_many_threads_need_it() {
 #[test]
 fn an_empty_block_waits_for_what_comes_next_within_a_budget_of_bytes() {
     for (keep_empty, calls) in [(None, 1), (Some(u64::MAX), 1), (Some(0), 10)] {
-        on_every(&MemoryOptions { keep_empty, ..MemoryOptions::default() }, |bed| {
-            for _ in 0..10 {
-                let region = bed.place(&shared(KIB)).unwrap();
-                bed.give(&region);
-            }
-            assert_eq!(bed.allocations(), calls);
-            assert_eq!(bed.native().0, u64::from(keep_empty != Some(0)));
-        });
+        on_every(
+            &MemoryOptions {
+                keep_empty,
+                ..MemoryOptions::default()
+            },
+            |bed| {
+                for _ in 0..10 {
+                    let region = bed.place(&shared(KIB)).unwrap();
+                    bed.free(&region);
+                }
+                assert_eq!(bed.allocations(), calls);
+                assert_eq!(bed.native().0, u64::from(keep_empty != Some(0)));
+            },
+        );
     }
 }
 
@@ -139,15 +167,19 @@ fn h118_a_heap_over_its_budget_keeps_nothing() {
         bed.mock.set_budget(heap as usize, Some(1));
         let asked = bed.pools.set_frame(bed.env(), 1);
         assert_eq!(asked, bed.mock.properties().features.memory_budget);
-        bed.give(&other);
+        bed.free(&other);
         assert_eq!(bed.native().0, 1);
-        bed.give(&region);
-        assert_eq!(bed.native().0, u64::from(!asked), "over budget: the empty block went at once");
+        bed.free(&region);
+        assert_eq!(
+            bed.native().0,
+            u64::from(!asked),
+            "over budget: the empty block went at once"
+        );
         // One that was kept goes when a frame finds the heap over its budget.
         bed.mock.set_budget(heap as usize, None);
         bed.pools.set_frame(bed.env(), 2);
         let region = bed.place(&shared(KIB)).unwrap();
-        bed.give(&region);
+        bed.free(&region);
         assert_eq!(bed.native().0, 1);
         bed.mock.set_budget(heap as usize, Some(1));
         bed.pools.set_frame(bed.env(), 3);
@@ -159,47 +191,82 @@ fn h118_a_heap_over_its_budget_keeps_nothing() {
 fn h95_trimming_says_how_many_bytes_went_back() {
     on_every(&MemoryOptions::default(), |bed| {
         let big: Vec<_> = (0..40).map(|_| bed.place(&shared(MIB)).unwrap()).collect();
-        let small = bed.place(&Ask { lifetime: Lifetime::Persistent, ..shared(KIB) }).unwrap();
-        let soon = bed.place(&Ask { lifetime: Lifetime::Transient, ..shared(KIB) }).unwrap();
+        let small = bed
+            .place(&AllocationRequest {
+                lifetime: Lifetime::Persistent,
+                ..shared(KIB)
+            })
+            .unwrap();
+        let soon = bed
+            .place(&AllocationRequest {
+                lifetime: Lifetime::Transient,
+                ..shared(KIB)
+            })
+            .unwrap();
         assert_eq!(bed.pools.trim(bed.env(), u64::MAX), 0, "nothing is empty");
-        big.iter().for_each(|region| bed.give(region));
+        big.iter().for_each(|region| bed.free(region));
         bed.check();
         let (objects, bytes) = bed.native();
         // As much as was asked for, and not all of it.
         let some = bed.pools.trim(bed.env(), 1);
-        assert!(some > 0 && bed.native() == (objects - 1, bytes - some), "{some}");
+        assert!(
+            some > 0 && bed.native() == (objects - 1, bytes - some),
+            "{some}"
+        );
         let rest = bed.pools.trim(bed.env(), u64::MAX);
         assert_eq!(bed.native().1, bytes - some - rest);
         assert!(bed.native().0 >= 1, "two regions live");
-        bed.give(&small);
-        bed.give(&soon);
-        assert_eq!(bed.pools.trim(bed.env(), u64::MAX), bytes - some - rest, "pages and slabs go with their blocks");
+        bed.free(&small);
+        bed.free(&soon);
+        assert_eq!(
+            bed.pools.trim(bed.env(), u64::MAX),
+            bytes - some - rest,
+            "pages and slabs go with their blocks"
+        );
         assert_eq!(bed.native(), (0, 0));
         // From small again.
         let again = bed.place(&shared(KIB)).unwrap();
         assert!(bed.native().1 <= 8 * MIB);
-        bed.give(&again);
+        bed.free(&again);
     });
 }
 
 #[test]
 fn h97_what_is_left_at_the_end_is_said_and_stays() {
-    for profile in Profile::ALL {
+    for profile in MockProfile::ALL {
         println!("profile: {}", profile.name());
-        let mut bed = Bed::new(profile.facts(), &MemoryOptions::default());
+        let mut bed = Bed::new(profile.config(), &MemoryOptions::default());
         let left = [
             bed.place(&shared(KIB)).unwrap(),
-            bed.place(&Ask { lifetime: Lifetime::Transient, ..shared(KIB) }).unwrap(),
-            bed.place(&Ask { lifetime: Lifetime::Persistent, ..shared(KIB) }).unwrap(),
-            bed.place(&Ask { dedicated: DedicatedPolicy::Required, ..Ask::new(KIB, 1) }).unwrap(),
+            bed.place(&AllocationRequest {
+                lifetime: Lifetime::Transient,
+                ..shared(KIB)
+            })
+            .unwrap(),
+            bed.place(&AllocationRequest {
+                lifetime: Lifetime::Persistent,
+                ..shared(KIB)
+            })
+            .unwrap(),
+            bed.place(&AllocationRequest {
+                dedicated: DedicatedPolicy::Required,
+                ..AllocationRequest::new(KIB, 1)
+            })
+            .unwrap(),
         ];
         let before = bed.native();
         let Bed { mock, host, pools } = &mut bed;
-        assert_eq!(pools.close(Env { device: &*mock, memory: &*host }), 4);
+        assert_eq!(
+            pools.close(DeviceAndHost {
+                device: &*mock,
+                memory: &*host
+            }),
+            4
+        );
         assert_eq!(bed.native(), before, "nothing happened");
         for region in &left {
             bed.pools.find(region.at).unwrap();
-            bed.give(region);
+            bed.free(region);
         }
         bed.close();
     }
@@ -207,16 +274,25 @@ fn h97_what_is_left_at_the_end_is_said_and_stays() {
 
 #[test]
 fn a_lost_device_is_abandoned_without_a_call() {
-    for profile in Profile::ALL {
+    for profile in MockProfile::ALL {
         println!("profile: {}", profile.name());
-        let mut bed = Bed::new(profile.facts(), &MemoryOptions::default());
+        let mut bed = Bed::new(profile.config(), &MemoryOptions::default());
         let region = bed.place(&visible(KIB)).unwrap();
         bed.mock.lose_device();
-        assert_eq!(bed.place(&shared(64 * MIB)).map(|placed| placed.at), Err(GpuError::Device(DeviceError::DeviceLost)));
-        assert_eq!(bed.pools.map(bed.env(), region.at), Err(GpuError::Device(DeviceError::DeviceLost)));
+        assert_eq!(
+            bed.place(&shared(64 * MIB)).map(|placed| placed.at),
+            Err(GpuError::Device(DeviceError::DeviceLost))
+        );
+        assert_eq!(
+            bed.pools.map(bed.env(), region.at),
+            Err(GpuError::Device(DeviceError::DeviceLost))
+        );
         let calls = bed.mock.all_calls();
         let Bed { mock, host, pools } = &mut bed;
-        pools.abandon(Env { device: &*mock, memory: &*host });
+        pools.abandon(DeviceAndHost {
+            device: &*mock,
+            memory: &*host,
+        });
         assert_eq!(bed.mock.all_calls(), calls);
         assert_eq!(bed.host.live.load(Ordering::Relaxed), 0);
     }
@@ -227,11 +303,18 @@ fn h84_a_refused_block_leaves_no_trace() {
     on_every(&MemoryOptions::default(), |bed| {
         let stays = bed.place(&shared(KIB)).unwrap();
         let before = (bed.native(), bed.objects());
-        for error in [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::TooManyObjects] {
-            bed.mock.plant(Fault::always().of(MockCall::Allocate).with(error));
+        for error in [
+            DeviceError::OutOfDeviceMemory,
+            DeviceError::OutOfHostMemory,
+            DeviceError::TooManyObjects,
+        ] {
+            bed.mock
+                .plant(MockFault::always().of(MockCall::Allocate).with(error));
             let refused = bed.place(&shared(32 * MIB)).map(|placed| placed.at);
             bed.mock.heal();
-            let Err(error_seen) = refused else { panic!("there was room for it: {refused:?}") };
+            let Err(error_seen) = refused else {
+                panic!("there was room for it: {refused:?}")
+            };
             assert!(error_seen == GpuError::Device(error), "{error_seen:?}");
             assert_eq!((bed.native(), bed.objects()), before);
             bed.check();
@@ -241,7 +324,9 @@ fn h84_a_refused_block_leaves_no_trace() {
         let next = bed.place(&shared(KIB)).unwrap();
         assert_eq!(next.memory, stays.memory);
         let large = bed.place(&shared(32 * MIB)).unwrap();
-        [next, large, stays].iter().for_each(|region| bed.give(region));
+        [next, large, stays]
+            .iter()
+            .for_each(|region| bed.free(region));
     });
 }
 
@@ -249,9 +334,17 @@ fn h84_a_refused_block_leaves_no_trace() {
 fn too_many_objects_is_no_reason_for_smaller_ones() {
     on_every(&MemoryOptions::default(), |bed| {
         let types = bed.mock.properties().types.len() as u64;
-        bed.mock.plant(Fault::always().of(MockCall::Allocate).with(DeviceError::TooManyObjects));
+        bed.mock.plant(
+            MockFault::always()
+                .of(MockCall::Allocate)
+                .with(DeviceError::TooManyObjects),
+        );
         assert!(bed.place(&shared(KIB)).is_err());
-        assert!(bed.allocations() <= 2 * types, "{} calls for {types} types", bed.allocations());
+        assert!(
+            bed.allocations() <= 2 * types,
+            "{} calls for {types} types",
+            bed.allocations()
+        );
         bed.mock.heal();
     });
 }
@@ -261,49 +354,99 @@ fn h105_a_slot_is_not_handed_out_twice_and_its_old_names_are_refused() {
     on_every(&MemoryOptions::default(), |bed| {
         for ask in [
             shared(KIB),
-            Ask { lifetime: Lifetime::Transient, ..shared(KIB) },
-            Ask { lifetime: Lifetime::Persistent, ..shared(KIB) },
-            Ask { dedicated: DedicatedPolicy::Required, ..Ask::new(KIB, 1) },
+            AllocationRequest {
+                lifetime: Lifetime::Transient,
+                ..shared(KIB)
+            },
+            AllocationRequest {
+                lifetime: Lifetime::Persistent,
+                ..shared(KIB)
+            },
+            AllocationRequest {
+                dedicated: DedicatedPolicy::Required,
+                ..AllocationRequest::new(KIB, 1)
+            },
         ] {
             let neighbour = bed.place(&ask).unwrap();
             let region = bed.place(&ask).unwrap();
-            let Where { place, slot, generation } = region.at;
+            let RegionSlot {
+                place,
+                slot,
+                generation,
+            } = region.at;
             for wrong in [
-                Where { generation: generation + 1, ..region.at },
-                Where { generation: 0, ..region.at },
-                Where { slot: slot + 1000, ..region.at },
-                Where { place: crate::id::Place { block: place.block + 7, ..place }, ..region.at },
-                Where { place: crate::id::Place { pool: 511, ..place }, ..region.at },
+                RegionSlot {
+                    generation: generation + 1,
+                    ..region.at
+                },
+                RegionSlot {
+                    generation: 0,
+                    ..region.at
+                },
+                RegionSlot {
+                    slot: slot + 1000,
+                    ..region.at
+                },
+                RegionSlot {
+                    place: RegionPlace::new(place.kind(), place.pool(), place.block() + 7),
+                    ..region.at
+                },
+                RegionSlot {
+                    place: RegionPlace::new(place.kind(), 511, place.block()),
+                    ..region.at
+                },
             ] {
-                assert_eq!(bed.pools.give(bed.env(), wrong), Err(crate::error::Misuse::Stale), "{wrong:?}");
+                assert_eq!(
+                    bed.pools.free(bed.env(), wrong),
+                    Err(crate::error::GpuMisuse::Stale),
+                    "{wrong:?}"
+                );
             }
-            bed.give(&region);
-            assert_eq!(bed.pools.give(bed.env(), region.at), Err(crate::error::Misuse::Stale));
+            bed.free(&region);
+            assert_eq!(
+                bed.pools.free(bed.env(), region.at),
+                Err(crate::error::GpuMisuse::Stale)
+            );
             let again = bed.place(&ask).unwrap();
             assert_ne!(again.at, region.at, "a name is not given twice");
-            assert_eq!(bed.pools.give(bed.env(), region.at), Err(crate::error::Misuse::Stale));
+            assert_eq!(
+                bed.pools.free(bed.env(), region.at),
+                Err(crate::error::GpuMisuse::Stale)
+            );
             bed.check();
-            bed.give(&again);
-            bed.give(&neighbour);
+            bed.free(&again);
+            bed.free(&neighbour);
         }
     });
 }
 
 #[test]
 fn what_budgets_hold_back_is_a_limit() {
-    on_every(&MemoryOptions { within_budget: true, ..MemoryOptions::default() }, |bed| {
-        if !bed.mock.properties().features.memory_budget {
-            println!("no VK_EXT_memory_budget");
-            return;
-        }
-        for heap in 0..bed.mock.properties().heaps.len() {
-            bed.mock.set_budget(heap, Some(64 * KIB));
-        }
-        assert!(bed.pools.set_frame(bed.env(), 7));
-        let small = bed.place(&shared(KIB)).unwrap();
-        assert!(bed.native().1 <= 64 * KIB, "a block no larger than what is left");
-        let refused = bed.place(&shared(MIB)).map(|placed| placed.at);
-        assert!(matches!(refused, Err(GpuError::Limit(Limit::Heap { .. }))), "{refused:?}");
-        bed.give(&small);
-    });
+    on_every(
+        &MemoryOptions {
+            within_budget: true,
+            ..MemoryOptions::default()
+        },
+        |bed| {
+            if !bed.mock.properties().features.memory_budget {
+                println!("no VK_EXT_memory_budget");
+                return;
+            }
+            for heap in 0..bed.mock.properties().heaps.len() {
+                bed.mock.set_budget(heap, Some(64 * KIB));
+            }
+            assert!(bed.pools.set_frame(bed.env(), 7));
+            let small = bed.place(&shared(KIB)).unwrap();
+            assert!(
+                bed.native().1 <= 64 * KIB,
+                "a block no larger than what is left"
+            );
+            let refused = bed.place(&shared(MIB)).map(|placed| placed.at);
+            assert!(
+                matches!(refused, Err(GpuError::Limit(Limit::Heap { .. }))),
+                "{refused:?}"
+            );
+            bed.free(&small);
+        },
+    );
 }

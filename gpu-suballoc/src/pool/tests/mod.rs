@@ -16,13 +16,13 @@ use std::println;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::vec::Vec;
 
-use alloc_core::{AllocError, FromGlobalAlloc, HostAllocator, Scope};
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
 
-use super::views::Seen;
-use super::{Ask, Env, MemoryOptions, Placed, Pools};
-use crate::device::{DeviceMemory, MockDevice, MockFacts, Profile};
+use super::walk::WalkItem;
+use super::{AllocationRequest, DeviceAndHost, MemoryOptions, Pools, Suballocation};
+use crate::device::{DeviceMemory, MockConfig, MockDevice, MockProfile};
 use crate::error::GpuError;
-use crate::memory_type::Wish;
+use crate::memory_type::MemoryPreference;
 use crate::property_flags::PropertyFlags;
 use crate::request::DedicatedPolicy;
 
@@ -42,11 +42,20 @@ pub(super) struct Host {
 
 // SAFETY: blocks are the system's.
 unsafe impl HostAllocator for Host {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new()
+    }
+
     fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
-        assert_eq!(alloc_core::held_state_locks(), 0, "host memory is asked for under a lock");
+        assert_eq!(
+            alloc_core::held_state_locks(),
+            0,
+            "host memory is asked for under a lock"
+        );
         assert_eq!(scope, Scope::Object);
         self.calls.fetch_add(1, Ordering::Relaxed);
-        if self.fuse.load(Ordering::Relaxed) >= 0 && self.fuse.fetch_sub(1, Ordering::Relaxed) == 0 {
+        if self.fuse.load(Ordering::Relaxed) >= 0 && self.fuse.fetch_sub(1, Ordering::Relaxed) == 0
+        {
             return Err(AllocError);
         }
         let block = System::SYSTEM.allocate(layout, scope)?;
@@ -55,7 +64,11 @@ unsafe impl HostAllocator for Host {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
-        assert_eq!(alloc_core::held_state_locks(), 0, "host memory is given back under a lock");
+        assert_eq!(
+            alloc_core::held_state_locks(),
+            0,
+            "host memory is given back under a lock"
+        );
         self.live.fetch_sub(layout.size() as i64, Ordering::Relaxed);
         // SAFETY: forwarded.
         unsafe { System::SYSTEM.deallocate(block, layout, scope) }
@@ -70,34 +83,41 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    pub(super) fn new(facts: MockFacts, options: &MemoryOptions) -> Self {
-        let mock = MockDevice::with_facts(facts, System::SYSTEM);
+    pub(super) fn new(facts: MockConfig, options: &MemoryOptions) -> Self {
+        let mock = MockDevice::with_config(facts, System::SYSTEM);
         let pools = Pools::new(&mock, options).unwrap();
-        let host = Host { live: AtomicI64::new(0), calls: AtomicU64::new(0), fuse: AtomicI64::new(-1) };
+        let host = Host {
+            live: AtomicI64::new(0),
+            calls: AtomicU64::new(0),
+            fuse: AtomicI64::new(-1),
+        };
         Self { mock, host, pools }
     }
 
-    pub(super) fn env(&self) -> Env<'_> {
-        Env { device: &self.mock, memory: &self.host }
+    pub(super) fn env(&self) -> DeviceAndHost<'_> {
+        DeviceAndHost {
+            device: &self.mock,
+            memory: &self.host,
+        }
     }
 
-    pub(super) fn place(&self, ask: &Ask) -> Result<Placed, GpuError> {
+    pub(super) fn place(&self, ask: &AllocationRequest) -> Result<Suballocation, GpuError> {
         self.pools.place(self.env(), ask)
     }
 
-    pub(super) fn give(&self, placed: &Placed) {
-        self.pools.give(self.env(), placed.at).unwrap();
+    pub(super) fn free(&self, placed: &Suballocation) {
+        self.pools.free(self.env(), placed.at).unwrap();
     }
 
     /// Native memory objects and their bytes, as the driver has them.
     pub(super) fn native(&self) -> (u64, u64) {
-        let live = self.mock.live();
+        let live = self.mock.live_counts();
         (live.memory, live.bytes)
     }
 
     /// The same, as they are counted here.
     pub(super) fn objects(&self) -> (u32, u64) {
-        let ledger = self.pools.ledger.lock();
+        let ledger = self.pools.budget.lock();
         (ledger.objects, ledger.bytes)
     }
 
@@ -118,19 +138,27 @@ impl Bed {
                     offset + size
                 });
                 assert_eq!(end, size);
-                assert_eq!(objects.insert(memory, size), None, "each object is seen once");
+                assert_eq!(
+                    objects.insert(memory, size),
+                    None,
+                    "each object is seen once"
+                );
             }
             pieces.clear();
         };
         let mut seen_objects = Vec::new();
         self.pools.walk(&mut |seen| match seen {
-            Seen::Object { memory, size, pool, .. } => {
+            WalkItem::Object {
+                memory, size, pool, ..
+            } => {
                 tiled(now, &mut pieces);
                 now = Some((memory.as_raw(), size));
                 seen_objects.push(pool);
             }
-            Seen::Free { offset, size, .. } | Seen::Tail { offset, size } => pieces.push((offset, size)),
-            Seen::Region { offset, size, .. } => {
+            WalkItem::Free { offset, size, .. } | WalkItem::Tail { offset, size } => {
+                pieces.push((offset, size))
+            }
+            WalkItem::Region { offset, size, .. } | WalkItem::ShardPage { offset, size, .. } => {
                 regions += 1;
                 bytes += size;
                 pieces.push((offset, size));
@@ -138,23 +166,46 @@ impl Bed {
         });
         tiled(now, &mut pieces);
         // h93: what is counted is what is there.
-        let totals: Vec<_> = (0..512).filter_map(|pool| self.pools.totals(pool)).collect();
+        let totals: Vec<_> = (0..512)
+            .filter_map(|pool| self.pools.totals(pool))
+            .collect();
         assert_eq!(totals.iter().map(|pool| pool.regions).sum::<u64>(), regions);
-        assert_eq!(totals.iter().map(|pool| pool.region_bytes).sum::<u64>(), bytes);
+        assert_eq!(
+            totals.iter().map(|pool| pool.region_bytes).sum::<u64>(),
+            bytes
+        );
         let sum: u64 = objects.values().sum();
-        assert_eq!(totals.iter().map(|pool| pool.object_bytes).sum::<u64>(), sum);
+        assert_eq!(
+            totals.iter().map(|pool| pool.object_bytes).sum::<u64>(),
+            sum
+        );
         assert_eq!(self.objects(), (objects.len() as u32, sum));
-        assert_eq!(self.native(), (objects.len() as u64, sum), "the driver has given what we count");
+        assert_eq!(
+            self.native(),
+            (objects.len() as u64, sum),
+            "the driver has given what we count"
+        );
     }
 
     /// The end: everything goes back, and nothing was done wrong meanwhile.
     pub(super) fn close(mut self) {
         self.check();
-        let env = Env { device: &self.mock, memory: &self.host };
+        let env = DeviceAndHost {
+            device: &self.mock,
+            memory: &self.host,
+        };
         assert_eq!(self.pools.close(env), 0, "regions live");
         assert_eq!(self.native(), (0, 0), "device memory is left");
-        assert_eq!(self.host.live.load(Ordering::Relaxed), 0, "host memory is left");
-        assert!(self.mock.violations().is_empty(), "{}", self.mock.violations());
+        assert_eq!(
+            self.host.live.load(Ordering::Relaxed),
+            0,
+            "host memory is left"
+        );
+        assert!(
+            self.mock.violations().is_empty(),
+            "{}",
+            self.mock.violations()
+        );
     }
 }
 
@@ -164,27 +215,37 @@ pub(super) fn on_every(options: &MemoryOptions, test: impl Fn(&Bed)) {
 }
 
 /// Runs a test on every profile, changed.
-pub(super) fn on_every_changed(options: &MemoryOptions, change: impl Fn(MockFacts) -> MockFacts, test: impl Fn(&Bed)) {
-    for profile in Profile::ALL {
+pub(super) fn on_every_changed(
+    options: &MemoryOptions,
+    change: impl Fn(MockConfig) -> MockConfig,
+    test: impl Fn(&Bed),
+) {
+    for profile in MockProfile::ALL {
         println!("profile: {}", profile.name());
-        let bed = Bed::new(change(profile.facts()), options);
+        let bed = Bed::new(change(profile.config()), options);
         test(&bed);
         bed.close();
     }
 }
 
 /// A request that nothing but a shared block answers.
-pub(super) fn shared(size: u64) -> Ask {
-    Ask { dedicated: DedicatedPolicy::Never, ..Ask::new(size, 1) }
+pub(super) fn shared(size: u64) -> AllocationRequest {
+    AllocationRequest {
+        dedicated: DedicatedPolicy::Never,
+        ..AllocationRequest::new(size, 1)
+    }
 }
 
 /// A request for memory that the host sees.
-pub(super) fn visible(size: u64) -> Ask {
-    Ask { wish: Wish::requiring(PropertyFlags::HOST_VISIBLE), ..shared(size) }
+pub(super) fn visible(size: u64) -> AllocationRequest {
+    AllocationRequest {
+        preference: MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE),
+        ..shared(size)
+    }
 }
 
 /// Size of the heap that a region lies in.
-pub(super) fn heap_of(bed: &Bed, placed: &Placed) -> (u32, u64) {
+pub(super) fn heap_of(bed: &Bed, placed: &Suballocation) -> (u32, u64) {
     let properties = bed.mock.properties();
     let heap = properties.types[placed.memory_type as usize].heap_index;
     (heap, properties.heaps[heap as usize].size)

@@ -3,74 +3,130 @@
 use std::vec::Vec;
 
 use super::*;
-use crate::error::Misuse;
-use crate::id::PlaceKind;
-use crate::pool::BARE;
+use crate::error::GpuMisuse;
+use crate::id::{NO_RECORD, RegionPlaceKind};
 use crate::request::Lifetime;
 
 #[test]
 fn h80_every_block_is_tried_before_there_is_another() {
-    let options =
-        MemoryOptions { first_block: Some(MIB), max_block: Some(MIB), keep_empty: Some(u64::MAX), ..MemoryOptions::default() };
+    let options = MemoryOptions {
+        first_block: Some(MIB),
+        max_block: Some(MIB),
+        keep_empty: Some(u64::MAX),
+        ..MemoryOptions::default()
+    };
     on_every(&options, |bed| {
         // A block that is free, and behind it one with room in pieces only.
         let whole = bed.place(&shared(MIB)).unwrap();
-        let pieces: Vec<_> = (0..4).map(|_| bed.place(&shared(256 * KIB)).unwrap()).collect();
-        bed.give(&whole);
-        bed.give(&pieces[0]);
-        bed.give(&pieces[2]);
+        let pieces: Vec<_> = (0..4)
+            .map(|_| bed.place(&shared(256 * KIB)).unwrap())
+            .collect();
+        bed.free(&whole);
+        bed.free(&pieces[0]);
+        bed.free(&pieces[2]);
         assert_eq!(bed.native(), (2, 2 * MIB));
         let half = bed.place(&shared(512 * KIB)).unwrap();
-        assert_eq!((half.memory, bed.native().0), (whole.memory, 2), "where it fits");
+        assert_eq!(
+            (half.memory, bed.native().0),
+            (whole.memory, 2),
+            "where it fits"
+        );
         // And what fits a piece goes there: the fullest block that has one.
         let quarter = bed.place(&shared(256 * KIB)).unwrap();
         assert_eq!(quarter.memory, pieces[0].memory);
-        [half, quarter, pieces[1], pieces[3]].iter().for_each(|region| bed.give(region));
+        [half, quarter, pieces[1], pieces[3]]
+            .iter()
+            .for_each(|region| bed.free(region));
     });
 }
 
 #[test]
 fn h79_the_fullest_block_is_tried_first_so_that_the_others_drain() {
-    let options = MemoryOptions { first_block: Some(MIB), max_block: Some(MIB), ..MemoryOptions::default() };
+    let options = MemoryOptions {
+        first_block: Some(MIB),
+        max_block: Some(MIB),
+        ..MemoryOptions::default()
+    };
     on_every(&options, |bed| {
-        let regions: Vec<_> = (0..64).map(|_| bed.place(&shared(64 * KIB)).unwrap()).collect();
+        let regions: Vec<_> = (0..64)
+            .map(|_| bed.place(&shared(64 * KIB)).unwrap())
+            .collect();
         assert_eq!(bed.native().0, 4);
         // One region less in the second block, ten less in the third: what comes goes into the second.
         let of = |block: usize| regions.iter().skip(16 * block).take(16);
-        of(2).take(10).for_each(|region| bed.give(region));
-        of(1).take(1).for_each(|region| bed.give(region));
+        of(2).take(10).for_each(|region| bed.free(region));
+        of(1).take(1).for_each(|region| bed.free(region));
         let next = bed.place(&shared(64 * KIB)).unwrap();
         assert_eq!(next.memory, regions[16].memory);
         let after = bed.place(&shared(64 * KIB)).unwrap();
         assert_eq!(after.memory, regions[32].memory);
         bed.check();
         let gone = |index: usize| (32..42).contains(&index) || index == 16;
-        regions.iter().enumerate().filter(|(index, _)| !gone(*index)).for_each(|(_, region)| bed.give(region));
-        bed.give(&next);
-        bed.give(&after);
+        regions
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !gone(*index))
+            .for_each(|(_, region)| bed.free(region));
+        bed.free(&next);
+        bed.free(&after);
     });
 }
 
 #[test]
 fn small_and_short_lived_regions_have_structures_of_their_own() {
     on_every(&MemoryOptions::default(), |bed| {
-        let soon: Vec<_> =
-            (0..300).map(|n| bed.place(&Ask { lifetime: Lifetime::Transient, ..shared(100 + n) }).unwrap()).collect();
-        let long: Vec<_> =
-            (0..300).map(|n| bed.place(&Ask { lifetime: Lifetime::Persistent, ..shared(1 + n * 13) }).unwrap()).collect();
-        assert!(soon.iter().all(|region| region.at.place.kind == PlaceKind::Transient));
-        assert!(long.iter().all(|region| region.at.place.kind == PlaceKind::Slab));
+        let soon: Vec<_> = (0..300)
+            .map(|n| {
+                bed.place(&AllocationRequest {
+                    lifetime: Lifetime::Transient,
+                    ..shared(100 + n)
+                })
+                .unwrap()
+            })
+            .collect();
+        let long: Vec<_> = (0..300)
+            .map(|n| {
+                bed.place(&AllocationRequest {
+                    lifetime: Lifetime::Persistent,
+                    ..shared(1 + n * 13)
+                })
+                .unwrap()
+            })
+            .collect();
+        assert!(
+            soon.iter()
+                .all(|region| region.at.kind() == RegionPlaceKind::Transient)
+        );
+        assert!(
+            long.iter()
+                .all(|region| region.at.kind() == RegionPlaceKind::Slab)
+        );
         assert_eq!(bed.pools.live_regions(), 600);
         bed.check();
         // Nothing overlaps, whatever it lies in.
-        let mut spans: Vec<_> = soon.iter().chain(&long).map(|region| (region.memory, region.offset, region.size)).collect();
+        let mut spans: Vec<_> = soon
+            .iter()
+            .chain(&long)
+            .map(|region| (region.memory, region.offset, region.size))
+            .collect();
         spans.sort_by_key(|(memory, offset, _)| (memory.as_raw(), *offset));
-        assert!(spans.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 <= pair[1].1));
+        assert!(
+            spans
+                .windows(2)
+                .all(|pair| pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 <= pair[1].1)
+        );
         for region in soon.iter().chain(&long) {
-            let found = bed.pools.find(region.at).unwrap();
-            assert_eq!((found.memory, found.offset, found.size, found.word), (region.memory, region.offset, region.size, BARE));
-            bed.give(region);
-            assert_eq!(bed.pools.give(bed.env(), region.at), Err(Misuse::Stale), "given back twice");
+            let (found, record) = bed.pools.find(region.at).unwrap();
+            assert_eq!(
+                (found.memory, found.offset, found.size, record),
+                (region.memory, region.offset, region.size, NO_RECORD)
+            );
+            bed.free(region);
+            assert_eq!(
+                bed.pools.free(bed.env(), region.at),
+                Err(GpuMisuse::Stale),
+                "given back twice"
+            );
         }
         bed.check();
     });
@@ -81,25 +137,55 @@ fn a_region_with_a_record_goes_back_with_its_word_alone() {
     on_every(&MemoryOptions::default(), |bed| {
         for (renews, ask) in [
             (true, shared(KIB)),
-            (false, Ask { lifetime: Lifetime::Transient, ..shared(KIB) }),
-            (false, Ask { lifetime: Lifetime::Persistent, ..shared(KIB) }),
-            (true, Ask { dedicated: DedicatedPolicy::Required, ..Ask::new(KIB, 1) }),
+            (
+                false,
+                AllocationRequest {
+                    lifetime: Lifetime::Transient,
+                    ..shared(KIB)
+                },
+            ),
+            (
+                false,
+                AllocationRequest {
+                    lifetime: Lifetime::Persistent,
+                    ..shared(KIB)
+                },
+            ),
+            (
+                true,
+                AllocationRequest {
+                    dedicated: DedicatedPolicy::Required,
+                    ..AllocationRequest::new(KIB, 1)
+                },
+            ),
         ] {
-            let mut at = bed.place(&Ask { word: 7, ..ask }).unwrap().at;
-            assert_eq!(bed.pools.give(bed.env(), at), Err(Misuse::Held));
-            assert_eq!(bed.pools.give_recorded(bed.env(), at, 8), Err(Misuse::Held));
-            assert_eq!(bed.pools.set_word(at, 8, 9), Ok(7), "it was another");
-            assert_eq!(bed.pools.set_word(at, 7, 9), Ok(7));
-            assert_eq!(bed.pools.find(at).unwrap().word, 9);
+            let mut at = bed
+                .place(&AllocationRequest {
+                    user_data: 7,
+                    ..ask
+                })
+                .unwrap()
+                .at;
+            assert_eq!(bed.pools.free(bed.env(), at), Err(GpuMisuse::Held));
+            assert_eq!(
+                bed.pools.free_recorded(bed.env(), at, 8),
+                Err(GpuMisuse::Held)
+            );
+            assert_eq!(bed.pools.set_user_data(at, 8, 9), Ok(7), "it was another");
+            assert_eq!(bed.pools.set_user_data(at, 7, 9), Ok(7));
+            assert_eq!(bed.pools.find(at).unwrap().1, 9);
             match bed.pools.renew(at) {
                 Ok(generation) => {
                     assert!(renews);
-                    assert_eq!(bed.pools.find(at).map(|found| found.word), Err(Misuse::Stale));
+                    assert_eq!(
+                        bed.pools.find(at).map(|(_, record)| record),
+                        Err(GpuMisuse::Stale)
+                    );
                     at.generation = generation;
                 }
-                Err(misuse) => assert_eq!((renews, misuse), (false, Misuse::Stale)),
+                Err(misuse) => assert_eq!((renews, misuse), (false, GpuMisuse::Stale)),
             }
-            assert_eq!(bed.pools.give_recorded(bed.env(), at, 9).unwrap().word, 9);
+            assert_eq!(bed.pools.free_recorded(bed.env(), at, 9), Ok(KIB));
         }
     });
 }
@@ -109,23 +195,32 @@ fn h93_counts_are_exact_after_any_order_of_things() {
     on_every(&MemoryOptions::default(), |bed| {
         let mut state = 1u64;
         let mut random = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
         let lifetimes = [Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent];
-        let mut live: Vec<Placed> = Vec::new();
+        let mut live: Vec<Suballocation> = Vec::new();
         for turn in 0..3000 {
             if live.len() > 200 || (random(3) == 0 && !live.is_empty()) {
                 let region = live.swap_remove(random(live.len() as u64) as usize);
-                bed.give(&region);
+                bed.free(&region);
             } else {
                 let log2 = 4 + random(14);
                 let size = 1 + random(1 << log2);
                 let alignment = 1 << random(13);
-                let ask = Ask { lifetime: lifetimes[random(3) as usize], ..Ask::new(size, alignment) };
+                let ask = AllocationRequest {
+                    lifetime: lifetimes[random(3) as usize],
+                    ..AllocationRequest::new(size, alignment)
+                };
                 let region = bed.place(&ask).unwrap();
                 assert_eq!(region.offset % alignment, 0);
-                assert!(region.size >= size && region.size < size + alignment.max(256), "{size} at {alignment}: {}", region.size);
+                assert!(
+                    region.size >= size && region.size < size + alignment.max(256),
+                    "{size} at {alignment}: {}",
+                    region.size
+                );
                 live.push(region);
             }
             if turn % 250 == 0 {
@@ -133,7 +228,7 @@ fn h93_counts_are_exact_after_any_order_of_things() {
                 assert_eq!(bed.pools.live_regions(), live.len() as u64);
             }
         }
-        live.iter().for_each(|region| bed.give(region));
+        live.iter().for_each(|region| bed.free(region));
     });
 }
 
@@ -141,24 +236,37 @@ fn h93_counts_are_exact_after_any_order_of_things() {
 fn any_alignment_a_memory_object_has_is_met_at_its_beginning() {
     on_every(&MemoryOptions::default(), |bed| {
         for log2 in 0..23 {
-            let region = bed.place(&Ask { alignment: 1 << log2, ..shared(86) }).unwrap();
+            let region = bed
+                .place(&AllocationRequest {
+                    alignment: 1 << log2,
+                    ..shared(86)
+                })
+                .unwrap();
             assert_eq!(region.offset % (1 << log2), 0);
-            bed.give(&region);
+            bed.free(&region);
         }
     });
 }
 
 #[test]
 fn an_empty_page_is_a_hole_before_anything_is_refused() {
-    let options = MemoryOptions { max_bytes: MIB, ..MemoryOptions::default() };
+    let options = MemoryOptions {
+        max_bytes: MIB,
+        ..MemoryOptions::default()
+    };
     on_every(&options, |bed| {
         for lifetime in [Lifetime::Transient, Lifetime::Persistent] {
-            let small = bed.place(&Ask { lifetime, ..shared(KIB) }).unwrap();
-            bed.give(&small);
+            let small = bed
+                .place(&AllocationRequest {
+                    lifetime,
+                    ..shared(KIB)
+                })
+                .unwrap();
+            bed.free(&small);
             // The page waits for what comes next, and the block is all there may be.
             let whole = bed.place(&shared(MIB)).unwrap();
             assert_eq!(bed.native(), (1, MIB));
-            bed.give(&whole);
+            bed.free(&whole);
         }
     });
 }

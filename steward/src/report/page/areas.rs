@@ -5,8 +5,8 @@
 use super::label::{fitted, grouped};
 use super::squarify::Rect;
 use super::treemap::{Part, Treemap, treemap};
-use crate::report::{ContextRow, Report, one_line};
-use crate::units::{bytes, percent};
+use vk_accounts::report::{ContextRow, Report, one_line};
+use vk_accounts::units::{bytes, percent};
 
 /// The drawing's width, in its own units.
 const WIDTH: f64 = 1000.0;
@@ -41,11 +41,11 @@ pub(super) struct Area {
     /// What the pointer shows.
     pub(super) title: String,
     /// Lines of text inside, with their places.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<AreaLabel>,
 }
 
 /// A line of text inside of a rectangle.
-pub(super) struct Line {
+pub(super) struct AreaLabel {
     pub(super) x: String,
     pub(super) y: String,
     pub(super) text: String,
@@ -63,35 +63,81 @@ pub(super) fn areas(report: &Report) -> Vec<Areas> {
     let small = draw(report, 190.0, is_small);
     let about = format!("{} in all contexts", bytes(all));
     let mut drawn = vec![view(report, &whole, 430.0, about)];
-    let rows = report.contexts.iter().filter(|row| !row.group && row.live_bytes > 0 && is_small(row)).count();
+    let rows = report
+        .contexts
+        .iter()
+        .filter(|row| !row.group && row.live_bytes > 0 && is_small(row))
+        .count();
     if rows >= 3 && (small.bytes as f64) < 0.2 * all as f64 {
         let share = percent(small.bytes as f64 / all as f64);
-        let about = format!("The {rows} smallest contexts, enlarged: {}, {share} of the above", bytes(small.bytes));
+        let about = format!(
+            "The {rows} smallest contexts, enlarged: {}, {share} of the above",
+            bytes(small.bytes)
+        );
         drawn.push(view(report, &small, 190.0, about));
     }
     drawn
 }
 
 fn draw(report: &Report, height: f64, wanted: impl Fn(&ContextRow) -> bool) -> Treemap {
-    treemap(&report.contexts, wanted, Rect { x: 0.0, y: 0.0, w: WIDTH, h: height })
+    treemap(
+        &report.contexts,
+        wanted,
+        Rect {
+            x: 0.0,
+            y: 0.0,
+            w: WIDTH,
+            h: height,
+        },
+    )
 }
 
 fn view(report: &Report, map: &Treemap, height: f64, about: String) -> Areas {
-    let name = |row: usize| report.contexts.get(row).map(|row| one_line(&row.name)).unwrap_or_default();
-    let boxes = map.parts.iter().map(|part| area(part, &name(part.row), map.bytes)).collect();
-    let outline = |(row, rect): &(usize, Rect)| Area { scope: "group", title: name(*row), lines: Vec::new(), ..placed(rect) };
-    Areas { width: WIDTH, height, about, boxes, groups: map.groups.iter().map(outline).collect() }
+    let name = |row: usize| {
+        report
+            .contexts
+            .get(row)
+            .map(|row| one_line(&row.name))
+            .unwrap_or_default()
+    };
+    let boxes = map
+        .parts
+        .iter()
+        .map(|part| area(part, &name(part.row), map.bytes))
+        .collect();
+    let outline = |(row, rect): &(usize, Rect)| Area {
+        scope: "group",
+        title: name(*row),
+        lines: Vec::new(),
+        ..placed(rect)
+    };
+    Areas {
+        width: WIDTH,
+        height,
+        about,
+        boxes,
+        groups: map.groups.iter().map(outline).collect(),
+    }
 }
 
 fn area(part: &Part, name: &str, all: u64) -> Area {
     let (rect, short) = (&part.rect, bytes(part.bytes));
     let share = percent(part.bytes as f64 / all as f64);
-    let title = format!("{name}, scope {}: {short} ({} bytes), {share}", part.scope, grouped(part.bytes));
+    let title = format!(
+        "{name}, scope {}: {short} ({} bytes), {share}",
+        part.scope,
+        grouped(part.bytes)
+    );
     let mut lines = Vec::new();
     let room = rect.w - 10.0;
     let mut put = |y: f64, text: Option<String>, strong: bool| {
         if let Some(text) = text.filter(|text| !text.is_empty() && rect.h >= y + 6.0) {
-            lines.push(Line { x: unit(rect.x + 7.0), y: unit(rect.y + y), text, strong });
+            lines.push(AreaLabel {
+                x: unit(rect.x + 7.0),
+                y: unit(rect.y + y),
+                text,
+                strong,
+            });
         }
     };
     // All of Vulkan's names begin alike: where one does not fit, what tells it from others comes first.
@@ -102,18 +148,40 @@ fn area(part: &Part, name: &str, all: u64) -> Area {
     // A number that is cut would be another number.
     let whole = |text: &str| fitted(text, room, WIDE).filter(|shown| shown == text);
     put(38.0, whole(&short), false);
-    put(56.0, whole(&share).filter(|_| whole(&short).is_some()), false);
-    Area { scope: part.scope.name(), title, lines, ..placed(rect) }
+    put(
+        56.0,
+        whole(&share).filter(|_| whole(&short).is_some()),
+        false,
+    );
+    Area {
+        scope: part.scope.name(),
+        title,
+        lines,
+        ..placed(rect)
+    }
 }
 
 fn placed(rect: &Rect) -> Area {
     let [x, y, w, h] = [rect.x, rect.y, rect.w, rect.h].map(unit);
-    Area { x, y, w, h, thin: rect.w < 4.0 || rect.h < 4.0, scope: "", title: String::new(), lines: Vec::new() }
+    Area {
+        x,
+        y,
+        w,
+        h,
+        thin: rect.w < 4.0 || rect.h < 4.0,
+        scope: "",
+        title: String::new(),
+        lines: Vec::new(),
+    }
 }
 
 /// A place in the drawing, to a hundredth of a unit.
 pub(super) fn unit(number: f64) -> String {
     let text = format!("{number:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+    if text == "-0" {
+        "0".to_owned()
+    } else {
+        text.to_owned()
+    }
 }

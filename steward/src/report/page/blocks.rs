@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use super::label::{fitted, grouped, tick};
-use crate::report::{DeviceMemory, MemoryBlock, MemoryRange, one_line};
+use vk_accounts::report::{DeviceMemory, MemoryBlock, MemoryRange, one_line};
 
 /// Units of a drawing's width.
 const WIDTH: f64 = 1000.0;
@@ -52,20 +52,34 @@ pub(super) struct Shape {
 
 /// The blocks, and how many were left out.
 pub(super) fn blocks(memory: Option<&DeviceMemory>) -> (Vec<Drawn>, usize) {
-    let blocks = memory.map(|memory| memory.blocks.as_slice()).unwrap_or_default();
-    (blocks.iter().take(BLOCKS).map(drawn).collect(), blocks.len().saturating_sub(BLOCKS))
+    let blocks = memory
+        .map(|memory| memory.blocks.as_slice())
+        .unwrap_or_default();
+    (
+        blocks.iter().take(BLOCKS).map(drawn).collect(),
+        blocks.len().saturating_sub(BLOCKS),
+    )
 }
 
 /// What stands above the drawings.
 pub(super) fn about(memory: &DeviceMemory) -> Vec<String> {
     // The terminal's first two lines.
-    memory.to_string().lines().filter(|line| !line.is_empty()).take(2).map(|line| sentence(line.trim())).collect()
+    memory
+        .to_string()
+        .lines()
+        .filter(|line| !line.is_empty())
+        .take(2)
+        .map(|line| sentence(line.trim()))
+        .collect()
 }
 
 /// A line of the terminal as a sentence.
 fn sentence(line: &str) -> String {
     let mut characters = line.chars();
-    let first = characters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    let first = characters
+        .next()
+        .map(|c| c.to_uppercase().to_string())
+        .unwrap_or_default();
     format!("{first}{}.", characters.as_str())
 }
 
@@ -74,22 +88,43 @@ fn drawn(block: &MemoryBlock) -> Drawn {
     if let Some(part) = small_part(block) {
         strips.push(strip(block, part));
     }
-    Drawn { title: one_line(&block.title()), strips, more: block.ranges.len().saturating_sub(SHAPES) }
+    Drawn {
+        title: one_line(&block.title()),
+        strips,
+        more: block.ranges.len().saturating_sub(SHAPES),
+    }
 }
 
 /// From the first to the last byte in use, where that is less than a quarter of the block.
 fn small_part(block: &MemoryBlock) -> Option<(u64, u64)> {
     let used = || block.ranges.iter().filter(|range| !range.is_free());
     let begin = used().map(|range| range.offset).min()?;
-    let end = used().map(|range| range.offset.saturating_add(range.size)).max()?;
+    let end = used()
+        .map(|range| range.offset.saturating_add(range.size))
+        .max()?;
     (end.saturating_sub(begin) < block.size / 4 && end > begin).then_some((begin, end))
 }
 
 fn strip(block: &MemoryBlock, (begin, end): (u64, u64)) -> Strip {
-    let scale = Scale { begin, end: end.max(begin.saturating_add(1)) };
-    let inside = |range: &&MemoryRange| range.offset < end && range.offset.saturating_add(range.size) > begin;
-    let shapes = block.ranges.iter().filter(inside).take(SHAPES).flat_map(|range| scale.range(range)).collect();
-    Strip { begin: tick(begin), end: tick(end), shapes }
+    let scale = Scale {
+        begin,
+        end: end.max(begin.saturating_add(1)),
+    };
+    let inside = |range: &&MemoryRange| {
+        range.offset < end && range.offset.saturating_add(range.size) > begin
+    };
+    let shapes = block
+        .ranges
+        .iter()
+        .filter(inside)
+        .take(SHAPES)
+        .flat_map(|range| scale.range(range))
+        .collect();
+    Strip {
+        begin: tick(begin),
+        end: tick(end),
+        shapes,
+    }
 }
 
 /// Which bytes the width stands for.
@@ -109,37 +144,89 @@ impl Scale {
         let asked = range.size.saturating_sub(range.padding);
         let name = one_line(&range.name);
         let what = match class {
-            "free" => format!("free, {} bytes at {}", grouped(range.size), grouped(range.offset)),
-            "spent" => format!("left of a page or slab, {} bytes at {}", grouped(range.size), grouped(range.offset)),
+            "free" => format!(
+                "free, {} bytes at {}",
+                grouped(range.size),
+                grouped(range.offset)
+            ),
+            "spent" => format!(
+                "left of a page or slab, {} bytes at {}",
+                grouped(range.size),
+                grouped(range.offset)
+            ),
             _ => {
-                let title = if name.is_empty() { class.to_owned() } else { format!("{name}: {class}") };
-                format!("{title}, {} bytes at {}, {}", grouped(asked), grouped(range.offset), one_line(&range.placement))
+                let title = if name.is_empty() {
+                    class.to_owned()
+                } else {
+                    format!("{name}: {class}")
+                };
+                format!(
+                    "{title}, {} bytes at {}, {}",
+                    grouped(asked),
+                    grouped(range.offset),
+                    one_line(&range.placement)
+                )
             }
         };
         let mut shapes = vec![self.shape(class, (range.offset, asked), &name, what, false)];
         if range.padding > 0 {
             let at = range.offset.saturating_add(asked);
-            let what = format!("padding, {} bytes at {}", grouped(range.padding), grouped(at));
+            let what = format!(
+                "padding, {} bytes at {}",
+                grouped(range.padding),
+                grouped(at)
+            );
             shapes.push(self.shape("padding", (at, range.padding), "", what, false));
         }
         shapes.extend(range.crops.iter().map(|crop| {
             let name = one_line(&crop.name);
-            let of = if name.is_empty() { "crop".to_owned() } else { format!("{name}: crop") };
-            let what = format!("{of}, {} bytes at {} of its region", grouped(crop.size), grouped(crop.offset));
-            self.shape("crop", (range.offset.saturating_add(crop.offset), crop.size), "", what, true)
+            let of = if name.is_empty() {
+                "crop".to_owned()
+            } else {
+                format!("{name}: crop")
+            };
+            let what = format!(
+                "{of}, {} bytes at {} of its region",
+                grouped(crop.size),
+                grouped(crop.offset)
+            );
+            self.shape(
+                "crop",
+                (range.offset.saturating_add(crop.offset), crop.size),
+                "",
+                what,
+                true,
+            )
         }));
         shapes
     }
 
-    fn shape(&self, class: &'static str, (offset, size): (u64, u64), name: &str, title: String, inner: bool) -> Shape {
+    fn shape(
+        &self,
+        class: &'static str,
+        (offset, size): (u64, u64),
+        name: &str,
+        title: String,
+        inner: bool,
+    ) -> Shape {
         let (left, right) = (self.at(offset), self.at(offset.saturating_add(size)));
         let width = (right - left).max(THINNEST);
         let label = fitted(name, width - 6.0, WIDE).unwrap_or_default();
-        Shape { class, x: unit(left.min(WIDTH - width)), width: unit(width), label, title, inner }
+        Shape {
+            class,
+            x: unit(left.min(WIDTH - width)),
+            width: unit(width),
+            label,
+            title,
+            inner,
+        }
     }
 
     fn at(&self, offset: u64) -> f64 {
-        let (inside, all) = (offset.clamp(self.begin, self.end) - self.begin, self.end - self.begin);
+        let (inside, all) = (
+            offset.clamp(self.begin, self.end) - self.begin,
+            self.end - self.begin,
+        );
         WIDTH * (inside as f64 / all as f64)
     }
 }
@@ -151,28 +238,54 @@ fn unit(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::MemoryCrop;
+    use vk_accounts::report::MemoryCrop;
 
     fn range(what: &str, offset: u64, size: u64) -> MemoryRange {
-        MemoryRange { what: what.into(), placement: "general".into(), offset, size, ..MemoryRange::default() }
+        MemoryRange {
+            what: what.into(),
+            placement: "general".into(),
+            offset,
+            size,
+            ..MemoryRange::default()
+        }
     }
 
     fn block(size: u64, ranges: Vec<MemoryRange>) -> MemoryBlock {
-        MemoryBlock { content: "linear".into(), size, ranges, ..MemoryBlock::default() }
+        MemoryBlock {
+            content: "linear".into(),
+            size,
+            ranges,
+            ..MemoryBlock::default()
+        }
     }
 
     fn places(strip: &Strip) -> Vec<(&str, f64, f64)> {
         let number = |text: &str| text.parse::<f64>().expect("a number");
-        strip.shapes.iter().map(|shape| (shape.class, number(&shape.x), number(&shape.width))).collect()
+        strip
+            .shapes
+            .iter()
+            .map(|shape| (shape.class, number(&shape.x), number(&shape.width)))
+            .collect()
     }
 
     #[test]
     fn shapes_are_as_long_as_their_bytes_and_lie_where_they_do() {
-        let crop = MemoryCrop { offset: 100, size: 50, name: "part".into() };
-        let owned = MemoryRange { padding: 56, name: "vertices".into(), crops: vec![crop], ..range("region", 256, 256) };
+        let crop = MemoryCrop {
+            offset: 100,
+            size: 50,
+            name: "part".into(),
+        };
+        let owned = MemoryRange {
+            padding: 56,
+            name: "vertices".into(),
+            crops: vec![crop],
+            ..range("region", 256, 256)
+        };
         let spent = range("spent", 512, 488);
         let drawn = drawn(&block(1000, vec![range("free", 0, 256), owned, spent]));
-        let [strip] = &drawn.strips[..] else { panic!("{} strips", drawn.strips.len()) };
+        let [strip] = &drawn.strips[..] else {
+            panic!("{} strips", drawn.strips.len())
+        };
         let expected = [
             ("free", 0.0, 256.0),
             ("owned", 256.0, 200.0),
@@ -182,7 +295,13 @@ mod tests {
         ];
         assert_eq!(places(strip), expected);
         assert_eq!(strip.shapes[1].label, "vertices");
-        assert!(strip.shapes[3].title.starts_with("part: crop, 50 bytes at 100"), "{:?}", strip.shapes[3]);
+        assert!(
+            strip.shapes[3]
+                .title
+                .starts_with("part: crop, 50 bytes at 100"),
+            "{:?}",
+            strip.shapes[3]
+        );
         assert_eq!((strip.begin.as_str(), strip.end.as_str()), ("0", "1000 B"));
     }
 
@@ -190,9 +309,15 @@ mod tests {
     fn a_small_used_part_is_drawn_again_larger() {
         let drawn = drawn(&block(
             1 << 20,
-            vec![range("free", 0, 4096), range("region", 4096, 1024), range("free", 5120, (1 << 20) - 5120)],
+            vec![
+                range("free", 0, 4096),
+                range("region", 4096, 1024),
+                range("free", 5120, (1 << 20) - 5120),
+            ],
         ));
-        let [whole, part] = &drawn.strips[..] else { panic!("{} strips", drawn.strips.len()) };
+        let [whole, part] = &drawn.strips[..] else {
+            panic!("{} strips", drawn.strips.len())
+        };
         assert_eq!(places(whole).len(), 3);
         assert_eq!(places(part), [("owned", 0.0, 1000.0)]);
         assert_eq!((part.begin.as_str(), part.end.as_str()), ("4 KiB", "5 KiB"));
@@ -201,15 +326,28 @@ mod tests {
     #[test]
     fn the_smallest_is_still_seen_and_nothing_leaves_the_drawing() {
         let last = range("region", (1 << 40) - 1, 1);
-        let odd = MemoryRange { padding: 9, ..range("region", u64::MAX, u64::MAX) };
+        let odd = MemoryRange {
+            padding: 9,
+            ..range("region", u64::MAX, u64::MAX)
+        };
         let first = range("region", 0, 1 << 39);
         let drawn = drawn(&block(1 << 40, vec![first, last, odd]));
         for strip in &drawn.strips {
             for (class, x, width) in places(strip) {
-                assert!(width >= THINNEST && x >= 0.0 && x + width <= WIDTH + 0.01, "{class} {x} {width}");
+                assert!(
+                    width >= THINNEST && x >= 0.0 && x + width <= WIDTH + 0.01,
+                    "{class} {x} {width}"
+                );
             }
         }
         assert!(blocks(None).0.is_empty());
-        assert_eq!(blocks(Some(&DeviceMemory { blocks: vec![block(0, Vec::new()); 201], ..DeviceMemory::default() })).1, 1);
+        assert_eq!(
+            blocks(Some(&DeviceMemory {
+                blocks: vec![block(0, Vec::new()); 201],
+                ..DeviceMemory::default()
+            }))
+            .1,
+            1
+        );
     }
 }

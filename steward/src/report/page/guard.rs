@@ -4,28 +4,44 @@
 
 use super::label::grouped;
 use super::section::Figure;
-use crate::report::{GuardReport, GuardRun, Report, one_line};
+use vk_accounts::report::{GuardReport, GuardRun, Report, one_line};
 
 /// A report of the guard.
-pub(super) struct Told {
+pub(super) struct GuardSection {
     pub(super) title: String,
     pub(super) text: String,
 }
 
 /// What the terminal is told, a line a paragraph; reports stand apart.
 pub(super) fn lines(report: &Report) -> Vec<String> {
-    let guard = report.guard.as_ref().map(|guard| GuardRun { told: Vec::new(), ..guard.clone() }.to_string());
+    let guard = report.guard.as_ref().map(|guard| {
+        GuardRun {
+            told: Vec::new(),
+            ..guard.clone()
+        }
+        .to_string()
+    });
     let fail = report.fail.as_ref().map(ToString::to_string);
     let both = guard.into_iter().chain(fail).collect::<String>();
     both.lines().map(|line| one_line(line.trim())).collect()
 }
 
-pub(super) fn told(report: &Report) -> Vec<Told> {
-    let one = |told: &GuardReport| Told {
+pub(super) fn guard_section(report: &Report) -> Vec<GuardSection> {
+    let one = |told: &GuardReport| GuardSection {
         title: one_line(&told.kind),
-        text: told.text.lines().map(one_line).collect::<Vec<_>>().join("\n"),
+        text: told
+            .text
+            .lines()
+            .map(one_line)
+            .collect::<Vec<_>>()
+            .join("\n"),
     };
-    report.guard.iter().flat_map(|guard| &guard.told).map(one).collect()
+    report
+        .guard
+        .iter()
+        .flat_map(|guard| &guard.told)
+        .map(one)
+        .collect()
 }
 
 /// What stands above everything else.
@@ -35,6 +51,15 @@ pub(super) fn figure(guard: &GuardRun) -> Figure {
         1 => "1 report".to_owned(),
         more => format!("{} reports", grouped(more)),
     };
-    let detail = format!("{}, {} blocks", one_line(&guard.mode), grouped(guard.callback_blocks));
-    Figure { name: "Guard", value, detail, bad: guard.reports > 0 }
+    let detail = format!(
+        "{}, {} blocks",
+        one_line(&guard.mode),
+        grouped(guard.callback_blocks)
+    );
+    Figure {
+        name: "Guard",
+        value,
+        detail,
+        bad: guard.reports > 0,
+    }
 }

@@ -17,7 +17,11 @@ pub(crate) fn grouped(number: u64) -> String {
 
 /// As [`grouped`]; a dash for nothing.
 pub(super) fn cell(number: u64) -> String {
-    if number == 0 { "\u{2013}".to_owned() } else { grouped(number) }
+    if number == 0 {
+        "\u{2013}".to_owned()
+    } else {
+        grouped(number)
+    }
 }
 
 /// Bytes on an axis, as few digits as a power of two allows: `512 KiB`, `1.5 MiB`.
@@ -25,10 +29,13 @@ pub(super) fn tick(bytes: u64) -> String {
     if bytes == 0 {
         return "0".to_owned();
     }
-    let text = crate::units::bytes(bytes);
+    let text = vk_accounts::units::bytes(bytes);
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
-            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+            format!(
+                "{} {unit}",
+                number.trim_end_matches('0').trim_end_matches('.')
+            )
         }
         _ => text,
     }
@@ -36,7 +43,11 @@ pub(super) fn tick(bytes: u64) -> String {
 
 /// `text` as far as it fits into `width` units with characters of `wide` units; none where not even three of them fit.
 pub(super) fn fitted(text: &str, width: f64, wide: f64) -> Option<String> {
-    let room = if width > 0.0 { (width / wide) as usize } else { 0 };
+    let room = if width > 0.0 {
+        (width / wide) as usize
+    } else {
+        0
+    };
     if text.chars().count() <= room {
         return Some(text.to_owned());
     }
@@ -49,7 +60,13 @@ mod tests {
 
     #[test]
     fn digits_come_in_threes() {
-        let cases = [(0, "0"), (999, "999"), (1000, "1 000"), (2_742_759, "2 742 759"), (u64::MAX, "18 446 744 073 709 551 615")];
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1 000"),
+            (2_742_759, "2 742 759"),
+            (u64::MAX, "18 446 744 073 709 551 615"),
+        ];
         for (number, text) in cases {
             assert_eq!(grouped(number).replace('\u{202f}', " "), text);
         }
@@ -58,8 +75,14 @@ mod tests {
 
     #[test]
     fn ticks_are_short() {
-        let cases =
-            [(0, "0"), (512, "512 B"), (1 << 20, "1 MiB"), (3 << 19, "1.5 MiB"), (512 << 10, "512 KiB"), (10 << 20, "10 MiB")];
+        let cases = [
+            (0, "0"),
+            (512, "512 B"),
+            (1 << 20, "1 MiB"),
+            (3 << 19, "1.5 MiB"),
+            (512 << 10, "512 KiB"),
+            (10 << 20, "10 MiB"),
+        ];
         for (bytes, text) in cases {
             assert_eq!(tick(bytes), text);
         }
@@ -68,7 +91,10 @@ mod tests {
     #[test]
     fn names_are_cut_where_they_do_not_fit() {
         assert_eq!(fitted("VkBuffer", 80.0, 10.0).as_deref(), Some("VkBuffer"));
-        assert_eq!(fitted("VkBuffer", 79.0, 10.0).as_deref(), Some("VkBuff\u{2026}"));
+        assert_eq!(
+            fitted("VkBuffer", 79.0, 10.0).as_deref(),
+            Some("VkBuff\u{2026}")
+        );
         assert_eq!(fitted("VkBuffer", 39.0, 10.0), None);
         assert_eq!(fitted("Vk", 20.0, 10.0).as_deref(), Some("Vk"));
         assert_eq!(fitted("", -5.0, 10.0).as_deref(), Some(""));

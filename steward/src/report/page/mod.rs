@@ -11,25 +11,25 @@
 
 mod areas;
 mod blocks;
-mod course;
 mod guard;
 mod label;
 mod section;
 mod squarify;
 mod tables;
 mod timeline;
+mod timeline_chart;
 mod treemap;
 
 use askama::Template;
 pub(crate) use label::grouped;
 
-use super::Entry;
+use super::ReportOrList;
 use section::Section;
 
 /// A page about one report or several.
 #[derive(Template)]
 #[template(path = "page.html")]
-struct Page {
+struct ReportPage {
     title: String,
     version: &'static str,
     sections: Vec<Section>,
@@ -39,11 +39,20 @@ struct Page {
 ///
 /// # Errors
 /// Never with the template as it is: it writes into memory.
-pub fn html(entries: &[Entry]) -> Result<String, askama::Error> {
-    let sections: Vec<_> = entries.iter().enumerate().map(|(index, entry)| Section::new(index, entry)).collect();
+pub fn html(entries: &[ReportOrList]) -> Result<String, askama::Error> {
+    let sections: Vec<_> = entries
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| Section::new(index, entry))
+        .collect();
     let title = match sections.as_slice() {
         [one] => one.heading.clone(),
         all => format!("{} drivers", all.len()),
     };
-    Page { title, version: env!("CARGO_PKG_VERSION"), sections }.render()
+    ReportPage {
+        title,
+        version: env!("CARGO_PKG_VERSION"),
+        sections,
+    }
+    .render()
 }

@@ -4,13 +4,14 @@
 
 use super::areas::{Areas, areas};
 use super::blocks::{self, Drawn};
-use super::course::{Course, course};
-use super::guard::{self, Told};
+use super::guard::{self, GuardSection};
 use super::label::grouped;
-use super::tables::{self, Bar, Found, Table};
-use crate::report::phase::title_of;
-use crate::report::{Entry, FindingRow, Report, Source, one_line};
-use crate::units::bytes;
+use super::tables::{self, Bar, FigureTable, FindingLine};
+use super::timeline_chart::{Course, course};
+use crate::report::ReportOrList;
+use vk_accounts::report::title_of;
+use vk_accounts::report::{FindingRow, Report, Source, one_line};
+use vk_accounts::units::bytes;
 
 /// One driver's part of the page.
 #[derive(Default)]
@@ -27,11 +28,11 @@ pub(super) struct Section {
     pub(super) fullest_phase: String,
     pub(super) bytes_note: &'static str,
     pub(super) areas: Vec<Areas>,
-    pub(super) contexts: Table,
+    pub(super) contexts: FigureTable,
     pub(super) unused: String,
     pub(super) course: Option<Course>,
     pub(super) steps: &'static str,
-    pub(super) phases: Table,
+    pub(super) phases: FigureTable,
     pub(super) slack: bool,
     /// How device memory was divided; empty where nothing was sub-allocated.
     pub(super) memory: Vec<Drawn>,
@@ -40,13 +41,13 @@ pub(super) struct Section {
     pub(super) shared: Vec<String>,
     /// Blocks that were left out.
     pub(super) memory_more: usize,
-    pub(super) findings: Vec<Found>,
+    pub(super) findings: Vec<FindingLine>,
     pub(super) honour_absent: String,
     pub(super) bars: Vec<Bar>,
-    pub(super) leftovers: Table,
+    pub(super) leftovers: FigureTable,
     /// What a guard saw and what was refused; empty where there was neither.
     pub(super) guard: Vec<String>,
-    pub(super) told: Vec<Told>,
+    pub(super) told: Vec<GuardSection>,
 }
 
 /// A number above everything else.
@@ -59,13 +60,23 @@ pub(super) struct Figure {
 }
 
 impl Section {
-    pub(super) fn new(index: usize, entry: &Entry) -> Self {
-        let prefix = if index == 0 { String::new() } else { format!("driver-{}-", index + 1) };
+    pub(super) fn new(index: usize, entry: &ReportOrList) -> Self {
+        let prefix = if index == 0 {
+            String::new()
+        } else {
+            format!("driver-{}-", index + 1)
+        };
         match entry {
-            Entry::Report(report) => Self { prefix, ..Self::of(report) },
-            Entry::Failed(failed) => {
-                Self { prefix, heading: one_line(&failed.driver), failed: Some(one_line(&failed.error)), ..Self::default() }
-            }
+            ReportOrList::Report(report) => Self {
+                prefix,
+                ..Self::of(report)
+            },
+            ReportOrList::Failed(failed) => Self {
+                prefix,
+                heading: one_line(&failed.driver),
+                failed: Some(one_line(&failed.error)),
+                ..Self::default()
+            },
         }
     }
 
@@ -73,42 +84,67 @@ impl Section {
         let (contexts, unused) = tables::contexts(report);
         let honour = report.honour.clone().unwrap_or_default();
         let (memory, memory_more) = blocks::blocks(report.device_memory.as_ref());
-        let live = matches!(report.source, Source::Driver { .. });
-        let runs = [("Without the loader", honour.without_loader), ("With the loader", honour.with_loader)];
-        let bars: Vec<_> = runs.iter().filter_map(|(name, run)| Some(tables::bar(name, run.as_ref()?))).collect();
+        let live = !matches!(report.source, Source::Trace { .. });
+        let runs = [
+            ("Without the loader", honour.without_loader),
+            ("With the loader", honour.with_loader),
+        ];
+        let bars: Vec<_> = runs
+            .iter()
+            .filter_map(|(name, run)| Some(tables::bar(name, run.as_ref()?)))
+            .collect();
         let absent = match (&honour.absent, live) {
             (Some(reason), _) => one_line(reason),
             (None, _) if !bars.is_empty() => String::new(),
             (None, true) => "It was not measured in this run.".to_owned(),
-            (None, false) => "A trace holds callbacks only: what went past them is not in it.".to_owned(),
+            (None, false) => {
+                "A trace holds callbacks only: what went past them is not in it.".to_owned()
+            }
         };
         Self {
             heading: heading(&report.source),
             about: about(&report.source),
             limits: report.notes().map(|note| one_line(&note)).collect(),
             figures: figures(report),
-            fullest_phase: one_line(&title_of(&report.phases, &report.fullest_phase, |phase| phase.live_bytes)),
+            fullest_phase: one_line(&title_of(&report.phases, &report.fullest_phase, |phase| {
+                phase.live_bytes
+            })),
             bytes_note: match live {
-                true => "Bytes as taken from the host: what was asked for, and 16 in front of each block.",
+                true => {
+                    "Bytes as taken from the host: what was asked for, and 16 in front of each block."
+                }
                 false => "Bytes as asked for; a live run counts 16 more in front of each block.",
             },
             areas: areas(report),
             contexts,
             unused,
             course: course(report),
-            steps: if live { "commands" } else { "lines of the trace" },
+            steps: if live {
+                "commands"
+            } else {
+                "lines of the trace"
+            },
             phases: tables::phases(report),
-            slack: report.contexts.iter().any(|row| row.peak_slack > 0) || report.phases.iter().any(|row| row.peak_slack > 0),
+            slack: report.contexts.iter().any(|row| row.peak_slack > 0)
+                || report.phases.iter().any(|row| row.peak_slack > 0),
             memory,
-            memory_about: report.device_memory.as_ref().map(blocks::about).unwrap_or_default(),
+            memory_about: report
+                .device_memory
+                .as_ref()
+                .map(blocks::about)
+                .unwrap_or_default(),
             memory_more,
-            shared: report.shared_contexts.iter().flat_map(|shared| shared.lines().chain(shared.found())).collect(),
+            shared: report
+                .shared_contexts
+                .iter()
+                .flat_map(|shared| shared.lines().chain(shared.found()))
+                .collect(),
             findings: tables::findings(report),
             honour_absent: absent,
             bars,
             leftovers: tables::leftovers(report),
             guard: guard::lines(report),
-            told: guard::told(report),
+            told: guard::guard_section(report),
             ..Self::default()
         }
     }
@@ -118,12 +154,21 @@ fn heading(source: &Source) -> String {
     match source {
         Source::Driver { name, version, .. } => one_line(&format!("{name} {version}")),
         Source::Trace { file, .. } => one_line(file),
+        Source::Program { executable, .. } => one_line(executable),
     }
 }
 
 fn about(source: &Source) -> Vec<String> {
     match source {
-        Source::Driver { device, seed, rounds, commands, comparisons, objects, .. } => {
+        Source::Driver {
+            device,
+            seed,
+            rounds,
+            commands,
+            comparisons,
+            objects,
+            ..
+        } => {
             let made: u64 = objects.iter().map(|(_, number)| u64::from(*number)).sum();
             let plural = if *rounds == 1 { "" } else { "s" };
             vec![
@@ -136,26 +181,75 @@ fn about(source: &Source) -> Vec<String> {
                 ),
             ]
         }
-        Source::Trace { driver, no_driver, lines, .. } => {
-            let driver = if driver.is_empty() { "a driver that the trace does not name".into() } else { one_line(driver) };
-            let mut about = vec![format!("Replay of {} lines, recorded on {driver}", grouped(*lines))];
-            about.extend(no_driver.as_ref().map(|reason| format!("No driver was run: {}", one_line(reason))));
+        Source::Trace {
+            driver,
+            no_driver,
+            lines,
+            ..
+        } => {
+            let driver = if driver.is_empty() {
+                "a driver that the trace does not name".into()
+            } else {
+                one_line(driver)
+            };
+            let mut about = vec![format!(
+                "Replay of {} lines, recorded on {driver}",
+                grouped(*lines)
+            )];
+            about.extend(
+                no_driver
+                    .as_ref()
+                    .map(|reason| format!("No driver was run: {}", one_line(reason))),
+            );
+            about
+        }
+        Source::Program {
+            arguments,
+            process,
+            commands,
+            ..
+        } => {
+            let mut about = vec![format!(
+                "Process {process}, {} commands",
+                grouped(*commands)
+            )];
+            about.extend(
+                arguments
+                    .as_ref()
+                    .map(|arguments| format!("Arguments: {}", one_line(&arguments.join(" ")))),
+            );
             about
         }
     }
 }
 
 fn figures(report: &Report) -> Vec<Figure> {
-    let sum = |of: fn(&crate::report::Phase) -> u64| report.phases.iter().map(of).fold(0_u64, u64::saturating_add);
+    let sum = |of: fn(&vk_accounts::report::Phase) -> u64| {
+        report
+            .phases
+            .iter()
+            .map(of)
+            .fold(0_u64, u64::saturating_add)
+    };
     let (taken, blocks) = (sum(|phase| phase.bytes), sum(|phase| phase.blocks));
-    let left = report
-        .leftovers
-        .iter()
-        .fold((0_u64, 0_u64), |sum, left| (sum.0.saturating_add(left.blocks), sum.1.saturating_add(left.bytes)));
-    let about = if report.peak_slack == 0 { "exact".to_owned() } else { format!("\u{b1} {} bytes", grouped(report.peak_slack)) };
+    let left = report.leftovers.iter().fold((0_u64, 0_u64), |sum, left| {
+        (
+            sum.0.saturating_add(left.blocks),
+            sum.1.saturating_add(left.bytes),
+        )
+    });
+    let about = if report.peak_slack == 0 {
+        "exact".to_owned()
+    } else {
+        format!("\u{b1} {} bytes", grouped(report.peak_slack))
+    };
     // The worst are the number, the others stand below it: notes are legal, and may be many.
     let mut levels = FindingRow::LEVELS.iter().filter_map(|level| {
-        let count = report.findings.iter().filter(|row| row.level == *level).count();
+        let count = report
+            .findings
+            .iter()
+            .filter(|row| row.level == *level)
+            .count();
         (count > 0).then(|| format!("{count} {level}{}", if count == 1 { "" } else { "s" }))
     });
     let worst = levels.next().unwrap_or_else(|| "none".to_owned());
@@ -167,30 +261,58 @@ fn figures(report: &Report) -> Vec<Figure> {
             detail: format!("{} bytes, {about}", grouped(report.peak_bytes)),
             bad: false,
         },
-        Figure { name: "Taken in all", value: bytes(taken), detail: format!("{} blocks", grouped(blocks)), bad: false },
+        Figure {
+            name: "Taken in all",
+            value: bytes(taken),
+            detail: format!("{} blocks", grouped(blocks)),
+            bad: false,
+        },
         Figure {
             name: "Findings",
             value: worst,
-            detail: if others.is_empty() { "of Vulkan's rules".to_owned() } else { format!("and {others}") },
+            detail: if others.is_empty() {
+                "of Vulkan's rules".to_owned()
+            } else {
+                format!("and {others}")
+            },
             bad: report.findings.iter().any(|row| row.rank() == 0),
         },
         Figure {
             name: "Left behind",
-            value: if left.0 == 0 { "nothing".to_owned() } else { bytes(left.1) },
+            value: if left.0 == 0 {
+                "nothing".to_owned()
+            } else {
+                bytes(left.1)
+            },
             detail: if left.0 == 0 {
                 "every block was given back".to_owned()
             } else {
-                format!("{} block{}", grouped(left.0), if left.0 == 1 { "" } else { "s" })
+                format!(
+                    "{} block{}",
+                    grouped(left.0),
+                    if left.0 == 1 { "" } else { "s" }
+                )
             },
             bad: left.0 > 0,
         },
     ];
-    let (without, with) = report.honour.as_ref().map_or((None, None), |honour| (honour.without_loader, honour.with_loader));
+    let (without, with) = report.honour.as_ref().map_or((None, None), |honour| {
+        (honour.without_loader, honour.with_loader)
+    });
     if let Some(ratio) = without.or(with).and_then(|run| run.ratio()) {
-        let detail = if without.is_some() { "through callbacks, without the loader" } else { "through callbacks" };
+        let detail = if without.is_some() {
+            "through callbacks, without the loader"
+        } else {
+            "through callbacks"
+        };
         figures.insert(
             2,
-            Figure { name: "Honour ratio", value: crate::units::percent(ratio), detail: detail.to_owned(), bad: false },
+            Figure {
+                name: "Honour ratio",
+                value: vk_accounts::units::percent(ratio),
+                detail: detail.to_owned(),
+                bad: false,
+            },
         );
     }
     figures.extend(report.guard.as_ref().map(guard::figure));

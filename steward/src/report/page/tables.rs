@@ -6,28 +6,31 @@ use alloc_core::Scope;
 
 use super::areas::unit;
 use super::label::{cell, grouped};
-use crate::report::{ByScope, FindingRow, HonourRun, Report, one_line};
-use crate::units::{bytes, percent};
+use vk_accounts::report::{ByScope, FindingRow, HonourRun, Report, one_line};
+use vk_accounts::units::{bytes, percent};
 
 /// A table has so many rows at most; data has all.
 const ROWS: usize = 300;
 
 /// A table that may have been cut.
 #[derive(Default)]
-pub(super) struct Table {
-    pub(super) rows: Vec<Row>,
+pub(super) struct FigureTable {
+    pub(super) rows: Vec<FigureRow>,
     /// Rows that were left out.
     pub(super) more: usize,
 }
 
-impl Table {
-    fn of(rows: impl ExactSizeIterator<Item = Row>) -> Self {
-        Self { more: rows.len().saturating_sub(ROWS), rows: rows.take(ROWS).collect() }
+impl FigureTable {
+    fn of(rows: impl ExactSizeIterator<Item = FigureRow>) -> Self {
+        Self {
+            more: rows.len().saturating_sub(ROWS),
+            rows: rows.take(ROWS).collect(),
+        }
     }
 }
 
 /// A row of numbers behind a name.
-pub(super) struct Row {
+pub(super) struct FigureRow {
     pub(super) name: String,
     /// How far it is set in, in steps.
     pub(super) depth: usize,
@@ -38,33 +41,51 @@ pub(super) struct Row {
 }
 
 fn scopes(by_scope: &ByScope) -> impl Iterator<Item = String> {
-    Scope::ALL.into_iter().map(|scope| cell(by_scope.get(scope)))
+    Scope::ALL
+        .into_iter()
+        .map(|scope| cell(by_scope.get(scope)))
 }
 
 fn peak(bytes: u64, slack: u64) -> String {
-    format!("{}{}", if slack == 0 { "" } else { "\u{2248}\u{202f}" }, cell(bytes))
+    format!(
+        "{}{}",
+        if slack == 0 { "" } else { "\u{2248}\u{202f}" },
+        cell(bytes)
+    )
 }
 
 /// Contexts that were asked for anything, and the names of the others.
-pub(super) fn contexts(report: &Report) -> (Table, String) {
-    let (used, unused): (Vec<_>, Vec<_>) = report.contexts.iter().partition(|row| row.group || row.total_blocks > 0);
-    let row = |row: &crate::report::ContextRow| Row {
+pub(super) fn contexts(report: &Report) -> (FigureTable, String) {
+    let (used, unused): (Vec<_>, Vec<_>) = report
+        .contexts
+        .iter()
+        .partition(|row| row.group || row.total_blocks > 0);
+    let row = |row: &vk_accounts::report::ContextRow| FigureRow {
         name: one_line(&row.name),
-        depth: row.depth.min(8),
+        depth: row.steps(),
         number: 0,
         strong: row.group,
         cells: scopes(&row.live_by_scope)
-            .chain([cell(row.live_bytes), peak(row.peak_bytes, row.peak_slack), cell(row.total_blocks), cell(row.total_bytes)])
+            .chain([
+                cell(row.live_bytes),
+                peak(row.peak_bytes, row.peak_slack),
+                cell(row.total_blocks),
+                cell(row.total_bytes),
+            ])
             .collect(),
     };
-    let mut names: Vec<_> = unused.iter().take(ROWS).map(|row| one_line(&row.name)).collect();
+    let mut names: Vec<_> = unused
+        .iter()
+        .take(ROWS)
+        .map(|row| one_line(&row.name))
+        .collect();
     names.extend((unused.len() > ROWS).then(|| format!("and {} more", unused.len() - ROWS)));
-    (Table::of(used.into_iter().map(row)), names.join(", "))
+    (FigureTable::of(used.into_iter().map(row)), names.join(", "))
 }
 
 /// Phases, numbered as the drawing numbers them.
-pub(super) fn phases(report: &Report) -> Table {
-    let row = |(index, phase): (usize, &crate::report::Phase)| Row {
+pub(super) fn phases(report: &Report) -> FigureTable {
+    let row = |(index, phase): (usize, &vk_accounts::report::Phase)| FigureRow {
         name: one_line(&phase.name),
         depth: 0,
         number: index + 1,
@@ -73,26 +94,31 @@ pub(super) fn phases(report: &Report) -> Table {
             .map(cell)
             .into_iter()
             .chain(scopes(&phase.live_by_scope))
-            .chain([cell(phase.live_bytes), peak(phase.peak_bytes, phase.peak_slack)])
+            .chain([
+                cell(phase.live_bytes),
+                peak(phase.peak_bytes, phase.peak_slack),
+            ])
             .collect(),
     };
-    Table::of(report.phases.iter().enumerate().map(row))
+    FigureTable::of(report.phases.iter().enumerate().map(row))
 }
 
 /// What was not given back.
-pub(super) fn leftovers(report: &Report) -> Table {
-    let row = |left: &crate::report::Leftover| Row {
+pub(super) fn leftovers(report: &Report) -> FigureTable {
+    let row = |left: &vk_accounts::report::Leftover| FigureRow {
         name: one_line(&left.context),
         depth: 0,
         number: 0,
         strong: false,
-        cells: scopes(&left.by_scope).chain([left.blocks, left.bytes].map(cell)).collect(),
+        cells: scopes(&left.by_scope)
+            .chain([left.blocks, left.bytes].map(cell))
+            .collect(),
     };
-    Table::of(report.leftovers.iter().map(row))
+    FigureTable::of(report.leftovers.iter().map(row))
 }
 
 /// A finding.
-pub(super) struct Found {
+pub(super) struct FindingLine {
     /// Names its colour: one of the levels that are known, or `other`.
     pub(super) class: &'static str,
     pub(super) level: String,
@@ -107,11 +133,14 @@ pub(super) struct Found {
 }
 
 /// Findings, the worst first, within a level by rule.
-pub(super) fn findings(report: &Report) -> Vec<Found> {
+pub(super) fn findings(report: &Report) -> Vec<FindingLine> {
     let mut rows: Vec<&FindingRow> = report.findings.iter().collect();
     rows.sort_by_key(|row| row.rank());
-    let found = |row: &&FindingRow| Found {
-        class: FindingRow::LEVELS.get(row.rank()).copied().unwrap_or("other"),
+    let found = |row: &&FindingRow| FindingLine {
+        class: FindingRow::LEVELS
+            .get(row.rank())
+            .copied()
+            .unwrap_or("other"),
         level: one_line(&row.level),
         rule: one_line(&row.rule),
         kind: one_line(&row.kind),
@@ -151,9 +180,24 @@ pub(super) struct Term {
 /// A measurement with both terms of its ratio.
 pub(super) fn bar(name: &'static str, run: &HonourRun) -> Bar {
     let parts = [
-        ("callback", "through callbacks", run.callback_calls, run.callback_bytes),
-        ("in-command", "past them, inside of commands", run.in_command_calls, run.in_command_bytes),
-        ("never-issued", "past them, on the driver\u{2019}s own threads", run.never_issued_calls, run.never_issued_bytes),
+        (
+            "callback",
+            "through callbacks",
+            run.callback_calls,
+            run.callback_bytes,
+        ),
+        (
+            "in-command",
+            "past them, inside of commands",
+            run.in_command_calls,
+            run.in_command_bytes,
+        ),
+        (
+            "never-issued",
+            "past them, on the driver\u{2019}s own threads",
+            run.never_issued_calls,
+            run.never_issued_bytes,
+        ),
     ];
     let all: f64 = parts.iter().map(|part| part.3 as f64).sum();
     let mut left = 0.0;
@@ -177,10 +221,15 @@ pub(super) fn bar(name: &'static str, run: &HonourRun) -> Bar {
         ("the allocator behind the callbacks", run.in_callback_bytes),
         ("mappings", run.mapped_bytes),
     ];
-    let beside = beside.into_iter().filter(|(_, taken)| *taken > 0).map(|(name, taken)| format!("{name} {}", bytes(taken)));
+    let beside = beside
+        .into_iter()
+        .filter(|(_, taken)| *taken > 0)
+        .map(|(name, taken)| format!("{name} {}", bytes(taken)));
     Bar {
         name,
-        ratio: run.ratio().map_or_else(|| "no bytes at all".to_owned(), percent),
+        ratio: run
+            .ratio()
+            .map_or_else(|| "no bytes at all".to_owned(), percent),
         callback: bytes(run.callback_bytes),
         past: bytes(run.past_bytes()),
         terms: terms.into(),

@@ -13,15 +13,16 @@
 //! All offsets are odd multiples of a word, as far from any alignment as copies allow.
 
 mod device;
-mod told;
+mod memory_report;
 
 use std::ops::Deref;
 
 use alloc_core::HostAllocator;
+use alloc_core::Rejected;
 use ash::vk::{self, Handle as _};
 use gpu_suballoc::{
-    AllocatorOptions, BufferHandle, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError, Lifetime, MemoryOptions,
-    PropertyFlags, Region, RegionOptions, Wish, WrapInfo,
+    AllocatorOptions, BufferHandle, BufferInfo, BufferUsage as Usage, GpuAllocator, GpuError,
+    Lifetime, MemoryOptions, MemoryPreference, PropertyFlags, Region, RegionOptions, WrapInfo,
 };
 
 use super::commands::Recorder;
@@ -30,8 +31,8 @@ use super::error::WorkloadError;
 use super::expect::{Inputs, WORDS};
 use super::memory::for_buffers;
 use super::object::Guard;
-use crate::report::DeviceMemory;
-use device::Bracketed;
+use device::BracketedDevice;
+use vk_accounts::report::DeviceMemory;
 
 /// Bytes of a word.
 const WORD: u64 = size_of::<u32>() as u64;
@@ -51,33 +52,51 @@ const READ_AT: [u64; 2] = [132, 2180];
 /// Bytes of the first block. A round needs little, and software drivers take device memory from the heap of this very process.
 const FIRST_BLOCK: u64 = 256 << 10;
 
-type Allocator<'d> = GpuAllocator<Bracketed<'d>, &'d dyn HostAllocator>;
+type Allocator<'d> = GpuAllocator<BracketedDevice<'d>, &'d dyn HostAllocator>;
 
 /// The sub-allocator of a round. Its book-keeping is in the hooks' memory.
 pub(super) struct Suballocator<'d>(Allocator<'d>);
 
 impl<'d> Suballocator<'d> {
     pub(super) fn new(device: &'d Device<'d>) -> Result<Self, WorkloadError> {
-        let bracketed = Bracketed::new(device);
-        let memory = MemoryOptions { first_block: Some(FIRST_BLOCK), ..MemoryOptions::default() };
-        let options = AllocatorOptions { memory, ..AllocatorOptions::default() };
+        let bracketed = BracketedDevice::new(device);
+        let memory = MemoryOptions {
+            first_block: Some(FIRST_BLOCK),
+            ..MemoryOptions::default()
+        };
+        let options = AllocatorOptions {
+            memory,
+            ..AllocatorOptions::default()
+        };
         // SAFETY: every info below is valid for any device; wrapped buffers live in `Transfers`, behind what was made of them; the
         // round waits for its work before it drops them.
         let made = unsafe { GpuAllocator::new(bracketed, device.caller().memory(), options) };
-        made.map(Self).map_err(|refused| refused.device.reason("the sub-allocator", refused.error))
+        made.map(Self).map_err(
+            |Rejected {
+                 value: (device, _),
+                 error,
+             }| device.reason("the sub-allocator", error),
+        )
     }
 
     /// How it has divided the memory now.
-    pub(super) fn told(&self) -> Result<DeviceMemory, WorkloadError> {
-        told::told(&self.0).map_err(|error| self.reason("the picture of device memory", error))
+    pub(super) fn memory_report(&self) -> Result<DeviceMemory, WorkloadError> {
+        memory_report::memory_report(&self.0)
+            .map_err(|error| self.reason("the picture of device memory", error))
     }
 
     /// Gives everything back: nothing may be left.
     pub(super) fn close(self) -> Result<(), WorkloadError> {
-        let left = |outstanding: gpu_suballoc::Outstanding| WorkloadError::LeftBehind {
-            regions: outstanding.regions.saturating_add(outstanding.wrapped).saturating_add(outstanding.crops),
+        let left = |outstanding: gpu_suballoc::OutstandingRegions| WorkloadError::LeftBehind {
+            regions: outstanding
+                .regions
+                .saturating_add(outstanding.wrapped)
+                .saturating_add(outstanding.crops),
         };
-        self.0.close().map(drop).map_err(|refused| left(refused.outstanding))
+        self.0
+            .close()
+            .map(drop)
+            .map_err(|refused| left(refused.error))
     }
 
     fn reason(&self, what: &'static str, error: GpuError) -> WorkloadError {
@@ -87,41 +106,59 @@ impl<'d> Suballocator<'d> {
     fn buffer<'a>(
         &'a self,
         info: (&'static str, u64, Usage),
-        wish: Wish,
+        wish: MemoryPreference,
         lifetime: Lifetime,
-    ) -> Result<Held<'a, 'd>, WorkloadError> {
+    ) -> Result<OwnedRegion<'a, 'd>, WorkloadError> {
         let (name, size, usage) = info;
-        let options = RegionOptions::new().name(name).wish(wish).lifetime(lifetime);
-        let made = self.0.create_buffer(&BufferInfo::new(size, usage), &options);
-        self.held(name, made)
+        let options = RegionOptions::new()
+            .name(name)
+            .preference(wish)
+            .lifetime(lifetime);
+        let made = self
+            .0
+            .create_buffer(&BufferInfo::new(size, usage), &options);
+        self.own(name, made)
     }
 
-    fn crop<'a>(&'a self, of: &Region, (offset, size): (u64, u64)) -> Result<Held<'a, 'd>, WorkloadError> {
-        self.held("a crop", self.0.crop(of, offset, size, WORD))
+    fn crop<'a>(
+        &'a self,
+        of: &Region,
+        (offset, size): (u64, u64),
+    ) -> Result<OwnedRegion<'a, 'd>, WorkloadError> {
+        self.own("a crop", self.0.crop(of, offset, size, WORD))
     }
 
-    fn held<'a>(&'a self, what: &'static str, made: Result<Region, GpuError>) -> Result<Held<'a, 'd>, WorkloadError> {
+    fn own<'a>(
+        &'a self,
+        what: &'static str,
+        made: Result<Region, GpuError>,
+    ) -> Result<OwnedRegion<'a, 'd>, WorkloadError> {
         let region = made.map_err(|error| self.reason(what, error))?;
-        Ok(Held { by: &self.0, region: Some(region) })
+        Ok(OwnedRegion {
+            allocator: &self.0,
+            region: Some(region),
+        })
     }
 }
 
 /// A region that is given back when it is dropped.
-struct Held<'a, 'd> {
-    by: &'a Allocator<'d>,
+struct OwnedRegion<'a, 'd> {
+    allocator: &'a Allocator<'d>,
     region: Option<Region>,
 }
 
-impl Deref for Held<'_, '_> {
+impl Deref for OwnedRegion<'_, '_> {
     type Target = Region;
     fn deref(&self) -> &Region {
-        self.region.as_ref().unwrap_or_else(|| unreachable!("it is taken out when it is dropped"))
+        self.region
+            .as_ref()
+            .unwrap_or_else(|| unreachable!("it is taken out when it is dropped"))
     }
 }
 
-impl Drop for Held<'_, '_> {
+impl Drop for OwnedRegion<'_, '_> {
     fn drop(&mut self) {
-        if let Some(Err(refused)) = self.region.take().map(|region| self.by.free(region)) {
+        if let Some(Err(refused)) = self.region.take().map(|region| self.allocator.free(region)) {
             debug_assert!(false, "{refused}");
         }
     }
@@ -129,40 +166,60 @@ impl Drop for Held<'_, '_> {
 
 /// What is uploaded, copied and read back. Fields stand in reverse order of making.
 pub(super) struct Transfers<'a, 'd> {
-    read_part: Held<'a, 'd>,
-    wrapped_part: Held<'a, 'd>,
+    read_part: OwnedRegion<'a, 'd>,
+    wrapped_part: OwnedRegion<'a, 'd>,
     /// The last of them is what is copied.
-    parts: [Held<'a, 'd>; 3],
-    wrapped: Held<'a, 'd>,
-    read_back: Held<'a, 'd>,
-    odd: Held<'a, 'd>,
-    on_device: Held<'a, 'd>,
-    upload: Held<'a, 'd>,
+    parts: [OwnedRegion<'a, 'd>; 3],
+    wrapped: OwnedRegion<'a, 'd>,
+    read_back: OwnedRegion<'a, 'd>,
+    odd: OwnedRegion<'a, 'd>,
+    device_local: OwnedRegion<'a, 'd>,
+    upload: OwnedRegion<'a, 'd>,
     _application: (Guard<'d, vk::DeviceMemory>, Guard<'d, vk::Buffer>),
 }
 
 impl<'a, 'd> Transfers<'a, 'd> {
     /// Makes all regions, and writes what is to be uploaded.
-    pub(super) fn new(by: &'a Suballocator<'d>, device: &'d Device<'d>, inputs: Inputs) -> Result<Self, WorkloadError> {
+    pub(super) fn new(
+        by: &'a Suballocator<'d>,
+        device: &'d Device<'d>,
+        inputs: Inputs,
+    ) -> Result<Self, WorkloadError> {
         let info = vk::BufferCreateInfo::default()
             .size(UPLOADED)
             .usage(vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST)
             .sharing_mode(vk::SharingMode::EXCLUSIVE);
         // SAFETY: size and usage are not 0.
         let own = unsafe { device.create::<vk::Buffer>(&info) }?;
-        let fast = Wish::default().preferring(PropertyFlags::DEVICE_LOCAL).avoiding(PropertyFlags::HOST_VISIBLE);
+        let fast = MemoryPreference::default()
+            .preferring(PropertyFlags::DEVICE_LOCAL)
+            .avoiding(PropertyFlags::HOST_VISIBLE);
         let (memory, _) = for_buffers(device, "the application's buffer", [*own], fast)?;
         let wrap = BufferHandle::from_raw(own.as_raw());
 
-        let seen = Wish::requiring(PropertyFlags::HOST_VISIBLE);
+        let seen = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
         let cached = seen.preferring(PropertyFlags::HOST_CACHED);
         let both = Usage::TRANSFER_SRC | Usage::TRANSFER_DST;
-        let upload = by.buffer(("upload", UPLOADED, Usage::TRANSFER_SRC), seen, Lifetime::Transient)?;
+        let upload = by.buffer(
+            ("upload", UPLOADED, Usage::TRANSFER_SRC),
+            seen,
+            Lifetime::Transient,
+        )?;
         let on_device = by.buffer(("on the device", ROOM, both), fast, Lifetime::Unknown)?;
         let odd = by.buffer(("odd", ODD, both), fast, Lifetime::Persistent)?;
-        let read_back = by.buffer(("read back", UPLOADED, Usage::TRANSFER_DST), cached, Lifetime::Unknown)?;
-        let wrapped = WrapInfo { buffer_size: Some(UPLOADED), ..WrapInfo::new(wrap, ROOM) };
-        let wrapped = by.held("the wrapped buffer", by.0.wrap(&wrapped.offset(268).name("the application's")))?;
+        let read_back = by.buffer(
+            ("read back", UPLOADED, Usage::TRANSFER_DST),
+            cached,
+            Lifetime::Unknown,
+        )?;
+        let wrapped = WrapInfo {
+            buffer_size: Some(UPLOADED),
+            ..WrapInfo::new(wrap, ROOM)
+        };
+        let wrapped = by.own(
+            "the wrapped buffer",
+            by.0.wrap(&wrapped.offset(268).name("the application's")),
+        )?;
         let [first, second, third] = CROPPED_AT;
         let outer = by.crop(&upload, (first, ROOM))?;
         let middle = by.crop(&outer, (second, 2048))?;
@@ -170,7 +227,9 @@ impl<'a, 'd> Transfers<'a, 'd> {
         let wrapped_part = by.crop(&wrapped, (100, 2048))?;
         let read_part = by.crop(&read_back, (READ_AT[0], 2044))?;
 
-        let mapping = by.0.map(&upload).map_err(|error| by.reason("the mapping of what is uploaded", error))?;
+        let mapping =
+            by.0.map(&upload)
+                .map_err(|error| by.reason("the mapping of what is uploaded", error))?;
         let words = mapping.as_ptr().cast::<u32>();
         for index in 0..WORDS {
             // SAFETY: inside the mapping, which has so many words.
@@ -178,19 +237,35 @@ impl<'a, 'd> Transfers<'a, 'd> {
             // SAFETY: regions begin at granules, so a word is aligned; the device does not use the buffer yet.
             unsafe { place.write(inputs.uploaded(index)) };
         }
-        by.0.flush(&upload, 0, UPLOADED).map_err(|error| by.reason("the flush of what is uploaded", error))?;
+        by.0.flush(&upload, 0, UPLOADED)
+            .map_err(|error| by.reason("the flush of what is uploaded", error))?;
         drop(mapping);
         let (parts, _application) = ([inner, middle, outer], (memory, own));
-        Ok(Self { read_part, wrapped_part, parts, wrapped, read_back, odd, on_device, upload, _application })
+        Ok(Self {
+            read_part,
+            wrapped_part,
+            parts,
+            wrapped,
+            read_back,
+            odd,
+            device_local: on_device,
+            upload,
+            _application,
+        })
     }
 
     /// Records the way to the wrapped buffer.
     pub(super) fn record_out(&self, to: &Recorder<'_>) {
         let [inner, ..] = &self.parts;
-        copy(to, (inner, 0), (&self.on_device, 2 * WORD), THROUGH);
+        copy(to, (inner, 0), (&self.device_local, 2 * WORD), THROUGH);
         copy(to, (&self.upload, 0), (&self.odd, 0), ODD);
         between_copies(to);
-        copy(to, (&self.on_device, 2 * WORD), (&self.wrapped_part, 0), THROUGH);
+        copy(
+            to,
+            (&self.device_local, 2 * WORD),
+            (&self.wrapped_part, 0),
+            THROUGH,
+        );
     }
 
     /// Records the way back.
@@ -206,12 +281,17 @@ impl<'a, 'd> Transfers<'a, 'd> {
         by: &Suballocator<'_>,
         mut look: impl FnMut(&'static str, u32, u32) -> Result<(), WorkloadError>,
     ) -> Result<u64, WorkloadError> {
-        let mapping = by.0.map(&self.read_back).map_err(|error| by.reason("the mapping of what is read back", error))?;
+        let mapping =
+            by.0.map(&self.read_back)
+                .map_err(|error| by.reason("the mapping of what is read back", error))?;
         let invalidated = by.0.invalidate(&self.read_back, 0, UPLOADED);
         invalidated.map_err(|error| by.reason("the invalidation of what is read back", error))?;
         let first = (CROPPED_AT.iter().sum::<u64>() / WORD) as u32;
         let words = mapping.as_ptr().cast::<u32>();
-        for (what, at, bytes, first) in [("cropped", READ_AT[0], THROUGH, first), ("odd", READ_AT[1], ODD, 0)] {
+        for (what, at, bytes, first) in [
+            ("cropped", READ_AT[0], THROUGH, first),
+            ("odd", READ_AT[1], ODD, 0),
+        ] {
             for index in 0..(bytes / WORD) as u32 {
                 // SAFETY: inside the mapping: both parts lie in the buffer.
                 let place = unsafe { words.add((at / WORD) as usize + index as usize) };
@@ -229,14 +309,19 @@ fn between_copies(to: &Recorder<'_>) {
     use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
     to.memory_barrier(
         (Stage::TRANSFER, Access::TRANSFER_WRITE),
-        (Stage::TRANSFER, Access::TRANSFER_READ | Access::TRANSFER_WRITE),
+        (
+            Stage::TRANSFER,
+            Access::TRANSFER_READ | Access::TRANSFER_WRITE,
+        ),
     );
 }
 
 /// Copies `size` bytes from an offset of one region to an offset of another.
 fn copy(to: &Recorder<'_>, from: (&Region, u64), into: (&Region, u64), size: u64) {
     let place = |(region, offset): (&Region, u64)| {
-        let buffer = region.buffer().map_or(vk::Buffer::null(), |buffer| vk::Buffer::from_raw(buffer.as_raw()));
+        let buffer = region.buffer().map_or(vk::Buffer::null(), |buffer| {
+            vk::Buffer::from_raw(buffer.as_raw())
+        });
         (buffer, region.copy_offset() + offset)
     };
     to.copy_buffer(place(from), place(into), size);

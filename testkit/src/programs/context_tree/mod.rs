@@ -1,180 +1,352 @@
 //! A tree of contexts under random use, with a model beside it that only adds and subtracts.
 
 mod model;
+mod operation;
+mod side;
 mod things;
 
+use std::alloc::Layout;
 use std::thread;
 
-use alloc_core::{Budget, Context, ContextOptions, Handle, HostAllocator, HostError, Scope, TryVec};
+use alloc_core::{Context, ContextHandle, HostAllocator, HostError, Scope, TryVec};
 use model::Tree;
+use operation::{BudgetSpec, ContextSpec, LABEL, TreeOperation};
+use side::Side;
 use things::Block;
 
+use crate::hooked::{HookedAllocator, with_hook};
 use crate::programs::{Bytes, Ran};
-use crate::witness::Witness;
+use crate::recording_allocator::RecordingAllocator;
 
 /// Most contexts, blocks and vectors at a time.
-const MOST_CONTEXTS: usize = 24;
-const MOST_BLOCKS: usize = 64;
-const MOST_VECS: usize = 12;
+const MAX_CONTEXTS: usize = 24;
+const MAX_BLOCKS: usize = 64;
+const MAX_VECS: usize = 12;
 
 /// Runs the program in `bytes` over a root of its own.
 ///
 /// Operations: children (with and without scope, label, budget, allocator of their own), allocate, grow, shrink, free, all on any
 /// context, through the owner or a handle, here or on a thread that ends; handles cloned and dropped; vectors pushed, shrunk and
 /// dropped; owners closed and dropped in any order; the root closed too early. Checks after each operation that it succeeded
-/// exactly when it must; every few operations and at the end that the account of every context, the sums of the tree and the
-/// witness under the root equal the model, scope by scope.
+/// exactly when it must, and that a refusal says truly why; every few operations and at the end that the account of every context, the
+/// sums of the tree and the witness under the root equal the model, scope by scope.
 ///
 /// # Panics
 /// When the contexts and the model disagree.
 pub fn context_tree(bytes: &[u8]) -> Ran {
-    let witnesses = [Witness::system(), Witness::system()];
+    decoded(bytes, false)
+}
+
+/// As [`context_tree`], and each request of the backing uses the context that the operation is about: blocks, children and accounts.
+///
+/// # Panics
+/// As [`context_tree`].
+pub fn context_tree_reentered(bytes: &[u8]) -> Ran {
+    decoded(bytes, true)
+}
+
+fn decoded(bytes: &[u8], reenters: bool) -> Ran {
     let mut bytes = Bytes::new(bytes);
-    let mut ran = Ran::default();
-    let first = bytes.next().unwrap_or(0);
-    let options = match first % 4 {
-        0 => ContextOptions::new("root"),
-        1 => ContextOptions::new("root").scope(Scope::Device),
-        2 => ContextOptions::new("root").budget(Budget::limit(1 << 20)),
-        _ => ContextOptions::new("root").budget(Budget::exact(40_000)),
+    let limit = |bytes, exact| Some(BudgetSpec { bytes, exact });
+    let root = match bytes.next().unwrap_or(0) % 4 {
+        0 => ContextSpec::default(),
+        1 => ContextSpec {
+            scope: Some(Scope::Device),
+            ..ContextSpec::default()
+        },
+        2 => ContextSpec {
+            budget: limit(1 << 20, false),
+            ..ContextSpec::default()
+        },
+        _ => ContextSpec {
+            budget: limit(40_000, true),
+            ..ContextSpec::default()
+        },
     };
-    let limit = [None, None, Some(1 << 20), Some(40_000)][usize::from(first % 4)];
+    run(root, reenters, |program| program.decode(&mut bytes))
+}
+
+/// Runs the program in `text`, as [`context_tree`] does: a line for the root, one for each operation, as in
+/// `testkit/seeds/named/context_tree`.
+///
+/// # Panics
+/// As [`context_tree`]; where a line cannot be read.
+pub fn context_tree_text(text: &str) -> Ran {
+    let (root, operations) = operation::parse(text);
+    let mut operations = operations.into_iter();
+    run(root, false, |_| operations.next().map(Some))
+}
+
+/// `next` gives the next operation; `Some(None)` stands for one that has nothing to be done to.
+fn run(
+    root: ContextSpec,
+    reenters: bool,
+    mut next: impl FnMut(&Program<'_>) -> Option<Option<TreeOperation>>,
+) -> Ran {
+    let witnesses = [(); 2].map(|()| HookedAllocator::new(RecordingAllocator::system()));
+    let mut ran = Ran::default();
     // SAFETY: the witness outlives the root, which `finish` closes.
-    let root = unsafe { Context::root(&witnesses[0], options) }.expect("the system has memory for a root");
-    let mut program = Program { tree: Tree::new(root, limit, &witnesses), blocks: Vec::new(), vecs: Vec::new() };
-    while let Some(succeeded) = program.step(&mut bytes) {
-        ran.count(succeeded);
-        if ran.operations.is_multiple_of(4) {
-            program.tree.compare();
-            ran.compared += 1;
+    let context = unsafe { Context::root(&witnesses[0], root.options("root")) }
+        .expect("the system has memory for a root");
+    let side = Side::new();
+    let tree = Tree::new(context, root.budget, &witnesses, reenters.then_some(&side));
+    let mut program = Program {
+        tree,
+        blocks: Vec::new(),
+        vecs: Vec::new(),
+    };
+    with_hook(1, &|_| side.visit(), || {
+        while let Some(operation) = next(&program) {
+            let succeeded = operation.is_some_and(|operation| program.perform(operation));
+            program.tree.settle_side();
+            ran.count(succeeded);
+            if ran.operations.is_multiple_of(4) {
+                program.tree.compare();
+                ran.compared += 1;
+            }
         }
-    }
+        program.tree.settle_side();
+    });
     program.finish();
     ran.compared += 1;
+    ran.reentered = side.visits();
     ran
 }
 
 struct Program<'a> {
     tree: Tree<'a>,
     blocks: Vec<Block>,
-    vecs: Vec<(usize, TryVec<u64, Handle>)>,
+    vecs: Vec<(usize, TryVec<u64, ContextHandle>)>,
 }
 
 impl Program<'_> {
-    /// One operation; `None` at the end of the bytes, else whether it did what it says.
-    fn step(&mut self, bytes: &mut Bytes<'_>) -> Option<bool> {
+    /// The next operation; `None` at the end of the bytes.
+    fn decode(&self, bytes: &mut Bytes<'_>) -> Option<Option<TreeOperation>> {
         let operation = bytes.next()?;
+        let place = |which: usize, len: usize| which.checked_rem(len);
         Some(match operation % 32 {
-            0..=2 => self.child(bytes)?,
-            3..=9 => self.allocate(bytes, operation % 2 == 0, false)?,
-            10 => self.allocate(bytes, false, true)?,
-            11..=14 => self.resize(bytes)?,
-            15..=18 => self.free(bytes, false)?,
-            19 => self.free(bytes, true)?,
-            20 => {
-                let Some(at) = self.tree.pick(bytes)? else { return Some(false) };
-                self.tree.add_handle(at)
+            0..=2 => match self.tree.pick(bytes)? {
+                Some(of) => Some(self.decode_child(of, bytes)?),
+                None => None,
+            },
+            number @ 3..=10 => match self.tree.pick(bytes)? {
+                Some(from) => {
+                    let (layout, scope) = (bytes.layout()?, bytes.scope()?);
+                    let elsewhere = number == 10;
+                    Some(TreeOperation::Allocate {
+                        from,
+                        layout,
+                        scope,
+                        zeroed: !elsewhere && number % 2 == 0,
+                        elsewhere,
+                    })
+                }
+                None => None,
+            },
+            11..=14 => {
+                let (which, layout) = (bytes.below(MAX_BLOCKS)?, bytes.layout()?);
+                place(which, self.blocks.len()).map(|block| TreeOperation::Resize { block, layout })
             }
-            21 => {
-                let Some(at) = self.tree.pick(bytes)? else { return Some(false) };
-                self.tree.drop_handle(at)
+            number @ 15..=19 => place(bytes.below(MAX_BLOCKS)?, self.blocks.len()).map(|block| {
+                TreeOperation::Free {
+                    block,
+                    elsewhere: number == 19,
+                }
+            }),
+            20 => self
+                .tree
+                .pick(bytes)?
+                .map(|to| TreeOperation::AddHandle { to }),
+            21 => self
+                .tree
+                .pick(bytes)?
+                .map(|to| TreeOperation::DropHandle { to }),
+            22 => self
+                .tree
+                .pick(bytes)?
+                .map(|of| TreeOperation::NewVec { of }),
+            23..=26 => {
+                let (which, count) = (bytes.below(MAX_VECS)?, bytes.next()? % 8);
+                place(which, self.vecs.len()).map(|vec| TreeOperation::Push { vec, count })
             }
-            22 => self.new_vec(bytes)?,
-            23..=26 => self.push(bytes)?,
-            27 => self.shrink_vec(bytes)?,
-            28 => self.drop_vec(bytes)?,
-            29 => self.end_context(bytes)?,
-            30 => {
-                self.tree.close_root_too_early();
-                true
-            }
-            _ => {
-                alloc_core::settle_thread();
-                true
-            }
+            27 => place(bytes.below(MAX_VECS)?, self.vecs.len())
+                .map(|vec| TreeOperation::ShrinkVec { vec }),
+            28 => place(bytes.below(MAX_VECS)?, self.vecs.len())
+                .map(|vec| TreeOperation::DropVec { vec }),
+            29 => match self.tree.pick(bytes)? {
+                Some(context) => Some(TreeOperation::End {
+                    context,
+                    how: bytes.next()?,
+                }),
+                None => None,
+            },
+            30 => Some(TreeOperation::CloseRootTooEarly),
+            _ => Some(TreeOperation::Settle),
         })
     }
 
-    fn child(&mut self, bytes: &mut Bytes<'_>) -> Option<bool> {
-        let Some(at) = self.tree.pick(bytes)? else { return Some(false) };
+    fn decode_child(&self, of: usize, bytes: &mut Bytes<'_>) -> Option<TreeOperation> {
         let kind = bytes.next()?;
-        let mut options = ContextOptions::new("child");
-        let scope = if kind & 1 != 0 { Some(bytes.scope()?) } else { None };
-        if let Some(scope) = scope {
-            options = options.scope(scope);
-        }
-        let label = if kind & 2 != 0 { "called at run time" } else { "" };
+        let scope = if kind & 1 != 0 {
+            Some(bytes.scope()?)
+        } else {
+            None
+        };
         let limit = match kind >> 2 & 3 {
             2 => Some(u64::from(bytes.next()?) << 6),
             3 => Some(u64::from(bytes.next()?) << 10),
             _ => None,
         };
-        if let Some(limit) = limit {
-            options = options.budget(if kind & 16 != 0 { Budget::exact(limit) } else { Budget::limit(limit) });
-        }
-        let own_allocator = kind & 0xE0 == 0xE0;
-        if self.tree.contexts() >= MOST_CONTEXTS {
-            return Some(false);
-        }
-        Some(self.tree.child(at, options.label(label), label.len() as u64, scope, limit, own_allocator))
+        let budget = limit.map(|bytes| BudgetSpec {
+            bytes,
+            exact: kind & 16 != 0,
+        });
+        let label = if kind & 2 != 0 { LABEL } else { "" };
+        Some(TreeOperation::Child {
+            of,
+            spec: ContextSpec {
+                scope,
+                label,
+                budget,
+                own_allocator: kind & 0xE0 == 0xE0,
+            },
+        })
     }
 
-    fn allocate(&mut self, bytes: &mut Bytes<'_>, zeroed: bool, elsewhere: bool) -> Option<bool> {
-        let Some(at) = self.tree.pick(bytes)? else { return Some(false) };
-        let (layout, scope) = (bytes.layout()?, bytes.scope()?);
-        if self.blocks.len() >= MOST_BLOCKS {
-            self.give_back(0, false);
+    /// One operation; whether it did what it says.
+    fn perform(&mut self, operation: TreeOperation) -> bool {
+        match operation {
+            TreeOperation::Child { of, spec } => {
+                self.tree.contexts() < MAX_CONTEXTS && self.tree.child(of, &spec)
+            }
+            TreeOperation::Allocate {
+                from,
+                layout,
+                scope,
+                zeroed,
+                elsewhere,
+            } => {
+                if self.blocks.len() >= MAX_BLOCKS {
+                    self.free(0, false);
+                }
+                self.allocate(from, layout, scope, zeroed, elsewhere)
+            }
+            TreeOperation::Resize { block, layout } => self.resize(block, layout),
+            TreeOperation::Free { block, elsewhere } => {
+                self.free(block, elsewhere);
+                true
+            }
+            TreeOperation::AddHandle { to } => self.tree.add_handle(to),
+            TreeOperation::DropHandle { to } => self.tree.drop_handle(to),
+            TreeOperation::NewVec { of } => {
+                let room = self.vecs.len() < MAX_VECS;
+                if room {
+                    self.vecs.push((of, TryVec::new_in(self.tree.owner(of))));
+                }
+                room
+            }
+            TreeOperation::Push { vec, count } => self.push(vec, count),
+            TreeOperation::ShrinkVec { vec } => self.shrink_vec(vec),
+            TreeOperation::DropVec { vec } => self.drop_vec(vec),
+            // Closes or drops the owner of a context other than the root; what it still holds stays valid and charged.
+            TreeOperation::End { context, how } => context != 0 && self.tree.end(context, how),
+            TreeOperation::CloseRootTooEarly => {
+                self.tree.close_root_too_early();
+                true
+            }
+            TreeOperation::Settle => {
+                alloc_core::fold_thread();
+                true
+            }
         }
+    }
+
+    fn allocate(
+        &mut self,
+        at: usize,
+        layout: Layout,
+        scope: Scope,
+        zeroed: bool,
+        elsewhere: bool,
+    ) -> bool {
         let owner = self.tree.owner(at);
-        let take = |owner: &Handle| if zeroed { owner.allocate_zeroed(layout, scope) } else { owner.allocate(layout, scope) };
+        self.tree.aim(at, &owner);
+        // The reason is the refused thread's to ask for.
+        let take = |owner: &ContextHandle| {
+            let taken = if zeroed {
+                owner.allocate_zeroed(layout, scope)
+            } else {
+                owner.allocate(layout, scope)
+            };
+            taken
+                .map(things::Sent)
+                .map_err(|_| owner.refusal(layout, scope))
+        };
         let taken = if elsewhere {
-            thread::scope(|threads| threads.spawn(|| take(&owner).map(things::Sent).ok()).join().expect("no panic"))
-                .map(|sent| sent.0)
+            thread::scope(|threads| threads.spawn(|| take(&owner)).join().expect("no panic"))
         } else {
-            take(&owner).ok()
+            take(&owner)
         };
         let size = layout.size() as u64;
-        let should = size == 0 || self.tree.fits(at, size);
-        assert_eq!(taken.is_some(), should, "{size} bytes of {scope} from context {at}: {:?}", owner.refusal(layout, scope));
-        let Some(start) = taken else {
-            self.tree.check_refusal(at, owner.refusal(layout, scope));
-            drop(owner);
-            self.tree.dropped_owner(at);
-            return Some(false);
-        };
-        if size > 0 {
-            self.tree.took(at, scope, size, 1);
+        let fits = size == 0 || self.tree.fits(at, size);
+        match taken {
+            Ok(things::Sent(start)) => {
+                assert!(
+                    fits,
+                    "{size} bytes of {scope} from context {at}, although they do not fit"
+                );
+                if size > 0 {
+                    self.tree.took(at, scope, size, 1);
+                }
+                self.blocks
+                    .push(Block::new(at, owner, start, layout, scope, zeroed));
+                true
+            }
+            Err(error) => {
+                if elsewhere && fits {
+                    self.tree.check_early_refusal(at, size, error);
+                } else {
+                    assert!(
+                        !fits,
+                        "{size} bytes of {scope} from context {at}: {error:?}"
+                    );
+                    self.tree.check_reason(at, size, elsewhere, error);
+                }
+                drop(owner);
+                self.tree.dropped_owner(at);
+                false
+            }
         }
-        self.blocks.push(Block::new(at, owner, start, layout, scope, zeroed));
-        Some(true)
     }
 
-    fn resize(&mut self, bytes: &mut Bytes<'_>) -> Option<bool> {
-        let (which, layout) = (bytes.below(MOST_BLOCKS)?, bytes.layout()?);
-        let Some(which) = which.checked_rem(self.blocks.len()) else { return Some(false) };
+    fn resize(&mut self, which: usize, layout: Layout) -> bool {
         let block = &mut self.blocks[which];
-        let (at, scope, old, new) = (block.context, block.scope, block.layout.size() as u64, layout.size() as u64);
+        self.tree.aim(block.context, block.owner());
+        let (at, scope, old, new) = (
+            block.context,
+            block.scope,
+            block.layout.size() as u64,
+            layout.size() as u64,
+        );
         let should = new <= old || self.tree.fits(at, new - old);
         let done = block.resize(layout);
-        assert_eq!(done, should, "{old} to {new} bytes of {scope} from context {at}");
+        assert_eq!(
+            done, should,
+            "{old} to {new} bytes of {scope} from context {at}"
+        );
         if done {
             self.tree.resized(at, scope, old, new);
         }
-        Some(done)
+        done
     }
 
-    fn free(&mut self, bytes: &mut Bytes<'_>, elsewhere: bool) -> Option<bool> {
-        let which = bytes.below(MOST_BLOCKS)?;
-        let Some(which) = which.checked_rem(self.blocks.len()) else { return Some(false) };
-        self.give_back(which, elsewhere);
-        Some(true)
-    }
-
-    fn give_back(&mut self, which: usize, elsewhere: bool) {
+    fn free(&mut self, which: usize, elsewhere: bool) {
         let block = self.blocks.remove(which);
+        self.tree.aim(block.context, block.owner());
         let (at, scope, size) = (block.context, block.scope, block.layout.size() as u64);
         if elsewhere {
-            thread::scope(|threads| threads.spawn(move || block.free()).join()).expect("freeing does not panic");
+            thread::scope(|threads| threads.spawn(move || block.free()).join())
+                .expect("freeing does not panic");
         } else {
             block.free();
         }
@@ -184,66 +356,57 @@ impl Program<'_> {
         self.tree.dropped_owner(at);
     }
 
-    fn new_vec(&mut self, bytes: &mut Bytes<'_>) -> Option<bool> {
-        let Some(at) = self.tree.pick(bytes)? else { return Some(false) };
-        if self.vecs.len() >= MOST_VECS {
-            return Some(false);
-        }
-        let owner = self.tree.owner(at);
-        self.vecs.push((at, TryVec::new_in(owner)));
-        Some(true)
-    }
-
-    fn push(&mut self, bytes: &mut Bytes<'_>) -> Option<bool> {
-        let (which, count) = (bytes.below(MOST_VECS)?, bytes.next()? % 8);
-        let Some(which) = which.checked_rem(self.vecs.len()) else { return Some(false) };
+    fn push(&mut self, which: usize, count: u8) -> bool {
         let (at, vec) = &mut self.vecs[which];
+        self.tree.aim(*at, vec.allocator());
         let (at, scope) = (*at, self.tree.scope(*at));
         for value in 0..=count {
             let old = vec.capacity();
             let pushed = vec.try_push(u64::from(value));
-            self.tree.resized(at, scope, 8 * old as u64, 8 * vec.capacity() as u64);
+            self.tree
+                .resized(at, scope, 8 * old as u64, 8 * vec.capacity() as u64);
             if pushed.is_err() {
-                assert!(self.tree.may_refuse(at), "a push was refused by an open context without a budget");
-                return Some(false);
+                assert!(
+                    self.tree.may_refuse(at),
+                    "a push was refused by an open context without a budget"
+                );
+                return false;
             }
         }
-        Some(true)
+        true
     }
 
-    fn shrink_vec(&mut self, bytes: &mut Bytes<'_>) -> Option<bool> {
-        let which = bytes.below(MOST_VECS)?;
-        let Some(which) = which.checked_rem(self.vecs.len()) else { return Some(false) };
+    fn shrink_vec(&mut self, which: usize) -> bool {
         let (at, vec) = &mut self.vecs[which];
+        self.tree.aim(*at, vec.allocator());
         let old = vec.capacity();
         vec.truncate(old / 3);
-        vec.try_shrink_to_fit().expect("shrinking needs nothing from a context");
-        self.tree.resized(*at, self.tree.scope(*at), 8 * old as u64, 8 * vec.capacity() as u64);
-        Some(true)
+        vec.try_shrink_to_fit()
+            .expect("shrinking needs nothing from a context");
+        self.tree.resized(
+            *at,
+            self.tree.scope(*at),
+            8 * old as u64,
+            8 * vec.capacity() as u64,
+        );
+        true
     }
 
-    fn drop_vec(&mut self, bytes: &mut Bytes<'_>) -> Option<bool> {
-        let which = bytes.below(MOST_VECS)?;
-        let Some(which) = which.checked_rem(self.vecs.len()) else { return Some(false) };
+    fn drop_vec(&mut self, which: usize) -> bool {
         let (at, vec) = self.vecs.remove(which);
+        self.tree.aim(at, vec.allocator());
         let old = vec.capacity() as u64;
         drop(vec);
         self.tree.resized(at, self.tree.scope(at), 8 * old, 0);
         self.tree.dropped_owner(at);
-        Some(true)
-    }
-
-    /// Closes or drops the owner of a context other than the root; what it still holds stays valid and charged.
-    fn end_context(&mut self, bytes: &mut Bytes<'_>) -> Option<bool> {
-        let Some(at) = self.tree.pick(bytes)? else { return Some(false) };
-        let how = bytes.next()?;
-        Some(at != 0 && self.tree.end(at, how))
+        true
     }
 
     /// Everything goes, the root last.
     fn finish(mut self) {
+        self.tree.aim_at_nothing();
         while !self.blocks.is_empty() {
-            self.give_back(self.blocks.len() / 2, false);
+            self.free(self.blocks.len() / 2, false);
         }
         for (at, vec) in std::mem::take(&mut self.vecs) {
             let old = vec.capacity() as u64;

@@ -1,18 +1,28 @@
 //! The model: what every context must say, by addition and subtraction alone.
 
+mod budgets;
+
 use std::collections::BTreeMap;
 
-use alloc_core::{Context, ContextOptions, Handle, HostError, Outstanding, Scope, ScopeUsage, Usage};
+use alloc_core::{
+    CloseError, Context, ContextHandle, ContextId, HostError, Outstanding, Scope, ScopeUsage, Usage,
+};
 
 use super::is_refusal;
+use super::operation::{BudgetSpec, ContextSpec};
+use super::side::Side;
+use crate::hooked::HookedAllocator;
 use crate::programs::Bytes;
-use crate::witness::Witness;
+use crate::programs::side::Visit;
+use crate::recording_allocator::RecordingAllocator;
 
 /// The contexts of a program, numbered in the order they were made; numbers are not used again. 0 is the root.
 pub(super) struct Tree<'a> {
     nodes: BTreeMap<usize, Node>,
     made: usize,
-    witnesses: &'a [Witness; 2],
+    witnesses: &'a [HookedAllocator<RecordingAllocator>; 2],
+    /// Set where the backing uses the contexts during operations.
+    side: Option<&'a Side>,
     /// Bytes of a context's own record, learned from the root.
     record: u64,
     /// Totals of contexts that are gone.
@@ -20,13 +30,14 @@ pub(super) struct Tree<'a> {
 }
 
 struct Node {
+    id: ContextId,
     owner: Option<Context>,
-    handles: Vec<Handle>,
+    handles: Vec<ContextHandle>,
     /// References that the program's blocks and vectors hold.
     held: u64,
     parent: Option<usize>,
     scope: Scope,
-    limit: Option<u64>,
+    limit: Option<BudgetSpec>,
     closed: bool,
     label: u64,
     witness: usize,
@@ -42,11 +53,23 @@ struct Counts {
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn new(root: Context, limit: Option<u64>, witnesses: &'a [Witness; 2]) -> Self {
+    pub(super) fn new(
+        root: Context,
+        limit: Option<BudgetSpec>,
+        witnesses: &'a [HookedAllocator<RecordingAllocator>; 2],
+        side: Option<&'a Side>,
+    ) -> Self {
         let (scope, record) = (root.scope(), root.usage().total().live_bytes);
         let mut nodes = BTreeMap::new();
         nodes.insert(0, Node::new(root, None, scope, limit, 0, 0));
-        let mut tree = Self { nodes, made: 1, witnesses, record, gone: Default::default() };
+        let mut tree = Self {
+            nodes,
+            made: 1,
+            witnesses,
+            side,
+            record,
+            gone: Default::default(),
+        };
         tree.took(0, scope, record, 1);
         tree
     }
@@ -63,11 +86,15 @@ impl<'a> Tree<'a> {
     pub(super) fn pick(&self, bytes: &mut Bytes<'_>) -> Option<Option<usize>> {
         let which = bytes.below(self.nodes.len())?;
         let chosen = self.nodes.iter().nth(which);
-        Some(chosen.filter(|(_, node)| node.owner.is_some() || !node.handles.is_empty()).map(|(at, _)| *at))
+        Some(
+            chosen
+                .filter(|(_, node)| node.owner.is_some() || !node.handles.is_empty())
+                .map(|(at, _)| *at),
+        )
     }
 
     /// A handle for the program to keep.
-    pub(super) fn owner(&mut self, at: usize) -> Handle {
+    pub(super) fn owner(&mut self, at: usize) -> ContextHandle {
         let node = self.node(at);
         node.held += 1;
         node.a_handle()
@@ -92,27 +119,37 @@ impl<'a> Tree<'a> {
         dropped
     }
 
-    pub(super) fn child(
-        &mut self,
-        at: usize,
-        mut options: ContextOptions<'_>,
-        label: u64,
-        scope: Option<Scope>,
-        limit: Option<u64>,
-        own_allocator: bool,
-    ) -> bool {
-        let home = self.nodes[&at].scope;
+    pub(super) fn child(&mut self, at: usize, spec: &ContextSpec) -> bool {
+        self.aim_at(at);
+        let (home, label) = (self.nodes[&at].scope, spec.label.len() as u64);
         let should = self.fits(at, self.record + label);
-        if own_allocator {
+        let mut options = spec.options("child");
+        if spec.own_allocator {
             // SAFETY: the witnesses outlive all contexts: `Tree` borrows them.
             options = unsafe { options.allocator(&self.witnesses[1]) };
         }
-        let Some(parent) = &self.nodes[&at].owner else { return false };
+        let Some(parent) = &self.nodes[&at].owner else {
+            return false;
+        };
         match parent.child_with(options) {
             Ok(child) => {
-                assert!(should, "a child of context {at} although its record does not fit");
-                let witness = if own_allocator { 1 } else { self.nodes[&at].witness };
-                let node = Node::new(child, Some(at), scope.unwrap_or(home), limit, label, witness);
+                assert!(
+                    should,
+                    "a child of context {at} although its record does not fit"
+                );
+                let witness = if spec.own_allocator {
+                    1
+                } else {
+                    self.nodes[&at].witness
+                };
+                let node = Node::new(
+                    child,
+                    Some(at),
+                    spec.scope.unwrap_or(home),
+                    spec.budget,
+                    label,
+                    witness,
+                );
                 self.nodes.insert(self.made, node);
                 self.made += 1;
                 self.took(at, home, self.record, 1);
@@ -122,7 +159,10 @@ impl<'a> Tree<'a> {
                 true
             }
             Err(error) => {
-                assert!(!should, "no child of context {at} although its record fits: {error}");
+                assert!(
+                    !should,
+                    "no child of context {at} although its record fits: {error}"
+                );
                 if label > 0 && self.fits(at, self.record) {
                     // The record was taken, and given back when the label was refused.
                     self.took(at, home, self.record, 1);
@@ -136,15 +176,23 @@ impl<'a> Tree<'a> {
 
     /// Ends the owner of `at`: `how` chooses between close and drop, here and on another thread.
     pub(super) fn end(&mut self, at: usize, how: u8) -> bool {
+        self.aim_at(at);
         let expected = self.outstanding(at);
-        let Some(owner) = self.node(at).owner.take() else { return false };
+        let Some(owner) = self.node(at).owner.take() else {
+            return false;
+        };
         for number in self.subtree(at) {
             self.node(number).closed = true;
         }
         match how % 3 {
-            0 => assert_eq!(owner.close(), expected, "outstanding when context {at} was closed"),
+            0 => assert_eq!(
+                owner.close(),
+                expected,
+                "outstanding when context {at} was closed"
+            ),
             1 => drop(owner),
-            _ => std::thread::scope(|threads| threads.spawn(move || drop(owner)).join()).expect("dropping does not panic"),
+            _ => std::thread::scope(|threads| threads.spawn(move || drop(owner)).join())
+                .expect("dropping does not panic"),
         }
         self.bury(at);
         true
@@ -158,14 +206,21 @@ impl<'a> Tree<'a> {
         }
         let root = self.node(0).owner.take().expect("the root is closed last");
         let refused = root.close_root().expect_err("something is outstanding");
-        assert_eq!((refused.outstanding, refused.error), (expected, None));
-        assert!(!refused.context.is_closed());
-        self.node(0).owner = Some(refused.context);
+        assert_eq!(refused.error, CloseError::Outstanding(expected));
+        assert!(!refused.value.is_closed());
+        self.node(0).owner = Some(refused.value);
     }
 
     /// Ends everything, the newest first, and closes the root. Nothing may be left.
     pub(super) fn finish(mut self) {
-        for at in self.nodes.keys().copied().rev().filter(|at| *at != 0).collect::<Vec<_>>() {
+        for at in self
+            .nodes
+            .keys()
+            .copied()
+            .rev()
+            .filter(|at| *at != 0)
+            .collect::<Vec<_>>()
+        {
             // It may have gone with its last child.
             if let Some(node) = self.nodes.get_mut(&at) {
                 node.handles.clear();
@@ -178,7 +233,7 @@ impl<'a> Tree<'a> {
         assert_eq!(self.nodes.len(), 1, "contexts that nothing refers to");
         let root = self.node(0).owner.take().expect("the root is closed last");
         root.close_root().expect("nothing is outstanding");
-        for witness in self.witnesses {
+        for witness in self.witnesses.each_ref().map(HookedAllocator::inner) {
             witness.assert_empty("after the root was closed");
             assert_eq!(witness.zero_sized(), 0, "size 0 is never forwarded");
         }
@@ -211,28 +266,64 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether context `at` must give `bytes` more: it is open, and every budget above has room. No other thread holds a lease,
-    /// for those a program starts have ended, so no refusal comes early.
-    pub(super) fn fits(&self, at: usize, bytes: u64) -> bool {
-        let mut above = Some(at);
-        while let Some(node) = above.and_then(|at| self.nodes.get(&at)) {
-            let live: u64 = above.map_or(0, |at| self.subtree(at).iter().map(|at| self.nodes[at].live()).sum());
-            if node.limit.is_some_and(|limit| live + bytes > limit) {
-                return false;
-            }
-            above = node.parent;
-        }
-        !self.nodes[&at].closed
-    }
-
     /// Whether context `at` may refuse at all.
     pub(super) fn may_refuse(&self, at: usize) -> bool {
-        let budgeted = std::iter::successors(Some(at), |at| self.nodes[at].parent).any(|at| self.nodes[&at].limit.is_some());
+        let budgeted = std::iter::successors(Some(at), |at| self.nodes[at].parent)
+            .any(|at| self.nodes[&at].limit.is_some());
         self.nodes[&at].closed || budgeted
     }
 
     pub(super) fn check_refusal(&self, at: usize, error: HostError) {
-        assert!(is_refusal(error, self.nodes[&at].closed), "context {at} refused: {error}");
+        assert!(
+            is_refusal(error, self.nodes[&at].closed),
+            "context {at} refused: {error}"
+        );
+    }
+
+    // --- what the backing does meanwhile ---
+
+    /// The operation is about context `at`.
+    pub(super) fn aim(&mut self, at: usize, handle: &ContextHandle) {
+        if let Some(side) = self.side {
+            self.node(at).held += 1;
+            let before = side.aim(Some((at, handle.clone())));
+            self.dropped_aim(before);
+        }
+    }
+
+    fn aim_at(&mut self, at: usize) {
+        if self.side.is_some() && self.nodes[&at].usage().is_some() {
+            let handle = self.nodes[&at].a_handle();
+            self.aim(at, &handle);
+        }
+    }
+
+    /// From now on the backing does nothing meanwhile.
+    pub(super) fn aim_at_nothing(&mut self) {
+        let before = self.side.and_then(|side| side.aim(None));
+        self.dropped_aim(before);
+        self.side = None;
+    }
+
+    fn dropped_aim(&mut self, before: Option<(usize, ContextHandle)>) {
+        self.settle_side();
+        if let Some((at, handle)) = before {
+            drop(handle);
+            self.dropped_owner(at);
+        }
+    }
+
+    /// Adds what the backing allocated and freed meanwhile.
+    pub(super) fn settle_side(&mut self) {
+        for (at, Visit { scope, own, below }) in self.side.map(Side::done).unwrap_or_default() {
+            let record = self.record;
+            let counts = &mut self.node(at).counts[scope.index()];
+            counts.passed(own.bytes, own.blocks);
+            if let Some(below) = below {
+                counts.passed(record, 1);
+                self.gone[scope.index()].passed(below.bytes, below.blocks);
+            }
+        }
     }
 
     // --- comparison ---
@@ -246,28 +337,56 @@ impl<'a> Tree<'a> {
             }
             let Some(usage) = node.usage() else { continue };
             for scope in Scope::ALL {
-                assert_eq!(Counts::of(usage.scope(scope)), node.counts[scope.index()], "context {at}, scope {scope}");
+                assert_eq!(
+                    Counts::of(usage.scope(scope)),
+                    node.counts[scope.index()],
+                    "context {at}, scope {scope}"
+                );
                 let peak = usage.scope(scope).peak_bytes + usage.scope(scope).peak_slack;
-                assert!(peak >= node.counts[scope.index()].live_bytes, "context {at}, scope {scope}: peak {peak}");
+                assert!(
+                    peak >= node.counts[scope.index()].live_bytes,
+                    "context {at}, scope {scope}: peak {peak}"
+                );
             }
             if let Some(limit) = node.limit {
-                let live: u64 = self.subtree(*at).iter().map(|at| self.nodes[at].live()).sum();
-                assert!(live <= limit.max(self.record), "context {at} holds {live} of {limit} bytes");
+                let live = self.live_below(*at);
+                assert!(
+                    live <= limit.bytes.max(self.record),
+                    "context {at} holds {live} bytes under {limit:?}"
+                );
             }
         }
-        for (witness, sums) in self.witnesses.iter().zip(of_witness) {
+        for (witness, sums) in self
+            .witnesses
+            .iter()
+            .map(HookedAllocator::inner)
+            .zip(of_witness)
+        {
             for (scope, sum) in Scope::ALL.into_iter().zip(sums) {
                 let seen = witness.scope(scope);
                 let counts = (seen.live_bytes, seen.live_blocks);
-                assert_eq!(counts, (sum.live_bytes, sum.live_blocks), "what the witness saw of scope {scope}");
+                assert_eq!(
+                    counts,
+                    (sum.live_bytes, sum.live_blocks),
+                    "what the witness saw of scope {scope}"
+                );
             }
         }
-        let root = self.nodes[&0].owner.as_ref().expect("the root is closed last");
+        let root = self.nodes[&0]
+            .owner
+            .as_ref()
+            .expect("the root is closed last");
         let all = root.subtree_usage();
         for scope in Scope::ALL {
             let mut sum = self.gone[scope.index()];
-            self.nodes.values().for_each(|node| sum.add(&node.counts[scope.index()]));
-            assert_eq!(Counts::of(all.scope(scope)), sum, "the whole tree, scope {scope}");
+            self.nodes
+                .values()
+                .for_each(|node| sum.add(&node.counts[scope.index()]));
+            assert_eq!(
+                Counts::of(all.scope(scope)),
+                sum,
+                "the whole tree, scope {scope}"
+            );
         }
     }
 
@@ -278,7 +397,11 @@ impl<'a> Tree<'a> {
         for number in &below {
             let node = &self.nodes[number];
             left.bytes += node.live();
-            left.blocks += node.counts.iter().map(|counts| counts.live_blocks).sum::<u64>();
+            left.blocks += node
+                .counts
+                .iter()
+                .map(|counts| counts.live_blocks)
+                .sum::<u64>();
             left.handles += node.handles.len() as u64 + node.held;
             let record_is_below = *number != at || node.parent.is_none();
             if record_is_below {
@@ -306,14 +429,22 @@ impl<'a> Tree<'a> {
     fn bury(&mut self, at: usize) {
         let mut next = Some(at);
         while let Some(at) = next {
-            let Some(node) = self.nodes.get(&at) else { return };
+            let Some(node) = self.nodes.get(&at) else {
+                return;
+            };
             let referred = node.owner.is_some() || !node.handles.is_empty() || node.held > 0;
             if referred || self.nodes.values().any(|node| node.parent == Some(at)) {
                 return;
             }
-            let Some(node) = self.nodes.remove(&at) else { return };
+            let Some(node) = self.nodes.remove(&at) else {
+                return;
+            };
             for (gone, counts) in self.gone.iter_mut().zip(&node.counts) {
-                assert_eq!((counts.live_bytes, counts.live_blocks), (0, 0), "context {at} is gone with blocks live");
+                assert_eq!(
+                    (counts.live_bytes, counts.live_blocks),
+                    (0, 0),
+                    "context {at} is gone with blocks live"
+                );
                 gone.add(counts);
             }
             if let Some(parent) = node.parent {
@@ -328,16 +459,25 @@ impl<'a> Tree<'a> {
     }
 
     fn node(&mut self, at: usize) -> &mut Node {
-        self.nodes.get_mut(&at).unwrap_or_else(|| panic!("the model lost context {at}"))
+        self.nodes
+            .get_mut(&at)
+            .unwrap_or_else(|| panic!("the model lost context {at}"))
     }
 }
 
 impl Node {
-    fn new(owner: Context, parent: Option<usize>, scope: Scope, limit: Option<u64>, label: u64, witness: usize) -> Self {
+    fn new(
+        owner: Context,
+        parent: Option<usize>,
+        scope: Scope,
+        limit: Option<BudgetSpec>,
+        label: u64,
+        witness: usize,
+    ) -> Self {
         assert_eq!(owner.scope(), scope);
-        let owner = Some(owner);
         Self {
-            owner,
+            id: owner.id(),
+            owner: Some(owner),
             handles: Vec::new(),
             held: 0,
             parent,
@@ -350,13 +490,20 @@ impl Node {
         }
     }
 
-    fn a_handle(&self) -> Handle {
-        let handle = self.owner.as_ref().map(Context::handle).or_else(|| self.handles.first().cloned());
+    fn a_handle(&self) -> ContextHandle {
+        let handle = self
+            .owner
+            .as_ref()
+            .map(Context::handle)
+            .or_else(|| self.handles.first().cloned());
         handle.expect("picked for having an owner or a handle")
     }
 
     fn usage(&self) -> Option<Usage> {
-        self.owner.as_ref().map(|owner| owner.usage()).or_else(|| self.handles.first().map(Handle::usage))
+        self.owner
+            .as_ref()
+            .map(|owner| owner.usage())
+            .or_else(|| self.handles.first().map(ContextHandle::usage))
     }
 
     fn live(&self) -> u64 {
@@ -366,8 +513,25 @@ impl Node {
 
 impl Counts {
     fn of(usage: ScopeUsage) -> Self {
-        let ScopeUsage { live_bytes, live_blocks, total_bytes, total_blocks, .. } = usage;
-        Self { live_bytes, live_blocks, total_bytes, total_blocks }
+        let ScopeUsage {
+            live_bytes,
+            live_blocks,
+            total_bytes,
+            total_blocks,
+            ..
+        } = usage;
+        Self {
+            live_bytes,
+            live_blocks,
+            total_bytes,
+            total_blocks,
+        }
+    }
+
+    /// Allocated, and freed again.
+    fn passed(&mut self, bytes: u64, blocks: u64) {
+        self.total_bytes += bytes;
+        self.total_blocks += blocks;
     }
 
     fn add(&mut self, other: &Self) {

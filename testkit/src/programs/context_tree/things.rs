@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use alloc_core::{Handle, HostAllocator, Scope};
+use alloc_core::{ContextHandle, HostAllocator, Scope};
 
 /// A block and the handle that it can always be given back through.
 pub(super) struct Block {
@@ -11,7 +11,7 @@ pub(super) struct Block {
     pub(super) context: usize,
     pub(super) layout: Layout,
     pub(super) scope: Scope,
-    owner: Handle,
+    owner: ContextHandle,
     start: NonNull<u8>,
     fill: u8,
 }
@@ -27,8 +27,22 @@ unsafe impl Send for Sent {}
 
 impl Block {
     /// Checks alignment, and zeros where they were asked for, and writes over all of it.
-    pub(super) fn new(context: usize, owner: Handle, start: NonNull<u8>, layout: Layout, scope: Scope, zeroed: bool) -> Self {
-        let mut block = Self { context, layout, scope, owner, start, fill: 0 };
+    pub(super) fn new(
+        context: usize,
+        owner: ContextHandle,
+        start: NonNull<u8>,
+        layout: Layout,
+        scope: Scope,
+        zeroed: bool,
+    ) -> Self {
+        let mut block = Self {
+            context,
+            layout,
+            scope,
+            owner,
+            start,
+            fill: 0,
+        };
         block.aligned();
         if zeroed {
             block.check(layout.size());
@@ -60,6 +74,10 @@ impl Block {
         true
     }
 
+    pub(super) fn owner(&self) -> &ContextHandle {
+        &self.owner
+    }
+
     /// Gives it back.
     pub(super) fn free(self) {
         self.check(self.layout.size());
@@ -68,17 +86,33 @@ impl Block {
     }
 
     fn aligned(&self) {
-        assert!(self.start.as_ptr().addr().is_multiple_of(self.layout.align()), "{:p} for {:?}", self.start, self.layout);
+        assert!(
+            self.start
+                .as_ptr()
+                .addr()
+                .is_multiple_of(self.layout.align()),
+            "{:p} for {:?}",
+            self.start,
+            self.layout
+        );
     }
 
     fn write(&self) {
         // SAFETY: the block is live and has this size.
-        unsafe { self.start.as_ptr().write_bytes(self.fill, self.layout.size()) };
+        unsafe {
+            self.start
+                .as_ptr()
+                .write_bytes(self.fill, self.layout.size())
+        };
     }
 
     fn check(&self, len: usize) {
         // SAFETY: the block is live, at least this large, and was written over its whole size (or given as zeros).
         let content = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), len) };
-        assert!(content.iter().all(|byte| *byte == self.fill), "{:p}: {len} bytes are not as they were written", self.start);
+        assert!(
+            content.iter().all(|byte| *byte == self.fill),
+            "{:p}: {len} bytes are not as they were written",
+            self.start
+        );
     }
 }

@@ -11,7 +11,10 @@ use std::collections::BTreeMap;
 
 use crate::programs::{Bytes, Ran, Tried};
 use model::{CONTEXTS, Device, HOLDS, Life, Model, PIECES, Piece, Shader, not_null, same};
-pub use subject::{Answer, ContextSeen, Denied, Dispatched, Ending, Gone, HandleValues, Left, Lifecycles, Refusal};
+pub use subject::{
+    Answer, ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles,
+    Refusal, ReleaseOutcome,
+};
 
 const KEYS: usize = 6;
 /// Values of a handle; 0 is none.
@@ -44,20 +47,31 @@ pub fn lifecycle_ops<S: Lifecycles>(bytes: &[u8], make: impl Fn() -> S) -> (Ran,
     }
     subject.refuse(None);
     for context in 0..CONTEXTS {
-        let Some(life) = model.lives[context] else { continue };
+        let Some(life) = model.lives[context] else {
+            continue;
+        };
         if life.numbered {
             // The table ends none by force: its regions go with their device.
             lose(&mut subject, &mut model, context, life);
-            assert_eq!(subject.release(context, life.handles), Ok(Gone { left: Left::default(), ..model.end(context) }));
+            assert_eq!(
+                subject.release(context, life.handles),
+                Ok(ReleaseOutcome {
+                    remains: ContextRemains::default(),
+                    ..model.end(context)
+                })
+            );
         } else {
-            assert_eq!(subject.end(context, Ending::Force), Some(model.end(context)));
+            assert_eq!(
+                subject.end(context, Ending::Force),
+                Some(model.end(context))
+            );
         }
         compare(&subject, &model, &mut ran);
     }
     for hold in 0..HOLDS {
         if model.holds[hold].is_some() {
-            subject.let_go(hold);
-            model.let_go(hold);
+            subject.release_shader(hold);
+            model.release_shader(hold);
         }
     }
     compare(&subject, &model, &mut ran);
@@ -69,29 +83,65 @@ fn compare<S: Lifecycles>(subject: &S, model: &Model, ran: &mut Ran) {
     for (context, life) in model.lives.iter().enumerate() {
         let Some(life) = life else { continue };
         let device = &model.devices[life.device];
-        let count =
-            |live| model.shaders.values().filter(|shader| shader.owner == life.serial && shader.live == live).count() as u64;
-        let expected = ContextSeen { device: device.number, lost: device.lost, shaders: [count(true), count(false)] };
-        assert_eq!(subject.sees(context), expected, "context {context}");
+        let count = |live| {
+            model
+                .shaders
+                .values()
+                .filter(|shader| shader.owner == life.serial && shader.live == live)
+                .count() as u64
+        };
+        let expected = ContextSeen {
+            device: device.number,
+            lost: device.lost,
+            shaders: [count(true), count(false)],
+        };
+        assert_eq!(subject.describe(context), expected, "context {context}");
     }
     for handle in 0..VALUES as u64 {
-        let expected = model.known(handle).map_or(0, |device| model.devices[device].contexts);
+        let expected = model
+            .known(handle)
+            .map_or(0, |device| model.devices[device].contexts);
         assert_eq!(subject.contexts_on(handle), expected, "device {handle}");
     }
-    for (index, device) in model.devices.iter().enumerate().filter(|(_, device)| !device.lost) {
-        let lives: Vec<u64> = model.lives.iter().flatten().filter(|life| life.device == index).map(|life| life.serial).collect();
-        let here = |piece: &&Piece| piece.of.is_none() && piece.life.is_some_and(|life| lives.contains(&life));
+    for (index, device) in model
+        .devices
+        .iter()
+        .enumerate()
+        .filter(|(_, device)| !device.lost)
+    {
+        let lives: Vec<u64> = model
+            .lives
+            .iter()
+            .flatten()
+            .filter(|life| life.device == index)
+            .map(|life| life.serial)
+            .collect();
+        let here = |piece: &&Piece| {
+            piece.of.is_none() && piece.life.is_some_and(|life| lives.contains(&life))
+        };
         let buffers = model.pieces.iter().flatten().filter(here).count() as u64 + device.stranded;
         let [seen, memory] = subject.driver(device.number);
         assert_eq!(seen, buffers, "buffers of device {index}");
-        assert!(memory == 0 || !lives.is_empty(), "{memory} memory objects of device {index} stayed");
+        assert!(
+            memory == 0 || !lives.is_empty(),
+            "{memory} memory objects of device {index} stayed"
+        );
     }
-    assert!(subject.exist().iter().eq(model.shaders.keys()), "{:?} exist, and not {:?}", subject.exist(), model.shaders.keys());
+    assert!(
+        subject.exist().iter().eq(model.shaders.keys()),
+        "{:?} exist, and not {:?}",
+        subject.exist(),
+        model.shaders.keys()
+    );
     ran.compared += 1;
 }
 
 /// A refusal that was planted may come in the place of what would have been.
-fn agrees<T: PartialEq>(got: &Result<T, Denied>, expected: &Result<T, Denied>, planted: Option<Refusal>) -> bool {
+fn agrees<T: PartialEq>(
+    got: &Result<T, Denied>,
+    expected: &Result<T, Denied>,
+    planted: Option<Refusal>,
+) -> bool {
     got == expected
         || match got {
             Err(Denied::Host) => matches!(planted, Some(Refusal::Host(_))),
@@ -125,19 +175,23 @@ fn handles(bytes: &mut Bytes<'_>, right: HandleValues) -> Option<HandleValues> {
 fn lose<S: Lifecycles>(subject: &mut S, model: &mut Model, context: usize, life: Life) {
     subject.lose(context);
     model.devices[life.device].lost = true;
-    model.take_out(|shader| shader.device == life.device);
+    model.remove_where(|shader| shader.device == life.device);
 }
 
 /// One operation: whether there was something to do. `None` where the bytes end.
 fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model) -> Option<bool> {
     let (kind, context) = (bytes.next()?, bytes.below(CONTEXTS)?);
     let Some(life) = model.lives[context] else {
-        return if kind % 32 < 24 { acquire(bytes, subject, model, context) } else { table(bytes, subject, model, kind) };
+        return if kind % 32 < 24 {
+            acquire(bytes, subject, model, context)
+        } else {
+            table(bytes, subject, model, kind)
+        };
     };
     Some(match kind % 32 {
         0 | 1 => {
             let handles = handles(bytes, life.handles)?;
-            let again = subject.again(context, handles);
+            let again = subject.acquire_again(context, handles);
             assert_eq!(again, same(life.handles, handles));
             model.tried.note(match again {
                 Ok(()) => "again",
@@ -149,26 +203,44 @@ fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model
         2..16 => return use_pieces(bytes, subject, model, kind, context),
         16..20 => {
             let (key, hold) = (bytes.below(KEYS)? as u64, bytes.below(HOLDS * 2)?);
-            let hold = model.holds.get(hold).is_some_and(Option::is_none).then_some(hold);
+            let hold = model
+                .holds
+                .get(hold)
+                .is_some_and(Option::is_none)
+                .then_some(hold);
             let planted = plant(bytes, subject)?;
             model.next += 1;
             let number = model.next;
-            let there = model.shaders.iter().find(|(_, one)| one.live && one.device == life.device && one.key == key);
+            let there = model
+                .shaders
+                .iter()
+                .find(|(_, one)| one.live && one.device == life.device && one.key == key);
             let expected = match there {
                 Some((number, _)) => Ok(*number),
                 None if model.devices[life.device].lost => Err(Denied::Lost),
                 None => Ok(number),
             };
-            let asked = subject.ask(context, key, number, hold);
-            assert!(agrees(&asked, &expected, planted), "key {key}: {asked:?} and not {expected:?}");
+            let asked = subject.get_or_compile(context, key, number, hold);
+            assert!(
+                agrees(&asked, &expected, planted),
+                "key {key}: {asked:?} and not {expected:?}"
+            );
             model.tried.note(match asked {
-                Ok(_) if there.is_some_and(|(_, one)| one.owner != life.serial) => "another context's shader",
+                Ok(_) if there.is_some_and(|(_, one)| one.owner != life.serial) => {
+                    "another context's shader"
+                }
                 Ok(_) => "a shader",
                 Err(Denied::Lost) => "a shader of a lost device",
                 Err(_) => "a shader refused by the host",
             });
             if let Ok(number) = asked {
-                let fresh = Shader { device: life.device, key, owner: life.serial, holds: 0, live: true };
+                let fresh = Shader {
+                    device: life.device,
+                    key,
+                    owner: life.serial,
+                    holds: 0,
+                    live: true,
+                };
                 model.shaders.entry(number).or_insert(fresh).holds += u32::from(hold.is_some());
                 if let Some(hold) = hold {
                     model.holds[hold] = Some(number);
@@ -180,20 +252,27 @@ fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model
             let hold = bytes.below(HOLDS)?;
             let held = model.holds[hold].is_some();
             if held {
-                subject.let_go(hold);
-                model.let_go(hold);
+                subject.release_shader(hold);
+                model.release_shader(hold);
             }
             held
         }
         22..24 => {
-            let handles = if life.numbered { handles(bytes, life.handles)? } else { life.handles };
-            let left = model.left(life);
-            let in_the_way = left != Left::default() && !model.devices[life.device].lost;
+            let handles = if life.numbered {
+                handles(bytes, life.handles)?
+            } else {
+                life.handles
+            };
+            let left = model.remains(life);
+            let in_the_way = left != ContextRemains::default() && !model.devices[life.device].lost;
             let expected = match same(life.handles, handles) {
                 Err(denied) => Err(denied),
                 Ok(()) if in_the_way => Err(Denied::Outstanding(left)),
                 // Of a lost device's it says nothing.
-                Ok(()) => Ok(Gone { left: Left::default(), ..model.end(context) }),
+                Ok(()) => Ok(ReleaseOutcome {
+                    remains: ContextRemains::default(),
+                    ..model.end(context)
+                }),
             };
             let released = subject.release(context, handles);
             assert_eq!(released, expected);
@@ -214,8 +293,12 @@ fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model
             true
         }
         24 | 25 if !life.numbered => {
-            let left = model.left(life);
-            let ending = if kind < 128 && left.regions == 0 { Ending::Drop } else { Ending::Force };
+            let left = model.remains(life);
+            let ending = if kind < 128 && left.regions == 0 {
+                Ending::Drop
+            } else {
+                Ending::Force
+            };
             let (ended, gone) = (subject.end(context, ending), model.end(context));
             assert_eq!(ended, (ending == Ending::Force).then_some(gone));
             model.tried.note(match ending {
@@ -229,19 +312,37 @@ fn step<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model
     })
 }
 
-fn acquire<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, context: usize) -> Option<bool> {
+fn acquire<S: Lifecycles>(
+    bytes: &mut Bytes<'_>,
+    subject: &mut S,
+    model: &mut Model,
+    context: usize,
+) -> Option<bool> {
     let device = bytes.below(VALUES - 1)? as u64 + 1;
     let known = model.known(device);
-    let handles = handles(bytes, known.map_or([1, device, device], |known| model.devices[known].handles))?;
+    let handles = handles(
+        bytes,
+        known.map_or([1, device, device], |known| model.devices[known].handles),
+    )?;
     let (numbered, planted) = (bytes.next()? % 2 == 0, plant(bytes, subject)?);
     let known = model.known(handles[2]);
-    let fits = not_null(handles).and_then(|()| known.map_or(Ok(()), |known| same(model.devices[known].handles, handles)));
-    let expected = if fits.is_ok() && planted == Some(Refusal::Load) { Err(Denied::Missing) } else { fits };
+    let fits = not_null(handles)
+        .and_then(|()| known.map_or(Ok(()), |known| same(model.devices[known].handles, handles)));
+    let expected = if fits.is_ok() && planted == Some(Refusal::Load) {
+        Err(Denied::Missing)
+    } else {
+        fits
+    };
     let acquired = subject.acquire(context, handles, numbered);
-    assert!(agrees(&acquired.map(|_| ()), &expected, planted), "{handles:?}: {acquired:?} and not {expected:?}");
+    assert!(
+        agrees(&acquired.map(|_| ()), &expected, planted),
+        "{handles:?}: {acquired:?} and not {expected:?}"
+    );
     model.tried.note(match acquired {
         Ok(_) if known.is_some() => "acquired, of a device that is known",
-        Ok(_) if model.devices.iter().any(|device| device.handles == handles) => "acquired, of a device whose handles came again",
+        Ok(_) if model.devices.iter().any(|device| device.handles == handles) => {
+            "acquired, of a device whose handles came again"
+        }
         Ok(_) => "acquired",
         Err(Denied::Null(_)) => "acquired with a null handle",
         Err(Denied::Other(_)) => "acquired with another handle",
@@ -250,14 +351,28 @@ fn acquire<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Mo
     });
     if let Ok(number) = acquired {
         let device = known.unwrap_or_else(|| {
-            assert!(model.devices.iter().all(|device| device.number != number), "a device's number came again");
-            model.devices.push(Device { number, handles, lost: false, contexts: 0, stranded: 0 });
+            assert!(
+                model.devices.iter().all(|device| device.number != number),
+                "a device's number came again"
+            );
+            model.devices.push(Device {
+                number,
+                handles,
+                lost: false,
+                contexts: 0,
+                stranded: 0,
+            });
             model.devices.len() - 1
         });
         assert_eq!(model.devices[device].number, number);
         model.devices[device].contexts += 1;
         model.next += 1;
-        model.lives[context] = Some(Life { serial: model.next, device, handles, numbered });
+        model.lives[context] = Some(Life {
+            serial: model.next,
+            device,
+            handles,
+            numbered,
+        });
     }
     Some(true)
 }
@@ -272,21 +387,34 @@ fn use_pieces<S: Lifecycles>(
 ) -> Option<bool> {
     let place = bytes.below(PIECES)?;
     // Half of the time its own, if that lives: few would be by chance.
-    let serial = model.pieces[place].filter(|_| kind & 64 != 0).and_then(|piece| piece.life);
-    let own = model.lives.iter().position(|life| life.is_some_and(|life| Some(life.serial) == serial));
+    let serial = model.pieces[place]
+        .filter(|_| kind & 64 != 0)
+        .and_then(|piece| piece.life);
+    let own = model
+        .lives
+        .iter()
+        .position(|life| life.is_some_and(|life| Some(life.serial) == serial));
     let context = own.unwrap_or(context);
     let life = model.lives[context].expect("it was looked for");
     let lost = model.devices[life.device].lost;
     let Some(piece) = model.pieces[place] else {
         let (of, planted) = (bytes.below(PIECES)?, plant(bytes, subject)?);
-        let whole = model.pieces[of].filter(|there| there.of.is_none() && there.life == Some(life.serial));
+        let whole =
+            model.pieces[of].filter(|there| there.of.is_none() && there.life == Some(life.serial));
         let of = whole.filter(|_| kind >= 128).map(|_| of);
         let taken = match of {
             Some(of) => subject.crop(context, of, place),
-            None => subject.take(context, place),
+            None => subject.allocate(context, place),
         };
-        let expected = if of.is_none() && lost { Err(Denied::Lost) } else { Ok(()) };
-        assert!(agrees(&taken, &expected, planted), "{taken:?} and not {expected:?}");
+        let expected = if of.is_none() && lost {
+            Err(Denied::Lost)
+        } else {
+            Ok(())
+        };
+        assert!(
+            agrees(&taken, &expected, planted),
+            "{taken:?} and not {expected:?}"
+        );
         model.tried.note(match taken {
             Ok(()) if of.is_some() && lost => "a crop on a lost device",
             Ok(()) if of.is_some() => "a crop",
@@ -296,7 +424,11 @@ fn use_pieces<S: Lifecycles>(
             Err(_) => "a region refused by the driver",
         });
         if taken.is_ok() {
-            model.pieces[place] = Some(Piece { life: Some(life.serial), of, maps: 0 });
+            model.pieces[place] = Some(Piece {
+                life: Some(life.serial),
+                of,
+                maps: 0,
+            });
         }
         return Some(true);
     };
@@ -308,7 +440,10 @@ fn use_pieces<S: Lifecycles>(
             let expected = if mine { Ok(()) } else { Err(Denied::Foreign) };
             // What is mapped already costs no call.
             let gone = mine && lost && mapped == Err(Denied::Lost);
-            assert!(gone || agrees(&mapped, &expected, planted), "{mapped:?} and not {expected:?}");
+            assert!(
+                gone || agrees(&mapped, &expected, planted),
+                "{mapped:?} and not {expected:?}"
+            );
             model.tried.note(match mapped {
                 Ok(()) if lost => "mapped once more on a lost device",
                 Ok(()) => "mapped",
@@ -317,7 +452,10 @@ fn use_pieces<S: Lifecycles>(
                 Err(_) => "a map refused",
             });
             if mapped.is_ok() {
-                model.pieces[place] = Some(Piece { maps: piece.maps + 1, ..piece });
+                model.pieces[place] = Some(Piece {
+                    maps: piece.maps + 1,
+                    ..piece
+                });
             }
         }
         2..5 if piece.of.is_none() => {
@@ -334,11 +472,14 @@ fn use_pieces<S: Lifecycles>(
                 Err(_) => "an unmap of what is not mapped",
             });
             if unmapped.is_ok() {
-                model.pieces[place] = Some(Piece { maps: piece.maps - 1, ..piece });
+                model.pieces[place] = Some(Piece {
+                    maps: piece.maps - 1,
+                    ..piece
+                });
             }
         }
         _ => {
-            let given = subject.give(context, place);
+            let given = subject.free(context, place);
             let fits = match given {
                 Ok(()) => mine && piece.maps == 0 && model.crops_of(place) == 0,
                 Err(Denied::Foreign) => !mine,
@@ -346,11 +487,17 @@ fn use_pieces<S: Lifecycles>(
                 Err(Denied::HasCrops) => mine && model.crops_of(place) > 0,
                 Err(_) => false,
             };
-            assert!(fits, "{given:?} of a region, of this context: {mine}, mapped {} times", piece.maps);
+            assert!(
+                fits,
+                "{given:?} of a region, of this context: {mine}, mapped {} times",
+                piece.maps
+            );
             model.tried.note(match given {
                 Ok(()) if lost => "given back to a lost device's context",
                 Ok(()) => "given back",
-                Err(Denied::Foreign) if piece.life.is_none() => "what its context left, given to another",
+                Err(Denied::Foreign) if piece.life.is_none() => {
+                    "what its context left, given to another"
+                }
                 Err(Denied::Foreign) => "given to another context",
                 Err(Denied::Mapped) => "given back while mapped",
                 Err(_) => "given back under its crops",
@@ -367,24 +514,48 @@ fn use_pieces<S: Lifecycles>(
 }
 
 /// Handlers, the default, dispatches, and numbers that were released.
-fn table<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Model, kind: u8) -> Option<bool> {
+fn table<S: Lifecycles>(
+    bytes: &mut Bytes<'_>,
+    subject: &mut S,
+    model: &mut Model,
+    kind: u8,
+) -> Option<bool> {
     let context = bytes.below(CONTEXTS * 2)?;
-    let numbered = model.lives.get(context).is_some_and(|life| life.is_some_and(|life| life.numbered)).then_some(context);
+    let numbered = model
+        .lives
+        .get(context)
+        .is_some_and(|life| life.is_some_and(|life| life.numbered))
+        .then_some(context);
     match kind / 32 {
         0 => {
             let own = context % 2 == 0;
-            assert_eq!(subject.set_handlers(own), Ok(std::mem::replace(&mut model.handlers, own)));
+            assert_eq!(
+                subject.set_handlers(own),
+                Ok(std::mem::replace(&mut model.handlers, own))
+            );
             model.tried.note("handlers set");
         }
         1 => {
-            assert_eq!(subject.set_default(numbered), Ok(std::mem::replace(&mut model.default, numbered)));
+            assert_eq!(
+                subject.set_default(numbered),
+                Ok(std::mem::replace(&mut model.default, numbered))
+            );
             model.tried.note("the default set");
         }
         2 => {
             let refused = subject.stale(context, [1; 3]);
-            assert!(refused.iter().all(|refused| *refused == Err(Denied::Released)), "{refused:?}");
+            assert!(
+                refused
+                    .iter()
+                    .all(|refused| *refused == Err(Denied::Released)),
+                "{refused:?}"
+            );
             assert_eq!(refused.is_empty(), model.gone == 0);
-            model.tried.note(if refused.is_empty() { "no number was released yet" } else { "a number that was released" });
+            model.tried.note(if refused.is_empty() {
+                "no number was released yet"
+            } else {
+                "a number that was released"
+            });
         }
         _ => {
             let (answer, create) = (bytes.next()?, kind >= 160);
@@ -401,8 +572,16 @@ fn table<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Mode
                 Answer::Stale => Err(Denied::Released),
                 Answer::Refuses => Err(Denied::Handler),
             };
-            let with = if create && chosen == Ok(None) { Err(Denied::NoContext) } else { chosen };
-            let release = if with == Ok(None) { Ok(()) } else { Err(Denied::InUse) };
+            let with = if create && chosen == Ok(None) {
+                Err(Denied::NoContext)
+            } else {
+                chosen
+            };
+            let release = if with == Ok(None) {
+                Ok(())
+            } else {
+                Err(Denied::InUse)
+            };
             model.tried.note(match with {
                 Ok(Some(_)) if model.handlers => "a dispatch on the handler's context",
                 Ok(Some(_)) => "a dispatch on the default",
@@ -411,8 +590,15 @@ fn table<S: Lifecycles>(bytes: &mut Bytes<'_>, subject: &mut S, model: &mut Mode
                 Err(Denied::Handler) => "a dispatch that the handler refuses",
                 Err(_) => "a dispatch on a number that was released",
             });
-            let inside = with.is_ok().then_some([Err(Denied::HandlersInUse), Err(Denied::HandlersInUse), release]);
-            assert_eq!(subject.dispatch(answer, create), Dispatched { with, inside });
+            let inside = with.is_ok().then_some([
+                Err(Denied::HandlersInUse),
+                Err(Denied::HandlersInUse),
+                release,
+            ]);
+            assert_eq!(
+                subject.dispatch(answer, create),
+                Dispatched { with, inside }
+            );
         }
     }
     Some(true)

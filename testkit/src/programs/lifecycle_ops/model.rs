@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::subject::{Denied, Gone, HandleValues, Left};
+use super::subject::{ContextRemains, Denied, HandleValues, ReleaseOutcome};
 use crate::programs::Tried;
 
 /// At a time.
@@ -63,29 +63,47 @@ pub(super) fn same(mine: HandleValues, theirs: HandleValues) -> Result<(), Denie
 }
 
 pub(super) fn not_null(handles: HandleValues) -> Result<(), Denied> {
-    handles.iter().position(|handle| *handle == 0).map_or(Ok(()), |which| Err(Denied::Null(which)))
+    handles
+        .iter()
+        .position(|handle| *handle == 0)
+        .map_or(Ok(()), |which| Err(Denied::Null(which)))
 }
 
 impl Model {
     pub(super) fn known(&self, handle: u64) -> Option<usize> {
-        self.devices.iter().position(|device| !device.lost && device.contexts > 0 && device.handles[2] == handle)
+        self.devices
+            .iter()
+            .position(|device| !device.lost && device.contexts > 0 && device.handles[2] == handle)
     }
 
     pub(super) fn crops_of(&self, piece: usize) -> usize {
-        self.pieces.iter().flatten().filter(|there| there.life.is_some() && there.of == Some(piece)).count()
+        self.pieces
+            .iter()
+            .flatten()
+            .filter(|there| there.life.is_some() && there.of == Some(piece))
+            .count()
     }
 
-    pub(super) fn left(&self, life: Life) -> Left {
+    pub(super) fn remains(&self, life: Life) -> ContextRemains {
         let pieces = |crop: bool| {
-            let mine = |piece: &&Piece| piece.life == Some(life.serial) && piece.of.is_some() == crop;
+            let mine =
+                |piece: &&Piece| piece.life == Some(life.serial) && piece.of.is_some() == crop;
             self.pieces.iter().flatten().filter(mine).count() as u64
         };
-        let held = self.shaders.values().filter(|shader| shader.owner == life.serial && shader.holds > 0).count() as u64;
-        Left { regions: pieces(false), crops: pieces(true), shaders: held }
+        let held = self
+            .shaders
+            .values()
+            .filter(|shader| shader.owner == life.serial && shader.holds > 0)
+            .count() as u64;
+        ContextRemains {
+            regions: pieces(false),
+            crops: pieces(true),
+            shaders: held,
+        }
     }
 
     /// Takes those out of which `which` says so: how many were destroyed.
-    pub(super) fn take_out(&mut self, which: impl Fn(&Shader) -> bool) -> u64 {
+    pub(super) fn remove_where(&mut self, which: impl Fn(&Shader) -> bool) -> u64 {
         let before = self.shaders.len();
         self.shaders.retain(|_, shader| {
             shader.live &= !which(shader);
@@ -95,13 +113,18 @@ impl Model {
     }
 
     /// The context goes, and is told what with.
-    pub(super) fn end(&mut self, context: usize) -> Gone {
+    pub(super) fn end(&mut self, context: usize) -> ReleaseOutcome {
         let life = self.lives[context].take().expect("it lives");
-        let left = self.left(life);
-        let shaders = self.take_out(|shader| shader.owner == life.serial);
+        let left = self.remains(life);
+        let shaders = self.remove_where(|shader| shader.owner == life.serial);
         let device = &mut self.devices[life.device];
         device.contexts -= 1;
-        for piece in self.pieces.iter_mut().flatten().filter(|piece| piece.life == Some(life.serial)) {
+        for piece in self
+            .pieces
+            .iter_mut()
+            .flatten()
+            .filter(|piece| piece.life == Some(life.serial))
+        {
             piece.life = None;
             device.stranded += u64::from(piece.maps > 0 && !device.lost);
         }
@@ -109,12 +132,22 @@ impl Model {
         if self.default == Some(context) {
             self.default = None;
         }
-        Gone { shaders, held: left.shaders, lost: device.lost, left }
+        ReleaseOutcome {
+            shaders,
+            held: left.shaders,
+            lost: device.lost,
+            remains: left,
+        }
     }
 
-    pub(super) fn let_go(&mut self, hold: usize) {
-        let number = self.holds[hold].take().expect("the program lets go what it holds");
-        let shader = self.shaders.get_mut(&number).expect("what is held is there");
+    pub(super) fn release_shader(&mut self, hold: usize) {
+        let number = self.holds[hold]
+            .take()
+            .expect("the program lets go what it holds");
+        let shader = self
+            .shaders
+            .get_mut(&number)
+            .expect("what is held is there");
         shader.holds -= 1;
         if !shader.live && shader.holds == 0 {
             self.shaders.remove(&number);

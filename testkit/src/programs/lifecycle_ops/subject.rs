@@ -23,7 +23,7 @@ pub enum Denied {
     /// The context is being used.
     InUse,
     /// This is left.
-    Outstanding(Left),
+    Outstanding(ContextRemains),
     /// No context for a dispatch.
     NoContext,
     /// Between an acquire and its release.
@@ -42,7 +42,7 @@ pub enum Denied {
 
 /// What a context is left with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct ContextRemains {
     /// Regions.
     pub regions: u64,
     /// Crops.
@@ -53,7 +53,7 @@ pub struct Left {
 
 /// What went with a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone {
+pub struct ReleaseOutcome {
     /// Shaders that were destroyed.
     pub shaders: u64,
     /// Those that are held.
@@ -61,7 +61,7 @@ pub struct Gone {
     /// Whether its device was lost.
     pub lost: bool,
     /// What was left behind.
-    pub left: Left,
+    pub remains: ContextRemains,
 }
 
 /// How a context goes whatever is left.
@@ -120,25 +120,30 @@ pub struct ContextSeen {
 /// A home of contexts and a table of them, as the program sees them.
 pub trait Lifecycles {
     /// Acquires a context, which the table knows if it is to be `numbered`. Answers the device's number.
-    fn acquire(&mut self, context: usize, handles: HandleValues, numbered: bool) -> Result<u64, Denied>;
+    fn acquire(
+        &mut self,
+        context: usize,
+        handles: HandleValues,
+        numbered: bool,
+    ) -> Result<u64, Denied>;
 
     /// Acquires it again.
-    fn again(&mut self, context: usize, handles: HandleValues) -> Result<(), Denied>;
+    fn acquire_again(&mut self, context: usize, handles: HandleValues) -> Result<(), Denied>;
 
     /// What the table makes of a number that was released, the n-th of them: acquire, use, release, default. Empty if there is none.
     fn stale(&mut self, nth: usize, handles: HandleValues) -> Vec<Result<(), Denied>>;
 
     /// Releases it; the handles matter to the table alone.
-    fn release(&mut self, context: usize, handles: HandleValues) -> Result<Gone, Denied>;
+    fn release(&mut self, context: usize, handles: HandleValues) -> Result<ReleaseOutcome, Denied>;
 
     /// Ends one that the table does not know. Dropped, it says nothing.
-    fn end(&mut self, context: usize, ending: Ending) -> Option<Gone>;
+    fn end(&mut self, context: usize, ending: Ending) -> Option<ReleaseOutcome>;
 
     /// Says that its device is lost.
     fn lose(&mut self, context: usize);
 
     /// A region with a buffer.
-    fn take(&mut self, context: usize, piece: usize) -> Result<(), Denied>;
+    fn allocate(&mut self, context: usize, piece: usize) -> Result<(), Denied>;
 
     /// A crop of one.
     fn crop(&mut self, context: usize, of: usize, piece: usize) -> Result<(), Denied>;
@@ -150,16 +155,22 @@ pub trait Lifecycles {
     fn unmap(&mut self, context: usize, piece: usize) -> Result<(), Denied>;
 
     /// Gives it back; refused, it stays.
-    fn give(&mut self, context: usize, piece: usize) -> Result<(), Denied>;
+    fn free(&mut self, context: usize, piece: usize) -> Result<(), Denied>;
 
     /// It is forgotten.
     fn forget(&mut self, piece: usize);
 
     /// Asks for a shader; compiled, it is the shader `number`. `hold`: and keeps it. Answers which it is.
-    fn ask(&mut self, context: usize, key: u64, number: u64, hold: Option<usize>) -> Result<u64, Denied>;
+    fn get_or_compile(
+        &mut self,
+        context: usize,
+        key: u64,
+        number: u64,
+        hold: Option<usize>,
+    ) -> Result<u64, Denied>;
 
     /// Lets it go.
-    fn let_go(&mut self, hold: usize);
+    fn release_shader(&mut self, hold: usize);
 
     /// Sets a pair of handlers, or none: whether there was one.
     fn set_handlers(&mut self, own: bool) -> Result<bool, Denied>;
@@ -174,7 +185,7 @@ pub trait Lifecycles {
     fn refuse(&mut self, refusal: Option<Refusal>);
 
     /// What a context says of itself.
-    fn sees(&self, context: usize) -> ContextSeen;
+    fn describe(&self, context: usize) -> ContextSeen;
 
     /// How many contexts are on the device of this handle.
     fn contexts_on(&self, device: u64) -> u32;

@@ -2,14 +2,14 @@
 
 use alloc_core::{Budget, ContextOptions, HostError, Misuse, Outstanding, Scope};
 
-use super::MOST_CONTEXTS;
+use super::MAX_CONTEXTS;
 use super::model::{Model, Node};
 use crate::programs::Bytes;
 
 impl Model {
     pub(super) fn child(&mut self, at: usize, bytes: &mut Bytes<'_>) -> Option<bool> {
         let kind = bytes.next()?;
-        if self.nodes.len() >= MOST_CONTEXTS {
+        if self.nodes.len() >= MAX_CONTEXTS {
             return Some(false);
         }
         let mut options = ContextOptions::new("child");
@@ -22,7 +22,11 @@ impl Model {
             _ => None,
         };
         if let Some(limit) = limit {
-            options = options.budget(if kind >= 128 { Budget::exact(limit) } else { Budget::limit(limit) });
+            options = options.budget(if kind >= 128 {
+                Budget::exact(limit)
+            } else {
+                Budget::limit(limit)
+            });
         }
         let made = self.nodes[&at].handle().child_with(options);
         let home = self.nodes[&at].scope;
@@ -30,7 +34,8 @@ impl Model {
             Ok(child) => {
                 assert!(!self.nodes[&at].closed, "a closed context got a child");
                 let new = self.made;
-                self.nodes.insert(new, Node::new(child, Some(at), home, limit));
+                self.nodes
+                    .insert(new, Node::new(child, Some(at), home, limit));
                 self.node(at).children.push(new);
                 self.pays(at, new);
                 self.made += 1;
@@ -43,7 +48,12 @@ impl Model {
     /// Checks why `at` refused something; false, for that is no success.
     pub(super) fn refused(&self, at: usize, error: HostError, wanted: u64) -> bool {
         if self.nodes[&at].closed {
-            assert_eq!(error, HostError::Closed { context: self.nodes[&at].handle().id() });
+            assert_eq!(
+                error,
+                HostError::Closed {
+                    context: self.nodes[&at].handle().id()
+                }
+            );
         } else {
             self.assert_short(at, error, wanted);
         }
@@ -52,7 +62,9 @@ impl Model {
 
     /// Ends the owner of `at`: closes or drops it, here or on another thread.
     pub(super) fn end(&mut self, at: usize, how: u8) -> bool {
-        let Some(owner) = self.node(at).owner.take_if(|_| at != 0) else { return false };
+        let Some(owner) = self.node(at).owner.take_if(|_| at != 0) else {
+            return false;
+        };
         let left = match how % 3 {
             0 => Some(owner.close()),
             1 => {
@@ -60,7 +72,8 @@ impl Model {
                 None
             }
             _ => {
-                std::thread::scope(|threads| threads.spawn(move || drop(owner)).join()).expect("dropping does not panic");
+                std::thread::scope(|threads| threads.spawn(move || drop(owner)).join())
+                    .expect("dropping does not panic");
                 None
             }
         };
@@ -77,11 +90,17 @@ impl Model {
         self.node(at).held += 1;
         self.forget_the_dead();
         self.node(at).held -= 1;
-        assert_eq!(left, self.outstanding(at), "outstanding when context {at} was closed");
+        assert_eq!(
+            left,
+            self.outstanding(at),
+            "outstanding when context {at} was closed"
+        );
     }
 
     pub(super) fn leave(&mut self, at: usize) -> bool {
-        let Some(owner) = self.node(at).owner.take() else { return false };
+        let Some(owner) = self.node(at).owner.take() else {
+            return false;
+        };
         match owner.leave() {
             Ok(handle) => {
                 self.node(at).left = !self.nodes[&at].closed;
@@ -110,7 +129,10 @@ impl Model {
                 false
             }
             Err(error) => {
-                assert!(error == HostError::Misuse(Misuse::HasOwner) && !node.left, "{error}");
+                assert!(
+                    error == HostError::Misuse(Misuse::HasOwner) && !node.left,
+                    "{error}"
+                );
                 false
             }
         }
@@ -130,15 +152,22 @@ impl Model {
     }
 
     pub(super) fn clear(&mut self, at: usize) -> bool {
-        let Some(owner) = &self.nodes[&at].owner else { return false };
+        let node = &self.nodes[&at];
+        let Some(owner) = &node.owner else {
+            return false;
+        };
+        let (values, children) = (node.values.clone(), node.children.clone());
         owner.clear();
         self.listen();
-        for child in self.nodes[&at].children.clone().into_iter().rev() {
+        for child in children.into_iter().rev() {
             if std::mem::take(&mut self.node(child).left) {
                 self.ends(child);
             }
         }
-        self.values_go(at);
+        // What destructors give it meanwhile stays.
+        self.values_go_among(at, |number| {
+            values.iter().any(|value| value.number == number)
+        });
         true
     }
 }

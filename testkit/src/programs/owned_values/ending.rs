@@ -11,18 +11,23 @@ impl Model {
     /// Everything that happened has been explained.
     pub(super) fn explained(&mut self) {
         assert!(self.events.is_empty(), "nobody expected {:?}", self.events);
-        assert_eq!(self.log.taken(), [], "nobody expected these");
+        assert_eq!(self.log.allocated(), [], "nobody expected these");
         self.bury();
     }
 
     /// Fetches what happened in the operation just made.
     pub(super) fn listen(&mut self) {
         assert!(self.events.is_empty(), "nobody expected {:?}", self.events);
-        self.events = self.log.taken().into();
+        self.events = self.log.allocated().into();
     }
 
     fn expect(&mut self, event: Event) {
-        assert_eq!(self.events.pop_front(), Some(event), "before {:?}", self.events);
+        assert_eq!(
+            self.events.pop_front(),
+            Some(event),
+            "before {:?}",
+            self.events
+        );
     }
 
     /// A value that was taken out of its context goes.
@@ -35,11 +40,15 @@ impl Model {
     /// A thing is dropped, and does what it has to do.
     pub(super) fn thing_goes(&mut self, number: u32) {
         self.expect(Event::Dropped(number));
-        let Some(deed) = self.deeds.remove(&number) else { return };
+        let Some(deed) = self.deeds.remove(&number) else {
+            return;
+        };
         match deed {
             Deed::Holds(at) | Deed::Declares(at) => self.node(at).held -= 1,
             Deed::Owns(at, new) => {
-                let Some(Event::Owned(told, result)) = self.events.pop_front() else { panic!("{number} owned nothing") };
+                let Some(Event::Owned(told, result)) = self.events.pop_front() else {
+                    panic!("{number} owned nothing")
+                };
                 assert_eq!(told, new);
                 match result {
                     Ok(id) => {
@@ -60,7 +69,11 @@ impl Model {
                 self.node(at).held -= 1;
             }
             Deed::Destroys(at, other) => {
-                let is_it = |value: &Value| value.named && value.id == Id::Thing(other) && self.holding != Some(value.number);
+                let is_it = |value: &Value| {
+                    value.named
+                        && value.id == Id::Thing(other)
+                        && self.holding != Some(value.number)
+                };
                 match self.nodes[&at].values.iter().position(is_it) {
                     Some(found) => {
                         let value = self.node(at).values.remove(found);
@@ -68,21 +81,32 @@ impl Model {
                         self.expect(Event::Destroyed(number, Ok(())));
                     }
                     None => {
-                        let Some(Event::Destroyed(told, Err(error))) = self.events.pop_front() else {
+                        let Some(Event::Destroyed(told, Err(error))) = self.events.pop_front()
+                        else {
                             panic!("{number} destroyed {other:?}, which is not there")
                         };
-                        let closed = self.nodes[&at].closed && matches!(error, HostError::Closed { .. });
-                        let gone = matches!(error, HostError::Misuse(Misuse::NotOwned | Misuse::Held));
+                        let closed =
+                            self.nodes[&at].closed && matches!(error, HostError::Closed { .. });
+                        let gone =
+                            matches!(error, HostError::Misuse(Misuse::NotOwned | Misuse::Held));
                         assert!(told == number && (closed || gone), "{error}");
                     }
                 }
                 self.node(at).held -= 1;
             }
             Deed::Allocates(at) => {
-                let Some(Event::Allocated(told, taken)) = self.events.pop_front() else { panic!("{number} took nothing") };
+                let Some(Event::Allocated(told, taken)) = self.events.pop_front() else {
+                    panic!("{number} took nothing")
+                };
                 let node = &self.nodes[&at];
-                assert!(told == number && taken != node.closed || self.is_budgeted(at), "{number}: {taken}");
-                assert!(!(taken && self.nodes[&at].closed), "a closed context gave memory");
+                assert!(
+                    told == number && taken != node.closed || self.is_budgeted(at),
+                    "{number}: {taken}"
+                );
+                assert!(
+                    !(taken && self.nodes[&at].closed),
+                    "a closed context gave memory"
+                );
                 self.node(at).held -= 1;
             }
             Deed::Ends(at) => {
@@ -109,9 +133,15 @@ impl Model {
     }
 
     /// All values of a context go, newest first, but for the one that is held.
-    pub(super) fn values_go(&mut self, at: usize) {
+    fn values_go(&mut self, at: usize) {
+        self.values_go_among(at, |_| true);
+    }
+
+    /// Those of these numbers go, newest first, but for the one that is held.
+    pub(super) fn values_go_among(&mut self, at: usize, is_one: impl Fn(u32) -> bool) {
         let holding = self.holding;
-        while let Some(last) = self.nodes[&at].values.iter().rposition(|value| Some(value.number) != holding) {
+        let goes = |value: &Value| Some(value.number) != holding && is_one(value.number);
+        while let Some(last) = self.nodes[&at].values.iter().rposition(goes) {
             let value = self.node(at).values.remove(last);
             self.value_goes(value);
         }
@@ -130,15 +160,30 @@ impl Model {
     /// Contexts that nothing refers to are gone, and so are their records; their parents may follow.
     pub(super) fn forget_the_dead(&mut self) {
         let dead = |nodes: &BTreeMap<usize, Node>| {
-            nodes.iter().rev().find(|(at, node)| **at != 0 && !node.is_referred_to()).map(|(at, _)| *at)
+            nodes
+                .iter()
+                .rev()
+                .find(|(at, node)| **at != 0 && !node.is_referred_to())
+                .map(|(at, _)| *at)
         };
         while let Some(at) = dead(&self.nodes) {
-            let Some(node) = self.nodes.remove(&at) else { break };
-            assert!(node.values.is_empty(), "context {at} is gone and owned {:?}", node.values);
+            let Some(node) = self.nodes.remove(&at) else {
+                break;
+            };
+            assert!(
+                node.values.is_empty(),
+                "context {at} is gone and owned {:?}",
+                node.values
+            );
             let Some(parent) = node.parent else { continue };
             let parent = self.node(parent);
             parent.children.retain(|child| *child != at);
-            for (lost, below) in parent.lost.iter_mut().zip(node.plain.iter().zip(node.lost).map(|(plain, lost)| plain + lost)) {
+            for (lost, below) in parent.lost.iter_mut().zip(
+                node.plain
+                    .iter()
+                    .zip(node.lost)
+                    .map(|(plain, lost)| plain + lost),
+            ) {
                 *lost += below;
             }
         }

@@ -2,7 +2,7 @@
 
 use alloc_core::{HostError, Misuse};
 
-use super::MOST_FOR_A_VALUE;
+use super::MAX_VALUE_BYTES;
 use super::model::{Id, Model, Value};
 use crate::programs::Bytes;
 
@@ -15,7 +15,9 @@ impl Model {
         } else if source.scope != target.scope {
             Some(HostError::Misuse(Misuse::OtherScope))
         } else if target.closed {
-            Some(HostError::Closed { context: target.handle().id() })
+            Some(HostError::Closed {
+                context: target.handle().id(),
+            })
         } else {
             None
         }
@@ -23,7 +25,9 @@ impl Model {
 
     pub(super) fn steal(&mut self, to: usize, from: usize, bytes: &mut Bytes<'_>) -> Option<bool> {
         let which = usize::from(bytes.next()?);
-        let Some(place) = which.checked_rem(self.nodes[&from].values.len()) else { return Some(false) };
+        let Some(place) = which.checked_rem(self.nodes[&from].values.len()) else {
+            return Some(false);
+        };
         let Value { number, id, named } = self.nodes[&from].values[place];
         if !named {
             return Some(false);
@@ -46,7 +50,7 @@ impl Model {
             }
             (Err(error), None) => {
                 self.learn(to, true);
-                self.assert_short(to, error, MOST_FOR_A_VALUE);
+                self.assert_short(to, error, MAX_VALUE_BYTES);
                 false
             }
             (stolen, forbidden) => {
@@ -58,7 +62,9 @@ impl Model {
 
     /// All values and all children, and their order stays.
     pub(super) fn adopt(&mut self, to: usize, from: usize) -> bool {
-        let Some(source) = &self.nodes[&from].owner else { return false };
+        let Some(source) = &self.nodes[&from].owner else {
+            return false;
+        };
         let adopted = self.nodes[&to].handle().adopt(source);
         let forbidden = self.forbids(from, to);
         if let Err(error) = adopted {
@@ -75,14 +81,25 @@ impl Model {
             "context {from} was adopted by {to}"
         );
         let source = self.node(from);
-        let (values, children) = (std::mem::take(&mut source.values), std::mem::take(&mut source.children));
-        values.iter().filter(|value| value.named).for_each(|value| self.voided(value.id));
+        let (values, children) = (
+            std::mem::take(&mut source.values),
+            std::mem::take(&mut source.children),
+        );
+        values
+            .iter()
+            .filter(|value| value.named)
+            .for_each(|value| self.voided(value.id));
         for child in &children {
             self.node(*child).parent = Some(to);
             self.pays(to, *child);
         }
         self.node(to).children.extend(children);
-        self.node(to).values.extend(values.into_iter().map(|value| Value { named: false, ..value }));
+        self.node(to)
+            .values
+            .extend(values.into_iter().map(|value| Value {
+                named: false,
+                ..value
+            }));
         self.learn(to, true);
         self.learn(from, false);
         true
@@ -98,9 +115,14 @@ impl Model {
 
     pub(super) fn reparent(&mut self, at: usize, to: usize) -> bool {
         let target = self.nodes[&to].handle();
-        let (same, cycle, closed) =
-            (self.nodes[&at].parent == Some(to), self.is_below(to, at), self.nodes[&at].closed || self.nodes[&to].closed);
-        let Some(owner) = self.node(at).owner.as_mut() else { return false };
+        let (same, cycle, closed) = (
+            self.nodes[&at].parent == Some(to),
+            self.is_below(to, at),
+            self.nodes[&at].closed || self.nodes[&to].closed,
+        );
+        let Some(owner) = self.node(at).owner.as_mut() else {
+            return false;
+        };
         let moved = owner.reparent(&target);
         match moved {
             Ok(()) if same => true,

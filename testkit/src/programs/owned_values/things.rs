@@ -3,7 +3,9 @@
 use std::mem::take;
 use std::sync::{Arc, Mutex};
 
-use alloc_core::{Context, Foreign, ForeignKind, Handle, HostError, Owned, Refused, TryVec};
+use alloc_core::{
+    Context, ContextHandle, Foreign, ForeignKind, HostError, Owned, Rejected, TryVec,
+};
 
 /// What values did while they were dropped, in that order.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +27,7 @@ impl Log {
         self.0.lock().expect("no panic inside").push(event);
     }
 
-    pub(super) fn taken(&self) -> Vec<Event> {
+    pub(super) fn allocated(&self) -> Vec<Event> {
         take(&mut *self.0.lock().expect("no panic inside"))
     }
 }
@@ -43,22 +45,27 @@ pub(super) struct Thing {
 #[derive(Debug)]
 pub(super) enum Act {
     /// Nothing; but it holds a handle, perhaps of the context that owns it.
-    Holds(#[expect(dead_code, reason = "holding it is all")] Handle),
+    Holds(#[expect(dead_code, reason = "holding it is all")] ContextHandle),
     /// Gives the context a new value, of this number.
-    Owns(Handle, u32),
+    Owns(ContextHandle, u32),
     /// Destroys another value of the context.
-    Destroys(Handle, Owned<Thing>),
+    Destroys(ContextHandle, Owned<Thing>),
     /// Takes 100 bytes of the context and gives them back.
-    Allocates(Handle),
+    Allocates(ContextHandle),
     /// Declares 10 bytes, and withdraws them.
-    Declares(Handle),
+    Declares(ContextHandle),
     /// Ends a context that it owns.
     Ends(Context),
 }
 
 impl Thing {
     pub(super) fn new(number: u32, log: &Log, act: Option<Act>) -> Self {
-        Self { number, fill: [number.wrapping_mul(0x9E37_79B9) | 1; 6], log: log.clone(), act }
+        Self {
+            number,
+            fill: [number.wrapping_mul(0x9E37_79B9) | 1; 6],
+            log: log.clone(),
+            act,
+        }
     }
 
     /// Checks that it is the one it should be, whole.
@@ -88,13 +95,15 @@ impl Drop for Thing {
         self.log.push(Event::Dropped(self.number));
         match self.act.take() {
             None | Some(Act::Holds(_)) => {}
-            Some(Act::Owns(context, number)) => match context.own(Self::new(number, &self.log, None)) {
-                Ok(id) => self.log.push(Event::Owned(number, Ok(id))),
-                Err(Refused { value, error }) => {
-                    self.log.push(Event::Owned(number, Err(error)));
-                    drop(value);
+            Some(Act::Owns(context, number)) => {
+                match context.own(Self::new(number, &self.log, None)) {
+                    Ok(id) => self.log.push(Event::Owned(number, Ok(id))),
+                    Err(Rejected { value, error }) => {
+                        self.log.push(Event::Owned(number, Err(error)));
+                        drop(value);
+                    }
                 }
-            },
+            }
             Some(Act::Destroys(context, other)) => {
                 let destroyed = context.destroy(other);
                 self.log.push(Event::Destroyed(self.number, destroyed));

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use super::model::{Entry, Kind};
 use super::program::Program;
-use super::{Class, No, Regions};
+use super::{Class, RegionRefusal, Regions};
 
 /// Regions above this size are not written to: a device of the tests has all its memory from the machine's.
 const WRITTEN: u64 = 1 << 20;
@@ -28,14 +28,20 @@ impl<S: Regions> Program<'_, S> {
     }
 
     pub(super) fn map(&mut self) -> Option<bool> {
-        let Some(index) = self.pick()? else { return Some(false) };
+        let Some(index) = self.pick()? else {
+            return Some(false);
+        };
         let can = self.mappable(index);
         let side = self.side();
         let entry = &side.model.entries[index];
         let at = match side.subject.map(&entry.region) {
             Ok(at) => at,
             Err(no) => {
-                assert!(!can && no == No::Unmappable, "{:x?} is mapped: {no:?}", entry.facts);
+                assert!(
+                    !can && no == RegionRefusal::Unmappable,
+                    "{:x?} is mapped: {no:?}",
+                    entry.facts
+                );
                 self.tried.note("map refused");
                 return Some(true);
             }
@@ -45,9 +51,17 @@ impl<S: Regions> Program<'_, S> {
         entry.maps += 1;
         // A crop of a wrapped buffer lies where its root does, whose memory may begin elsewhere than the buffer.
         let base = at.addr().get().wrapping_sub(entry.facts.offset as usize);
-        let (known, maps) = side.model.bases.entry(entry.facts.memory).or_insert((base, 0));
+        let (known, maps) = side
+            .model
+            .bases
+            .entry(entry.facts.memory)
+            .or_insert((base, 0));
         *maps += 1;
-        assert_eq!(*known, base, "two maps of one memory object, the second of {:x?}", entry.facts);
+        assert_eq!(
+            *known, base,
+            "two maps of one memory object, the second of {:x?}",
+            entry.facts
+        );
         // SAFETY: a map that was just made.
         unsafe { self.mark(index, at) };
         self.tried.note("map");
@@ -60,33 +74,60 @@ impl<S: Regions> Program<'_, S> {
     /// `at` is the region's first byte, mapped.
     unsafe fn mark(&mut self, index: usize, at: NonNull<u8>) {
         let side = self.side();
-        let Entry { facts, kind, crops, mark, key, region, .. } = &mut side.model.entries[index];
+        let Entry {
+            facts,
+            kind,
+            crops,
+            mark,
+            key,
+            region,
+            ..
+        } = &mut side.model.entries[index];
         let (offset, size) = (facts.offset % 8, facts.size);
-        if !matches!(kind, Kind::Owned(_)) || *crops > 0 || !(16..=WRITTEN).contains(&size) || facts.class == Class::Crop {
+        if !matches!(kind, Kind::Owned(_))
+            || *crops > 0
+            || !(16..=WRITTEN).contains(&size)
+            || facts.class == Class::Crop
+        {
             return;
         }
         // SAFETY: the caller's promise.
         let ends = unsafe { ends(at, size) };
-        side.subject.synchronise(region, 0, size, false).expect("a mapped region can be invalidated");
+        side.subject
+            .synchronise(region, 0, size, false)
+            .expect("a mapped region can be invalidated");
         for end in ends {
             // SAFETY: within the region, which is mapped.
             let found = unsafe { end.read_unaligned() };
-            assert!(mark.is_none_or(|mark| mark == found), "{facts:x?} was written {mark:x?} and has {found:#x}");
+            assert!(
+                mark.is_none_or(|mark| mark == found),
+                "{facts:x?} was written {mark:x?} and has {found:#x}"
+            );
         }
         let new = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset;
         for end in ends {
             // SAFETY: as above.
             unsafe { end.write_unaligned(new) };
         }
-        side.subject.synchronise(region, 0, size, true).expect("a mapped region can be flushed");
+        side.subject
+            .synchronise(region, 0, size, true)
+            .expect("a mapped region can be flushed");
         *mark = Some(new);
     }
 
     pub(super) fn unmap(&mut self) -> Option<bool> {
         let which = self.bytes.below(64)?;
-        let mapped = self.side().model.entries.iter().enumerate().filter(|(_, entry)| entry.maps > 0);
+        let mapped = self
+            .side()
+            .model
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.maps > 0);
         let mapped: Vec<usize> = mapped.map(|(index, _)| index).collect();
-        let Some(index) = which.checked_rem(mapped.len()) else { return Some(false) };
+        let Some(index) = which.checked_rem(mapped.len()) else {
+            return Some(false);
+        };
         self.unmap_one(mapped[index]);
         Some(true)
     }
@@ -96,7 +137,11 @@ impl<S: Regions> Program<'_, S> {
         let entry = &mut side.model.entries[index];
         entry.maps -= 1;
         side.subject.unmap(&entry.region);
-        let (_, maps) = side.model.bases.get_mut(&entry.facts.memory).expect("it was mapped");
+        let (_, maps) = side
+            .model
+            .bases
+            .get_mut(&entry.facts.memory)
+            .expect("it was mapped");
         *maps -= 1;
         if *maps == 0 {
             side.model.bases.remove(&entry.facts.memory);

@@ -24,37 +24,45 @@ pub trait Regions {
     type Id: Copy + PartialEq + Debug;
 
     /// What the device is like.
-    fn device(&self) -> DeviceFacts;
+    fn device(&self) -> DeviceTraits;
 
     /// Takes a region.
     ///
     /// # Errors
     /// Why not; nothing changed.
-    fn allocate(&self, ask: &Ask) -> Result<Self::Region, No>;
+    fn allocate(&self, ask: &RegionRequest) -> Result<Self::Region, RegionRefusal>;
 
     /// Takes so many, or none.
     ///
     /// # Errors
     /// Why not; nothing changed.
-    fn allocate_batch(&self, ask: &Ask, count: usize) -> Result<Vec<Self::Region>, No>;
+    fn allocate_batch(
+        &self,
+        ask: &RegionRequest,
+        count: usize,
+    ) -> Result<Vec<Self::Region>, RegionRefusal>;
 
     /// The name of a region.
     fn id(&self, region: &Self::Region) -> Self::Id;
 
     /// What is known of a live region.
-    fn facts(&self, region: &Self::Region) -> Facts;
+    fn facts(&self, region: &Self::Region) -> RegionFacts;
 
     /// The same by its name.
     ///
     /// # Errors
-    /// [`No::Stale`] or [`No::Foreign`].
-    fn known(&self, id: Self::Id) -> Result<Facts, No>;
+    /// [`RegionRefusal::Stale`] or [`RegionRefusal::Foreign`].
+    fn facts_by_id(&self, id: Self::Id) -> Result<RegionFacts, RegionRefusal>;
 
     /// Gives a region back, in one of several ways that come to the same.
     ///
     /// # Errors
     /// Why not, with the region.
-    fn free(&self, region: Self::Region, way: Way) -> Result<(), (No, Self::Region)>;
+    fn free(
+        &self,
+        region: Self::Region,
+        way: FreeMethod,
+    ) -> Result<(), (RegionRefusal, Self::Region)>;
 
     /// Gives regions back; answers with those that could not be.
     fn free_batch(&self, regions: Vec<Self::Region>) -> Vec<Self::Region>;
@@ -63,13 +71,19 @@ pub trait Regions {
     ///
     /// # Errors
     /// Why not; nothing changed.
-    fn free_id(&self, id: Self::Id) -> Result<(), No>;
+    fn free_id(&self, id: Self::Id) -> Result<(), RegionRefusal>;
 
     /// A part of a region (or of a crop).
     ///
     /// # Errors
     /// Why not; nothing changed.
-    fn crop(&self, region: &Self::Region, offset: u64, size: u64, element: u32) -> Result<Self::Region, No>;
+    fn crop(
+        &self,
+        region: &Self::Region,
+        offset: u64,
+        size: u64,
+        element: u32,
+    ) -> Result<Self::Region, RegionRefusal>;
 
     /// Buffers that the application owns, each with its size.
     fn buffers(&self) -> Vec<(u64, u64)>;
@@ -78,19 +92,19 @@ pub trait Regions {
     ///
     /// # Errors
     /// Why not; nothing changed.
-    fn wrap(&self, wrap: &Wrap) -> Result<Self::Region, No>;
+    fn wrap(&self, wrap: &Wrap) -> Result<Self::Region, RegionRefusal>;
 
     /// Lets go of a wrapped region or of a crop of one; the application's buffer is not touched.
     ///
     /// # Errors
     /// Why not, with the region.
-    fn detach(&self, region: Self::Region) -> Result<(), (No, Self::Region)>;
+    fn detach(&self, region: Self::Region) -> Result<(), (RegionRefusal, Self::Region)>;
 
     /// Maps a region; each map has its [`unmap`](Regions::unmap).
     ///
     /// # Errors
     /// Why not; nothing changed.
-    fn map(&self, region: &Self::Region) -> Result<NonNull<u8>, No>;
+    fn map(&self, region: &Self::Region) -> Result<NonNull<u8>, RegionRefusal>;
 
     /// Ends one map of a region.
     fn unmap(&self, region: &Self::Region);
@@ -99,7 +113,13 @@ pub trait Regions {
     ///
     /// # Errors
     /// Why not.
-    fn synchronise(&self, region: &Self::Region, offset: u64, size: u64, write: bool) -> Result<(), No>;
+    fn synchronise(
+        &self,
+        region: &Self::Region,
+        offset: u64,
+        size: u64,
+        write: bool,
+    ) -> Result<(), RegionRefusal>;
 
     /// Gives unused memory back.
     fn trim(&self, bytes: u64);
@@ -111,13 +131,13 @@ pub trait Regions {
     ///
     /// # Errors
     /// Why not; nothing changed.
-    fn create_pool(&self, slot: usize, linear: bool) -> Result<(), No>;
+    fn create_pool(&self, slot: usize, linear: bool) -> Result<(), RegionRefusal>;
 
     /// Ends the custom pool in place `slot`.
     ///
     /// # Errors
-    /// [`No::Held`] while it has regions; nothing changed.
-    fn destroy_pool(&self, slot: usize) -> Result<(), No>;
+    /// [`RegionRefusal::Held`] while it has regions; nothing changed.
+    fn destroy_pool(&self, slot: usize) -> Result<(), RegionRefusal>;
 
     /// The sums that the allocator keeps.
     fn sums(&self) -> Sums;
@@ -126,7 +146,7 @@ pub trait Regions {
     fn walk(&self, each: &mut dyn FnMut(Piece<Self::Id>));
 
     /// What the device says that this allocator has of it: memory objects, and their bytes.
-    fn taken(&self) -> (u64, u64);
+    fn device_usage(&self) -> (u64, u64);
 
     /// What the device says of a memory object: size and memory type; `None` when it is none.
     fn memory(&self, memory: u64) -> Option<(u64, u32)>;
@@ -140,7 +160,7 @@ pub trait Regions {
 
 /// How a region is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum FreeMethod {
     /// At once.
     Free,
     /// The native handle may be kept for the next one that fits.
@@ -149,7 +169,7 @@ pub enum Way {
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ask {
+pub struct RegionRequest {
     /// Bytes.
     pub size: u64,
     /// A power of two.
@@ -220,7 +240,7 @@ pub struct Wrap {
 
 /// What an allocator says of a region.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Facts {
+pub struct RegionFacts {
     /// Where it was placed.
     pub class: Class,
     /// `VkDeviceMemory`; 0 where it is not known.
@@ -272,7 +292,7 @@ impl Class {
 
 /// A device, as far as the model has to know.
 #[derive(Clone, Debug)]
-pub struct DeviceFacts {
+pub struct DeviceTraits {
     /// Of each memory type: is it host-visible, is it device-local.
     pub types: Vec<(bool, bool)>,
     /// The types that need no special permission, a bit each.
@@ -319,7 +339,7 @@ pub struct Piece<I> {
 
 /// Why an allocator said no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum No {
+pub enum RegionRefusal {
     /// The request makes no sense.
     Misuse,
     /// Not a live region.

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Ask, Class, DeviceFacts, Facts, Memory, Piece, Regions, Resource, Sums};
+use super::{
+    Class, DeviceTraits, Memory, Piece, RegionFacts, RegionRequest, Regions, Resource, Sums,
+};
 
 /// A live region.
 pub(super) struct Entry<S: Regions> {
     pub(super) key: u64,
     pub(super) region: S::Region,
     pub(super) id: S::Id,
-    pub(super) facts: Facts,
+    pub(super) facts: RegionFacts,
     pub(super) kind: Kind,
     /// Maps of it that have not ended.
     pub(super) maps: u32,
@@ -29,11 +31,11 @@ pub(super) enum Kind {
 }
 
 pub(super) struct Model<S: Regions> {
-    pub(super) device: DeviceFacts,
+    pub(super) device: DeviceTraits,
     pub(super) entries: Vec<Entry<S>>,
     pub(super) dead: Vec<S::Id>,
     /// End and kind of what lies at (memory, offset).
-    taken: BTreeMap<(u64, u64), (u64, Resource)>,
+    used_ranges: BTreeMap<(u64, u64), (u64, Resource)>,
     /// Where offset 0 of a memory object lies while something in it is mapped, and how many maps there are.
     pub(super) bases: HashMap<u64, (usize, u64)>,
     sums: Sums,
@@ -41,12 +43,12 @@ pub(super) struct Model<S: Regions> {
 }
 
 impl<S: Regions> Model<S> {
-    pub(super) fn new(device: DeviceFacts) -> Self {
+    pub(super) fn new(device: DeviceTraits) -> Self {
         Self {
             device,
             entries: Vec::new(),
             dead: Vec::new(),
-            taken: BTreeMap::new(),
+            used_ranges: BTreeMap::new(),
             bases: HashMap::new(),
             sums: Sums::default(),
             next: 1,
@@ -54,7 +56,10 @@ impl<S: Regions> Model<S> {
     }
 
     pub(super) fn by_key(&self, key: u64) -> usize {
-        self.entries.iter().position(|entry| entry.key == key).expect("a root lives while its crops do")
+        self.entries
+            .iter()
+            .position(|entry| entry.key == key)
+            .expect("a root lives while its crops do")
     }
 
     /// The root of an entry, which may be itself.
@@ -66,21 +71,45 @@ impl<S: Regions> Model<S> {
     }
 
     /// A region that was just given: is it what was asked for, and nobody else's?
-    pub(super) fn took(&mut self, subject: &S, region: S::Region, ask: &Ask) -> Facts {
+    pub(super) fn check_allocated(
+        &mut self,
+        subject: &S,
+        region: S::Region,
+        ask: &RegionRequest,
+    ) -> RegionFacts {
         let id = subject.id(&region);
         let facts = subject.facts(&region);
         let own = ask.resource == Resource::Buffer;
-        assert!(facts.size >= ask.size && facts.size - ask.size < 65_536.max(ask.size), "{facts:x?} for {ask:x?}");
-        assert!(own || facts.offset.is_multiple_of(ask.alignment), "{facts:x?} for {ask:x?}");
-        assert_eq!(facts.base, 0, "a region's own buffer begins with it: {facts:x?}");
-        let &(visible, local) = self.device.types.get(facts.memory_type as usize).expect("a memory type of the device");
-        assert!(own || ask.bits >> facts.memory_type & 1 == 1, "{facts:x?} for {ask:x?}");
+        assert!(
+            facts.size >= ask.size && facts.size - ask.size < 65_536.max(ask.size),
+            "{facts:x?} for {ask:x?}"
+        );
+        assert!(
+            own || facts.offset.is_multiple_of(ask.alignment),
+            "{facts:x?} for {ask:x?}"
+        );
+        assert_eq!(
+            facts.base, 0,
+            "a region's own buffer begins with it: {facts:x?}"
+        );
+        let &(visible, local) = self
+            .device
+            .types
+            .get(facts.memory_type as usize)
+            .expect("a memory type of the device");
+        assert!(
+            own || ask.bits >> facts.memory_type & 1 == 1,
+            "{facts:x?} for {ask:x?}"
+        );
         match ask.memory {
             Memory::Any => {}
             Memory::Visible => assert!(visible, "{facts:x?} for {ask:x?}"),
             Memory::Local => assert!(local, "{facts:x?} for {ask:x?}"),
         }
-        assert!(!ask.dedicated || (facts.class == Class::Dedicated && facts.offset == 0), "{facts:x?} for {ask:x?}");
+        assert!(
+            !ask.dedicated || (facts.class == Class::Dedicated && facts.offset == 0),
+            "{facts:x?} for {ask:x?}"
+        );
         assert!(!self.dead.contains(&id), "{id:?} is given out again");
         self.lay(&facts, ask.resource);
         self.sums.regions += 1;
@@ -88,22 +117,55 @@ impl<S: Regions> Model<S> {
         facts
     }
 
-    pub(super) fn wrapped(&mut self, region: S::Region, id: S::Id, facts: Facts, backed: bool) {
+    pub(super) fn wrapped(
+        &mut self,
+        region: S::Region,
+        id: S::Id,
+        facts: RegionFacts,
+        backed: bool,
+    ) {
         self.sums.wrapped += 1;
         self.keep(region, id, facts, Kind::Wrapped { backed }, None);
     }
 
-    pub(super) fn cropped(&mut self, region: S::Region, id: S::Id, facts: Facts, root: usize, depth: u32) {
+    pub(super) fn cropped(
+        &mut self,
+        region: S::Region,
+        id: S::Id,
+        facts: RegionFacts,
+        root: usize,
+        depth: u32,
+    ) {
         self.sums.crops += 1;
         self.entries[root].crops += 1;
         // What is written into a crop shows in its root.
         self.entries[root].mark = None;
-        let kind = Kind::Crop { root: self.entries[root].key, depth };
+        let kind = Kind::Crop {
+            root: self.entries[root].key,
+            depth,
+        };
         self.keep(region, id, facts, kind, None);
     }
 
-    fn keep(&mut self, region: S::Region, id: S::Id, facts: Facts, kind: Kind, pool: Option<usize>) {
-        self.entries.push(Entry { key: self.next, region, id, facts, kind, maps: 0, crops: 0, mark: None, pool });
+    fn keep(
+        &mut self,
+        region: S::Region,
+        id: S::Id,
+        facts: RegionFacts,
+        kind: Kind,
+        pool: Option<usize>,
+    ) {
+        self.entries.push(Entry {
+            key: self.next,
+            region,
+            id,
+            facts,
+            kind,
+            maps: 0,
+            crops: 0,
+            mark: None,
+            pool,
+        });
         self.next += 1;
     }
 
@@ -112,7 +174,9 @@ impl<S: Regions> Model<S> {
         let entry = self.entries.swap_remove(index);
         match entry.kind {
             Kind::Owned(_) => {
-                self.taken.remove(&(entry.facts.memory, entry.facts.offset)).expect("it was laid");
+                self.used_ranges
+                    .remove(&(entry.facts.memory, entry.facts.offset))
+                    .expect("it was laid");
                 self.sums.regions -= 1;
             }
             Kind::Wrapped { .. } => self.sums.wrapped -= 1,
@@ -150,66 +214,116 @@ impl<S: Regions> Model<S> {
     }
 
     /// Nothing lies there, and no neighbour of the other kind shares a page of the device's granularity.
-    fn lay(&mut self, facts: &Facts, resource: Resource) {
-        let (memory, start, end) = (facts.memory, facts.offset, facts.offset.checked_add(facts.size).expect("below 2^64"));
+    fn lay(&mut self, facts: &RegionFacts, resource: Resource) {
+        let (memory, start, end) = (
+            facts.memory,
+            facts.offset,
+            facts.offset.checked_add(facts.size).expect("below 2^64"),
+        );
         assert!(memory != 0, "a region of no memory: {facts:x?}");
-        let below = self.taken.range((memory, 0)..(memory, start)).next_back();
-        let above = self.taken.range((memory, start)..=(memory, u64::MAX)).next();
+        let below = self
+            .used_ranges
+            .range((memory, 0)..(memory, start))
+            .next_back();
+        let above = self
+            .used_ranges
+            .range((memory, start)..=(memory, u64::MAX))
+            .next();
         let page = |at: u64| at / self.device.granularity;
         let below = below.map(|(&(_, at), &(its_end, kind))| (at, its_end, kind, its_end, start));
         let above = above.map(|(&(_, at), &(its_end, kind))| (at, its_end, kind, end, at));
         for (at, its_end, kind, lower_end, upper_start) in below.into_iter().chain(above) {
-            assert!(lower_end <= upper_start, "{facts:x?} overlaps {at:#x}..{its_end:#x}");
+            assert!(
+                lower_end <= upper_start,
+                "{facts:x?} overlaps {at:#x}..{its_end:#x}"
+            );
             let shared = page(lower_end - 1) == page(upper_start);
             assert!(
                 !shared || may_share(resource, kind),
                 "{facts:x?} ({resource:?}) shares a page with {at:#x}..{its_end:#x} ({kind:?})"
             );
         }
-        self.taken.insert((memory, start), (end, resource));
+        self.used_ranges.insert((memory, start), (end, resource));
     }
 
     /// The allocator's sums are the model's, and its blocks are what the device gave.
     pub(super) fn compare_sums(&self, subject: &S) {
-        let (blocks, block_bytes) = subject.taken();
-        let expected = Sums { blocks, block_bytes, ..self.sums };
-        assert_eq!(subject.sums(), expected, "the allocator's sums (left), and the model's with the device's");
+        let (blocks, block_bytes) = subject.device_usage();
+        let expected = Sums {
+            blocks,
+            block_bytes,
+            ..self.sums
+        };
+        assert_eq!(
+            subject.sums(),
+            expected,
+            "the allocator's sums (left), and the model's with the device's"
+        );
     }
 
     /// The walk has each block whole, and in it each region where the model has it.
     pub(super) fn compare_walk(&self, subject: &S) {
         self.compare_sums(subject);
-        for ((memory, offset), (end, _)) in &self.taken {
+        for ((memory, offset), (end, _)) in &self.used_ranges {
             let found = subject.memory(*memory);
-            let (size, _) = found.unwrap_or_else(|| panic!("{memory:#x} is no memory object, and a region lies in it"));
-            assert!(*end <= size, "{offset:#x}..{end:#x} ends outside of its memory of {size:#x}");
+            let (size, _) = found.unwrap_or_else(|| {
+                panic!("{memory:#x} is no memory object, and a region lies in it")
+            });
+            assert!(
+                *end <= size,
+                "{offset:#x}..{end:#x} ends outside of its memory of {size:#x}"
+            );
         }
         let (mut at, mut regions) = (BTreeMap::new(), 0);
         subject.walk(&mut |piece: Piece<S::Id>| {
             let reached = at.entry(piece.memory).or_insert(0);
-            assert_eq!(*reached, piece.offset, "the walk of {:#x} leaves something out before {piece:x?}", piece.memory);
+            assert_eq!(
+                *reached, piece.offset,
+                "the walk of {:#x} leaves something out before {piece:x?}",
+                piece.memory
+            );
             *reached += piece.size;
             let Some(id) = piece.id else { return };
             let (start, end) = (piece.offset, piece.offset + piece.size);
-            let mut inside = self.taken.range((piece.memory, start)..(piece.memory, end));
-            let (&(_, offset), &(its_end, _)) = inside.next().unwrap_or_else(|| panic!("{piece:x?} is no region of the model's"));
-            assert!(offset == start && its_end <= end && inside.next().is_none(), "{piece:x?} is not {offset:#x}..{its_end:#x}");
-            assert!(self.entries.iter().any(|entry| entry.id == id), "{id:?} is in the walk, and not live");
+            let mut inside = self
+                .used_ranges
+                .range((piece.memory, start)..(piece.memory, end));
+            let (&(_, offset), &(its_end, _)) = inside
+                .next()
+                .unwrap_or_else(|| panic!("{piece:x?} is no region of the model's"));
+            assert!(
+                offset == start && its_end <= end && inside.next().is_none(),
+                "{piece:x?} is not {offset:#x}..{its_end:#x}"
+            );
+            assert!(
+                self.entries.iter().any(|entry| entry.id == id),
+                "{id:?} is in the walk, and not live"
+            );
             regions += 1;
         });
-        assert_eq!(regions, self.taken.len(), "regions in the walk");
-        assert_eq!(at.len() as u64, subject.taken().0, "blocks in the walk (left), and of the device");
+        assert_eq!(regions, self.used_ranges.len(), "regions in the walk");
+        assert_eq!(
+            at.len() as u64,
+            subject.device_usage().0,
+            "blocks in the walk (left), and of the device"
+        );
         for (memory, reached) in at {
             let size = subject.memory(memory).map(|(size, _)| size);
-            assert_eq!(Some(reached), size, "how far the walk went in {memory:#x} (left), and its size");
+            assert_eq!(
+                Some(reached),
+                size,
+                "how far the walk went in {memory:#x} (left), and its size"
+            );
         }
     }
 
     /// Whether some hole that the allocator knows of would do for `ask`.
-    pub(super) fn fitting_hole(&self, subject: &S, ask: &Ask) -> Option<Piece<S::Id>> {
+    pub(super) fn fitting_hole(&self, subject: &S, ask: &RegionRequest) -> Option<Piece<S::Id>> {
         let mut found = None;
         subject.walk(&mut |piece| {
-            let Some((_, index)) = subject.memory(piece.memory) else { return };
+            let Some((_, index)) = subject.memory(piece.memory) else {
+                return;
+            };
             let (visible, local) = self.device.types[index as usize];
             let right = match ask.memory {
                 Memory::Any => true,
@@ -221,7 +335,8 @@ impl<S: Regions> Model<S> {
                 Resource::Optimal => piece.content.1,
                 Resource::Unknown => piece.content.0 && piece.content.1,
             };
-            let place = piece.id.is_none() && piece.class == Class::General && piece.pool == ask.pool;
+            let place =
+                piece.id.is_none() && piece.class == Class::General && piece.pool == ask.pool;
             let start = piece.offset.next_multiple_of(ask.alignment.max(256));
             let fits = start.saturating_add(ask.size) <= piece.offset + piece.size;
             if place && right && content && fits && ask.bits >> index & 1 == 1 {

@@ -1,7 +1,9 @@
 //! The program: decodes operations, does them on the subject and in the model.
 
 use super::model::{Kind, Model};
-use super::{Ask, Class, Facts, Life, Memory, No, Regions, Resource, Way};
+use super::{
+    Class, FreeMethod, Life, Memory, RegionFacts, RegionRefusal, RegionRequest, Regions, Resource,
+};
 use crate::programs::{Bytes, Ran, Tried};
 
 /// Live regions at most, of one allocator.
@@ -34,9 +36,20 @@ pub fn region_ops<S: Regions>(bytes: &[u8], make: impl Fn() -> S) -> (Ran, Tried
     let sides = [(); 2].map(|()| {
         let subject = make();
         let model = Model::new(subject.device());
-        Side { subject, model, pools: [false; 2], frame: 0 }
+        Side {
+            subject,
+            model,
+            pools: [false; 2],
+            frame: 0,
+        }
     });
-    let mut program = Program { bytes: Bytes::new(bytes), sides, at: 0, ran: Ran::default(), tried: Tried::default() };
+    let mut program = Program {
+        bytes: Bytes::new(bytes),
+        sides,
+        at: 0,
+        ran: Ran::default(),
+        tried: Tried::default(),
+    };
     while let Some(succeeded) = program.step() {
         program.ran.count(succeeded);
         program.compare();
@@ -55,9 +68,9 @@ impl<S: Regions> Program<'_, S> {
         // Mostly the first, so that it becomes full.
         self.at = usize::from(fine >= 224);
         Some(match kind % 64 {
-            0..=17 => self.take()?,
+            0..=17 => self.allocate()?,
             18..=35 => self.free_one(fine)?,
-            36 | 37 => self.take_batch()?,
+            36 | 37 => self.allocate_batch()?,
             38 | 39 => self.free_batch()?,
             40..=43 => self.crop()?,
             44 => self.wrap()?,
@@ -94,9 +107,14 @@ impl<S: Regions> Program<'_, S> {
     }
 
     /// Any request that makes sense.
-    pub(super) fn ask(&mut self) -> Option<Ask> {
-        let [shape, fine, power, how, place] =
-            [self.bytes.next()?, self.bytes.next()?, self.bytes.next()?, self.bytes.next()?, self.bytes.next()?];
+    pub(super) fn request(&mut self) -> Option<RegionRequest> {
+        let [shape, fine, power, how, place] = [
+            self.bytes.next()?,
+            self.bytes.next()?,
+            self.bytes.next()?,
+            self.bytes.next()?,
+            self.bytes.next()?,
+        ];
         let fine = u64::from(fine);
         let size = match shape % 16 {
             0 => 1 + fine,
@@ -118,7 +136,8 @@ impl<S: Regions> Program<'_, S> {
             3 | 4 => Life::Unknown,
             _ => Life::Persistent,
         };
-        let memory = [Memory::Any, Memory::Visible, Memory::Local, Memory::Visible][usize::from(how >> 6)];
+        let memory =
+            [Memory::Any, Memory::Visible, Memory::Local, Memory::Visible][usize::from(how >> 6)];
         let side = self.side();
         let pool = match place {
             200..208 => Some(usize::from(place & 1)).filter(|slot| side.pools[*slot]),
@@ -127,7 +146,8 @@ impl<S: Regions> Program<'_, S> {
         let types = (1_u32 << side.model.device.types.len()) - 1;
         let can = |bits: u32, wanted: &dyn Fn(&(bool, bool)) -> bool| {
             (0..32).any(|index| {
-                (bits & side.model.device.ordinary) >> index & 1 == 1 && side.model.device.types.get(index).is_some_and(wanted)
+                (bits & side.model.device.ordinary) >> index & 1 == 1
+                    && side.model.device.types.get(index).is_some_and(wanted)
             })
         };
         // A few ask for few types, but for one at least that has what is wanted.
@@ -137,43 +157,70 @@ impl<S: Regions> Program<'_, S> {
             Memory::Visible => can(bits, &|(visible, _)| *visible),
             Memory::Local => can(bits, &|(_, local)| *local),
         };
-        let bits = if place >= 224 && wanted(few) { few } else { types };
+        let bits = if place >= 224 && wanted(few) {
+            few
+        } else {
+            types
+        };
         let dedicated = place == 223 && pool.is_none();
-        let ask = Ask { size: size.max(1), alignment, bits, memory, resource, lifetime, dedicated, pool };
+        let ask = RegionRequest {
+            size: size.max(1),
+            alignment,
+            bits,
+            memory,
+            resource,
+            lifetime,
+            dedicated,
+            pool,
+        };
         if pool.is_none() {
             return Some(ask);
         }
         // A pool has a memory type and blocks of a size; whoever asks it knows that.
         let (size, alignment) = (ask.size.min(1 << 16), ask.alignment.min(1 << 12));
-        Some(Ask { size, alignment, bits: types, memory: Memory::Any, ..ask })
+        Some(RegionRequest {
+            size,
+            alignment,
+            bits: types,
+            memory: Memory::Any,
+            ..ask
+        })
     }
 
-    fn take(&mut self) -> Option<bool> {
-        let ask = self.ask()?;
+    fn allocate(&mut self) -> Option<bool> {
+        let ask = self.request()?;
         if self.side().model.entries.len() >= LIVE {
             return Some(false);
         }
         let answer = self.side().subject.allocate(&ask);
-        Some(self.judge(&ask, answer, false))
+        Some(self.check_answer(&ask, answer, false))
     }
 
     /// Whether the answer to a request that makes sense is right; true when it was granted.
-    pub(super) fn judge(&mut self, ask: &Ask, answer: Result<S::Region, No>, armed: bool) -> bool {
+    pub(super) fn check_answer(
+        &mut self,
+        ask: &RegionRequest,
+        answer: Result<S::Region, RegionRefusal>,
+        armed: bool,
+    ) -> bool {
         match answer {
             Ok(region) => {
-                self.took(region, ask);
+                self.check_allocated(region, ask);
                 true
             }
-            Err(No::Host) if armed => {
+            Err(RegionRefusal::Host) if armed => {
                 self.tried.note("refused by the host");
                 false
             }
-            Err(No::Device) => {
+            Err(RegionRefusal::Device) => {
                 // What failed on purpose may have been a resource's creation, which no hole mends.
                 if !armed && !ask.dedicated {
                     let side = self.side();
                     let hole = side.model.fitting_hole(&side.subject, ask);
-                    assert!(hole.is_none(), "{ask:x?} is refused, and there is a hole: {hole:x?}");
+                    assert!(
+                        hole.is_none(),
+                        "{ask:x?} is refused, and there is a hole: {hole:x?}"
+                    );
                     self.tried.note("refused for lack of a hole");
                 }
                 false
@@ -182,9 +229,9 @@ impl<S: Regions> Program<'_, S> {
         }
     }
 
-    fn took(&mut self, region: S::Region, ask: &Ask) -> Facts {
+    fn check_allocated(&mut self, region: S::Region, ask: &RegionRequest) -> RegionFacts {
         let side = &mut self.sides[self.at];
-        let facts = side.model.took(&side.subject, region, ask);
+        let facts = side.model.check_allocated(&side.subject, region, ask);
         self.tried.note(facts.class.name());
         if ask.resource != Resource::Buffer {
             self.tried.alignment(ask.alignment);
@@ -196,10 +243,16 @@ impl<S: Regions> Program<'_, S> {
         facts
     }
 
-    fn take_batch(&mut self) -> Option<bool> {
+    fn allocate_batch(&mut self) -> Option<bool> {
         let count = 2 + usize::from(self.bytes.next()? % 30);
-        let ask = self.ask()?;
-        let ask = Ask { pool: None, dedicated: false, resource: Resource::Linear, size: ask.size.min(1 << 20), ..ask };
+        let ask = self.request()?;
+        let ask = RegionRequest {
+            pool: None,
+            dedicated: false,
+            resource: Resource::Linear,
+            size: ask.size.min(1 << 20),
+            ..ask
+        };
         if self.side().model.entries.len() + count > LIVE {
             return Some(false);
         }
@@ -207,12 +260,12 @@ impl<S: Regions> Program<'_, S> {
             Ok(regions) => {
                 assert_eq!(regions.len(), count);
                 for region in regions {
-                    self.took(region, &ask);
+                    self.check_allocated(region, &ask);
                 }
                 self.tried.note("batch");
                 Some(true)
             }
-            Err(No::Device) => Some(false),
+            Err(RegionRefusal::Device) => Some(false),
             Err(other) => panic!("{count} times {ask:x?}: {other:?}"),
         }
     }
@@ -224,16 +277,22 @@ impl<S: Regions> Program<'_, S> {
     }
 
     fn free_one(&mut self, fine: u8) -> Option<bool> {
-        let Some(index) = self.pick()? else { return Some(false) };
+        let Some(index) = self.pick()? else {
+            return Some(false);
+        };
         if !self.is_free(index) {
             return Some(false);
         }
-        let way = if fine % 4 == 3 { Way::Release } else { Way::Free };
+        let way = if fine % 4 == 3 {
+            FreeMethod::Release
+        } else {
+            FreeMethod::Free
+        };
         Some(self.free(index, way))
     }
 
     /// False only where a linear pool wants another first.
-    fn free(&mut self, index: usize, way: Way) -> bool {
+    fn free(&mut self, index: usize, way: FreeMethod) -> bool {
         let side = self.side();
         let mut entry = side.model.remove(index);
         match side.subject.free(entry.region, way) {
@@ -241,17 +300,22 @@ impl<S: Regions> Program<'_, S> {
                 side.model.bury(entry.id);
                 true
             }
-            Err((No::Order, region)) if entry.facts.class == Class::Linear => {
+            Err((RegionRefusal::Order, region)) if entry.facts.class == Class::Linear => {
                 entry.region = region;
                 side.model.restore(entry);
                 false
             }
-            Err((no, _)) => panic!("{:?}, a live region {:x?}, is given back: {no:?}", entry.id, entry.facts),
+            Err((no, _)) => panic!(
+                "{:?}, a live region {:x?}, is given back: {no:?}",
+                entry.id, entry.facts
+            ),
         }
     }
 
     fn free_by_id(&mut self) -> Option<bool> {
-        let Some(index) = self.pick()? else { return Some(false) };
+        let Some(index) = self.pick()? else {
+            return Some(false);
+        };
         // A linear pool may want another first.
         if !self.is_free(index) || self.side().model.entries[index].facts.class == Class::Linear {
             return Some(false);
@@ -259,20 +323,32 @@ impl<S: Regions> Program<'_, S> {
         let side = self.side();
         let entry = side.model.remove(index);
         side.model.bury(entry.id);
-        side.subject.free_id(entry.id).unwrap_or_else(|no| panic!("{:x?} is given back by its id: {no:?}", entry.facts));
+        side.subject
+            .free_id(entry.id)
+            .unwrap_or_else(|no| panic!("{:x?} is given back by its id: {no:?}", entry.facts));
         // The region itself is worth nothing now.
-        let Err((no, _)) = side.subject.free(entry.region, Way::Free) else { panic!("{:?} was given back twice", entry.id) };
-        assert_eq!(no, No::Stale, "{:?} was given back by its id", entry.id);
+        let Err((no, _)) = side.subject.free(entry.region, FreeMethod::Free) else {
+            panic!("{:?} was given back twice", entry.id)
+        };
+        assert_eq!(
+            no,
+            RegionRefusal::Stale,
+            "{:?} was given back by its id",
+            entry.id
+        );
         self.tried.note("double free");
         Some(true)
     }
 
     fn free_batch(&mut self) -> Option<bool> {
         let (count, first) = (2 + usize::from(self.bytes.next()? % 30), self.pick()?);
-        let Some(first) = first else { return Some(false) };
+        let Some(first) = first else {
+            return Some(false);
+        };
         let mut keys = Vec::new();
         for index in first..(first + count).min(self.side().model.entries.len()) {
-            if self.is_free(index) && self.side().model.entries[index].facts.class != Class::Linear {
+            if self.is_free(index) && self.side().model.entries[index].facts.class != Class::Linear
+            {
                 keys.push(self.side().model.entries[index].key);
             }
         }
@@ -290,30 +366,62 @@ impl<S: Regions> Program<'_, S> {
     }
 
     fn look(&mut self) -> Option<bool> {
-        let Some(index) = self.pick()? else { return Some(false) };
+        let Some(index) = self.pick()? else {
+            return Some(false);
+        };
         let side = self.side();
         let entry = &side.model.entries[index];
-        assert_eq!(side.subject.facts(&entry.region), entry.facts, "facts of {:?} do not change", entry.id);
-        let known = side.subject.known(entry.id).unwrap_or_else(|no| panic!("{:?} lives: {no:?}", entry.id));
+        assert_eq!(
+            side.subject.facts(&entry.region),
+            entry.facts,
+            "facts of {:?} do not change",
+            entry.id
+        );
+        let known = side
+            .subject
+            .facts_by_id(entry.id)
+            .unwrap_or_else(|no| panic!("{:?} lives: {no:?}", entry.id));
         assert_eq!(known, entry.facts, "by its id, and by itself");
         Some(true)
     }
 
     /// Makes a custom pool, or ends one.
     fn pool(&mut self) -> Option<bool> {
-        let (slot, linear) = (usize::from(self.bytes.next()? & 1), self.bytes.next()? & 1 == 1);
+        let (slot, linear) = (
+            usize::from(self.bytes.next()? & 1),
+            self.bytes.next()? & 1 == 1,
+        );
         let side = self.side();
         if !side.pools[slot] {
             let made = side.subject.create_pool(slot, linear);
-            assert!(matches!(made, Ok(()) | Err(No::Device)), "{made:?}");
+            assert!(
+                matches!(made, Ok(()) | Err(RegionRefusal::Device)),
+                "{made:?}"
+            );
             side.pools[slot] = made.is_ok();
             return Some(made.is_ok());
         }
-        let used = side.model.entries.iter().any(|entry| entry.pool == Some(slot));
+        let used = side
+            .model
+            .entries
+            .iter()
+            .any(|entry| entry.pool == Some(slot));
         let ended = side.subject.destroy_pool(slot);
-        assert_eq!(ended, if used { Err(No::Held) } else { Ok(()) }, "the end of a pool in use: {used}");
+        assert_eq!(
+            ended,
+            if used {
+                Err(RegionRefusal::Held)
+            } else {
+                Ok(())
+            },
+            "the end of a pool in use: {used}"
+        );
         side.pools[slot] = used;
-        self.tried.note(if used { "end of a pool in use refused" } else { "end of a pool" });
+        self.tried.note(if used {
+            "end of a pool in use refused"
+        } else {
+            "end of a pool"
+        });
         Some(true)
     }
 
@@ -322,7 +430,9 @@ impl<S: Regions> Program<'_, S> {
         let side = &self.sides[self.at];
         side.model.compare_sums(&side.subject);
         if self.ran.operations.is_multiple_of(WALK) {
-            self.sides.iter().for_each(|side| side.model.compare_walk(&side.subject));
+            self.sides
+                .iter()
+                .for_each(|side| side.model.compare_walk(&side.subject));
         }
     }
 
@@ -332,14 +442,26 @@ impl<S: Regions> Program<'_, S> {
             self.at = at;
             let side = self.side();
             side.model.compare_walk(&side.subject);
-            while let Some(index) = self.side().model.entries.iter().position(|entry| entry.maps > 0) {
+            while let Some(index) = self
+                .side()
+                .model
+                .entries
+                .iter()
+                .position(|entry| entry.maps > 0)
+            {
                 self.unmap_one(index);
             }
             for crops in [true, false] {
                 let chosen = |kind: Kind| matches!(kind, Kind::Crop { .. }) == crops;
                 let mut refused = 0;
-                while let Some(index) = self.side().model.entries.iter().rposition(|entry| chosen(entry.kind)) {
-                    if self.free(index, Way::Free) {
+                while let Some(index) = self
+                    .side()
+                    .model
+                    .entries
+                    .iter()
+                    .rposition(|entry| chosen(entry.kind))
+                {
+                    if self.free(index, FreeMethod::Free) {
                         refused = 0;
                     } else {
                         // Another one's turn: the last becomes the first.
@@ -353,7 +475,11 @@ impl<S: Regions> Program<'_, S> {
             self.compare();
             for slot in 0..2 {
                 if self.side().pools[slot] {
-                    assert_eq!(self.side().subject.destroy_pool(slot), Ok(()), "the end of an empty pool");
+                    assert_eq!(
+                        self.side().subject.destroy_pool(slot),
+                        Ok(()),
+                        "the end of an empty pool"
+                    );
                 }
             }
         }

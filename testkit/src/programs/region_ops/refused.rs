@@ -1,11 +1,11 @@
 //! Failures on purpose: the n-th host request, the n-th device command, or both; then the same again without.
 
 use super::program::{LIVE, Program};
-use super::{No, Regions};
+use super::{RegionRefusal, Regions};
 
 impl<S: Regions> Program<'_, S> {
     pub(super) fn refused(&mut self) -> Option<bool> {
-        let (how, ask) = (self.bytes.next()?, self.ask()?);
+        let (how, ask) = (self.bytes.next()?, self.request()?);
         if self.side().model.entries.len() >= LIVE {
             return Some(false);
         }
@@ -19,13 +19,17 @@ impl<S: Regions> Program<'_, S> {
         let first = side.subject.allocate(&ask);
         side.subject.refuse(None, None);
         let failed = match first {
-            Err(no @ (No::Host | No::Device)) => no,
-            other => return Some(self.judge(&ask, other, true)),
+            Err(no @ (RegionRefusal::Host | RegionRefusal::Device)) => no,
+            other => return Some(self.check_answer(&ask, other, true)),
         };
-        self.tried.note(if failed == No::Host { "refused by the host" } else { "refused by the device" });
+        self.tried.note(if failed == RegionRefusal::Host {
+            "refused by the host"
+        } else {
+            "refused by the device"
+        });
         let side = self.side();
         side.model.compare_walk(&side.subject);
         let again = self.side().subject.allocate(&ask);
-        Some(self.judge(&ask, again, false))
+        Some(self.check_answer(&ask, again, false))
     }
 }

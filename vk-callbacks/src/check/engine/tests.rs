@@ -7,10 +7,14 @@ use std::vec::Vec;
 use alloc_core::FromGlobalAlloc;
 
 use super::*;
-use crate::check::block::Asked;
+use crate::check::block::BlockRequest;
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
-const ASKED: Asked = Asked { size: 64, align: 8, scope: 1 };
+const ASKED: BlockRequest = BlockRequest {
+    size: 64,
+    align: 8,
+    scope: 1,
+};
 
 fn id(number: u32) -> Option<OwnerId> {
     OwnerId::from_number(number)
@@ -20,26 +24,43 @@ fn id(number: u32) -> Option<OwnerId> {
 #[test]
 fn v11_two_reallocations_around_one_address_are_told_apart_though_threads_are_not() {
     let engine = Engine::new(&SYSTEM, CheckOptions::default(), false);
-    let owner = engine.add_owner(Owner::of_log(id(1), "VkBuffer", 0)).expect("there is memory");
-    let who = Who::NOBODY;
+    let owner = engine
+        .add_owner(|| CallbackOwner::of_log(id(1), "VkBuffer", 0))
+        .expect("there is memory");
+    let who = CallerContext::UNKNOWN_CALLER;
     let at = |address| core::num::NonZeroU64::new(address).expect("not 0");
-    let live = |address| engine.blocks.with(&Block::at(at(address)), |block| block.state());
-    use crate::check::block::State::{Live, Moving};
-    engine.answered(&who, owner, ASKED, at(1)).expect("there is memory");
+    let live = |address| {
+        engine
+            .blocks
+            .with(&BlockRecord::at(at(address)), |block| block.state())
+    };
+    use crate::check::block::BlockState::{Live, Moving};
+    engine
+        .answered(&who, owner, ASKED, at(1))
+        .expect("there is memory");
     // The first one has let go of the block, and not returned yet: another thread is given it and begins to move it.
     let first = engine.moving(&who, owner, at(1), None).expect("live");
-    engine.answered(&who, owner, ASKED, at(1)).expect("there is memory");
+    engine
+        .answered(&who, owner, ASKED, at(1))
+        .expect("there is memory");
     let second = engine.moving(&who, owner, at(1), None).expect("live");
     let room = engine.blocks.promise().expect("there is memory");
     engine.moved(&who, owner, (at(1), at(2)), &first, 100, &room);
     assert_eq!((live(1), live(2)), (Some(Moving), Some(Live)));
     engine.not_moved(&who, owner, at(1), &second, true);
     assert_eq!((live(1), engine.blocks.count()), (Some(Live), 2));
-    let findings = || engine.findings(alloc_core::Scoped::new(&SYSTEM, Scope::Object)).expect("there is memory").len();
+    let findings = || {
+        engine
+            .findings(alloc_core::Scoped::new(&SYSTEM, Scope::Object))
+            .expect("there is memory")
+            .len()
+    };
     assert_eq!(findings(), 0);
     // The same with the failure of the first one is the application's mistake.
     let first = engine.moving(&who, owner, at(1), None).expect("live");
-    engine.answered(&who, owner, ASKED, at(1)).expect("there is memory");
+    engine
+        .answered(&who, owner, ASKED, at(1))
+        .expect("there is memory");
     let _second = engine.moving(&who, owner, at(1), None).expect("live");
     engine.not_moved(&who, owner, at(1), &first, true);
     assert_eq!((live(1), findings()), (Some(Moving), 1));
@@ -48,22 +69,33 @@ fn v11_two_reallocations_around_one_address_are_told_apart_though_threads_are_no
 #[test]
 fn owners_are_found_by_their_number_the_newest_first() {
     let engine = Engine::new(&SYSTEM, CheckOptions::default(), false);
-    let own = |number| Owner::of_log(id(number), "VkBuffer", 0);
+    let own = |number| CallbackOwner::of_log(id(number), "VkBuffer", 0);
     thread::scope(|scope| {
         for worker in 0..4 {
             let (engine, own) = (&engine, &own);
             scope.spawn(move || {
                 for number in 0..30 {
-                    engine.add_owner(own(number * 4 + worker)).expect("there is memory");
+                    engine
+                        .add_owner(|| own(number * 4 + worker))
+                        .expect("there is memory");
                 }
             });
         }
     });
-    assert!((0..120).all(|number| engine.numbered(number).is_some_and(|owner| owner.number() == number)));
+    assert!((0..120).all(|number| {
+        engine
+            .numbered(number)
+            .is_some_and(|owner| owner.number() == number)
+    }));
     assert!(engine.numbered(120).is_none() && engine.kind_of(id(4000)).is_empty());
-    let mut all: Vec<_> = engine.owners().map(Owner::number).collect();
+    let mut all: Vec<_> = engine.owners().map(CallbackOwner::number).collect();
     all.sort_unstable();
     assert!(all.into_iter().eq(0..120));
-    engine.add_owner(Owner::of_log(id(7), "VkImage", 0)).expect("there is memory");
-    assert_eq!((engine.kind_of(id(7)), engine.owners().count()), ("VkImage", 121));
+    engine
+        .add_owner(|| CallbackOwner::of_log(id(7), "VkImage", 0))
+        .expect("there is memory");
+    assert_eq!(
+        (engine.kind_of(id(7)), engine.owners().count()),
+        ("VkImage", 121)
+    );
 }

@@ -5,14 +5,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::os::unix::process::ExitStatusExt;
 use std::println;
 
-use super::super::{install_fault_handler, page_size, read_u64, thread_id, thread_name};
+use super::super::{install_fault_handler, page_size, read_u64 as read, thread_id, thread_name};
 use super::{alone, judge, offered, peek, poke, provide, region, revoke, stopped};
 use crate::os::{Handled, Trap};
-
-fn read(address: usize) -> Option<u64> {
-    // SAFETY: on Linux any address may be given.
-    unsafe { read_u64(address) }
-}
 
 #[test]
 fn reading_where_nothing_may_be_is_answered() {
@@ -26,9 +21,25 @@ fn reading_where_nothing_may_be_is_answered() {
             }
             let here = core::ptr::from_ref(&value).expose_provenance();
             assert_eq!(read(here), Some(value));
-            assert_eq!(read(text + 3), Some(u64::from_ne_bytes([3, 4, 5, 6, 7, 8, 9, 10])), "not aligned");
-            let nowhere = if cfg!(target_pointer_width = "64") { usize::MAX / 3 * 2 } else { usize::MAX - 64 };
-            for address in [0, 1, 8, page_size() - 1, nowhere, usize::MAX - 3, usize::MAX - 7] {
+            assert_eq!(
+                read(text + 3),
+                Some(u64::from_ne_bytes([3, 4, 5, 6, 7, 8, 9, 10])),
+                "not aligned"
+            );
+            let nowhere = if cfg!(target_pointer_width = "64") {
+                usize::MAX / 3 * 2
+            } else {
+                usize::MAX - 64
+            };
+            for address in [
+                0,
+                1,
+                8,
+                page_size() - 1,
+                nowhere,
+                usize::MAX - 3,
+                usize::MAX - 7,
+            ] {
                 assert_eq!(read(address), None, "{address:#x}, handler: {with_handler}");
             }
             for back_end in offered() {
@@ -45,7 +56,10 @@ fn reading_where_nothing_may_be_is_answered() {
                     revoke(region, 1, 1);
                     assert_eq!(read(end - 8), None, "{back_end}: dead");
                 });
-                assert_eq!(none.0, 0, "{back_end}: nobody is asked about a reading that may fail");
+                assert_eq!(
+                    none.0, 0,
+                    "{back_end}: nobody is asked about a reading that may fail"
+                );
             }
         }
     });
@@ -74,7 +88,13 @@ extern "C" fn former(signal: c_int, info: *mut libc::siginfo_t, _: *mut core::ff
     }
     let page = address & !(page_size() - 1);
     // SAFETY: the page is the test's own.
-    let _ = unsafe { libc::mprotect(core::ptr::without_provenance_mut(page), page_size(), libc::PROT_READ | libc::PROT_WRITE) };
+    let _ = unsafe {
+        libc::mprotect(
+            core::ptr::without_provenance_mut(page),
+            page_size(),
+            libc::PROT_READ | libc::PROT_WRITE,
+        )
+    };
 }
 
 extern "C" fn former_of_one(signal: c_int) {
@@ -87,8 +107,11 @@ fn stand(signal: c_int, handler: usize, flags: c_int) {
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags;
-    // SAFETY: handlers of the right kind for the flags.
-    assert_eq!(unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) }, 0);
+    assert_eq!(
+        // SAFETY: handlers of the right kind for the flags.
+        unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) },
+        0
+    );
 }
 
 /// A page that cannot be touched and is not ours.
@@ -98,27 +121,47 @@ fn somebody_elses() -> usize {
 
 #[test]
 fn t41_what_is_not_ours_goes_to_the_former_handler() {
-    alone("faults::t41_what_is_not_ours_goes_to_the_former_handler", || {
-        stand(libc::SIGSEGV, former as *const () as usize, libc::SA_SIGINFO);
-        stand(libc::SIGBUS, former_of_one as *const () as usize, 0);
-        install_fault_handler(judge).expect("a handler");
-        let region = region(offered()[0], 4);
-        let page = somebody_elses();
-        let ours = stopped(|| poke(page + 8, 9));
-        assert_eq!((CALLED.load(Ordering::Relaxed), ours.0, peek(page + 8)), (1, 0, 9));
-        assert_eq!(SIGNAL.load(Ordering::Relaxed), libc::SIGSEGV as usize);
-        assert_eq!(BLOCKED.load(Ordering::Relaxed), 1, "as if the kernel had called it");
-        // Ours is not passed on.
-        assert_eq!(stopped(|| poke(region.base(), 1)).0, 1);
-        assert_eq!(CALLED.load(Ordering::Relaxed), 1);
-        // What somebody sends is not a fault of anybody's.
-        // SAFETY: a signal to this thread.
-        assert_eq!(unsafe { libc::raise(libc::SIGBUS) }, 0);
-        assert_eq!((CALLED.load(Ordering::Relaxed), SIGNAL.load(Ordering::Relaxed)), (2, libc::SIGBUS as usize));
-        // A second installation changes nothing.
-        install_fault_handler(|_| Handled::No).expect("a handler");
-        assert_eq!(stopped(|| poke(region.address_of(1), 1)).0, 1);
-    });
+    alone(
+        "faults::t41_what_is_not_ours_goes_to_the_former_handler",
+        || {
+            stand(
+                libc::SIGSEGV,
+                former as *const () as usize,
+                libc::SA_SIGINFO,
+            );
+            stand(libc::SIGBUS, former_of_one as *const () as usize, 0);
+            install_fault_handler(judge).expect("a handler");
+            let region = region(offered()[0], 4);
+            let page = somebody_elses();
+            let ours = stopped(|| poke(page + 8, 9));
+            assert_eq!(
+                (CALLED.load(Ordering::Relaxed), ours.0, peek(page + 8)),
+                (1, 0, 9)
+            );
+            assert_eq!(SIGNAL.load(Ordering::Relaxed), libc::SIGSEGV as usize);
+            assert_eq!(
+                BLOCKED.load(Ordering::Relaxed),
+                1,
+                "as if the kernel had called it"
+            );
+            // Ours is not passed on.
+            assert_eq!(stopped(|| poke(region.base(), 1)).0, 1);
+            assert_eq!(CALLED.load(Ordering::Relaxed), 1);
+            // What somebody sends is not a fault of anybody's.
+            // SAFETY: a signal to this thread.
+            assert_eq!(unsafe { libc::raise(libc::SIGBUS) }, 0);
+            assert_eq!(
+                (
+                    CALLED.load(Ordering::Relaxed),
+                    SIGNAL.load(Ordering::Relaxed)
+                ),
+                (2, libc::SIGBUS as usize)
+            );
+            // A second installation changes nothing.
+            install_fault_handler(|_| Handled::No).expect("a handler");
+            assert_eq!(stopped(|| poke(region.address_of(1), 1)).0, 1);
+        },
+    );
 }
 
 #[test]
@@ -129,7 +172,9 @@ fn t41_without_a_former_handler_the_process_ends_by_its_signal() {
         match case.as_str() {
             "rust" => {}
             "ignored" => stand(libc::SIGSEGV, libc::SIG_IGN, 0),
-            _ => [libc::SIGSEGV, libc::SIGBUS].into_iter().for_each(|signal| stand(signal, libc::SIG_DFL, 0)),
+            _ => [libc::SIGSEGV, libc::SIGBUS]
+                .into_iter()
+                .for_each(|signal| stand(signal, libc::SIG_DFL, 0)),
         }
         install_fault_handler(judge).expect("a handler");
         println!("it stands");
@@ -149,57 +194,86 @@ fn t41_without_a_former_handler_the_process_ends_by_its_signal() {
         println!("not reached");
         return;
     }
-    for (case, signal) in
-        [("default", libc::SIGSEGV), ("ignored", libc::SIGSEGV), ("rust", libc::SIGSEGV), ("sent", libc::SIGBUS)]
-    {
+    for (case, signal) in [
+        ("default", libc::SIGSEGV),
+        ("ignored", libc::SIGSEGV),
+        ("rust", libc::SIGSEGV),
+        ("sent", libc::SIGBUS),
+    ] {
         let ended = super::with_case(TEST, case);
-        assert_eq!(ended.status.signal(), Some(signal), "{case}: {}", ended.text);
-        assert!(ended.text.contains("it stands") && !ended.text.contains("not reached"), "{case}: {}", ended.text);
-        assert_eq!(ended.text.contains("and goes on"), case == "ignored", "{case}: {}", ended.text);
+        assert_eq!(
+            ended.status.signal(),
+            Some(signal),
+            "{case}: {}",
+            ended.text
+        );
+        assert!(
+            ended.text.contains("it stands") && !ended.text.contains("not reached"),
+            "{case}: {}",
+            ended.text
+        );
+        assert_eq!(
+            ended.text.contains("and goes on"),
+            case == "ignored",
+            "{case}: {}",
+            ended.text
+        );
     }
 }
 
 #[test]
 fn a_report_has_room_on_a_thread_with_a_small_stack() {
-    alone("faults::a_report_has_room_on_a_thread_with_a_small_stack", || {
-        fn greedy(trap: &Trap) -> Handled {
-            let mut room = [1_u8; 100_000];
-            core::hint::black_box(&mut room);
-            if room.iter().all(|&byte| byte == 1) { judge(trap) } else { Handled::No }
-        }
-        install_fault_handler(greedy).expect("a handler");
-        let region = region(offered()[0], 64);
-        let before = super::TRAPS.load(Ordering::Relaxed);
-        std::thread::scope(|scope| {
-            for thread in 0..4 {
-                scope.spawn(move || {
-                    for page in 0..16 {
-                        poke(region.address_of(thread * 16 + page), 1);
-                    }
-                });
+    alone(
+        "faults::a_report_has_room_on_a_thread_with_a_small_stack",
+        || {
+            fn greedy(trap: &Trap) -> Handled {
+                let mut room = [1_u8; 100_000];
+                core::hint::black_box(&mut room);
+                if room.iter().all(|&byte| byte == 1) {
+                    judge(trap)
+                } else {
+                    Handled::No
+                }
             }
-        });
-        assert_eq!(super::TRAPS.load(Ordering::Relaxed) - before, 64);
-    });
+            install_fault_handler(greedy).expect("a handler");
+            let region = region(offered()[0], 64);
+            let before = super::TRAPS.load(Ordering::Relaxed);
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    scope.spawn(move || {
+                        for page in 0..16 {
+                            poke(region.address_of(thread * 16 + page), 1);
+                        }
+                    });
+                }
+            });
+            assert_eq!(super::TRAPS.load(Ordering::Relaxed) - before, 64);
+        },
+    );
 }
 
 #[test]
 fn a_thread_that_blocks_all_signals_is_heard_once_it_is_known() {
-    alone("faults::a_thread_that_blocks_all_signals_is_heard_once_it_is_known", || {
-        install_fault_handler(judge).expect("a handler");
-        let region = region(offered()[0], 64);
-        let blocked = std::thread::spawn(move || {
-            // SAFETY: all zeros is a set.
-            let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
-            // SAFETY: writes a set.
-            unsafe { libc::sigfillset(&raw mut all) };
-            // SAFETY: a set that was made in full.
-            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, core::ptr::null_mut()) };
-            let _ = thread_id();
-            stopped(|| poke(region.base(), 1)).0
-        });
-        assert_eq!(blocked.join().expect("it goes on"), 1);
-    });
+    alone(
+        "faults::a_thread_that_blocks_all_signals_is_heard_once_it_is_known",
+        || {
+            install_fault_handler(judge).expect("a handler");
+            let region = region(offered()[0], 64);
+            let blocked = std::thread::spawn(move || {
+                // SAFETY: all zeros is a set.
+                let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
+                // SAFETY: writes a set.
+                unsafe { libc::sigfillset(&raw mut all) };
+                // SAFETY: a set that was made in full.
+                unsafe {
+                    libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, core::ptr::null_mut())
+                };
+                let _ = thread_id();
+                stopped(|| poke(region.base(), 1)).0
+            });
+            assert_eq!(blocked.join().expect("it goes on"), 1);
+        },
+    );
 }
 
 #[test]
@@ -209,7 +283,10 @@ fn threads_have_numbers_and_names() {
         .name("a name".into())
         .spawn(|| {
             let mut text = [0; 16];
-            (thread_id(), std::string::String::from(thread_name(thread_id(), &mut text)))
+            (
+                thread_id(),
+                std::string::String::from(thread_name(thread_id(), &mut text)),
+            )
         })
         .expect("a thread")
         .join()

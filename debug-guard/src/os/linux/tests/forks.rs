@@ -38,12 +38,26 @@ fn t40_what_is_dead_stays_so_in_the_child() {
             poke(region.address_of(1), 0x11);
             let (parent, thread) = (process_id(), thread_id());
             forked(|| {
-                assert!(process_id() != parent && thread_id() != thread, "numbers of its own");
-                assert_eq!(peek(region.address_of(1)), 0x11, "{back_end}: what lives is there");
+                assert!(
+                    process_id() != parent && thread_id() != thread,
+                    "numbers of its own"
+                );
+                assert_eq!(
+                    peek(region.address_of(1)),
+                    0x11,
+                    "{back_end}: what lives is there"
+                );
                 for dead in [0, 2, 3, 4, 63] {
-                    assert!(!readable(region.address_of(dead)), "{back_end}: page {dead}");
+                    assert!(
+                        !readable(region.address_of(dead)),
+                        "{back_end}: page {dead}"
+                    );
                     let at = region.address_of(dead) + 3;
-                    assert_eq!(stopped(|| poke(at, 1)), (1, 1, at), "{back_end}: page {dead}");
+                    assert_eq!(
+                        stopped(|| poke(at, 1)),
+                        (1, 1, at),
+                        "{back_end}: page {dead}"
+                    );
                 }
                 poke(region.address_of(1), 0x22);
                 revoke(region, 5, 1);
@@ -52,11 +66,27 @@ fn t40_what_is_dead_stays_so_in_the_child() {
                 let passed = pass_on(region, 21, 23);
                 assert_eq!(passed, back_end == BackEnd::UserfaultfdMove, "{back_end}");
                 // A child of the child.
-                forked(|| assert!(!readable(region.address_of(5)) && peek(region.address_of(1)) == 0x22, "{back_end}"));
+                forked(|| {
+                    assert!(
+                        !readable(region.address_of(5)) && peek(region.address_of(1)) == 0x22,
+                        "{back_end}"
+                    )
+                });
             });
-            assert_eq!(peek(region.address_of(1)), 0x11, "{back_end}: the child wrote on its own page");
-            assert_eq!(peek(region.address_of(5)), 0x5A, "{back_end}: the child gave its own page back");
-            assert!(!readable(region.address_of(23)) && !readable(region.address_of(3)), "{back_end}");
+            assert_eq!(
+                peek(region.address_of(1)),
+                0x11,
+                "{back_end}: the child wrote on its own page"
+            );
+            assert_eq!(
+                peek(region.address_of(5)),
+                0x5A,
+                "{back_end}: the child gave its own page back"
+            );
+            assert!(
+                !readable(region.address_of(23)) && !readable(region.address_of(3)),
+                "{back_end}"
+            );
             revoke(region, 7, 1);
             assert!(!readable(region.address_of(7)), "{back_end}");
             println!("{back_end}: forked");
@@ -106,54 +136,68 @@ fn a_page_that_a_child_shares_is_not_passed_on() {
 
 #[test]
 fn a_descriptor_that_the_program_closes_is_made_anew() {
-    alone("forks::a_descriptor_that_the_program_closes_is_made_anew", || {
-        install_fault_handler(judge).expect("a handler");
-        for back_end in [BackEnd::UserfaultfdMove, BackEnd::UserfaultfdCopy] {
-            if !BackEnds::probe().offers(back_end) {
-                println!("NOT OFFERED {back_end}");
-                continue;
+    alone(
+        "forks::a_descriptor_that_the_program_closes_is_made_anew",
+        || {
+            install_fault_handler(judge).expect("a handler");
+            for back_end in [BackEnd::UserfaultfdMove, BackEnd::UserfaultfdCopy] {
+                if !BackEnds::probe().offers(back_end) {
+                    println!("NOT OFFERED {back_end}");
+                    continue;
+                }
+                let region = region(back_end, 16);
+                provide(region, 1, 1);
+                // As daemons do.
+                // SAFETY: descriptors of this process that nobody uses any more, but the guard's.
+                unsafe { libc::close_range(3, u32::MAX, 0) };
+                assert!(
+                    readable(region.address_of(3)),
+                    "{back_end}: nobody watches now"
+                );
+                provide(region, 5, 1);
+                assert!(!readable(region.address_of(7)), "{back_end}: watched again");
+                assert_eq!(stopped(|| poke(region.address_of(9), 1)).0, 1, "{back_end}");
+                assert_eq!(peek(region.address_of(1)), 0x5A, "{back_end}");
             }
-            let region = region(back_end, 16);
-            provide(region, 1, 1);
-            // As daemons do.
-            // SAFETY: descriptors of this process that nobody uses any more, but the guard's.
-            unsafe { libc::close_range(3, u32::MAX, 0) };
-            assert!(readable(region.address_of(3)), "{back_end}: nobody watches now");
-            provide(region, 5, 1);
-            assert!(!readable(region.address_of(7)), "{back_end}: watched again");
-            assert_eq!(stopped(|| poke(region.address_of(9), 1)).0, 1, "{back_end}");
-            assert_eq!(peek(region.address_of(1)), 0x5A, "{back_end}");
-        }
-    });
+        },
+    );
 }
 
 #[test]
 fn t42_a_report_may_fork_and_the_child_may_be_stopped() {
-    alone("forks::t42_a_report_may_fork_and_the_child_may_be_stopped", || {
-        /// Judges the first from a child, which is stopped itself meanwhile, deep in its own stack.
-        fn forking(trap: &Trap) -> Handled {
-            static FORKED: AtomicBool = AtomicBool::new(false);
-            if !FORKED.swap(true, Ordering::Relaxed) {
-                let canary = [0xA5_u8; 4096];
-                core::hint::black_box(&canary);
-                forked(|| {
-                    let other = trap.address + page_size();
-                    assert_eq!(stopped(|| poke(other, 1)), (1, 1, other));
-                    assert!(
-                        core::hint::black_box(&canary).iter().all(|&byte| byte == 0xA5),
-                        "the report's own stack is as it was"
-                    );
-                });
+    alone(
+        "forks::t42_a_report_may_fork_and_the_child_may_be_stopped",
+        || {
+            /// Judges the first from a child, which is stopped itself meanwhile, deep in its own stack.
+            fn forking(trap: &Trap) -> Handled {
+                static FORKED: AtomicBool = AtomicBool::new(false);
+                if !FORKED.swap(true, Ordering::Relaxed) {
+                    let canary = [0xA5_u8; 4096];
+                    core::hint::black_box(&canary);
+                    forked(|| {
+                        let other = trap.address + page_size();
+                        assert_eq!(stopped(|| poke(other, 1)), (1, 1, other));
+                        assert!(
+                            core::hint::black_box(&canary)
+                                .iter()
+                                .all(|&byte| byte == 0xA5),
+                            "the report's own stack is as it was"
+                        );
+                    });
+                }
+                judge(trap)
             }
-            judge(trap)
-        }
-        thread_id();
-        install_fault_handler(forking).expect("a handler");
-        for back_end in offered() {
-            let region = region(back_end, 8);
-            let at = region.address_of(2);
-            assert_eq!(stopped(|| poke(at, 1)), (1, 1, at), "{back_end}");
-            assert!(!readable(region.address_of(3)), "{back_end}: what the child let through is the child's");
-        }
-    });
+            thread_id();
+            install_fault_handler(forking).expect("a handler");
+            for back_end in offered() {
+                let region = region(back_end, 8);
+                let at = region.address_of(2);
+                assert_eq!(stopped(|| poke(at, 1)), (1, 1, at), "{back_end}");
+                assert!(
+                    !readable(region.address_of(3)),
+                    "{back_end}: what the child let through is the child's"
+                );
+            }
+        },
+    );
 }

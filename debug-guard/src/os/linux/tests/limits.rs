@@ -25,8 +25,12 @@ fn locked_pages_come_out_of_reach_like_others() {
             }
             assert!(!readable(region.address_of(1)), "{back_end}");
             // All of it.
-            // SAFETY: changes nothing of what is in memory.
-            assert_eq!(unsafe { libc::mlockall(libc::MCL_CURRENT) }, 0, "{back_end}");
+            assert_eq!(
+                // SAFETY: changes nothing of what is in memory.
+                unsafe { libc::mlockall(libc::MCL_CURRENT) },
+                0,
+                "{back_end}"
+            );
             assert_eq!(
                 [0, 1, 2, 4, 7].map(|page| readable(region.address_of(page))),
                 [false; 5],
@@ -36,7 +40,10 @@ fn locked_pages_come_out_of_reach_like_others() {
             provide(region, 9, 1);
             revoke(region, 3, 1);
             revoke(region, 9, 1);
-            assert!(!readable(region.address_of(3)) && !readable(region.address_of(9)), "{back_end}");
+            assert!(
+                !readable(region.address_of(3)) && !readable(region.address_of(9)),
+                "{back_end}"
+            );
             // SAFETY: as above.
             assert_eq!(unsafe { libc::munlockall() }, 0);
         }
@@ -45,20 +52,26 @@ fn locked_pages_come_out_of_reach_like_others() {
 
 #[test]
 fn a_region_made_after_everything_to_come_was_locked_takes_no_memory() {
-    alone("limits::a_region_made_after_everything_to_come_was_locked_takes_no_memory", || {
-        let offered = offered();
-        // SAFETY: changes nothing of what is in memory.
-        assert_eq!(unsafe { libc::mlockall(libc::MCL_FUTURE) }, 0);
-        for back_end in offered {
-            let before = super::status("VmRSS");
-            let region = region(back_end, 1 << 20);
-            provide(region, 1, 1);
-            revoke(region, 1, 1);
-            assert!(!readable(region.address_of(1)), "{back_end}");
-            let after = super::status("VmRSS");
-            assert!(after < before + 8192, "{back_end}: {before} KiB, then {after}");
-        }
-    });
+    alone(
+        "limits::a_region_made_after_everything_to_come_was_locked_takes_no_memory",
+        || {
+            let offered = offered();
+            // SAFETY: changes nothing of what is in memory.
+            assert_eq!(unsafe { libc::mlockall(libc::MCL_FUTURE) }, 0);
+            for back_end in offered {
+                let before = super::status("VmRSS");
+                let region = region(back_end, 1 << 20);
+                provide(region, 1, 1);
+                revoke(region, 1, 1);
+                assert!(!readable(region.address_of(1)), "{back_end}");
+                let after = super::status("VmRSS");
+                assert!(
+                    after < before + 8192,
+                    "{back_end}: {before} KiB, then {after}"
+                );
+            }
+        },
+    );
 }
 
 /// Pins one page as a driver does: io_uring keeps registered buffers. The descriptor, which holds them.
@@ -70,106 +83,153 @@ fn pin(address: usize) -> Option<std::os::fd::OwnedFd> {
     let ring = i32::try_from(ring).ok().filter(|&ring| ring >= 0)?;
     // SAFETY: a descriptor that nobody else has.
     let ring = unsafe { std::os::fd::OwnedFd::from_raw_fd(ring) };
-    let buffer = libc::iovec { iov_base: core::ptr::with_exposed_provenance_mut(address), iov_len: page_size() };
+    let buffer = libc::iovec {
+        iov_base: core::ptr::with_exposed_provenance_mut(address),
+        iov_len: page_size(),
+    };
     // SAFETY: one buffer, of the test's own.
-    let answer = unsafe { libc::syscall(libc::SYS_io_uring_register, ring.as_raw_fd(), 0, &raw const buffer, 1) };
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_io_uring_register,
+            ring.as_raw_fd(),
+            0,
+            &raw const buffer,
+            1,
+        )
+    };
     (answer == 0).then_some(ring)
 }
 
 #[test]
 fn gv26_a_pinned_page_is_not_passed_on_and_comes_out_of_reach_all_the_same() {
-    alone("limits::gv26_a_pinned_page_is_not_passed_on_and_comes_out_of_reach_all_the_same", || {
-        for back_end in offered() {
-            let region = region(back_end, 8);
-            provide(region, 1, 1);
-            let Some(ring) = pin(region.address_of(1)) else {
-                return testkit::skip("io_uring", "gv26", "a pinned page: no io_uring here");
-            };
-            assert!(!pass_on(region, 1, 3), "{back_end}: pinned");
-            revoke(region, 1, 1);
-            provide(region, 3, 1);
-            assert!(!readable(region.address_of(1)), "{back_end}");
-            drop(ring);
-        }
-    });
+    alone(
+        "limits::gv26_a_pinned_page_is_not_passed_on_and_comes_out_of_reach_all_the_same",
+        || {
+            for back_end in offered() {
+                let region = region(back_end, 8);
+                provide(region, 1, 1);
+                let Some(ring) = pin(region.address_of(1)) else {
+                    return testkit::skip("io_uring", "gv26", "a pinned page: no io_uring here");
+                };
+                assert!(!pass_on(region, 1, 3), "{back_end}: pinned");
+                revoke(region, 1, 1);
+                provide(region, 3, 1);
+                assert!(!readable(region.address_of(1)), "{back_end}");
+                drop(ring);
+            }
+        },
+    );
 }
 
 #[test]
 fn t44_the_map_budget_ends_before_the_mappings_do() {
-    alone("limits::t44_the_map_budget_ends_before_the_mappings_do", || {
-        let limit: usize =
-            std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("a limit").trim().parse().expect("a number");
-        if limit > 300_000 {
-            return testkit::skip("map-budget", "t44", &std::format!("{limit} mappings would take long"));
-        }
-        let region = region(BackEnd::Mprotect, 2 * limit);
-        let mut taken = 0;
-        let refusal = loop {
-            // SAFETY: each page is provided once.
-            match unsafe { region.provide(2 * taken + 1, 1, pattern()) } {
-                Ok(_) => {
-                    poke(region.address_of(2 * taken + 1), 1);
-                    taken += 1;
-                }
-                Err(refusal) => break refusal,
+    alone(
+        "limits::t44_the_map_budget_ends_before_the_mappings_do",
+        || {
+            let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count")
+                .expect("a limit")
+                .trim()
+                .parse()
+                .expect("a number");
+            if limit > 300_000 {
+                return testkit::skip(
+                    "map-budget",
+                    "t44",
+                    &std::format!("{limit} mappings would take long"),
+                );
             }
-        };
-        assert_eq!(refusal, OsRefusal::MapBudget, "{taken} blocks");
-        assert!(std::format!("{refusal}").contains("vm.max_map_count"));
-        let mappings = count_mappings();
-        assert!(mappings + 8000 < limit && taken > limit / 4, "{taken} blocks, {mappings} of {limit} mappings");
-        // The rest of the program has its own.
-        let others: Vec<usize> = (0..1000).map(|_| super::super::memory::reserve(page_size()).expect("a mapping")).collect();
-        assert_eq!(others.len(), 1000);
-        // A second region draws on the same budget, and what goes back can be had again.
-        let second = Region::reserve(BackEnd::Mprotect, 4).expect("addresses");
-        // SAFETY: provided nowhere yet.
-        assert_eq!(unsafe { second.provide(1, 1, pattern()) }, Err(OsRefusal::MapBudget));
-        revoke(region, 1, 1);
-        provide(&second, 1, 1);
-        revoke(&second, 1, 1);
-        for block in 1..taken {
-            revoke(region, 2 * block + 1, 1);
-        }
-        assert!(count_mappings() < mappings / 10, "they merge again");
-        println!("{taken} blocks of {limit} mappings");
-    });
+            let region = region(BackEnd::Mprotect, 2 * limit);
+            let mut taken = 0;
+            let refusal = loop {
+                // SAFETY: each page is provided once.
+                match unsafe { region.provide(2 * taken + 1, 1, pattern()) } {
+                    Ok(_) => {
+                        poke(region.address_of(2 * taken + 1), 1);
+                        taken += 1;
+                    }
+                    Err(refusal) => break refusal,
+                }
+            };
+            assert_eq!(refusal, OsRefusal::MapBudget, "{taken} blocks");
+            assert!(std::format!("{refusal}").contains("vm.max_map_count"));
+            let mappings = count_mappings();
+            assert!(
+                mappings + 8000 < limit && taken > limit / 4,
+                "{taken} blocks, {mappings} of {limit} mappings"
+            );
+            // The rest of the program has its own.
+            let others: Vec<usize> = (0..1000)
+                .map(|_| super::super::memory::reserve(page_size()).expect("a mapping"))
+                .collect();
+            assert_eq!(others.len(), 1000);
+            // A second region draws on the same budget, and what goes back can be had again.
+            let second = Region::reserve(BackEnd::Mprotect, 4).expect("addresses");
+            assert_eq!(
+                // SAFETY: provided nowhere yet.
+                unsafe { second.provide(1, 1, pattern()) },
+                Err(OsRefusal::MapBudget)
+            );
+            revoke(region, 1, 1);
+            provide(&second, 1, 1);
+            revoke(&second, 1, 1);
+            for block in 1..taken {
+                revoke(region, 2 * block + 1, 1);
+            }
+            assert!(count_mappings() < mappings / 10, "they merge again");
+            println!("{taken} blocks of {limit} mappings");
+        },
+    );
 }
 
 #[test]
 fn where_the_system_counts_what_it_promises_a_region_asks_for_little_at_a_time() {
-    alone("limits::where_the_system_counts_what_it_promises_a_region_asks_for_little_at_a_time", || {
-        let offered = offered();
-        let room = 512 << 20;
-        let limit = libc::rlimit { rlim_cur: room, rlim_max: room };
-        // Counts writable private memory as vm.overcommit_memory=2 does, for this process alone.
-        // SAFETY: reads the limit.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
-        for back_end in offered {
-            if usize::BITS < 64 {
-                return;
+    alone(
+        "limits::where_the_system_counts_what_it_promises_a_region_asks_for_little_at_a_time",
+        || {
+            let offered = offered();
+            let room = 512 << 20;
+            let limit = libc::rlimit {
+                rlim_cur: room,
+                rlim_max: room,
+            };
+            // Counts writable private memory as vm.overcommit_memory=2 does, for this process alone.
+            assert_eq!(
+                // SAFETY: reads the limit.
+                unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) },
+                0
+            );
+            for back_end in offered {
+                if usize::BITS < 64 {
+                    return;
+                }
+                let region = region(back_end, 1 << 26);
+                provide(region, 1, 1);
+                let per = (64 << 20) / page_size();
+                let mut refused = vec![];
+                for segment in 0..16 {
+                    // SAFETY: each page is provided once.
+                    let answer = unsafe { region.provide(segment * per + 2, 1, pattern()) };
+                    refused.extend(answer.err());
+                }
+                match back_end {
+                    BackEnd::Mprotect => assert_eq!(refused, [], "asks for a page at a time"),
+                    _ => assert!(
+                        matches!(
+                            refused.first(),
+                            Some(OsRefusal::Call {
+                                errno: libc::ENOMEM,
+                                ..
+                            })
+                        ) && refused.len() < 16,
+                        "{back_end}: {refused:?}"
+                    ),
+                }
+                poke(region.address_of(1), 3);
+                // SAFETY: the test's own pages, which nobody uses any more.
+                unsafe { super::super::memory::unmap(region.base(), region.pages() * page_size()) };
             }
-            let region = region(back_end, 1 << 26);
-            provide(region, 1, 1);
-            let per = (64 << 20) / page_size();
-            let mut refused = vec![];
-            for segment in 0..16 {
-                // SAFETY: each page is provided once.
-                let answer = unsafe { region.provide(segment * per + 2, 1, pattern()) };
-                refused.extend(answer.err());
-            }
-            match back_end {
-                BackEnd::Mprotect => assert_eq!(refused, [], "asks for a page at a time"),
-                _ => assert!(
-                    matches!(refused.first(), Some(OsRefusal::Call { errno: libc::ENOMEM, .. })) && refused.len() < 16,
-                    "{back_end}: {refused:?}"
-                ),
-            }
-            poke(region.address_of(1), 3);
-            // SAFETY: the test's own pages, which nobody uses any more.
-            unsafe { super::super::memory::unmap(region.base(), region.pages() * page_size()) };
-        }
-    });
+        },
+    );
 }
 
 #[test]
@@ -183,6 +243,8 @@ fn probing_is_done_once_and_names_the_best() {
         assert_eq!(found.offers(back_end), found.refusal(back_end).is_none());
     }
     assert!(found.offers(BackEnd::Cookies) && found.offers(BackEnd::Mprotect));
-    let best = BackEnd::ALL.into_iter().find(|&back_end| found.offers(back_end));
+    let best = BackEnd::ALL
+        .into_iter()
+        .find(|&back_end| found.offers(back_end));
     assert_eq!(Some(found.best()), best);
 }

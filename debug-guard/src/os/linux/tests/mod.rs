@@ -14,8 +14,8 @@ use std::{format, print, println};
 
 use super::{Region, page_size};
 use crate::mode::BackEnd;
+use crate::os::Access;
 use crate::os::{BackEnds, Content, Handled, Trap};
-use crate::report::Access;
 
 const CHILD: &str = "STEWARD_OS_TEST";
 const CASE: &str = "STEWARD_OS_CASE";
@@ -26,7 +26,12 @@ fn alone(test: &str, body: impl FnOnce()) {
         return body();
     }
     let ended = with_case(test, "");
-    assert!(ended.status.success() && ended.text.contains("1 passed"), "{test}: {:?}\n{}", ended.status, ended.text);
+    assert!(
+        ended.status.success() && ended.text.contains("1 passed"),
+        "{test}: {:?}\n{}",
+        ended.status,
+        ended.text
+    );
     print!("{}", ended.text);
 }
 
@@ -40,16 +45,29 @@ fn with_case(test: &str, case: &str) -> Ended {
     let name = format!("os::linux::tests::{test}");
     let program = std::env::current_exe().expect("a path");
     let mut command = Command::new(program);
-    let ended = command.args([&name, "--exact", "--nocapture"]).env(CHILD, test).env(CASE, case).output().expect("it starts");
-    let text = [ended.stdout, ended.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).join("\n");
-    Ended { status: ended.status, text }
+    let ended = command
+        .args([&name, "--exact", "--nocapture"])
+        .env(CHILD, test)
+        .env(CASE, case)
+        .output()
+        .expect("it starts");
+    let text = [ended.stdout, ended.stderr]
+        .map(|text| String::from_utf8_lossy(&text).into_owned())
+        .join("\n");
+    Ended {
+        status: ended.status,
+        text,
+    }
 }
 
 /// Every back end that the kernel offers; the others are printed.
 fn offered() -> Vec<BackEnd> {
     let found = BackEnds::probe();
     let mut offered = Vec::new();
-    for back_end in BackEnd::ALL.into_iter().filter(|&back_end| back_end != BackEnd::Cookies) {
+    for back_end in BackEnd::ALL
+        .into_iter()
+        .filter(|&back_end| back_end != BackEnd::Cookies)
+    {
         match found.refusal(back_end) {
             None => offered.push(back_end),
             Some(refusal) => println!("NOT OFFERED {back_end}: {refusal}"),
@@ -61,7 +79,9 @@ fn offered() -> Vec<BackEnd> {
 
 /// A region that lives as long as the test, and that [`judge`] knows.
 fn region(back_end: BackEnd, pages: usize) -> &'static Region {
-    let region = Box::leak(Box::new(Region::reserve(back_end, pages).unwrap_or_else(|refusal| panic!("{back_end}: {refusal}"))));
+    let region = Box::leak(Box::new(
+        Region::reserve(back_end, pages).unwrap_or_else(|refusal| panic!("{back_end}: {refusal}")),
+    ));
     REGION.store(region, Ordering::Release);
     region
 }
@@ -77,10 +97,14 @@ fn pattern() -> *const u8 {
 /// Provides the pages and fills them with 0x5A.
 fn provide(region: &Region, first: usize, count: usize) {
     // SAFETY: the tests use a page for one thing at a time; the pattern is a page.
-    let content = unsafe { region.provide(first, count, pattern()) }.unwrap_or_else(|refusal| panic!("{refusal}"));
+    let content = unsafe { region.provide(first, count, pattern()) }
+        .unwrap_or_else(|refusal| panic!("{refusal}"));
     let length = count * page_size();
     for at in (0..length).step_by(page_size() / 4) {
-        assert_eq!(peek(region.address_of(first) + at), if content == Content::Pattern { 0x5A } else { 0 });
+        assert_eq!(
+            peek(region.address_of(first) + at),
+            if content == Content::Pattern { 0x5A } else { 0 }
+        );
     }
     let start = core::ptr::with_exposed_provenance_mut::<u8>(region.address_of(first));
     // SAFETY: just provided.
@@ -115,25 +139,50 @@ static WRITES: AtomicUsize = AtomicUsize::new(0);
 /// Notes what was stopped and lets it land.
 fn judge(trap: &Trap) -> Handled {
     // SAFETY: null, or a region that stays.
-    let Some(region) = (unsafe { REGION.load(Ordering::Acquire).as_ref() }) else { return Handled::No };
-    let Some(page) = region.page_of(trap.address) else { return Handled::No };
+    let Some(region) = (unsafe { REGION.load(Ordering::Acquire).as_ref() }) else {
+        return Handled::No;
+    };
+    let Some(page) = region.page_of(trap.address) else {
+        return Handled::No;
+    };
     TRAPS.fetch_add(1, Ordering::Relaxed);
     LAST.store(trap.address, Ordering::Relaxed);
-    WRITES.fetch_add(usize::from(trap.access == Some(Access::Write)), Ordering::Relaxed);
+    WRITES.fetch_add(
+        usize::from(trap.access == Some(Access::Write)),
+        Ordering::Relaxed,
+    );
     let told = trap.pc != 0 && trap.stack != 0;
-    if told && region.land(page, false) { Handled::Resume } else { Handled::No }
+    if told && region.land(page, false) {
+        Handled::Resume
+    } else {
+        Handled::No
+    }
 }
 
 /// How many accesses `f` was stopped at, how many of them were writes, and where the last was.
 fn stopped(f: impl FnOnce()) -> (usize, usize, usize) {
-    let before = (TRAPS.load(Ordering::Relaxed), WRITES.load(Ordering::Relaxed));
+    let before = (
+        TRAPS.load(Ordering::Relaxed),
+        WRITES.load(Ordering::Relaxed),
+    );
     f();
-    (TRAPS.load(Ordering::Relaxed) - before.0, WRITES.load(Ordering::Relaxed) - before.1, LAST.load(Ordering::Relaxed))
+    (
+        TRAPS.load(Ordering::Relaxed) - before.0,
+        WRITES.load(Ordering::Relaxed) - before.1,
+        LAST.load(Ordering::Relaxed),
+    )
 }
 
 /// A number of `/proc/self/status`, in KiB.
 fn status(key: &str) -> usize {
     let text = std::fs::read_to_string("/proc/self/status").expect("a process has a status");
-    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).expect("the key");
-    line.split_whitespace().next().expect("a number").parse().expect("a number")
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
+        .expect("the key");
+    line.split_whitespace()
+        .next()
+        .expect("a number")
+        .parse()
+        .expect("a number")
 }

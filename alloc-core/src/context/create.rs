@@ -1,0 +1,361 @@
+//! How nodes come to be and how they go.
+//!
+//! A node lives as long as anything refers to it: its owner (`Context`), handles, and its children, which refer to their
+//! parent. When the last reference goes, the node is taken out of every thread's table, leaves its sums with its parent and
+//! gives its memory back to where it came from: the parent, or for a root the backing itself.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::backing::{Backing, Link, root_layout, root_offset};
+use super::node::{BUDGETED, ContextNode, OWNS_BACKING};
+use super::options::ContextOptions;
+use super::tree;
+use crate::account::evict;
+use crate::budget::{Budget, BudgetKind};
+use crate::error::HostError;
+use crate::host::HostAllocator;
+use crate::rejected::Rejected;
+use crate::requester::with_identity;
+use crate::scope::Scope;
+use crate::sync::{Ordering, fence};
+
+/// Makes a root. Its own memory comes from the backing and is counted in itself.
+///
+/// # Safety
+/// The allocator behind `backing` lives until the node is gone or abandoned.
+pub(super) unsafe fn make_root(
+    backing: Backing,
+    options: &ContextOptions<'_>,
+) -> Result<NonNull<ContextNode>, HostError> {
+    // SAFETY: forwarded from this function's contract.
+    let (block, node) = unsafe { begin_root(backing, ContextNode::LAYOUT, options) }?;
+    Ok(finish_root(place(block, node)))
+}
+
+/// Makes a root that owns its allocator: both lie in one block of that allocator, the node behind.
+pub(super) fn make_owned_root<A: HostAllocator + Sync>(
+    allocator: A,
+    options: &ContextOptions<'_>,
+) -> Result<NonNull<ContextNode>, Rejected<A, HostError>> {
+    let Some(layout) = root_layout::<A>() else {
+        return Err(Rejected::new(allocator, HostError::TooLarge));
+    };
+    // SAFETY: the allocator lives here until it moves, and then the node gets another link.
+    let begun = unsafe { begin_root(Backing::of(&allocator), layout, options) };
+    let (block, mut node) = match begun {
+        Ok(begun) => begun,
+        Err(error) => return Err(Rejected::new(allocator, error)),
+    };
+    let home = block.cast::<A>();
+    // SAFETY: the block begins with room for the allocator and is nobody else's.
+    unsafe { home.write(allocator) };
+    // SAFETY: it lives there until the node is gone.
+    node.backing = unsafe { Link::new(Backing::at(home.as_ptr())) };
+    node.set_flags(OWNS_BACKING);
+    // SAFETY: the node's place lies in the block, see the layout.
+    let behind = unsafe { block.add(root_offset::<A>()) };
+    Ok(finish_root(place(behind, node)))
+}
+
+/// A root's block, of `layout`, and its node, which is yet to be placed there.
+///
+/// # Safety
+/// The allocator behind `backing` lives as long as the node has it.
+unsafe fn begin_root(
+    backing: Backing,
+    layout: Layout,
+    options: &ContextOptions<'_>,
+) -> Result<(NonNull<u8>, ContextNode), HostError> {
+    let scope = options.scope.unwrap_or(Scope::Instance);
+    let label_bytes = options.label.map_or(0, str::len) as u64;
+    let own_bytes = (layout.size() as u64).saturating_add(label_bytes);
+    if let Some(short_by) = options
+        .budget
+        .filter(|budget| budget.kind != BudgetKind::Soft)
+        .and_then(|budget| own_bytes.checked_sub(budget.limit))
+        .filter(|short| *short > 0)
+    {
+        // The root does not exist; the id is the one that it would have had.
+        return Err(HostError::OverBudget {
+            context: ContextNode::next_id(),
+            short_by,
+            leased_elsewhere: 0,
+        });
+    }
+    // SAFETY: forwarded from this function's contract.
+    let link = unsafe { Link::new(backing) };
+    let mut node = ContextNode::new(link, scope, scope, options.name, None);
+    let block = node.with_requester(|backing| backing.allocate(layout, scope));
+    let block = block.map_err(|_| node.backing.refusal(layout, scope))?;
+    node.label = match copy_label(options.label, |layout| {
+        node.with_requester(|backing| backing.allocate(layout, scope))
+    }) {
+        Ok(label) => label,
+        Err(refused) => {
+            let error = node.backing.refusal(refused, scope);
+            // SAFETY: the block was just taken with this layout and scope and holds nothing yet.
+            node.with_requester(|backing| unsafe { backing.deallocate(block, layout, scope) });
+            return Err(error);
+        }
+    };
+    if let Some(budget) = options.budget {
+        set_budget(&node, budget, None);
+        node.budget.charged.store(own_bytes, Ordering::Relaxed);
+        node.budget.high.store(own_bytes, Ordering::Relaxed);
+    }
+    Ok((block, node))
+}
+
+/// Counts a root's own record in it.
+fn finish_root(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
+    // SAFETY: just placed.
+    let this = unsafe { node.as_ref() };
+    let (alloc_bytes, alloc_blocks) = this.record();
+    let counts = crate::account::Counts {
+        alloc_bytes,
+        alloc_blocks,
+        ..crate::account::Counts::default()
+    };
+    this.count_directly(this.scope, &counts);
+    node
+}
+
+/// Makes a child. Its memory comes from `parent` and is counted there; nothing is left behind when it is refused.
+///
+/// # Safety
+/// The allocator in `options`, if any, lives until the node is gone or abandoned.
+/// The caller holds a reference on `above`.
+pub(super) unsafe fn make_child(
+    above: NonNull<ContextNode>,
+    options: &ContextOptions<'_>,
+) -> Result<NonNull<ContextNode>, HostError> {
+    // SAFETY: the caller's reference keeps it alive.
+    let parent = unsafe { above.as_ref() };
+    let home = parent.scope;
+    let block = parent
+        .allocate(ContextNode::LAYOUT, home)
+        .map_err(|_| parent.refusal(ContextNode::LAYOUT, home))?;
+    let label =
+        copy_label(options.label, |layout| parent.allocate(layout, home)).map_err(|layout| {
+            let error = parent.refusal(layout, home);
+            // SAFETY: the block was just taken with this layout and scope and holds nothing yet.
+            unsafe { parent.deallocate(block, ContextNode::LAYOUT, home) };
+            error
+        })?;
+    let backing = match options.backing {
+        // SAFETY: forwarded from this function's contract.
+        Some(backing) => unsafe { Link::new(backing) },
+        None => parent.backing.inherit(),
+    };
+    let mut node = ContextNode::new(
+        backing,
+        options.scope.unwrap_or(home),
+        home,
+        options.name,
+        Some(parent.root_ptr().unwrap_or(above)),
+    );
+    node.label = label;
+    if parent.is_budgeted() {
+        node.set_flags(BUDGETED);
+        node.budget.slice.store(parent.slice(), Ordering::Relaxed);
+    }
+    if let Some(budget) = options.budget {
+        set_budget(&node, budget, parent.is_budgeted().then(|| parent.slice()));
+    }
+    let node = place(block, node);
+    tree::link(retain(above), node);
+    Ok(node)
+}
+
+fn set_budget(node: &ContextNode, budget: Budget, above: Option<u64>) {
+    if budget.limit == u64::MAX {
+        // No limit at all: inherited ones hold, and nothing is to be paid for this one.
+        return;
+    }
+    node.budget.kind.store(budget.kind as u8, Ordering::Relaxed);
+    node.set_flags(BUDGETED);
+    node.budget.limit.store(budget.limit, Ordering::Relaxed);
+    node.budget.slice.store(
+        above.map_or(budget.slice(), |slice| slice.min(budget.slice())),
+        Ordering::Relaxed,
+    );
+}
+
+fn place(block: NonNull<u8>, node: ContextNode) -> NonNull<ContextNode> {
+    let at = block.cast::<ContextNode>();
+    // SAFETY: the block has the layout of a `ContextNode` and is nobody else's.
+    unsafe { at.write(node) };
+    at
+}
+
+type BlockResult = Result<NonNull<u8>, allocator_api2::alloc::AllocError>;
+
+/// Copies a label into a block of its own; the error is the layout that was refused.
+fn copy_label(
+    label: Option<&str>,
+    allocate: impl FnOnce(Layout) -> BlockResult,
+) -> Result<Option<NonNull<[u8]>>, Layout> {
+    let Some(label) = label.filter(|label| !label.is_empty()) else {
+        return Ok(None);
+    };
+    let layout = Layout::for_value(label);
+    let block = allocate(layout).map_err(|_| layout)?;
+    // SAFETY: the block holds `label.len()` bytes and is new, so it does not overlap the label.
+    unsafe { core::ptr::copy_nonoverlapping(label.as_ptr(), block.as_ptr(), label.len()) };
+    Ok(Some(NonNull::slice_from_raw_parts(block, label.len())))
+}
+
+/// From here on a count stands still: the node is never freed. Reached only by leaking references by the billion.
+const STUCK: usize = usize::MAX / 2;
+
+/// Takes one more reference.
+pub(super) fn retain(node: NonNull<ContextNode>) -> NonNull<ContextNode> {
+    // SAFETY: the caller has a reference.
+    let references = unsafe { &node.as_ref().references };
+    if references.fetch_add(1, Ordering::Relaxed) >= STUCK {
+        references.store(STUCK, Ordering::Relaxed);
+    }
+    node
+}
+
+/// Takes one more reference of a linked node, unless its last one has gone already and it is about to end. The tree lock is held.
+pub(super) fn retain_living(node: &ContextNode) -> bool {
+    let mut references = node.references.load(Ordering::Relaxed);
+    while references != 0 {
+        let more = if references >= STUCK {
+            STUCK
+        } else {
+            references.saturating_add(1)
+        };
+        match node.references.compare_exchange_weak(
+            references,
+            more,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => return true,
+            Err(now) => references = now,
+        }
+    }
+    false
+}
+
+/// Gives a reference back. The last one ends the node.
+///
+/// # Safety
+/// The caller owns one reference, and does not use the node after this.
+#[inline]
+pub(super) unsafe fn release(node: NonNull<ContextNode>) {
+    // SAFETY: forwarded.
+    if unsafe { is_last(node) } {
+        let mut cascade = Cascade { ending: Some(node) };
+        cascade.run();
+    }
+}
+
+/// Gives a reference back; true when nobody refers to the node any more, so that it is the caller's to end.
+///
+/// # Safety
+/// As [`release`].
+unsafe fn is_last(node: NonNull<ContextNode>) -> bool {
+    // SAFETY: the reference that is being given back keeps the node alive up to here.
+    let references = unsafe { &node.as_ref().references };
+    if references.load(Ordering::Relaxed) >= STUCK
+        || references.fetch_sub(1, Ordering::Release) != 1
+    {
+        return false;
+    }
+    fence(Ordering::Acquire);
+    true
+}
+
+/// A node without references, and after it perhaps its parent, and so on: a loop, not recursion.
+struct Cascade {
+    ending: Option<NonNull<ContextNode>>,
+}
+
+impl Cascade {
+    #[cold]
+    fn run(&mut self) {
+        while let Some(node) = self.ending {
+            // SAFETY: not yet freed.
+            crate::owned::destroy_leftovers(unsafe { node.as_ref() });
+            self.ending = None;
+            // SAFETY: nobody refers to the node any more.
+            let parent = unsafe { end(node) };
+            // SAFETY: the ended node's reference on its parent.
+            self.ending = parent.filter(|parent| unsafe { is_last(*parent) });
+        }
+    }
+}
+
+impl Drop for Cascade {
+    /// After a destructor's panic: the rest ends all the same.
+    fn drop(&mut self) {
+        self.run();
+    }
+}
+
+/// Ends a node without references. Answers the parent, whose reference the caller must give back.
+///
+/// # Safety
+/// Nobody refers to the node any more, and it owns no value.
+unsafe fn end(node: NonNull<ContextNode>) -> Option<NonNull<ContextNode>> {
+    // SAFETY: not yet freed.
+    let this = unsafe { node.as_ref() };
+    crate::owned::free_table(this);
+    evict(Scope::ALL.map(|scope| (this.row(scope), this.tag(scope))));
+    let label = this.label;
+    let Some(parent) = tree::unlink(this) else {
+        let owns_backing = this.flags() & OWNS_BACKING != 0;
+        let (backing, scope, tells, id, name) = (
+            this.backing.inherit(),
+            this.scope,
+            this.tracks_requester(),
+            this.id(),
+            this.name,
+        );
+        free_parts(node, label, |block, layout| {
+            let free = || {
+                if owns_backing && block == node.cast() {
+                    // SAFETY: the node's block begins with its allocator, and is used no more.
+                    unsafe { backing.free_root(scope) };
+                } else {
+                    // SAFETY: node and label of a root were taken from the backing with these layouts and this scope.
+                    unsafe { backing.deallocate(block, layout, scope) };
+                }
+            };
+            // Without the label, which goes first.
+            if tells {
+                with_identity(id, name, None, free)
+            } else {
+                free()
+            }
+        });
+        return None;
+    };
+    let scope = this.home;
+    // SAFETY: the ended node's reference on its parent is still held; the caller gives it back.
+    let home = unsafe { parent.as_ref() };
+    free_parts(node, label, |block, layout| {
+        // SAFETY: node and label of a child were taken with these layouts and this scope, from the parent or from one that draws
+        // on the same allocator and has handed the charge on.
+        unsafe { home.deallocate(block, layout, scope) };
+    });
+    Some(parent)
+}
+
+fn free_parts(
+    node: NonNull<ContextNode>,
+    label: Option<NonNull<[u8]>>,
+    mut free: impl FnMut(NonNull<u8>, Layout),
+) {
+    if let Some(label) = label
+        && let Ok(layout) = Layout::array::<u8>(label.len())
+    {
+        free(label.cast(), layout);
+    }
+    // Nothing in a node needs dropping.
+    free(node.cast(), ContextNode::LAYOUT);
+}

@@ -1,0 +1,86 @@
+//! A place in the order of a context's values, so that what comes later can be told from what was there.
+//!
+//! ```text
+//!   live list:   newest | came later .. | marker | was there .. | oldest
+//! ```
+//! A marker is a slot without a value on the stack of whoever clears the context: it takes no memory and no room in a slot. Others that
+//! walk the list pass it over. It leaves the list with its [`PlacedMarker`], or when a thread begins to end the context, which from then on has
+//! the list for itself.
+
+use core::cell::Cell;
+use core::iter::successors;
+
+use super::slot::ValueSlot;
+use super::table::{self, RemovedValue};
+use crate::context::ContextNode;
+use crate::sync::Ordering;
+
+/// See the file's head.
+pub(crate) struct Marker(ValueSlot);
+
+impl Marker {
+    pub(crate) const fn new() -> Self {
+        Self(ValueSlot::new())
+    }
+
+    /// Puts the marker before the newest value of the node, where there is any.
+    pub(crate) fn mark<'m>(&'m self, node: &'m ContextNode) -> PlacedMarker<'m> {
+        let marked = PlacedMarker {
+            node,
+            slot: &self.0,
+            linked: Cell::new(false),
+        };
+        if let Some(table) = table::lock(node)
+            && table.ender.load(Ordering::Relaxed) == 0
+        {
+            table.live.push(marked.slot);
+            table.markers.set(table.markers.get().wrapping_add(1));
+            marked.linked.set(true);
+        }
+        marked
+    }
+}
+
+/// A marker in a node's list; taken out when dropped.
+pub(crate) struct PlacedMarker<'m> {
+    node: &'m ContextNode,
+    slot: &'m ValueSlot,
+    linked: Cell<bool>,
+}
+
+impl PlacedMarker<'_> {
+    /// Destroys what was there when the marker was put, newest first, but for what somebody holds.
+    pub(crate) fn destroy_older(&self) {
+        while let Some(taken) = self.next() {
+            taken.destroy(self.node);
+        }
+    }
+
+    fn next(&self) -> Option<RemovedValue> {
+        let table = table::lock(self.node).filter(|table| !table.is_ended_elsewhere())?;
+        let newest = if table.ender.load(Ordering::Relaxed) != 0 {
+            // This thread is ending the context: nothing can have come later.
+            table.live.newest()
+        } else if self.linked.get() {
+            self.slot.older()
+        } else {
+            None
+        };
+        let (slot, kind) = successors(newest, |slot| slot.older())
+            .find_map(|slot| Some((slot, slot.kind.get().filter(|_| slot.is_free_to_go())?)))?;
+        Some(table.remove(slot, kind))
+    }
+}
+
+impl Drop for PlacedMarker<'_> {
+    fn drop(&mut self) {
+        if self.linked.get()
+            && let Some(table) = table::lock(self.node)
+        {
+            table.markers.set(table.markers.get().wrapping_sub(1));
+            if table.ender.load(Ordering::Relaxed) == 0 {
+                table.live.unlink(self.slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! What binds blocks to a context: where their memory comes from and is freed to.
+
+use core::alloc::Layout;
+use core::ffi::c_void;
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use super::block::{Block, Plan};
+use super::{Fill, TaggedBlock, tables};
+use crate::context::{Context, ContextHandle};
+use crate::error::{HostError, Misuse};
+use crate::rejected::Rejected;
+use crate::scope::Scope;
+use crate::sync::{AtomicU8, AtomicUsize, Ordering, fence};
+
+/// The owner of a domain: a context whose memory is tagged blocks.
+///
+/// Dropping it closes the domain: nothing more can be allocated, blocks that live stay valid, and whoever frees the last one ends the
+/// domain and its context, on any thread. All blocks are counted in the context, in its default scope, headers included.
+///
+/// A domain costs its context and one record in it; a block of it costs 32 bytes, and one atomic operation when it is allocated and when it is freed.
+///
+/// ```
+/// use alloc_core::tagged::{Fill, TaggedDomain};
+/// # use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
+/// # static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+/// let root = Context::root_static(&SYSTEM, ContextOptions::new("driver"))?;
+/// let compiler = TaggedDomain::new(root.child_with(ContextOptions::new("compiler").scope(Scope::Object))?)?;
+///
+/// let shader = compiler.allocate(0, Fill::Undefined)?;
+/// // SAFETY: the shader is live, and this thread's alone.
+/// let name = unsafe { shader.allocate(16, Fill::Zeros) }?;
+/// // SAFETY: as above.
+/// assert_eq!(unsafe { name.parent() }, Some(shader));
+///
+/// drop(compiler); // closed; it ends with its last block
+/// // SAFETY: neither block is used after this.
+/// unsafe { shader.free() };
+/// root.close_root()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping a domain closes it"]
+pub struct TaggedDomain {
+    record: NonNull<DomainRecord>,
+}
+
+// SAFETY: a record is used through atomics, and holds a context, which any thread may use and end.
+unsafe impl Send for TaggedDomain {}
+// SAFETY: as above.
+unsafe impl Sync for TaggedDomain {}
+
+/// What a domain is called in the headers of its blocks. Used again when the domain has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct DomainId(u16);
+
+pub(super) struct DomainRecord {
+    context: Context,
+    number: u16,
+    /// Owner, blocks, and domains that fall back to this one.
+    references: AtomicUsize,
+    fallback: Option<NonNull<DomainRecord>>,
+    /// 1: a request was refused since somebody asked.
+    refused: AtomicU8,
+}
+
+const RECORD: Layout = Layout::new::<DomainRecord>();
+
+impl TaggedDomain {
+    /// Makes a domain of `context`, whose record lies in that context's own memory.
+    ///
+    /// # Errors
+    /// The context, with the reason: its refusal, or [`Misuse::TableFull`] when the process has 65 535 domains.
+    pub fn new(context: Context) -> Result<Self, Rejected<Context, HostError>> {
+        Self::create(context, None)
+    }
+
+    /// As [`new`](Self::new), for code that cannot survive a refusal: what the context refuses, `fallback` serves, and
+    /// [`reset_refused`](Self::reset_refused) says so afterwards. Blocks below such a block are of the fallback as well.
+    ///
+    /// The fallback's own fallback is not asked. The fallback lives at least as long as this domain.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_fallback(
+        context: Context,
+        fallback: &Self,
+    ) -> Result<Self, Rejected<Context, HostError>> {
+        Self::create(context, Some(fallback.record))
+    }
+
+    fn create(
+        context: Context,
+        fallback: Option<NonNull<DomainRecord>>,
+    ) -> Result<Self, Rejected<Context, HostError>> {
+        let scope = context.scope();
+        let place = match context.try_allocate(RECORD, scope) {
+            Ok(place) => place.cast::<DomainRecord>(),
+            Err(error) => return Err(Rejected::new(context, error)),
+        };
+        let Some(number) = tables::add_domain(place) else {
+            // SAFETY: just allocated there with this layout and scope.
+            unsafe { context.free(place.cast(), RECORD, scope) };
+            return Err(Rejected::new(context, HostError::Misuse(Misuse::TableFull)));
+        };
+        if let Some(fallback) = fallback {
+            // SAFETY: the fallback's owner keeps it alive; from here on this domain does.
+            unsafe { fallback.as_ref() }.retain();
+        }
+        let record = DomainRecord {
+            context,
+            number,
+            references: AtomicUsize::new(1),
+            fallback,
+            refused: AtomicU8::new(0),
+        };
+        // SAFETY: the block has the record's layout. Its number is nobody's yet: who has none reads no record.
+        unsafe { place.write(record) };
+        Ok(Self { record: place })
+    }
+
+    /// Allocates a block without a parent.
+    ///
+    /// # Errors
+    /// As [`TaggedBlock::allocate`].
+    pub fn allocate(&self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
+        // SAFETY: the owner keeps the domain.
+        unsafe { self.id().allocate(size, fill) }
+    }
+
+    /// What the domain is called.
+    #[must_use]
+    pub fn id(&self) -> DomainId {
+        DomainId(self.record().number)
+    }
+
+    /// The context that its blocks are memory of.
+    #[must_use]
+    pub fn context(&self) -> &ContextHandle {
+        &self.record().context
+    }
+
+    /// Whether a request was refused, and the fallback asked, since the last call.
+    #[must_use]
+    pub fn reset_refused(&self) -> bool {
+        self.record().refused.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// The owner as an address, for C. [`from_raw`](Self::from_raw) takes it back.
+    #[must_use]
+    pub fn into_raw(self) -> NonNull<c_void> {
+        ManuallyDrop::new(self).record.cast()
+    }
+
+    /// The owner that [`into_raw`](Self::into_raw) made an address of.
+    ///
+    /// # Safety
+    /// It was, and of all that is made of the address one at most is dropped.
+    pub unsafe fn from_raw(raw: NonNull<c_void>) -> Self {
+        Self { record: raw.cast() }
+    }
+
+    fn record(&self) -> &DomainRecord {
+        // SAFETY: the owner's reference keeps it.
+        unsafe { self.record.as_ref() }
+    }
+}
+
+impl Drop for TaggedDomain {
+    fn drop(&mut self) {
+        self.record().context.refuse_allocations();
+        // SAFETY: the owner's reference, used no more.
+        unsafe { release(self.record) };
+    }
+}
+
+impl fmt::Debug for TaggedDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaggedDomain")
+            .field("id", &self.id())
+            .field("context", &self.record().context)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DomainId {
+    /// Of a live block's header.
+    pub(super) const fn of_block(number: u16) -> Self {
+        Self(number)
+    }
+
+    /// The number itself, never 0.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+
+    /// Allocates a block without a parent.
+    ///
+    /// # Errors
+    /// As [`TaggedBlock::allocate`].
+    ///
+    /// # Safety
+    /// The domain has an owner or a live block, and keeps it during the call.
+    pub unsafe fn allocate(self, size: usize, fill: Fill) -> Result<TaggedBlock, HostError> {
+        // SAFETY: forwarded.
+        let block = unsafe { allocate(self, size, fill) }?;
+        Ok(TaggedBlock::from_payload(block.payload()))
+    }
+}
+
+/// A block that is linked nowhere yet.
+///
+/// # Safety
+/// As [`DomainId::allocate`].
+pub(super) unsafe fn allocate(
+    domain: DomainId,
+    size: usize,
+    fill: Fill,
+) -> Result<Block, HostError> {
+    let plan = Plan::new(size)?;
+    // SAFETY: forwarded.
+    let record = unsafe { record_of(domain) }?;
+    match record.allocate(&plan, size, fill) {
+        Ok(block) => Ok(block),
+        Err(error) => {
+            let Some(fallback) = record.fallback else {
+                return Err(error);
+            };
+            record.refused.store(1, Ordering::Relaxed);
+            // SAFETY: the domain keeps its fallback.
+            unsafe { fallback.as_ref() }.allocate(&plan, size, fill)
+        }
+    }
+}
+
+/// Frees the memory of one block.
+///
+/// # Safety
+/// The block is live, has no children, is linked nowhere, and is not used after this.
+pub(super) unsafe fn free(block: Block) {
+    let Ok(plan) = Plan::new(block.size()) else {
+        return; // it was planned when it was allocated
+    };
+    let Some(place) = tables::domain(block.domain().0) else {
+        return; // a live block's domain is there
+    };
+    let _reference = Reference(place);
+    // SAFETY: entered until its last reference is gone, and the block's is released after this.
+    let record = unsafe { place.as_ref() };
+    let scope = record.scope();
+    // SAFETY: the block's memory is of this context, with the layout of its plan and the context's scope.
+    unsafe { record.context.free(block.memory(), plan.layout, scope) };
+}
+
+/// Whether a request that the block's domain refuses may be served by another one.
+pub(super) fn has_fallback(block: Block) -> bool {
+    // SAFETY: the block is one of the domain's.
+    unsafe { record_of(block.domain()) }.is_ok_and(|record| record.fallback.is_some())
+}
+
+/// Resizes the memory of a block in place or elsewhere.
+///
+/// # Errors
+/// The context's refusal; the block is as it was.
+///
+/// # Safety
+/// The block is live, and of `old`; `new` has its header at the same place.
+pub(super) unsafe fn resize(block: Block, old: &Plan, new: &Plan) -> Result<Block, HostError> {
+    // SAFETY: the block is one of the domain's.
+    let record = unsafe { record_of(block.domain()) }?;
+    let node = record.context.node();
+    // SAFETY: the block's memory is of this context, with the layout of its plan and the context's scope.
+    let memory = unsafe { node.resize(block.memory(), old.layout, new.layout, record.scope()) };
+    let memory = memory.map_err(|_| node.refusal(new.layout, record.scope()))?;
+    // SAFETY: that is the memory's layout now.
+    Ok(unsafe { new.block(memory) })
+}
+
+impl DomainRecord {
+    fn scope(&self) -> Scope {
+        self.context.scope()
+    }
+
+    fn allocate(&self, plan: &Plan, size: usize, fill: Fill) -> Result<Block, HostError> {
+        let (node, scope) = (self.context.node(), self.scope());
+        let memory = match fill {
+            Fill::Undefined => node.allocate(plan.layout, scope),
+            Fill::Zeros => node.allocate_zeroed(plan.layout, scope),
+        };
+        let memory = memory.map_err(|_| node.refusal(plan.layout, scope))?;
+        self.retain();
+        // SAFETY: that is the memory's layout.
+        let block = unsafe { plan.block(memory) };
+        // SAFETY: planned for this size, and nobody else's yet.
+        unsafe { block.init(size, DomainId(self.number)) };
+        Ok(block)
+    }
+
+    /// One reference a block, which has at least 32 bytes: the count cannot overflow.
+    fn retain(&self) {
+        self.references.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// # Safety
+/// The domain has an owner or a live block, and keeps it for as long as the record is used.
+unsafe fn record_of<'r>(domain: DomainId) -> Result<&'r DomainRecord, HostError> {
+    let record = tables::domain(domain.0).ok_or(HostError::Misuse(Misuse::NoDomain))?;
+    // SAFETY: entered until the last reference is gone, which is not now.
+    Ok(unsafe { record.as_ref() })
+}
+
+/// A block's reference on its domain, released also where the allocator unwinds.
+struct Reference(NonNull<DomainRecord>);
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        // SAFETY: the reference of a block that has just been freed.
+        unsafe { release(self.0) };
+    }
+}
+
+/// Gives a reference back. The last one ends the domain, and perhaps the one that it falls back to, and so on.
+///
+/// # Safety
+/// The caller owns one reference, and does not use the record after this.
+unsafe fn release(record: NonNull<DomainRecord>) {
+    let mut ending = Some(record);
+    while let Some(record) = ending {
+        // SAFETY: the reference that is being given back keeps it.
+        let references = unsafe { &record.as_ref().references };
+        if references.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        // SAFETY: nobody refers to the record any more.
+        ending = unsafe { end(record) };
+    }
+}
+
+/// Ends a domain and its context. Returns the fallback, whose reference the caller must give back.
+///
+/// # Safety
+/// Nobody refers to the record any more.
+#[cold]
+unsafe fn end(place: NonNull<DomainRecord>) -> Option<NonNull<DomainRecord>> {
+    // SAFETY: written when the domain was made; nobody reads the place after this.
+    let record = unsafe { place.read() };
+    // Before the memory goes: another domain may have the number from here on.
+    tables::remove_domain(record.number);
+    // SAFETY: allocated from this context with this layout and scope.
+    unsafe { record.context.free(place.cast(), RECORD, record.scope()) };
+    record.fallback
+}

@@ -1,0 +1,50 @@
+//! Resizing a block in a tree.
+
+use super::Fill;
+use super::block::{Block, Plan};
+use super::{domain, tree};
+use crate::error::HostError;
+
+/// As [`TaggedBlock::resize`](super::TaggedBlock::resize). O(1), and where the block moves O(children).
+///
+/// While the allocator works, the block is still linked: what calls back then must leave this tree alone.
+///
+/// # Safety
+/// The block is live, and its tree this thread's.
+pub(super) unsafe fn resize(block: Block, size: usize) -> Result<Block, HostError> {
+    let (old, new) = (Plan::new(block.size())?, Plan::new(size)?);
+    if !old.is_alike(&new) {
+        // SAFETY: forwarded.
+        return unsafe { replace(block, size) };
+    }
+    // SAFETY: forwarded; both headers stand at the same place.
+    let resized = match unsafe { domain::resize(block, &old, &new) } {
+        Ok(resized) => resized,
+        Err(error) if !domain::has_fallback(block) => return Err(error),
+        // SAFETY: forwarded.
+        Err(_) => return unsafe { replace(block, size) },
+    };
+    // SAFETY: resized to the plan of this size.
+    unsafe { resized.set_size(size) };
+    if resized != block {
+        tree::relocate(block, resized);
+    }
+    Ok(resized)
+}
+
+/// Another block in the place of this one: where the header must move in its memory, and where a fallback serves what was refused.
+///
+/// # Safety
+/// As [`resize`].
+unsafe fn replace(block: Block, size: usize) -> Result<Block, HostError> {
+    // SAFETY: the block is live, and so is its domain.
+    let new = unsafe { domain::allocate(block.domain(), size, Fill::Undefined) }?;
+    new.copy_links(block);
+    let kept = block.size().min(size);
+    // SAFETY: both blocks are live, different, and hold the kept bytes.
+    unsafe { block.payload().copy_to_nonoverlapping(new.payload(), kept) };
+    tree::relocate(block, new);
+    // SAFETY: nothing is linked to it any more.
+    unsafe { domain::free(block) };
+    Ok(new)
+}

@@ -1,0 +1,702 @@
+//! Contexts: the contract rows of ralloc and talloc that the spine answers, and how a node lives and ends.
+//!
+//! Runs under miri.
+
+use std::alloc::{Layout, System};
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use alloc_core::{
+    Allocator, AllocatorTraits, Budget, CloseError, Context, ContextHandle, ContextOptions,
+    FromGlobalAlloc, HostAllocator, HostError, Misuse, Scope, Snapshot, TryBox, TryMap, TryString,
+    TryVec, held_state_locks,
+};
+use allocator_api2::vec::Vec as AVec;
+
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+fn root() -> Context {
+    Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("a root")
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 8).expect("a layout")
+}
+
+/// A backing that counts, refuses to be called once it is dead, and asserts law 5. What was not given back goes with it.
+#[derive(Default)]
+struct Mortal {
+    dead: AtomicBool,
+    blocks: Mutex<BTreeMap<usize, Block>>,
+    live: AtomicU64,
+    calls: AtomicU64,
+}
+
+struct Block(NonNull<u8>, Layout);
+
+// SAFETY: only an address; the block is freed by whoever takes this out of the map.
+unsafe impl Send for Block {}
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        for Block(at, layout) in self.blocks.get_mut().expect("no panic inside").values() {
+            // SAFETY: a live block of this allocator, with its layout and scope.
+            unsafe { SYSTEM.deallocate(*at, *layout, Scope::Object) };
+        }
+    }
+}
+
+// SAFETY: all blocks are the system's.
+unsafe impl HostAllocator for Mortal {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new()
+    }
+    fn allocate(
+        &self,
+        layout: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, alloc_core::AllocError> {
+        assert!(
+            !self.dead.load(Ordering::SeqCst),
+            "the dead backing was asked for memory"
+        );
+        assert_eq!(held_state_locks(), 0);
+        assert_ne!(layout.size(), 0, "size 0 is never forwarded");
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.live.fetch_add(layout.size() as u64, Ordering::SeqCst);
+        let block = SYSTEM.allocate(layout, scope)?;
+        self.blocks
+            .lock()
+            .expect("no panic inside")
+            .insert(block.as_ptr().addr(), Block(block, layout));
+        Ok(block)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        assert!(
+            !self.dead.load(Ordering::SeqCst),
+            "the dead backing was given memory"
+        );
+        assert_eq!(held_state_locks(), 0);
+        self.live.fetch_sub(layout.size() as u64, Ordering::SeqCst);
+        let taken = self
+            .blocks
+            .lock()
+            .expect("no panic inside")
+            .remove(&block.as_ptr().addr());
+        assert_eq!(taken.map(|Block(_, layout)| layout), Some(layout));
+        // SAFETY: a live block of this allocator, with its layout and scope.
+        unsafe { SYSTEM.deallocate(block, layout, scope) }
+    }
+}
+
+#[test]
+fn a_child_inherits_the_parents_allocator_and_scope() {
+    let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
+    let root = unsafe { Context::root(&backing, ContextOptions::new("root").scope(Scope::Device)) }
+        .expect("root");
+    let child = root.child("child").expect("child");
+    assert_eq!(child.scope(), Scope::Device);
+    let before = backing.live.load(Ordering::SeqCst);
+    let mut v = AVec::new_in(&child);
+    v.push(7u64);
+    assert!(backing.live.load(Ordering::SeqCst) > before);
+    assert_eq!(
+        child.usage().scope(Scope::Device).live_bytes,
+        8 * v.capacity() as u64
+    );
+    drop(v);
+    drop(child);
+    root.close_root().expect("nothing is left");
+    assert_eq!(backing.live.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn m1_zero_size_allocation_is_dangling_and_uncounted() {
+    let root = root();
+    let before = root.usage();
+    let zero = Layout::from_size_align(0, 64).expect("layout");
+    let p = root
+        .try_allocate(zero, Scope::Object)
+        .expect("size 0 is never refused");
+    assert_eq!(p.as_ptr().addr() % 64, 0);
+    // SAFETY: a live block of this allocator, with its layout and scope.
+    unsafe { HostAllocator::deallocate(&root, p, zero, Scope::Object) };
+    assert_eq!(root.usage(), before);
+}
+
+#[test]
+fn m1_no_parent_means_root_and_any_context_may_be_a_parent() {
+    let root = root();
+    assert_eq!(root.parent_id(), None);
+    let mut chain = vec![root.child("0").expect("child")];
+    for _ in 0..50 {
+        let next = chain.last().expect("one").child("next").expect("child");
+        chain.push(next);
+    }
+    assert_eq!(chain[50].parent_id(), Some(chain[49].id()));
+}
+
+#[test]
+fn m2_blocks_are_aligned_as_asked_and_refusal_is_an_error() {
+    let root = root();
+    for align in [1usize, 2, 8, 16, 64, 4096, 65536] {
+        let l = Layout::from_size_align(40, align).expect("layout");
+        let p = root.try_allocate(l, Scope::Object).expect("block");
+        assert_eq!(p.as_ptr().addr() % align, 0);
+        // SAFETY: a live block of this allocator, with its layout and scope.
+        unsafe { HostAllocator::deallocate(&root, p, l, Scope::Object) };
+        let z = HostAllocator::allocate_zeroed(&root, l, Scope::Object).expect("block");
+        assert!(
+            // SAFETY: 40 bytes of a live block, written with zeros.
+            unsafe { std::slice::from_raw_parts(z.as_ptr(), 40) }
+                .iter()
+                .all(|byte| *byte == 0)
+        );
+        // SAFETY: a live block of this allocator, with its layout and scope.
+        unsafe { HostAllocator::deallocate(&root, z, l, Scope::Object) };
+    }
+    if cfg!(miri) {
+        return; // miri itself has no memory for that, and stops.
+    }
+    let huge = Layout::from_size_align(isize::MAX as usize - 4096, 1).expect("layout");
+    assert!(matches!(
+        root.try_allocate(huge, Scope::Cache),
+        Err(HostError::OutOfHostMemory {
+            scope: Scope::Cache,
+            ..
+        })
+    ));
+}
+
+/// The siblings that talloc walks for this cost 12 ms at a million (host-contexts, section 2); a factor of 50 between 10 and many
+/// thousand siblings leaves room for a busy machine and none for a walk.
+#[test]
+fn m7_parent_is_known_in_constant_time() {
+    let oldest_of = |count: usize| {
+        let root = root();
+        let siblings: Vec<_> = (0..count)
+            .map(|_| root.child("sibling").expect("child"))
+            .collect();
+        let started = std::time::Instant::now();
+        for _ in 0..if cfg!(miri) { 2 } else { 100 } {
+            assert_eq!(siblings[0].parent_id(), Some(root.id()));
+            assert_eq!(siblings[0].parent(), Some(root.handle()));
+        }
+        started.elapsed()
+    };
+    let runs = if cfg!(miri) { 1 } else { 5 };
+    let few = (0..runs)
+        .map(|_| oldest_of(10))
+        .min()
+        .expect("several runs");
+    let many = (0..runs)
+        .map(|_| oldest_of(if cfg!(miri) { 20 } else { 50_000 }))
+        .min()
+        .expect("several runs");
+    assert!(
+        cfg!(miri) || many < few * 50,
+        "{few:?} with few siblings, {many:?} with many"
+    );
+}
+
+/// M20: a report walks the tree and lists each context with what it holds; ours is a [`Snapshot`](alloc_core::Snapshot).
+#[test]
+fn m20_a_report_lists_every_context_with_its_own_bytes() {
+    let root = root();
+    let parent = root.child("parent").expect("child");
+    let child = parent.child("child").expect("child");
+    let v: AVec<u8, _> = AVec::with_capacity_in(1000, &child);
+    let report = Snapshot::capture(&parent, &root).expect("room");
+    let rows: Vec<_> = report
+        .nodes()
+        .iter()
+        .map(|n| (n.name, n.depth, n.usage.total().live_bytes))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("parent", 0, parent.usage().total().live_bytes),
+            ("child", 1, 1000)
+        ]
+    );
+    drop(v);
+}
+
+/// M20, the leak report at the end: a root that is refused tells how much is left, and its tree where.
+#[test]
+fn m20_what_is_left_at_the_end_is_listed_by_name() {
+    let root = root();
+    let parent = root.child("parent").expect("child");
+    let child = parent
+        .child_with(ContextOptions::new("child").label("of the leak"))
+        .expect("child");
+    let leaked: AVec<u8, ContextHandle> = AVec::with_capacity_in(1000, child.handle());
+    drop((child, parent));
+    let refused = root.close_root().expect_err("the vector is there");
+    assert_eq!(
+        (
+            refused.error.outstanding().bytes,
+            refused.error.outstanding().blocks
+        ),
+        (1000, 1)
+    );
+    let report = Snapshot::capture(&refused.value, &refused.value).expect("room");
+    let left: Vec<_> = report
+        .nodes()
+        .iter()
+        .filter(|n| n.depth > 0 && n.usage.total().live_bytes == 1000)
+        .collect();
+    assert_eq!(left.len(), 1, "{report}");
+    assert_eq!(
+        (left[0].name, report.label(left[0]), left[0].closed),
+        ("child", Some("of the leak"), true)
+    );
+    drop(report);
+    drop(leaked);
+    refused.value.close_root().expect("nothing is left");
+}
+
+#[test]
+fn m21_total_size_and_blocks_are_those_of_a_context_and_all_below() {
+    let root = root();
+    let parent = root.child("parent").expect("child");
+    let own: AVec<u8, _> = AVec::with_capacity_in(10, &parent);
+    let child = parent.child("child").expect("child");
+    let below: AVec<u8, _> = AVec::with_capacity_in(1000, &child);
+    let (alone, all) = (parent.usage().total(), parent.subtree_usage().total());
+    assert_eq!(
+        (all.live_bytes, all.live_blocks),
+        (alone.live_bytes + 1000, alone.live_blocks + 1)
+    );
+    // The child's record is a block of its parent's.
+    assert_eq!(alone.live_blocks, 2);
+    drop((own, below));
+}
+
+#[test]
+fn m21_totals_of_a_subtree_include_what_is_gone() {
+    let root = root();
+    let parent = root.child("parent").expect("child");
+    let base = parent.subtree_usage().total();
+    {
+        let child = parent.child("child").expect("child");
+        let v: AVec<u8, _> = AVec::with_capacity_in(1000, &child);
+        assert_eq!(
+            parent.subtree_usage().total().live_bytes - parent.usage().total().live_bytes,
+            1000
+        );
+        drop(v);
+    }
+    let after = parent.subtree_usage().total();
+    assert_eq!(after.live_bytes, base.live_bytes);
+    assert_eq!(
+        after.total_bytes - base.total_bytes,
+        1000 + parent.usage().total().total_bytes
+    );
+}
+
+#[test]
+fn m23_limits_nest_and_every_level_is_checked() {
+    let root = root();
+    let outer = root
+        .child_with(ContextOptions::new("outer").budget(Budget::exact(10_000)))
+        .expect("child");
+    let inner = outer
+        .child_with(ContextOptions::new("inner").budget(Budget::exact(1 << 30)))
+        .expect("child");
+    let room = 10_000 - outer.usage().total().live_bytes;
+    let l = layout(room as usize);
+    let p = inner
+        .try_allocate(l, Scope::Object)
+        .expect("exactly the room there is");
+    match inner.try_allocate(layout(8), Scope::Object) {
+        Err(HostError::OverBudget {
+            context,
+            short_by: 8,
+            leased_elsewhere: 0,
+        }) => assert_eq!(context, outer.id()),
+        other => panic!("{other:?}"),
+    }
+    // SAFETY: a live block of this allocator, with its layout and scope.
+    unsafe { HostAllocator::deallocate(&inner, p, l, Scope::Object) };
+    let p = inner
+        .try_allocate(l, Scope::Object)
+        .expect("a freed block is refunded to the byte");
+    // SAFETY: a live block of this allocator, with its layout and scope.
+    unsafe { HostAllocator::deallocate(&inner, p, l, Scope::Object) };
+    assert_eq!(outer.budget().expect("set").high, 10_000);
+}
+
+#[test]
+fn m23_a_limit_is_inherited_by_new_children_and_theirs() {
+    let root = root();
+    for budget in [Budget::exact(20_000), Budget::limit(20_000)] {
+        let limited = root
+            .child_with(ContextOptions::new("limited").budget(budget))
+            .expect("child");
+        let child = limited.child("child").expect("child");
+        let grandchild = child.child("grandchild").expect("child");
+        for context in [&child, &grandchild] {
+            assert_eq!(context.budget(), None, "no budget of its own");
+            match context.try_allocate(layout(20_000), Scope::Object) {
+                Err(HostError::OverBudget { context, .. }) => assert_eq!(context, limited.id()),
+                other => panic!("{other:?}"),
+            }
+            let block = context
+                .try_allocate(layout(10_000), Scope::Object)
+                .expect("there is room");
+            assert!(limited.budget().expect("set").charged >= 10_000);
+            // SAFETY: a live block of this allocator, with its layout and scope.
+            unsafe { context.free(block, layout(10_000), Scope::Object) };
+        }
+    }
+}
+
+#[test]
+fn m23_a_leased_budget_is_hard_and_refunds_are_exact() {
+    let limit: u64 = if cfg!(miri) { 1 << 15 } else { 1 << 20 };
+    let root = root();
+    let limited = root
+        .child_with(ContextOptions::new("limited").budget(Budget::limit(limit)))
+        .expect("child");
+    let mut blocks = Vec::new();
+    loop {
+        match limited.try_allocate(layout(1000), Scope::Object) {
+            Ok(p) => blocks.push(p),
+            Err(HostError::OverBudget { .. }) => break,
+            Err(other) => panic!("{other:?}"),
+        }
+        assert!(limited.usage().total().live_bytes <= limit);
+    }
+    // One thread: nothing is stranded.
+    assert_eq!(blocks.len() as u64, limit / 1000);
+    for p in blocks {
+        // SAFETY: a live block of this allocator, with its layout and scope.
+        unsafe { HostAllocator::deallocate(&limited, p, layout(1000), Scope::Object) };
+    }
+    alloc_core::fold_thread();
+    assert_eq!(limited.budget().expect("set").charged, 0);
+}
+
+#[test]
+fn a_vec_outlives_its_context() {
+    let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
+    let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
+    let child = root.child("child").expect("child");
+    let mut v: AVec<u64, ContextHandle> = AVec::new_in(child.handle());
+    v.extend(0..100);
+    let left = child.close();
+    assert_eq!((left.blocks, left.handles, left.contexts), (1, 1, 0));
+    assert!(
+        v.try_reserve(1000).is_err(),
+        "a closed context gives nothing"
+    );
+    assert_eq!(v.iter().sum::<u64>(), 4950);
+    let refused = root.close_root().expect_err("the Vec is still there");
+    assert_eq!(refused.error.outstanding().bytes, 8 * v.capacity() as u64);
+    drop(v);
+    refused.value.close_root().expect("now it is gone");
+    assert_eq!(backing.live.load(Ordering::SeqCst), 0);
+}
+
+/// A value in memory of the context whose memory its own collection lies in: a circle only if handles kept contexts alive.
+struct Holder {
+    list: TryVec<u64, ContextHandle>,
+    map: TryMap<u32, TryString<ContextHandle>, ContextHandle>,
+}
+
+fn holder(context: &Context) -> TryBox<Holder, ContextHandle> {
+    let handle = || context.handle();
+    let mut value = Holder {
+        list: TryVec::new_in(handle()),
+        map: TryMap::new_in(handle()),
+    };
+    value.list.try_extend(0..50).expect("room");
+    for key in 0..5 {
+        let text = TryString::try_from_str_in("in the same context", handle()).expect("room");
+        value.map.try_insert(key, text).expect("room");
+    }
+    TryBox::try_new_in(value, handle()).expect("room")
+}
+
+#[test]
+fn a_value_that_holds_a_collection_of_its_own_context_is_freed() {
+    let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
+    let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
+    let context = root.child("context").expect("child");
+    let value = holder(&context);
+    assert_eq!(
+        (
+            value.list.len(),
+            value.map.len(),
+            context.usage().total().live_blocks
+        ),
+        (50, 5, 8)
+    );
+    drop(value);
+    assert_eq!(context.usage().total().live_blocks, 0);
+    assert!(context.close().is_empty());
+    root.close_root().expect("nothing is left");
+    assert_eq!(backing.live.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_value_that_holds_a_collection_of_its_own_context_is_freed_after_the_context_was_closed() {
+    let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
+    let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
+    let context = root.child("context").expect("child");
+    let value = holder(&context);
+    let left = context.close();
+    // The box's handle, those of the list and the map, and of five texts.
+    assert_eq!((left.blocks, left.handles), (8, 8));
+    assert_eq!(value.list.iter().sum::<u64>(), 1225);
+    drop(value);
+    root.close_root().expect("nothing is left");
+    assert_eq!(backing.live.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_value_that_holds_a_collection_of_its_own_context_is_dropped_after_the_backing_died() {
+    let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
+    let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
+    let context = root.child("context").expect("child");
+    let value = holder(&context);
+    let left = root.abandon();
+    assert_eq!((left.blocks, left.handles), (8, 8));
+    backing.dead.store(true, Ordering::SeqCst);
+    drop(value);
+    assert_eq!(context.usage().total().live_blocks, 0);
+    drop(context);
+}
+
+#[test]
+fn closing_a_parent_closes_what_is_below() {
+    let root = root();
+    let parent = root.child("parent").expect("child");
+    let child = parent.child("child").expect("child");
+    parent.close();
+    assert_eq!(
+        child.try_allocate(layout(8), Scope::Object),
+        Err(HostError::Closed {
+            context: child.id()
+        })
+    );
+    assert!(matches!(
+        child.child("grandchild"),
+        Err(HostError::Closed { .. })
+    ));
+    drop(child);
+    root.close_root().expect("nothing is left");
+}
+
+#[test]
+fn abandon_then_dropping_everything_never_calls_the_dead_backing() {
+    let backing = Mortal::default();
+    // SAFETY: the backing outlives the tree, or the tree is abandoned before it dies.
+    let root = unsafe { Context::root(&backing, ContextOptions::new("root")) }.expect("root");
+    let child = root
+        .child_with(ContextOptions::new("child").label("labelled"))
+        .expect("child");
+    let mut v: AVec<u64, ContextHandle> = AVec::new_in(child.handle());
+    v.extend(0..100);
+    let grandchild = child.child("grandchild").expect("child");
+    let left = root.abandon();
+    assert!(
+        left.blocks >= 1 && left.contexts == 2 && left.handles == 1,
+        "{left:?}"
+    );
+    backing.dead.store(true, Ordering::SeqCst);
+    assert!(matches!(
+        child.try_allocate(layout(8), Scope::Object),
+        Err(HostError::Closed { .. })
+    ));
+    let handle = child.handle();
+    let live = handle.usage().total().live_blocks;
+    drop(v);
+    assert!(
+        handle.usage().total().live_blocks < live,
+        "frees are still counted"
+    );
+    drop((grandchild, child, handle));
+}
+
+#[test]
+fn close_root_is_for_roots() {
+    let root = root();
+    let child = root.child("child").expect("child");
+    let refused = child.close_root().expect_err("not a root");
+    assert_eq!(refused.error, CloseError::Misuse(Misuse::NotARoot));
+    assert!(!refused.value.is_closed());
+}
+
+#[test]
+fn a_block_freed_on_another_thread_is_exact_after_it_exits() {
+    let root = root();
+    let context = root.child("shared").expect("child");
+    let (send, receive) = std::sync::mpsc::channel::<Vec<usize>>();
+    let count = if cfg!(miri) { 50 } else { 5000 };
+    thread::scope(|s| {
+        let context = &context;
+        s.spawn(move || {
+            for chunk in 0..count / 50 {
+                let blocks = (0..50).map(|i| {
+                    let p = context
+                        .try_allocate(layout(8 + (chunk + i) % 512), Scope::Command)
+                        .expect("block");
+                    p.as_ptr().expose_provenance()
+                });
+                send.send(blocks.collect()).expect("receiver lives");
+            }
+        });
+        s.spawn(move || {
+            for (chunk, blocks) in receive.into_iter().enumerate() {
+                for (i, p) in blocks.into_iter().enumerate() {
+                    let p =
+                        NonNull::new(std::ptr::with_exposed_provenance_mut(p)).expect("not null");
+                    // SAFETY: a live block of this allocator, with its layout and scope.
+                    unsafe {
+                        HostAllocator::deallocate(
+                            context,
+                            p,
+                            layout(8 + (chunk + i) % 512),
+                            Scope::Command,
+                        )
+                    };
+                }
+            }
+        });
+    });
+    let usage = context.usage().scope(Scope::Command);
+    assert_eq!(
+        (usage.live_bytes, usage.live_blocks, usage.total_blocks),
+        (0, 0, count as u64)
+    );
+}
+
+#[test]
+fn a_concurrent_reading_is_never_negative() {
+    let root = root();
+    let context = root.child("shared").expect("child");
+    let stop = AtomicBool::new(false);
+    thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| {
+                let rounds = if cfg!(miri) { 20 } else { 20_000 };
+                for i in 0..rounds {
+                    let l = layout(1 + i % 5000);
+                    let p = context.try_allocate(l, Scope::Object).expect("block");
+                    // SAFETY: a live block of this allocator, with its layout and scope.
+                    unsafe { HostAllocator::deallocate(&context, p, l, Scope::Object) };
+                }
+                stop.store(true, Ordering::SeqCst);
+            });
+        }
+        while !stop.load(Ordering::SeqCst) {
+            let u = context.usage().scope(Scope::Object);
+            assert!(u.live_bytes < 1 << 32 && u.live_blocks < 1 << 32, "{u:?}");
+        }
+    });
+    assert_eq!(context.usage().total().live_blocks, 0);
+}
+
+#[test]
+fn more_contexts_than_entries_stay_exact() {
+    let root = root();
+    let rounds = if cfg!(miri) { 3 } else { 20u32 };
+    let contexts: Vec<_> = (0..if cfg!(miri) { 70 } else { 200 })
+        .map(|_| root.child("many").expect("child"))
+        .collect();
+    let mut vecs: Vec<AVec<u32, &Context>> = contexts.iter().map(AVec::new_in).collect();
+    for round in 0..rounds {
+        for v in &mut vecs {
+            v.push(round);
+        }
+    }
+    for (c, v) in contexts.iter().zip(&vecs) {
+        let u = c.usage().total();
+        assert_eq!((u.live_bytes, u.live_blocks), (4 * v.capacity() as u64, 1));
+        assert_eq!(u.peak_slack, 0);
+        assert_eq!(u.peak_bytes, u.live_bytes);
+    }
+}
+
+#[test]
+fn the_peak_of_one_thread_is_exact() {
+    let root = root();
+    let c = root.child("c").expect("child");
+    let l = layout(100_000);
+    let ps: Vec<_> = (0..5)
+        .map(|_| c.try_allocate(l, Scope::Object).expect("block"))
+        .collect();
+    for p in ps {
+        // SAFETY: a live block of this allocator, with its layout and scope.
+        unsafe { HostAllocator::deallocate(&c, p, l, Scope::Object) };
+    }
+    let u = c.usage().scope(Scope::Object);
+    assert_eq!((u.peak_bytes, u.peak_slack, u.live_bytes), (500_000, 0, 0));
+}
+
+#[test]
+fn grow_counts_the_growth_only() {
+    let root = root();
+    let c = root.child("c").expect("child");
+    let p = Allocator::allocate(&&c, layout(64)).expect("block").cast();
+    // SAFETY: a live block of this context, with the layout it was last given with.
+    let p = unsafe { Allocator::grow(&&c, p, layout(64), layout(4096)) }
+        .expect("grown")
+        .cast();
+    // SAFETY: a live block of this context, with the layout it was last given with.
+    let p = unsafe { Allocator::shrink(&&c, p, layout(4096), layout(16)) }
+        .expect("shrunk")
+        .cast();
+    let u = c.usage().total();
+    assert_eq!(
+        (u.live_bytes, u.live_blocks, u.total_bytes, u.total_blocks),
+        (16, 1, 4096, 1)
+    );
+    // SAFETY: a live block of this context, with the layout it was last given with.
+    let p = unsafe {
+        Allocator::shrink(
+            &&c,
+            p,
+            layout(16),
+            Layout::from_size_align(0, 8).expect("layout"),
+        )
+    }
+    .expect("shrunk");
+    assert_eq!(c.usage().total().live_blocks, 0);
+    // SAFETY: a live block of this allocator, with its layout and scope.
+    unsafe {
+        Allocator::deallocate(
+            &&c,
+            p.cast(),
+            Layout::from_size_align(0, 8).expect("layout"),
+        )
+    };
+}
+
+#[test]
+fn a_million_deep_tree_ends_without_recursion() {
+    let root = root();
+    let depth = if cfg!(miri) { 30 } else { 1_000_000 };
+    let mut handles = Vec::new();
+    let mut at = root.child("0").expect("child");
+    for _ in 0..depth {
+        let next = at.child("next").expect("child");
+        handles.push(at);
+        at = next;
+    }
+    let bottom = at.handle();
+    drop(handles); // owners from the top down: every node stays for its child
+    drop(at);
+    drop(bottom); // one release ends them all
+    assert_eq!(root.subtree_usage().total().live_blocks, 1);
+}

@@ -1,0 +1,517 @@
+//! Memory taken elsewhere: declared, counted apart, never passed off as routed.
+//!
+//! Runs under miri.
+
+use std::alloc::{Layout, System};
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use alloc_core::{
+    AllocError, AllocatorTraits, Budget, Context, ContextHandle, ContextOptions, Foreign,
+    ForeignKind, FromGlobalAlloc, HostAllocator, HostError, Misuse, Notice, NoticeEvent,
+    NoticeKind, Scope, Scoped, Snapshot, TryVec, Usage,
+};
+use testkit::RecordingAllocator;
+
+type Host = RecordingAllocator<FromGlobalAlloc<System>>;
+
+fn root(witness: &Host) -> Context {
+    // SAFETY: every test ends its tree before the witness.
+    unsafe { Context::root(witness, ContextOptions::new("root").scope(Scope::Device)) }
+        .expect("memory")
+}
+
+fn live(context: &ContextHandle, kind: ForeignKind) -> u64 {
+    context.usage().foreign(kind).live_bytes
+}
+
+fn close(root: Context) {
+    root.close_root().expect("nothing is left");
+}
+
+#[test]
+fn m44_what_cannot_be_routed_is_reported_apart_and_not_passed_off_as_routed() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let compiler = root
+        .child_with(ContextOptions::new("compiler").budget(Budget::exact(10_000)))
+        .expect("memory");
+    let nodes = TryVec::<u8, _>::try_with_capacity_in(500, &compiler).expect("memory");
+    let (routed, charged) = (
+        compiler.usage(),
+        compiler.budget().map(|budget| budget.charged),
+    );
+
+    // An LLVM takes five times the budget, from nobody who could refuse it.
+    let mut llvm = Foreign::declare(&compiler, ForeignKind::Heap, 50_000).expect("a statement");
+    let cache = Foreign::declare(&compiler, ForeignKind::Mapping, 4096).expect("a statement");
+    assert_eq!(
+        (
+            live(&compiler, ForeignKind::Heap),
+            live(&compiler, ForeignKind::Mapping)
+        ),
+        (50_000, 4096)
+    );
+    let now = compiler.usage();
+    assert_eq!(
+        now.total(),
+        routed.total(),
+        "declared memory stands in no routed column"
+    );
+    assert!(
+        Scope::ALL
+            .into_iter()
+            .all(|scope| now.scope(scope) == routed.scope(scope))
+    );
+    assert_eq!(
+        compiler.budget().map(|budget| budget.charged),
+        charged,
+        "and is charged to nobody"
+    );
+    assert_eq!(
+        witness.total().live_bytes,
+        root.subtree_usage().total().live_bytes,
+        "nor did any allocator give it"
+    );
+
+    llvm.set_bytes(70_000).expect("a statement");
+    llvm.set_bytes(20_000).expect("a statement");
+    let heap = compiler.usage().foreign(ForeignKind::Heap);
+    assert_eq!(
+        (heap.live_bytes, heap.peak_bytes, heap.total_bytes),
+        (20_000, 70_000, 70_000)
+    );
+    assert_eq!(
+        root.subtree_usage().foreign(ForeignKind::Heap),
+        heap,
+        "a subtree's sum has it"
+    );
+    assert_eq!(
+        root.usage().foreign_total().total_bytes,
+        0,
+        "and the parent's own account has not"
+    );
+
+    drop((llvm, cache));
+    let heap = compiler.usage().foreign(ForeignKind::Heap);
+    assert_eq!(
+        (heap.live_bytes, heap.peak_bytes, heap.total_bytes),
+        (0, 70_000, 70_000)
+    );
+    drop(nodes);
+    drop(compiler);
+    assert_eq!(
+        root.subtree_usage().foreign(ForeignKind::Heap).total_bytes,
+        70_000,
+        "totals outlive the context"
+    );
+    close(root);
+}
+
+#[test]
+fn m44_a_context_that_ends_lists_what_is_still_declared() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let jit = root.child("jit").expect("memory");
+    let code = Foreign::declare(jit.handle(), ForeignKind::Mapping, 8192).expect("a statement");
+    let left = jit.close();
+    assert_eq!(
+        (left.bytes, left.blocks, left.foreign_bytes, left.handles),
+        (0, 0, 8192, 1)
+    );
+    assert!(
+        !left.is_empty() && left.to_string().contains("8192 bytes taken elsewhere"),
+        "{left}"
+    );
+
+    // A fact is not refused: the closed context goes on counting.
+    let mut code = code;
+    code.set_bytes(16_384).expect("a statement");
+    assert_eq!(live(code.context(), ForeignKind::Mapping), 16_384);
+    let refused = root.close_root().expect_err("the guard holds a handle");
+    assert_eq!(refused.error.outstanding().foreign_bytes, 16_384);
+    let root = refused.value;
+    drop(code);
+    close(root);
+}
+
+#[test]
+fn m44_what_nobody_withdrew_stays_on_record_above() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let child = root.child("child").expect("memory");
+    child
+        .declare_foreign(ForeignKind::Heap, 300)
+        .expect("a statement");
+    std::mem::forget(Foreign::declare(&child, ForeignKind::Heap, 40).expect("a statement"));
+    assert_eq!(child.close().foreign_bytes, 340);
+    let lost = root.subtree_usage().foreign(ForeignKind::Heap);
+    assert_eq!((lost.live_bytes, lost.total_bytes), (340, 340));
+    close(root);
+}
+
+/// V21: notices only inform, so one that never came does not keep anything open.
+#[test]
+fn v21_a_notice_that_is_missing_does_not_keep_a_root_open() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    root.notify(Notice {
+        event: NoticeEvent::Allocated,
+        kind: NoticeKind::Executable,
+        bytes: 4096,
+        scope: Scope::Device,
+    });
+    assert_eq!(live(&root, ForeignKind::Executable), 4096);
+    let block = root
+        .try_allocate(Layout::new::<u64>(), Scope::Object)
+        .expect("memory");
+    let refused = root.close_root().expect_err("a block is live");
+    let left = refused.error.outstanding();
+    assert_eq!(
+        (
+            left.foreign_bytes,
+            left.bytes,
+            left.is_empty(),
+            left.needs_backing()
+        ),
+        (4096, 8, false, true)
+    );
+    // SAFETY: taken above with this layout and scope.
+    unsafe {
+        HostAllocator::deallocate(&&refused.value, block, Layout::new::<u64>(), Scope::Object)
+    };
+    close(refused.value);
+    witness.assert_empty("after the root was closed");
+}
+
+fn notice(event: NoticeEvent, bytes: usize, scope: Scope) -> Notice {
+    Notice {
+        event,
+        kind: NoticeKind::Executable,
+        bytes,
+        scope,
+    }
+}
+
+#[test]
+fn v20_of_foreign_memory_only_executable_is_notified_and_each_notice_is_balanced() {
+    use NoticeEvent::{Allocated, Freed};
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let jit = root
+        .child_with(ContextOptions::new("jit").scope(Scope::Object))
+        .expect("memory");
+    for kind in [ForeignKind::Heap, ForeignKind::Mapping] {
+        let mut declared = Foreign::declare(&jit, kind, 100).expect("a statement");
+        declared.set_bytes(200).expect("a statement");
+        drop(declared);
+        jit.declare_foreign(kind, 100).expect("a statement");
+        jit.subtract_foreign(kind, 100).expect("declared");
+    }
+    assert_eq!(
+        witness.notices(),
+        [],
+        "Vulkan knows of executable memory alone"
+    );
+
+    let mut code =
+        Foreign::declare(jit.handle(), ForeignKind::Executable, 4096).expect("a statement");
+    code.set_bytes(4096).expect("no change");
+    code.set_bytes(8192).expect("a statement");
+    code.set_bytes(0).expect("a statement");
+    code.set_bytes(64).expect("a statement");
+    thread::spawn(move || drop(code)).join().expect("no panic");
+    jit.declare_foreign(ForeignKind::Executable, 5)
+        .expect("a statement");
+    jit.subtract_foreign(ForeignKind::Executable, 5)
+        .expect("declared");
+    let told = [
+        (Allocated, 4096),
+        (Freed, 4096),
+        (Allocated, 8192),
+        (Freed, 8192),
+        (Allocated, 64),
+        (Freed, 64),
+        (Allocated, 5),
+        (Freed, 5),
+    ];
+    assert_eq!(
+        witness.notices(),
+        told.map(|(event, bytes)| notice(event, bytes, Scope::Object))
+    );
+    drop(jit);
+    close(root);
+}
+
+#[test]
+fn v20_what_was_not_declared_is_neither_counted_nor_notified() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let code = Foreign::declare(&root, ForeignKind::Executable, 100).expect("a statement");
+    assert_eq!(
+        root.subtract_foreign(ForeignKind::Executable, 101),
+        Err(HostError::Misuse(Misuse::NotDeclared))
+    );
+    assert_eq!(
+        root.subtract_foreign(ForeignKind::Heap, 1),
+        Err(HostError::Misuse(Misuse::NotDeclared))
+    );
+    let too_large = isize::MAX as usize + 1;
+    assert_eq!(
+        Foreign::declare(&root, ForeignKind::Executable, too_large).map(drop),
+        Err(HostError::TooLarge)
+    );
+    assert_eq!(
+        root.declare_foreign(ForeignKind::Executable, too_large),
+        Err(HostError::TooLarge)
+    );
+    assert_eq!(
+        (
+            live(&root, ForeignKind::Executable),
+            witness.notices().len()
+        ),
+        (100, 1)
+    );
+    drop(code);
+    assert_eq!(witness.notices().len(), 2);
+    close(root);
+}
+
+#[test]
+fn v20_notices_from_above_are_counted_and_passed_on_as_they_are() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let driver = root.child("driver").expect("memory");
+    // As the callbacks of a driver would: a context is a host allocator too.
+    let above: &dyn HostAllocator = &&driver;
+    above.notify(notice(NoticeEvent::Allocated, 4096, Scope::Instance));
+    assert_eq!(live(&driver, ForeignKind::Executable), 4096);
+    above.notify(notice(NoticeEvent::Freed, 5000, Scope::Instance));
+    assert_eq!(
+        live(&driver, ForeignKind::Executable),
+        4096,
+        "more than there is was not given back"
+    );
+    above.notify(notice(NoticeEvent::Freed, 4096, Scope::Instance));
+    assert_eq!(live(&driver, ForeignKind::Executable), 0);
+    assert_eq!(witness.notices().len(), 3);
+    drop(driver);
+    close(root);
+}
+
+#[test]
+fn an_abandoned_allocator_hears_of_nothing() {
+    let host = OneBlock {
+        room: UnsafeCell::new([0; 100]),
+        heard: AtomicUsize::new(0),
+    };
+    // SAFETY: abandoned below; the record lies in the host, which outlives the handles.
+    let root =
+        unsafe { Context::root(&host, ContextOptions::new("root")) }.expect("room for one record");
+    let code = Foreign::declare(root.handle(), ForeignKind::Executable, 100).expect("a statement");
+    let left = root.abandon();
+    assert_eq!(
+        (left.foreign_bytes, host.heard.load(Ordering::SeqCst)),
+        (100, 1)
+    );
+    let handle = code.context().clone();
+    drop(code);
+    assert_eq!(
+        (
+            live(&handle, ForeignKind::Executable),
+            host.heard.load(Ordering::SeqCst)
+        ),
+        (0, 1)
+    );
+}
+
+/// Room for one context's record, which goes with it; an abandoned allocator is given nothing back.
+struct OneBlock {
+    room: UnsafeCell<[u128; 100]>,
+    heard: AtomicUsize,
+}
+
+// SAFETY: the room is used by whom it was given to.
+unsafe impl Sync for OneBlock {}
+
+// SAFETY: one block, given once: a test has one root.
+unsafe impl HostAllocator for OneBlock {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new()
+    }
+    fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        assert!(layout.size() <= size_of_val(&self.room) && layout.align() <= 16);
+        NonNull::new(self.room.get().cast()).ok_or(AllocError)
+    }
+    unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout, _: Scope) {
+        panic!("an abandoned allocator was given a block");
+    }
+    fn notify(&self, _: Notice) {
+        self.heard.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn sums_over_2_to_64_are_refused_and_change_nothing() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let most = isize::MAX as usize;
+    let two = [(); 2].map(|()| Foreign::declare(&root, ForeignKind::Heap, most).expect("it fits"));
+    let before = root.usage();
+    #[cfg(target_pointer_width = "64")]
+    assert_eq!(
+        Foreign::declare(&root, ForeignKind::Heap, most).map(drop),
+        Err(HostError::TooLarge)
+    );
+    assert_eq!(root.usage(), before);
+    let third = Foreign::declare(&root, ForeignKind::Mapping, most).expect("kinds are apart");
+    assert_eq!(
+        root.usage().foreign_total().live_bytes,
+        3_u64.saturating_mul(most as u64)
+    );
+    drop((two, third));
+    assert_eq!(root.usage().foreign_total().live_bytes, 0);
+    close(root);
+}
+
+/// Declarations that threads make, change, hand over and drop: exact when quiet, and never below 0 or over the peak meanwhile.
+#[test]
+fn foreign_counts_are_exact_across_threads() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let rounds = if cfg!(miri) { 20 } else { 2000 };
+    let (give, take) = mpsc::channel::<Foreign<&Context>>();
+    thread::scope(|threads| {
+        let root = &root;
+        for number in 1..=2 {
+            let give = give.clone();
+            threads.spawn(move || {
+                for round in 0..rounds {
+                    let bytes = number * 100 + round % 7;
+                    let mut made =
+                        Foreign::declare(root, ForeignKind::Heap, bytes).expect("a statement");
+                    made.set_bytes(bytes + 50).expect("a statement");
+                    give.send(made).expect("the receiver waits");
+                }
+            });
+        }
+        drop(give);
+        threads.spawn(move || {
+            for declared in take {
+                let seen = root.usage().foreign(ForeignKind::Heap);
+                assert!(
+                    seen.live_bytes >= declared.bytes() as u64
+                        && seen.peak_bytes >= seen.live_bytes,
+                    "{seen:?}"
+                );
+                assert!(seen.total_bytes >= seen.peak_bytes, "{seen:?}");
+            }
+        });
+    });
+    let quiet = root.usage().foreign(ForeignKind::Heap);
+    let total: usize = (1..=2)
+        .flat_map(|number| (0..rounds).map(move |round| number * 100 + round % 7 + 50))
+        .sum();
+    assert_eq!((quiet.live_bytes, quiet.total_bytes), (0, total as u64));
+    assert!(quiet.peak_bytes > 0 && quiet.peak_bytes <= total as u64);
+    close(root);
+}
+
+#[test]
+fn usage_adds_and_subtracts_what_is_foreign() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let mut declared = Foreign::declare(&root, ForeignKind::Heap, 10).expect("a statement");
+    let constant = root.usage();
+    declared.set_bytes(30).expect("a statement");
+    let heap = |usage: Usage| usage.foreign(ForeignKind::Heap);
+    let rest = heap(root.usage().without(&constant));
+    assert_eq!(
+        (rest.live_bytes, rest.peak_bytes, rest.total_bytes),
+        (20, 20, 20)
+    );
+    let sum = heap(root.usage().plus(&constant));
+    assert_eq!(
+        (sum.live_bytes, sum.peak_bytes, sum.total_bytes),
+        (40, 40, 40)
+    );
+    drop(declared);
+    close(root);
+}
+
+#[test]
+fn a_snapshot_has_columns_for_each_kind() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let system = Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Command);
+    let plain = Snapshot::capture(&root, system)
+        .expect("memory")
+        .to_string();
+    assert!(
+        !plain.contains("elsewhere"),
+        "nothing is said where there is nothing: {plain}"
+    );
+
+    let llvm = root
+        .child_with(ContextOptions::new("llvm").label("of the JIT"))
+        .expect("memory");
+    let gone = root.child("gone").expect("memory");
+    drop(Foreign::declare(&gone, ForeignKind::Mapping, 17).expect("a statement"));
+    drop(gone);
+    let mut heap = Foreign::declare(&llvm, ForeignKind::Heap, 123_456).expect("a statement");
+    heap.set_bytes(1000).expect("a statement");
+    let code = Foreign::declare(&llvm, ForeignKind::Executable, 777).expect("a statement");
+
+    let snapshot = Snapshot::capture(&root, system).expect("memory");
+    assert_eq!(snapshot.nodes()[1].usage, llvm.usage());
+    assert_eq!(snapshot.total().foreign_total().live_bytes, 1777);
+    assert_eq!(
+        snapshot.total().foreign(ForeignKind::Mapping).total_bytes,
+        17
+    );
+    let table = snapshot.to_string();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .skip_while(|line| !line.starts_with("taken elsewhere"))
+        .map(words)
+        .collect();
+    assert_eq!(
+        rows[1],
+        [
+            "llvm",
+            "of",
+            "the",
+            "JIT",
+            "executable",
+            "777",
+            "777",
+            "777"
+        ]
+    );
+    assert_eq!(
+        rows[2],
+        [
+            "llvm", "of", "the", "JIT", "heap", "1000", "123456", "123456"
+        ]
+    );
+    assert_eq!(rows.len(), 3);
+
+    let mut text = String::new();
+    snapshot.write_json(&mut text).expect("a String takes all");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
+    assert_eq!(json[1]["foreign"]["heap"]["peak_bytes"], 123_456);
+    assert_eq!(json[1]["foreign"]["executable"]["live_bytes"], 777);
+    assert_eq!(json[1]["foreign"]["mapping"], serde_json::Value::Null);
+    assert_eq!(json[0]["foreign"], serde_json::json!({}));
+    assert_eq!(json[0]["foreign_gone"]["mapping"]["total_bytes"], 17);
+    drop((heap, code));
+    drop(llvm);
+    close(root);
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}

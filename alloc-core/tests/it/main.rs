@@ -1,0 +1,28 @@
+//! All tests of the crate that may share a process. Beside this file stand those that install a global allocator or count the threads of
+//! the process.
+
+mod arena;
+mod arena_drops;
+mod clear;
+mod collections;
+mod context;
+mod foreign;
+mod limits;
+mod operations;
+mod owned;
+mod owned_large;
+mod owned_moves;
+mod owned_order;
+mod owned_programs;
+mod owned_races;
+mod owned_threads;
+mod reentry;
+mod refusals;
+mod requester;
+mod snapshot;
+mod sums;
+mod sweep;
+mod tagged;
+mod two_panics;
+mod witness;
+mod words;

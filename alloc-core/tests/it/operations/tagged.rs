@@ -1,0 +1,274 @@
+//! Tagged blocks, collectors, linear memory.
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one promise holds for a whole tree: its blocks are live"
+)]
+
+use alloc_core::tagged::{Fill, GcBlocks, LinearBlocks, TaggedBlock, TaggedDomain};
+use alloc_core::{HostError, Rejected};
+use testkit::Stage;
+
+use super::{Ground, MemoryUse, Operation, nothing, takes};
+
+pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
+    vec![
+        takes(&["TaggedDomain::new"], "", domain::<S>),
+        takes(
+            &[
+                "TaggedDomain::allocate",
+                "TaggedDomain::id",
+                "DomainId::allocate",
+                "DomainId::get",
+            ],
+            "without a parent",
+            first_block::<S>,
+        ),
+        takes(
+            &["TaggedBlock::allocate"],
+            "below another block",
+            child::<S>,
+        ),
+        takes(
+            &["TaggedBlock::resize"],
+            "larger, with a parent, siblings and children",
+            resize::<S>,
+        ),
+        takes(
+            &[
+                "GcBlocks::allocate",
+                "GcBlocks::new",
+                "GcBlocks::begin_sweep",
+                "GcBlocks::mark",
+                "GcBlocks::end_sweep",
+                "GcBlocks::block",
+            ],
+            "with a sweep",
+            collected::<S>,
+        ),
+        takes(
+            &[
+                "LinearBlocks::allocate",
+                "LinearBlocks::resize",
+                "LinearBlocks::block_size",
+                "LinearBlocks::init",
+                "LinearBlocks::first",
+                "LinearBlocks::from_first",
+                "LinearBlocks::block",
+            ],
+            "beyond the first chunk",
+            linear::<S>,
+        ),
+        Operation {
+            names: &["TaggedDomain::with_fallback", "TaggedDomain::reset_refused"],
+            how: "an allocation that a fallback serves",
+            takes: MemoryUse::MemoryOrLess("what one domain refuses, the other serves"),
+            body: fallback::<S>,
+        },
+        nothing(
+            &[
+                "TaggedBlock::free",
+                "TaggedBlock::steal",
+                "TaggedBlock::adopt",
+                "TaggedBlock::parent",
+                "TaggedBlock::size",
+                "TaggedBlock::domain",
+                "TaggedBlock::set_destructor",
+                "TaggedBlock::newest_child",
+                "TaggedBlock::next_older",
+                "TaggedBlock::payload",
+                "TaggedBlock::from_payload",
+                "TaggedDomain::context",
+                "TaggedDomain::into_raw",
+                "TaggedDomain::from_raw",
+            ],
+            "there is no memory beside the blocks",
+            moves::<S>,
+        ),
+    ]
+}
+
+fn domain_of(ground: &Ground) -> TaggedDomain {
+    let context = ground.context().child("domain").expect("refused nothing");
+    TaggedDomain::new(context).expect("refused nothing")
+}
+
+fn domain<S: Stage>(stage: &S, ground: &Ground) {
+    let mut context = Some(ground.context().child("domain").expect("refused nothing"));
+    let made = stage.attempt(
+        || ground.picture(),
+        || {
+            TaggedDomain::new(context.take().expect("given back")).map_err(|rejected| {
+                let Rejected { value, error, .. } = rejected;
+                context = Some(value);
+                error
+            })
+        },
+    );
+    drop(made);
+}
+
+fn first_block<S: Stage>(stage: &S, ground: &Ground) {
+    let domain = domain_of(ground);
+    let block = stage.attempt(|| ground.picture(), || domain.allocate(100, Fill::Zeros));
+    // SAFETY: the domain has an owner; the block is live until it is freed here.
+    unsafe {
+        assert_eq!(block.payload().cast::<[u8; 100]>().read(), [0; 100]);
+        assert_eq!(block.domain().get(), domain.id().get());
+        block.free();
+        domain
+            .id()
+            .allocate(0, Fill::Undefined)
+            .expect("refused nothing")
+            .free();
+    }
+}
+
+fn child<S: Stage>(stage: &S, ground: &Ground) {
+    let domain = domain_of(ground);
+    let parent = domain
+        .allocate(1, Fill::Undefined)
+        .expect("refused nothing");
+    let new = stage.attempt(
+        || ground.picture(),
+        // SAFETY: the parent is live.
+        || unsafe { parent.allocate(5000, Fill::Undefined) },
+    );
+    // SAFETY: both are live, and freed here.
+    unsafe {
+        assert_eq!(new.parent(), Some(parent));
+        parent.free();
+    }
+}
+
+fn resize<S: Stage>(stage: &S, ground: &Ground) {
+    let domain = domain_of(ground);
+    let top = domain
+        .allocate(1, Fill::Undefined)
+        .expect("refused nothing");
+    // SAFETY: all blocks are live until the top is freed.
+    unsafe {
+        let new = || top.allocate(24, Fill::Undefined).expect("refused nothing");
+        let (older, block, newer) = (new(), new(), new());
+        let child = block.allocate(8, Fill::Undefined).expect("refused nothing");
+        block.payload().cast::<u64>().write(7);
+        let block = stage.attempt(|| ground.picture(), || block.resize(100_000));
+        assert_eq!(
+            (block.size(), block.payload().cast::<u64>().read()),
+            (100_000, 7)
+        );
+        assert_eq!((child.parent(), block.parent()), (Some(block), Some(top)));
+        assert_eq!(
+            (newer.next_older(), block.next_older()),
+            (Some(block), Some(older))
+        );
+        top.free();
+    }
+}
+
+fn collected<S: Stage>(stage: &S, ground: &Ground) {
+    let domain = domain_of(ground);
+    let block = domain
+        .allocate(0, Fill::Undefined)
+        .expect("refused nothing");
+    let collector = GcBlocks::new(block);
+    // SAFETY: all blocks are live where they are used.
+    unsafe {
+        let kept = collector.allocate(1, Fill::Zeros).expect("refused nothing");
+        collector.begin_sweep();
+        collector.mark(kept);
+        let new = stage.attempt(
+            || ground.picture(),
+            || collector.allocate(64, Fill::Undefined),
+        );
+        collector.end_sweep();
+        assert_eq!(block.newest_child(), Some(new));
+        assert_eq!(new.next_older(), Some(kept));
+        collector.block().free();
+    }
+}
+
+fn linear<S: Stage>(stage: &S, ground: &Ground) {
+    let domain = domain_of(ground);
+    let size = LinearBlocks::block_size(16).expect("small");
+    let block = domain
+        .allocate(size, Fill::Undefined)
+        .expect("refused nothing");
+    // SAFETY: the block is live, of that size, and freed last.
+    unsafe {
+        let linear = LinearBlocks::init(block, 16);
+        linear.first().cast::<[u64; 2]>().write([1, 2]);
+        let large = stage.attempt(|| ground.picture(), || linear.allocate(10_000, Fill::Zeros));
+        assert_eq!(large.add(9_999).read(), 0);
+        let moved = LinearBlocks::from_first(linear.first())
+            .resize(linear.first(), 24)
+            .expect("room is left");
+        assert_eq!(moved.cast::<[u64; 2]>().read(), [1, 2]);
+        assert_eq!(linear.block(), block);
+        block.free();
+    }
+}
+
+fn fallback<S: Stage>(stage: &S, ground: &Ground) {
+    let reserve = domain_of(ground);
+    let context = ground.context().child("served").expect("refused nothing");
+    let domain = TaggedDomain::with_fallback(context, &reserve).expect("refused nothing");
+    let mut refused = false;
+    let block = stage.attempt(
+        || (),
+        || {
+            let _ = domain.reset_refused();
+            let block = domain.allocate(64, Fill::Undefined)?;
+            refused = domain.reset_refused();
+            Ok::<TaggedBlock, HostError>(block)
+        },
+    );
+    // SAFETY: live, and freed here.
+    unsafe {
+        assert_eq!(block.domain() == reserve.id(), refused);
+        block.free();
+    }
+}
+
+unsafe extern "C" fn clear(payload: *mut std::ffi::c_void) {
+    // SAFETY: the blocks that have this destructor have 8 bytes.
+    unsafe { payload.cast::<u64>().write(0) };
+}
+
+fn moves<S: Stage>(stage: &S, ground: &Ground) {
+    // SAFETY: taken back once.
+    let domain = unsafe { TaggedDomain::from_raw(domain_of(ground).into_raw()) };
+    // SAFETY: all blocks are live where they are used.
+    unsafe {
+        let new = || {
+            domain
+                .allocate(8, Fill::Undefined)
+                .expect("refused nothing")
+        };
+        let (one, two) = (new(), new());
+        let child = one.allocate(8, Fill::Undefined).expect("refused nothing");
+        let grandchild = child.allocate(8, Fill::Undefined).expect("refused nothing");
+        stage.attempt_plainly(|| {
+            let child = TaggedBlock::from_payload(child.payload());
+            assert!(!child.steal(Some(grandchild)) && !child.adopt(one) && !one.adopt(one));
+            assert!(child.steal(Some(two)) && two.parent().is_none());
+            assert!(one.adopt(two));
+            assert_eq!(
+                (
+                    child.parent(),
+                    one.newest_child(),
+                    child.next_older(),
+                    child.size()
+                ),
+                (Some(one), Some(child), None, 8)
+            );
+            child.set_destructor(Some(clear)).expect("one of a few");
+            assert_eq!(child.domain(), domain.id());
+            assert!(!domain.context().is_closed());
+            assert!(child.steal(None));
+            assert!(child.parent().is_none() && one.newest_child().is_none());
+            child.steal(Some(one));
+            one.free();
+            two.free();
+        });
+    }
+}

@@ -1,0 +1,30 @@
+//! Short programs of owned values, arenas' values and declarations, where miri can watch them; testkit's own tests run long ones.
+//!
+//! Runs under miri.
+
+use testkit::Rng;
+use testkit::programs::{Ran, owned_values, owned_values_reentered};
+
+#[test]
+fn short_programs_of_owned_values_equal_their_model() {
+    run(owned_values);
+}
+
+/// The backing uses contexts and arenas in the middle of their operations.
+#[test]
+fn short_programs_of_owned_values_equal_their_model_while_the_backing_reenters_them() {
+    let all = run(owned_values_reentered);
+    assert!(all.reentered > 0);
+}
+
+fn run(program: fn(&[u8]) -> Ran) -> Ran {
+    let mut all = Ran::default();
+    for seed in 0..if cfg!(miri) { 1 } else { 200 } {
+        all.add(program(&Rng::new(seed).bytes(160)));
+    }
+    // One alone need not have done everything; each is compared with the model all the same.
+    if !cfg!(miri) {
+        all.assert_meaningful();
+    }
+    all
+}

@@ -1,0 +1,61 @@
+//! Snapshots agree with the accounts they were taken from, and with their own JSON.
+//!
+//! Runs under miri.
+
+use std::alloc::System;
+
+use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc, Scope, Snapshot, TryVec};
+
+static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+#[test]
+fn a_snapshot_shows_the_tree_in_order_of_birth() {
+    let root = Context::root_static(&SYSTEM, ContextOptions::new("root")).expect("root");
+    let a = root
+        .child_with(ContextOptions::new("a").label("first \"quoted\"\n"))
+        .expect("child");
+    let b = root
+        .child_with(ContextOptions::new("b").budget(Budget::exact(10_000)))
+        .expect("child");
+    let a1 = a
+        .child_with(ContextOptions::new("a1").scope(Scope::Command))
+        .expect("child");
+    let v = TryVec::<u8, _>::try_with_capacity_in(777, &a1).expect("room");
+    let own = root.child("snapshot").expect("child");
+    let snapshot = Snapshot::capture(&root, own.handle()).expect("room");
+
+    let names: Vec<_> = snapshot.nodes().iter().map(|n| (n.depth, n.name)).collect();
+    assert_eq!(
+        names,
+        [(0, "root"), (1, "a"), (2, "a1"), (1, "b"), (1, "snapshot")]
+    );
+    let at = |name| {
+        snapshot
+            .nodes()
+            .iter()
+            .find(|n| n.name == name)
+            .expect("there")
+    };
+    assert_eq!(at("a1").usage, a1.usage());
+    assert_eq!(at("a1").usage.scope(Scope::Command).live_bytes, 777);
+    assert_eq!(at("a1").parent, Some(a.id()));
+    assert_eq!(snapshot.label(at("a")), Some("first \"quoted\"\n"));
+    assert_eq!(at("b").budget, b.budget());
+    assert_eq!(snapshot.subtree(1), a.subtree_usage());
+
+    let mut text = String::new();
+    snapshot.write_json(&mut text).expect("a String takes all");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
+    assert_eq!(json[2]["usage"]["command"]["live_bytes"], 777);
+    assert_eq!(json[1]["label"], "first \"quoted\"\n");
+    assert_eq!(json[3]["budget"]["limit"], 10_000);
+    assert_eq!(json[0]["parent"], serde_json::Value::Null);
+
+    let table = snapshot.to_string();
+    let row = table
+        .lines()
+        .find(|l| l.trim_start().starts_with("a1"))
+        .expect("a row");
+    assert!(row.contains("777"), "{row}");
+    drop((v, snapshot));
+}

@@ -1,0 +1,120 @@
+//! The layer on lavapipe: the same work without it, with its accounts, with its checker too, and with a state file.
+//!
+//! Each measurement is a process of its own, and processes take turns. Figures are minima of processor time: on a loaded machine a
+//! minimum is what repeats. The clients of `STEWARD_CLIENTS` run as they are.
+
+mod support;
+
+#[path = "layer/child.rs"]
+mod child;
+#[path = "layer/clients.rs"]
+mod clients;
+#[path = "layer/process.rs"]
+mod process;
+
+use std::hint::black_box;
+
+use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use process::{Layer, SUBJECTS, Subject};
+use support::backing::SYSTEM;
+use support::clock::{pinned, thread_ns};
+use support::report::Report;
+use support::rounds::{amount, quick, wanted};
+use vk_callbacks::{BracketCoverage, CheckOptions, Checker, Command, Owners};
+
+fn main() {
+    if let Some(work) = process::work() {
+        return child::run(&work);
+    }
+    let subjects = SUBJECTS.map(|subject| subject.name);
+    let head: Vec<&str> = ["case"].into_iter().chain(subjects).collect();
+    let mut report = Report::minima("layer", &head);
+    if wanted("bracket") {
+        bracket(&mut report);
+    }
+    match Layer::new() {
+        Ok(layer) => {
+            report.count("library-kib", layer.stripped_kib());
+            if wanted("commands") {
+                commands(&mut report, &layer);
+            }
+            if wanted("process") {
+                whole_process(&mut report, &layer);
+            }
+            clients::run(&mut report, &layer);
+        }
+        Err(reason) => println!("SKIPPED layer/*: {reason}"),
+    }
+    report.print();
+}
+
+/// A command that asks for nothing: what the checker costs each.
+fn bracket(report: &mut Report) {
+    let checker = Checker::new(&SYSTEM, CheckOptions::default()).expect("memory");
+    let command = || {
+        Command::new(
+            "vkQueueSubmit",
+            Owners::default(),
+            BracketCoverage::Complete,
+        )
+    };
+    let operations = amount(200_000);
+    let round = || {
+        let before = thread_ns();
+        for _ in 0..operations {
+            checker.run(black_box(command()), |frame| {
+                black_box(frame);
+            });
+        }
+        (thread_ns() - before) as f64 / operations as f64
+    };
+    let least = pinned(|| (0..25).map(|_| round()).fold(f64::INFINITY, f64::min));
+    report.ns("empty-bracket", least);
+    let memory = Scoped::new(FromGlobalAlloc::SYSTEM, Scope::Object);
+    assert_eq!(checker.findings(memory).expect("memory").len(), 0);
+    checker.close().expect("nothing is left");
+}
+
+/// Commands one by one, in ns of the calling thread.
+fn commands(report: &mut Report, layer: &Layer) {
+    let rounds = if quick() { 1 } else { 9 };
+    let mut least = SUBJECTS.map(|_| [f64::INFINITY; child::CASES.len()]);
+    for _ in 0..rounds {
+        for (subject, least) in SUBJECTS.iter().zip(&mut least) {
+            let measured = layer.child("commands", subject);
+            for (least, ns) in least.iter_mut().zip(measured) {
+                *least = least.min(ns);
+            }
+        }
+    }
+    for (case, name) in child::CASES.iter().enumerate() {
+        row(report, name, &least.map(|least| least[case]));
+    }
+}
+
+/// A process that creates an instance and a device and ends: ms of processor time, KiB resident.
+fn whole_process(report: &mut Report, layer: &Layer) {
+    let rounds = if quick() { 2 } else { 25 };
+    let mut least = SUBJECTS.map(|_| (f64::INFINITY, f64::INFINITY));
+    for _ in 0..rounds {
+        for (subject, least) in SUBJECTS.iter().zip(&mut least) {
+            let mut resident = f64::INFINITY;
+            let ms = process::cpu_ms(|| {
+                resident = layer.child("start", subject)[0];
+            });
+            *least = (least.0.min(ms), least.1.min(resident));
+        }
+    }
+    row(report, "process-ms", &least.map(|least| least.0));
+    row(report, "process-kib", &least.map(|least| least.1));
+}
+
+/// A row of the table, and each subject's figures over the work without the layer.
+fn row<const N: usize>(report: &mut Report, case: &str, least: &[f64; N]) {
+    report.row(case, least);
+    for (subject, ours) in SUBJECTS.iter().zip(least).skip(1) {
+        let Subject { name, .. } = subject;
+        report.ratio(&format!("{case}-{name}"), "without", *ours, least[0]);
+        report.delta(&format!("{case}-{name}"), *ours, least[0]);
+    }
+}

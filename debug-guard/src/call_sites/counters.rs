@@ -1,0 +1,303 @@
+//! The numbers of a call site, and how they are known for the moment at which the process had most.
+//!
+//! ```text
+//!   all live bytes     ..        peak, epoch 7            peak, epoch 8
+//!                          /\/\/\/|\                     /|\
+//!                        /          \      /\/\        /    \
+//!   a site's       live: 10          4  ..               6
+//!                                 ^ before it changed: 10 were live at peak 7
+//! ```
+//! A new peak only counts the epoch up. A site that changes while its note of the peak is of an older epoch has not changed since that
+//! peak: what it has now is what it had then, and it writes that down first. So each operation costs the same, however many sites there are.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::arena::SiteArena;
+use super::trie::NoRoom;
+
+/// A number that is changed under the profile's lock.
+#[derive(Debug)]
+struct Number(AtomicU64);
+
+impl Number {
+    const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    fn add(&self, more: u64) -> u64 {
+        let sum = self.get().wrapping_add(more);
+        self.set(sum);
+        sum
+    }
+
+    fn sub(&self, less: u64) {
+        self.set(self.get().wrapping_sub(less));
+    }
+}
+
+/// The process's most.
+pub(crate) struct Peak {
+    live: Number,
+    most: Number,
+    epoch: Number,
+    /// The allocation that made it.
+    when: Number,
+}
+
+impl Peak {
+    pub(crate) const fn new() -> Self {
+        Self {
+            live: Number::new(),
+            most: Number::new(),
+            epoch: Number::new(),
+            when: Number::new(),
+        }
+    }
+
+    /// The number of the allocation at which most was live.
+    pub(crate) fn when(&self) -> u64 {
+        self.when.get()
+    }
+}
+
+/// Of one site.
+#[repr(C)]
+pub(crate) struct Counters {
+    total_bytes: Number,
+    total_blocks: Number,
+    lifetimes: Number,
+    /// The sum of the times at which the live blocks were born.
+    births: Number,
+    live_bytes: Number,
+    live_blocks: Number,
+    most_bytes: Number,
+    most_blocks: Number,
+    peak_bytes: Number,
+    peak_blocks: Number,
+    peak_epoch: Number,
+    /// So many numbers of labels stand behind.
+    labels: usize,
+}
+
+/// The numbers of a site at one moment. Bytes and blocks; lifetimes in allocations of the guard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub(crate) total_bytes: u64,
+    pub(crate) total_blocks: u64,
+    /// Summed over all blocks; those that live count up to now.
+    pub(crate) lifetimes: u64,
+    pub(crate) live_bytes: u64,
+    pub(crate) live_blocks: u64,
+    /// When this site had most.
+    pub(crate) most_bytes: u64,
+    pub(crate) most_blocks: u64,
+    /// When all together had most.
+    pub(crate) peak_bytes: u64,
+    pub(crate) peak_blocks: u64,
+}
+
+impl Counters {
+    pub(crate) const fn new(labels: usize) -> Self {
+        Self {
+            total_bytes: Number::new(),
+            total_blocks: Number::new(),
+            lifetimes: Number::new(),
+            births: Number::new(),
+            live_bytes: Number::new(),
+            live_blocks: Number::new(),
+            most_bytes: Number::new(),
+            most_blocks: Number::new(),
+            peak_bytes: Number::new(),
+            peak_blocks: Number::new(),
+            peak_epoch: Number::new(),
+            labels,
+        }
+    }
+
+    /// With room for `labels` numbers of labels, all 0.
+    pub(crate) fn put(
+        arena: &SiteArena,
+        labels: usize,
+        keep: usize,
+    ) -> Result<NonNull<Self>, NoRoom> {
+        let bytes = size_of::<u32>()
+            .checked_mul(labels)
+            .and_then(|bytes| bytes.checked_add(size_of::<Self>()))
+            .ok_or(NoRoom)?;
+        let (_, at) = arena.allocate(bytes, keep).ok_or(NoRoom)?;
+        let at = at.cast::<Self>();
+        // SAFETY: `bytes` zeroed bytes at a multiple of 16 that nobody else knows of.
+        unsafe { at.write(Self::new(labels)) };
+        Ok(at)
+    }
+
+    /// # Safety
+    /// `this` is of [`Self::put`] with more than `at` labels, and no other thread knows it yet.
+    pub(crate) unsafe fn set_label(this: NonNull<Self>, at: usize, number: u32) {
+        // SAFETY: the labels stand behind the counters.
+        let first = unsafe { this.add(1) }.cast::<u32>();
+        // SAFETY: `at` is one of them.
+        let to = unsafe { first.add(at) };
+        // SAFETY: nobody else knows of it.
+        unsafe { to.write(number) };
+    }
+
+    /// The numbers of the labels: owner, command if there is one, frames.
+    ///
+    /// # Safety
+    /// `this` is of [`Self::put`], and its site is linked.
+    pub(crate) unsafe fn labels<'a>(this: NonNull<Self>) -> &'a [u32] {
+        // SAFETY: the caller's promise.
+        let count = unsafe { this.as_ref() }.labels;
+        // SAFETY: the labels stand behind the counters.
+        let first = unsafe { this.add(1) }.cast::<u32>();
+        // SAFETY: `put` made room for so many, which were written before the site was linked, and never again.
+        unsafe { core::slice::from_raw_parts(first.as_ptr(), count) }
+    }
+
+    pub(crate) fn allocated(&self, peak: &Peak, bytes: u64, now: u64) {
+        self.note_peak(peak);
+        self.total_bytes.add(bytes);
+        self.total_blocks.add(1);
+        self.births.add(now);
+        let live = self.live_bytes.add(bytes);
+        let blocks = self.live_blocks.add(1);
+        if live > self.most_bytes.get() {
+            self.most_bytes.set(live);
+            self.most_blocks.set(blocks);
+        }
+        if peak.live.add(bytes) > peak.most.get() {
+            peak.most.set(peak.live.get());
+            peak.epoch.add(1);
+            peak.when.set(now);
+        }
+    }
+
+    pub(crate) fn freed(&self, peak: &Peak, bytes: u64, (born, now): (u64, u64)) {
+        self.note_peak(peak);
+        self.lifetimes.add(now.saturating_sub(born));
+        self.births.sub(born);
+        self.live_bytes.sub(bytes);
+        self.live_blocks.sub(1);
+        peak.live.sub(bytes);
+    }
+
+    /// What is live now was live at the last peak, if that came after this site's last change.
+    fn note_peak(&self, peak: &Peak) {
+        if self.peak_epoch.get() != peak.epoch.get() {
+            self.peak_epoch.set(peak.epoch.get());
+            self.peak_bytes.set(self.live_bytes.get());
+            self.peak_blocks.set(self.live_blocks.get());
+        }
+    }
+
+    pub(crate) fn numbers(&self, peak: &Peak, now: u64) -> Numbers {
+        self.note_peak(peak);
+        let live = self
+            .live_blocks
+            .get()
+            .wrapping_mul(now)
+            .wrapping_sub(self.births.get());
+        Numbers {
+            total_bytes: self.total_bytes.get(),
+            total_blocks: self.total_blocks.get(),
+            lifetimes: self.lifetimes.get().wrapping_add(live),
+            live_bytes: self.live_bytes.get(),
+            live_blocks: self.live_blocks.get(),
+            most_bytes: self.most_bytes.get(),
+            most_blocks: self.most_blocks.get(),
+            peak_bytes: self.peak_bytes.get(),
+            peak_blocks: self.peak_blocks.get(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// A program of allocations and frees, counted here and by a model that keeps every moment.
+    #[test]
+    fn the_peak_is_what_a_full_record_says() {
+        const SITES: usize = 5;
+        for seed in 1..if cfg!(miri) { 3 } else { 200u64 } {
+            let peak = Peak::new();
+            let sites = [const { Counters::new(0) }; SITES];
+            let mut live: Vec<(usize, u64, u64)> = Vec::new();
+            let (mut most, mut at_peak, mut when) = (0u64, [(0u64, 0u64); SITES], 0);
+            let (mut own, mut lifetimes) = ([(0u64, 0u64); SITES], [0u64; SITES]);
+            let mut random = seed;
+            for now in 1..300u64 {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                let pick = (random >> 33) as usize;
+                if live.is_empty() || pick % 7 < 4 {
+                    let (site, bytes) = (pick % SITES, (pick / 64 % 50) as u64);
+                    sites[site].allocated(&peak, bytes, now);
+                    live.push((site, bytes, now));
+                } else {
+                    let (site, bytes, born) = live.swap_remove(pick % live.len());
+                    lifetimes[site] += now - born;
+                    sites[site].freed(&peak, bytes, (born, now));
+                }
+                let of = |site| {
+                    let mine = live.iter().filter(|block| block.0 == site);
+                    (
+                        mine.clone().map(|block| block.1).sum::<u64>(),
+                        mine.count() as u64,
+                    )
+                };
+                let all: u64 = live.iter().map(|block| block.1).sum();
+                if all > most {
+                    (most, when) = (all, now);
+                    at_peak = core::array::from_fn(of);
+                }
+                for (site, own) in own.iter_mut().enumerate() {
+                    if of(site).0 > own.0 {
+                        *own = of(site);
+                    }
+                }
+                if pick.is_multiple_of(11) {
+                    // Looking changes nothing.
+                    let _ = sites[pick % SITES].numbers(&peak, now);
+                }
+            }
+            assert!(most > 0);
+            assert_eq!(peak.when(), when, "seed {seed}");
+            for (site, counters) in sites.iter().enumerate() {
+                let numbers = counters.numbers(&peak, 300);
+                assert_eq!(
+                    numbers.lifetimes,
+                    lifetimes[site]
+                        + live
+                            .iter()
+                            .filter(|block| block.0 == site)
+                            .map(|block| 300 - block.2)
+                            .sum::<u64>()
+                );
+                assert_eq!(
+                    (numbers.peak_bytes, numbers.peak_blocks),
+                    at_peak[site],
+                    "seed {seed}, site {site}"
+                );
+                assert_eq!(
+                    (numbers.most_bytes, numbers.most_blocks),
+                    own[site],
+                    "seed {seed}, site {site}"
+                );
+            }
+        }
+    }
+}

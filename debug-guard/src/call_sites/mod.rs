@@ -1,0 +1,545 @@
+//! Call sites: requester, command and stack, stored once and named by a number in each record.
+//!
+//! ```text
+//!   RequesterInfo + stack --hash--> the thread's last answers --no--> trie --no--> new site      (walk.rs, walked_stack.rs, unwind.rs)
+//!                              |                              |             |
+//!                              +------------ SiteId <---------+-------------+--> arena: sites, nodes, trails; never moved, never reused
+//! ```
+//! An allocation may grow the arena and keeps spare room in it. A free stores its site in that room or gets none. Stored sites are read
+//! without a lock, also in a signal handler.
+
+mod arena;
+mod caller_hash;
+mod calls;
+mod counters;
+mod hash;
+mod label;
+mod profile;
+mod registers;
+mod requester;
+mod site;
+mod stopped;
+mod support;
+mod tally;
+mod thread_sites;
+mod trie;
+mod unwind;
+mod unwind_trail;
+mod walk;
+mod walked_stack;
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use alloc_core::{AllocError, HostAllocator, Scope};
+
+use crate::block::SiteId;
+use crate::mode::Stacks;
+use crate::os;
+
+use arena::{ArenaOffset, SiteArena};
+pub(crate) use caller_hash::call_site;
+pub(crate) use counters::{Counters, Numbers};
+use hash::{Frames, mix};
+pub(crate) use label::LabelKind;
+pub(crate) use profile::Profile;
+use registers::Registers;
+pub use requester::CommandMark;
+pub(crate) use requester::{RequesterInfo, SiteView};
+use site::NewSite;
+pub(crate) use site::SiteRef;
+pub(crate) use stopped::walk_from;
+pub use support::StackSupport;
+use thread_sites::ThreadSites;
+use trie::{LabelList, NoRoom, Trie};
+use walk::Bounds;
+use walked_stack::WalkedStack;
+
+/// What an allocation leaves for the frees that follow it, of which hundreds may come in a row, each from a place of its own.
+const fn keep(stacks: Stacks) -> usize {
+    match stacks {
+        Stacks::Off => 16 * 1024,
+        Stacks::Fast => 64 * 1024,
+        Stacks::Full => 192 * 1024,
+    }
+}
+
+/// So many requests pass before memory is asked for again after a refusal.
+const PATIENCE: u32 = 1000;
+
+/// How a depot is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SiteOptions {
+    /// Count what each site has.
+    pub(crate) profile: bool,
+    /// Bytes that call sites may take; 0: 256 MiB.
+    pub(crate) max_bytes: usize,
+}
+
+/// What a depot holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SiteStats {
+    /// Distinct call sites, of allocations and of frees.
+    pub(crate) sites: u64,
+    /// Bytes taken for them.
+    pub(crate) bytes: u64,
+    /// Requests and frees for whose site there was no room.
+    pub(crate) lost: u64,
+    /// Passes of the unwinder.
+    pub(crate) unwound: u64,
+}
+
+/// The depot of call sites of one guard.
+pub(crate) struct Sites {
+    arena: SiteArena,
+    sites: Trie,
+    trails: Trie,
+    all: LabelList,
+    /// Differs from depot to depot; what threads remember is keyed by it.
+    tag: u64,
+    /// By scope, of nobody known and without a stack; 0: not made yet.
+    plain: [AtomicU32; Scope::ALL.len()],
+    /// Marks the sites of this depot.
+    key: u32,
+    patience: AtomicU32,
+    lost: AtomicU64,
+    unwound: AtomicU64,
+    tallying: AtomicU32,
+    profile: Option<Profile>,
+}
+
+impl Sites {
+    /// Takes the first 64 KiB, and finds out what of stacks this process can see, if nobody did.
+    pub(crate) fn new(
+        memory: &dyn HostAllocator,
+        options: SiteOptions,
+    ) -> Result<Self, AllocError> {
+        let _ = StackSupport::of_this_process();
+        static DEPOTS: AtomicU64 = AtomicU64::new(1);
+        let limit = if options.max_bytes == 0 {
+            256 << 20
+        } else {
+            options.max_bytes
+        };
+        Ok(Self {
+            arena: SiteArena::new(memory, limit)?,
+            sites: Trie::new(),
+            trails: Trie::new(),
+            all: LabelList::new(),
+            tag: mix(0, DEPOTS.fetch_add(1, Ordering::Relaxed)),
+            plain: [const { AtomicU32::new(0) }; Scope::ALL.len()],
+            key: os::random_u64() as u32,
+            patience: AtomicU32::new(0),
+            lost: AtomicU64::new(0),
+            unwound: AtomicU64::new(0),
+            tallying: AtomicU32::new(0),
+            profile: options.profile.then(Profile::new),
+        })
+    }
+
+    /// Gives everything back; no site is known any more.
+    pub(crate) fn close(&mut self, memory: &dyn HostAllocator) {
+        self.arena.close(memory);
+        self.sites = Trie::new();
+        self.trails = Trie::new();
+        self.all = LabelList::new();
+        self.plain.iter_mut().for_each(|place| *place.get_mut() = 0);
+        self.profile = self.profile.is_some().then(Profile::new);
+    }
+
+    /// The site of an allocation. May take memory; 0 when there was none.
+    #[inline]
+    pub(crate) fn note(
+        &self,
+        memory: &dyn HostAllocator,
+        who: &RequesterInfo<'_>,
+        stacks: Stacks,
+    ) -> SiteId {
+        match self
+            .plain(who, stacks)
+            .map(|place| place.load(Ordering::Relaxed))
+        {
+            None | Some(0) => self.note_anew(memory, who, stacks),
+            Some(site) => SiteId(site),
+        }
+    }
+
+    #[inline(never)]
+    fn note_anew(
+        &self,
+        memory: &dyn HostAllocator,
+        who: &RequesterInfo<'_>,
+        stacks: Stacks,
+    ) -> SiteId {
+        let keep = keep(stacks);
+        if self.arena.room() < 2 * keep {
+            self.grow(memory);
+        }
+        let site = self.find(who, stacks, Some((memory, keep)));
+        if let Some(place) = self.plain(who, stacks) {
+            place.store(site.0, Ordering::Relaxed);
+        }
+        site
+    }
+
+    /// Where the site is kept of those of whom nothing is known but the scope, and nothing asked.
+    #[inline]
+    fn plain(&self, who: &RequesterInfo<'_>, stacks: Stacks) -> Option<&AtomicU32> {
+        let is_plain = stacks == Stacks::Off && who.is_anonymous();
+        if is_plain {
+            self.plain.get(who.scope.index())
+        } else {
+            None
+        }
+    }
+
+    /// The site of those of whom the scope is all that is known, without a stack; `None` before there is one.
+    #[inline(always)]
+    pub(crate) fn anonymous(&self, scope: Scope) -> Option<SiteId> {
+        let site = self.plain.get(scope.index())?.load(Ordering::Relaxed);
+        (site != 0).then_some(SiteId(site))
+    }
+
+    /// The site of a free. Takes no memory; 0 when there is no room left.
+    #[inline]
+    pub(crate) fn note_free(&self, who: &RequesterInfo<'_>, stacks: Stacks) -> SiteId {
+        match self
+            .plain(who, stacks)
+            .map(|place| place.load(Ordering::Relaxed))
+        {
+            None | Some(0) => self.find(who, stacks, None),
+            Some(site) => SiteId(site),
+        }
+    }
+
+    /// What was written down. Async-signal-safe; whatever number it is given, it tells of a site of this depot or of nothing.
+    pub(crate) fn get(&self, id: SiteId) -> Option<SiteView<'_>> {
+        Some(self.site(id)?.view())
+    }
+
+    pub(crate) fn stats(&self) -> SiteStats {
+        SiteStats {
+            sites: u64::from(self.all.head().1),
+            bytes: self.arena.bytes() as u64,
+            lost: self.lost.load(Ordering::Relaxed),
+            unwound: self.unwound.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn profile(&self) -> Option<&Profile> {
+        self.profile.as_ref()
+    }
+
+    pub(crate) const fn arena(&self) -> &SiteArena {
+        &self.arena
+    }
+
+    pub(crate) fn site(&self, id: SiteId) -> Option<SiteRef<'_>> {
+        self.at(ArenaOffset::from_raw(id.0 & !SiteId::WHOLE)?)
+    }
+
+    fn at(&self, place: ArenaOffset) -> Option<SiteRef<'_>> {
+        SiteRef::at(&self.arena, self.key, place)
+    }
+
+    /// All sites that are there now, the newest first.
+    pub(crate) fn for_each(&self, tell: &mut dyn FnMut(SiteId, SiteRef<'_>)) {
+        let mut next = self.all.head().0;
+        while let Some(site) = next.and_then(|place| self.at(place)) {
+            tell(site.id(), site);
+            next = site.before();
+        }
+    }
+
+    #[cold]
+    fn grow(&self, memory: &dyn HostAllocator) {
+        let waited = self.patience.load(Ordering::Relaxed);
+        let next = match waited.checked_sub(1) {
+            Some(less) => less,
+            None if self.arena.grow(memory) => 0,
+            None => PATIENCE,
+        };
+        self.patience.store(next, Ordering::Relaxed);
+    }
+
+    /// Not inlined: the depth of its frame tells stacks apart, and both callers have the same.
+    #[inline(never)]
+    fn find(
+        &self,
+        who: &RequesterInfo<'_>,
+        stacks: Stacks,
+        memory: Option<(&dyn HostAllocator, usize)>,
+    ) -> SiteId {
+        let from = registers::read();
+        let who = &SiteRequest {
+            who,
+            quick: who.quick(self.tag),
+            memory,
+        };
+        thread_sites::with(|local| {
+            let Some(local) = local else {
+                return self.bare(who);
+            };
+            if stacks == Stacks::Off || from.stack == 0 {
+                return local
+                    .recall(who.quick)
+                    .map_or_else(|| self.bare_and_remember(local, who), SiteId);
+            }
+            let bounds = local.bounds(from.stack);
+            let mark = who.who.command.map_or(0, |command| command.stack);
+            let mark = if from.stack < mark && mark < bounds.top {
+                mark
+            } else {
+                0
+            };
+            let bounds = bounds.up_to(mark);
+            match stacks {
+                Stacks::Full => self.full(local, who, from, bounds),
+                _ => self.fast(local, who, from, bounds),
+            }
+        })
+    }
+
+    /// Without a stack.
+    fn bare(&self, who: &SiteRequest<'_>) -> SiteId {
+        let hash = Frames::new().finish(self.hash(who));
+        self.known(hash)
+            .unwrap_or_else(|| self.make(hash, who, &[], false))
+    }
+
+    #[cold]
+    fn bare_and_remember(&self, local: &ThreadSites, who: &SiteRequest<'_>) -> SiteId {
+        let id = self.bare(who);
+        local.remember(who.quick, id.0);
+        id
+    }
+
+    #[inline]
+    fn fast(
+        &self,
+        local: &ThreadSites,
+        who: &SiteRequest<'_>,
+        from: Registers,
+        bounds: Bounds,
+    ) -> SiteId {
+        let trail = self.trail(who.quick, from, bounds);
+        self.follow(local, trail, (from, bounds))
+            .unwrap_or_else(|| self.walk(local, who, (from, bounds), trail))
+    }
+
+    /// A stack that this thread did not come along last.
+    #[inline(never)]
+    fn walk(
+        &self,
+        local: &ThreadSites,
+        who: &SiteRequest<'_>,
+        (from, bounds): (Registers, Bounds),
+        trail: u64,
+    ) -> SiteId {
+        if let Some(site) = self.search(local, trail, (from, bounds)) {
+            return site;
+        }
+        let mut frames = Frames::new();
+        walk::frames(from, bounds, |back, _| frames.add(back));
+        let quick = frames.finish(who.quick);
+        local.recall(quick).map_or_else(
+            || self.chained(local, who, (from, bounds), (frames, quick), trail),
+            SiteId,
+        )
+    }
+
+    /// A chain of frame pointers that this thread does not remember.
+    #[cold]
+    fn chained(
+        &self,
+        local: &ThreadSites,
+        who: &SiteRequest<'_>,
+        (from, bounds): (Registers, Bounds),
+        (frames, quick): (Frames, u64),
+        trail: u64,
+    ) -> SiteId {
+        let id = self
+            .known(frames.finish(self.hash(who)))
+            .unwrap_or_else(|| {
+                let mut found = WalkedStack::nothing();
+                found.by_frames(from, bounds);
+                let id = self.of_stack(who, &found);
+                self.remember(local, who, (&found, id), trail);
+                id
+            });
+        local.remember(quick, id.0);
+        id
+    }
+
+    #[inline]
+    fn full(
+        &self,
+        local: &ThreadSites,
+        who: &SiteRequest<'_>,
+        from: Registers,
+        bounds: Bounds,
+    ) -> SiteId {
+        let trail = self.trail(!who.quick, from, bounds);
+        self.follow(local, trail, (from, bounds))
+            .unwrap_or_else(|| self.unwind(local, who, (from, bounds), trail))
+    }
+
+    /// What a trail is found by: who asks, by which way, and how deep the stack is.
+    #[inline]
+    fn trail(&self, who: u64, from: Registers, bounds: Bounds) -> u64 {
+        let end = if bounds.mark == 0 {
+            bounds.top
+        } else {
+            bounds.mark
+        };
+        mix(who, end.wrapping_sub(from.stack) as u64)
+    }
+
+    /// Along the trail that this thread went last.
+    #[inline]
+    fn follow(
+        &self,
+        local: &ThreadSites,
+        trail: u64,
+        (from, bounds): (Registers, Bounds),
+    ) -> Option<SiteId> {
+        let place = ArenaOffset::from_raw(local.recall(trail)?)?;
+        // SAFETY: what is remembered by the hash of a trail is its place; the bounds are those of this stack pointer.
+        unsafe { unwind_trail::follow(&self.arena, place, trail, (from.stack, bounds)) }.map(SiteId)
+    }
+
+    /// Along any trail.
+    #[cold]
+    fn search(
+        &self,
+        local: &ThreadSites,
+        trail: u64,
+        (from, bounds): (Registers, Bounds),
+    ) -> Option<SiteId> {
+        // SAFETY: the bounds are those of this stack pointer.
+        let (place, site) =
+            unsafe { unwind_trail::find(&self.trails, &self.arena, trail, (from.stack, bounds)) }?;
+        local.remember(trail, place.raw());
+        Some(SiteId(site))
+    }
+
+    /// A stack that this thread did not come along last; the unwinder's where no trail leads along it.
+    #[cold]
+    #[inline(never)]
+    fn unwind(
+        &self,
+        local: &ThreadSites,
+        who: &SiteRequest<'_>,
+        (from, bounds): (Registers, Bounds),
+        trail: u64,
+    ) -> SiteId {
+        if let Some(site) = self.search(local, trail, (from, bounds)) {
+            return site;
+        }
+        let mut found = WalkedStack::nothing();
+        if !found.by_unwinder(local, from, bounds) {
+            return self.bare(who);
+        }
+        self.unwound.fetch_add(1, Ordering::Relaxed);
+        let id = self.of_stack(who, &found);
+        self.remember(local, who, (&found, id), trail);
+        id
+    }
+
+    fn remember(
+        &self,
+        local: &ThreadSites,
+        who: &SiteRequest<'_>,
+        (found, id): (&WalkedStack, SiteId),
+        trail: u64,
+    ) {
+        if let Some(slots) = found.slots().filter(|_| id.0 != 0)
+            && let Some(place) = unwind_trail::remember(
+                &self.trails,
+                &self.arena,
+                trail,
+                (found.frames(), slots),
+                id.0,
+                who.keep(),
+            )
+        {
+            local.remember(trail, place.raw());
+        }
+    }
+
+    fn of_stack(&self, who: &SiteRequest<'_>, found: &WalkedStack) -> SiteId {
+        let hash = Frames::of(found.frames()).finish(self.hash(who));
+        self.known(hash)
+            .unwrap_or_else(|| self.make(hash, who, found.frames(), found.whole))
+    }
+
+    fn hash(&self, who: &SiteRequest<'_>) -> u64 {
+        who.who.hash(self.tag)
+    }
+
+    fn known(&self, hash: u64) -> Option<SiteId> {
+        Some(self.at(self.sites.find(&self.arena, hash)?)?.id())
+    }
+
+    /// A new site, or 0.
+    #[cold]
+    fn make(&self, hash: u64, who: &SiteRequest<'_>, frames: &[usize], whole: bool) -> SiteId {
+        let made = NewSite {
+            hash,
+            requester: who.who,
+            frames,
+            whole,
+            counters: None,
+        };
+        let place = match (self.put(made, who.keep()), who.memory) {
+            (Err(NoRoom), Some((memory, _))) if self.arena.grow(memory) => {
+                self.put(made, who.keep())
+            }
+            (place, _) => place,
+        };
+        if let Some(site) = place.ok().and_then(|place| self.at(place)) {
+            return site.id();
+        }
+        self.lost.fetch_add(1, Ordering::Relaxed);
+        SiteId(0)
+    }
+
+    fn put(&self, mut made: NewSite<'_>, keep: usize) -> Result<ArenaOffset, NoRoom> {
+        let bytes = made.bytes();
+        if self.profile.is_some() {
+            let lines = profile::lines(made.requester.command.is_some(), made.frames.len());
+            made.counters = Some(Counters::put(&self.arena, lines, keep)?);
+        }
+        let (place, at) = self.arena.allocate(bytes, keep).ok_or(NoRoom)?;
+        // SAFETY: just taken, `bytes` bytes at a multiple of 16.
+        unsafe { made.write(self.key, place, at) };
+        if let (Some(profile), Some(counters)) = (&self.profile, made.counters) {
+            let site = self.at(place).ok_or(NoRoom)?;
+            // SAFETY: made above for so many lines; only this thread knows of them until the site is linked.
+            unsafe { profile.label(&self.arena, counters, (site.id(), site.view()), keep)? };
+        }
+        let stands = self.sites.insert(&self.arena, made.hash, place, keep)?;
+        if let Some(site) = self.at(place).filter(|_| stands == place) {
+            self.all
+                .push(place, |before, number| site.link(before, number));
+        }
+        Ok(stands)
+    }
+}
+
+/// The requester and the memory for its site.
+struct SiteRequest<'a> {
+    who: &'a RequesterInfo<'a>,
+    /// What threads remember it by.
+    quick: u64,
+    /// With what must be left behind; `None`: a free.
+    memory: Option<(&'a dyn HostAllocator, usize)>,
+}
+
+impl SiteRequest<'_> {
+    fn keep(&self) -> usize {
+        self.memory.map_or(0, |(_, keep)| keep)
+    }
+}
+
+#[cfg(test)]
+mod tests;

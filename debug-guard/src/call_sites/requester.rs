@@ -1,0 +1,234 @@
+//! The requester of a block, and its text in reports.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::{ContextId, Scope};
+
+use super::hash;
+
+/// Longer names and labels are cut, at the end of a character.
+pub(super) const LONGEST_NAME: usize = 200;
+
+/// The caller that allocates or frees, as the guard knows it at that moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequesterInfo<'a> {
+    /// Where it is there, it stands for `name` and `label`, which are read only when it is new: ids are never used again.
+    pub(crate) context: Option<ContextId>,
+    pub(crate) name: &'a str,
+    pub(crate) label: Option<&'a str>,
+    pub(crate) scope: Scope,
+    /// Bytes of a C bridge's header in front of what its caller sees.
+    pub(crate) front: u32,
+    /// The command in which it happens; frames end at its frame.
+    pub(crate) command: Option<CommandMark>,
+}
+
+/// Which command a thread is in, as [`GuardOptions::command`](crate::GuardOptions::command)'s function tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandMark {
+    /// Its name, as `vkCreateBuffer`.
+    pub name: &'static str,
+    /// Its number, counted up over the process.
+    pub serial: u64,
+    /// An address in the stack frame of who issued it: stacks end there. 0: they do not.
+    pub stack: usize,
+}
+
+/// A call site, as it was written down. Borrowed from the depot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SiteView<'a> {
+    pub(crate) context: Option<ContextId>,
+    pub(crate) name: &'a str,
+    pub(crate) label: Option<&'a str>,
+    pub(crate) scope: Scope,
+    pub(crate) front: u32,
+    pub(crate) command: Option<&'static str>,
+    /// Return addresses, innermost first.
+    pub(crate) frames: &'a [usize],
+    /// True when `frames` reach the frame of the command, or the thread's first where there is no command.
+    pub(crate) whole: bool,
+}
+
+/// As much of `text` as is kept.
+pub(super) fn cut(text: &str) -> &str {
+    let mut end = text.len().min(LONGEST_NAME);
+    while !text.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    text.get(..end).unwrap_or("")
+}
+
+impl RequesterInfo<'_> {
+    /// True where the scope is all that is known.
+    #[inline]
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.context.is_none()
+            && self.command.is_none()
+            && self.label.is_none()
+            && self.front == 0
+            && self.name.is_empty()
+    }
+
+    /// As [`hash`](Self::hash), and cheaper: by where the command's name stands, not by what it says. Two of them may be one site.
+    #[inline]
+    pub(super) fn quick(&self, tag: u64) -> u64 {
+        let mut h = tag ^ u64::from(self.front) << 8 ^ u64::from(self.scope.as_raw());
+        if let Some(command) = self.command {
+            h = h.wrapping_add(hash::mix(
+                command.name.len() as u64,
+                command.name.as_ptr().addr() as u64,
+            ));
+        }
+        match self.context {
+            Some(context) => hash::mix(h, context.get()),
+            None if self.name.is_empty() && self.label.is_none() => hash::mix(h, 0),
+            None => self.named(h),
+        }
+    }
+
+    /// A name that may be gone tomorrow: by what it says.
+    #[inline(never)]
+    fn named(&self, h: u64) -> u64 {
+        let h = hash::text(!h, cut(self.name));
+        self.label.map_or(h, |label| hash::text(h, cut(label)))
+    }
+
+    /// All of it but the stack. `tag` differs from depot to depot: threads remember across all of them.
+    pub(super) fn hash(&self, tag: u64) -> u64 {
+        let h = owner(
+            tag,
+            self.context,
+            (self.name, self.label),
+            self.scope,
+            self.front,
+        );
+        self.command
+            .map_or(h, |command| hash::text(h, command.name))
+    }
+}
+
+impl SiteView<'_> {
+    /// Of its owner, the scope, and what stands in front.
+    pub(crate) fn owner_hash(&self) -> u64 {
+        owner(
+            OWNERS,
+            self.context,
+            (self.name, self.label),
+            self.scope,
+            self.front,
+        )
+    }
+}
+
+/// Different from every hash of a line.
+const OWNERS: u64 = 1;
+const LINES: u64 = 2;
+
+/// Of a command, or of a return address.
+pub(crate) fn line_hash(command: &str, frame: usize) -> u64 {
+    hash::text(hash::mix(LINES, frame as u64), command)
+}
+
+fn owner(
+    tag: u64,
+    context: Option<ContextId>,
+    (name, label): (&str, Option<&str>),
+    scope: Scope,
+    front: u32,
+) -> u64 {
+    let h = hash::mix(tag, u64::from(front) << 8 | u64::from(scope.as_raw()));
+    match context {
+        Some(context) => hash::mix(h, context.get()),
+        None => hash::text(hash::text(h, cut(name)), label.map_or("\0", cut)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::string::String;
+
+    use super::*;
+
+    #[test]
+    fn everything_counts_and_a_context_stands_for_its_names() {
+        let who = RequesterInfo {
+            context: None,
+            name: "a",
+            label: None,
+            scope: Scope::Object,
+            front: 0,
+            command: None,
+        };
+        let mark = |name| {
+            Some(CommandMark {
+                name,
+                serial: 1,
+                stack: 16,
+            })
+        };
+        let id = ContextId::from_raw;
+        let all = [
+            who,
+            RequesterInfo { name: "b", ..who },
+            RequesterInfo {
+                label: Some("a"),
+                ..who
+            },
+            RequesterInfo {
+                scope: Scope::Cache,
+                ..who
+            },
+            RequesterInfo { front: 16, ..who },
+            RequesterInfo {
+                command: mark("vkA"),
+                ..who
+            },
+            RequesterInfo {
+                command: mark("vkB"),
+                ..who
+            },
+            RequesterInfo {
+                context: id(1),
+                ..who
+            },
+            RequesterInfo {
+                context: id(2),
+                ..who
+            },
+        ];
+        let hashes: HashSet<u64> = all.iter().map(|who| who.hash(1)).collect();
+        assert_eq!(hashes.len(), all.len());
+        let quick: HashSet<u64> = all.iter().map(|who| who.quick(1)).collect();
+        assert_eq!(quick.len(), all.len());
+        assert_ne!(who.quick(1), who.quick(2), "another depot");
+        let other = RequesterInfo {
+            name: "other",
+            ..all[7]
+        };
+        assert_eq!(other.quick(1), all[7].quick(1), "the context says it all");
+        assert_eq!(other.hash(1), all[7].hash(1), "the context says it all");
+        assert_ne!(who.hash(1), who.hash(2), "another depot");
+        let later = CommandMark {
+            name: "vkA",
+            serial: 9,
+            stack: 99,
+        };
+        assert_eq!(
+            all[5].hash(1),
+            RequesterInfo {
+                command: Some(later),
+                ..who
+            }
+            .hash(1),
+            "not which run of the command"
+        );
+    }
+
+    #[test]
+    fn names_are_cut_between_characters() {
+        let long = String::from("x") + &"é".repeat(150);
+        assert_eq!(cut(&long).len(), 199);
+        assert_eq!(cut("short"), "short");
+    }
+}

@@ -1,0 +1,224 @@
+//! A call site in the arena.
+//!
+//! ```text
+//!   0        8       12      16        24          40         52
+//!   | hash   | check | front | context | command   | lengths, scope, flags | tally: blocks, bytes | profile | list |
+//!   | frames: innermost first .. | name .. | label .. |
+//! ```
+//! All but the tally and the profile's numbers is written before the site is linked, and never again.
+
+use core::marker::PhantomData;
+use core::mem::offset_of;
+use core::ops::Deref;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use alloc_core::{ContextId, Scope};
+
+use super::arena::{ArenaOffset, SiteArena};
+use super::counters::Counters;
+use super::requester::{RequesterInfo, SiteView, cut};
+use crate::block::SiteId;
+
+/// As many frames as a site can have. An unoptimised program has fifty of its own between a driver's call and the guard.
+pub(super) const MAX_FRAMES: usize = 192;
+
+#[repr(C)]
+pub(crate) struct Site {
+    hash: u64,
+    /// The site's own place, disguised: tells a place that was handed out as a site from one that was not.
+    check: AtomicU32,
+    front: u32,
+    context: Option<ContextId>,
+    command: Option<&'static str>,
+    frames: u8,
+    name: u8,
+    label: u8,
+    flags: u8,
+    scope: Scope,
+    pub(super) tally: Tally,
+    /// What a profile counts, where one is kept.
+    counters: Option<NonNull<Counters>>,
+    /// The site that was made before, and this one's number.
+    before: AtomicU32,
+    pub(super) number: AtomicU32,
+}
+
+/// A site that stands in an arena, with what stands behind it.
+#[derive(Clone, Copy)]
+pub(crate) struct SiteRef<'a> {
+    at: NonNull<Site>,
+    place: ArenaOffset,
+    arena: PhantomData<&'a SiteArena>,
+}
+
+/// Scratch of one walk over the blocks.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) blocks: AtomicU64,
+    pub(super) bytes: AtomicU64,
+}
+
+const WHOLE: u8 = 1;
+const LABELLED: u8 = 2;
+
+/// What a site is made of.
+#[derive(Clone, Copy)]
+pub(super) struct NewSite<'a> {
+    pub(super) hash: u64,
+    pub(super) requester: &'a RequesterInfo<'a>,
+    pub(super) frames: &'a [usize],
+    pub(super) whole: bool,
+    pub(super) counters: Option<NonNull<Counters>>,
+}
+
+impl NewSite<'_> {
+    pub(super) fn bytes(&self) -> usize {
+        let names = cut(self.requester.name)
+            .len()
+            .saturating_add(self.requester.label.map_or(0, |label| cut(label).len()));
+        size_of::<Site>()
+            .saturating_add(size_of_val(self.frames))
+            .saturating_add(names)
+    }
+
+    /// Writes the site to `place`, where `bytes()` bytes are.
+    ///
+    /// # Safety
+    /// `at` is `place` in its arena, with [`Self::bytes`] writable bytes at a multiple of 16 that nobody else knows of.
+    pub(super) unsafe fn write(&self, key: u32, place: ArenaOffset, at: NonNull<u8>) {
+        let (name, label) = (cut(self.requester.name), self.requester.label.map(cut));
+        let short = |len: usize| u8::try_from(len).unwrap_or(0);
+        let site = Site {
+            hash: self.hash,
+            check: AtomicU32::new(0),
+            front: self.requester.front,
+            context: self.requester.context,
+            command: self.requester.command.map(|command| command.name),
+            frames: short(self.frames.len()),
+            name: short(name.len()),
+            label: short(label.map_or(0, str::len)),
+            flags: if self.whole { WHOLE } else { 0 } | if label.is_some() { LABELLED } else { 0 },
+            scope: self.requester.scope,
+            tally: Tally::default(),
+            counters: self.counters,
+            before: AtomicU32::new(0),
+            number: AtomicU32::new(0),
+        };
+        let to = at.cast::<Site>();
+        // SAFETY: the caller gives that many bytes, aligned to 16.
+        unsafe { to.write(site) };
+        // SAFETY: the frames stand behind the site, within `bytes()`.
+        let frames = unsafe { to.add(1) }.cast::<usize>();
+        // SAFETY: `size_of_val(self.frames)` bytes are there, aligned as a `Site` is, which is a word or more.
+        unsafe {
+            frames.copy_from_nonoverlapping(NonNull::from(self.frames).cast(), self.frames.len())
+        };
+        // SAFETY: the names stand behind the frames, within `bytes()`.
+        let names = unsafe { frames.add(self.frames.len()) }.cast::<u8>();
+        // SAFETY: as above.
+        unsafe {
+            names.copy_from_nonoverlapping(NonNull::from(name.as_bytes()).cast(), name.len())
+        };
+        let label = label.unwrap_or("");
+        // SAFETY: as above.
+        let labels = unsafe { names.add(name.len()) };
+        // SAFETY: as above.
+        unsafe {
+            labels.copy_from_nonoverlapping(NonNull::from(label.as_bytes()).cast(), label.len())
+        };
+        // SAFETY: written above.
+        unsafe { to.as_ref() }
+            .check
+            .store(place.raw() ^ key, Ordering::Release);
+    }
+}
+
+impl Site {
+    const fn whole(&self) -> bool {
+        self.flags & WHOLE != 0
+    }
+
+    /// What a profile counts here.
+    pub(crate) fn counters(&self) -> Option<&Counters> {
+        // SAFETY: they were made for this site, in the same arena, and live as long.
+        self.counters.map(|counters| unsafe { counters.as_ref() })
+    }
+
+    /// The numbers of its labels.
+    pub(crate) fn labels(&self) -> &[u32] {
+        // SAFETY: `Counters::put` made them, and this site was linked after they were labelled.
+        self.counters
+            .map_or(&[], |counters| unsafe { Counters::labels(counters) })
+    }
+
+    /// The site that was made before this one.
+    pub(crate) fn before(&self) -> Option<ArenaOffset> {
+        ArenaOffset::from_raw(self.before.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn link(&self, before: Option<ArenaOffset>, number: u32) {
+        self.before
+            .store(before.map_or(0, ArenaOffset::raw), Ordering::Relaxed);
+        self.number.store(number, Ordering::Relaxed);
+    }
+}
+
+impl Deref for SiteRef<'_> {
+    type Target = Site;
+    fn deref(&self) -> &Site {
+        // SAFETY: `SiteRef::at` saw that a site stands there; it lives as long as the arena.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl<'a> SiteRef<'a> {
+    /// The site at `place`; `None` where no site was ever put, whatever the number came from.
+    pub(crate) fn at(arena: &'a SiteArena, key: u32, place: ArenaOffset) -> Option<Self> {
+        let at = arena.at(place, size_of::<Site>())?.cast::<Site>();
+        // SAFETY: within the bytes of a site, which `at` gave.
+        let check = unsafe { at.byte_add(offset_of!(Site, check)) }.cast::<AtomicU32>();
+        // SAFETY: in memory that is never taken back; any word is an `AtomicU32`.
+        let check = unsafe { check.as_ref() };
+        // Only `NewSite::write` puts that word there, last of all, and a random key keeps other data from looking like it.
+        (check.load(Ordering::Acquire) == place.raw() ^ key).then_some(Self {
+            at,
+            place,
+            arena: PhantomData,
+        })
+    }
+
+    /// Its number.
+    pub(crate) fn id(self) -> SiteId {
+        SiteId(self.place.raw() | if self.whole() { SiteId::WHOLE } else { 0 })
+    }
+
+    pub(crate) fn view(self) -> SiteView<'a> {
+        // SAFETY: it lives as long as the arena.
+        let site: &'a Site = unsafe { self.at.as_ref() };
+        // SAFETY: the frames stand behind the site.
+        let frames = unsafe { self.at.add(1) }.cast::<usize>();
+        let count = usize::from(site.frames);
+        // SAFETY: the names stand behind the frames.
+        let names = unsafe { frames.add(count) }.cast::<u8>();
+        // SAFETY: and the label behind the name.
+        let labels = unsafe { names.add(usize::from(site.name)) };
+        // SAFETY: `write` put that many frames there, and nobody writes them again.
+        let frames = unsafe { core::slice::from_raw_parts(frames.as_ptr(), count) };
+        // SAFETY: likewise.
+        let name = unsafe { core::slice::from_raw_parts(names.as_ptr(), usize::from(site.name)) };
+        // SAFETY: likewise.
+        let label =
+            unsafe { core::slice::from_raw_parts(labels.as_ptr(), usize::from(site.label)) };
+        SiteView {
+            context: site.context,
+            name: core::str::from_utf8(name).unwrap_or(""),
+            label: (site.flags & LABELLED != 0).then(|| core::str::from_utf8(label).unwrap_or("")),
+            scope: site.scope,
+            front: site.front,
+            command: site.command,
+            frames,
+            whole: site.whole(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The stack of a thread that the processor stopped, for the signal handler.
+
+use super::registers::{self, Registers};
+use super::walk::{self, Bounds, End};
+use super::{calls, thread_sites, unwind};
+
+/// As many frames as the unwinder is asked for.
+const MAX_FRAMES: usize = 64;
+
+/// Writes the stack of a thread that was stopped at `pc`, innermost first, and answers how many frames that are and whether they reach
+/// the frame that `mark` points into, or the thread's first where that is 0.
+///
+/// Follows the chain of frame pointers from the registers at that instruction, which is async-signal-safe, takes no memory, and reads
+/// in a way that cannot fault: what ran over its stack may have left any number in the registers. Unless it is at work on this thread already, the unwinder is asked too, for a chain
+/// may end early or leave out callers, and its answer is taken where it tells more: from glibc 2.35 on, where it takes neither a lock nor
+/// memory unless the program has registered tables of its own.
+///
+/// To be called in the handler of the signal that stopped the thread; it may run on another stack.
+pub(crate) fn walk_from(
+    pc: usize,
+    frame: usize,
+    stack: usize,
+    mark: usize,
+    frames: &mut [usize],
+) -> (usize, bool) {
+    let (count, whole) = chained(pc, frame, stack, mark, frames);
+    let mut unwound = [0; MAX_FRAMES];
+    let (mut more, mut all) = (0, false);
+    thread_sites::with(|local| {
+        local.map(|local| local.once(|| (more, all) = unwind::pass_stopped(pc, mark, &mut unwound)))
+    });
+    let more = more.min(frames.len());
+    if (all, more) <= (whole, count) {
+        return (count, whole);
+    }
+    for (to, from) in frames.iter_mut().zip(unwound.iter().take(more)) {
+        *to = *from;
+    }
+    (more, all)
+}
+
+/// By frame pointers.
+fn chained(
+    pc: usize,
+    frame: usize,
+    stack: usize,
+    mark: usize,
+    frames: &mut [usize],
+) -> (usize, bool) {
+    let Some((first, rest)) = frames.split_first_mut() else {
+        return (0, false);
+    };
+    *first = pc;
+    let Some(top) = thread_sites::top(stack).filter(|_| registers::KNOWN) else {
+        return (1, false);
+    };
+    let mut count = 0_usize;
+    let mut astray = false;
+    let bounds = Bounds::other(top).up_to(mark);
+    let end = walk::frames(Registers { stack, frame }, bounds, |back, _| {
+        astray = astray || !calls::returns_to(back);
+        match rest.get_mut(count).filter(|_| !astray) {
+            Some(to) => {
+                *to = back;
+                count = count.wrapping_add(1);
+            }
+            None => astray = true,
+        }
+    });
+    (count.saturating_add(1), end == End::Reached && !astray)
+}

@@ -1,0 +1,43 @@
+//! The depot as the guard uses it, and stacks as compilers make them.
+
+mod depot;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+mod driver;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
+mod stacks;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
+mod stopped;
+
+use alloc_core::{FromGlobalAlloc, Scope};
+
+use super::*;
+use crate::{FailingAllocator, Fault};
+
+pub(crate) type Memory = FailingAllocator<FromGlobalAlloc<std::alloc::System>>;
+
+pub(crate) fn memory() -> Memory {
+    FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never)
+}
+
+pub(crate) fn depot(memory: &Memory) -> Sites {
+    Sites::new(memory, SiteOptions::default()).expect("there is memory")
+}
+
+pub(crate) fn who(name: &str) -> RequesterInfo<'_> {
+    RequesterInfo {
+        context: None,
+        name,
+        label: None,
+        scope: Scope::Object,
+        front: 0,
+        command: None,
+    }
+}

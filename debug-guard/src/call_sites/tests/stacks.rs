@@ -1,0 +1,259 @@
+//! Stacks of this program.
+
+use core::hint::black_box;
+use std::vec::Vec;
+
+use super::*;
+use crate::call_sites::CommandMark;
+
+/// Notes who asks, from the bottom of three calls, in a command that the caller's caller issued.
+#[inline(never)]
+fn issue<R>(name: &'static str, command: impl FnOnce(CommandMark) -> R) -> R {
+    let frame = 0_u8;
+    let answer = command(CommandMark {
+        name,
+        serial: 1,
+        stack: black_box(&raw const frame).addr(),
+    });
+    black_box(&frame);
+    answer
+}
+
+#[inline(never)]
+fn deeper<R>(levels: u32, at_the_end: &mut dyn FnMut() -> R) -> R {
+    let answer = if levels == 0 {
+        at_the_end()
+    } else {
+        deeper(levels - 1, at_the_end)
+    };
+    black_box(levels);
+    answer
+}
+
+fn within(frame: usize, function: usize) -> bool {
+    (function..function + 2048).contains(&frame)
+}
+
+#[test]
+fn the_self_test_says_what_is_so() {
+    let support = StackSupport::of_this_process();
+    assert!(
+        support.full,
+        "std brings an unwinder, and tables are there by default"
+    );
+    let built_with_frame_pointers = option_env!("STEWARD_FRAME_POINTERS").is_some();
+    if built_with_frame_pointers {
+        assert!(support.fast, "{support}");
+    }
+    assert!(std::format!("{support}").starts_with("stacks are walked by"));
+}
+
+#[test]
+fn full_stacks_end_at_the_command() {
+    let memory = memory();
+    let mut sites = depot(&memory);
+    let note = |levels| {
+        issue("vkCreateBuffer", |mark| {
+            let who = RequesterInfo {
+                command: Some(mark),
+                ..who("x")
+            };
+            deeper(levels, &mut || sites.note(&memory, &who, Stacks::Full))
+        })
+    };
+    let (three, five) = (note(3), note(5));
+    assert_ne!(three, five);
+    for (id, levels) in [(three, 3), (five, 5)] {
+        let view = sites.get(id).expect("noted");
+        assert!(view.whole, "{view:x?}");
+        let here = deeper::<SiteId> as fn(_, _) -> _ as usize;
+        assert_eq!(
+            view.frames
+                .iter()
+                .filter(|frame| within(**frame, here))
+                .count(),
+            levels + 1,
+            "{view:x?}"
+        );
+        assert!(
+            view.frames.len() < levels + 12,
+            "the frames above the command are not told: {view:x?}"
+        );
+    }
+    sites.close(&memory);
+}
+
+#[test]
+fn without_a_command_full_stacks_reach_the_first_frame_of_the_thread() {
+    let memory = memory();
+    let mut sites = depot(&memory);
+    let id = std::thread::scope(|scope| {
+        scope
+            .spawn(|| sites.note(&memory, &who("x"), Stacks::Full))
+            .join()
+            .expect("no panic")
+    });
+    let view = sites.get(id).expect("noted");
+    assert!(view.whole && view.frames.len() > 4, "{view:x?}");
+    sites.close(&memory);
+}
+
+#[test]
+fn a_stack_is_unwound_once_and_known_again() {
+    let memory = memory();
+    let mut sites = depot(&memory);
+    let note = |levels, free: bool| {
+        issue("vkCreateBuffer", |mark| {
+            let who = RequesterInfo {
+                command: Some(mark),
+                ..who("x")
+            };
+            deeper(levels, &mut || {
+                if free {
+                    sites.note_free(&who, Stacks::Full)
+                } else {
+                    sites.note(&memory, &who, Stacks::Full)
+                }
+            })
+        })
+    };
+    let first: Vec<SiteId> = (0..200).map(|n| note(n % 8, n / 8 % 2 == 1)).collect();
+    let unwound = sites.stats().unwound;
+    assert_eq!(unwound, 16, "eight depths, taken and given");
+    for (n, id) in first.iter().enumerate() {
+        assert_eq!(first[n % 16], *id);
+    }
+    sites.close(&memory);
+}
+
+#[test]
+fn two_stacks_of_one_depth_are_told_apart() {
+    #[inline(never)]
+    fn left(at_the_end: &mut dyn FnMut() -> SiteId) -> SiteId {
+        let answer = at_the_end();
+        black_box(answer)
+    }
+    #[inline(never)]
+    fn right(at_the_end: &mut dyn FnMut() -> SiteId) -> SiteId {
+        let answer = at_the_end();
+        black_box(black_box(answer))
+    }
+    let memory = memory();
+    let mut sites = depot(&memory);
+    type Turn = fn(&mut dyn FnMut() -> SiteId) -> SiteId;
+    // The same call from both, so that everything but one return address is alike.
+    let turns: [Turn; 2] = [left, right];
+    let ids: Vec<SiteId> = (0..40)
+        .map(|n| {
+            issue("vkA", |mark| {
+                turns[n % 2](&mut || {
+                    sites.note(
+                        &memory,
+                        &RequesterInfo {
+                            command: Some(mark),
+                            ..who("x")
+                        },
+                        Stacks::Full,
+                    )
+                })
+            })
+        })
+        .collect();
+    for (n, id) in ids.iter().enumerate() {
+        let view = sites.get(*id).expect("noted");
+        let other = turns[1 - n % 2] as usize;
+        let mine = turns[n % 2] as usize;
+        let span = mine.abs_diff(other).min(64);
+        assert!(
+            view.frames
+                .iter()
+                .any(|frame| (mine..mine + span).contains(frame)),
+            "{n}: {view:x?}"
+        );
+        assert!(
+            !view
+                .frames
+                .iter()
+                .any(|frame| (other..other + span).contains(frame)),
+            "{n}: {view:x?}"
+        );
+    }
+    assert_eq!(sites.stats().unwound, 2);
+    sites.close(&memory);
+}
+
+#[test]
+fn a_site_that_the_unwinder_asks_for_has_no_stack() {
+    let memory = memory();
+    let mut sites = depot(&memory);
+    let mut id = SiteId(0);
+    let ran = thread_sites::with(|local| {
+        local
+            .expect("std")
+            .once(|| id = sites.note(&memory, &who("malloc"), Stacks::Full))
+    });
+    assert!(ran);
+    assert!(
+        sites.get(id).expect("noted").frames.is_empty(),
+        "the unwinder does not run within itself"
+    );
+    assert_eq!(sites.stats().unwound, 0);
+    let outside = sites.note(&memory, &who("malloc"), Stacks::Full);
+    assert!(sites.get(outside).expect("noted").frames.len() > 4);
+    sites.close(&memory);
+}
+
+#[test]
+fn threads_walk_their_own_stacks() {
+    let memory = memory();
+    let mut sites = depot(&memory);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for n in 0..400 {
+                    for stacks in [Stacks::Fast, Stacks::Full] {
+                        let id = issue("vkA", |mark| {
+                            let who = RequesterInfo {
+                                command: Some(mark),
+                                ..who("x")
+                            };
+                            deeper(n % 13, &mut || sites.note(&memory, &who, stacks))
+                        });
+                        let view = sites.get(id).expect("noted");
+                        assert!(view.whole || stacks == Stacks::Fast, "{view:x?}");
+                    }
+                }
+            });
+        }
+    });
+    let stats = sites.stats();
+    assert!(stats.unwound >= 13 && stats.unwound <= 4 * 13, "{stats:?}");
+    sites.close(&memory);
+}
+
+#[test]
+fn fast_stacks_are_the_unwinders_where_there_are_frame_pointers() {
+    let memory = memory();
+    let mut sites = depot(&memory);
+    let [fast, full] = [Stacks::Fast, Stacks::Full].map(|stacks| {
+        issue("vkA", |mark| {
+            let who = RequesterInfo {
+                command: Some(mark),
+                ..who("x")
+            };
+            deeper(6, &mut || sites.note(&memory, &who, stacks))
+        })
+    });
+    let (fast, full) = (
+        sites.get(fast).expect("noted"),
+        sites.get(full).expect("noted"),
+    );
+    if StackSupport::of_this_process().fast {
+        // One call of `note` for both: all frames are the same.
+        assert_eq!(fast.frames, full.frames);
+        assert!(fast.whole);
+    } else {
+        assert!(full.frames.len() > fast.frames.len());
+    }
+    sites.close(&memory);
+}

@@ -1,0 +1,329 @@
+//! Follows the chain of frame pointers up a stack.
+//!
+//! ```text
+//!   frame pointer --> | caller's frame pointer | return address |   .. locals ..   | caller's caller's | return address | ..
+//!                                \__________________________________________________^
+//!   sp                                                                                     the mark of the command        top
+//! ```
+//! Code that uses the register for something else ends the chain, or leads it astray: each step must go up, stay below the end of the
+//! stack and stand at a multiple of 16, as the calling conventions of x86-64 and AArch64 have it. So nothing but the thread's own stack
+//! is ever read. Where a stack ends that is not the thread's own (a fiber's, a coroutine's) nobody can tell: what lies above it may be
+//! somebody's and may go, so there each word is read in a way that cannot fault. A chain that is led astray may skip callers; which of the addresses on it follow a call is judged where a site is new.
+
+use super::registers::Registers;
+use crate::os;
+
+/// No longer chain is followed.
+pub(super) const MAX_FRAMES: usize = 32;
+const ALIGN: usize = 16;
+const WORD: usize = size_of::<usize>();
+/// Nothing is ever mapped below it.
+const LOWEST_CODE: usize = 4096;
+
+/// Why a chain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// At the frame of the command, or at the thread's first.
+    Reached,
+    /// Before.
+    Short,
+}
+
+/// Where a walk may go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// The frame in which this address is is the last one; 0: all frames.
+    pub(super) mark: usize,
+    /// The first address that is not the stack's.
+    pub(super) top: usize,
+    /// `top` is certain: everything from the stack pointer up to it can be read as long as the thread lives.
+    own: bool,
+}
+
+impl Bounds {
+    /// The running thread's own stack, from its stack pointer up to `top`.
+    ///
+    /// # Safety
+    /// These addresses can be read as long as the thread lives.
+    #[inline(always)]
+    pub(super) const unsafe fn own(top: usize) -> Self {
+        Self {
+            mark: 0,
+            top,
+            own: true,
+        }
+    }
+
+    /// Some stack that ends at `top` or below.
+    pub(super) const fn other(top: usize) -> Self {
+        Self {
+            mark: 0,
+            top,
+            own: false,
+        }
+    }
+
+    /// As far as the frame in which `mark` is; 0: all frames.
+    #[inline(always)]
+    pub(super) const fn up_to(self, mark: usize) -> Self {
+        Self { mark, ..self }
+    }
+
+    /// The word at `at`, which is a multiple of the word's size between the stack pointer and `top`; `None` where it cannot be read.
+    #[inline(always)]
+    pub(super) fn word(&self, at: usize) -> Option<usize> {
+        if self.own {
+            // SAFETY: of the thread's own stack all words can be read.
+            Some(unsafe { word(at) })
+        } else {
+            caught(at)
+        }
+    }
+
+    /// True when `differ` finds no bit of the word at `at` of any of them; `at` gives addresses as for [`word`](Self::word).
+    #[inline(always)]
+    pub(super) fn all<T>(
+        &self,
+        of: &[T],
+        at: impl Fn(&T) -> usize,
+        differ: impl Fn(&T, usize) -> u32,
+    ) -> bool {
+        if self.own {
+            // All are looked at: they do not wait for each other, and mostly all stand.
+            // SAFETY: of the thread's own stack all words can be read.
+            of.iter()
+                .fold(0, |all, one| all | differ(one, unsafe { word(at(one)) }))
+                == 0
+        } else {
+            all_caught(of, at, differ)
+        }
+    }
+}
+
+/// [`chain`] within the bounds of a stack.
+#[inline(always)]
+pub(super) fn frames(from: Registers, bounds: Bounds, tell: impl FnMut(usize, usize)) -> End {
+    if bounds.own {
+        // SAFETY: `chain` reads words between the stack pointer and the top; of the thread's own stack all of them can be read.
+        chain(from, bounds, |at| Some(unsafe { word(at) }), tell)
+    } else {
+        chain(from, bounds, caught, tell)
+    }
+}
+
+/// Tells each return address with where on the stack it stands, innermost first.
+///
+/// `read` reads a word of the stack at or above `from.stack` and below `bounds.top`, if it can be read.
+#[inline(always)]
+fn chain(
+    from: Registers,
+    bounds: Bounds,
+    read: impl Fn(usize) -> Option<usize>,
+    mut tell: impl FnMut(usize, usize),
+) -> End {
+    let mut frame = from.frame;
+    let mut lowest = from.stack;
+    let Some(last) = bounds.top.checked_sub(2 * WORD) else {
+        return End::Short;
+    };
+    for _ in 0..MAX_FRAMES {
+        if frame < lowest || frame > last || !frame.is_multiple_of(ALIGN) {
+            return End::Short;
+        }
+        let at = frame.wrapping_add(WORD);
+        let (Some(next), Some(back)) = (read(frame), read(at)) else {
+            return End::Short;
+        };
+        if back < LOWEST_CODE {
+            return if bounds.mark == 0 && back == 0 && next == 0 {
+                End::Reached
+            } else {
+                End::Short
+            };
+        }
+        tell(back, at);
+        if bounds.mark != 0 {
+            if next > bounds.mark && next <= last && next.is_multiple_of(ALIGN) {
+                return End::Reached;
+            }
+        } else if next == 0 {
+            return End::Reached;
+        }
+        lowest = at.wrapping_add(WORD);
+        frame = next;
+    }
+    End::Short
+}
+
+/// Reads a word of the running thread's own stack.
+///
+/// # Safety
+/// `at` is a multiple of the word's size between this thread's stack pointer and the end of its stack.
+#[inline(always)]
+unsafe fn word(at: usize) -> usize {
+    // SAFETY: the caller's promise; volatile, because other frames are none of the compiler's business here.
+    unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() }
+}
+
+/// [`Bounds::all`] of some other stack. Out of the way of those that are known.
+#[cold]
+#[inline(never)]
+fn all_caught<T>(of: &[T], at: impl Fn(&T) -> usize, differ: impl Fn(&T, usize) -> u32) -> bool {
+    of.iter()
+        .all(|one| caught(at(one)).is_some_and(|word| differ(one, word) == 0))
+}
+
+/// Reads a word of some other stack, wherever that is.
+#[cold]
+#[inline(never)]
+fn caught(at: usize) -> Option<usize> {
+    os::read_u64(at).map(|word| word as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    const BASE: usize = 0x7000_0000;
+
+    /// A stack of words, read through a check that nothing else is.
+    fn walk(words: &[usize], frame: usize, mark: usize) -> (Vec<usize>, End) {
+        let top = BASE + words.len() * WORD;
+        let read = |at: usize| {
+            assert!(
+                at >= BASE && at < top && at.is_multiple_of(WORD),
+                "{at:#x} is not the stack's"
+            );
+            Some(words[(at - BASE) / WORD])
+        };
+        let mut all = Vec::new();
+        let end = chain(
+            Registers { stack: BASE, frame },
+            Bounds::other(top).up_to(mark),
+            read,
+            |back, at| {
+                assert_eq!(read(at), Some(back));
+                all.push(back);
+            },
+        );
+        (all, end)
+    }
+
+    const fn at(word: usize) -> usize {
+        BASE + word * WORD
+    }
+
+    const A: usize = 0x5555_0001;
+    const B: usize = 0x5555_0002;
+    const C: usize = 0x5555_0003;
+
+    #[test]
+    fn a_chain_is_followed_to_its_end_or_to_the_command() {
+        let words = [at(4), A, 7, 7, at(8), B, 7, 7, 0, C, 7, 7];
+        assert_eq!(walk(&words, at(0), 0), (Vec::from([A, B, C]), End::Reached));
+        assert_eq!(
+            walk(&words, at(0), at(7)),
+            (Vec::from([A, B]), End::Reached)
+        );
+        assert_eq!(walk(&words, at(0), at(3)), (Vec::from([A]), End::Reached));
+        let none = [at(4), A, 7, 7, 0, 0, 7, 7];
+        assert_eq!(walk(&none, at(0), 0), (Vec::from([A]), End::Reached));
+    }
+
+    #[test]
+    fn whatever_stands_in_the_register_nothing_else_is_read() {
+        let words = [at(4), A, 7, 7, usize::MAX - 15, B, 7, 7, 0, C];
+        assert_eq!(walk(&words, at(0), at(9)), (Vec::from([A, B]), End::Short));
+        for frame in [
+            0,
+            1,
+            8,
+            16,
+            BASE - 16,
+            at(1),
+            at(10),
+            at(9),
+            at(8) + 4,
+            usize::MAX,
+            usize::MAX - 15,
+            isize::MAX as usize,
+        ] {
+            let (all, end) = walk(&words, frame, at(9));
+            assert!(
+                all.is_empty() && end == End::Short || frame == at(8),
+                "{frame:#x}: {all:x?}"
+            );
+        }
+        // Backwards, to itself, to a word that is no code.
+        for next in [at(0), BASE - 16, at(2) + 8] {
+            assert_eq!(
+                walk(&[7, 7, next, A, 7, 7], at(2), at(5)),
+                (Vec::from([A]), End::Short)
+            );
+        }
+        assert_eq!(
+            walk(&[at(2), 12, 0, A], at(0), at(3)),
+            (Vec::new(), End::Short)
+        );
+    }
+
+    #[test]
+    fn a_chain_ends_where_a_word_cannot_be_read() {
+        let words = [at(4), A, 7, 7, at(8), B, 7, 7, 0, C];
+        for (gone, frames) in [
+            (0, &[][..]),
+            (1, &[]),
+            (4, &[A]),
+            (5, &[A]),
+            (8, &[A, B]),
+            (9, &[A, B]),
+        ] {
+            let mut all = Vec::new();
+            let read = |address| (address != at(gone)).then(|| words[(address - BASE) / WORD]);
+            let end = chain(
+                Registers {
+                    stack: BASE,
+                    frame: at(0),
+                },
+                Bounds::other(at(10)),
+                read,
+                |back, _| all.push(back),
+            );
+            assert_eq!((&all[..], end), (frames, End::Short), "word {gone}");
+        }
+    }
+
+    #[test]
+    fn every_word_that_can_stand_there_is_survived() {
+        let mut seed = 1u64;
+        let mut reached = 0;
+        for _ in 0..if cfg!(miri) { 100 } else { 20_000 } {
+            let words: Vec<usize> = (0..64)
+                .map(|_| {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let pick = (seed >> 33) as usize;
+                    match pick % 5 {
+                        0 => 0,
+                        1 => pick,
+                        _ => (BASE + pick % (70 * WORD)) & !7,
+                    }
+                })
+                .collect();
+            let (all, end) = walk(&words, at(0), at(40));
+            assert!(all.len() <= MAX_FRAMES);
+            reached += usize::from(end == End::Reached);
+        }
+        assert!(reached > 0, "some of them did lead somewhere");
+    }
+
+    #[test]
+    fn long_chains_are_cut() {
+        let mut words: Vec<usize> = (0..100).flat_map(|n| [at(2 * n + 2), A]).collect();
+        words.push(0);
+        words.push(0);
+        let (all, end) = walk(&words, at(0), 0);
+        assert_eq!((all.len(), end), (MAX_FRAMES, End::Short));
+    }
+}

@@ -1,0 +1,83 @@
+//! A stack that was walked: return addresses, and where on the stack they stand.
+
+use super::registers::Registers;
+use super::site::MAX_FRAMES;
+use super::thread_sites::ThreadSites;
+use super::walk::{self, Bounds, End};
+use super::{calls, unwind};
+
+/// Innermost first.
+pub(super) struct WalkedStack {
+    frames: [usize; MAX_FRAMES],
+    /// Distance from the stack pointer in bytes; 0 where the address was not found on the stack.
+    slots: [u32; MAX_FRAMES],
+    count: usize,
+    pub(super) whole: bool,
+}
+
+impl WalkedStack {
+    pub(super) const fn nothing() -> Self {
+        Self {
+            frames: [0; MAX_FRAMES],
+            slots: [0; MAX_FRAMES],
+            count: 0,
+            whole: false,
+        }
+    }
+
+    pub(super) fn frames(&self) -> &[usize] {
+        self.frames.get(..self.count).unwrap_or(&[])
+    }
+
+    /// `None` where there are no frames, or one of the addresses was not found on the stack.
+    pub(super) fn slots(&self) -> Option<&[u32]> {
+        self.slots
+            .get(..self.count)
+            .filter(|slots| !slots.is_empty() && !slots.contains(&0))
+    }
+
+    /// False when it is full.
+    pub(super) fn push(&mut self, frame: usize, slot: Option<usize>) -> bool {
+        let (Some(to), Some(at)) = (
+            self.frames.get_mut(self.count),
+            self.slots.get_mut(self.count),
+        ) else {
+            return false;
+        };
+        *to = frame;
+        *at = slot.and_then(|slot| u32::try_from(slot).ok()).unwrap_or(0);
+        self.count = self.count.wrapping_add(1);
+        true
+    }
+
+    /// By the chain of frame pointers, as far as what stands on it follows calls.
+    pub(super) fn by_frames(&mut self, from: Registers, bounds: Bounds) {
+        self.count = 0;
+        let mut astray = false;
+        let end = walk::frames(from, bounds, |back, at| {
+            astray =
+                astray || !calls::returns_to(back) || !self.push(back, at.checked_sub(from.stack));
+        });
+        self.whole = end == End::Reached && !astray;
+    }
+
+    /// By the unwinder; by the chain where that gets further. False where it is the unwinder that asks for memory.
+    pub(super) fn by_unwinder(
+        &mut self,
+        local: &ThreadSites,
+        from: Registers,
+        bounds: Bounds,
+    ) -> bool {
+        if !local.once(|| unwind::pass(self, from.stack, bounds)) {
+            return false;
+        }
+        if !self.whole {
+            let mut chained = Self::nothing();
+            chained.by_frames(from, bounds);
+            if chained.whole || chained.count > self.count {
+                *self = chained;
+            }
+        }
+        true
+    }
+}

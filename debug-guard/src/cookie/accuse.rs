@@ -1,0 +1,226 @@
+//! Which mistake a bad free is, and the damage to a block that may be freed. Runs for mistakes only, so it may walk the whole table.
+
+use core::alloc::Layout;
+
+use alloc_core::Scope;
+
+use super::free::{agrees, bad};
+use super::header_words::HeaderWords;
+use super::keys::Stage;
+use super::memory::{header_changes, mend_header, mend_tail, pad_changes, tail_changes, write_pad};
+use super::peek::{Header, peek, peek_freed};
+use super::plan::HEADER;
+use super::record::CookieRecord;
+use super::{Cookies, registry};
+use crate::block::{BlockMark, BlockPhase, Changed, GuardFinding, Known};
+use crate::report_kind::ReportKind;
+
+impl Cookies {
+    /// `Ok`: a live block that is freed now, and what was done to it. `Err`: nothing is freed. What one free has to tell beside that
+    /// goes to `late`.
+    #[cold]
+    #[inline(never)]
+    #[expect(
+        clippy::result_large_err,
+        reason = "a fault is rare, and there is no box to put it into"
+    )]
+    pub(super) fn judge(
+        &self,
+        address: usize,
+        header: Option<Header>,
+        layout: Option<Layout>,
+        scope: Option<Scope>,
+        late: &mut dyn FnMut(GuardFinding),
+    ) -> Result<(&CookieRecord, HeaderWords, Option<GuardFinding>), GuardFinding> {
+        let live = self.live(address, header);
+        let (record, words) = match live {
+            Some((record, words, _)) => (record, words),
+            None => self
+                .listed(address, header)
+                .ok_or_else(|| self.accuse(address, header))?,
+        };
+        // What was said of the block is wrong, the block is certain: it goes.
+        let mut told = (!agrees(words, layout, scope)).then(|| mismatch(address, words, layout));
+        if !words.header_only() || live.is_none() {
+            for fault in self.mend(address, words).into_iter().flatten() {
+                if told.is_none() {
+                    told = Some(fault)
+                } else {
+                    late(fault)
+                }
+            }
+        }
+        Ok((record, words, told))
+    }
+
+    /// What was done to a live block. Each change is put right, so that it is told once, and the next one anew.
+    pub(super) fn mend(&self, start: usize, words: HeaderWords) -> [Option<GuardFinding>; 2] {
+        let held = self.quarantine.hold();
+        if self.listed_as(start, words).is_none()
+            && self
+                .live(start, peek(start))
+                .is_none_or(|(_, live, _)| live != words)
+        {
+            return [None; 2];
+        }
+        let faults = self.mend_held(start, words);
+        drop(held);
+        faults
+    }
+
+    /// As [`mend`](Self::mend), for a block that stays what it is meanwhile: the quarantine is held, and it is listed.
+    pub(super) fn mend_held(&self, start: usize, words: HeaderWords) -> [Option<GuardFinding>; 2] {
+        let (size, front, light) = (words.size(), words.align().max(HEADER), words.header_only());
+        let sum = self.keys.sum(start, words, Stage::Live);
+        // SAFETY: a live block of ours.
+        let header = unsafe { header_changes(&self.keys, start, words, Stage::Live) };
+        let pad = if light {
+            None
+        } else {
+            // SAFETY: as above, and not a light one.
+            unsafe { pad_changes(&self.keys, start, front) }
+        };
+        let tail = if light {
+            None
+        } else {
+            // SAFETY: as above.
+            unsafe { tail_changes(start, size, sum) }
+        };
+        if header.is_some() {
+            // SAFETY: as above.
+            unsafe { mend_header(start, words, sum) };
+        }
+        if pad.is_some() {
+            // SAFETY: as above.
+            unsafe { write_pad(&self.keys, start, front) };
+        }
+        if tail.is_some() {
+            // SAFETY: as above.
+            unsafe { mend_tail(start, size, sum) };
+        }
+        let told = |kind, changed: Changed| GuardFinding {
+            kind,
+            block: Some(words.known(start, BlockPhase::Live, BlockMark::default())),
+            address: changed.first,
+            changed: Some(changed),
+            owner: None,
+        };
+        let below = header.map(|changed| {
+            let reaches = changed.first.wrapping_add(changed.span) > start.wrapping_sub(8);
+            told(
+                if reaches {
+                    ReportKind::Underflow
+                } else {
+                    ReportKind::HeaderDamaged
+                },
+                changed,
+            )
+        });
+        let below = below.or_else(|| pad.map(|changed| told(ReportKind::Underflow, changed)));
+        let kind = if size == 0 {
+            ReportKind::ZeroSizeAccess
+        } else {
+            ReportKind::Overflow
+        };
+        [below, tail.map(|changed| told(kind, changed))]
+    }
+
+    /// Exactly the start of a live block? Any address may be asked about: what is in front of it is read in a way that cannot fault, or,
+    /// where the system has none, not at all. All records are looked at there.
+    ///
+    /// # Errors
+    /// What a free of this pointer would be.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a fault is rare, and there is no box to put it into"
+    )]
+    pub(crate) fn validate_pointer(&self, address: usize) -> Result<Known, GuardFinding> {
+        self.vet_by(address, peek(address))
+    }
+
+    /// As [`validate_pointer`](Self::validate_pointer), of a block that comes back.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[expect(clippy::result_large_err, reason = "as above")]
+    pub(crate) unsafe fn vet_freed(&self, address: usize) -> Result<Known, GuardFinding> {
+        // SAFETY: the caller.
+        self.vet_by(address, unsafe { peek_freed(address) })
+    }
+
+    #[expect(clippy::result_large_err, reason = "as above")]
+    fn vet_by(&self, address: usize, header: Option<Header>) -> Result<Known, GuardFinding> {
+        let words = self.live(address, header).map(|(_, words, _)| words);
+        let words = words.or_else(|| Some(self.listed(address, header)?.1));
+        words
+            .map(|words| words.known(address, BlockPhase::Live, BlockMark::default()))
+            .ok_or_else(|| self.accuse(address, header))
+    }
+
+    /// Why a pointer cannot be freed that is no live block's.
+    #[cold]
+    fn accuse(&self, address: usize, header: Option<Header>) -> GuardFinding {
+        if let Some(block) = self.freed(|block| block.start == address) {
+            return bad(ReportKind::DoubleFree, Some(block.known()), address);
+        }
+        if let Some((words, sum)) = header {
+            if self.keys.stage(address, words, sum).is_some() {
+                return bad(
+                    ReportKind::DoubleFree,
+                    Some(words.known(address, BlockPhase::Freed, BlockMark::default())),
+                    address,
+                );
+            }
+            let other = registry::others(self.seat, |keys| keys.stage(address, words, sum));
+            if let Some((stage, guard)) = other {
+                let state = if stage == Stage::Live {
+                    BlockPhase::Live
+                } else {
+                    BlockPhase::Freed
+                };
+                let block = words.known(address, state, BlockMark::default());
+                return GuardFinding {
+                    owner: Some(guard),
+                    ..bad(ReportKind::WrongGuard, Some(block), address)
+                };
+            }
+            if let Some(block) = self.original(words) {
+                return bad(ReportKind::HeaderMoved, Some(block), address);
+            }
+        }
+        match self.find(address) {
+            Some(block) => bad(ReportKind::InteriorFree, Some(block), address),
+            None => bad(ReportKind::ForeignFree, None, address),
+        }
+    }
+
+    /// The block whose header says just this.
+    fn original(&self, words: HeaderWords) -> Option<Known> {
+        let listed = self
+            .table
+            .record(words.token())
+            .and_then(CookieRecord::read);
+        match listed.filter(|listed| listed.words == words) {
+            Some(listed) => Some(listed.known()),
+            None => self
+                .freed(|block| block.words == words)
+                .map(|block| block.known()),
+        }
+    }
+}
+
+fn mismatch(address: usize, words: HeaderWords, layout: Option<Layout>) -> GuardFinding {
+    let kind = match layout {
+        Some(layout) if layout.size() != words.size() => ReportKind::SizeMismatch,
+        Some(layout) if layout.align() != words.align() => ReportKind::AlignmentMismatch,
+        _ => ReportKind::ScopeMismatch,
+    };
+    bad(
+        kind,
+        Some(words.known(address, BlockPhase::Live, BlockMark::default())),
+        address,
+    )
+}

@@ -1,0 +1,459 @@
+//! Frees a block: verification, poison, quarantine, and release to the allocator behind.
+
+use core::alloc::Layout;
+use core::ptr::{NonNull, with_exposed_provenance_mut};
+
+use alloc_core::{HostAllocator, Scope};
+
+use super::header_words::HeaderWords;
+use super::keys::Stage;
+use super::memory::{pad_holds, poison, tail_holds, write_sum};
+use super::peek::{Header, peek_freed};
+use super::plan::{HEADER, is_plain, plain, plan};
+use super::quarantine::Claimed;
+use super::record::{CookieRecord, Life, Listed};
+use super::{Cookies, registry};
+use crate::block::{BlockMark, BlockPhase, FreeRecord, Freed, GuardFinding, Known};
+use crate::mode::Mode;
+use crate::report_kind::ReportKind;
+
+/// Blocks that leave quarantine together and are together no larger stay with their thread for its next requests.
+const RECYCLED_BYTES: usize = 4096;
+
+impl Cookies {
+    /// Frees the block at `address`, if it is one that may be freed like this. `layout` and `scope` are what it is said to be of, where
+    /// the caller knows. `late` hears of other blocks: what those that leave quarantine now show; it may allocate and free.
+    ///
+    /// # Safety
+    /// `memory` is what blocks are taken from. Nobody uses the block any more. Where the system
+    /// [catches no reads](crate::os::CATCHES_READS), [`HEADER`] bytes can be read in front of `address`.
+    #[inline(always)]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "as the keeper of pages has it, and what a cookie needs beside"
+    )]
+    pub(crate) unsafe fn free<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        address: usize,
+        layout: Option<Layout>,
+        scope: Option<Scope>,
+        mark: BlockMark,
+        moved_to: Option<usize>,
+        late: &mut dyn FnMut(GuardFinding),
+    ) -> FreeRecord {
+        // SAFETY: the caller.
+        let header = unsafe { peek_freed(address) };
+        if let Some((record, words, sum)) = self.live(address, header)
+            && agrees(words, layout, scope)
+            && self.is_whole(address, words, sum)
+        {
+            // SAFETY: the caller; a live block.
+            let freed =
+                unsafe { self.retire(memory, address, record, words, sum, mark, moved_to, late) };
+            if freed.is_some() {
+                return FreeRecord { freed, fault: None };
+            }
+        }
+        // SAFETY: the caller.
+        unsafe { self.free_verified(memory, address, layout, scope, mark, moved_to, late) }
+    }
+
+    /// As [`free`](Self::free) where nothing is wrong and the thread's chunk has room: nobody is called and nothing is told. Answers false,
+    /// having done nothing, for all that is not so.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[inline(always)]
+    pub(crate) unsafe fn free_fast(
+        &self,
+        address: usize,
+        layout: Layout,
+        scope: Scope,
+        mark: BlockMark,
+    ) -> bool {
+        let Some((chunk, len)) = self.lanes.own().and_then(|lane| self.quarantine.room(lane))
+        else {
+            return false;
+        };
+        // SAFETY: the caller.
+        let header = unsafe { peek_freed(address) };
+        let Some((record, words, sum)) = self.live(address, header) else {
+            return false;
+        };
+        let size = layout.size();
+        let plain = words.is_exactly(size, layout.align(), scope) && self.quarantine.stages(size);
+        if !plain || !self.header_is_intact(address, words, sum) {
+            return false;
+        }
+        // SAFETY: the caller; a live block that is not a light one.
+        let waits = unsafe { self.poison_block(address, record, size, sum, mark, 0) };
+        waits && chunk.push(len, record, size)
+    }
+
+    /// As [`free`](Self::free), where something is wrong.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "those of `give`")]
+    unsafe fn free_verified<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        address: usize,
+        layout: Option<Layout>,
+        scope: Option<Scope>,
+        mark: BlockMark,
+        moved_to: Option<usize>,
+        late: &mut dyn FnMut(GuardFinding),
+    ) -> FreeRecord {
+        // SAFETY: the caller.
+        let header = unsafe { peek_freed(address) };
+        match self.judge(address, header, layout, scope, late) {
+            Ok((record, words, fault)) => {
+                let sum = self.keys.sum(address, words, Stage::Live);
+                // SAFETY: the caller; a live block.
+                let freed = unsafe {
+                    self.retire(memory, address, record, words, sum, mark, moved_to, late)
+                };
+                let twice = || {
+                    bad(
+                        ReportKind::DoubleFree,
+                        Some(words.known(address, BlockPhase::Freed, BlockMark::default())),
+                        address,
+                    )
+                };
+                FreeRecord {
+                    fault: if freed.is_some() {
+                        fault
+                    } else {
+                        Some(twice())
+                    },
+                    freed,
+                }
+            }
+            Err(fault) => FreeRecord {
+                freed: None,
+                fault: Some(fault),
+            },
+        }
+    }
+
+    /// Puts a live block into quarantine if it may wait, or gives it back. `None` where another thread was faster.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free); the block is listed.
+    #[inline(always)]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of `give`, and what the header said"
+    )]
+    unsafe fn retire<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        address: usize,
+        record: &CookieRecord,
+        words: HeaderWords,
+        sum: u64,
+        mark: BlockMark,
+        moved_to: Option<usize>,
+        late: &mut dyn FnMut(GuardFinding),
+    ) -> Option<Freed> {
+        let size = words.size();
+        let staged = self.quarantine.stages(size);
+        if words.header_only() || !(staged || self.quarantine.takes(size)) {
+            if !record.free(address, mark, 0) {
+                return None;
+            }
+            // SAFETY: the caller.
+            unsafe { self.release_unqueued(memory, record, words.header_only()) };
+        } else {
+            // SAFETY: the caller; a live block that is not a light one.
+            if !unsafe {
+                self.poison_block(address, record, size, sum, mark, moved_to.unwrap_or(0))
+            } {
+                return None;
+            }
+            let waits = staged
+                && self
+                    .lanes
+                    .run(|lane| self.quarantine.push(lane, record, size));
+            if !waits {
+                // SAFETY: the caller.
+                unsafe { self.make_room(memory, record, size, late) };
+            }
+        }
+        Some(Freed {
+            size,
+            mode: if words.header_only() {
+                Mode::Off
+            } else {
+                Mode::Cookie
+            },
+        })
+    }
+
+    /// Poisons a live block that is freed now, and may wait then; false where another thread was faster.
+    ///
+    /// # Safety
+    /// The live block at `address`, not a light one; nobody uses it any more.
+    #[inline(always)]
+    unsafe fn poison_block(
+        &self,
+        address: usize,
+        record: &CookieRecord,
+        size: usize,
+        sum: u64,
+        mark: BlockMark,
+        moved: usize,
+    ) -> bool {
+        if !record.free(address, mark, moved) {
+            return false;
+        }
+        // SAFETY: the caller.
+        unsafe { write_sum(address, self.keys.turned(sum, Stage::Freed)) };
+        // SAFETY: the caller.
+        unsafe { poison(address, size) };
+        record.wait(address);
+        true
+    }
+
+    /// The record of the live block at `address`, what its header says, and its sum; `header` is what was read there, if anything was.
+    #[inline(always)]
+    pub(super) fn live(
+        &self,
+        address: usize,
+        header: Option<Header>,
+    ) -> Option<(&CookieRecord, HeaderWords, u64)> {
+        let (words, sum) = header?;
+        let record = self.table.record(words.token())?;
+        (record.lives(address) && self.keys.sum(address, words, Stage::Live) == sum)
+            .then_some((record, words, sum))
+    }
+
+    /// True where what stands around a live block is as it was written, but for the header.
+    #[inline(always)]
+    pub(super) fn is_whole(&self, start: usize, words: HeaderWords, sum: u64) -> bool {
+        words.header_only() || self.header_is_intact(start, words, sum)
+    }
+
+    /// As [`is_whole`](Self::is_whole), for a block that is not light.
+    #[inline(always)]
+    fn header_is_intact(&self, start: usize, words: HeaderWords, sum: u64) -> bool {
+        // SAFETY: a block of ours, not a light one.
+        let tail = unsafe { tail_holds(start, words.size(), sum) };
+        // SAFETY: as above; `front` as in its plan.
+        tail && (words.align() <= HEADER || unsafe { pad_holds(&self.keys, start, words.align()) })
+    }
+
+    /// Frees a block, off the list by now, that does not wait.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[inline]
+    unsafe fn release_unqueued<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        record: &CookieRecord,
+        light: bool,
+    ) {
+        if !light {
+            // Who looks for damage may be looking at it: waits for that.
+            drop(self.quarantine.hold());
+        }
+        // SAFETY: a block of ours, this thread's alone.
+        unsafe { self.release_block(memory, record) };
+    }
+
+    /// Gives the allocator behind its block back.
+    ///
+    /// # Safety
+    /// A block of ours that this thread alone has.
+    #[inline]
+    pub(super) unsafe fn release_block<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        record: &CookieRecord,
+    ) {
+        let (start, words, sum) = record.own();
+        record.end();
+        // SAFETY: the caller.
+        unsafe { write_sum(start, self.keys.turned(sum, Stage::Gone)) };
+        match self.lanes.own() {
+            Some(lane) => lane.push(record, &self.table),
+            None => self.lanes.with(|lane| lane.push(record, &self.table)),
+        }
+        let plan = if is_plain(words.align(), words.header_only()) {
+            plain(words.size())
+        } else {
+            plan(words.size(), words.align(), words.header_only())
+        };
+        let Some(plan) = plan else { return };
+        let Some(base) = NonNull::new(with_exposed_provenance_mut(start.wrapping_sub(plan.front)))
+        else {
+            return;
+        };
+        // SAFETY: taken with this layout and scope.
+        unsafe { memory.deallocate(base, plan.whole, words.scope()) };
+    }
+
+    /// Puts a block that waits into quarantine after others had to leave.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[cold]
+    #[inline(never)]
+    unsafe fn make_room<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        record: &CookieRecord,
+        size: usize,
+        late: &mut dyn FnMut(GuardFinding),
+    ) {
+        // What left before and nobody asked for.
+        while let Some(left) = self
+            .lanes
+            .own()
+            .and_then(|lane| lane.pop_recycled(&self.table))
+        {
+            // SAFETY: verified when it left; this thread's.
+            unsafe { self.release_block(memory, left) };
+        }
+        let mut claimed = Claimed::default();
+        let large = !self.quarantine.stages(size);
+        let mut waits = large
+            && self
+                .lanes
+                .run(|lane| self.quarantine.push(lane, record, size));
+        while !waits {
+            let turned = self.lanes.run(|lane| {
+                let turned = self.quarantine.rotate(lane, &self.table, &mut claimed);
+                waits = turned && self.quarantine.push(lane, record, size);
+                turned
+            });
+            if !turned {
+                // There are no chunks: it cannot wait.
+                let held = self.quarantine.hold();
+                record.claim();
+                drop(held);
+                // SAFETY: a block of ours, claimed just now.
+                return unsafe { self.release_block(memory, record) };
+            }
+            // SAFETY: the caller.
+            unsafe { self.release(memory, &claimed, late) };
+        }
+        // A large one goes on to the queue at once.
+        if large
+            && self
+                .lanes
+                .run(|lane| self.quarantine.rotate(lane, &self.table, &mut claimed))
+        {
+            // SAFETY: the caller.
+            unsafe { self.release(memory, &claimed, late) };
+        }
+        if self.quarantine.is_due() {
+            self.lanes.collect(&self.quarantine);
+        }
+        while self.quarantine.relieve(&self.table, &mut claimed) {
+            // SAFETY: the caller.
+            unsafe { self.release(memory, &claimed, late) };
+        }
+    }
+
+    /// Verifies blocks that left quarantine. Small ones stay with the lane for the next requests like theirs, the others are given back.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[inline(always)]
+    unsafe fn release<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        claimed: &Claimed<'_>,
+        late: &mut dyn FnMut(GuardFinding),
+    ) {
+        let lane = self.lanes.own().filter(|_| claimed.bytes <= RECYCLED_BYTES);
+        for record in claimed.blocks() {
+            let (start, words, sum) = record.own();
+            let stays = self.is_poisoned(start, words, sum)
+                && lane.is_some_and(|lane| lane.push_recycled(record));
+            if !stays {
+                // SAFETY: it was in quarantine, and was claimed.
+                unsafe { self.release_one(memory, record, late) };
+            }
+        }
+    }
+
+    /// Reports a write after free to a block that left quarantine, and frees it.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free); the block was claimed.
+    #[inline(never)]
+    unsafe fn release_one<A: HostAllocator + ?Sized>(
+        &self,
+        memory: &A,
+        record: &CookieRecord,
+        late: &mut dyn FnMut(GuardFinding),
+    ) {
+        let (start, words, sum) = record.own();
+        if !self.is_poisoned(start, words, sum)
+            && let Some(fault) = self.write_after_free(record)
+        {
+            late(fault);
+        }
+        // SAFETY: the caller.
+        unsafe { self.release_block(memory, record) };
+    }
+
+    /// Verifies and frees what waits and gives everything back. Live blocks stay valid, and strange to everybody.
+    ///
+    /// # Safety
+    /// `memory` is what blocks were taken from.
+    pub(crate) unsafe fn close<A: HostAllocator + ?Sized>(
+        &mut self,
+        memory: &A,
+        late: &mut dyn FnMut(GuardFinding),
+    ) {
+        for record in self.table.all() {
+            let Some(listed) = record.read().filter(Listed::is_freed) else {
+                continue;
+            };
+            if listed.life == Life::Waiting
+                && !self.is_poisoned(listed.start, listed.words, listed.sum)
+                && let Some(fault) = self.write_after_free(record)
+            {
+                late(fault);
+            }
+            // SAFETY: freed, and nobody else is here.
+            unsafe { self.release_block(memory, record) };
+        }
+        registry::leave(self.seat);
+        // SAFETY: the caller; borrowed for this call alone, so nobody refers to anything.
+        unsafe { self.quarantine.close(memory) };
+        // SAFETY: as above; the seat has been left.
+        unsafe { self.lanes.close(memory) };
+        // SAFETY: as above.
+        unsafe { self.table.close(memory) };
+    }
+}
+
+/// True where the block is said to be what it is.
+#[inline(always)]
+pub(super) fn agrees(words: HeaderWords, layout: Option<Layout>, scope: Option<Scope>) -> bool {
+    if let (Some(layout), Some(scope)) = (layout, scope) {
+        return words.is(layout.size(), layout.align(), scope);
+    }
+    layout.is_none_or(|layout| layout.size() == words.size() && layout.align() == words.align())
+        && scope.is_none_or(|scope| scope == words.scope())
+}
+
+/// A fault of a free that frees nothing.
+pub(super) fn bad(kind: ReportKind, block: Option<Known>, address: usize) -> GuardFinding {
+    GuardFinding {
+        kind,
+        block,
+        address,
+        changed: None,
+        owner: None,
+    }
+}

@@ -1,0 +1,187 @@
+//! What stands when the allocator behind is called, seen by one that looks, or calls the keeper back.
+
+use core::cell::Cell;
+
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator};
+
+use super::*;
+
+/// Calls `within` at each request and each free, unless it is just doing so.
+struct Within<'a> {
+    behind: &'a Memory,
+    within: &'a dyn Fn(),
+    inside: Cell<bool>,
+}
+
+impl<'a> Within<'a> {
+    fn new(behind: &'a Memory, within: &'a dyn Fn()) -> Self {
+        Self {
+            behind,
+            within,
+            inside: Cell::new(false),
+        }
+    }
+
+    fn call(&self) {
+        if !self.inside.replace(true) {
+            (self.within)();
+            self.inside.set(false);
+        }
+    }
+}
+
+// SAFETY: blocks are those of the allocator behind.
+unsafe impl HostAllocator for Within<'_> {
+    fn traits(&self) -> AllocatorTraits {
+        self.behind.traits()
+    }
+
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.call();
+        self.behind.allocate(layout, scope)
+    }
+
+    fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.call();
+        self.behind.allocate_zeroed(layout, scope)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        self.call();
+        // SAFETY: the caller's promise.
+        unsafe { self.behind.deallocate(block, layout, scope) };
+    }
+}
+
+/// Who looks for damage holds the lock while it looks at a block.
+#[test]
+fn a_block_that_does_not_wait_goes_when_nobody_looks_at_it_any_more() {
+    let mut keeper = Keeper::new(0);
+    let block = keeper.take(64, 8);
+    // Held, by a thread that is not here: so who waits for it gets it, and nobody has to have come at a certain moment.
+    keeper.cookies.quarantine.leave_behind();
+    let waited = Cell::new(None);
+    let look = || waited.set(Some(!keeper.cookies.quarantine.hold().is_inherited()));
+    let memory = Within::new(&keeper.memory, &look);
+    // SAFETY: over the keeper's memory, a live block.
+    let given = unsafe {
+        keeper.cookies.free(
+            &memory,
+            block.addr().get(),
+            None,
+            None,
+            BlockMark::default(),
+            None,
+            &mut |_| {},
+        )
+    };
+    assert!(given.freed.is_some() && given.fault.is_none(), "{given:?}");
+    assert_eq!(
+        waited.get(),
+        Some(true),
+        "the free had the lock before it gave the block back, and let it go"
+    );
+    assert!(keeper.close().is_empty());
+}
+
+/// A thread that is making its lane when it is called back has one when it goes on, and keeps that.
+#[test]
+fn a_lane_that_is_made_while_the_keeper_reenters_is_the_only_one() {
+    let keeper = Keeper::new(64);
+    let layout = Layout::new::<[u64; 4]>();
+    let take = |memory: &dyn HostAllocator| {
+        keeper.cookies.allocate(
+            memory,
+            layout,
+            Scope::Object,
+            false,
+            false,
+            BlockMark::default(),
+        )
+    };
+    let inner = Cell::new(None);
+    let once = || inner.set(inner.get().or_else(|| take(&keeper.memory).ok()));
+    let outer = take(&Within::new(&keeper.memory, &once)).expect("memory");
+    assert_eq!(
+        keeper.cookies.table.issued(),
+        32,
+        "one lane drew records, which served both"
+    );
+    let mut keeper = keeper;
+    [inner.get().expect("memory"), outer]
+        .into_iter()
+        .for_each(|block| keeper.give_well(block));
+    assert!(keeper.close().is_empty());
+}
+
+/// Both see that there is room for none, and both ask for it.
+#[test]
+fn a_segment_of_records_that_comes_while_the_keeper_reenters_is_given_back() {
+    let keeper = Keeper::new(0);
+    let grow = |memory: &dyn HostAllocator| keeper.cookies.table.grow(memory).expect("memory");
+    let before = keeper.memory.live_bytes();
+    let asked = Cell::new(false);
+    let once = || {
+        if !asked.replace(true) {
+            grow(&keeper.memory);
+        }
+    };
+    grow(&Within::new(&keeper.memory, &once));
+    let one = keeper.memory.live_bytes() - before;
+    grow(&keeper.memory);
+    assert_eq!(
+        keeper.memory.live_bytes() - before,
+        3 * one,
+        "the first segment came once; the second is twice as large"
+    );
+    assert!(keeper.close().is_empty());
+}
+
+/// What is put right may be freed meanwhile, and must not be given back before.
+#[test]
+fn a_damaged_block_is_put_right_where_nobody_gives_it_back_meanwhile() {
+    let mut keeper = Keeper::new(64);
+    let blocks = [keeper.take(64, 8), keeper.take(64, 8)];
+    keeper.give_well(blocks[0]);
+    poke(blocks[1], 64, peek(blocks[1], 64) ^ 1);
+    keeper.cookies.quarantine.leave_behind();
+    assert_eq!(
+        keeper.give(blocks[1]).0.fault.map(|fault| fault.kind),
+        Some(ReportKind::Overflow)
+    );
+    assert!(
+        !keeper.cookies.quarantine.hold().is_inherited(),
+        "the free had the lock, and let it go"
+    );
+    assert!(keeper.close().is_empty());
+}
+
+#[test]
+fn records_of_blocks_that_are_gone_serve_again() {
+    let mut keeper = Keeper::new(0);
+    for _ in 0..if cfg!(miri) { 3 } else { 50 } {
+        // More than a lane has room for: its records go to the table and come from there.
+        let blocks: Vec<_> = (0..200).map(|_| keeper.take(8, 8)).collect();
+        keeper.memory.arm(Plan::SizeAbove(4096));
+        let large = Layout::new::<[u8; 5000]>();
+        for _ in 0..50 {
+            let refused = keeper.cookies.allocate(
+                &keeper.memory,
+                large,
+                Scope::Object,
+                false,
+                false,
+                BlockMark::default(),
+            );
+            assert!(refused.is_err());
+        }
+        keeper.memory.disarm();
+        blocks.into_iter().for_each(|block| keeper.give_well(block));
+        let records = keeper.cookies.table.issued();
+        assert!(
+            records <= 200 + 64,
+            "as many as there were blocks at a time, and a lane full: {records}"
+        );
+    }
+    assert!(keeper.close().is_empty());
+}

@@ -1,0 +1,117 @@
+//! The guard defers findings until the block is freed and counted, because a report may unwind.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+
+use alloc_core::{HostAllocator, Scope};
+
+use super::state::GuardState;
+use crate::block::{BlockMark, GuardFinding};
+
+/// A block has at most six findings of its own, and thirteen others leave quarantine for it.
+const MAX_DEFERRED: usize = 19;
+
+/// What is to be told.
+pub(super) struct DeferredReports {
+    /// Made with the first.
+    noted: Option<DeferredReport>,
+}
+
+struct DeferredReport {
+    list: [Option<(GuardFinding, Subject)>; MAX_DEFERRED],
+    /// For which there was no room.
+    lost: u64,
+}
+
+/// About whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The block that changes hands.
+    Own,
+    /// One that was freed before.
+    Other,
+}
+
+impl DeferredReports {
+    #[inline(always)]
+    pub(super) const fn new() -> Self {
+        Self { noted: None }
+    }
+
+    #[inline(always)]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.noted.is_none()
+    }
+
+    /// Where there is no room for one more it is counted as lost.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note(&mut self, fault: GuardFinding, whose: Subject) {
+        let noted = self.noted.get_or_insert(DeferredReport {
+            list: [None; MAX_DEFERRED],
+            lost: 0,
+        });
+        match noted.list.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some((fault, whose)),
+            None => noted.lost = noted.lost.saturating_add(1),
+        }
+    }
+
+    /// Tells all of it, in its order. May unwind.
+    pub(super) fn report_all(self, core: &GuardState, mut tell: impl FnMut(GuardFinding, Subject)) {
+        if let Some(DeferredReport { list, lost }) = self.noted {
+            core.counters.lost.fetch_add(lost, Relaxed);
+            report_each(core, &mut list.into_iter().flatten(), |(fault, whose)| {
+                tell(fault, whose)
+            });
+        }
+    }
+}
+
+/// Tells one fault after the other. Where one unwinds the others are lost, since what was found is put right by now: that is counted.
+pub(super) fn report_each<F>(
+    core: &GuardState,
+    faults: &mut dyn Iterator<Item = F>,
+    mut tell: impl FnMut(F),
+) {
+    struct Rest<'a, F>(&'a GuardState, &'a mut dyn Iterator<Item = F>);
+
+    impl<F> Drop for Rest<'_, F> {
+        fn drop(&mut self) {
+            let lost = Iterator::fold(&mut *self.1, 0, |lost: u64, _| lost.saturating_add(1));
+            self.0.counters.lost.fetch_add(lost, Relaxed);
+        }
+    }
+
+    let rest = Rest(core, faults);
+    for fault in &mut *rest.1 {
+        tell(fault);
+    }
+}
+
+/// A block that was taken and that nobody has yet: dropped while a report unwinds, it goes back without a word.
+pub(super) struct RollbackGuard<'a, M: HostAllocator> {
+    pub(super) core: &'a GuardState,
+    pub(super) memory: &'a M,
+    pub(super) block: NonNull<u8>,
+    pub(super) layout: Layout,
+    pub(super) scope: Scope,
+}
+
+impl<M: HostAllocator> Drop for RollbackGuard<'_, M> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: taken from this core over this memory with this layout and scope, and given to nobody.
+        unsafe {
+            self.core.free_unreported(
+                self.memory,
+                self.block,
+                (self.layout, self.scope),
+                BlockMark::default(),
+                None,
+                &mut DeferredReports::new(),
+            );
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The requester, and the mark that a block's record keeps of it.
+
+use alloc_core::{HostAllocator, Scope, with_requester};
+
+use super::serial;
+use super::state::GuardState;
+use crate::block::{BlockMark, SiteId};
+use crate::call_sites::RequesterInfo;
+use crate::mode::Stacks;
+use crate::os;
+
+impl GuardState {
+    /// Calls `f` with the requester: the context that says so, and the command that the thread is in.
+    #[inline]
+    pub(super) fn with_requester<R>(
+        &self,
+        scope: Scope,
+        f: impl FnOnce(&RequesterInfo<'_>) -> R,
+    ) -> R {
+        let command = self.options.query_command();
+        with_requester(|origin| {
+            f(&match origin {
+                Some(origin) => RequesterInfo {
+                    context: origin.context,
+                    name: origin.name,
+                    label: origin.label,
+                    scope,
+                    front: u32::try_from(origin.front).unwrap_or(0),
+                    command,
+                },
+                None => RequesterInfo {
+                    context: None,
+                    name: "",
+                    label: None,
+                    scope,
+                    front: 0,
+                    command,
+                },
+            })
+        })
+    }
+
+    /// The site of requests of which only the scope is known and no stack is recorded, if the site exists.
+    #[inline(always)]
+    pub(super) fn anonymous_site(&self, stacks: Stacks, scope: Scope) -> Option<SiteId> {
+        if stacks != Stacks::Off
+            || self.options.command.is_some()
+            || with_requester(|origin| origin.is_some())
+        {
+            return None;
+        }
+        self.sites.as_ref()?.anonymous(scope)
+    }
+
+    /// What is recorded of an allocation.
+    #[inline]
+    pub(super) fn mark(
+        &self,
+        memory: &dyn HostAllocator,
+        requester: &RequesterInfo<'_>,
+        stacks: Stacks,
+    ) -> BlockMark {
+        // First: a new thread gets the signals unblocked that the walk of a broken stack may raise.
+        let thread = os::thread_id();
+        let site = self
+            .sites
+            .as_ref()
+            .map(|sites| sites.note(memory, requester, stacks))
+            .unwrap_or_default();
+        BlockMark {
+            site,
+            thread,
+            serial: serial::next(),
+        }
+    }
+
+    /// What is recorded of a free. Allocates nothing.
+    #[inline]
+    pub(super) fn mark_of_free(&self, requester: &RequesterInfo<'_>) -> BlockMark {
+        // As in `mark`.
+        let thread = os::thread_id();
+        let site = self
+            .sites
+            .as_ref()
+            .map(|sites| sites.note_free(requester, self.options.stacks))
+            .unwrap_or_default();
+        BlockMark {
+            site,
+            thread,
+            serial: serial::reached(),
+        }
+    }
+}
+
+impl BlockMark {
+    /// A mark of this thread at a site that is known already.
+    #[inline(always)]
+    pub(super) fn at_site(site: SiteId, serial: u64) -> Self {
+        Self {
+            site,
+            thread: os::thread_id(),
+            serial,
+        }
+    }
+}

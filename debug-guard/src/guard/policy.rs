@@ -1,0 +1,258 @@
+//! How a request is served: decided once, before anything is allocated.
+//!
+//! ```text
+//!   the first rule that matches, or the guard's own settings -> mode, placement, stacks
+//!   mode: off, or sampled and not chosen -> Unguarded
+//!         cookie ------------------------> Cookie
+//!         fence, strict -----------------> Page
+//!         sampled and chosen ------------> Sampled
+//! ```
+
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use alloc_core::HostAllocator;
+
+use super::options::GuardOptions;
+use super::rule::RuleQuery;
+use super::state::{GuardState, Shortcut};
+use crate::call_sites::{self, RequesterInfo};
+use crate::mode::{Mode, Placement, Stacks};
+use crate::slots::Slots;
+
+/// How one request is served.
+pub(super) enum Policy<'a> {
+    /// By the allocator behind; with a header where other modes serve the guard, since a free must tell the block from theirs.
+    Unguarded,
+    /// Between a header and a tail.
+    Cookie { stacks: Stacks },
+    /// In pages of its own; with a cookie where none are left.
+    Page {
+        page: PagePolicy<'a>,
+        stacks: Stacks,
+    },
+    /// In pages of the pool; unguarded where none are left.
+    Sampled {
+        page: PagePolicy<'a>,
+        stacks: Stacks,
+        reservation: PoolReservation<'a>,
+    },
+}
+
+/// Which pages a block gets.
+#[derive(Clone, Copy)]
+pub(super) struct PagePolicy<'a> {
+    /// `None` where the system lends no pages.
+    pub(super) slots: Option<&'a Slots>,
+    pub(super) placement: Placement,
+}
+
+/// A place in the pool of sampled blocks. Dropping it frees the place, also where an allocator behind unwinds; a block keeps it.
+pub(super) struct PoolReservation<'a> {
+    sampled: &'a AtomicU64,
+}
+
+impl PoolReservation<'_> {
+    /// The place is a block's now, and is freed with it.
+    pub(super) fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for PoolReservation<'_> {
+    fn drop(&mut self) {
+        self.sampled.fetch_sub(1, Relaxed);
+    }
+}
+
+impl GuardState {
+    /// The policy of a request.
+    #[inline]
+    pub(super) fn select_policy(
+        &self,
+        memory: &dyn HostAllocator,
+        size: usize,
+        requester: &RequesterInfo<'_>,
+    ) -> Policy<'_> {
+        let choice = match self.fixed {
+            Some(choice) => choice,
+            None => self.apply_rules(memory, size, requester),
+        };
+        match choice.mode {
+            Mode::Off => Policy::Unguarded,
+            Mode::Sampled => match self.reserve_sample(size) {
+                Some(reservation) => Policy::Sampled {
+                    page: PagePolicy {
+                        slots: self.pool.as_ref(),
+                        placement: choice.placement,
+                    },
+                    stacks: choice.stacks,
+                    reservation,
+                },
+                None => Policy::Unguarded,
+            },
+            _ => self.guarding_policy(choice),
+        }
+    }
+
+    /// The policy of a request whose mode is neither off nor sampled.
+    #[inline(always)]
+    pub(super) fn guarding_policy(&self, choice: PolicyChoice) -> Policy<'_> {
+        let PolicyChoice {
+            mode,
+            placement,
+            stacks,
+        } = choice;
+        let slots = match mode {
+            Mode::Strict => self.strict.as_ref(),
+            Mode::Fence => self.fence.as_ref(),
+            _ => return Policy::Cookie { stacks },
+        };
+        Policy::Page {
+            page: PagePolicy { slots, placement },
+            stacks,
+        }
+    }
+
+    /// What the rules say. If one of them needs the call site, the site is recorded first.
+    #[inline]
+    fn apply_rules(
+        &self,
+        memory: &dyn HostAllocator,
+        size: usize,
+        requester: &RequesterInfo<'_>,
+    ) -> PolicyChoice {
+        let query = RuleQuery {
+            scope: requester.scope,
+            name: requester.name,
+            size,
+            frames: &[],
+        };
+        match &self.sites {
+            Some(sites) if self.options.need_call_site() => {
+                let site = sites.get(sites.note(memory, requester, self.options.stacks));
+                self.options.apply_rules(&RuleQuery {
+                    frames: site.map_or(&[], |site| site.frames),
+                    ..query
+                })
+            }
+            _ => self.options.apply_rules(&query),
+        }
+    }
+
+    /// True when the sampler chooses this request. The calls of the function that this is inlined into tell call sites apart.
+    #[inline(always)]
+    pub(super) fn is_sampled(&self, size: usize) -> bool {
+        self.pool.is_some() && self.sampler.chooses(call_sites::call_site(size))
+    }
+
+    /// A place in the pool, if the sampler chooses this request and a place is free.
+    fn reserve_sample(&self, size: usize) -> Option<PoolReservation<'_>> {
+        // `Shortcut::Sampling` has asked the sampler before.
+        if self.pool.is_none() || self.shortcut != Shortcut::Sampling && !self.is_sampled(size) {
+            return None;
+        }
+        let max = u64::from(self.options.sampling.slots);
+        let reservation = PoolReservation {
+            sampled: &self.counters.sampled,
+        };
+        (reservation.sampled.fetch_add(1, Relaxed) < max).then_some(reservation)
+    }
+}
+
+/// What a rule, or the guard's own settings, ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PolicyChoice {
+    pub(super) mode: Mode,
+    pub(super) placement: Placement,
+    pub(super) stacks: Stacks,
+}
+
+impl GuardOptions {
+    /// True when a rule goes by the calls that a request came through.
+    pub(super) fn need_call_site(&self) -> bool {
+        self.rules.iter().any(|rule| rule.called_from.is_some())
+    }
+
+    /// The choice for every request, where there are no rules and every block is guarded.
+    pub(super) fn fixed(&self) -> Option<PolicyChoice> {
+        let is_fixed = self.rules_given() == 0 && !matches!(self.mode, Mode::Off | Mode::Sampled);
+        is_fixed.then_some(self.own())
+    }
+
+    const fn own(&self) -> PolicyChoice {
+        PolicyChoice {
+            mode: self.mode,
+            placement: self.placement,
+            stacks: self.stacks,
+        }
+    }
+
+    /// The choice of the first rule that matches, or the guard's own.
+    pub(super) fn apply_rules(&self, query: &RuleQuery<'_>) -> PolicyChoice {
+        let own = self.own();
+        match self.rules.iter().find(|rule| rule.matches(query)) {
+            Some(rule) => PolicyChoice {
+                mode: rule.mode,
+                placement: rule.placement.unwrap_or(own.placement),
+                stacks: rule.stacks.unwrap_or(own.stacks),
+            },
+            None => own,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc_core::Scope;
+
+    use super::*;
+    use crate::guard::Rule;
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let options = GuardOptions::new(Mode::Cookie)
+            .placement(Placement::Alternate)
+            .rule(Rule::new(Mode::Off).size(0, 16))
+            .rule(
+                Rule::new(Mode::Fence)
+                    .name("Vk*")
+                    .placement(Placement::Left),
+            )
+            .rule(
+                Rule::new(Mode::Strict)
+                    .called_from(100, 200)
+                    .stacks(Stacks::Fast),
+            );
+        let asked = |name, size, frames: &'static [usize]| {
+            options.apply_rules(&RuleQuery {
+                scope: Scope::Object,
+                name,
+                size,
+                frames,
+            })
+        };
+        let choice = |mode, placement, stacks| PolicyChoice {
+            mode,
+            placement,
+            stacks,
+        };
+        assert_eq!(
+            asked("VkImage", 16, &[150]),
+            choice(Mode::Off, Placement::Alternate, Stacks::Full)
+        );
+        assert_eq!(
+            asked("VkImage", 17, &[150]),
+            choice(Mode::Fence, Placement::Left, Stacks::Full)
+        );
+        assert_eq!(
+            asked("", 17, &[99, 150]),
+            choice(Mode::Strict, Placement::Alternate, Stacks::Fast)
+        );
+        assert_eq!(
+            asked("", 17, &[99, 200]),
+            choice(Mode::Cookie, Placement::Alternate, Stacks::Full)
+        );
+    }
+}

@@ -1,0 +1,237 @@
+//! Questions about single blocks, and looking at all of them.
+
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+
+use alloc_core::{PointerStatus, Scope};
+
+use super::deferred_reports::report_each;
+use super::reporter::Operation;
+use super::state::GuardState;
+use crate::block::{BlockPhase, GuardFinding, Known};
+use crate::call_sites::RequesterInfo;
+use crate::report::{BlockInfo, DetectedAt};
+use crate::report_kind::ReportKind;
+
+impl GuardState {
+    /// The live block that begins at `address`, or what is wrong with the address. `None` where blocks pass untouched and this may be one.
+    pub(super) fn known(&self, address: usize) -> Option<Result<Known, GuardFinding>> {
+        match self.slots_at(address) {
+            Some(slots) => Some(slots.validate_pointer(address)),
+            None => Some(self.cookies.as_ref()?.validate_pointer(address)),
+        }
+    }
+
+    /// As [`known`](Self::known), of a block that comes back: without a walk through all records on any system.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    pub(super) unsafe fn known_freed(&self, address: usize) -> Option<Result<Known, GuardFinding>> {
+        match self.slots_at(address) {
+            Some(slots) => Some(slots.validate_pointer(address)),
+            // SAFETY: the caller's promise.
+            None => Some(unsafe { self.cookies.as_ref()?.vet_freed(address) }),
+        }
+    }
+
+    /// How many bytes the block was asked with; a pointer that is no live block's is reported.
+    pub(super) fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
+        match self.known(pointer.as_ptr().expose_provenance())? {
+            Ok(known) => Some(known.size),
+            Err(mut fault) => {
+                if fault.kind == ReportKind::DoubleFree {
+                    fault.kind = ReportKind::UseAfterFree;
+                }
+                self.with_requester(
+                    fault.block.map_or(Scope::Object, |known| known.scope),
+                    |who| {
+                        Operation::of_query(
+                            self,
+                            DetectedAt::Query,
+                            who,
+                            self.mark_of_free(who),
+                            false,
+                        )
+                        .report(fault);
+                    },
+                );
+                None
+            }
+        }
+    }
+
+    /// Whether a C caller's `pointer`, with a header of `front` bytes before it, may be believed. A larger header, for a larger alignment,
+    /// is known from the block's own record.
+    pub(super) fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
+        let address = pointer.as_ptr().expose_provenance();
+        self.with_requester(Scope::Object, |who| {
+            // Looked up after the command function was called, which may free the block.
+            let Some(found) = self.known(address.wrapping_sub(front)) else {
+                return PointerStatus::Unknown;
+            };
+            let block = match found {
+                Ok(known) => Some(known),
+                // Another guard's block is not ours to vouch for.
+                Err(fault) => fault.block.filter(|_| fault.owner.is_none()),
+            };
+            let meant = block
+                .filter(|known| known.start.wrapping_add(self.front_of(known, front)) == address);
+            let fault = match (meant, found) {
+                // Taken through other callbacks, or through none: then there is no header that could be read.
+                (Some(known), _) if known.state == BlockPhase::Live => {
+                    match self.is_owner(&known, who) && self.front_of(&known, front) >= front {
+                        true => return PointerStatus::Live,
+                        false => GuardFinding {
+                            kind: ReportKind::WrongOwner,
+                            block: Some(known),
+                            address,
+                            changed: None,
+                            owner: None,
+                        },
+                    }
+                }
+                (Some(known), _) => GuardFinding {
+                    kind: ReportKind::DoubleFree,
+                    block: Some(known),
+                    address,
+                    changed: None,
+                    owner: None,
+                },
+                (None, Ok(known)) => GuardFinding {
+                    kind: ReportKind::InteriorFree,
+                    block: Some(known),
+                    address,
+                    changed: None,
+                    owner: None,
+                },
+                (None, Err(mut fault)) => {
+                    // Other guards know the block by where it begins, not by what C was given.
+                    self.find_owner(&mut fault);
+                    GuardFinding { address, ..fault }
+                }
+            };
+            Operation::of_query(self, DetectedAt::Free, who, self.mark_of_free(who), true)
+                .report(fault);
+            PointerStatus::Invalid
+        })
+    }
+
+    /// How many bytes stand in front of what the block's C caller sees. Where nothing was written down, what a bridge needs: its header
+    /// of `least` bytes, or as much as the alignment asks for.
+    fn front_of(&self, known: &Known, least: usize) -> usize {
+        let site = self
+            .sites
+            .as_ref()
+            .and_then(|sites| sites.get(known.allocated.site));
+        site.and_then(|site| usize::try_from(site.front).ok())
+            .unwrap_or_else(|| least.max(known.align))
+    }
+
+    /// Whether who gives a block back through C callbacks is who took it.
+    fn is_owner(&self, known: &Known, who: &RequesterInfo<'_>) -> bool {
+        let site = self
+            .sites
+            .as_ref()
+            .and_then(|sites| sites.get(known.allocated.site));
+        site.is_none_or(|site| site.context == who.context)
+    }
+
+    /// Every live block, in no order.
+    pub(super) fn for_each_live(&self, each: &mut dyn FnMut(&Known)) {
+        let mut live = |known: &Known| {
+            if known.state == BlockPhase::Live {
+                each(known);
+            }
+        };
+        self.laid_out().for_each(|slots| slots.for_each(&mut live));
+        if let Some(cookies) = &self.cookies {
+            cookies.for_each(&mut live);
+        }
+    }
+
+    pub(super) fn live(&self, each: &mut dyn FnMut(&BlockInfo<'_>)) {
+        self.for_each_live(&mut |known| {
+            each(&BlockInfo::new(*known, |id| self.sites.as_ref()?.get(id)))
+        });
+    }
+
+    /// Looks at every byte that the guard wrote around live blocks and into freed ones. How many reports that made.
+    pub(super) fn check_all(&self, moment: DetectedAt) -> usize {
+        let doing = Operation::of_check(self, moment);
+        let mut found: usize = 0;
+        let mut tell = |faults: &mut dyn Iterator<Item = GuardFinding>| {
+            report_each(self, faults, |fault| {
+                found = found.saturating_add(1);
+                doing.report(fault);
+            });
+        };
+        self.laid_out().for_each(|slots| {
+            slots.check(&mut tell);
+        });
+        if let Some(cookies) = &self.cookies {
+            cookies.check(&mut tell);
+        }
+        found
+    }
+
+    #[cold]
+    pub(super) fn check_periodically(&self) {
+        let count = self
+            .counters
+            .operations
+            .fetch_add(1, Relaxed)
+            .wrapping_add(1);
+        if count.is_multiple_of(self.options.check_every) {
+            self.check_all(DetectedAt::Check);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::alloc::Layout;
+    use std::boxed::Box;
+
+    use alloc_core::{FromGlobalAlloc, HostAllocator};
+
+    use super::*;
+    use crate::mode::Mode;
+    use crate::report::OnReport;
+    use crate::{Guard, GuardOptions};
+
+    /// Under miri this is undefined where a byte in front of such a pointer is read: nothing is there, or another allocation.
+    #[test]
+    fn vet_reads_nothing_through_a_pointer_that_it_does_not_know() {
+        /// Begins where its allocation does.
+        #[repr(align(4096))]
+        struct Apart(u8);
+
+        let options = GuardOptions::new(Mode::Cookie).on_report(OnReport::Call(|_| ()));
+        let [guard, other] = [options, options]
+            .map(|options| Guard::new(FromGlobalAlloc::SYSTEM, options).expect("memory"));
+        let layout = Layout::new::<[u64; 3]>();
+        let [block, strange] =
+            [&guard, &other].map(|guard| guard.allocate(layout, Scope::Object).expect("memory"));
+        let apart = Box::new(Apart(7));
+        let nowhere = NonNull::without_provenance(core::num::NonZero::new(1 << 20).expect("not 0"));
+        for pointer in [nowhere, NonNull::from(&apart.0), strange] {
+            assert_eq!(guard.usable_size(pointer), None);
+            assert_eq!(guard.validate_pointer(pointer, 0), PointerStatus::Invalid);
+            assert_eq!(guard.validate_pointer(pointer, 16), PointerStatus::Invalid);
+        }
+        assert_eq!(guard.stats().reports, 9, "and each was reported");
+        assert_eq!(
+            (guard.usable_size(block), guard.validate_pointer(block, 0)),
+            (Some(24), PointerStatus::Live)
+        );
+        for (guard, block) in [(&guard, block), (&other, strange)] {
+            // SAFETY: a live block of this guard.
+            unsafe { guard.deallocate(block, layout, Scope::Object) };
+        }
+        assert_eq!(
+            (guard.usable_size(block), guard.validate_pointer(block, 0)),
+            (None, PointerStatus::Invalid),
+            "it waits in quarantine"
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! What reports ask of a guard. Takes no memory and, but for `claims` and `at_exit`, which no signal handler asks, no lock.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::serial;
+use super::state::GuardState;
+use crate::block::{Accused, Known, SiteId};
+use crate::call_sites::CommandMark;
+use crate::call_sites::SiteView;
+use crate::mode::BackEnd;
+use crate::report::OnReport;
+use crate::report::ReportingGuard;
+use crate::report_kind::ReportKind;
+
+impl ReportingGuard for GuardState {
+    fn name(&self) -> &'static str {
+        self.options.name
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn back_end(&self) -> BackEnd {
+        self.back_end
+    }
+
+    fn on_report(&self) -> OnReport {
+        self.options.on_report
+    }
+
+    fn json(&self) -> bool {
+        self.options.json
+    }
+
+    fn report_to(&self) -> i32 {
+        self.options.report_to
+    }
+
+    fn clock(&self) -> u64 {
+        serial::reached()
+    }
+
+    fn site(&self, id: SiteId) -> Option<SiteView<'_>> {
+        self.sites.as_ref()?.get(id)
+    }
+
+    fn command(&self) -> Option<CommandMark> {
+        self.options.query_command()
+    }
+
+    fn covers(&self, address: usize) -> bool {
+        self.slots_at(address).is_some()
+    }
+
+    fn accused(&self, address: usize) -> Accused {
+        match self.slots_at(address) {
+            Some(slots) => slots.accused(address),
+            None => Accused {
+                kind: ReportKind::WildAccess,
+                block: None,
+                other: None,
+            },
+        }
+    }
+
+    fn land(&self, address: usize) -> bool {
+        self.slots_at(address)
+            .is_some_and(|slots| slots.land(address))
+    }
+
+    fn claims(&self, address: usize) -> Option<Known> {
+        self.known(address)?.ok()
+    }
+
+    fn reported(&self, lost: bool) {
+        let counter = if lost {
+            &self.counters.lost
+        } else {
+            &self.counters.reports
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    fn at_exit(&self) -> Option<i32> {
+        self.list_outstanding()
+    }
+}

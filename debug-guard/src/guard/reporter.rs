@@ -1,0 +1,160 @@
+//! From what a keeper of blocks found wrong to a report: who was at it, and whose the block really is.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::state::{FENCED, GuardState};
+use crate::block::{BlockMark, GuardFinding};
+use crate::call_sites::RequesterInfo;
+use crate::report::{self, DetectedAt, FreeArgs, ReportContext, Stack};
+use crate::report_kind::ReportKind;
+
+/// What the guard was doing when something was found.
+pub(super) struct Operation<'a> {
+    core: &'a GuardState,
+    moment: DetectedAt,
+    /// RequesterInfo is at it, and the site that has the stack; `None` where it is about blocks that nobody is just giving back.
+    by: Option<(&'a RequesterInfo<'a>, BlockMark)>,
+    came_back: Option<FreeArgs>,
+    as_called: bool,
+}
+
+impl<'a> Operation<'a> {
+    /// A block comes back.
+    pub(super) fn of_free(
+        core: &'a GuardState,
+        moment: DetectedAt,
+        who: &'a RequesterInfo<'a>,
+        mark: BlockMark,
+        layout: Layout,
+    ) -> Self {
+        let came_back = FreeArgs {
+            size: layout.size(),
+            align: layout.align(),
+            scope: Some(who.scope),
+        };
+        Self {
+            core,
+            moment,
+            by: Some((who, mark)),
+            came_back: Some(came_back),
+            as_called: false,
+        }
+    }
+
+    /// Somebody asks about a block; `as_called`: by the pointer that a C caller has.
+    pub(super) fn of_query(
+        core: &'a GuardState,
+        moment: DetectedAt,
+        who: &'a RequesterInfo<'a>,
+        mark: BlockMark,
+        as_called: bool,
+    ) -> Self {
+        Self {
+            core,
+            moment,
+            by: Some((who, mark)),
+            came_back: None,
+            as_called,
+        }
+    }
+
+    /// Room is made, and other blocks leave quarantine for it.
+    pub(super) fn of_others(core: &'a GuardState) -> Self {
+        Self::of_check(core, DetectedAt::Eviction)
+    }
+
+    /// All blocks are looked at.
+    pub(super) fn of_check(core: &'a GuardState, moment: DetectedAt) -> Self {
+        Self {
+            core,
+            moment,
+            by: None,
+            came_back: None,
+            as_called: false,
+        }
+    }
+
+    /// Reports it. May not return.
+    #[cold]
+    pub(super) fn report(&self, mut fault: GuardFinding) {
+        self.core.find_owner(&mut fault);
+        // A late write that a free turned up is not the freer's.
+        let late = fault.kind == ReportKind::UseAfterFree && self.came_back.is_some();
+        let mut case = ReportContext::new(
+            fault,
+            if late {
+                DetectedAt::Eviction
+            } else {
+                self.moment
+            },
+        );
+        case.as_called = self.as_called;
+        if let Some((who, mark)) = self.by.filter(|_| !late) {
+            case.requester = Some(*who);
+            case.came_back = self.came_back;
+            if let Some(site) = self
+                .core
+                .sites
+                .as_ref()
+                .and_then(|sites| sites.get(mark.site))
+            {
+                case.stack = Stack {
+                    frames: site.frames,
+                    whole: site.whole,
+                };
+            }
+        }
+        report::deliver(self.core, &case);
+    }
+}
+
+impl GuardState {
+    /// A foreign pointer that another guard claims is that one's block.
+    pub(super) fn find_owner(&self, fault: &mut GuardFinding) {
+        if fault.kind != ReportKind::ForeignFree {
+            return;
+        }
+        let claimed = report::query(|guard| {
+            let other = (guard.number() != self.number).then_some(guard)?;
+            other
+                .claims(fault.address)
+                .map(|known| (known, other.number()))
+        });
+        if let Some((known, number)) = claimed {
+            *fault = GuardFinding {
+                kind: ReportKind::WrongGuard,
+                block: Some(known),
+                owner: Some(number),
+                ..*fault
+            };
+        }
+    }
+
+    /// A block that was to be fenced got a cookie. The first time this is said.
+    #[cold]
+    pub(super) fn report_unguarded(&self) {
+        if self.counters.unguarded.fetch_add(1, Relaxed) == 0 && self.laid_out().next().is_some() {
+            self.notice(format_args!(
+                "what fenced blocks may take of pages, addresses or mappings is used up ({}): further ones get cookies until some are \
+                 freed",
+                self.back_end
+            ));
+        }
+    }
+
+    /// Where no page can be made untouchable.
+    pub(super) fn report_missing(&self) {
+        if self.options.may_use(&FENCED) && self.laid_out().next().is_none() {
+            self.notice(format_args!(
+                "the system lends nothing that makes pages untouchable: blocks get cookies instead"
+            ));
+        }
+    }
+
+    fn notice(&self, text: fmt::Arguments<'_>) {
+        self.counters.notices.fetch_add(1, Relaxed);
+        report::notice(self, text);
+    }
+}

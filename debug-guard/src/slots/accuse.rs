@@ -1,0 +1,118 @@
+//! Which mistake a bad free or a stopped access is, and which block it concerns. Takes no lock and no memory: the signal handler calls it.
+
+use super::Slots;
+use super::pages::Pages;
+use crate::block::{Accused, BlockPhase, GuardFinding, Known};
+use crate::report_kind::ReportKind;
+
+/// Cells on either side that are searched for a block.
+const REACH: u32 = 64;
+
+impl<P: Pages> Slots<P> {
+    /// The finding of a free of `address`, where no live block begins.
+    #[cold]
+    pub(super) fn no_block(&self, address: usize) -> GuardFinding {
+        let fault = |kind, block| GuardFinding {
+            kind,
+            block,
+            address,
+            changed: None,
+            owner: None,
+        };
+        let Some((ground, page)) = self.region_of(address) else {
+            return fault(ReportKind::ForeignFree, None);
+        };
+        let (cell, in_guard) = ground.geometry.cell_of(page);
+        let mut near = None;
+        // The guard of a cell may hold the end of what is in front of it.
+        for cell in [Some(cell), cell.checked_sub(1).filter(|_| in_guard)]
+            .into_iter()
+            .flatten()
+        {
+            let Some(block) = self.owner(ground, cell) else {
+                continue;
+            };
+            if block.start == address {
+                return fault(ReportKind::DoubleFree, Some(block));
+            }
+            if address.wrapping_sub(block.start) < block.size {
+                return fault(ReportKind::InteriorFree, Some(block));
+            }
+            near = nearer(near, block, address);
+        }
+        fault(ReportKind::ForeignFree, near)
+    }
+
+    /// The kind of a stopped access at `address`, and the nearest blocks on both sides. Async-signal-safe.
+    pub(crate) fn accused(&self, address: usize) -> Accused {
+        let Some((ground, page)) = self.region_of(address) else {
+            return Accused {
+                kind: ReportKind::WildAccess,
+                block: None,
+                other: None,
+            };
+        };
+        let (cell, _) = ground.geometry.cell_of(page);
+        let last = ground.geometry.cells() - 1;
+        let below = (cell.saturating_sub(REACH)..=cell.min(last)).rev();
+        let above = cell..=cell.saturating_add(REACH).min(last);
+        let left = below
+            .filter_map(|cell| self.owner(ground, cell))
+            .find(|block| block.start <= address);
+        let right = above
+            .filter_map(|cell| self.owner(ground, cell))
+            .find(|block| block.start > address);
+        let block = left
+            .into_iter()
+            .chain(right)
+            .fold(None, |near, block| nearer(near, block, address));
+        let other = [left, right]
+            .into_iter()
+            .flatten()
+            .find(|other| block.is_some_and(|block| block.start != other.start));
+        let kind = block.map_or(ReportKind::WildAccess, |block| {
+            let far = distance(&block, address) > 2 * ground.geometry.page_bytes();
+            if far {
+                ReportKind::WildAccess
+            } else if block.state != BlockPhase::Live {
+                ReportKind::UseAfterFree
+            } else if block.size == 0 {
+                ReportKind::ZeroSizeAccess
+            } else if address < block.start {
+                ReportKind::Underflow
+            } else {
+                ReportKind::Overflow
+            }
+        });
+        Accused { kind, block, other }
+    }
+
+    /// Makes the page of a stopped access accessible, so that it can go on. Async-signal-safe. False where the system refuses.
+    pub(crate) fn land(&self, address: usize) -> bool {
+        // What stands beside a live block is closed again with the block.
+        let to_close = self
+            .accused(address)
+            .block
+            .is_some_and(|block| block.state == BlockPhase::Live);
+        self.region_of(address)
+            .is_some_and(|(ground, _)| ground.land(address, to_close))
+    }
+}
+
+/// How far `address` is from the block: 0 within, 1 for the byte in front of it and the first behind.
+fn distance(block: &Known, address: usize) -> usize {
+    let end = block.start.saturating_add(block.size);
+    if address < block.start {
+        block.start - address
+    } else if address < end {
+        0
+    } else {
+        address - end + 1
+    }
+}
+
+/// The nearer to `address`; of two as near, the live one.
+fn nearer(one: Option<Known>, other: Known, address: usize) -> Option<Known> {
+    let rank = |block: &Known| (distance(block, address), block.state != BlockPhase::Live);
+    Some(one.filter(|one| rank(one) <= rank(&other)).unwrap_or(other))
+}

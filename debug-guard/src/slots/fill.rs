@@ -1,0 +1,221 @@
+//! Writes and compares redzones and poison.
+
+use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
+
+use crate::block::Changed;
+
+/// What a fresh block is full of.
+pub(super) const FRESH: u8 = 0xCD;
+/// What a freed one is full of.
+pub(super) const FREED: u8 = 0xDD;
+/// Bytes on either side of a block that are always verified.
+pub(super) const NEAR: usize = 256;
+
+/// As many bytes of one value as are compared at a time.
+const FREED_RUN: [u8; NEAR] = [FREED; NEAR];
+
+/// A page of random bytes, none of which is one that memory is often full of: what a page holds where no block stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pattern {
+    page: NonNull<u8>,
+    page_bytes: usize,
+}
+
+impl Pattern {
+    /// # Safety
+    /// `page` has `page_bytes` bytes, a power of two, that no other thread writes as long as this is used.
+    pub(super) unsafe fn fill(page: NonNull<u8>, page_bytes: usize, mut seed: u64) -> Self {
+        for offset in 0..page_bytes {
+            let byte = match next(&mut seed) as u8 {
+                plain @ (0 | 0xFF | FRESH | FREED) => plain ^ 0x55,
+                byte => byte,
+            };
+            // SAFETY: within the page.
+            let place = unsafe { page.add(offset) };
+            // SAFETY: within the page.
+            unsafe { place.write(byte) };
+        }
+        Self { page, page_bytes }
+    }
+
+    pub(super) const fn page(&self) -> *const u8 {
+        self.page.as_ptr()
+    }
+
+    /// The part of the pattern that belongs at `address`, and how long it is before the page ends; at most `len`.
+    #[inline]
+    fn partial(&self, address: usize, len: usize) -> &[u8] {
+        let offset = address & (self.page_bytes - 1);
+        // SAFETY: `offset` is within the page.
+        let from = unsafe { self.page.add(offset) };
+        // SAFETY: up to the end of the page at most, written once before this was made.
+        unsafe { core::slice::from_raw_parts(from.as_ptr(), len.min(self.page_bytes - offset)) }
+    }
+
+    /// Writes the pattern.
+    ///
+    /// # Safety
+    /// `len` bytes at `address` may be written.
+    #[inline]
+    pub(super) unsafe fn write(&self, mut address: usize, mut len: usize) {
+        while len > 0 {
+            let part = self.partial(address, len);
+            // SAFETY: the caller's promise; the pattern is elsewhere.
+            unsafe {
+                with_exposed_provenance_mut::<u8>(address)
+                    .copy_from_nonoverlapping(part.as_ptr(), part.len())
+            };
+            address += part.len();
+            len -= part.len();
+        }
+    }
+
+    /// True where it is the pattern.
+    ///
+    /// # Safety
+    /// `len` bytes at `address`, all in one page, may be read, and no thread writes them.
+    #[inline]
+    pub(super) unsafe fn is_at(&self, address: usize, len: usize) -> bool {
+        // SAFETY: the caller's promise.
+        let actual = unsafe { bytes(address, len) };
+        // The C library's comparison: no loop of ours is as short, not to speak of as fast.
+        actual == self.partial(address, len)
+    }
+
+    /// What is not the pattern.
+    ///
+    /// # Safety
+    /// `len` bytes at `address` may be read, and no thread writes them.
+    pub(super) unsafe fn changed(&self, mut address: usize, mut len: usize) -> Option<Changed> {
+        let mut found = None;
+        while len > 0 {
+            let part = self.partial(address, len);
+            // SAFETY: the caller's promise.
+            let actual = unsafe { bytes(address, part.len()) };
+            found = join(found, compare(address, part, actual));
+            address += part.len();
+            len -= part.len();
+        }
+        found
+    }
+}
+
+/// # Safety
+/// `len` bytes at `address` may be read, and no thread writes them.
+#[inline]
+unsafe fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts(with_exposed_provenance(address), len) }
+}
+
+/// Fills with one value.
+///
+/// # Safety
+/// `len` bytes at `address` may be written.
+#[inline]
+pub(super) unsafe fn fill(address: usize, len: usize, value: u8) {
+    // SAFETY: the caller's promise.
+    unsafe { with_exposed_provenance_mut::<u8>(address).write_bytes(value, len) };
+}
+
+/// Asks the processor to have the lines from `from` up to `to` at hand soon. A hint: reads nothing, and any address will do.
+#[inline]
+pub(super) fn fetch(from: usize, to: usize) {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse", not(miri)))]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let mut line = from & !63;
+        while line < to {
+            // SAFETY: a hint, which no address makes fault.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(line)) };
+            line = line.wrapping_add(64);
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_feature = "sse", not(miri))))]
+    let _ = (from, to);
+}
+
+/// True where a freed block is still [`FREED`]: all of it, or [`NEAR`] bytes at either end.
+///
+/// # Safety
+/// `len` bytes at `address`, more than none and a page at most, may be read, and no thread writes them.
+#[inline]
+pub(super) unsafe fn is_poison(address: usize, len: usize, all: bool) -> bool {
+    // SAFETY: the caller's promise.
+    let block = unsafe { bytes(address, len) };
+    let is_poison = |part: &[u8]| {
+        part.iter()
+            .fold(0, |differing, byte| differing | (byte ^ FREED))
+            == 0
+    };
+    match (block.first_chunk::<NEAR>(), block.last_chunk::<NEAR>()) {
+        (Some(first), Some(last)) if !all => is_poison(first) && is_poison(last),
+        _ => is_poison(block),
+    }
+}
+
+/// What of a freed block is not [`FREED`].
+///
+/// # Safety
+/// As [`is_poison`].
+pub(super) unsafe fn poison_changed(address: usize, len: usize) -> Option<Changed> {
+    let mut found = None;
+    for at in (0..len).step_by(NEAR) {
+        let run = NEAR.min(len - at);
+        // SAFETY: within the caller's bytes.
+        let actual = unsafe { bytes(address + at, run) };
+        found = join(
+            found,
+            compare(
+                address + at,
+                FREED_RUN.get(..run).unwrap_or_default(),
+                actual,
+            ),
+        );
+    }
+    found
+}
+
+/// From the first byte that differs to the last.
+#[cold]
+fn compare(address: usize, expected: &[u8], actual: &[u8]) -> Option<Changed> {
+    let differs = |(expected, actual): (&u8, &u8)| expected != actual;
+    let first = expected.iter().zip(actual).position(differs)?;
+    let last = expected.iter().zip(actual).rposition(differs)?;
+    let mut changed = Changed {
+        first: address + first,
+        span: last - first + 1,
+        ..Changed::default()
+    };
+    for (copy, bytes) in [
+        (&mut changed.expected, expected),
+        (&mut changed.actual, actual),
+    ] {
+        for (to, from) in copy.iter_mut().zip(bytes.iter().take(last + 1).skip(first)) {
+            *to = *from;
+        }
+    }
+    Some(changed)
+}
+
+/// Two findings, the first in front of the second, as one: the bytes shown are those of the first.
+fn join(first: Option<Changed>, second: Option<Changed>) -> Option<Changed> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(Changed {
+            span: second.first + second.span - first.first,
+            ..first
+        }),
+        (first, second) => first.or(second),
+    }
+}
+
+/// The next of a row of numbers that look random (xorshift; `state` is never 0 after the first).
+pub(super) fn next(state: &mut u64) -> u64 {
+    if *state == 0 {
+        *state = 0x9E37_79B9_7F4A_7C15;
+    }
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 24
+}

@@ -1,0 +1,108 @@
+//! The redzone of a block: verified, reported, repaired.
+
+use super::Slots;
+use super::fill::NEAR;
+use super::geometry::{BlockPlacement, Shape};
+use super::pages::Pages;
+use super::slot_region::SlotRegion;
+use crate::block::{Changed, GuardFinding, Known};
+use crate::report_kind::ReportKind;
+
+/// What was changed around a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Redzone {
+    pub(super) front: Option<Changed>,
+    pub(super) behind: Option<Changed>,
+}
+
+impl Redzone {
+    pub(super) fn faults(self, block: Known) -> impl Iterator<Item = GuardFinding> {
+        let front = self.front.map(|changed| (ReportKind::Underflow, changed));
+        let behind = self.behind.map(|changed| (ReportKind::Overflow, changed));
+        [front, behind]
+            .into_iter()
+            .flatten()
+            .map(move |(kind, changed)| GuardFinding {
+                kind,
+                block: Some(block),
+                address: changed.first,
+                changed: Some(changed),
+                owner: None,
+            })
+    }
+}
+
+/// The bytes around a block that are verified.
+#[derive(Clone, Copy, Debug)]
+struct Margins {
+    front: usize,
+    start: usize,
+    end: usize,
+    behind: usize,
+}
+
+impl<P: Pages> Slots<P> {
+    #[inline]
+    fn margins(&self, ground: &SlotRegion<P>, place: BlockPlacement, shape: Shape) -> Margins {
+        let (from, to) = ground.extent(place);
+        // A block of no bytes stands behind its page.
+        let start = place.start.min(to);
+        let end = start.saturating_add(shape.size).min(to);
+        let near = if self.deep { usize::MAX } else { NEAR };
+        Margins {
+            front: from.max(start.saturating_sub(near)),
+            start,
+            end,
+            behind: to.min(end.saturating_add(near)),
+        }
+    }
+
+    /// True if the redzone holds the pattern. Only this thread may have the block.
+    #[inline]
+    pub(super) fn is_clean(
+        &self,
+        ground: &SlotRegion<P>,
+        place: BlockPlacement,
+        shape: Shape,
+    ) -> bool {
+        let Margins {
+            front,
+            start,
+            end,
+            behind,
+        } = self.margins(ground, place, shape);
+        // SAFETY: in the block's first page, provided, in front of its first byte: nobody's to write.
+        let clean_front = unsafe { self.pattern.is_at(front, start - front) };
+        // SAFETY: as above, in its last page, behind its last byte.
+        clean_front && (end == behind || unsafe { self.pattern.is_at(end, behind - end) })
+    }
+
+    /// What is not.
+    pub(super) fn redzone(
+        &self,
+        ground: &SlotRegion<P>,
+        place: BlockPlacement,
+        shape: Shape,
+    ) -> Redzone {
+        let Margins {
+            front,
+            start,
+            end,
+            behind,
+        } = self.margins(ground, place, shape);
+        Redzone {
+            // SAFETY: pages of the block, provided, in front of its first byte: nobody's to write.
+            front: unsafe { self.pattern.changed(front, start - front) },
+            // SAFETY: as above, behind its last byte.
+            behind: unsafe { self.pattern.changed(end, behind - end) },
+        }
+    }
+
+    /// Writes the pattern to the redzone again.
+    pub(super) fn mend(&self, around: Redzone) {
+        for changed in [around.front, around.behind].into_iter().flatten() {
+            // SAFETY: found within pages of a block that this thread alone has, outside of the block.
+            unsafe { self.pattern.write(changed.first, changed.span) };
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The one word of a record that says what a cell is and, of a block, what its owner must know: changed in one step.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Scope;
+
+use super::geometry::Shape;
+
+/// What a cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum SlotKind {
+    /// Never used, as far as is recorded.
+    Never = 0,
+    /// Set aside for the next blocks, out of reach. Its record may still tell of the block before.
+    Claimed = 1,
+    /// Provided, full of the pattern, waiting for a block. Its record may still tell of the block before.
+    Ready = 2,
+    /// The first cell of a live block.
+    Live = 3,
+    /// Being freed.
+    Leaving = 4,
+    /// Freed, poisoned, within reach.
+    Kept = 5,
+    /// Freed, out of reach; may be claimed.
+    Gone = 6,
+    /// A further cell of a live block; the record's link says which.
+    Body = 7,
+    /// A further cell of a block that is gone; may be claimed.
+    BodyGone = 8,
+}
+
+impl SlotKind {
+    const ALL: [Self; 9] = [
+        Self::Never,
+        Self::Claimed,
+        Self::Ready,
+        Self::Live,
+        Self::Leaving,
+        Self::Kept,
+        Self::Gone,
+        Self::Body,
+        Self::BodyGone,
+    ];
+
+    /// Free: it can be reserved.
+    pub(super) const fn is_free(self) -> bool {
+        matches!(self, Self::Never | Self::Gone | Self::BodyGone)
+    }
+
+    pub(super) const fn is_body(self) -> bool {
+        matches!(self, Self::Body | Self::BodyGone)
+    }
+}
+
+/// ```text
+///   bit  63   62  59 58   14 13   8 7   5    4    3..0
+///       block | home | size | align | scope | right | kind        block: there is or was one, the rest is of it
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotState(pub(super) u64);
+
+const BLOCK: u64 = 1 << 63;
+
+impl SlotState {
+    /// The largest size that can be written down.
+    pub(super) const LIMIT: usize = if usize::BITS == 64 {
+        ((1_u64 << 45) - 1) as usize
+    } else {
+        usize::MAX
+    };
+
+    /// `home`, up to 15: the stash whose holder alone frees the block. `shape.size` up to [`LIMIT`](Self::LIMIT); its alignment a power of two.
+    pub(super) const fn new(kind: SlotKind, shape: Shape, scope: Scope, home: usize) -> Self {
+        let align = shape.align.trailing_zeros() as u64;
+        let size = shape.size as u64;
+        Self(
+            BLOCK
+                | (home as u64 & 15) << 59
+                | size << 14
+                | align << 8
+                | (scope.as_raw() as u64) << 5
+                | (shape.right as u64) << 4
+                | kind as u64,
+        )
+    }
+
+    /// The same block, further in its life.
+    pub(super) const fn with(self, kind: SlotKind) -> Self {
+        Self(self.0 & !15 | kind as u64)
+    }
+
+    /// As `kind() == kind`, in one comparison.
+    #[inline]
+    pub(super) const fn is(self, kind: SlotKind) -> bool {
+        self.0 & 15 == kind as u64
+    }
+
+    pub(super) fn kind(self) -> SlotKind {
+        SlotKind::ALL
+            .get((self.0 & 15) as usize)
+            .copied()
+            .unwrap_or(SlotKind::Never)
+    }
+
+    pub(super) const fn shape(self) -> Shape {
+        Shape {
+            size: (self.0 >> 14) as usize & Self::LIMIT,
+            align: 1 << (self.0 >> 8 & 63),
+            right: self.0 & 16 != 0,
+        }
+    }
+
+    /// False where no block ever stood, as far as is remembered.
+    pub(super) const fn is_block(self) -> bool {
+        self.0 & BLOCK != 0
+    }
+
+    pub(super) const fn cache_number(self) -> usize {
+        (self.0 >> 59 & 15) as usize
+    }
+
+    pub(super) fn scope(self) -> Scope {
+        Scope::from_raw((self.0 >> 5 & 7) as u32).unwrap_or(Scope::Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::prelude::v1::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_comes_out() {
+        for size in [0, 1, 4096, SlotState::LIMIT] {
+            for log in [0, 4, 12, 62] {
+                for scope in Scope::ALL {
+                    for right in [false, true] {
+                        for kind in SlotKind::ALL {
+                            let shape = Shape {
+                                size,
+                                align: 1 << log,
+                                right,
+                            };
+                            let home = size % 16;
+                            let word =
+                                SlotState::new(SlotKind::Never, shape, scope, home).with(kind);
+                            assert_eq!(
+                                (word.kind(), word.shape(), word.scope(), word.is_block()),
+                                (kind, shape, scope, true)
+                            );
+                            assert_eq!(word.cache_number(), home);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_record_was_never_anything() {
+        assert_eq!(
+            (SlotState(0).kind(), SlotState(0).is_block()),
+            (SlotKind::Never, false)
+        );
+    }
+}

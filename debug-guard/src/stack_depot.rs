@@ -1,0 +1,158 @@
+//! Call stacks for programs that keep records of their own: each stack is stored once and known by a number.
+
+use core::num::NonZeroU32;
+
+use alloc_core::{AllocError, HostAllocator, Scope};
+
+use crate::block::SiteId;
+use crate::call_sites::CommandMark;
+use crate::call_sites::{RequesterInfo, SiteOptions, Sites};
+use crate::mode::Stacks;
+use crate::report::{Modules, Stack};
+
+/// Stores the call stacks of commands, each once. What is stored stays until the depot is dropped.
+///
+/// Memory comes from `A` in pieces of 64 KiB and more, at most 256 MiB. Threads: any, at once; lookups wait for nobody.
+///
+/// ```
+/// use alloc_core::FromGlobalAlloc;
+/// use debug_guard::StackDepot;
+///
+/// let depot = StackDepot::new(FromGlobalAlloc::SYSTEM).map_err(|_| "no memory")?;
+/// let mut stacks = [None; 2];
+/// for stack in &mut stacks {
+///     *stack = depot.capture("vkCreateBuffer");
+/// }
+/// assert_eq!(stacks[0], stacks[1], "one stack, stored once");
+/// let (command, stack) = stacks[0].and_then(|id| depot.get(id)).ok_or("no memory")?;
+/// assert_eq!((command, stack.frames.is_empty()), ("vkCreateBuffer", false));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct StackDepot<A: HostAllocator> {
+    sites: Sites,
+    memory: A,
+}
+
+/// A stored stack of one [`StackDepot`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StackId(NonZeroU32);
+
+impl<A: HostAllocator> StackDepot<A> {
+    /// An empty depot.
+    ///
+    /// # Errors
+    /// [`AllocError`] when `memory` has no room for the first 64 KiB.
+    pub fn new(memory: A) -> Result<Self, AllocError> {
+        Ok(Self {
+            sites: Sites::new(&memory, SiteOptions::default())?,
+            memory,
+        })
+    }
+
+    /// The running thread's stack, with the command that it is in: the addresses calls return to, innermost first, at most 32.
+    ///
+    /// `None` when there is no memory for a new stack; after a refusal memory is asked for again a thousand captures later. A stack that the thread came along before costs some 100 ns, a new one some 10 µs.
+    #[must_use]
+    pub fn capture(&self, command: &'static str) -> Option<StackId> {
+        let requester = RequesterInfo {
+            context: None,
+            name: "",
+            label: None,
+            scope: Scope::Object,
+            front: 0,
+            command: Some(CommandMark {
+                name: command,
+                serial: 0,
+                stack: 0,
+            }),
+        };
+        let SiteId(id) = self.sites.note(&self.memory, &requester, Stacks::Full);
+        NonZeroU32::new(id).map(StackId)
+    }
+
+    /// The command and the stack; `None` for an id of another depot.
+    #[must_use]
+    pub fn get(&self, id: StackId) -> Option<(&'static str, Stack<'_>)> {
+        let site = self.sites.get(SiteId(id.0.get()))?;
+        let stack = Stack {
+            frames: site.frames,
+            whole: site.whole,
+        };
+        Some((site.command?, stack))
+    }
+}
+
+impl<A: HostAllocator> Drop for StackDepot<A> {
+    fn drop(&mut self) {
+        self.sites.close(&self.memory);
+    }
+}
+
+/// Finds the file that an address of code lies in, and remembers the last few.
+pub struct ModuleFinder(Modules);
+
+impl ModuleFinder {
+    /// Knows no file yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Modules::NONE)
+    }
+
+    /// The path of the file, and the address that the file's own tables have for `address`. `None` where no file is mapped, or the
+    /// system does not say. Takes no memory; an address of a new file is looked up in the list of mappings.
+    pub fn find(&mut self, address: usize) -> Option<(&str, usize)> {
+        if self.0.find(address).is_none() && self.0.is_full() {
+            self.0.clear();
+        }
+        self.0.note(address);
+        self.0.find(address)
+    }
+}
+
+impl Default for ModuleFinder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc_core::FromGlobalAlloc;
+
+    use super::{ModuleFinder, StackDepot};
+
+    #[inline(never)]
+    fn one_place(
+        depot: &StackDepot<FromGlobalAlloc<std::alloc::System>>,
+    ) -> Option<super::StackId> {
+        depot.capture("vkCreateBuffer")
+    }
+
+    #[test]
+    fn a_stack_is_stored_once_and_another_place_or_command_is_another() {
+        let depot = StackDepot::new(FromGlobalAlloc::SYSTEM).expect("memory");
+        let mut ids = [None; 3];
+        for id in &mut ids {
+            *id = one_place(&depot);
+        }
+        let [first, second, third] = ids.map(|id| id.expect("memory"));
+        assert!(first == second && second == third);
+        let other_place = depot.capture("vkCreateBuffer").expect("memory");
+        let other_command = depot.capture("vkCreateImage").expect("memory");
+        assert!(other_place != first && other_command != first && other_command != other_place);
+        assert_eq!(depot.get(other_command).expect("stored").0, "vkCreateImage");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "miri has no list of mappings")]
+    fn a_function_of_this_test_lies_in_its_own_file() {
+        let mut finder = ModuleFinder::new();
+        let here = one_place as *const () as usize;
+        let program = std::env::current_exe().expect("a path");
+        let (module, offset) = finder.find(here).expect("a file");
+        assert!(program.to_str().expect("a path").ends_with(module));
+        assert!(offset != 0 && offset < here);
+        assert!(finder.find(8).is_none());
+    }
+}

@@ -1,0 +1,852 @@
+//! The guard as a whole: which mode a block gets, what is counted, told, listed and given back.
+
+use std::alloc::{Layout, System};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+use alloc_core::{
+    Context, ContextOptions, FromGlobalAlloc, HostAllocator, PointerStatus, Scope, TryVec,
+    with_front,
+};
+use debug_guard::{
+    BackEnd, BackEnds, FailingAllocator, Fault, Guard, GuardOptions, LeakMark, Measure, Mode,
+    OnReport, Placement, Report, ReportKind, Rule, Sampling, Stacks, Weight,
+};
+
+type Under = Guard<FromGlobalAlloc<System>>;
+
+fn guard(options: GuardOptions) -> Under {
+    Guard::new(FromGlobalAlloc::SYSTEM, options).expect("a guard")
+}
+
+fn bytes(size: usize) -> Layout {
+    Layout::from_size_align(size, 8).expect("a layout")
+}
+
+fn take(guard: &Under, size: usize) -> NonNull<u8> {
+    guard.allocate(bytes(size), Scope::Object).expect("memory")
+}
+
+/// Whatever it is that comes back.
+fn give(guard: &Under, block: NonNull<u8>, size: usize) {
+    // SAFETY: broken on purpose in places: the guard must notice.
+    unsafe { guard.deallocate(block, bytes(size), Scope::Object) };
+}
+
+const MODES: [Mode; 3] = [Mode::Cookie, Mode::Fence, Mode::Strict];
+
+/// What was reported, in order. One at a time: tests that look at it hold [`ALONE`].
+static TOLD: Mutex<Vec<(ReportKind, String)>> = Mutex::new(Vec::new());
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn told(report: &Report<'_>) {
+    TOLD.lock()
+        .expect("not poisoned")
+        .push((report.kind(), report.to_string()));
+}
+
+/// What `f` makes a guard of each mode report.
+fn reports(
+    mode: Mode,
+    change: impl Fn(GuardOptions) -> GuardOptions,
+    f: impl FnOnce(&Under),
+) -> Vec<(ReportKind, String)> {
+    let _alone = ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    TOLD.lock().expect("not poisoned").clear();
+    let guard = guard(change(
+        GuardOptions::new(mode).on_report(OnReport::Call(told)),
+    ));
+    f(&guard);
+    let told = std::mem::take(&mut *TOLD.lock().expect("not poisoned"));
+    assert_eq!(guard.stats().reports, told.len() as u64);
+    told
+}
+
+fn kinds(told: &[(ReportKind, String)]) -> Vec<ReportKind> {
+    told.iter().map(|(kind, _)| *kind).collect()
+}
+
+#[test]
+fn what_was_done_is_counted_and_all_goes_back() {
+    for mode in MODES {
+        let host = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
+        let guard = Guard::new(host, GuardOptions::new(mode)).expect("a guard");
+        let blocks: Vec<NonNull<u8>> = (1..=100)
+            .map(|size| guard.allocate(bytes(size), Scope::Object).expect("memory"))
+            .collect();
+        let stats = guard.stats();
+        assert_eq!(
+            (stats.live_blocks, stats.live_bytes, stats.bytes),
+            (100, 5050, 5050),
+            "{mode}"
+        );
+        let fenced = mode != Mode::Cookie && stats.back_end != BackEnd::Cookies;
+        assert_eq!(
+            (stats.guarded, stats.cookies),
+            if fenced { (100, 0) } else { (0, 100) },
+            "{mode}"
+        );
+        assert_eq!(
+            (stats.unguarded, stats.off, stats.reports),
+            (0, 0, 0),
+            "{mode}"
+        );
+        let busy = guard.close().expect_err("blocks are live");
+        assert_eq!(busy.error.live_blocks, 100);
+        let guard = busy.value;
+        for (block, size) in blocks.into_iter().zip(1..) {
+            // SAFETY: a live block of this guard.
+            unsafe { guard.deallocate(block, bytes(size), Scope::Object) };
+        }
+        assert_eq!(
+            (guard.stats().live_blocks, guard.stats().live_bytes),
+            (0, 0),
+            "{mode}"
+        );
+        let host = guard.close().expect("nothing is live");
+        assert_eq!(
+            host.live_bytes(),
+            0,
+            "{mode}: the guard gave back all that it took"
+        );
+        assert!(host.total_bytes() > 0);
+    }
+}
+
+#[test]
+fn the_first_rule_that_matches_decides() {
+    let options = GuardOptions::new(Mode::Cookie)
+        .rule(Rule::new(Mode::Off).scope(Scope::Command))
+        .rule(Rule::new(Mode::Strict).name("image*"))
+        .rule(Rule::new(Mode::Fence).size(1000, 2000));
+    let guard = guard(options);
+    // SAFETY: the root is closed before `guard` goes.
+    let root = unsafe { Context::root(&guard, ContextOptions::new("root").scope(Scope::Object)) }
+        .expect("a root");
+    let images = root.child("images").expect("a child");
+    let before = guard.stats();
+    let list = TryVec::<u8, &Context>::try_with_capacity_in(10, &images).expect("memory");
+    let middle = take(&guard, 1500);
+    let small = take(&guard, 10);
+    let passing = guard.allocate(bytes(1500), Scope::Command).expect("memory");
+    let after = guard.stats();
+    let more = [
+        after.guarded - before.guarded,
+        after.cookies - before.cookies,
+        after.off - before.off,
+    ];
+    let fenced = if after.back_end == BackEnd::Cookies {
+        [0, 3, 1]
+    } else {
+        [2, 1, 1]
+    };
+    assert_eq!(more, fenced);
+    drop(list);
+    give(&guard, middle, 1500);
+    give(&guard, small, 10);
+    // SAFETY: a live block of this guard.
+    unsafe { guard.deallocate(passing, bytes(1500), Scope::Command) };
+    drop(images);
+    root.close_root().expect("nothing is left");
+    guard.close().expect("nothing is live");
+}
+
+#[test]
+fn rules_by_call_site_look_at_every_frame() {
+    #[inline(never)]
+    fn inner(guard: &Under) -> NonNull<u8> {
+        std::hint::black_box(take(guard, 32))
+    }
+    let start = inner as fn(&Under) -> NonNull<u8> as usize;
+    let rule = Rule::new(Mode::Off).called_from(start, start + 4096);
+    let guard = guard(
+        GuardOptions::new(Mode::Cookie)
+            .stacks(Stacks::Full)
+            .rule(rule),
+    );
+    let block = inner(&guard);
+    assert_eq!((guard.stats().off, guard.stats().cookies), (1, 0));
+    give(&guard, block, 32);
+}
+
+#[test]
+fn frees_that_are_wrong_are_told_and_free_nothing() {
+    for mode in MODES {
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                let block = take(guard, 64);
+                give(guard, block, 64);
+                give(guard, block, 64);
+            },
+        );
+        assert_eq!(kinds(&seen), [ReportKind::DoubleFree], "{mode}");
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                let block = take(guard, 64);
+                // SAFETY: within the block.
+                give(guard, unsafe { block.add(16) }, 48);
+                assert_eq!(guard.stats().live_blocks, 1);
+                give(guard, block, 64);
+                assert_eq!(guard.stats().live_blocks, 0);
+            },
+        );
+        assert_eq!(kinds(&seen), [ReportKind::InteriorFree], "{mode}");
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                let mut own = 0_u64;
+                give(guard, NonNull::from(&mut own).cast(), 8);
+                assert_eq!(guard.usable_size(NonNull::from(&mut own).cast()), None);
+            },
+        );
+        assert_eq!(kinds(&seen), [ReportKind::ForeignFree; 2], "{mode}");
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                give(guard, take(guard, 64), 72);
+                assert_eq!(
+                    guard.stats().live_blocks,
+                    0,
+                    "which block it is, is certain"
+                );
+            },
+        );
+        assert_eq!(kinds(&seen), [ReportKind::SizeMismatch], "{mode}");
+    }
+}
+
+#[test]
+fn a_block_of_another_guard_is_named() {
+    for (mode, other) in MODES
+        .into_iter()
+        .flat_map(|mode| MODES.map(|other| (mode, other)))
+    {
+        let owner = guard(GuardOptions::new(other).name("the owner"));
+        let block = take(&owner, 40);
+        let seen = reports(
+            mode,
+            |options| options.name("the other"),
+            |guard| give(guard, block, 40),
+        );
+        assert_eq!(kinds(&seen), [ReportKind::WrongGuard], "{mode} {other}");
+        assert!(
+            seen[0].1.contains("the owner") && seen[0].1.contains("the other"),
+            "{}",
+            seen[0].1
+        );
+        give(&owner, block, 40);
+        owner.close().expect("nothing is live");
+    }
+}
+
+#[test]
+fn a_reallocation_moves_copies_and_marks_what_is_new() {
+    for mode in MODES {
+        let guard = guard(GuardOptions::new(mode));
+        let block = take(&guard, 16);
+        // SAFETY: 16 bytes of ours.
+        unsafe { block.write_bytes(7, 16) };
+        // SAFETY: a live block of this guard.
+        let grown =
+            unsafe { guard.grow(block, bytes(16), bytes(64), Scope::Object) }.expect("memory");
+        assert_ne!(grown, block, "{mode}");
+        // SAFETY: 64 bytes of ours.
+        let seen = unsafe { NonNull::slice_from_raw_parts(grown, 64).as_ref() };
+        assert!(
+            seen[..16].iter().all(|byte| *byte == 7) && seen[16..].iter().all(|byte| *byte == 0xFD),
+            "{mode}"
+        );
+        // SAFETY: a live block of this guard.
+        let shrunk =
+            unsafe { guard.shrink(grown, bytes(64), bytes(8), Scope::Object) }.expect("memory");
+        assert_eq!(
+            // SAFETY: 8 bytes of ours.
+            unsafe { NonNull::slice_from_raw_parts(shrunk, 8).as_ref() },
+            [7; 8],
+            "{mode}"
+        );
+        assert_eq!(guard.usable_size(shrunk), Some(8));
+        give(&guard, shrunk, 8);
+        guard.close().expect("nothing is live");
+    }
+}
+
+#[test]
+fn a_refused_reallocation_leaves_the_old_block() {
+    for mode in [Mode::Off, Mode::Cookie] {
+        let guard = Guard::new(
+            FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never),
+            GuardOptions::new(mode),
+        )
+        .expect("a guard");
+        let block = guard.allocate(bytes(16), Scope::Object).expect("memory");
+        // SAFETY: 16 bytes of ours.
+        unsafe { block.write_bytes(7, 16) };
+        guard.inner().arm(Fault::From(0));
+        // SAFETY: a live block of this guard.
+        assert!(unsafe { guard.grow(block, bytes(16), bytes(4096), Scope::Object) }.is_err());
+        assert_eq!(
+            // SAFETY: 16 bytes of ours.
+            unsafe { NonNull::slice_from_raw_parts(block, 16).as_ref() },
+            [7; 16]
+        );
+        // SAFETY: a live block of this guard.
+        unsafe { guard.deallocate(block, bytes(16), Scope::Object) };
+        assert_eq!(guard.stats().live_blocks, 0);
+    }
+}
+
+#[test]
+fn leaks_between_two_marks_are_summed_up_by_call_site() {
+    #[inline(never)]
+    fn few(guard: &Under) -> NonNull<u8> {
+        std::hint::black_box(take(guard, 1000))
+    }
+    #[inline(never)]
+    fn many(guard: &Under) -> NonNull<u8> {
+        std::hint::black_box(take(guard, 8))
+    }
+    for mode in MODES {
+        let guard = guard(GuardOptions::new(mode).stacks(Stacks::Full));
+        let older = take(&guard, 5);
+        let from = guard.mark();
+        let blocks: Vec<NonNull<u8>> = (0..10).map(|_| many(&guard)).collect();
+        let large = few(&guard);
+        give(&guard, take(&guard, 77), 77);
+        let to = guard.mark();
+        let younger = take(&guard, 6);
+
+        let mut seen = Vec::new();
+        let sum = guard.leaks(from, to, &mut |leak| seen.push((leak.blocks, leak.bytes)));
+        assert_eq!(seen, [(1, 1000), (10, 80)], "{mode}");
+        assert_eq!((sum.stacks, sum.blocks, sum.bytes), (2, 11, 1080), "{mode}");
+        assert_eq!(
+            guard.leaks(LeakMark::default(), from, &mut |_| ()).blocks,
+            1
+        );
+        assert_eq!(guard.leaks(to, guard.mark(), &mut |_| ()).bytes, 6);
+        let mut live = 0;
+        guard.live(&mut |_| live += 1);
+        assert_eq!(live, 13, "{mode}");
+
+        blocks.into_iter().for_each(|block| give(&guard, block, 8));
+        give(&guard, large, 1000);
+        assert_eq!(guard.leaks(from, to, &mut |_| ()).blocks, 0);
+        give(&guard, older, 5);
+        give(&guard, younger, 6);
+        guard.close().expect("nothing is live");
+    }
+}
+
+#[test]
+fn every_so_many_operations_all_is_looked_at() {
+    for mode in MODES {
+        let seen = reports(
+            mode,
+            |options| options.check_every(10).placement(Placement::Left),
+            |guard| {
+                let block = take(guard, 16);
+                // Behind a block there is never this byte; another would be there by chance in one run of some hundred.
+                // SAFETY: broken on purpose; the bytes behind the block are the guard's own.
+                unsafe { block.as_ptr().wrapping_add(16).write(0) };
+                for _ in 0..8 {
+                    give(guard, take(guard, 8), 8);
+                }
+                assert_eq!(guard.stats().reports, 0, "{mode}");
+                give(guard, take(guard, 8), 8);
+                assert_eq!(
+                    guard.stats().reports,
+                    1,
+                    "{mode}: the tenth allocation looked"
+                );
+                assert_eq!(guard.check_all(), 0, "{mode}: what was told is told once");
+                give(guard, block, 16);
+            },
+        );
+        assert_eq!(kinds(&seen)[0], ReportKind::Overflow, "{mode}");
+    }
+}
+
+#[test]
+fn a_guard_may_be_moved_and_dropped_with_blocks_live() {
+    for mode in MODES {
+        let here = guard(GuardOptions::new(mode));
+        let block = take(&here, 24);
+        let there = Box::new(here);
+        // SAFETY: 24 bytes of ours.
+        unsafe { block.write_bytes(3, 24) };
+        let other = take(&there, 24);
+        give(&there, block, 24);
+        drop(there);
+        // SAFETY: 24 bytes of ours still.
+        unsafe { other.write_bytes(4, 24) };
+    }
+}
+
+#[test]
+fn sampled_fences_the_first_of_each_call_site_and_then_few() {
+    let sampling = Sampling::one_in(1000).slots(16).first(4);
+    let guard = guard(GuardOptions::new(Mode::Sampled).sampling(sampling));
+    let blocks: Vec<NonNull<u8>> = (0..3).map(|_| take(&guard, 100)).collect();
+    let stats = guard.stats();
+    if stats.back_end == BackEnd::Cookies {
+        testkit::skip(
+            "mprotect",
+            "sampled_fences_the_first_of_each_call_site_and_then_few",
+            "no back end",
+        );
+        return;
+    }
+    assert_eq!((stats.guarded, stats.off), (3, 0));
+    blocks
+        .into_iter()
+        .for_each(|block| give(&guard, block, 100));
+    for _ in 0..10_000 {
+        give(&guard, take(&guard, 100), 100);
+    }
+    let stats = guard.stats();
+    assert!(stats.guarded < 200 && stats.off > 9_800, "{stats}");
+    let blocks: Vec<NonNull<u8>> = (0..100).map(|n| take(&guard, 1000 + n)).collect();
+    assert_eq!(
+        guard.stats().live_guarded,
+        16,
+        "no more than there are slots"
+    );
+    for (block, n) in blocks.into_iter().zip(0..) {
+        give(&guard, block, 1000 + n);
+    }
+    assert_eq!((guard.stats().live_blocks, guard.stats().reports), (0, 0));
+    guard.close().expect("nothing is live");
+}
+
+/// Requests for which there is no page get cookies, and use no addresses up: there are thirty places, and two pages beside the large block.
+#[test]
+fn addresses_without_a_page_serve_again() {
+    const LARGE: usize = 510 << 12;
+    for mode in [Mode::Fence, Mode::Strict] {
+        let guard = guard(
+            GuardOptions::new(mode)
+                .pages(64)
+                .max_guarded_bytes(512 << 12),
+        );
+        if guard.stats().back_end == BackEnd::Cookies {
+            return testkit::skip(
+                "mprotect",
+                "addresses_without_a_page_serve_again",
+                "no back end",
+            );
+        }
+        let large = take(&guard, LARGE);
+        let blocks: Vec<NonNull<u8>> = (0..500).map(|_| take(&guard, 100)).collect();
+        assert_eq!(
+            (guard.stats().live_guarded, guard.stats().unguarded),
+            (3, 498),
+            "{mode}"
+        );
+        blocks
+            .into_iter()
+            .for_each(|block| give(&guard, block, 100));
+        give(&guard, large, LARGE);
+        let again: Vec<NonNull<u8>> = (0..20).map(|_| take(&guard, 100)).collect();
+        assert_eq!(guard.stats().live_guarded, 20, "{mode}");
+        again.into_iter().for_each(|block| give(&guard, block, 100));
+        guard.close().expect("nothing is live");
+    }
+}
+
+/// A request that is chosen, and for which the pages that may be used are too few, passes and holds no place in the pool.
+#[test]
+fn a_chosen_block_for_which_there_are_no_pages_keeps_no_place_of_the_pool() {
+    let sampling = Sampling::one_in(1).slots(1);
+    let guard = guard(
+        GuardOptions::new(Mode::Sampled)
+            .sampling(sampling)
+            .max_guarded_bytes(4 << 12),
+    );
+    if guard.stats().back_end == BackEnd::Cookies {
+        testkit::skip(
+            "mprotect",
+            "a_chosen_block_for_which_there_are_no_pages_keeps_no_place_of_the_pool",
+            "no back end",
+        );
+        return;
+    }
+    let large = take(&guard, 16 << 12);
+    assert_eq!((guard.stats().live_guarded, guard.stats().off), (0, 1));
+    let small = take(&guard, 100);
+    assert_eq!(
+        (guard.stats().live_guarded, guard.stats().off),
+        (1, 1),
+        "the only place is free"
+    );
+    give(&guard, large, 16 << 12);
+    give(&guard, small, 100);
+    guard.close().expect("nothing is live");
+}
+
+#[test]
+fn what_is_used_up_is_said_once_and_cookies_take_its_place() {
+    if BackEnds::probe().best() == BackEnd::Cookies {
+        testkit::skip(
+            "mprotect",
+            "what_is_used_up_is_said_once_and_cookies_take_its_place",
+            "no back end",
+        );
+        return;
+    }
+    for mode in [Mode::Fence, Mode::Strict] {
+        let guard = guard(GuardOptions::new(mode).max_guarded_bytes(64 << 12));
+        let blocks: Vec<NonNull<u8>> = (0..500).map(|_| take(&guard, 100)).collect();
+        let stats = guard.stats();
+        assert!(
+            stats.guarded >= 16 && stats.unguarded >= 400,
+            "{mode} {stats}"
+        );
+        assert_eq!(
+            (stats.unguarded, stats.notices),
+            (stats.cookies, 1),
+            "{mode}"
+        );
+        blocks
+            .into_iter()
+            .for_each(|block| give(&guard, block, 100));
+        assert_eq!((guard.stats().live_blocks, guard.stats().reports), (0, 0));
+        guard.close().expect("nothing is live");
+    }
+}
+
+#[test]
+fn profiles_tell_what_each_call_site_had() {
+    for mode in MODES {
+        let guard = guard(GuardOptions::new(mode).stacks(Stacks::Full).profile(true));
+        let blocks: Vec<NonNull<u8>> = (0..5).map(|_| take(&guard, 100)).collect();
+        blocks
+            .into_iter()
+            .for_each(|block| give(&guard, block, 100));
+        let last = take(&guard, 30);
+        let of = |weight, measure| {
+            let mut text = String::new();
+            guard
+                .write_collapsed(&mut text, weight, measure, None)
+                .expect("strings take all");
+            text.lines()
+                .map(|line| {
+                    line.rsplit(' ')
+                        .next()
+                        .expect("a number")
+                        .parse::<u64>()
+                        .expect("a number")
+                })
+                .sum::<u64>()
+        };
+        assert_eq!(
+            [Weight::Live, Weight::Peak, Weight::Total].map(|weight| of(weight, Measure::Bytes)),
+            [30, 500, 530],
+            "{mode}"
+        );
+        assert_eq!(of(Weight::Total, Measure::Blocks), 6, "{mode}");
+        let mut text = String::new();
+        guard
+            .write_dhat(&mut text, "the test", None)
+            .expect("strings take all");
+        let file: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(
+            (&file["dhatFileVersion"], &file["cmd"]),
+            (&2.into(), &"the test".into()),
+            "{mode}"
+        );
+        give(&guard, last, 30);
+        guard.close().expect("nothing is live");
+    }
+}
+
+/// Each pair that does not go together is refused, with a sentence that says what to do.
+/// What a C bridge asks before it reads the header in front of a pointer.
+#[test]
+fn a_pointer_from_c_is_believed_where_its_header_was_taken() {
+    for mode in MODES {
+        let through_c = |guard: &Under| {
+            let block = with_front(16, || take(guard, 56));
+            // SAFETY: within the block.
+            (block, unsafe { block.add(16) })
+        };
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                let (block, pointer) = through_c(guard);
+                assert_eq!(
+                    guard.validate_pointer(pointer, 16),
+                    PointerStatus::Live,
+                    "{mode}"
+                );
+                assert_eq!(
+                    guard.stats().reports,
+                    0,
+                    "{mode}: what is right is not told"
+                );
+                assert_eq!(
+                    // SAFETY: within the block.
+                    guard.validate_pointer(unsafe { pointer.add(8) }, 16),
+                    PointerStatus::Invalid,
+                    "{mode}"
+                );
+                with_front(16, || give(guard, block, 56));
+                assert_eq!(
+                    guard.validate_pointer(pointer, 16),
+                    PointerStatus::Invalid,
+                    "{mode}"
+                );
+            },
+        );
+        assert_eq!(
+            kinds(&seen),
+            [ReportKind::InteriorFree, ReportKind::DoubleFree],
+            "{mode}"
+        );
+
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                let block = take(guard, 56);
+                assert_eq!(
+                    guard.validate_pointer(block, 16),
+                    PointerStatus::Invalid,
+                    "{mode}: there is no header before a block of Rust's"
+                );
+                give(guard, block, 56);
+            },
+        );
+        assert_eq!(seen.len(), 1, "{mode} {seen:?}");
+
+        let other = guard(GuardOptions::new(mode).name("the owner"));
+        let (block, pointer) = through_c(&other);
+        let seen = reports(
+            mode,
+            |options| options,
+            |guard| {
+                assert_eq!(
+                    guard.validate_pointer(pointer, 16),
+                    PointerStatus::Invalid,
+                    "{mode}"
+                )
+            },
+        );
+        assert_eq!(kinds(&seen), [ReportKind::WrongGuard], "{mode}");
+        assert!(seen[0].1.contains("the owner"), "{mode} {}", seen[0].1);
+        with_front(16, || give(&other, block, 56));
+    }
+}
+
+#[test]
+fn faults_are_injected_on_either_side_of_a_guard() {
+    for mode in MODES {
+        let behind = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
+        let around = FailingAllocator::new(
+            Guard::new(&behind, GuardOptions::new(mode)).expect("a guard"),
+            Fault::Never,
+        );
+        let block = around.allocate(bytes(40), Scope::Object).expect("memory");
+        around.arm(Fault::SizeAbove(100));
+        assert!(
+            around.allocate(bytes(101), Scope::Object).is_err(),
+            "{mode}: refused in front"
+        );
+        assert_eq!(
+            (around.inner().stats().live_blocks, around.refused()),
+            (1, 1),
+            "{mode}: the guard was not asked"
+        );
+        around.disarm();
+        if mode == Mode::Cookie {
+            behind.arm(Fault::From(0));
+            assert!(
+                around.allocate(bytes(41), Scope::Object).is_err(),
+                "refused behind"
+            );
+            assert_eq!(
+                (around.inner().stats().live_blocks, behind.refused()),
+                (1, 1)
+            );
+            behind.disarm();
+        }
+        // SAFETY: a live block.
+        unsafe { around.deallocate(block, bytes(40), Scope::Object) };
+        assert_eq!(
+            (
+                around.live_bytes(),
+                around.inner().stats().live_blocks,
+                around.inner().stats().reports
+            ),
+            (0, 0, 0),
+            "{mode}"
+        );
+        drop(around);
+        assert_eq!(behind.live_bytes(), 0, "{mode}");
+    }
+}
+
+/// A report that unwinds leaves the books right: the block is freed and counted, whoever asked gets none that nobody has.
+#[test]
+fn a_report_that_unwinds_leaves_the_books_right() {
+    for mode in [Mode::Sampled, Mode::Cookie, Mode::Fence, Mode::Strict] {
+        let sampling = Sampling::one_in(1).slots(4);
+        let options = GuardOptions::new(mode)
+            .on_report(OnReport::Panic)
+            .sampling(sampling);
+        let guard = guard(
+            options
+                .placement(Placement::Left)
+                .quarantine(8, 1 << 20)
+                .check_every(100),
+        );
+        if guard.stats().back_end == BackEnd::Cookies && mode == Mode::Sampled {
+            testkit::skip(
+                "mprotect",
+                "a_report_that_unwinds_leaves_the_books_right",
+                "no back end",
+            );
+            continue;
+        }
+        let unwinds = |f: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(f)).is_err(), "{mode}");
+        for _ in 0..6 {
+            let block = take(&guard, 32);
+            unwinds(&|| give(&guard, block, 48));
+        }
+        let block = take(&guard, 32);
+        unwinds(&|| {
+            assert_eq!(
+                // SAFETY: a live block of this guard, with another layout than it has.
+                unsafe { guard.grow(block, bytes(31), bytes(100), Scope::Object) },
+                Ok(block)
+            )
+        });
+        if mode == Mode::Cookie || mode == Mode::Fence {
+            // A late write is found when its block leaves quarantine, in the middle of another's free or request.
+            let late = take(&guard, 40);
+            give(&guard, late, 40);
+            // SAFETY: broken on purpose: the block waits in quarantine and belongs to the guard.
+            unsafe { late.write(7) };
+            let mut unwound = 0;
+            for _ in 0..200 {
+                let taken = catch_unwind(AssertUnwindSafe(|| take(&guard, 40)));
+                unwound += usize::from(taken.is_err());
+                if let Ok(block) = taken {
+                    unwound += usize::from(
+                        catch_unwind(AssertUnwindSafe(|| give(&guard, block, 40))).is_err(),
+                    );
+                }
+            }
+            assert_eq!(unwound, 1, "{mode}");
+        }
+        let before = guard.stats();
+        let mut listed = 0;
+        guard.live(&mut |_| listed += 1);
+        assert_eq!(
+            (before.live_blocks, before.live_bytes, listed),
+            (0, 0, 0),
+            "{mode} {before}"
+        );
+        let block = take(&guard, 32);
+        assert_eq!(
+            guard.stats().live_guarded,
+            u64::from(mode != Mode::Cookie && before.back_end != BackEnd::Cookies),
+            "{mode}"
+        );
+        give(&guard, block, 32);
+        guard.close().expect("nothing is live");
+    }
+}
+
+/// What is found together is put right together: what an unwinding report keeps from being told is counted.
+#[test]
+fn a_report_that_unwinds_counts_the_others_as_lost() {
+    for mode in MODES {
+        let options = GuardOptions::new(mode)
+            .on_report(OnReport::Panic)
+            .json(false)
+            .stacks(Stacks::Off);
+        let guard = guard(options.placement(Placement::Left));
+        let damaged = || {
+            let block = take(&guard, 41);
+            // SAFETY: broken on purpose: behind the block, and the guard's own.
+            unsafe { block.as_ptr().wrapping_add(41).write(0) };
+            block
+        };
+        let counts = || {
+            (
+                guard.stats().reports,
+                guard.stats().lost,
+                guard.stats().live_blocks,
+            )
+        };
+        let block = damaged();
+        catch_unwind(AssertUnwindSafe(|| give(&guard, block, 48)))
+            .expect_err("a mismatch, and an overflow");
+        assert_eq!(counts(), (1, 1, 0), "{mode}: of a free");
+        if mode == Mode::Cookie {
+            let blocks = [damaged(), damaged(), damaged()];
+            catch_unwind(AssertUnwindSafe(|| guard.check_all())).expect_err("three overflows");
+            assert_eq!(counts(), (2, 3, 3), "of a look at all blocks");
+            assert_eq!(guard.check_all(), 0, "all are put right");
+            blocks.into_iter().for_each(|block| give(&guard, block, 41));
+        }
+    }
+}
+
+/// Its site could not be written down, and with it what stands in front: the alignment says that.
+#[test]
+fn a_bridges_block_is_believed_without_its_site() {
+    for mode in MODES {
+        let host = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
+        let guard =
+            Guard::new(&host, GuardOptions::new(mode).on_report(OnReport::Log)).expect("a guard");
+        // What call sites grow by is refused; each new number of bytes in front is another site.
+        host.arm(Fault::SizeAbove((128 << 10) - 1));
+        for front in 1..20_000 {
+            if let Ok(block) = with_front(front, || guard.allocate(bytes(8), Scope::Object)) {
+                // SAFETY: a live block of this guard.
+                with_front(front, || unsafe {
+                    guard.deallocate(block, bytes(8), Scope::Object)
+                });
+            }
+            if guard.stats().lost_sites > 0 {
+                break;
+            }
+        }
+        let lost = guard.stats().lost_sites;
+        for align in [16_usize, 64, 256] {
+            let layout = Layout::from_size_align(align + 100, align).expect("a layout");
+            let block = with_front(align, || guard.allocate(layout, Scope::Cache)).expect("memory");
+            assert_eq!(
+                // SAFETY: within the block.
+                guard.validate_pointer(unsafe { block.add(align) }, 16),
+                PointerStatus::Live,
+                "{mode} {align}"
+            );
+            // SAFETY: a live block of this guard.
+            with_front(align, || unsafe {
+                guard.deallocate(block, layout, Scope::Cache)
+            });
+        }
+        assert!(
+            guard.stats().lost_sites >= lost + 3,
+            "{mode}: something was not written down"
+        );
+        assert_eq!(
+            (guard.stats().reports, guard.stats().live_blocks),
+            (0, 0),
+            "{mode}"
+        );
+    }
+}

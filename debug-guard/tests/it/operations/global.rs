@@ -1,0 +1,115 @@
+//! A guard as a global allocator. What it keeps stays for ever, so it stands over memory of its own, a static array that is never full.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::UnsafeCell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use debug_guard::{GlobalGuard, LeakMark, Measure, Mode, Weight};
+use testkit::{MemoryUse, Sink, Stage};
+
+use super::{Operation, options};
+
+const BYTES: usize = 16 << 20;
+
+#[repr(align(4096))]
+struct Room(UnsafeCell<[u8; BYTES]>);
+
+// SAFETY: reached through blocks only, which lie apart.
+unsafe impl Sync for Room {}
+
+static ROOM: Room = Room(UnsafeCell::new([0; BYTES]));
+static TOP: AtomicUsize = AtomicUsize::new(0);
+
+/// Gives blocks one behind the other, and takes none back.
+struct Bump;
+
+// SAFETY: blocks lie apart in the static array, aligned.
+unsafe impl GlobalAlloc for Bump {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let start = TOP
+            .fetch_add(layout.size() + layout.align(), SeqCst)
+            .next_multiple_of(layout.align());
+        if start + layout.size() > BYTES {
+            null_mut()
+        } else {
+            ROOM.0.get().cast::<u8>().wrapping_add(start)
+        }
+    }
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+    vec![Operation {
+        names: &[
+            "GlobalGuard::check_all",
+            "GlobalGuard::exit_leaks_from",
+            "GlobalGuard::leaks",
+            "GlobalGuard::live",
+            "GlobalGuard::mark",
+            "GlobalGuard::new",
+            "GlobalGuard::refused",
+            "GlobalGuard::stats",
+            "GlobalGuard::system",
+            "GlobalGuard::usable_size",
+            "GlobalGuard::write_collapsed",
+            "GlobalGuard::write_dhat",
+        ],
+        how: "all of them",
+        takes: |_| MemoryUse::Nothing("it has an allocator of its own"),
+        body: |stage, mode| {
+            // Leaked on purpose, once for all runs of a mode: a guard over a global allocator never goes.
+            static MADE: [std::sync::OnceLock<GlobalGuard<Bump>>; 5] =
+                [const { std::sync::OnceLock::new() }; 5];
+            // One test at a time: what is live is counted, and of two who list leaks at once one hears of none.
+            static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+            let _one = ONE
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            stage.attempt_plainly(|| {
+                // SAFETY: `Bump` has no state of its own.
+                let guard = MADE[mode as usize]
+                    .get_or_init(|| unsafe { GlobalGuard::new(Bump, options(mode)) });
+                assert_eq!(guard.refused(), None);
+                let layout = Layout::new::<[u64; 5]>();
+                let from = guard.mark();
+                // SAFETY: the size is not 0.
+                let block = unsafe { guard.alloc(layout) };
+                let mut seen = 0;
+                guard.live(&mut |info| seen += usize::from(info.address() == block.addr()));
+                let sum = guard.leaks(from, guard.mark(), &mut |leak| seen += leak.blocks as usize);
+                let recorded =
+                    guard.usable_size(std::ptr::NonNull::new(block).expect("a block")) == Some(40);
+                assert_eq!(
+                    (seen, sum.bytes),
+                    if recorded { (2, 40) } else { (0, 0) },
+                    "{mode}"
+                );
+                assert_eq!(
+                    (guard.check_all(), recorded || mode < Mode::Cookie),
+                    (0, true),
+                    "{mode}"
+                );
+                guard.exit_leaks_from(LeakMark::default());
+                let mut sink = Sink::default();
+                guard
+                    .write_dhat(&mut sink, "watched", None)
+                    .expect("the sink takes all");
+                guard
+                    .write_collapsed(&mut sink, Weight::Live, Measure::Blocks, None)
+                    .expect("the sink takes all");
+                // SAFETY: given above with this layout.
+                unsafe { guard.dealloc(block, layout) };
+                assert!(
+                    guard.stats().is_some_and(|stats| stats.live_blocks == 0),
+                    "{mode}"
+                );
+                assert_eq!(
+                    GlobalGuard::system(options(mode)).stats(),
+                    None,
+                    "nobody asked it for anything"
+                );
+            });
+        },
+    }]
+}

@@ -1,0 +1,320 @@
+//! Regions without a resource, and the end of every region.
+
+use super::{BatchError, GpuAllocator};
+use crate::device::{BufferHandle, DeviceMemory, ImageHandle, ResourceRequirements};
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
+use crate::pool::{AllocationRequest, Suballocation};
+use crate::region::{Region, RegionContent};
+use crate::region_metadata::{Leftovers, RemovedRoot};
+use crate::request::RegionOptions;
+use alloc_core::{HostAllocator, Rejected};
+
+/// Regions of a batch that are asked for at once.
+const BATCH: usize = 16;
+
+impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
+    /// Takes memory for a resource that the caller makes and binds itself, or for anything else.
+    ///
+    /// # Errors
+    /// [`GpuMisuse`] for a size of 0, an alignment that is no power of two, a pool or a priority that is none; [`GpuError::TooLarge`] for
+    /// what no heap or block can hold; [`GpuError::MemoryType`] when no type fits; otherwise what memory, device or limits refuse.
+    #[inline]
+    pub fn allocate(
+        &self,
+        requirements: &ResourceRequirements,
+        options: &RegionOptions<'_>,
+    ) -> Result<Region, GpuError> {
+        self.check_pool(options.pool)?;
+        let ask = Self::allocation_request(requirements, options);
+        if options.name.is_some() || options.tag != 0 || options.site != 0 {
+            return self.allocate_named(&ask, options);
+        }
+        let placed = self.place(&ask)?;
+        Ok(self.region(&placed, NO_RECORD))
+    }
+
+    #[cold]
+    fn allocate_named(
+        &self,
+        ask: &AllocationRequest,
+        options: &RegionOptions<'_>,
+    ) -> Result<Region, GpuError> {
+        let new = self.records.prepare_root(self.host(), None, options)?;
+        let number = new.number();
+        match self.place(&AllocationRequest {
+            user_data: number,
+            ..*ask
+        }) {
+            Ok(placed) => {
+                let region = self.region(&placed, number);
+                self.records
+                    .insert_root(new, region.id.at(), 0, RegionContent::Bare, ask.size);
+                Ok(region)
+            }
+            Err(error) => {
+                self.records.cancel_root(self.host(), new);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes one region for each place of `out`, all alike, or none. Cheaper than one by one. What `out` held is refused by
+    /// [`GpuMisuse::Held`], since it would be lost.
+    ///
+    /// # Errors
+    /// As [`allocate`](GpuAllocator::allocate).
+    pub fn allocate_batch(
+        &self,
+        requirements: &ResourceRequirements,
+        options: &RegionOptions<'_>,
+        out: &mut [Option<Region>],
+    ) -> Result<(), GpuError> {
+        if out.iter().any(Option::is_some) {
+            return Err(GpuMisuse::Held.into());
+        }
+        let result = if options.name.is_some() || options.tag != 0 || options.site != 0 {
+            out.iter_mut().try_for_each(|place| {
+                *place = Some(self.allocate(requirements, options)?);
+                Ok(())
+            })
+        } else {
+            self.check_pool(options.pool)
+                .map_err(GpuError::from)
+                .and_then(|()| {
+                    self.allocate_alike(&Self::allocation_request(requirements, options), out)
+                })
+        };
+        if result.is_err() {
+            // What was taken a moment ago is nobody's yet: it goes back.
+            for region in out.iter_mut().filter_map(Option::take) {
+                let _ = self.free_named(region.id, region.record, false);
+            }
+        }
+        result
+    }
+
+    fn allocate_alike(
+        &self,
+        ask: &AllocationRequest,
+        out: &mut [Option<Region>],
+    ) -> Result<(), GpuError> {
+        let asks = [*ask; BATCH];
+        for part in out.chunks_mut(BATCH) {
+            let mut placed = [const { None::<Suballocation> }; BATCH];
+            let (Some(asks), Some(placed)) = (asks.get(..part.len()), placed.get_mut(..part.len()))
+            else {
+                continue;
+            };
+            self.retry_after_evicting(|| {
+                self.pools.place_batch(self.device_and_host(), asks, placed)
+            })?;
+            for (place, placed) in part.iter_mut().zip(placed) {
+                *place = placed.take().map(|placed| self.region(&placed, NO_RECORD));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a region back, with the buffer or image that was made with it. Of a wrapped buffer or a crop only the book-keeping goes.
+    ///
+    /// The device must not use it any more. Takes no memory and cannot fail for lack of any.
+    ///
+    /// # Errors
+    /// The region, and [`GpuMisuse::HasCrops`] or [`GpuMisuse::Mapped`] while it is in use ([`free_when_unused`](GpuAllocator::free_when_unused)
+    /// waits for that), [`GpuMisuse::OtherAllocator`], or [`GpuMisuse::Stale`] when it was given back by its id.
+    #[inline]
+    pub fn free(&self, region: Region) -> Result<(), Rejected<Region, GpuError>> {
+        match self.free_named(region.id, region.record, false) {
+            Ok(()) => Ok(()),
+            Err(rule) => Err(Rejected::new(region, rule)),
+        }
+    }
+
+    /// As [`free`](GpuAllocator::free), but a region that has crops or mappings goes with the last of them: at once for its owner, to
+    /// whom its id means nothing any more, later for its memory.
+    ///
+    /// # Errors
+    /// The region, and [`GpuMisuse::OtherAllocator`] or [`GpuMisuse::Stale`].
+    pub fn free_when_unused(&self, region: Region) -> Result<(), Rejected<Region, GpuError>> {
+        match self.free_named(region.id, region.record, true) {
+            Ok(()) => Ok(()),
+            Err(rule) => Err(Rejected::new(region, rule)),
+        }
+    }
+
+    /// As [`free`](GpuAllocator::free), for tables and C, which keep ids.
+    ///
+    /// # Errors
+    /// As [`free`](GpuAllocator::free); what was freed before is [`GpuMisuse::Stale`], however often its place was used again.
+    pub fn free_id(&self, id: RegionId) -> Result<(), GpuError> {
+        Ok(self.free_named(id, NO_RECORD, false)?)
+    }
+
+    /// Gives regions back, each place of `regions` that has one; cheaper than one by one. Those that were given back are `None` then.
+    ///
+    /// # Errors
+    /// The place of the first region that was refused, and why; the others are given back all the same.
+    pub fn free_batch(&self, regions: &mut [Option<Region>]) -> Result<(), BatchError> {
+        let mut first = None;
+        let mut start = 0;
+        for part in regions.chunks_mut(BATCH) {
+            self.free_part(part, &mut |index, rule| {
+                first.get_or_insert(BatchError {
+                    index: start + index,
+                    error: rule.into(),
+                });
+            });
+            start += part.len();
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    /// The bare ones among them go together, the others one by one.
+    fn free_part(&self, part: &mut [Option<Region>], refused: &mut dyn FnMut(usize, GpuMisuse)) {
+        let nowhere = RegionId::from_raw([0; 4]).at();
+        let (mut places, mut indices, mut count) = ([nowhere; BATCH], [0usize; BATCH], 0usize);
+        for (index, place) in part.iter_mut().enumerate() {
+            let Some(region) = place else { continue };
+            if region.is_bare() && region.id.tag() == self.tag {
+                if let (Some(at), Some(to)) = (places.get_mut(count), indices.get_mut(count)) {
+                    *at = region.id.at();
+                    *to = index;
+                    count += 1;
+                }
+            } else {
+                match self.free_named(region.id, region.record, false) {
+                    Ok(()) => *place = None,
+                    Err(rule) => refused(index, rule),
+                }
+            }
+        }
+        let (Some(places), Some(indices)) = (places.get(..count), indices.get(..count)) else {
+            return;
+        };
+        let mut stay = [false; BATCH];
+        self.pools
+            .free_batch(self.device_and_host(), places, &mut |nth, _| {
+                if let Some(stay) = stay.get_mut(nth) {
+                    *stay = true;
+                }
+            });
+        for (index, stay) in indices.iter().zip(stay) {
+            let Some(place) = part.get_mut(*index) else {
+                continue;
+            };
+            let Some(region) = place else { continue };
+            // What the pools would not take has a record by now, or was freed: the long way says which.
+            match if stay {
+                self.free_named(region.id, NO_RECORD, false)
+            } else {
+                Ok(())
+            } {
+                Ok(()) => *place = None,
+                Err(rule) => refused(*index, rule),
+            }
+        }
+    }
+
+    /// Ends what an id names. `number` is its record, where the caller knows that it has one.
+    #[inline]
+    pub(crate) fn free_named(
+        &self,
+        id: RegionId,
+        number: u32,
+        wait: bool,
+    ) -> Result<(), GpuMisuse> {
+        if id.tag() != self.tag {
+            return Err(GpuMisuse::OtherAllocator);
+        }
+        let kind = id.kind();
+        if number == NO_RECORD
+            && !matches!(
+                kind,
+                RegionPlaceKind::Wrapped | RegionPlaceKind::Crop | RegionPlaceKind::Shard
+            )
+        {
+            match self.pools.free(self.device_and_host(), id.at()) {
+                Ok(_) => return Ok(()),
+                Err(GpuMisuse::Held) => {}
+                Err(rule) => return Err(rule),
+            }
+        }
+        self.free_recorded(id, kind, number, wait)
+    }
+
+    #[cold]
+    fn free_recorded(
+        &self,
+        id: RegionId,
+        kind: RegionPlaceKind,
+        number: u32,
+        wait: bool,
+    ) -> Result<(), GpuMisuse> {
+        let key = id.at();
+        let number = match kind {
+            RegionPlaceKind::Wrapped => {
+                self.free_leftovers(self.records.end_wrap(key, wait)?);
+                return Ok(());
+            }
+            RegionPlaceKind::Crop => {
+                self.free_leftovers(self.records.end_crop(key, wait)?);
+                return Ok(());
+            }
+            RegionPlaceKind::Shard => match self.records.find_indexed(key) {
+                Some(number) => number,
+                None => return self.free_in_shard(key),
+            },
+            _ if number != NO_RECORD => number,
+            _ => self.pools.find(key)?.1,
+        };
+        if let Some(gone) = self.records.begin_removal(number, key, wait)? {
+            self.destroy_removed_root(gone);
+        }
+        Ok(())
+    }
+
+    /// Gives back what a call that ended something left.
+    pub(crate) fn free_leftovers(&self, rest: Leftovers) {
+        if let Some(gone) = rest.free(self.host()) {
+            self.destroy_removed_root(gone);
+        }
+    }
+
+    /// Takes a root apart that nobody finds any more: resource, memory, record.
+    pub(crate) fn destroy_removed_root(&self, gone: RemovedRoot) {
+        self.destroy_resource(gone.content, gone.resource);
+        let in_shard = gone.key.kind() == RegionPlaceKind::Shard;
+        let given = if in_shard {
+            self.free_in_shard(gone.key)
+        } else {
+            self.pools
+                .free_recorded(self.device_and_host(), gone.key, gone.number)
+                .map(|_| ())
+        };
+        debug_assert!(
+            given.is_ok(),
+            "a region whose record is going is still placed: {given:?}"
+        );
+        self.records.finish_removal(self.host(), gone, in_shard);
+    }
+
+    /// Destroys a buffer or image that this allocator made.
+    pub(crate) fn destroy_resource(&self, content: RegionContent, resource: u64) {
+        match content {
+            RegionContent::Bare => {}
+            RegionContent::Buffer => {
+                if let Some(buffer) = BufferHandle::from_raw(resource) {
+                    // SAFETY: made by us and in nobody's hands any more; that the device is done with it was promised at `new`.
+                    unsafe { self.device.destroy_buffer(buffer) };
+                }
+            }
+            RegionContent::Image => {
+                if let Some(image) = ImageHandle::from_raw(resource) {
+                    // SAFETY: as for buffers.
+                    unsafe { self.device.destroy_image(image) };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The host allocator that was handed in, with a count of what is taken from it.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use alloc_core::{
+    AllocError, AllocatorTraits, HostAllocator, HostError, Notice, PointerStatus, Scope,
+};
+
+pub(crate) struct CountingAllocator<A> {
+    pub(crate) inner: A,
+    bytes: AtomicU64,
+}
+
+impl<A> CountingAllocator<A> {
+    pub(crate) const fn new(inner: A) -> Self {
+        Self {
+            inner,
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes that are taken now.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn count_allocated(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn count_freed(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every block is the inner allocator's, handed through; only numbers are kept here.
+unsafe impl<A: HostAllocator> HostAllocator for CountingAllocator<A> {
+    fn traits(&self) -> AllocatorTraits {
+        self.inner.traits()
+    }
+
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        let block = self.inner.allocate(layout, scope)?;
+        self.count_allocated(layout.size());
+        Ok(block)
+    }
+
+    fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        let block = self.inner.allocate_zeroed(layout, scope)?;
+        self.count_allocated(layout.size());
+        Ok(block)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { self.inner.deallocate(block, layout, scope) };
+        self.count_freed(layout.size());
+    }
+
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        let block = unsafe { self.inner.grow(block, old, new, scope) }?;
+        self.count_allocated(new.size());
+        self.count_freed(old.size());
+        Ok(block)
+    }
+
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        let block = unsafe { self.inner.shrink(block, old, new, scope) }?;
+        self.count_allocated(new.size());
+        self.count_freed(old.size());
+        Ok(block)
+    }
+
+    fn notify(&self, notice: Notice) {
+        self.inner.notify(notice);
+    }
+
+    fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
+        self.inner.refusal(layout, scope)
+    }
+
+    fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
+        self.inner.validate_pointer(pointer, front)
+    }
+}

@@ -1,0 +1,481 @@
+//! What a thread has of a shard.
+
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use alloc_core::{HostAllocator, Rejected};
+
+use super::{BatchError, GpuAllocator};
+use crate::classes::{ClassShortage, RangeShortage, SlotAllocation, SubAllocator};
+use crate::device::{DeviceMemory, ExternalHandleTypes, ResourceRequirements};
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::{NO_RECORD, RegionId, RegionPlaceKind};
+use crate::pool::{AllocationRequest, NEW_SHARD_PAGE};
+use crate::property_flags::PropertyFlags;
+use crate::region::{Region, RegionContent};
+use crate::request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
+use crate::shard::{
+    BackingRegion, OwnerState, RequestKind, SLAB_GROUP, ShardPages, Shards, free_region,
+};
+
+/// Kinds of requests that one shard serves itself.
+const MAX_KINDS: usize = 8;
+/// Every offset of a shard is a multiple of this, or of the device's `nonCoherentAtomSize` where that is more.
+const GRANULE: u64 = 256;
+
+/// One thread's own share of an allocator: small regions without a lock, and without an atomic instruction that other threads would feel.
+///
+/// It serves bare regions whose [`Lifetime`] is `Transient` (pages) or `Persistent` and small (slabs), and hands every other request on
+/// to the allocator, so that it can be asked for anything that the allocator can be asked for. Its regions are the allocator's: any
+/// thread may free them, map them, cut crops from them. What is freed elsewhere comes back by a bit that was reserved for it when
+/// it was taken, and is taken back when the shard next runs out of room.
+///
+/// Rules of threads: a shard is `Send`, not `Sync`: it may move to another thread, and is used by one at a time. Dropping it gives
+/// what is empty back to the allocator; its regions stay valid and are freed through the allocator, and another shard goes on with
+/// what room is left.
+///
+/// Each shard has a page of 1 MiB for each kind of request (memory types, wish, kind of resource) that it serves, of up to 8.
+///
+/// ```
+/// # #[cfg(feature = "testing")] {
+/// use alloc_core::FromGlobalAlloc;
+/// use gpu_suballoc::{AllocatorOptions, GpuAllocator, Lifetime, MockDevice, MockProfile, RegionOptions, ResourceRequirements};
+///
+/// let mock = MockDevice::new(MockProfile::ALL[0], FromGlobalAlloc::SYSTEM);
+/// // SAFETY: a mock has no buffers that could be described wrongly.
+/// let allocator = unsafe { GpuAllocator::new(&mock, FromGlobalAlloc::SYSTEM, AllocatorOptions::default()) };
+/// let allocator = allocator.map_err(|refused| refused.error).unwrap();
+/// let needs = ResourceRequirements {
+///     size: 1000, alignment: 16, memory_type_bits: u32::MAX, prefers_dedicated: false, requires_dedicated: false,
+/// };
+/// let options = RegionOptions::new().lifetime(Lifetime::Transient);
+///
+/// std::thread::scope(|threads| {
+///     for _ in 0..2 {
+///         threads.spawn(|| {
+///             let mut shard = allocator.shard();
+///             let region = shard.allocate(&needs, &options).unwrap();
+///             shard.free(region).unwrap();
+///         });
+///     }
+/// });
+/// assert!(allocator.close().is_ok());
+/// # }
+/// ```
+pub struct Shard<'a, D: DeviceMemory, A: HostAllocator> {
+    allocator: &'a GpuAllocator<D, A>,
+    pages: [Option<(RequestKind, &'a ShardPages)>; MAX_KINDS],
+    /// The lane that was last asked.
+    last_used: usize,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+/// What is in a [`Shard`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardUsage {
+    /// Regions that live.
+    pub regions: u64,
+    /// Their bytes, in whole granules.
+    pub region_bytes: u64,
+    /// Bytes of the pages and slabs that they lie in, which the allocator counts as regions.
+    pub page_bytes: u64,
+}
+
+impl<D: DeviceMemory, A: HostAllocator> GpuAllocator<D, A> {
+    /// A share of this allocator for one thread. It takes nothing until it is used.
+    #[must_use]
+    pub fn shard(&self) -> Shard<'_, D, A> {
+        Shard {
+            allocator: self,
+            pages: [None; MAX_KINDS],
+            last_used: 0,
+            not_sync: PhantomData,
+        }
+    }
+}
+
+/// Whether a request is one that shards serve: true for a slab, false for a page.
+#[inline]
+fn is_slab_request(needs: &ResourceRequirements, options: &RegionOptions<'_>) -> Option<bool> {
+    let slab = match options.lifetime {
+        Lifetime::Transient => false,
+        Lifetime::Persistent => true,
+        Lifetime::Unknown => return None,
+    };
+    let shared = !needs.requires_dedicated
+        && !needs.prefers_dedicated
+        && !matches!(
+            options.dedicated,
+            DedicatedPolicy::Preferred | DedicatedPolicy::Required
+        )
+        && options.kind != ResourceKind::Unknown;
+    let nameless = options.name.is_none() && options.tag == 0 && options.site == 0;
+    let plain = options.pool.is_none()
+        && options.priority.is_none()
+        && options.next.is_none()
+        && options.export == ExternalHandleTypes::NONE;
+    (shared && nameless && plain).then_some(slab)
+}
+
+/// Places a region into one of the lane's classes.
+#[inline(always)]
+fn allocate_slot(
+    lane: &ShardPages,
+    own: &mut OwnerState,
+    slab: bool,
+    needs: &ResourceRequirements,
+) -> Result<SlotAllocation, ClassShortage> {
+    if slab {
+        own.slabs
+            .allocate(&lane.slab_groups, needs.size, needs.alignment, NO_RECORD)
+    } else {
+        own.pages
+            .allocate(&lane.page_groups, needs.size, needs.alignment, NO_RECORD)
+    }
+}
+
+impl<'a, D: DeviceMemory, A: HostAllocator> Shard<'a, D, A> {
+    /// The allocator that this is a share of.
+    #[must_use]
+    pub fn allocator(&self) -> &'a GpuAllocator<D, A> {
+        self.allocator
+    }
+
+    /// Takes memory, as [`GpuAllocator::allocate`].
+    ///
+    /// # Errors
+    /// As there.
+    // Out of line its result would be written in small pieces and read in large ones, which costs as much as all the rest.
+    #[inline(always)]
+    pub fn allocate(
+        &mut self,
+        requirements: &ResourceRequirements,
+        options: &RegionOptions<'_>,
+    ) -> Result<Region, GpuError> {
+        let Some(slab) = is_slab_request(requirements, options) else {
+            return self.allocator.allocate(requirements, options);
+        };
+        let kind = RequestKind {
+            memory_type_bits: requirements.memory_type_bits,
+            preference: options.preference,
+            kind: options.kind,
+            within_budget: options.within_budget,
+        };
+        let lane = match self.pages.get(self.last_used) {
+            Some(Some((asked, lane))) if *asked == kind => *lane,
+            _ => match self.pages_for(kind)? {
+                Some(lane) => lane,
+                None => return self.allocator.allocate(requirements, options),
+            },
+        };
+        // SAFETY: the lane is this shard's, and nobody has a reference to what is its owner's, for this is `&mut self`.
+        let own = unsafe { lane.owner_state() };
+        match allocate_slot(lane, own, slab, requirements) {
+            Ok(taken) => self.region(lane, own, slab, taken),
+            Err(lack) => self.allocate_slowly(lane, own, slab, requirements, options, lack),
+        }
+    }
+
+    /// What the user gets for what was taken.
+    #[inline(always)]
+    fn region(
+        &self,
+        lane: &ShardPages,
+        own: &OwnerState,
+        slab: bool,
+        taken: SlotAllocation,
+    ) -> Result<Region, GpuError> {
+        let home = if slab {
+            own.slabs.range_ref(&lane.slab_groups, taken.group)
+        } else {
+            own.pages.range_ref(&lane.page_groups, taken.group)
+        };
+        let home = home.ok_or(GpuMisuse::Stale)?;
+        let at = lane.region_slot(
+            Shards::place_of(taken.group, slab),
+            taken.slot,
+            taken.generation,
+        );
+        let within = (taken.offset - home.base) as usize;
+        Ok(Region {
+            id: RegionId::new(self.allocator.tag, at),
+            memory: Some(home.memory),
+            offset: taken.offset,
+            size: taken.size,
+            resource: 0,
+            buffer_offset: 0,
+            mapped: home
+                .mapped
+                .and_then(|first| NonNull::new(first.as_ptr().wrapping_add(within))),
+            record: NO_RECORD,
+            memory_type: home.memory_type,
+            content: RegionContent::Bare,
+        })
+    }
+
+    /// A lane of this shard for such requests. `None` where it has others already, as many as it can have.
+    #[cold]
+    fn pages_for(&mut self, kind: RequestKind) -> Result<Option<&'a ShardPages>, GpuError> {
+        let same = |place: &Option<(RequestKind, &ShardPages)>| {
+            place.is_none_or(|(asked, _)| asked == kind)
+        };
+        let Some(index) = self.pages.iter().position(same) else {
+            return Ok(None);
+        };
+        let Some(place) = self.pages.get_mut(index) else {
+            return Ok(None);
+        };
+        if let Some((_, lane)) = place {
+            self.last_used = index;
+            return Ok(Some(lane));
+        }
+        let granule = self.allocator.limits.non_coherent_atom_size.max(GRANULE);
+        let lane =
+            self.allocator
+                .shards
+                .pages_for(self.allocator.device_and_host(), kind, granule)?;
+        if let Some(lane) = lane {
+            *place = Some((kind, lane));
+            self.last_used = index;
+        }
+        Ok(lane)
+    }
+
+    /// Takes back what others freed, and gets what is still lacking.
+    #[cold]
+    #[inline(never)]
+    fn allocate_slowly(
+        &mut self,
+        lane: &ShardPages,
+        own: &mut OwnerState,
+        slab: bool,
+        needs: &ResourceRequirements,
+        options: &RegionOptions<'_>,
+        lack: ClassShortage,
+    ) -> Result<Region, GpuError> {
+        let env = self.allocator.device_and_host();
+        let mut lack = lack;
+        if lack != ClassShortage::Unsupported && !lane.remote_frees.is_empty() {
+            lane.collect(own);
+            lane.trim(own, env, &self.allocator.pools);
+            match allocate_slot(lane, own, slab, needs) {
+                Ok(taken) => return self.region(lane, own, slab, taken),
+                Err(still) => lack = still,
+            }
+        }
+        loop {
+            match lack {
+                ClassShortage::Unsupported => return self.allocator.allocate(needs, options),
+                ClassShortage::Memory(need) => lane.grow_with(own, slab, need, env)?,
+                ClassShortage::Range(need) => {
+                    if !self.add_range(lane, own, slab, need)? {
+                        return self.allocator.allocate(needs, options);
+                    }
+                }
+            }
+            match allocate_slot(lane, own, slab, needs) {
+                Ok(taken) => return self.region(lane, own, slab, taken),
+                Err(still) => lack = still,
+            }
+        }
+    }
+
+    /// Gets the lane another page or slab. False where the pools have none, or it cannot be mapped: a region of its own may still be had.
+    fn add_range(
+        &self,
+        lane: &ShardPages,
+        own: &mut OwnerState,
+        slab: bool,
+        need: RangeShortage,
+    ) -> Result<bool, GpuError> {
+        let (env, pools) = (self.allocator.device_and_host(), &self.allocator.pools);
+        let RequestKind {
+            memory_type_bits,
+            preference: wish,
+            kind,
+            within_budget,
+        } = own.kind;
+        let granule = self.allocator.limits.non_coherent_atom_size.max(GRANULE);
+        let ask = AllocationRequest {
+            memory_type_bits,
+            preference: wish,
+            kind,
+            within_budget,
+            dedicated: DedicatedPolicy::Never,
+            user_data: NEW_SHARD_PAGE,
+            ..AllocationRequest::new(need.size, need.alignment.max(granule))
+        };
+        let placed = match pools.place(env, &ask) {
+            Ok(placed) => placed,
+            Err(error @ GpuError::Host(_)) => return Err(error),
+            Err(_) => return Ok(false),
+        };
+        let mut home = BackingRegion {
+            at: placed.at,
+            memory: placed.memory,
+            memory_type: placed.memory_type as u8,
+            mapped: None,
+            base: placed.offset,
+        };
+        if placed.properties.contains(PropertyFlags::HOST_VISIBLE) {
+            match pools.map_shard_page(env, placed.at) {
+                Ok(first) => home.mapped = Some(first),
+                Err(_) => {
+                    free_region(env, pools, &home);
+                    return Ok(false);
+                }
+            }
+        }
+        loop {
+            let added = if slab {
+                own.slabs.add(&lane.slab_groups, home, home.base, need)
+            } else {
+                own.pages.add(&lane.page_groups, home, home.base, need)
+            };
+            let refused = match added {
+                Ok(number) => {
+                    let group = if slab {
+                        own.slabs.first_group(number)
+                    } else {
+                        own.pages.first_group(number)
+                    };
+                    let word = Shards::word_of(lane.number, Shards::place_of(group, slab));
+                    let named = pools.name_shard_page(home.at, word);
+                    debug_assert!(named.is_ok(), "placed for this: {named:?}");
+                    return Ok(true);
+                }
+                Err(ClassShortage::Memory(need)) => lane.grow_with(own, slab, need, env),
+                Err(ClassShortage::Range(_) | ClassShortage::Unsupported) => {
+                    free_region(env, pools, &home);
+                    return Ok(false);
+                }
+            };
+            if let Err(error) = refused {
+                free_region(env, pools, &home);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Gives a region back, as [`GpuAllocator::free`]: the shard's own without a lock, any other of the allocator's as well.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn free(&mut self, region: Region) -> Result<(), Rejected<Region, GpuError>> {
+        match self.free_own(&region) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(rule)) => Err(Rejected::new(region, rule)),
+            None => self.allocator.free(region),
+        }
+    }
+
+    /// Ends a region of this shard. `None` where the allocator has to.
+    #[inline]
+    fn free_own(&mut self, region: &Region) -> Option<Result<(), GpuMisuse>> {
+        let (id, at) = (region.id, region.id.at());
+        if at.kind() != RegionPlaceKind::Shard
+            || id.tag() != self.allocator.tag
+            || self.allocator.records.may_know(at)
+        {
+            return None;
+        }
+        let has = |entry: &Option<(RequestKind, &'a ShardPages)>| {
+            entry
+                .map(|(_, lane)| lane)
+                .filter(|lane| lane.number == at.place.pool())
+        };
+        let lane = self
+            .pages
+            .get(self.last_used)
+            .and_then(has)
+            .or_else(|| self.pages.iter().find_map(has))?;
+        // SAFETY: as in `allocate`.
+        let own = unsafe { lane.owner_state() };
+        let (group, slot, generation) = (at.place.block(), at.slot, at.generation);
+        let given = if group >= SLAB_GROUP {
+            own.slabs.free(
+                &lane.slab_groups,
+                group - SLAB_GROUP,
+                slot,
+                generation,
+                NO_RECORD,
+            )
+        } else {
+            own.pages
+                .free(&lane.page_groups, group, slot, generation, NO_RECORD)
+        };
+        Some(match given {
+            Ok(given) => {
+                if given.is_emptied {
+                    lane.trim(own, self.allocator.device_and_host(), &self.allocator.pools);
+                }
+                Ok(())
+            }
+            Err(_) => Err(GpuMisuse::Stale),
+        })
+    }
+
+    /// Gives regions back, each place of `regions` that has one, as [`GpuAllocator::free_batch`].
+    ///
+    /// # Errors
+    /// The place of the first region that was refused, and why; the others are given back all the same.
+    pub fn free_batch(&mut self, regions: &mut [Option<Region>]) -> Result<(), BatchError> {
+        let mut first = None;
+        for (index, place) in regions.iter_mut().enumerate() {
+            if let Some(Err(refused)) = place.take().map(|region| self.free(region)) {
+                first.get_or_insert(BatchError {
+                    index,
+                    error: refused.error,
+                });
+                *place = Some(refused.value);
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    /// Takes back what other threads freed, and gives back every page and slab that is empty: for the end of a frame, or of a phase.
+    pub fn trim(&mut self) {
+        let (env, pools) = (self.allocator.device_and_host(), &self.allocator.pools);
+        for (_, lane) in self.pages.iter().flatten() {
+            // SAFETY: as in `allocate`.
+            let own = unsafe { lane.owner_state() };
+            lane.collect(own);
+            lane.free_empty(own, env, pools);
+        }
+    }
+
+    /// What is in it. Takes back what other threads freed first, so that it is exact when they pause.
+    pub fn usage(&mut self) -> ShardUsage {
+        let mut usage = ShardUsage::default();
+        for (_, lane) in self.pages.iter().flatten() {
+            // SAFETY: as in `allocate`.
+            let own = unsafe { lane.owner_state() };
+            lane.collect(own);
+            for totals in [own.pages.totals(), own.slabs.totals()] {
+                usage.regions += u64::from(totals.live);
+                usage.region_bytes += totals.used_bytes;
+                usage.page_bytes += totals.reserved_bytes;
+            }
+        }
+        usage
+    }
+}
+
+impl<D: DeviceMemory, A: HostAllocator> Drop for Shard<'_, D, A> {
+    fn drop(&mut self) {
+        for (_, lane) in self.pages.iter().flatten() {
+            lane.abandon(self.allocator.device_and_host(), &self.allocator.pools);
+        }
+    }
+}
+
+impl<D: DeviceMemory, A: HostAllocator> fmt::Debug for Shard<'_, D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shard")
+            .field("lanes", &self.pages.iter().flatten().count())
+            .finish_non_exhaustive()
+    }
+}

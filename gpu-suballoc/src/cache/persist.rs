@@ -1,0 +1,323 @@
+//! Compiled shaders in a file: written by one run, read by the next, refused as a whole if one bit is another.
+//!
+//! ```text
+//!   "STEWSHAD" | version u32 | header bytes u32 | identity of the device 48 |            all numbers are little-endian
+//!   entry:  kind u32 | content bytes u32 | low u64 | high u64 | binary bytes u64 | content | binary
+//!   ..
+//!   count u64 | length of the file u64 | BLAKE3 of all before it, 32 bytes
+//! ```
+//! Who writes the file may be anybody: nothing in it is believed before the hash over all of it, the device and the version were seen to be
+//! right. The hash tells damage, and files of other devices; it is no signature.
+
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use alloc_core::{ContextHandle, HostError, TryVec};
+
+use super::key::{CacheDevice, ContentHash, ShaderKey};
+
+const MAGIC: [u8; 8] = *b"STEWSHAD";
+/// What this file can be read by: another layout has another number.
+const VERSION: u32 = 1;
+const HEADER: usize = 64;
+const TRAILER: usize = 48;
+const ENTRY: usize = 32;
+
+/// Whose binaries they are: what `VkPhysicalDeviceProperties` and `VkPhysicalDeviceIDProperties` say. Binaries of another one are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreIdentity {
+    /// `vendorID`.
+    pub vendor: u32,
+    /// `deviceID`.
+    pub device: u32,
+    /// `driverVersion`.
+    pub driver_version: u32,
+    /// What the program says of its own binaries: another number, and older files are refused.
+    pub format: u32,
+    /// `pipelineCacheUUID`.
+    pub pipeline_cache_uuid: [u8; 16],
+    /// `deviceUUID`; zeros where it is not known.
+    pub device_uuid: [u8; 16],
+}
+
+impl StoreIdentity {
+    fn bytes(&self) -> impl Iterator<Item = u8> {
+        let words = [self.vendor, self.device, self.driver_version, self.format];
+        words
+            .into_iter()
+            .flat_map(u32::to_le_bytes)
+            .chain(self.pipeline_cache_uuid)
+            .chain(self.device_uuid)
+    }
+}
+
+/// Where a file goes, piece by piece.
+pub trait StoreSink {
+    /// Why it does not.
+    type Error;
+
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// The sink's own; nothing more is written then.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
+}
+
+/// Writes a file of shaders, one after the other.
+pub struct StoreWriter<'s, S: StoreSink> {
+    sink: &'s mut S,
+    hash: blake3::Hasher,
+    count: u64,
+    length: u64,
+}
+
+impl<'s, S: StoreSink> StoreWriter<'s, S> {
+    /// Begins a file for this device.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn new(sink: &'s mut S, identity: &StoreIdentity) -> Result<Self, S::Error> {
+        let mut writer = Self {
+            sink,
+            hash: blake3::Hasher::new(),
+            count: 0,
+            length: 0,
+        };
+        let mut header = [0; HEADER];
+        let parts = MAGIC
+            .into_iter()
+            .chain(VERSION.to_le_bytes())
+            .chain((HEADER as u32).to_le_bytes())
+            .chain(identity.bytes());
+        header
+            .iter_mut()
+            .zip(parts)
+            .for_each(|(to, from)| *to = from);
+        writer.put(&header)?;
+        Ok(writer)
+    }
+
+    /// Adds a shader: what it is found by, what it was compiled from where that is compared, and the binary.
+    ///
+    /// # Errors
+    /// [`WriteError::TooLarge`] for a content of 4 GiB or more; the sink's. The file is not to be used then.
+    pub fn add(
+        &mut self,
+        key: ShaderKey,
+        content: Option<&[u8]>,
+        binary: &[u8],
+    ) -> Result<(), WriteError<S::Error>> {
+        let (hashed, bytes) = (u32::from(key.is_hashed()), content.map_or(0, <[u8]>::len));
+        let bytes = u32::try_from(bytes).map_err(|_| WriteError::TooLarge)?;
+        let kind = hashed | u32::from(content.is_some()) << 1;
+        let mut entry = [0; ENTRY];
+        let words = kind.to_le_bytes().into_iter().chain(bytes.to_le_bytes());
+        let longer = [key.low, key.high, binary.len() as u64]
+            .into_iter()
+            .flat_map(u64::to_le_bytes);
+        entry
+            .iter_mut()
+            .zip(words.chain(longer))
+            .for_each(|(to, from)| *to = from);
+        for part in [&entry, content.unwrap_or_default(), binary] {
+            self.put(part).map_err(WriteError::Sink)?;
+        }
+        self.count = self.count.saturating_add(1);
+        Ok(())
+    }
+
+    /// Ends the file; answers how many shaders and bytes it has.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn finish(mut self) -> Result<(u64, u64), S::Error> {
+        let (count, length) = (self.count, self.length.saturating_add(TRAILER as u64));
+        self.put(&count.to_le_bytes())?;
+        self.put(&length.to_le_bytes())?;
+        let hash = self.hash.finalize();
+        self.sink.write(hash.as_bytes())?;
+        Ok((count, length))
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), S::Error> {
+        self.hash.update(bytes);
+        self.length = self.length.saturating_add(bytes.len() as u64);
+        self.sink.write(bytes)
+    }
+}
+
+/// Why a shader could not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteError<E> {
+    /// Its content has 4 GiB or more.
+    TooLarge,
+    /// The sink refused.
+    Sink(E),
+}
+
+/// A file that was seen to be whole, of this version, and this device's.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredShaders<'b> {
+    entries: &'b [u8],
+    count: u64,
+}
+
+/// A shader of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredShader<'b> {
+    /// What it is found by, on the device that reads it.
+    pub key: ShaderKey,
+    /// What it was compiled from, where that is compared.
+    pub content: Option<&'b [u8]>,
+    /// The binary.
+    pub binary: &'b [u8],
+}
+
+impl<'b> StoredShaders<'b> {
+    /// Looks at a whole file. Reads nothing beyond it, takes no memory.
+    ///
+    /// # Errors
+    /// [`StoreError`]: what is not right. Nothing of such a file may be used; compile again, and write it anew.
+    pub fn open(file: &'b [u8], identity: &StoreIdentity) -> Result<Self, StoreError> {
+        let (head, _) = file.split_first_chunk::<8>().ok_or(StoreError::Truncated)?;
+        if *head != MAGIC {
+            return Err(StoreError::NotAStore);
+        }
+        let version = number(file, 8, 4).ok_or(StoreError::Truncated)?;
+        if version != u64::from(VERSION) {
+            return Err(StoreError::OtherVersion {
+                version: version as u32,
+            });
+        }
+        let body = file
+            .len()
+            .checked_sub(TRAILER)
+            .filter(|body| *body >= HEADER)
+            .ok_or(StoreError::Truncated)?;
+        let (before, hash) = file
+            .split_at_checked(file.len().saturating_sub(32))
+            .ok_or(StoreError::Truncated)?;
+        if number(file, body + 8, 8) != Some(file.len() as u64) {
+            return Err(StoreError::Truncated);
+        }
+        if blake3::hash(before).as_bytes() != hash {
+            return Err(StoreError::Damaged);
+        }
+        let header = file.get(16..HEADER).ok_or(StoreError::Truncated)?;
+        if !identity.bytes().eq(header.iter().copied())
+            || number(file, 12, 4) != Some(HEADER as u64)
+        {
+            return Err(StoreError::OtherDevice);
+        }
+        let entries = file.get(HEADER..body).ok_or(StoreError::Truncated)?;
+        Ok(Self {
+            entries,
+            count: number(file, body, 8).ok_or(StoreError::Truncated)?,
+        })
+    }
+
+    /// How many shaders it has.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The shaders, in the order in which they were written, with keys of this device. Ends early in a file that its writer made badly.
+    pub fn iter(&self, device: CacheDevice) -> impl Iterator<Item = StoredShader<'b>> + use<'b> {
+        let mut rest = self.entries;
+        let mut left = self.count;
+        core::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let (shader, after) = shader(rest, device)?;
+            rest = after;
+            Some(shader)
+        })
+    }
+}
+
+fn shader(bytes: &[u8], device: CacheDevice) -> Option<(StoredShader<'_>, &[u8])> {
+    let (kind, content) = (
+        number(bytes, 0, 4)?,
+        usize::try_from(number(bytes, 4, 4)?).ok()?,
+    );
+    let (low, high, binary) = (
+        number(bytes, 8, 8)?,
+        number(bytes, 16, 8)?,
+        usize::try_from(number(bytes, 24, 8)?).ok()?,
+    );
+    let (content, rest) = bytes.get(ENTRY..)?.split_at_checked(content)?;
+    let (binary, rest) = rest.split_at_checked(binary)?;
+    let key = match kind & 1 {
+        0 => ShaderKey::kernel(device, low),
+        _ => ShaderKey::content(
+            device,
+            ContentHash::from_raw(u128::from(high) << 64 | u128::from(low)),
+        ),
+    };
+    Some((
+        StoredShader {
+            key,
+            content: (kind & 2 != 0).then_some(content),
+            binary,
+        },
+        rest,
+    ))
+}
+
+fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
+    let part = bytes.get(at..at.checked_add(width)?)?;
+    Some(
+        part.iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte)),
+    )
+}
+
+/// Why a file is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It is none.
+    NotAStore,
+    /// Of another version of this format.
+    OtherVersion {
+        /// Which.
+        version: u32,
+    },
+    /// The end is missing, or more than the end.
+    Truncated,
+    /// A bit is another.
+    Damaged,
+    /// Of another device, driver, or format of binaries.
+    OtherDevice,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAStore => f.write_str("this is no file of compiled shaders")?,
+            Self::OtherVersion { version } => write!(
+                f,
+                "the file of shaders has version {version}, and {VERSION} can be read"
+            )?,
+            Self::Truncated => f.write_str("the file of shaders is not whole")?,
+            Self::Damaged => f.write_str("the file of shaders is damaged")?,
+            Self::OtherDevice => {
+                f.write_str("the file of shaders is another device's, or driver's")?
+            }
+        }
+        f.write_str(": compile again, and write it anew")
+    }
+}
+
+impl core::error::Error for StoreError {}
+
+/// A sink in memory of a context.
+impl StoreSink for TryVec<u8, ContextHandle> {
+    type Error = HostError;
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), HostError> {
+        self.try_extend_from_slice(bytes)
+    }
+}

@@ -1,0 +1,213 @@
+//! The seat of one region in a page or a slab: which generation sits there, and whether it still does.
+//!
+//! ```text
+//!   state, 64 bits:   word: 32 | live: 1 | returned: 1 | unused: 6 | generation: 24
+//!   extent, 64 bits:  granules: 32 | first granule: 32
+//! ```
+//!
+//! One thread issues seats and takes them back: the *owner* (a shard's thread, or whoever has the pool's lock). It never needs more than
+//! plain loads and stores. Any other thread may *claim* a live seat, by the one read-modify-write here, and thereby frees the region;
+//! the owner settles that later. Two that free the same region are told apart, whoever they are, for the generation is part of what is
+//! exchanged; and should the owner free a region while another claims it, the seat is given back once.
+
+#![forbid(unsafe_code)]
+
+use super::types::FreeError;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The last generation that a seat is issued with.
+pub(crate) const LAST_GENERATION: u32 = (1 << 24) - 1;
+
+const LIVE: u32 = 1 << 31;
+const REMOTE_FREED: u32 = 1 << 30;
+
+/// The seat of one region.
+pub(crate) struct SlotState {
+    state: AtomicU64,
+    extent: AtomicU64,
+}
+
+/// What a seat says of its region, in granules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotExtent {
+    pub(crate) first: u32,
+    pub(crate) granules: u32,
+    pub(crate) user_data: u32,
+}
+
+const fn state(word: u32, mark: u32) -> u64 {
+    (word as u64) << 32 | mark as u64
+}
+
+const fn word(state: u64) -> u32 {
+    (state >> 32) as u32
+}
+
+const fn mark(state: u64) -> u32 {
+    (state & u32::MAX as u64) as u32
+}
+
+const fn sitting_of(extent: u64, word: u32) -> SlotExtent {
+    SlotExtent {
+        first: (extent & u32::MAX as u64) as u32,
+        granules: (extent >> 32) as u32,
+        user_data: word,
+    }
+}
+
+/// Why that is not the state of a live region of `generation`, with the word that was expected.
+#[cold]
+fn free_error(found: u64, generation: u32) -> FreeError {
+    let mark = mark(found);
+    let seated = mark & LAST_GENERATION;
+    if generation <= LAST_GENERATION && mark == LIVE | generation {
+        return FreeError::Held;
+    }
+    if generation == 0 || generation > seated {
+        FreeError::Foreign
+    } else if generation == seated {
+        FreeError::Double
+    } else {
+        FreeError::Stale
+    }
+}
+
+impl SlotState {
+    /// A seat that was never issued.
+    pub(crate) const fn new() -> Self {
+        Self {
+            state: AtomicU64::new(0),
+            extent: AtomicU64::new(0),
+        }
+    }
+
+    /// The owner gives the seat to a region: the generation it is issued with. `None` once all generations were: it is retired.
+    #[inline]
+    pub(crate) fn issue(&self, sitting: SlotExtent) -> Option<u32> {
+        let generation = (mark(self.state.load(Ordering::Relaxed)) & LAST_GENERATION) + 1;
+        if generation > LAST_GENERATION {
+            return None;
+        }
+        // Release, both: whoever sees this extent sees that the region before is gone, and whoever sees this state sees this extent.
+        self.extent.store(
+            (sitting.granules as u64) << 32 | sitting.first as u64,
+            Ordering::Release,
+        );
+        self.state.store(
+            state(sitting.user_data, LIVE | generation),
+            Ordering::Release,
+        );
+        Some(generation)
+    }
+
+    /// The owner takes the seat back, if the region's word is `word`.
+    #[inline]
+    pub(crate) fn free(&self, generation: u32, word: u32) -> Result<SlotExtent, FreeError> {
+        let found = self.state.load(Ordering::Relaxed);
+        if found != state(word, LIVE | generation) || generation > LAST_GENERATION {
+            return Err(free_error(found, generation));
+        }
+        self.state.store(state(0, generation), Ordering::Relaxed);
+        Ok(self.with_extent(word))
+    }
+
+    /// Who sits here, if it is that generation.
+    #[inline]
+    pub(crate) fn live_extent(&self, generation: u32) -> Result<SlotExtent, FreeError> {
+        let found = self.state.load(Ordering::Relaxed);
+        // Of a generation that fits 24 bits only a live region that nobody returned has this mark.
+        if mark(found) != LIVE | generation || generation > LAST_GENERATION {
+            return Err(free_error(found, generation));
+        }
+        Ok(self.with_extent(word(found)))
+    }
+
+    /// Who sits here, if it lives and nobody returned it, as any thread sees it; `None` also where that changes at this moment.
+    #[inline]
+    pub(crate) fn current(&self) -> Option<(u32, SlotExtent)> {
+        let found = self.state.load(Ordering::Acquire);
+        if mark(found) & (LIVE | REMOTE_FREED) != LIVE {
+            return None;
+        }
+        let extent = self.extent.load(Ordering::Acquire);
+        // The same before and after: the extent belongs to it.
+        let same = self.state.load(Ordering::Relaxed) == found;
+        same.then(|| {
+            (
+                mark(found) & LAST_GENERATION,
+                sitting_of(extent, word(found)),
+            )
+        })
+    }
+
+    /// Any thread keeps the word `to` with the region, if it was `from`. Answers with what it was.
+    pub(crate) fn set_user_data(
+        &self,
+        generation: u32,
+        from: u32,
+        to: u32,
+    ) -> Result<u32, FreeError> {
+        let live = LIVE | generation;
+        match self.state.compare_exchange(
+            state(from, live),
+            state(to, live),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => Ok(from),
+            Err(_) => self
+                .live_extent(generation)
+                .map(|sitting| sitting.user_data),
+        }
+    }
+
+    /// Any thread frees the region, once, if its word is `word`; the owner has to [settle](SlotState::reclaim) it.
+    pub(crate) fn claim(&self, generation: u32, word: u32) -> Result<SlotExtent, FreeError> {
+        let (live, claimed) = (
+            state(word, LIVE | generation),
+            state(word, LIVE | REMOTE_FREED | generation),
+        );
+        if generation > LAST_GENERATION {
+            return Err(FreeError::Foreign);
+        }
+        let sitting = self.with_extent(word);
+        // Relaxed: what orders the freeing thread's last use before the next owner's first is the mailbox.
+        match self
+            .state
+            .compare_exchange(live, claimed, Ordering::Relaxed, Ordering::Relaxed)
+        {
+            Ok(_) => Ok(sitting),
+            Err(found) => Err(free_error(found, generation)),
+        }
+    }
+
+    /// The owner takes back a seat that another thread claimed. `None` where nobody did, or somebody was faster.
+    pub(crate) fn reclaim(&self) -> Option<SlotExtent> {
+        let found = self.state.load(Ordering::Relaxed);
+        if mark(found) & (LIVE | REMOTE_FREED) != LIVE | REMOTE_FREED {
+            return None;
+        }
+        let sitting = self.with_extent(word(found));
+        self.state
+            .store(state(0, mark(found) & LAST_GENERATION), Ordering::Relaxed);
+        Some(sitting)
+    }
+
+    #[inline]
+    fn with_extent(&self, word: u32) -> SlotExtent {
+        sitting_of(self.extent.load(Ordering::Relaxed), word)
+    }
+}
+
+#[cfg(test)]
+impl SlotState {
+    /// As if it had been issued that often.
+    pub(crate) fn age(&self, generation: u32) {
+        self.state.store(state(0, generation), Ordering::Relaxed);
+    }
+
+    /// As if it had been issued as often as it can be.
+    pub(crate) fn wear_out(&self) {
+        self.age(LAST_GENERATION);
+    }
+}

@@ -1,0 +1,33 @@
+//! Contexts on devices that an application owns: acquired, used, released, before the device goes.
+//!
+//! ```text
+//!   DeviceContexts: the shared ShaderCache, and which contexts are on one device
+//!      | acquire(handles, memory, load)            load: the driver's commands, once a context
+//!      v
+//!   DeviceContext = CacheOwner | GpuAllocator over LossAwareDevice<device> | MembershipCell of the device       dropped in this order
+//!      | release, release_forced -> Released | Rejected: the context back, and how much is in the way
+//!      |
+//!   ContextTable: contexts by number, for C, and the pair of handlers that choose one for a dispatch
+//! ```
+//! The crate neither destroys nor waits for the application's handles. It has no globals. After the loss of a device it calls no driver.
+
+mod context;
+mod contexts;
+mod dispatch_lock;
+mod error;
+mod handles;
+mod loss_aware_device;
+mod register;
+mod release;
+mod shared_box;
+mod table;
+
+pub use context::{ContextAllocator, DeviceContext, DeviceContextId};
+pub use contexts::{DeviceContexts, DeviceState};
+pub use error::{CommandSource, ContextError};
+pub use handles::{ContextHandle, VulkanHandles};
+pub use loss_aware_device::{ContextDevice, LossAwareDevice};
+pub use release::{ContextOutstanding, ForcedRelease, ReleaseBlocker, ReleaseReport};
+#[cfg(feature = "ash")]
+pub(crate) use shared_box::SharedBox;
+pub use table::{AcquireContext, ContextHandlers, ContextTable, ReleaseContext};

@@ -1,0 +1,183 @@
+//! Which contexts have a number, who uses them, and which handlers are set: all that a table's lock guards. Nothing is made, ended or called
+//! under it.
+//!
+//! ```text
+//!   nobody's --put--> here --close (no users)--> leaving --remove--> nobody's      a number comes once
+//!                      ^                            |
+//!                      +---------- reopen ----------+                              the release was refused
+//! ```
+
+#![forbid(unsafe_code)]
+
+use super::context::DeviceContextId;
+use super::error::ContextError;
+use crate::sync::StateMutex;
+
+/// As many contexts have a number at a time.
+const CONTEXTS: usize = 64;
+
+/// Of contexts, each a handle `C`, and of handlers `H`.
+pub(super) struct ContextRegister<C, H> {
+    state: StateMutex<RegisterState<C, H>>,
+}
+
+struct RegisterState<C, H> {
+    slots: [Option<RegisterEntry<C>>; CONTEXTS],
+    default: Option<DeviceContextId>,
+    /// `None`: the default's.
+    handlers: Option<H>,
+    /// Dispatches between acquire and release.
+    acquired: u64,
+}
+
+struct RegisterEntry<C> {
+    id: DeviceContextId,
+    users: u32,
+    /// Somebody is releasing it; nobody finds it.
+    is_leaving: bool,
+    context: C,
+}
+
+impl<C: Clone, H: Copy> ContextRegister<C, H> {
+    pub(super) const fn new() -> Self {
+        let state = RegisterState {
+            slots: [const { None }; CONTEXTS],
+            default: None,
+            handlers: None,
+            acquired: 0,
+        };
+        Self {
+            state: StateMutex::new(state),
+        }
+    }
+
+    /// Gives it a number. Where there is no room it comes back.
+    pub(super) fn put(&self, id: DeviceContextId, context: C) -> Result<(), C> {
+        let mut state = self.state.lock();
+        match state.slots.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => {
+                *slot = Some(RegisterEntry {
+                    id,
+                    users: 0,
+                    is_leaving: false,
+                    context,
+                });
+                Ok(())
+            }
+            None => Err(context),
+        }
+    }
+
+    /// A user more: it is not released before this one [leaves](Self::leave).
+    pub(super) fn join(&self, id: DeviceContextId) -> Result<C, ContextError> {
+        let mut state = self.state.lock();
+        let entry = state.find(id)?;
+        if entry.is_leaving {
+            return Err(ContextError::InUse);
+        }
+        entry.users = entry.users.checked_add(1).ok_or(ContextError::InUse)?;
+        Ok(entry.context.clone())
+    }
+
+    /// A user less.
+    pub(super) fn leave(&self, id: DeviceContextId) {
+        let mut state = self.state.lock();
+        if let Ok(entry) = state.find(id) {
+            entry.users = entry.users.wrapping_sub(1);
+        }
+    }
+
+    /// Nobody uses it, and nobody will until it is [removed](Self::remove) or [as it was](Self::reopen): it is the caller's alone.
+    pub(super) fn close(&self, id: DeviceContextId) -> Result<C, ContextError> {
+        let mut state = self.state.lock();
+        let entry = state.find(id)?;
+        if entry.users > 0 || entry.is_leaving {
+            return Err(ContextError::InUse);
+        }
+        entry.is_leaving = true;
+        Ok(entry.context.clone())
+    }
+
+    /// It was not released.
+    pub(super) fn reopen(&self, id: DeviceContextId) {
+        let mut state = self.state.lock();
+        if let Ok(entry) = state.find(id) {
+            entry.is_leaving = false;
+        }
+    }
+
+    /// It was released: nobody's default, and nobody's number. Answers what led to it.
+    #[must_use = "to be dropped without the lock"]
+    pub(super) fn remove(&self, id: DeviceContextId) -> Option<C> {
+        let mut state = self.state.lock();
+        if state.default == Some(id) {
+            state.default = None;
+        }
+        let slot = state
+            .slots
+            .iter_mut()
+            .find(|slot| slot.as_ref().is_some_and(|entry| entry.id == id))?;
+        slot.take().map(|entry| entry.context)
+    }
+
+    /// See [`ContextTable::set_default`](super::ContextTable::set_default).
+    pub(super) fn set_default(
+        &self,
+        id: Option<DeviceContextId>,
+    ) -> Result<Option<DeviceContextId>, ContextError> {
+        let mut state = self.state.lock();
+        if let Some(id) = id {
+            state.find(id)?;
+        }
+        state.check_unused()?;
+        Ok(core::mem::replace(&mut state.default, id))
+    }
+
+    /// See [`ContextTable::set_context_handlers`](super::ContextTable::set_context_handlers).
+    pub(super) fn set_handlers(&self, handlers: Option<H>) -> Result<Option<H>, ContextError> {
+        let mut state = self.state.lock();
+        state.check_unused()?;
+        Ok(core::mem::replace(&mut state.handlers, handlers))
+    }
+
+    /// A dispatch begins: handlers and default are these until it [ends](Self::end).
+    pub(super) fn begin(&self) -> (Option<H>, Option<DeviceContextId>) {
+        let mut state = self.state.lock();
+        state.acquired = state.acquired.wrapping_add(1);
+        (state.handlers, state.default)
+    }
+
+    /// A dispatch is over, its handler too.
+    pub(super) fn end(&self) {
+        let mut state = self.state.lock();
+        state.acquired = state.acquired.wrapping_sub(1);
+    }
+
+    /// How many contexts, how many dispatches, which default.
+    pub(super) fn counts(&self) -> (usize, u64, Option<DeviceContextId>) {
+        let state = self.state.lock();
+        (
+            state.slots.iter().flatten().count(),
+            state.acquired,
+            state.default,
+        )
+    }
+}
+
+impl<C, H> RegisterState<C, H> {
+    fn find(&mut self, id: DeviceContextId) -> Result<&mut RegisterEntry<C>, ContextError> {
+        self.slots
+            .iter_mut()
+            .flatten()
+            .find(|entry| entry.id == id)
+            .ok_or(ContextError::Released)
+    }
+
+    const fn check_unused(&self) -> Result<(), ContextError> {
+        if self.acquired > 0 {
+            Err(ContextError::HandlersInUse)
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A value that several hold, in memory of a context: it goes with the last of them.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::ops::Deref;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use alloc_core::{ContextHandle, HostAllocator, HostError, Scope};
+
+pub(crate) struct SharedBox<T> {
+    block: NonNull<SharedBlock<T>>,
+    owns: PhantomData<T>,
+}
+
+struct SharedBlock<T> {
+    value: T,
+    /// Of 64 bits: holders that are forgotten, one after the other, never bring it round to 0.
+    holders: AtomicU64,
+    memory: ContextHandle,
+}
+
+// SAFETY: the value is reached by reference alone, and dropped once, on the thread of its last holder.
+unsafe impl<T: Send + Sync> Send for SharedBox<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for SharedBox<T> {}
+
+impl<T> SharedBox<T> {
+    /// Where the memory is refused the value is dropped.
+    pub(crate) fn new(value: T, memory: ContextHandle) -> Result<Self, HostError> {
+        let block = memory
+            .try_allocate(Layout::new::<SharedBlock<T>>(), Scope::Object)?
+            .cast::<SharedBlock<T>>();
+        // SAFETY: a block of this layout, nobody else's.
+        unsafe {
+            block.write(SharedBlock {
+                value,
+                holders: AtomicU64::new(1),
+                memory,
+            })
+        };
+        Ok(Self {
+            block,
+            owns: PhantomData,
+        })
+    }
+
+    fn block(&self) -> &SharedBlock<T> {
+        // SAFETY: it lives as long as one of its holders.
+        unsafe { self.block.as_ref() }
+    }
+}
+
+impl<T> Deref for SharedBox<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.block().value
+    }
+}
+
+impl<T> Clone for SharedBox<T> {
+    fn clone(&self) -> Self {
+        self.block().holders.fetch_add(1, Ordering::Relaxed);
+        Self {
+            block: self.block,
+            owns: PhantomData,
+        }
+    }
+}
+
+impl<T> Drop for SharedBox<T> {
+    fn drop(&mut self) {
+        if self.block().holders.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        // SAFETY: nobody else is left; it is moved out of its block, which nobody reads any more.
+        let SharedBlock { value, memory, .. } = unsafe { self.block.read() };
+        let _emptied = FreeBlockGuard {
+            block: self.block,
+            memory,
+        };
+        drop(value);
+    }
+}
+
+/// A block whose value was moved out; goes also where the value's destructor unwinds.
+struct FreeBlockGuard<T> {
+    block: NonNull<SharedBlock<T>>,
+    memory: ContextHandle,
+}
+
+impl<T> Drop for FreeBlockGuard<T> {
+    fn drop(&mut self) {
+        // SAFETY: taken in `SharedBox::new` with this layout and scope; nothing is in it, and nobody reads it.
+        unsafe {
+            self.memory.deallocate(
+                self.block.cast(),
+                Layout::new::<SharedBlock<T>>(),
+                Scope::Object,
+            )
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::System;
+    use std::boxed::Box;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::thread;
+
+    use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
+
+    use super::*;
+
+    static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+    struct Wild<'w>(&'w AtomicU64);
+
+    impl Drop for Wild<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            // Quietly: no hook is run.
+            resume_unwind(Box::new("planted"));
+        }
+    }
+
+    #[test]
+    fn a_value_goes_once_with_its_last_holder_and_its_memory_also_where_it_unwinds() {
+        let root = Context::root_static(&SYSTEM, ContextOptions::new("shared")).expect("memory");
+        let bytes = || root.usage().total().live_bytes;
+        let (ends, before) = (AtomicU64::new(0), bytes());
+        let one = SharedBox::new(Wild(&ends), root.handle()).expect("memory");
+        let others = [one.clone(), one.clone()];
+        thread::scope(|threads| {
+            for other in others {
+                threads.spawn(move || assert_eq!(other.0.load(Ordering::Relaxed), 0));
+            }
+        });
+        assert!(bytes() > before && ends.load(Ordering::Relaxed) == 0);
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(one))).is_err());
+        assert_eq!((ends.load(Ordering::Relaxed), bytes()), (1, before));
+        root.close_root().expect("everything was given back");
+    }
+}

@@ -1,0 +1,75 @@
+//! Host memory on its way into a table or out of it.
+//!
+//! No table of this crate allocates: it may be behind a lock, and no allocator is called under one. Instead it says what lacks, a
+//! [`Layout`]; the caller lets go of the lock, allocates, and hands the block in ([`DeviceAndHost::grow`](crate::pool::DeviceAndHost::grow));
+//! what the table does not need any more, or never needed because another thread was faster, comes back to be freed.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use alloc_core::{HostAllocator, HostError, Scope};
+
+/// A block of host memory that nobody else refers to, with the layout it was allocated with.
+#[derive(Debug)]
+#[must_use = "it is lost unless it is freed"]
+pub(crate) struct HostBlock {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: a block belongs to whoever has the value; it may be used and freed on any thread.
+unsafe impl Send for HostBlock {}
+
+impl HostBlock {
+    /// # Safety
+    /// `start` is a live block of `layout`, and nobody uses it but through this value.
+    pub(crate) const unsafe fn new(start: NonNull<u8>, layout: Layout) -> Self {
+        Self { start, layout }
+    }
+
+    /// A new block of scope object. Call it without a lock.
+    pub(crate) fn allocate(
+        memory: &(impl HostAllocator + ?Sized),
+        layout: Layout,
+    ) -> Result<Self, HostError> {
+        match memory.allocate(layout, Scope::Object) {
+            Ok(start) => Ok(Self { start, layout }),
+            Err(_) => Err(memory.refusal(layout, Scope::Object)),
+        }
+    }
+
+    /// Frees it. Call it without a lock.
+    ///
+    /// # Safety
+    /// It came from this `memory`, for scope object.
+    pub(crate) unsafe fn free(self, memory: &(impl HostAllocator + ?Sized)) {
+        // SAFETY: allocated there with this layout and scope, by the caller's promise; nobody uses it any more.
+        unsafe { memory.deallocate(self.start, self.layout, Scope::Object) };
+    }
+
+    pub(crate) const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Its first byte; the block is whoever's it is handed to.
+    pub(crate) const fn into_start(self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Fills it with items, as many as fit.
+    pub(crate) fn fill<T>(self, mut make: impl FnMut() -> T) -> NonNull<T> {
+        let first = self.start.cast::<T>();
+        let items = if self.layout.align() < align_of::<T>() {
+            0
+        } else {
+            self.layout.size().checked_div(size_of::<T>()).unwrap_or(0)
+        };
+        for item in 0..items {
+            // SAFETY: the block has room for that many items.
+            let place = unsafe { first.add(item) };
+            // SAFETY: within the block, which is aligned for the items, and nobody else's.
+            unsafe { place.write(make()) };
+        }
+        first
+    }
+}

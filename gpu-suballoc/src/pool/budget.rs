@@ -1,0 +1,324 @@
+//! Bytes allocated from the driver, by heap, and their limits.
+//!
+//! The ledger adds a size before the driver call, and subtracts it after the driver freed the memory. So no limit is exceeded at any moment,
+//! however many threads create blocks.
+
+#![forbid(unsafe_code)]
+
+use crate::device::{HeapBudget, MAX_MEMORY_HEAPS};
+use crate::error::Limit;
+
+/// All memory objects of an allocator.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryBudget {
+    pub(crate) objects: u32,
+    max_objects: u32,
+    pub(crate) bytes: u64,
+    max_bytes: u64,
+    heaps: [HeapUsage; MAX_MEMORY_HEAPS],
+}
+
+/// One heap's share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HeapUsage {
+    /// As the device says.
+    pub(crate) size: u64,
+    /// Never more than this of ours.
+    limit: u64,
+    /// Ours: live, being made, and not yet given back.
+    pub(crate) own_bytes: u64,
+    /// What the driver last said of the whole process, and what was ours then.
+    driver_budget: HeapBudget,
+    own_bytes_then: u64,
+}
+
+/// Which limit a request ran into, and by how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LimitShortage {
+    pub(crate) limit: Limit,
+    /// It is the heap's budget: the driver might give more.
+    pub(crate) is_budget: bool,
+}
+
+impl MemoryBudget {
+    /// Without a heap; nothing taken.
+    pub(crate) const fn new(max_objects: u32, max_bytes: u64) -> Self {
+        const NONE: HeapBudget = HeapBudget {
+            usage: 0,
+            budget: 0,
+        };
+        const EMPTY: HeapUsage = HeapUsage {
+            size: 0,
+            limit: 0,
+            own_bytes: 0,
+            driver_budget: NONE,
+            own_bytes_then: 0,
+        };
+        Self {
+            objects: 0,
+            max_objects,
+            bytes: 0,
+            max_bytes,
+            heaps: [EMPTY; MAX_MEMORY_HEAPS],
+        }
+    }
+
+    /// The heap has `size` bytes, of which `limit` may be ours. Until a driver says better the budget is all of it.
+    pub(crate) fn set_heap(&mut self, index: u32, size: u64, limit: u64) {
+        if let Some(heap) = self.heap_mut(index) {
+            let told = HeapBudget {
+                usage: 0,
+                budget: size,
+            };
+            *heap = HeapUsage {
+                size,
+                limit: limit.min(size),
+                own_bytes: 0,
+                driver_budget: told,
+                own_bytes_then: 0,
+            };
+        }
+    }
+
+    fn heap_mut(&mut self, index: u32) -> Option<&mut HeapUsage> {
+        self.heaps.get_mut(usize::try_from(index).ok()?)
+    }
+
+    pub(crate) fn heap(&self, index: u32) -> HeapUsage {
+        usize::try_from(index)
+            .ok()
+            .and_then(|index| self.heaps.get(index))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Three quarters of the memory objects there may be are there.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.objects >= self.max_objects - self.max_objects / 4
+    }
+
+    /// What a memory object in the heap may have at most, as far as limits go.
+    pub(crate) fn remaining(&self, heap: u32, within_budget: bool) -> u64 {
+        if self.objects >= self.max_objects {
+            return 0;
+        }
+        let heap = self.heap(heap);
+        let hard = heap
+            .limit
+            .saturating_sub(heap.own_bytes)
+            .min(self.max_bytes.saturating_sub(self.bytes));
+        if within_budget {
+            hard.min(heap.budget_left())
+        } else {
+            hard
+        }
+    }
+
+    /// The limit that is in the way of an object of `bytes`.
+    pub(crate) fn shortage(
+        &self,
+        index: u32,
+        bytes: u64,
+        within_budget: bool,
+    ) -> Option<LimitShortage> {
+        if self.objects >= self.max_objects {
+            return Some(LimitShortage {
+                limit: Limit::Objects {
+                    limit: self.max_objects,
+                },
+                is_budget: false,
+            });
+        }
+        let heap = self.heap(index);
+        let over = |most: u64, used: u64| {
+            bytes
+                .checked_sub(most.saturating_sub(used))
+                .filter(|short_by| *short_by > 0)
+        };
+        if let Some(short_by) = over(self.max_bytes, self.bytes) {
+            return Some(LimitShortage {
+                limit: Limit::Bytes { short_by },
+                is_budget: false,
+            });
+        }
+        if let Some(short_by) = over(heap.limit, heap.own_bytes) {
+            return Some(LimitShortage {
+                limit: Limit::Heap {
+                    heap: index,
+                    short_by,
+                },
+                is_budget: false,
+            });
+        }
+        let short_by = over(heap.budget(), heap.usage()).filter(|_| within_budget)?;
+        Some(LimitShortage {
+            limit: Limit::Heap {
+                heap: index,
+                short_by,
+            },
+            is_budget: true,
+        })
+    }
+
+    /// Enters an object of `bytes`.
+    pub(crate) fn reserve(
+        &mut self,
+        heap: u32,
+        bytes: u64,
+        within_budget: bool,
+    ) -> Result<(), LimitShortage> {
+        if let Some(short) = self.shortage(heap, bytes, within_budget) {
+            return Err(short);
+        }
+        if let Some(heap) = self.heap_mut(heap) {
+            heap.own_bytes = heap.own_bytes.saturating_add(bytes);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.objects = self.objects.saturating_add(1);
+        Ok(())
+    }
+
+    /// Takes an object of `bytes` out.
+    pub(crate) fn release(&mut self, heap: u32, bytes: u64) {
+        if let Some(heap) = self.heap_mut(heap) {
+            heap.own_bytes = heap.own_bytes.saturating_sub(bytes);
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.objects = self.objects.saturating_sub(1);
+    }
+
+    /// What the driver says of each heap now.
+    pub(crate) fn set_driver_budgets(&mut self, budgets: &[HeapBudget]) {
+        for (heap, told) in self.heaps.iter_mut().zip(budgets) {
+            // A driver that does not know says 0; that would be a heap without any memory.
+            heap.driver_budget = if told.budget == 0 {
+                HeapBudget {
+                    usage: told.usage,
+                    budget: heap.size,
+                }
+            } else {
+                *told
+            };
+            heap.own_bytes_then = heap.own_bytes;
+        }
+    }
+}
+
+impl HeapUsage {
+    /// Estimated use of the whole process: what the driver last said, and what became of ours since.
+    pub(crate) fn usage(&self) -> u64 {
+        self.driver_budget
+            .usage
+            .saturating_add(self.own_bytes)
+            .saturating_sub(self.own_bytes_then)
+    }
+
+    /// As the driver said, or the heap's size.
+    pub(crate) fn budget(&self) -> u64 {
+        self.driver_budget.budget
+    }
+
+    pub(crate) fn budget_left(&self) -> u64 {
+        self.budget().saturating_sub(self.usage())
+    }
+
+    /// More is used than should be: nothing is kept for later.
+    pub(crate) fn is_over_budget(&self) -> bool {
+        self.usage() > self.budget()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger() -> MemoryBudget {
+        let mut ledger = MemoryBudget::new(3, 1000);
+        ledger.set_heap(0, 800, u64::MAX);
+        ledger.set_heap(1, 800, 300);
+        ledger
+    }
+
+    const fn hard(limit: Limit) -> Result<(), LimitShortage> {
+        Err(LimitShortage {
+            limit,
+            is_budget: false,
+        })
+    }
+
+    #[test]
+    fn h82_a_limit_holds_to_the_byte() {
+        let mut ledger = ledger();
+        let heap = |heap, short_by| hard(Limit::Heap { heap, short_by });
+        assert_eq!(
+            ledger.reserve(0, 801, false),
+            heap(0, 1),
+            "more than the heap has"
+        );
+        assert_eq!(ledger.reserve(1, 305, false), heap(1, 5));
+        assert_eq!(ledger.reserve(1, 300, false), Ok(()));
+        assert_eq!(ledger.remaining(0, false), 700, "of all bytes");
+        assert_eq!(
+            ledger.reserve(0, 703, false),
+            hard(Limit::Bytes { short_by: 3 })
+        );
+        assert_eq!(ledger.reserve(0, 700, false), Ok(()));
+        assert_eq!(
+            ledger.reserve(0, 1, false),
+            hard(Limit::Bytes { short_by: 1 })
+        );
+        assert_eq!(ledger.reserve(0, 0, false), Ok(()));
+        assert_eq!(
+            ledger.reserve(0, 0, false),
+            hard(Limit::Objects { limit: 3 })
+        );
+        ledger.release(0, 700);
+        assert_eq!(ledger.reserve(0, 700, false), Ok(()));
+        assert_eq!((ledger.objects, ledger.bytes), (3, 1000));
+    }
+
+    #[test]
+    fn a_budget_counts_what_changed_since_the_driver_spoke() {
+        let mut ledger = ledger();
+        ledger.reserve(0, 100, true).unwrap();
+        // The driver counts our 100 and 50 of another's in the process.
+        ledger.set_driver_budgets(&[
+            HeapBudget {
+                usage: 150,
+                budget: 400,
+            },
+            HeapBudget {
+                usage: 900,
+                budget: 800,
+            },
+        ]);
+        assert_eq!(ledger.remaining(0, true), 250);
+        ledger.reserve(0, 200, true).unwrap();
+        assert_eq!(ledger.heap(0).usage(), 350);
+        let short = LimitShortage {
+            limit: Limit::Heap {
+                heap: 0,
+                short_by: 1,
+            },
+            is_budget: true,
+        };
+        assert_eq!(ledger.reserve(0, 51, true), Err(short));
+        assert!(!ledger.heap(0).is_over_budget());
+        ledger.reserve(0, 51, false).unwrap();
+        assert!(ledger.heap(0).is_over_budget());
+        ledger.release(0, 200);
+        ledger.release(0, 100);
+        assert_eq!(ledger.heap(0).usage(), 101, "50 of another's, 51 of ours");
+        // The other heap was full all the time, and had no say.
+        assert_eq!(ledger.remaining(1, true), 0);
+        assert_eq!(ledger.remaining(1, false), 300);
+    }
+
+    #[test]
+    fn a_driver_that_says_nothing_leaves_the_heap_as_it_is() {
+        let mut ledger = ledger();
+        ledger.set_driver_budgets(&[HeapBudget::default()]);
+        assert_eq!(ledger.heap(0).budget(), 800);
+        assert_eq!(ledger.heap(99), HeapUsage::default());
+    }
+}

@@ -1,0 +1,152 @@
+//! What does not change while a pool lives.
+
+#![forbid(unsafe_code)]
+
+use super::request::AllocationRequest;
+use crate::device::{ExternalHandleTypes, NextChain};
+use crate::property_flags::PropertyFlags;
+use crate::request::ResourceKind;
+
+/// A pool's memory type, and the rules of its regions and blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolConfig {
+    /// Which pool of the allocator's.
+    pub(super) index: u16,
+    /// Of a custom pool: which of those that had the index. 0 for the device's own pools.
+    pub(super) generation: u32,
+    pub(super) memory_type: u32,
+    pub(super) heap: u32,
+    pub(super) properties: PropertyFlags,
+    pub(super) kind: ResourceKind,
+    /// Everything lies on multiples of `1 << granule_log2`.
+    pub(super) granule_log2: u32,
+    /// `bufferImageGranularity` where that is more than a granule; 1 where it does not matter.
+    pub(super) granularity: u64,
+    /// Size of transient pages.
+    pub(super) page_size: u64,
+    /// A custom pool of blocks of one size: nothing in it has a memory object of its own unless that is asked for.
+    pub(super) is_fixed: bool,
+    /// One block, filled from one end.
+    pub(super) is_linear: bool,
+    pub(super) min_blocks: u32,
+    pub(super) max_blocks: u32,
+    pub(super) max_bytes: u64,
+    /// Bytes of empty blocks to keep.
+    pub(super) keep_empty: u64,
+    pub(super) priority: Option<f32>,
+    pub(super) min_alignment: u64,
+    pub(super) export: ExternalHandleTypes,
+    pub(super) next: Option<NextChain>,
+    pub(super) has_device_address: bool,
+}
+
+impl PoolConfig {
+    /// Size and alignment with which a request is placed in a shared block. What may be of the other kind gets granularity pages of
+    /// its own: padded at both ends.
+    #[inline]
+    pub(super) fn padded(&self, ask: &AllocationRequest) -> (u64, u64) {
+        let alignment = ask.alignment.max(self.min_alignment);
+        if self.granularity == 1 || (ask.kind == self.kind && ask.kind != ResourceKind::Unknown) {
+            return (ask.size, alignment);
+        }
+        let size = ask
+            .size
+            .checked_next_multiple_of(self.granularity)
+            .unwrap_or(u64::MAX);
+        (size, alignment.max(self.granularity))
+    }
+
+    pub(super) const fn granule(&self) -> u64 {
+        1 << self.granule_log2
+    }
+
+    pub(super) const fn is_custom(&self) -> bool {
+        self.generation != 0
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Facts of no pool in particular.
+    pub(in crate::pool) fn pool_config(kind: ResourceKind, granularity: u64) -> PoolConfig {
+        PoolConfig {
+            index: 0,
+            generation: 0,
+            memory_type: 0,
+            heap: 0,
+            properties: PropertyFlags::NONE,
+            kind,
+            granule_log2: 8,
+            granularity,
+            page_size: 1 << 20,
+            is_fixed: false,
+            is_linear: false,
+            min_blocks: 0,
+            max_blocks: u32::MAX,
+            max_bytes: u64::MAX,
+            keep_empty: 0,
+            priority: None,
+            min_alignment: 1,
+            export: ExternalHandleTypes::NONE,
+            next: None,
+            has_device_address: false,
+        }
+    }
+
+    #[test]
+    fn what_may_be_of_the_other_kind_gets_pages_of_its_own() {
+        use ResourceKind::{Linear, Optimal, Unknown};
+        let ask = |kind| AllocationRequest {
+            kind,
+            ..AllocationRequest::new(1000, 16)
+        };
+        for granularity in [1024u64, 65_536, 131_072] {
+            let pages = (granularity, granularity);
+            assert_eq!(
+                pool_config(Linear, granularity).padded(&ask(Linear)),
+                (1000, 16)
+            );
+            assert_eq!(
+                pool_config(Optimal, granularity).padded(&ask(Optimal)),
+                (1000, 16)
+            );
+            assert_eq!(
+                pool_config(Linear, granularity).padded(&ask(Optimal)),
+                pages
+            );
+            assert_eq!(
+                pool_config(Linear, granularity).padded(&ask(Unknown)),
+                pages
+            );
+            assert_eq!(
+                pool_config(Unknown, granularity).padded(&ask(Linear)),
+                pages
+            );
+            assert_eq!(
+                pool_config(Unknown, granularity).padded(&ask(Unknown)),
+                pages
+            );
+        }
+        assert_eq!(
+            pool_config(Linear, 1).padded(&ask(Unknown)),
+            (1000, 16),
+            "where pages do not matter"
+        );
+        assert_eq!(
+            pool_config(Linear, 1024)
+                .padded(&AllocationRequest {
+                    kind: Unknown,
+                    ..AllocationRequest::new(u64::MAX, 1)
+                })
+                .0,
+            u64::MAX
+        );
+        let aligned = PoolConfig {
+            min_alignment: 4096,
+            ..pool_config(Linear, 1)
+        };
+        assert_eq!(aligned.padded(&ask(Linear)), (1000, 4096));
+    }
+}

@@ -1,0 +1,437 @@
+//! Memory objects: made outside of every lock, given back outside of every lock.
+
+use super::blocks::LiveBlock;
+use super::budget::LimitShortage;
+use super::dedicated::DedicatedRegion;
+use super::device_and_host::DeviceAndHost;
+use super::object::Object;
+use super::request::{AllocationRequest, Suballocation};
+use super::{Pool, Pools};
+use crate::device::{DeviceError, MemoryHandle, MemoryRequest};
+use crate::error::{GpuError, GpuMisuse, Limit};
+use crate::id::{RegionPlace, RegionPlaceKind};
+use crate::range::RangeAllocator;
+
+/// Why there was no memory object.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum GrowthError {
+    /// Nothing else would help.
+    Final(GpuError),
+    /// Memory of another type might do, or a smaller object.
+    Next(GpuError),
+    /// A budget is used up: the driver might give it all the same.
+    Budget(GpuError),
+}
+
+impl GrowthError {
+    pub(super) const fn error(self) -> GpuError {
+        match self {
+            Self::Final(error) | Self::Next(error) | Self::Budget(error) => error,
+        }
+    }
+}
+
+impl From<GpuError> for GrowthError {
+    fn from(error: GpuError) -> Self {
+        Self::Final(error)
+    }
+}
+
+impl From<LimitShortage> for GrowthError {
+    fn from(short: LimitShortage) -> Self {
+        let error = GpuError::Limit(short.limit);
+        if short.is_budget {
+            Self::Budget(error)
+        } else {
+            Self::Next(error)
+        }
+    }
+}
+
+impl From<DeviceError> for GrowthError {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::OutOfDeviceMemory
+            | DeviceError::OutOfHostMemory
+            | DeviceError::TooManyObjects => Self::Next(error.into()),
+            _ => Self::Final(error.into()),
+        }
+    }
+}
+
+/// How a shared block is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockPlan {
+    /// Bytes that it must hold in one piece.
+    pub(super) need: u64,
+    /// Where the driver refuses everything larger, exactly the need is asked for.
+    pub(super) exact: bool,
+    pub(super) within_budget: bool,
+    /// How many blocks had been made when there was no room: if there is another by now, it may have some.
+    pub(super) seen: Option<u64>,
+}
+
+impl Pools {
+    /// Makes a block that holds `plan.need` bytes, or waits a moment where another thread is at it. Afterwards there may be room.
+    pub(super) fn grow(
+        &self,
+        env: DeviceAndHost<'_>,
+        pool: &Pool,
+        mut plan: BlockPlan,
+        tries: &mut u32,
+    ) -> Result<(), GrowthError> {
+        // Blocks are whole granules, also those that hold the need and nothing else.
+        plan.need = plan
+            .need
+            .checked_next_multiple_of(1 << self.device_info.granule_log2)
+            .unwrap_or(u64::MAX);
+        let (facts, growth, block) = loop {
+            let mut state = pool.lock();
+            let facts = state.config;
+            if !state.is_open {
+                return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
+            }
+            if plan.seen.is_some_and(|seen| seen != state.blocks_created) {
+                return Ok(());
+            }
+            if state.blocks_in_creation > 0 && state.room_in_creation >= plan.need {
+                drop(state);
+                if crate::threads::pause(tries) {
+                    return Ok(());
+                }
+                // Whoever makes it may be this thread, called back from there: it makes another one.
+                state = pool.lock();
+                if plan.seen.is_some_and(|seen| seen != state.blocks_created) {
+                    return Ok(());
+                }
+            }
+            if state.objects >= facts.max_blocks {
+                return Err(GrowthError::Next(
+                    Limit::Blocks {
+                        limit: facts.max_blocks,
+                    }
+                    .into(),
+                ));
+            }
+            let promised = state.blocks_in_creation + 1;
+            let layout = state.blocks.order.ranks.missing_capacity(promised);
+            if let Some(layout) = layout {
+                drop(state);
+                env.grow(layout, |block| {
+                    pool.lock().blocks.order.ranks.grow_with(block)
+                })?;
+                continue;
+            }
+            let layout = if state.blocks.has_spare() {
+                None
+            } else {
+                state.blocks.slots.missing_capacity(1)
+            };
+            if let Some(layout) = layout {
+                drop(state);
+                env.grow(layout, |block| pool.lock().blocks.slots.grow_with(block))?;
+                continue;
+            }
+            let Some(block) = state.blocks.reserve(RegionPlace::BLOCKS) else {
+                return Err(GrowthError::Next(
+                    Limit::Blocks {
+                        limit: RegionPlace::BLOCKS,
+                    }
+                    .into(),
+                ));
+            };
+            state.objects = state.objects.saturating_add(1);
+            state.blocks_in_creation = state.blocks_in_creation.saturating_add(1);
+            state.room_in_creation = state
+                .room_in_creation
+                .max(state.growth.preferred())
+                .max(plan.need);
+            break (facts, state.growth, block);
+        };
+        let making = SlotReservation {
+            pool,
+            place: block,
+            is_dedicated: false,
+        };
+        let _in_call = crate::threads::enter_call();
+
+        let mut stop = None;
+        let left = facts.max_bytes.saturating_sub(pool.lock().bytes);
+        let room = self
+            .budget
+            .lock()
+            .remaining(facts.heap, plan.within_budget)
+            .min(left);
+        // Where limits leave nothing, asking for the need says which of them it is.
+        let nothing = growth.sizes(plan.need, room).next().is_none();
+        let last = (nothing && plan.need <= growth.max() || plan.exact).then_some(plan.need);
+        for size in growth.sizes(plan.need, room).chain(last) {
+            match self.create_block(env, pool, block, size, plan.within_budget) {
+                Ok(()) => {
+                    core::mem::forget(making);
+                    return Ok(());
+                }
+                Err(reason) => {
+                    stop = Some(reason);
+                    // Only a lack of memory is a reason to ask for less.
+                    let of_memory = matches!(
+                        reason,
+                        GrowthError::Next(
+                            GpuError::Device(
+                                DeviceError::OutOfDeviceMemory | DeviceError::OutOfHostMemory
+                            ) | GpuError::Limit(_)
+                        )
+                    );
+                    if !of_memory {
+                        break;
+                    }
+                }
+            }
+        }
+        drop(making);
+        Err(stop.unwrap_or(GrowthError::Next(GpuError::TooLarge {
+            bytes: plan.need,
+            limit: growth.max(),
+        })))
+    }
+
+    /// One try, at one size, with the slot that was reserved.
+    fn create_block(
+        &self,
+        env: DeviceAndHost<'_>,
+        pool: &Pool,
+        block: u32,
+        size: u64,
+        within: bool,
+    ) -> Result<(), GrowthError> {
+        let facts = pool.lock().config;
+        let mut core = RangeAllocator::new(size, facts.granule()).map_err(|_| {
+            GrowthError::Next(GpuError::TooLarge {
+                bytes: size,
+                limit: u64::from(u32::MAX) << facts.granule_log2,
+            })
+        })?;
+        let heads = core
+            .missing_capacity()
+            .map(|layout| env.allocate(layout))
+            .transpose()?;
+        let request = MemoryRequest {
+            priority: facts.priority,
+            export: facts.export,
+            next: facts.next,
+            device_address: facts.has_device_address,
+            ..MemoryRequest::new(size, facts.memory_type)
+        };
+        match self.allocate_object(env, pool, facts.heap, &request, within) {
+            Ok(memory) => {
+                let unused = heads.and_then(|heads| core.grow_with(heads));
+                let mut state = pool.lock();
+                state.blocks.install(
+                    block,
+                    LiveBlock {
+                        object: Object::new(memory, size),
+                        core,
+                    },
+                );
+                state.growth.block_created(size);
+                state.blocks_created = state.blocks_created.wrapping_add(1);
+                end_creation(&mut state);
+                drop(state);
+                env.free_optional(unused);
+                Ok(())
+            }
+            Err(stop) => {
+                env.free_optional(heads);
+                Err(stop)
+            }
+        }
+    }
+
+    /// A memory object of its own for a region.
+    pub(super) fn place_dedicated(
+        &self,
+        env: DeviceAndHost<'_>,
+        pool: &Pool,
+        ask: &AllocationRequest,
+        within: bool,
+    ) -> Result<Suballocation, GrowthError> {
+        let (facts, place) = loop {
+            let mut state = pool.lock();
+            let facts = state.config;
+            if !state.is_open || ask.pool.is_some_and(|id| id.generation != facts.generation) {
+                return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
+            }
+            if state.objects >= facts.max_blocks {
+                return Err(GrowthError::Next(
+                    Limit::Blocks {
+                        limit: facts.max_blocks,
+                    }
+                    .into(),
+                ));
+            }
+            let layout = if state.dedicated.has_spare() {
+                None
+            } else {
+                state.dedicated.slots.missing_capacity(1)
+            };
+            if let Some(layout) = layout {
+                drop(state);
+                env.grow(layout, |block| pool.lock().dedicated.slots.grow_with(block))?;
+                continue;
+            }
+            let Some(place) = state.dedicated.reserve(RegionPlace::BLOCKS) else {
+                return Err(GrowthError::Next(
+                    Limit::Blocks {
+                        limit: RegionPlace::BLOCKS,
+                    }
+                    .into(),
+                ));
+            };
+            state.objects = state.objects.saturating_add(1);
+            break (facts, place);
+        };
+        let making = SlotReservation {
+            pool,
+            place,
+            is_dedicated: true,
+        };
+        let request = MemoryRequest {
+            dedicated: ask
+                .resource
+                .filter(|_| self.device_info.features.dedicated_allocation),
+            priority: ask
+                .priority
+                .filter(|_| self.device_info.features.memory_priority)
+                .or(facts.priority),
+            export: if ask.export.is_empty() {
+                facts.export
+            } else {
+                ask.export
+            },
+            next: ask.next.or(facts.next),
+            device_address: facts.has_device_address,
+            ..MemoryRequest::new(ask.size, facts.memory_type)
+        };
+        let memory = self.allocate_object(env, pool, facts.heap, &request, within)?;
+        let object = Object::new(memory, ask.size);
+        let mut state = pool.lock();
+        if !state.is_open {
+            // It was destroyed meanwhile; its index is nobody else's while something is being made.
+            drop(state);
+            core::mem::forget(making);
+            self.free_object(env, pool, &object);
+            pool.lock().dedicated.unreserve(place);
+            return Err(GrowthError::Final(GpuMisuse::NoSuchPool.into()));
+        }
+        let generation = state.dedicated.install(
+            place,
+            DedicatedRegion {
+                object,
+                user_data: ask.user_data,
+                left: false,
+            },
+        );
+        core::mem::forget(making);
+        state.regions = state.regions.saturating_add(1);
+        state.used_bytes = state.used_bytes.saturating_add(ask.size);
+        let at = state.region_slot(RegionPlaceKind::Dedicated, place, 0, generation);
+        Ok(Suballocation {
+            at,
+            memory,
+            offset: 0,
+            size: ask.size,
+            memory_type: facts.memory_type,
+            properties: facts.properties,
+        })
+    }
+
+    /// Asks the driver, within every limit: the bytes are entered before and, where it refuses, taken out again.
+    fn allocate_object(
+        &self,
+        env: DeviceAndHost<'_>,
+        pool: &Pool,
+        heap: u32,
+        request: &MemoryRequest,
+        within: bool,
+    ) -> Result<MemoryHandle, GrowthError> {
+        let size = request.size;
+        {
+            let mut state = pool.lock();
+            let left = state.config.max_bytes.saturating_sub(state.bytes);
+            if let Some(short_by) = size.checked_sub(left).filter(|short_by| *short_by > 0) {
+                return Err(GrowthError::Next(Limit::Bytes { short_by }.into()));
+            }
+            self.budget.lock().reserve(heap, size, within)?;
+            state.bytes = state.bytes.saturating_add(size);
+        }
+        let entered = BudgetReservation {
+            pools: self,
+            pool,
+            heap,
+            size,
+        };
+        // SAFETY: type, size and features were checked against what the device said; the resource and the chain are the caller's
+        // promise, given when the allocator was made.
+        match unsafe { env.device.allocate(request) } {
+            Ok(memory) => {
+                core::mem::forget(entered);
+                Ok(memory)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives an object back to the driver, and then what was entered for it.
+    pub(super) fn free_object(&self, env: DeviceAndHost<'_>, pool: &Pool, object: &Object) {
+        // SAFETY: the object was taken out of the pool, idle: nobody maps it, nobody can find it, nothing lies in it.
+        unsafe { env.device.free(object.memory) };
+        let mut state = pool.lock();
+        state.uncount_object(object.size);
+        self.budget.lock().release(state.config.heap, object.size);
+    }
+}
+
+/// A place that is reserved for a memory object in the making. Dropped without one, also by a panic of an allocator or a device, the place
+/// is free again, and nobody waits for it.
+struct SlotReservation<'p> {
+    pool: &'p Pool,
+    place: u32,
+    /// For one region, or a block.
+    is_dedicated: bool,
+}
+
+impl Drop for SlotReservation<'_> {
+    fn drop(&mut self) {
+        let mut state = self.pool.lock();
+        state.objects = state.objects.saturating_sub(1);
+        if self.is_dedicated {
+            state.dedicated.unreserve(self.place);
+        } else {
+            state.blocks.unreserve(self.place);
+            end_creation(&mut state);
+        }
+    }
+}
+
+/// Bytes that were entered before the driver was asked. Dropped, they are taken out again.
+struct BudgetReservation<'p> {
+    pools: &'p Pools,
+    pool: &'p Pool,
+    heap: u32,
+    size: u64,
+}
+
+impl Drop for BudgetReservation<'_> {
+    fn drop(&mut self) {
+        self.pools.budget.lock().release(self.heap, self.size);
+        let mut state = self.pool.lock();
+        state.bytes = state.bytes.saturating_sub(self.size);
+    }
+}
+
+fn end_creation(state: &mut super::state::PoolState) {
+    state.blocks_in_creation = state.blocks_in_creation.saturating_sub(1);
+    if state.blocks_in_creation == 0 {
+        state.room_in_creation = 0;
+    }
+}

@@ -1,0 +1,129 @@
+//! Giving back, looking up, and what else one lock is enough for.
+
+use super::device_and_host::DeviceAndHost;
+use super::request::Suballocation;
+use super::state::DeferredFree;
+use super::{Pool, Pools};
+use crate::device::MemoryHandle;
+use crate::error::GpuMisuse;
+use crate::id::{NO_RECORD, RegionPlaceKind, RegionSlot};
+
+impl Pools {
+    /// Frees a region without a record: its size. Never takes memory.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Stale`] where there is no such region, [`GpuMisuse::Held`] where it has a record, [`GpuMisuse::Mapped`] where it is a memory
+    /// object of its own and mapped. Nothing was changed.
+    #[inline]
+    pub(crate) fn free(&self, env: DeviceAndHost<'_>, at: RegionSlot) -> Result<u64, GpuMisuse> {
+        self.free_recorded(env, at, NO_RECORD)
+    }
+
+    /// Gives a region back, if it has that word.
+    ///
+    /// # Errors
+    /// As [`free`](Pools::free).
+    #[inline]
+    pub(crate) fn free_recorded(
+        &self,
+        env: DeviceAndHost<'_>,
+        at: RegionSlot,
+        word: u32,
+    ) -> Result<u64, GpuMisuse> {
+        let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
+        let mut state = pool.lock();
+        let (size, more) = state.free(at, word)?;
+        if more {
+            let later = state.deferred_free();
+            drop(state);
+            self.finish_free(env, pool, later);
+        }
+        Ok(size)
+    }
+
+    /// What nothing lies in any more goes back to whom it came from, if it is not kept.
+    #[cold]
+    pub(super) fn finish_free(&self, env: DeviceAndHost<'_>, pool: &Pool, later: DeferredFree) {
+        env.free_optional(later.spare_memory);
+        if let Some(object) = later.object {
+            self.free_object(env, pool, &object);
+        }
+        if let Some(block) = later.emptied_block {
+            let dropped = {
+                let mut state = pool.lock();
+                let over = self.budget.lock().heap(state.config.heap).is_over_budget();
+                state.remove_empty_block(Some(block), over)
+            };
+            if let Some((object, memory)) = dropped {
+                env.free_optional(memory);
+                self.free_object(env, pool, &object);
+            }
+        }
+    }
+
+    /// A live region, and its record's number.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Stale`].
+    pub(crate) fn find(&self, at: RegionSlot) -> Result<(Suballocation, u32), GpuMisuse> {
+        self.pool(at.place.pool())
+            .ok_or(GpuMisuse::Stale)?
+            .lock()
+            .locate(at)
+    }
+
+    /// Whether a memory object is one of these pools', with regions in it or without.
+    pub(crate) fn owns(&self, memory: MemoryHandle) -> bool {
+        self.all().any(|pool| {
+            let state = pool.lock();
+            let blocks = state
+                .blocks
+                .slots
+                .as_slice()
+                .iter()
+                .filter_map(|slot| slot.live.as_ref())
+                .map(|live| &live.object);
+            let alone = state
+                .dedicated
+                .slots
+                .as_slice()
+                .iter()
+                .filter_map(|slot| slot.live.as_ref())
+                .map(|live| &live.object);
+            blocks.chain(alone).any(|object| object.memory == memory)
+        })
+    }
+
+    /// Keeps the word `to` with a region, if it was `from`; answers with what it was.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Stale`].
+    pub(crate) fn set_user_data(
+        &self,
+        at: RegionSlot,
+        from: u32,
+        to: u32,
+    ) -> Result<u32, GpuMisuse> {
+        self.pool(at.place.pool())
+            .ok_or(GpuMisuse::Stale)?
+            .lock()
+            .set_user_data(at, from, to)
+    }
+
+    /// The same region under another generation: ids that are out are stale.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Stale`] where there is no such region, or where its place has no other generation; those in pages, slabs and linear
+    /// pools never have.
+    pub(crate) fn renew(&self, at: RegionSlot) -> Result<u32, GpuMisuse> {
+        let mut state = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?.lock();
+        state.find(at)?;
+        match at.kind() {
+            RegionPlaceKind::Dedicated => state.dedicated.renew(at.place.block(), at.generation),
+            RegionPlaceKind::General => {
+                state.blocks.renew(at.place.block(), at.slot, at.generation)
+            }
+            _ => Err(GpuMisuse::Stale),
+        }
+    }
+}

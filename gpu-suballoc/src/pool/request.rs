@@ -1,0 +1,100 @@
+//! What pools are asked for, and what they answer.
+
+#![forbid(unsafe_code)]
+
+use crate::device::{DedicatedResource, ExternalHandleTypes, MemoryHandle, NextChain};
+use crate::id::{NO_RECORD, PoolId, RegionSlot};
+use crate::memory_type::MemoryPreference;
+use crate::property_flags::PropertyFlags;
+use crate::request::{DedicatedPolicy, Lifetime, ResourceKind};
+
+/// The word of a range that is a transient page: this, and the page's number.
+pub(super) const PAGE_RANGE: u32 = 0xfe00_0000;
+/// The word of a range that is a slab: this, and the slab's number.
+pub(super) const SLAB_RANGE: u32 = 0xfc00_0000;
+
+/// The word of a range that a linear pool lies in.
+pub(super) const LINEAR_RANGE: u32 = 0xfa00_0000;
+
+/// The word of a range that is a page or slab of a shard: this, the shard's number from bit 20 on, and below it which of its pages.
+pub(crate) const SHARD_PAGE: u32 = 0xa000_0000;
+/// The word of such a range until its shard has it.
+pub(crate) const NEW_SHARD_PAGE: u32 = 0x9f00_0000;
+
+/// The first word that is no record's number.
+pub(crate) const FIRST_OWN: u32 = NEW_SHARD_PAGE;
+
+/// Whether a range is a page, a slab or a line, of the pool's own or of a shard, and no region. No record has so high a number.
+pub(super) const fn is_internal_range(word: u32) -> bool {
+    word >= FIRST_OWN && word != NO_RECORD
+}
+
+/// Whether a range is a page or slab of a shard.
+pub(super) const fn is_shard_page(word: u32) -> bool {
+    word >= FIRST_OWN && word < LINEAR_RANGE
+}
+
+/// A region that is wanted.
+// In this order, so that what is short and comes from two places is not gathered into one long load: that waits for the caller's stores.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct AllocationRequest {
+    /// Bytes, at least 1.
+    pub(crate) size: u64,
+    /// A power of two.
+    pub(crate) alignment: u64,
+    pub(crate) memory_type_bits: u32,
+    pub(crate) preference: MemoryPreference,
+    pub(crate) kind: ResourceKind,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) dedicated: DedicatedPolicy,
+    pub(crate) within_budget: bool,
+    /// Kept with the region: a record's number, or [`NO_RECORD`].
+    pub(crate) user_data: u32,
+    /// The driver would have it dedicated, or must.
+    pub(crate) prefers_dedicated: bool,
+    pub(crate) requires_dedicated: bool,
+    pub(crate) export: ExternalHandleTypes,
+    pub(crate) priority: Option<f32>,
+    pub(crate) pool: Option<PoolId>,
+    /// The resource that a memory object of its own would be for, if it is there already.
+    pub(crate) resource: Option<DedicatedResource>,
+    /// Structures for the driver, an import for instance; such memory is always dedicated.
+    pub(crate) next: Option<NextChain>,
+}
+
+impl AllocationRequest {
+    pub(crate) const fn new(size: u64, alignment: u64) -> Self {
+        Self {
+            size,
+            alignment,
+            memory_type_bits: u32::MAX,
+            preference: MemoryPreference::ANY,
+            kind: ResourceKind::Linear,
+            lifetime: Lifetime::Unknown,
+            dedicated: DedicatedPolicy::Allowed,
+            resource: None,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+            pool: None,
+            user_data: NO_RECORD,
+            priority: None,
+            export: ExternalHandleTypes::NONE,
+            next: None,
+            within_budget: false,
+        }
+    }
+}
+
+/// A region: one that room was found for, or a live one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suballocation {
+    pub(crate) at: RegionSlot,
+    pub(crate) memory: MemoryHandle,
+    /// Within the memory object, bytes.
+    pub(crate) offset: u64,
+    /// What was asked for, in whole granules.
+    pub(crate) size: u64,
+    pub(crate) memory_type: u32,
+    pub(crate) properties: PropertyFlags,
+}

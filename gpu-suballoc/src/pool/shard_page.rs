@@ -1,0 +1,96 @@
+//! Pages and slabs of shards: ranges of a pool's blocks that are no regions, so that no id reaches them.
+//!
+//! ```text
+//!   word of the range:   0x9f00_0000                       on its way to a shard
+//!                        0xa000_0000 | shard 9 | page 20   the shard's; the page is named as the ids of its regions name it
+//! ```
+
+#![forbid(unsafe_code)]
+
+use core::ptr::NonNull;
+
+use super::Pools;
+use super::device_and_host::DeviceAndHost;
+use super::request::{NEW_SHARD_PAGE, is_shard_page};
+use super::state::PoolState;
+use crate::error::{GpuError, GpuMisuse};
+use crate::id::{RegionPlace, RegionPlaceKind, RegionSlot};
+
+impl Pools {
+    /// The range at `at`, placed with the word [`NEW_SHARD_PAGE`], has `word` from now on.
+    pub(crate) fn name_shard_page(&self, at: RegionSlot, word: u32) -> Result<(), GpuMisuse> {
+        let mut state = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?.lock();
+        let (_, size, _) = state.shard_page(at)?;
+        state
+            .blocks
+            .set_user_data(at.place.block(), at.slot, at.generation, word)?;
+        state.shard_pages = state.shard_pages.saturating_add(1);
+        state.shard_page_bytes = state.shard_page_bytes.saturating_add(size);
+        Ok(())
+    }
+
+    /// Frees a shard's range. Never takes memory.
+    pub(crate) fn free_shard_page(
+        &self,
+        env: DeviceAndHost<'_>,
+        at: RegionSlot,
+    ) -> Result<(), GpuMisuse> {
+        let pool = self.pool(at.place.pool()).ok_or(GpuMisuse::Stale)?;
+        let mut state = pool.lock();
+        let (_, size, word) = state.shard_page(at)?;
+        let (_, more) = state.free(at, word)?;
+        if word != NEW_SHARD_PAGE {
+            state.shard_pages = state.shard_pages.saturating_sub(1);
+            state.shard_page_bytes = state.shard_page_bytes.saturating_sub(size);
+        }
+        if more {
+            let later = state.deferred_free();
+            drop(state);
+            self.finish_free(env, pool, later);
+        }
+        Ok(())
+    }
+
+    /// As [`map`](Pools::map), for a shard's range.
+    pub(crate) fn map_shard_page(
+        &self,
+        env: DeviceAndHost<'_>,
+        at: RegionSlot,
+    ) -> Result<NonNull<u8>, GpuError> {
+        self.map_at(env, at, PoolState::home_of_shard_page)
+    }
+
+    /// As [`unmap`](Pools::unmap), for a shard's range.
+    pub(crate) fn unmap_shard_page(
+        &self,
+        env: DeviceAndHost<'_>,
+        at: RegionSlot,
+    ) -> Result<(), GpuMisuse> {
+        let home = self
+            .pool(at.place.pool())
+            .ok_or(GpuMisuse::Stale)?
+            .lock()
+            .home_of_shard_page(at)?
+            .0;
+        self.unmap_object(env, home)
+    }
+}
+
+impl PoolState {
+    /// Offset, size and word of a shard's range.
+    fn shard_page(&self, at: RegionSlot) -> Result<(u64, u64, u32), GpuMisuse> {
+        let (_, found) = self
+            .blocks
+            .range(at.place.block(), at.slot, at.generation)?;
+        let is_page = at.kind() == RegionPlaceKind::General && is_shard_page(found.user_data);
+        if is_page {
+            Ok((found.offset, found.size, found.user_data))
+        } else {
+            Err(GpuMisuse::Stale)
+        }
+    }
+
+    fn home_of_shard_page(&self, at: RegionSlot) -> Result<(RegionPlace, u64), GpuMisuse> {
+        Ok((at.place, self.shard_page(at)?.0))
+    }
+}

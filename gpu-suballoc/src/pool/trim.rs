@@ -1,0 +1,98 @@
+//! What is done from time to time: giving empty blocks back, asking what the budgets are.
+
+use super::device_and_host::DeviceAndHost;
+use super::{Pool, Pools};
+use crate::device::{DeviceMemory, HeapBudget, MAX_MEMORY_HEAPS};
+use crate::sync::Ordering;
+
+impl Pools {
+    /// Gives empty blocks back to the driver, until that were `bytes`, or there is none that may go. How many bytes it were.
+    pub(crate) fn trim(&self, env: DeviceAndHost<'_>, bytes: u64) -> u64 {
+        let mut freed = 0u64;
+        for pool in self.all() {
+            if freed >= bytes {
+                break;
+            }
+            freed = freed.saturating_add(self.trim_pool(env, pool, bytes.saturating_sub(freed)).0);
+        }
+        freed
+    }
+
+    /// Lets go of everything that is kept for what may come. Whether there was something.
+    pub(super) fn free_everything_kept(&self, env: DeviceAndHost<'_>) -> bool {
+        let mut any = false;
+        for pool in self.all() {
+            any |= self.trim_pool(env, pool, u64::MAX) != (0, false);
+        }
+        any
+    }
+
+    /// As [`trim`](Pools::trim), of one pool; and whether a page or slab became a hole of its block. No more steps than there was to free in
+    /// the beginning: who calls back from each of them and leaves something empty does not keep this for ever.
+    pub(super) fn trim_pool(&self, env: DeviceAndHost<'_>, pool: &Pool, bytes: u64) -> (u64, bool) {
+        let mut holes = false;
+        let ranges = pool.lock().size_classes.ranges();
+        // Pages and slabs first: what lies in none of them may be all that keeps a block.
+        for _ in 0..=ranges {
+            let mut state = pool.lock();
+            let more = state.free_spare(true);
+            // An empty block is dropped below.
+            let later = state.deferred_free();
+            drop(state);
+            env.free_optional(later.spare_memory);
+            if !more {
+                break;
+            }
+            holes = true;
+        }
+        let mut freed = 0u64;
+        let blocks = pool.lock().blocks.len();
+        for _ in 0..blocks {
+            if freed >= bytes {
+                break;
+            }
+            let dropped = pool.lock().remove_empty_block(None, true);
+            let Some((object, memory)) = dropped else {
+                break;
+            };
+            freed = freed.saturating_add(object.size);
+            env.free_optional(memory);
+            self.free_object(env, pool, &object);
+        }
+        (freed, holes)
+    }
+
+    /// A frame begins: the first time that `frame` is told, budgets are asked for anew (`VK_EXT_memory_budget`), and heaps that are over
+    /// theirs keep no empty blocks. False where the driver was not asked, or has no answer.
+    pub(crate) fn set_frame(&self, env: DeviceAndHost<'_>, frame: u32) -> bool {
+        let told = u64::from(frame) + 1;
+        if self.frame.swap(told, Ordering::Relaxed) == told || !self.update_budgets(env.device) {
+            return false;
+        }
+        for pool in self.all() {
+            let over = {
+                let state = pool.lock();
+                self.budget.lock().heap(state.config.heap).is_over_budget()
+            };
+            if over {
+                self.trim_pool(env, pool, u64::MAX);
+            }
+        }
+        true
+    }
+
+    pub(super) fn update_budgets(&self, device: &dyn DeviceMemory) -> bool {
+        let mut budgets = [HeapBudget::default(); MAX_MEMORY_HEAPS];
+        let told = budgets
+            .get_mut(..self.device_info.heap_count())
+            .is_some_and(|budgets| device.budget(budgets));
+        if told {
+            self.budget.lock().set_driver_budgets(
+                budgets
+                    .get(..self.device_info.heap_count())
+                    .unwrap_or_default(),
+            );
+        }
+        told
+    }
+}

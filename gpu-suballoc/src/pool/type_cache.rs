@@ -1,0 +1,142 @@
+//! Caches the memory type that was selected last time for the same request.
+
+#![forbid(unsafe_code)]
+
+use core::sync::atomic::fence;
+
+use crate::memory_type::MemoryPreference;
+use crate::property_flags::PropertyFlags;
+use crate::sync::{AtomicU32, Ordering};
+
+/// How many questions are remembered.
+const LINES: usize = 16;
+
+/// Answers by question. Programs ask few different ones, and each allocation asks one; reading takes no lock.
+pub(super) struct TypeCache([TypeCacheLine; LINES]);
+
+/// One question and its answer. Odd while it is written: who sees that, or another number afterwards, has read nothing.
+struct TypeCacheLine {
+    version: AtomicU32,
+    question: [AtomicU32; 4],
+    answer: AtomicU32,
+}
+
+impl TypeCache {
+    pub(super) const fn new() -> Self {
+        Self(
+            [const {
+                TypeCacheLine {
+                    version: AtomicU32::new(0),
+                    question: [const { AtomicU32::new(0) }; 4],
+                    answer: AtomicU32::new(0),
+                }
+            }; LINES],
+        )
+    }
+
+    #[inline]
+    fn line(&self, question: [u32; 4]) -> Option<&TypeCacheLine> {
+        let [bits, required, preferred, avoided] = question;
+        let mixed =
+            (bits ^ required.rotate_left(20) ^ preferred.rotate_left(10) ^ avoided.rotate_left(15))
+                .wrapping_mul(0x9e37_79b9);
+        self.0
+            .get((mixed >> (u32::BITS - LINES.trailing_zeros())) as usize)
+    }
+
+    /// What was answered, if it is remembered.
+    #[inline]
+    pub(super) fn get(&self, memory_type_bits: u32, wish: MemoryPreference) -> Option<u32> {
+        let question = question(memory_type_bits, wish);
+        let line = self.line(question)?;
+        let version = line.version.load(Ordering::Acquire);
+        let same = line
+            .question
+            .iter()
+            .zip(question)
+            .all(|(kept, asked)| kept.load(Ordering::Relaxed) == asked);
+        let answer = line.answer.load(Ordering::Relaxed);
+        // What was read above was read before the version is read again.
+        fence(Ordering::Acquire);
+        let whole =
+            version != 0 && version & 1 == 0 && line.version.load(Ordering::Relaxed) == version;
+        (same && whole).then_some(answer)
+    }
+
+    /// Remembers an answer instead of another, unless somebody is writing there.
+    pub(super) fn insert(&self, memory_type_bits: u32, wish: MemoryPreference, answer: u32) {
+        let question = question(memory_type_bits, wish);
+        let Some(line) = self.line(question) else {
+            return;
+        };
+        let version = line.version.load(Ordering::Relaxed) & !1;
+        let odd = version.wrapping_add(1);
+        if line
+            .version
+            .compare_exchange(version, odd, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            return;
+        }
+        // The odd version is seen by whoever sees any of what follows.
+        fence(Ordering::Release);
+        for (kept, asked) in line.question.iter().zip(question) {
+            kept.store(asked, Ordering::Relaxed);
+        }
+        line.answer.store(answer, Ordering::Relaxed);
+        // 0 means that nothing was ever written.
+        line.version
+            .store(version.wrapping_add(2).max(2), Ordering::Release);
+    }
+}
+
+#[inline]
+fn question(memory_type_bits: u32, wish: MemoryPreference) -> [u32; 4] {
+    let [required, preferred, avoided] = wish.parts().map(PropertyFlags::as_raw);
+    [memory_type_bits, required, preferred, avoided]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use PropertyFlags as P;
+
+    #[test]
+    fn an_answer_is_remembered_for_its_question_alone() {
+        let choices = TypeCache::new();
+        let wish = MemoryPreference::requiring(P::HOST_VISIBLE);
+        assert_eq!(
+            choices.get(0, MemoryPreference::default()),
+            None,
+            "an empty line is no answer to the empty question"
+        );
+        choices.insert(3, wish, 1);
+        assert_eq!(choices.get(3, wish), Some(1));
+        assert_eq!(choices.get(7, wish), None);
+        assert_eq!(choices.get(3, wish.preferring(P::HOST_CACHED)), None);
+        for bits in 0..1000 {
+            choices.insert(bits, wish, bits);
+            assert_eq!(choices.get(bits, wish), Some(bits));
+        }
+    }
+
+    #[test]
+    fn a_reader_never_sees_half_an_answer() {
+        let choices = TypeCache::new();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                (0..200_000u32)
+                    .for_each(|n| choices.insert(n % 64, MemoryPreference::default(), n % 64))
+            });
+            let mut seen = 0u32;
+            while !writer.is_finished() || seen == 0 {
+                for bits in 0..64 {
+                    if let Some(answer) = choices.get(bits, MemoryPreference::default()) {
+                        assert_eq!(answer, bits);
+                        seen += 1;
+                    }
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,282 @@
+//! Walks pools for reports.
+
+use super::Pools;
+use super::config::PoolConfig;
+use super::request::{PAGE_RANGE, SLAB_RANGE, is_internal_range, is_shard_page};
+use super::state::PoolState;
+use crate::device::MemoryHandle;
+use crate::id::{RegionPlaceKind, RegionSlot};
+use crate::range::{Span, SpanState};
+use crate::request::ResourceKind;
+
+/// A heap's numbers, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeapView {
+    pub(crate) size: u64,
+    /// Estimated use of the whole process.
+    pub(crate) usage: u64,
+    /// What the process should stay below.
+    pub(crate) budget: u64,
+    /// Our memory objects.
+    pub(crate) own_bytes: u64,
+}
+
+/// A pool's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PoolTotals {
+    pub(crate) pool: u16,
+    /// Of a custom pool, its generation.
+    pub(crate) custom: Option<u32>,
+    pub(crate) memory_type: u32,
+    pub(crate) heap: u32,
+    pub(crate) preferred_block: u64,
+    /// Memory objects and their bytes, those being made and given back included.
+    pub(crate) objects: u32,
+    pub(crate) object_bytes: u64,
+    /// Of the objects, those with one region.
+    pub(crate) dedicated: u32,
+    pub(crate) regions: u64,
+    pub(crate) region_bytes: u64,
+    /// Of the regions, those that are pages or slabs of shards.
+    pub(crate) shard_pages: u64,
+    pub(crate) shard_page_bytes: u64,
+    pub(crate) empty_bytes: u64,
+}
+
+/// A piece of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WalkItem {
+    /// A memory object; its pieces follow, in order, and tile it.
+    Object {
+        pool: u16,
+        custom: Option<u32>,
+        block: u32,
+        dedicated: bool,
+        kind: ResourceKind,
+        memory_type: u32,
+        heap: u32,
+        memory: MemoryHandle,
+        size: u64,
+        maps: u32,
+    },
+    /// Nobody's. `within` is the page or slab it is in, or else [`RegionPlaceKind::General`].
+    Free {
+        offset: u64,
+        size: u64,
+        within: RegionPlaceKind,
+    },
+    /// What is left behind the last whole granule: it is never given out.
+    Tail { offset: u64, size: u64 },
+    /// A page or slab of a shard, which knows what lies in it.
+    ShardPage { offset: u64, size: u64, word: u32 },
+    /// A region.
+    Region {
+        at: RegionSlot,
+        offset: u64,
+        size: u64,
+        /// Of the bytes, those that were asked for; in pages and slabs nobody remembers, and all are.
+        asked: u64,
+        user_data: u32,
+    },
+}
+
+impl Pools {
+    pub(crate) fn heap(&self, index: u32) -> HeapView {
+        let heap = self.budget.lock().heap(index);
+        HeapView {
+            size: heap.size,
+            usage: heap.usage(),
+            budget: heap.budget(),
+            own_bytes: heap.own_bytes,
+        }
+    }
+
+    /// The numbers of a pool, by index below [`POOLS`](crate::id::RegionPlace::POOLS); `None` where there is none.
+    pub(crate) fn totals(&self, index: u16) -> Option<PoolTotals> {
+        let state = self.pool(index)?.lock();
+        let PoolConfig {
+            memory_type,
+            heap,
+            generation,
+            ..
+        } = state.config;
+        state.is_open.then(|| PoolTotals {
+            pool: index,
+            custom: state.config.is_custom().then_some(generation),
+            memory_type,
+            heap,
+            preferred_block: state.growth.preferred(),
+            objects: state.objects,
+            object_bytes: state.bytes,
+            dedicated: state.dedicated.live,
+            regions: state.regions,
+            region_bytes: state.used_bytes,
+            shard_pages: state.shard_pages,
+            shard_page_bytes: state.shard_page_bytes,
+            empty_bytes: state.blocks.empty_bytes,
+        })
+    }
+
+    /// Every memory object and what lies in it, pool by pool, each as it is at one moment. `see` runs under the pool's lock: it neither
+    /// allocates nor calls anybody.
+    pub(crate) fn walk(&self, see: &mut dyn FnMut(WalkItem)) {
+        for pool in self.all() {
+            let state = pool.lock();
+            state.walk_blocks(see);
+            state.walk_dedicated(see);
+        }
+    }
+}
+
+impl PoolState {
+    fn walk_blocks(&self, see: &mut dyn FnMut(WalkItem)) {
+        for (block, slot) in (0u32..).zip(self.blocks.slots.as_slice()) {
+            let Some(live) = &slot.live else { continue };
+            see(self.object_item(
+                block,
+                false,
+                live.object.memory,
+                live.object.size,
+                live.object.map.count(),
+            ));
+            let mut end = 0u64;
+            self.blocks.for_each(live, &mut |span| {
+                end = span.offset.saturating_add(span.size);
+                self.walk_span(block, span, see);
+            });
+            if end < live.object.size {
+                see(WalkItem::Tail {
+                    offset: end,
+                    size: live.object.size - end,
+                });
+            }
+        }
+    }
+
+    fn walk_span(&self, block: u32, span: Span, see: &mut dyn FnMut(WalkItem)) {
+        let Span {
+            offset,
+            size,
+            state,
+        } = span;
+        let SpanState::Used {
+            node,
+            generation,
+            user_data: word,
+            asked,
+            ..
+        } = state
+        else {
+            see(WalkItem::Free {
+                offset,
+                size,
+                within: RegionPlaceKind::General,
+            });
+            return;
+        };
+        if !is_internal_range(word) {
+            see(WalkItem::Region {
+                at: self.region_slot(RegionPlaceKind::General, block, node, generation),
+                offset,
+                size,
+                asked,
+                user_data: word,
+            });
+            return;
+        }
+        if is_shard_page(word) {
+            see(WalkItem::ShardPage { offset, size, word });
+            return;
+        }
+        let (kind, number) = match word {
+            PAGE_RANGE.. => (RegionPlaceKind::Transient, word - PAGE_RANGE),
+            SLAB_RANGE.. => (RegionPlaceKind::Slab, word - SLAB_RANGE),
+            _ => (RegionPlaceKind::Linear, 0),
+        };
+        let mut end = offset;
+        let mut piece = |found: crate::classes::LiveSlot| {
+            if found.offset > end {
+                see(WalkItem::Free {
+                    offset: end,
+                    size: found.offset - end,
+                    within: kind,
+                });
+            }
+            end = found.offset.saturating_add(found.size);
+            let at = self.region_slot(kind, found.group, found.slot, found.generation);
+            see(WalkItem::Region {
+                at,
+                offset: found.offset,
+                size: found.size,
+                asked: found.size,
+                user_data: found.user_data,
+            });
+        };
+        match kind {
+            RegionPlaceKind::Slab => self.size_classes.slabs.walk(number, &mut piece),
+            RegionPlaceKind::Linear => self.size_classes.linear.walk(&mut piece),
+            _ => self.size_classes.pages.walk(number, &mut piece),
+        }
+        let whole = offset.saturating_add(size);
+        if end < whole {
+            see(WalkItem::Free {
+                offset: end,
+                size: whole - end,
+                within: kind,
+            });
+        }
+    }
+
+    fn walk_dedicated(&self, see: &mut dyn FnMut(WalkItem)) {
+        for (place, slot) in (0u32..).zip(self.dedicated.slots.as_slice()) {
+            let Some(region) = &slot.live else { continue };
+            let size = region.object.size;
+            see(self.object_item(
+                place,
+                true,
+                region.object.memory,
+                size,
+                region.object.map.count(),
+            ));
+            if region.left {
+                see(WalkItem::Free {
+                    offset: 0,
+                    size,
+                    within: RegionPlaceKind::Dedicated,
+                });
+                continue;
+            }
+            let at = self.region_slot(RegionPlaceKind::Dedicated, place, 0, slot.generation);
+            see(WalkItem::Region {
+                at,
+                offset: 0,
+                size,
+                asked: size,
+                user_data: region.user_data,
+            });
+        }
+    }
+
+    fn object_item(
+        &self,
+        block: u32,
+        dedicated: bool,
+        memory: MemoryHandle,
+        size: u64,
+        maps: u32,
+    ) -> WalkItem {
+        let facts = &self.config;
+        WalkItem::Object {
+            pool: facts.index,
+            custom: facts.is_custom().then_some(facts.generation),
+            block,
+            dedicated,
+            kind: facts.kind,
+            memory_type: facts.memory_type,
+            heap: facts.heap,
+            memory,
+            size,
+            maps,
+        }
+    }
+}

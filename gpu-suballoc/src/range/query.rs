@@ -1,0 +1,220 @@
+//! Looking at a core, and at its ranges.
+
+#![forbid(unsafe_code)]
+
+use core::cell::Cell;
+
+use super::bins::{Bins, largest_of};
+use super::node::{NIL, NodeState, RangeNode};
+use super::node_store::NodeStore;
+use super::range_allocator::RangeAllocator;
+use super::types::{LiveRange, MAX_GENERATION, RangeError, Span, SpanState};
+
+impl RangeAllocator {
+    /// A live range's node, if it is one of this core's.
+    #[inline]
+    pub(super) fn live_node<'s>(
+        &self,
+        store: &'s NodeStore,
+        node: u32,
+        generation: u32,
+    ) -> Result<&'s RangeNode, RangeError> {
+        let place = store.named(node);
+        if place.is_live(generation) && place.link.get() == self.edge {
+            Ok(place)
+        } else {
+            Err(RangeError::Stale)
+        }
+    }
+
+    /// Whether the whole range is one hole that has no node: nothing was taken yet.
+    #[inline]
+    pub(super) fn is_blank(&self) -> bool {
+        self.edge == NIL
+    }
+
+    /// A live range.
+    ///
+    /// # Errors
+    /// [`RangeError::Stale`].
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        store: &NodeStore,
+        node: u32,
+        generation: u32,
+    ) -> Result<LiveRange, RangeError> {
+        let found = self.live_node(store, node, generation)?;
+        let size = self.bytes(found.count.get());
+        Ok(LiveRange {
+            offset: self.bytes(found.first.get()),
+            size,
+            asked: size - u64::from(found.slack.get()),
+            user_data: found.word.get(),
+        })
+    }
+
+    /// Changes the word of a live range.
+    ///
+    /// # Errors
+    /// [`RangeError::Stale`].
+    pub(crate) fn set_user_data(
+        &mut self,
+        store: &NodeStore,
+        node: u32,
+        generation: u32,
+        word: u32,
+    ) -> Result<(), RangeError> {
+        self.live_node(store, node, generation)?.word.set(word);
+        Ok(())
+    }
+
+    /// Gives a live range a new name: the next generation. The old one is stale from now on; place and word stay.
+    ///
+    /// # Errors
+    /// [`RangeError::Stale`]; [`RangeError::UsedUp`] where the node has no generation left: then nothing changed.
+    pub(crate) fn renew(
+        &mut self,
+        store: &NodeStore,
+        node: u32,
+        generation: u32,
+    ) -> Result<u32, RangeError> {
+        let live = self.live_node(store, node, generation)?;
+        if generation >= MAX_GENERATION {
+            return Err(RangeError::UsedUp);
+        }
+        live.outdate(NodeState::Used);
+        Ok(generation + 1)
+    }
+
+    /// Bytes, in whole granules.
+    pub(crate) fn size(&self) -> u64 {
+        self.bytes(self.count)
+    }
+
+    /// Bytes that are free.
+    #[cfg(test)]
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.bytes(self.free)
+    }
+
+    /// Bytes of live ranges, as rounded.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.bytes(self.count - self.free)
+    }
+
+    /// Live ranges.
+    pub(crate) fn live_count(&self) -> u32 {
+        self.live
+    }
+
+    /// Holes.
+    pub(crate) fn free_range_count(&self) -> u32 {
+        self.free_ranges.get()
+    }
+
+    /// Whether nothing is live.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Free granules, and a bound as [`largest_free_bound`](Self::largest_free_bound) in granules.
+    #[inline]
+    pub(crate) fn room(&self) -> (u32, u32) {
+        if self.is_blank() {
+            return (self.free, self.count);
+        }
+        let Some(bin) = self.bins.last() else {
+            return (self.free, 0);
+        };
+        let known = if self.failed_fit.1 == 1 {
+            self.failed_fit.0.saturating_sub(1)
+        } else {
+            u32::MAX
+        };
+        (self.free, largest_of(bin).min(known).min(self.free))
+    }
+
+    /// No hole is larger: exact for holes below 64 granules and after a search in vain, otherwise up to 1/32 too much. Constant time.
+    #[inline]
+    pub(crate) fn largest_free_bound(&self) -> u64 {
+        self.bytes(self.room().1)
+    }
+
+    /// The largest hole. It costs one look at each hole of the last bin.
+    pub(crate) fn largest_free(&self, store: &NodeStore) -> u64 {
+        if self.is_blank() {
+            return self.size();
+        }
+        let mut largest = 0;
+        let mut hole = self
+            .bins
+            .last()
+            .and_then(|bin| self.bin_heads.at(bin))
+            .map_or(NIL, Cell::get);
+        while hole != NIL {
+            let node = store.at(hole);
+            largest = largest.max(node.count.get());
+            hole = node.link.get();
+        }
+        self.bytes(largest)
+    }
+
+    /// Every piece, in order of offset.
+    pub(crate) fn for_each(&self, store: &NodeStore, see: &mut dyn FnMut(Span)) {
+        if self.is_blank() {
+            return see(Span {
+                offset: 0,
+                size: self.size(),
+                state: SpanState::Free,
+            });
+        }
+        let mut at = store.at(self.edge).after.get();
+        while at != self.edge {
+            let node = store.at(at);
+            let size = self.bytes(node.count.get());
+            let state = if node.is_free() {
+                SpanState::Free
+            } else {
+                let word = node.word.get();
+                let asked = size - u64::from(node.slack.get());
+                SpanState::Used {
+                    node: at,
+                    generation: node.generation(),
+                    asked,
+                    user_data: word,
+                }
+            };
+            see(Span {
+                offset: self.bytes(node.first.get()),
+                size,
+                state,
+            });
+            at = node.after.get();
+        }
+    }
+
+    /// Gives everything back at once: every id is stale from now on. It costs one look at each node. All nodes go back to the store.
+    pub(crate) fn clear(&mut self, store: &NodeStore) {
+        if self.is_blank() {
+            return;
+        }
+        let mut at = store.at(self.edge).after.get();
+        while at != self.edge {
+            let node = store.at(at);
+            let after = node.after.get();
+            if node.state() == NodeState::Used {
+                node.outdate(NodeState::Spare);
+            }
+            store.free_node(at, node);
+            at = after;
+        }
+        store.free_node(self.edge, store.at(self.edge));
+        self.edge = NIL;
+        self.bin_heads.clear();
+        self.bins = Bins::default();
+        (self.free, self.live) = (self.count, 0);
+        self.free_ranges.set(1);
+        self.failed_fit = (u32::MAX, 1);
+    }
+}

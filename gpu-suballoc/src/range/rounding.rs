@@ -1,0 +1,199 @@
+//! Rounding of sizes and offsets: checked, for powers of two, and a second time nothing changes any more.
+//!
+//! A size near 2^64 is refused instead of becoming small, an alignment that is no power of two is refused instead of being
+//! invented, and what a block has to hold is computed by the function that computes the region, so that the two always agree.
+
+#![forbid(unsafe_code)]
+
+/// The next multiple of `alignment` at or above `value`. `None` where `alignment` is no power of two, or the result is beyond 64 bits.
+#[inline]
+pub(crate) const fn align_up(value: u64, alignment: u64) -> Option<u64> {
+    if !alignment.is_power_of_two() {
+        return None;
+    }
+    match value.checked_add(alignment - 1) {
+        Some(sum) => Some(sum & !(alignment - 1)),
+        None => None,
+    }
+}
+
+/// The last multiple of `alignment` at or below `value`. `None` where `alignment` is no power of two.
+#[inline]
+pub(crate) const fn align_down(value: u64, alignment: u64) -> Option<u64> {
+    if alignment.is_power_of_two() {
+        Some(value & !(alignment - 1))
+    } else {
+        None
+    }
+}
+
+/// Why a size or an alignment cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestError {
+    /// Size 0.
+    ZeroSize,
+    /// An alignment that is no power of two.
+    Alignment,
+    /// Beyond 64 bits once rounded.
+    TooLarge,
+}
+
+/// A request as it will be placed: `size` is a multiple of the granule, `alignment` at least the granule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RoundedRequest {
+    pub(crate) size: u64,
+    pub(crate) alignment: u64,
+}
+
+/// Rounds a request to what a block of this granule (as a power of two) can give. Conforming the result changes nothing, so a block
+/// made for a conformed size holds the region of the same request.
+///
+/// The granule and the alignment are powers of two, so that the greater one satisfies both.
+#[inline(always)]
+pub(crate) const fn round_request(
+    size: u64,
+    alignment: u64,
+    granule_log2: u32,
+) -> Result<RoundedRequest, RequestError> {
+    if size == 0 {
+        return Err(RequestError::ZeroSize);
+    }
+    if !alignment.is_power_of_two() {
+        return Err(RequestError::Alignment);
+    }
+    let granule = 1 << (granule_log2 & 63);
+    let Some(sum) = size.checked_add(granule - 1) else {
+        return Err(RequestError::TooLarge);
+    };
+    Ok(RoundedRequest {
+        size: sum & !(granule - 1),
+        alignment: if alignment > granule {
+            alignment
+        } else {
+            granule
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes around every power of two, and the values that others got wrong.
+    fn sizes() -> impl Iterator<Item = u64> {
+        let near = (0..64).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
+        near.chain([96, 9_338_976, 15_630_480, u64::MAX - 15, u64::MAX])
+            .filter(|&size| size > 0)
+    }
+
+    #[test]
+    fn h100_conforming_twice_changes_nothing() {
+        let mut conformed = 0;
+        for size in sizes() {
+            for (alignment, log2) in [
+                (64, 5),
+                (1, 5),
+                (16, 8),
+                (1 << 16, 0),
+                (1, 0),
+                (131_072, 8),
+                (1, 31),
+            ] {
+                let Ok(once) = round_request(size, alignment, log2) else {
+                    continue;
+                };
+                let granule = 1 << log2;
+                conformed += 1;
+                assert_eq!(round_request(once.size, once.alignment, log2), Ok(once));
+                assert!(
+                    once.size >= size
+                        && once.size - size < granule
+                        && once.size.is_multiple_of(granule)
+                );
+                assert!(once.alignment >= alignment && once.alignment >= granule);
+                let offset = align_up(size / 2 + 1, once.alignment).unwrap_or(0);
+                assert!(offset.is_multiple_of(alignment) && offset.is_multiple_of(granule));
+            }
+        }
+        assert!(conformed > 1000);
+        // The regressions of Halide: (96, 64, 32) and (9338976, 64, 32).
+        assert_eq!(
+            round_request(96, 64, 5),
+            Ok(RoundedRequest {
+                size: 96,
+                alignment: 64
+            })
+        );
+        assert_eq!(
+            round_request(9_338_976, 64, 5),
+            Ok(RoundedRequest {
+                size: 9_338_976,
+                alignment: 64
+            })
+        );
+    }
+
+    #[test]
+    fn h101_a_block_for_a_request_holds_the_region_of_the_request() {
+        for size in sizes() {
+            for log2 in [4, 5, 6, 8, 12] {
+                let (Ok(block), Ok(region)) =
+                    (round_request(size, 1, log2), round_request(size, 64, log2))
+                else {
+                    continue;
+                };
+                let Ok(core) = super::super::RangeAllocator::new(block.size, 1 << log2) else {
+                    continue;
+                };
+                assert!(core.size() >= region.size, "{size} in granules of 2^{log2}");
+            }
+        }
+        // What failed in Halide: 15630480 bytes, granules of 32 and of 64.
+        assert_eq!(
+            round_request(15_630_480, 64, 6).map(|region| region.size),
+            Ok(15_630_528)
+        );
+    }
+
+    #[test]
+    fn h102_two_alignments_make_their_maximum_and_never_something_odd() {
+        for (alignment, log2, most) in [(32, 4, 32), (256, 6, 256), (16, 8, 256), (1, 0, 1)] {
+            assert_eq!(
+                round_request(1, alignment, log2).map(|conformed| conformed.alignment),
+                Ok(most)
+            );
+        }
+        for odd in [0, 3, 48, 272, 320, u64::MAX] {
+            assert_eq!(round_request(1, odd, 0), Err(RequestError::Alignment));
+        }
+    }
+
+    #[test]
+    fn h103_offsets_are_aligned_with_a_checked_addition() {
+        assert_eq!(align_up(65, 64), Some(128));
+        assert_eq!((align_up(0, 64), align_down(127, 64)), (Some(0), Some(64)));
+        assert_eq!(align_up(u64::MAX, 1), Some(u64::MAX));
+        assert_eq!(align_up(u64::MAX - 62, 64), None, "beyond 64 bits");
+        assert_eq!(align_up(u64::MAX - 63, 64), Some(u64::MAX - 63));
+        for odd in [0, 3, 48] {
+            assert_eq!((align_up(64, odd), align_down(64, odd)), (None, None));
+        }
+    }
+
+    #[test]
+    fn h104_a_size_that_overflows_is_an_error_and_not_zero() {
+        assert_eq!(
+            round_request(u64::MAX - 15, 16, 5),
+            Err(RequestError::TooLarge)
+        );
+        assert_eq!(round_request(u64::MAX, 1, 1), Err(RequestError::TooLarge));
+        assert_eq!(
+            round_request(u64::MAX, 1, 0),
+            Ok(RoundedRequest {
+                size: u64::MAX,
+                alignment: 1
+            })
+        );
+        assert_eq!(round_request(0, 16, 5), Err(RequestError::ZeroSize));
+    }
+}

@@ -1,0 +1,157 @@
+//! How buffers and images were made, each way noted once: what makes a kept buffer fit a new request, and what reports name.
+
+#![forbid(unsafe_code)]
+
+use core::alloc::Layout;
+
+use crate::device::{BufferInfo, ExternalHandleTypes, ImageInfo, NextChain, QueueFamilies};
+use crate::growable_vec::GrowableVec;
+use crate::host_block::HostBlock;
+use crate::id::PoolId;
+use crate::memory_type::MemoryPreference;
+use crate::region::RegionContent;
+use crate::request::{DedicatedPolicy, Lifetime, RegionOptions, ResourceKind};
+
+/// Everything that a request says but size, name, tag and site.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ResourceDescription {
+    pub(crate) usage: u32,
+    pub(crate) resource: ResourceKind,
+    pub(crate) content: RegionContent,
+    flags: u32,
+    sharing: QueueFamilies,
+    external: ExternalHandleTypes,
+    preference: MemoryPreference,
+    lifetime: Lifetime,
+    dedicated: DedicatedPolicy,
+    pool: Option<PoolId>,
+    /// Bits, since two kinds are the same or not, whatever numbers mean.
+    priority: Option<u32>,
+    export: ExternalHandleTypes,
+    next: Option<NextChain>,
+    within_budget: bool,
+}
+
+impl ResourceDescription {
+    pub(crate) fn of_buffer(info: &BufferInfo, options: &RegionOptions<'_>) -> Self {
+        let BufferInfo {
+            size: _,
+            usage,
+            flags,
+            sharing,
+            external,
+        } = *info;
+        Self {
+            usage: usage.as_raw(),
+            flags,
+            sharing,
+            external,
+            ..Self::new(RegionContent::Buffer, ResourceKind::Linear, options)
+        }
+    }
+
+    pub(crate) fn of_image(
+        info: &ImageInfo,
+        resource: ResourceKind,
+        options: &RegionOptions<'_>,
+    ) -> Self {
+        let ImageInfo {
+            flags,
+            usage,
+            sharing,
+            external,
+            ..
+        } = *info;
+        Self {
+            usage: usage.as_raw(),
+            flags,
+            sharing,
+            external,
+            ..Self::new(RegionContent::Image, resource, options)
+        }
+    }
+
+    fn new(content: RegionContent, resource: ResourceKind, options: &RegionOptions<'_>) -> Self {
+        Self {
+            usage: 0,
+            resource,
+            content,
+            flags: 0,
+            sharing: QueueFamilies::EXCLUSIVE,
+            external: ExternalHandleTypes::NONE,
+            preference: options.preference,
+            lifetime: options.lifetime,
+            dedicated: options.dedicated,
+            pool: options.pool,
+            priority: options.priority.map(f32::to_bits),
+            export: options.export,
+            next: options.next,
+            within_budget: options.within_budget,
+        }
+    }
+
+    /// What leaves the device belongs to others too, and is never kept for reuse.
+    fn is_reusable(&self) -> bool {
+        self.content == RegionContent::Buffer
+            && self.external.is_empty()
+            && self.export.is_empty()
+            && self.next.is_none()
+    }
+}
+
+/// The kinds there have been; there are few, and they stay.
+pub(super) struct ResourceDescriptions(GrowableVec<ResourceDescription, 16>);
+
+impl ResourceDescriptions {
+    /// Not one of these.
+    pub(super) const NONE: u16 = u16::MAX;
+    /// What comes later is not kept for reuse.
+    const MAX_LEN: u32 = 1024;
+
+    pub(super) const fn new() -> Self {
+        Self(GrowableVec::new())
+    }
+
+    /// What to allocate before another kind can be noted.
+    pub(super) fn missing_capacity(&self) -> Option<Layout> {
+        if self.0.len() >= Self::MAX_LEN {
+            None
+        } else {
+            self.0.missing_capacity(1)
+        }
+    }
+
+    /// The number of a kind that is noted.
+    pub(super) fn find(&self, kind: &ResourceDescription) -> Option<u16> {
+        let index = self.0.as_slice().iter().position(|noted| noted == kind)?;
+        u16::try_from(index).ok()
+    }
+
+    /// Notes a kind; [`ResourceDescriptions::NONE`] where there is no room.
+    pub(super) fn insert(&mut self, kind: ResourceDescription) -> u16 {
+        if let Some(number) = self.find(&kind) {
+            return number;
+        }
+        match (u16::try_from(self.0.len()), self.0.push(kind)) {
+            (Ok(number), Ok(())) => number,
+            _ => Self::NONE,
+        }
+    }
+
+    pub(super) fn get(&self, number: u16) -> Option<&ResourceDescription> {
+        self.0.as_slice().get(usize::from(number))
+    }
+
+    pub(super) fn is_reusable(&self, number: u16) -> bool {
+        self.get(number)
+            .is_some_and(ResourceDescription::is_reusable)
+    }
+
+    pub(super) fn array(&mut self) -> &mut GrowableVec<ResourceDescription, 16> {
+        &mut self.0
+    }
+
+    pub(super) fn detach_memory(&mut self) -> Option<HostBlock> {
+        self.0.detach_memory()
+    }
+}

@@ -1,0 +1,118 @@
+//! Pictures put together by hand, for the tests of what reads them.
+
+use std::string::{String, ToString};
+use std::vec::Vec;
+
+use alloc_core::{FromGlobalAlloc, Scoped};
+
+use super::memory_map::{MemoryMap, MemoryMapCapacity};
+use super::view::{
+    BlockContent, BlockView, CropView, RangePlacement, RangeUse, RangeView, RegionResource,
+};
+use crate::id::RegionId;
+
+static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+
+pub(super) type Memory = Scoped<&'static FromGlobalAlloc<std::alloc::System>>;
+
+/// A block of ranges, one after the other.
+pub(super) struct BlockFixture {
+    pub(super) view: BlockView,
+    ranges: Vec<(RangeView, String)>,
+}
+
+pub(super) fn block(number: u32, content: BlockContent, memory_type: u32) -> BlockFixture {
+    let view = BlockView {
+        pool: 2 * memory_type + u32::from(content == BlockContent::Optimal),
+        block: number,
+        is_custom: false,
+        memory: u64::from(number) + 0x100,
+        memory_type: Some(memory_type),
+        content,
+        size: 0,
+        maps: 0,
+        ranges: (0, 0),
+    };
+    BlockFixture {
+        view,
+        ranges: Vec::new(),
+    }
+}
+
+pub(super) fn id(number: u32) -> RegionId {
+    RegionId::from_raw([7, 0, number, 1])
+}
+
+impl BlockFixture {
+    pub(super) fn free(self, size: u64) -> Self {
+        self.put(RangeUse::Free, size, |_| {}, "")
+    }
+
+    pub(super) fn spent(self, size: u64) -> Self {
+        self.put(RangeUse::Spent, size, |_| {}, "")
+    }
+
+    /// A region of number `number`.
+    pub(super) fn region(self, number: u32, size: u64) -> Self {
+        self.with(number, size, |_| {})
+    }
+
+    pub(super) fn with(self, number: u32, size: u64, change: impl FnOnce(&mut RangeView)) -> Self {
+        let fill = |range: &mut RangeView| {
+            range.id = Some(id(number));
+            range.alignment = 256;
+            range.resource = RegionResource::Buffer;
+            change(range);
+        };
+        let name = std::format!("region {number}");
+        self.put(RangeUse::Region, size, fill, &name)
+    }
+
+    fn put(
+        mut self,
+        what: RangeUse,
+        size: u64,
+        change: impl FnOnce(&mut RangeView),
+        name: &str,
+    ) -> Self {
+        let mut range = RangeView::unowned(self.view.size, size, what, RangePlacement::General);
+        change(&mut range);
+        self.view.size += size;
+        self.ranges.push((range, name.to_string()));
+        self
+    }
+}
+
+pub(super) fn picture(
+    blocks: impl IntoIterator<Item = BlockFixture>,
+    crops: impl IntoIterator<Item = CropView>,
+) -> MemoryMap<Memory> {
+    let mut picture = MemoryMap::new_in(Scoped::new(&SYSTEM, alloc_core::Scope::Object));
+    picture
+        .reserve(MemoryMapCapacity {
+            blocks: 64,
+            ranges: 1024,
+            crops: 64,
+            names: 16 << 10,
+        })
+        .expect("memory");
+    for built in blocks {
+        assert!(picture.put_block(built.view));
+        for (range, name) in built.ranges {
+            let name = picture.put_name(&name).expect("room");
+            assert!(picture.put_range(RangeView { name, ..range }));
+        }
+    }
+    crops
+        .into_iter()
+        .for_each(|crop| assert!(picture.put_crop(crop, "a crop")));
+    picture
+}
+
+pub(super) fn wrapped(number: u32, offset: u64, size: u64) -> BlockFixture {
+    let mut built = block(number, BlockContent::Wrapped, 0);
+    (built.view.memory_type, built.view.memory) = (None, 0);
+    built.free(offset).with(number, size, |range| {
+        range.placement = RangePlacement::Wrapped
+    })
+}

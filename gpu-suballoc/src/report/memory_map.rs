@@ -1,0 +1,195 @@
+//! The picture itself: blocks, ranges, crops and names in memory of the caller's choice.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::{HostError, HostSource, TryVec};
+
+use super::view::{BlockView, CropView, RangeUse, RangeView};
+use crate::id::RegionId;
+
+/// All device memory of an allocator at one moment; made by [`GpuAllocator::memory_map`](crate::GpuAllocator::memory_map).
+///
+/// Each block is copied in one hold of its pool's lock, so its ranges fit together; pools are copied one after the other. No lock
+/// is held while the picture is read.
+pub struct MemoryMap<A: HostSource> {
+    pub(super) blocks: TryVec<BlockView, A>,
+    pub(super) ranges: TryVec<RangeView, A>,
+    pub(super) crops: TryVec<CropView, A>,
+    pub(super) names: TryVec<u8, A>,
+}
+
+impl<A: HostSource + Clone> MemoryMap<A> {
+    pub(crate) fn new_in(memory: A) -> Self {
+        Self {
+            blocks: TryVec::new_in(memory.clone()),
+            ranges: TryVec::new_in(memory.clone()),
+            crops: TryVec::new_in(memory.clone()),
+            names: TryVec::new_in(memory),
+        }
+    }
+}
+
+impl<A: HostSource> MemoryMap<A> {
+    /// The blocks, pool by pool; wrapped resources last.
+    #[must_use]
+    pub fn blocks(&self) -> &[BlockView] {
+        self.blocks.as_slice()
+    }
+
+    /// The ranges of one block, in order of offset: they tile it.
+    #[must_use]
+    pub fn ranges(&self, block: &BlockView) -> &[RangeView] {
+        let (first, count) = (block.ranges.0 as usize, block.ranges.1 as usize);
+        self.ranges
+            .as_slice()
+            .get(first..first.saturating_add(count))
+            .unwrap_or_default()
+    }
+
+    /// Each block with its ranges.
+    pub fn blocks_with_ranges(&self) -> impl Iterator<Item = (&BlockView, &[RangeView])> {
+        self.blocks()
+            .iter()
+            .map(|block| (block, self.ranges(block)))
+    }
+
+    /// All crops.
+    #[must_use]
+    pub fn crops(&self) -> &[CropView] {
+        self.crops.as_slice()
+    }
+
+    /// The crops of one region.
+    pub fn crops_of(&self, root: RegionId) -> impl Iterator<Item = &CropView> {
+        self.crops().iter().filter(move |crop| crop.root == root)
+    }
+
+    /// The name of a region; `None` where it has none.
+    #[must_use]
+    pub fn name(&self, range: &RangeView) -> Option<&str> {
+        self.text(range.name)
+    }
+
+    /// The name of a crop; `None` where it has none.
+    #[must_use]
+    pub fn crop_name(&self, crop: &CropView) -> Option<&str> {
+        self.text(crop.name)
+    }
+
+    /// Bytes of host memory that the picture takes, wherever it lies.
+    #[must_use]
+    pub fn host_bytes(&self) -> u64 {
+        let bytes = |capacity: usize, each: usize| capacity.saturating_mul(each) as u64;
+        bytes(self.blocks.capacity(), size_of::<BlockView>())
+            .saturating_add(bytes(self.ranges.capacity(), size_of::<RangeView>()))
+            .saturating_add(bytes(self.crops.capacity(), size_of::<CropView>()))
+            .saturating_add(bytes(self.names.capacity(), 1))
+    }
+
+    fn text(&self, (first, count): (u32, u32)) -> Option<&str> {
+        let (first, count) = (first as usize, count as usize);
+        let bytes = self
+            .names
+            .as_slice()
+            .get(first..first.saturating_add(count))?;
+        core::str::from_utf8(bytes)
+            .ok()
+            .filter(|name| !name.is_empty())
+    }
+
+    /// Makes room, so that so much can be put in without memory.
+    pub(crate) fn reserve(&mut self, room: MemoryMapCapacity) -> Result<(), HostError> {
+        self.blocks.try_reserve_exact(room.blocks)?;
+        self.ranges.try_reserve_exact(room.ranges)?;
+        self.crops.try_reserve_exact(room.crops)?;
+        self.names.try_reserve_exact(room.names)
+    }
+
+    /// Empties it; its room stays.
+    pub(crate) fn clear(&mut self) {
+        self.blocks.clear();
+        self.ranges.clear();
+        self.crops.clear();
+        self.names.clear();
+    }
+
+    /// Appends a block, whose ranges come next; false, and nothing appended, where there is no room.
+    pub(crate) fn put_block(&mut self, mut block: BlockView) -> bool {
+        block.ranges = (self.ranges.as_slice().len() as u32, 0);
+        fits(&self.blocks) && self.blocks.try_push(block).is_ok()
+    }
+
+    /// Appends a range of the last block; false, and nothing appended, where there is no room.
+    pub(crate) fn put_range(&mut self, range: RangeView) -> bool {
+        let put = fits(&self.ranges) && self.ranges.try_push(range).is_ok();
+        if let Some(block) = self.blocks.as_mut_slice().last_mut() {
+            block.ranges.1 = block.ranges.1.saturating_add(u32::from(put));
+        }
+        put
+    }
+
+    /// Appends a crop; false, and nothing appended, where there is no room.
+    pub(crate) fn put_crop(&mut self, mut crop: CropView, name: &str) -> bool {
+        if !fits(&self.crops) {
+            return false;
+        }
+        let Some(place) = self.put_name(name) else {
+            return false;
+        };
+        crop.name = place;
+        self.crops.try_push(crop).is_ok()
+    }
+
+    /// Appends a name's bytes, where there is room.
+    pub(crate) fn put_name(&mut self, name: &str) -> Option<(u32, u32)> {
+        let first = self.names.as_slice().len();
+        let end = first.checked_add(name.len())?;
+        if end > self.names.capacity() {
+            return None;
+        }
+        // Never grows: there is room.
+        self.names.try_extend_from_slice(name.as_bytes()).ok()?;
+        Some((u32::try_from(first).ok()?, u32::try_from(name.len()).ok()?))
+    }
+
+    /// What is in the block's ranges that are regions: how many, their bytes as asked for, and padding.
+    pub(super) fn used(ranges: &[RangeView]) -> (u64, u64, u64) {
+        ranges
+            .iter()
+            .filter(|range| range.range_use == RangeUse::Region)
+            .fold((0, 0, 0), |(count, bytes, padding), range| {
+                let asked = range.size.saturating_sub(range.padding);
+                (
+                    u64::saturating_add(count, 1),
+                    u64::saturating_add(bytes, asked),
+                    u64::saturating_add(padding, range.padding),
+                )
+            })
+    }
+}
+
+/// How much is to be put into a picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemoryMapCapacity {
+    pub(crate) blocks: usize,
+    pub(crate) ranges: usize,
+    pub(crate) crops: usize,
+    pub(crate) names: usize,
+}
+
+impl MemoryMapCapacity {
+    /// With room for so many more of each.
+    pub(crate) const fn with_more(self, more: usize) -> Self {
+        Self {
+            blocks: self.blocks.saturating_add(more),
+            ranges: self.ranges.saturating_add(more),
+            crops: self.crops.saturating_add(more),
+            names: self.names.saturating_add(more.saturating_mul(64)),
+        }
+    }
+}
+
+/// Whether one more can be pushed without memory: pictures are filled under a lock.
+fn fits<T, A: HostSource>(vec: &TryVec<T, A>) -> bool {
+    vec.as_slice().len() < vec.capacity()
+}

@@ -1,0 +1,584 @@
+//! A picture as JSON, with the keys that users of the Vulkan Memory Allocator know from `vmaBuildStatsString`.
+//!
+//! Tools that draw such files read ours too: every block's `Suballocations` tile it, and `Type` is one of VMA's own words. What
+//! VMA has no word for stands beside, under keys of ours: `PaddingBytes`, `RangePlacement`, `Site`, `Crops`, `Spent`, `Reusable`, `Wrapped`,
+//! `HostBytes`.
+
+#![forbid(unsafe_code)]
+
+use core::fmt::{self, Display, Write};
+
+use alloc_core::HostSource;
+
+use super::json::Json;
+use super::memory_map::MemoryMap;
+use super::view::{BlockContent, BlockView, RangePlacement, RangeUse, RangeView, RegionResource};
+use crate::device::{DeviceProperties, HeapBudget};
+use crate::memory_type::MemoryType;
+use crate::property_flags::PropertyFlags;
+
+/// What stands around the blocks.
+pub(crate) struct DumpContext<'a> {
+    pub(crate) properties: DeviceProperties<'a>,
+    /// By heap; where the device does not tell, the allocator's own estimate.
+    pub(crate) budgets: &'a [HeapBudget],
+    pub(crate) host_bytes: u64,
+    /// What the next block of a pool is to have, by the pool's number; none where there is no such pool yet.
+    pub(crate) preferred: &'a dyn Fn(u16) -> Option<u64>,
+}
+
+impl<A: HostSource> MemoryMap<A> {
+    pub(crate) fn write_vma_json<W: Write + ?Sized>(
+        &self,
+        head: &DumpContext<'_>,
+        sink: &mut W,
+    ) -> fmt::Result {
+        Json::new(sink).object(|json| {
+            json.key("General")?;
+            json.object(|json| general(json, head))?;
+            json.key("Total")?;
+            self.figures(json, |_| true)?;
+            json.key("MemoryInfo")?;
+            json.object(|json| self.heaps(json, head))?;
+            json.key("DefaultPools")?;
+            json.object(|json| self.default_pools(json, head))?;
+            json.key("CustomPools")?;
+            json.object(|json| self.custom_pools(json, head))?;
+            json.key("Wrapped")?;
+            json.list(|json| self.wrapped(json))
+        })
+    }
+
+    fn heaps<W: Write + ?Sized>(
+        &self,
+        json: &mut Json<'_, W>,
+        head: &DumpContext<'_>,
+    ) -> fmt::Result {
+        let types = head.properties.types;
+        for (index, heap) in (0u32..).zip(head.properties.heaps) {
+            let of_heap =
+                |block: &BlockView| type_of(head, block).is_some_and(|of| of.heap_index == index);
+            json.key(format_args!("Heap {index}"))?;
+            json.object(|json| {
+                json.key("Flags")?;
+                json.list(|json| flag(json, heap.is_device_local(), "DEVICE_LOCAL"))?;
+                json.number("Size", heap.size)?;
+                let budget = head
+                    .budgets
+                    .get(index as usize)
+                    .copied()
+                    .unwrap_or_default();
+                json.key("Budget")?;
+                json.object(|json| {
+                    json.number("BudgetBytes", budget.budget)?;
+                    json.number("UsageBytes", budget.usage)
+                })?;
+                json.key("Stats")?;
+                self.figures(json, of_heap)?;
+                json.key("MemoryPools")?;
+                json.object(|json| {
+                    for (number, of) in (0u32..).zip(types).filter(|(_, of)| of.heap_index == index)
+                    {
+                        json.key(format_args!("Type {number}"))?;
+                        json.object(|json| {
+                            json.key("Flags")?;
+                            json.list(|json| properties(json, of.properties))?;
+                            json.key("Stats")?;
+                            self.figures(json, |block| block.memory_type == Some(number))
+                        })?;
+                    }
+                    Ok(())
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    fn default_pools<W: Write + ?Sized>(
+        &self,
+        json: &mut Json<'_, W>,
+        head: &DumpContext<'_>,
+    ) -> fmt::Result {
+        for number in 0..head.properties.types.len() as u32 {
+            let of_type = |block: &BlockView| !block.is_custom && block.memory_type == Some(number);
+            json.key(format_args!("Type {number}"))?;
+            json.object(|json| {
+                // The first of a type's two pools is for linear resources.
+                preferred_size(json, head, number.saturating_mul(2))?;
+                self.pool(json, of_type)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn custom_pools<W: Write + ?Sized>(
+        &self,
+        json: &mut Json<'_, W>,
+        head: &DumpContext<'_>,
+    ) -> fmt::Result {
+        for number in 0..head.properties.types.len() as u32 {
+            let mut pools = self
+                .blocks()
+                .iter()
+                .filter(|block| block.is_custom && block.memory_type == Some(number))
+                .peekable();
+            if pools.peek().is_none() {
+                continue;
+            }
+            json.key(format_args!("Type {number}"))?;
+            json.list(|json| {
+                let mut last = None;
+                for pool in pools.map(|block| block.pool) {
+                    // The blocks of a pool stand together.
+                    if last.replace(pool) == Some(pool) {
+                        continue;
+                    }
+                    json.item()?;
+                    json.object(|json| {
+                        json.string("Name", pool)?;
+                        preferred_size(json, head, pool)?;
+                        self.pool(json, |block| block.is_custom && block.pool == pool)
+                    })?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The blocks of a pool, and its dedicated ones beside.
+    fn pool<W: Write + ?Sized>(
+        &self,
+        json: &mut Json<'_, W>,
+        of_pool: impl Fn(&BlockView) -> bool,
+    ) -> fmt::Result {
+        let is_shared = |block: &BlockView| {
+            !matches!(
+                block.content,
+                BlockContent::Dedicated | BlockContent::Wrapped
+            )
+        };
+        json.key("Blocks")?;
+        json.object(|json| {
+            for (number, (block, ranges)) in self
+                .blocks_with_ranges()
+                .enumerate()
+                .filter(|(_, each)| of_pool(each.0) && is_shared(each.0))
+            {
+                json.key(number)?;
+                json.object(|json| self.block(json, block, ranges))?;
+            }
+            Ok(())
+        })?;
+        json.key("DedicatedAllocations")?;
+        json.list(|json| {
+            let dedicated = self
+                .blocks_with_ranges()
+                .filter(|each| of_pool(each.0) && each.0.content == BlockContent::Dedicated);
+            for range in dedicated
+                .flat_map(|each| each.1)
+                .filter(|range| range.range_use == RangeUse::Region)
+            {
+                json.item()?;
+                json.object(|json| self.region(json, range))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn block<W: Write + ?Sized>(
+        &self,
+        json: &mut Json<'_, W>,
+        block: &BlockView,
+        ranges: &[RangeView],
+    ) -> fmt::Result {
+        let figures = Figures::of(core::iter::once((block, ranges)));
+        json.number("MapRefCount", u64::from(block.maps))?;
+        json.number("TotalBytes", block.size)?;
+        json.number(
+            "UnusedBytes",
+            block.size.saturating_sub(figures.allocation_bytes),
+        )?;
+        json.number("Allocations", figures.allocations)?;
+        json.number("UnusedRanges", figures.unused)?;
+        json.key("Suballocations")?;
+        json.list(|json| {
+            for range in ranges {
+                json.item()?;
+                json.object(|json| {
+                    json.number("Offset", range.offset)?;
+                    match range.range_use {
+                        RangeUse::Region => self.region(json, range),
+                        free => {
+                            json.string("Type", "FREE")?;
+                            json.number("Size", range.size)?;
+                            match free {
+                                RangeUse::Spent => json.number("Spent", 1),
+                                RangeUse::Reusable => json.number("Kept", 1),
+                                RangeUse::Free | RangeUse::Region => Ok(()),
+                            }
+                        }
+                    }
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    fn region<W: Write + ?Sized>(&self, json: &mut Json<'_, W>, range: &RangeView) -> fmt::Result {
+        json.string("Type", resource_name(range.resource))?;
+        json.number("Size", range.size)?;
+        json.number("Usage", range.usage)?;
+        if range.tag != 0 {
+            json.string("CustomData", Pointer(range.tag))?;
+        }
+        if let Some(name) = self.name(range) {
+            json.string("Name", name)?;
+        }
+        json.string("Placement", placement(range.placement))?;
+        json.number("PaddingBytes", range.padding)?;
+        if range.site != 0 {
+            json.string("Site", Pointer(range.site))?;
+        }
+        let Some(id) = range.id.filter(|_| range.crops > 0) else {
+            return Ok(());
+        };
+        json.key("Crops")?;
+        json.list(|json| {
+            for crop in self.crops_of(id) {
+                json.item()?;
+                json.object(|json| {
+                    json.number("Offset", crop.offset)?;
+                    json.number("Size", crop.size)?;
+                    self.crop_name(crop)
+                        .map_or(Ok(()), |name| json.string("Name", name))
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    fn wrapped<W: Write + ?Sized>(&self, json: &mut Json<'_, W>) -> fmt::Result {
+        let wrapped = self
+            .blocks_with_ranges()
+            .filter(|(block, _)| block.content == BlockContent::Wrapped);
+        for range in wrapped
+            .flat_map(|(_, ranges)| ranges)
+            .filter(|range| range.range_use == RangeUse::Region)
+        {
+            json.item()?;
+            json.object(|json| {
+                json.number("Offset", range.offset)?;
+                self.region(json, range)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn figures<W: Write + ?Sized>(
+        &self,
+        json: &mut Json<'_, W>,
+        which: impl Fn(&BlockView) -> bool,
+    ) -> fmt::Result {
+        let own = self
+            .blocks_with_ranges()
+            .filter(|(block, _)| block.content != BlockContent::Wrapped && which(block));
+        Figures::of(own).write(json)
+    }
+}
+
+/// VMA's detailed statistics.
+#[derive(Default)]
+struct Figures {
+    blocks: u64,
+    block_bytes: u64,
+    allocations: u64,
+    allocation_bytes: u64,
+    allocation_sizes: Option<(u64, u64)>,
+    unused: u64,
+    unused_sizes: Option<(u64, u64)>,
+}
+
+impl Figures {
+    fn of<'p>(blocks: impl Iterator<Item = (&'p BlockView, &'p [RangeView])>) -> Self {
+        let mut sum = Self::default();
+        for (block, ranges) in blocks {
+            sum.blocks = sum.blocks.saturating_add(1);
+            sum.block_bytes = sum.block_bytes.saturating_add(block.size);
+            for range in ranges {
+                let (count, sizes) = match range.range_use {
+                    RangeUse::Region => (&mut sum.allocations, &mut sum.allocation_sizes),
+                    _ => (&mut sum.unused, &mut sum.unused_sizes),
+                };
+                *count = count.saturating_add(1);
+                let (least, most) = sizes.unwrap_or((u64::MAX, 0));
+                *sizes = Some((least.min(range.size), most.max(range.size)));
+                let allocated = if range.range_use == RangeUse::Region {
+                    range.size
+                } else {
+                    0
+                };
+                sum.allocation_bytes = sum.allocation_bytes.saturating_add(allocated);
+            }
+        }
+        sum
+    }
+
+    fn write<W: Write + ?Sized>(&self, json: &mut Json<'_, W>) -> fmt::Result {
+        json.object(|json| {
+            json.number("BlockCount", self.blocks)?;
+            json.number("BlockBytes", self.block_bytes)?;
+            json.number("AllocationCount", self.allocations)?;
+            json.number("AllocationBytes", self.allocation_bytes)?;
+            json.number("UnusedRangeCount", self.unused)?;
+            if let Some((least, most)) = self.allocation_sizes {
+                json.number("AllocationSizeMin", least)?;
+                json.number("AllocationSizeMax", most)?;
+            }
+            if let Some((least, most)) = self.unused_sizes {
+                json.number("UnusedRangeSizeMin", least)?;
+                json.number("UnusedRangeSizeMax", most)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn general<W: Write + ?Sized>(json: &mut Json<'_, W>, head: &DumpContext<'_>) -> fmt::Result {
+    let limits = &head.properties.limits;
+    json.string("API", "Vulkan")?;
+    json.number(
+        "maxMemoryAllocationCount",
+        u64::from(limits.max_memory_allocation_count),
+    )?;
+    json.number("bufferImageGranularity", limits.buffer_image_granularity)?;
+    json.number("nonCoherentAtomSize", limits.non_coherent_atom_size)?;
+    json.number("memoryHeapCount", head.properties.heaps.len() as u64)?;
+    json.number("memoryTypeCount", head.properties.types.len() as u64)?;
+    json.number("HostBytes", head.host_bytes)
+}
+
+fn type_of<'a>(head: &DumpContext<'a>, block: &BlockView) -> Option<&'a MemoryType> {
+    head.properties.types.get(block.memory_type? as usize)
+}
+
+fn preferred_size<W: Write + ?Sized>(
+    json: &mut Json<'_, W>,
+    head: &DumpContext<'_>,
+    pool: u32,
+) -> fmt::Result {
+    let preferred = u16::try_from(pool)
+        .ok()
+        .and_then(|pool| (head.preferred)(pool));
+    preferred.map_or(Ok(()), |bytes| json.number("PreferredBlockSize", bytes))
+}
+
+fn flag<W: Write + ?Sized>(json: &mut Json<'_, W>, is_set: bool, name: &str) -> fmt::Result {
+    if is_set {
+        json.item().and_then(|()| json.text(name))
+    } else {
+        Ok(())
+    }
+}
+
+fn properties<W: Write + ?Sized>(json: &mut Json<'_, W>, flags: PropertyFlags) -> fmt::Result {
+    flags.names().try_for_each(|name| flag(json, true, name))
+}
+
+/// VMA's words.
+const fn resource_name(resource: RegionResource) -> &'static str {
+    match resource {
+        RegionResource::Unknown => "UNKNOWN",
+        RegionResource::Buffer => "BUFFER",
+        RegionResource::ImageLinear => "IMAGE_LINEAR",
+        RegionResource::ImageOptimal => "IMAGE_OPTIMAL",
+    }
+}
+
+const fn placement(placement: RangePlacement) -> &'static str {
+    match placement {
+        RangePlacement::General => "general",
+        RangePlacement::Transient => "transient",
+        RangePlacement::Slab => "slab",
+        RangePlacement::Linear => "linear",
+        RangePlacement::Dedicated => "dedicated",
+        RangePlacement::Wrapped => "wrapped",
+    }
+}
+
+/// A word as VMA shows pointers.
+struct Pointer(u64);
+
+impl Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#018x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::String;
+
+    use super::super::block_fixture::{block, id, picture, wrapped};
+    use super::super::view::CropView;
+    use super::*;
+    use crate::device::{DeviceFeatures, DeviceLimits, HeapFlags, MemoryHeap};
+
+    const TYPES: [MemoryType; 2] = [
+        MemoryType {
+            properties: PropertyFlags::DEVICE_LOCAL,
+            heap_index: 0,
+        },
+        MemoryType {
+            properties: PropertyFlags::HOST_VISIBLE,
+            heap_index: 1,
+        },
+    ];
+    const HEAPS: [MemoryHeap; 2] = [
+        MemoryHeap::new(1 << 30, HeapFlags::DEVICE_LOCAL),
+        MemoryHeap::new(1 << 31, HeapFlags::NONE),
+    ];
+
+    fn dumped<A: HostSource>(picture: &MemoryMap<A>) -> String {
+        let (limits, features) = (DeviceLimits::default(), DeviceFeatures::default());
+        let properties = DeviceProperties {
+            types: &TYPES,
+            heaps: &HEAPS,
+            limits,
+            features,
+        };
+        let budgets = [
+            HeapBudget {
+                usage: 5,
+                budget: 100,
+            },
+            HeapBudget {
+                usage: 6,
+                budget: 200,
+            },
+        ];
+        let mut out = String::new();
+        picture
+            .write_vma_json(
+                &DumpContext {
+                    properties,
+                    budgets: &budgets,
+                    host_bytes: 77,
+                    preferred: &|pool| (pool == 9).then_some(4096),
+                },
+                &mut out,
+            )
+            .expect("a String takes all");
+        out
+    }
+
+    /// The value behind a path of keys.
+    fn part<'j>(json: &'j str, path: &[&str]) -> &'j str {
+        path.iter().fold(json, |json, key| {
+            let key = std::format!("\"{key}\":");
+            json.split_once(key.as_str())
+                .unwrap_or_else(|| panic!("{key} in {json}"))
+                .1
+        })
+    }
+
+    #[test]
+    fn every_block_is_there_with_vmas_keys() {
+        let named = |range: &mut RangeView| {
+            (range.tag, range.padding, range.usage, range.crops) = (0xabc, 24, 0x82, 1)
+        };
+        let shared = block(0, BlockContent::Linear, 1)
+            .free(512)
+            .with(1, 1024, named)
+            .spent(256)
+            .region(2, 256);
+        let optimal = block(0, BlockContent::Optimal, 1).with(3, 4096, |range| {
+            range.resource = RegionResource::ImageOptimal
+        });
+        let alone = block(1, BlockContent::Dedicated, 0).region(4, 8192);
+        let crop = CropView {
+            id: id(90),
+            root: id(1),
+            offset: 12,
+            size: 100,
+            tag: 0,
+            site: 0,
+            name: (0, 0),
+        };
+        let mut custom = block(0, BlockContent::Linear, 0).free(64);
+        (custom.view.is_custom, custom.view.pool) = (true, 9);
+        let json = dumped(&picture(
+            [shared, optimal, alone, custom, wrapped(6, 12, 100)],
+            [crop],
+        ));
+        let begins = |path: &[&str], with: &str| {
+            assert!(
+                part(&json, path).starts_with(with),
+                "{path:?}: {}",
+                part(&json, path)
+            )
+        };
+
+        begins(&["General", "API"], "\"Vulkan\"");
+        begins(
+            &["General", "memoryHeapCount"],
+            "2,\"memoryTypeCount\":2,\"HostBytes\":77}",
+        );
+        let total = "{\"BlockCount\":4,\"BlockBytes\":14400,\"AllocationCount\":4,\"AllocationBytes\":13568,\"UnusedRangeCount\":3,\
+            \"AllocationSizeMin\":256,\"AllocationSizeMax\":8192,\"UnusedRangeSizeMin\":64,\"UnusedRangeSizeMax\":512}";
+        begins(&["Total"], total);
+        begins(
+            &["MemoryInfo", "Heap 0", "Flags"],
+            "[\"DEVICE_LOCAL\"],\"Size\":1073741824,",
+        );
+        begins(
+            &["MemoryInfo", "Heap 1", "Budget"],
+            "{\"BudgetBytes\":200,\"UsageBytes\":6},\"Stats\":{\"BlockCount\":2,",
+        );
+        begins(
+            &["MemoryInfo", "Type 1", "Flags"],
+            "[\"HOST_VISIBLE\"],\"Stats\":{\"BlockCount\":2,\"BlockBytes\":6144,",
+        );
+        begins(
+            &["DefaultPools", "Type 1", "Blocks"],
+            "{\"0\":{\"MapRefCount\":0,\"TotalBytes\":2048,\"UnusedBytes\":768,\"Allocations\":2,\"UnusedRanges\":2,\"Suballocations\":[\
+            {\"Offset\":0,\"Type\":\"FREE\",\"Size\":512},\
+            {\"Offset\":512,\"Type\":\"BUFFER\",\"Size\":1024,\"Usage\":130,\"CustomData\":\"0x0000000000000abc\",\"Name\":\"region 1\",\
+            \"Placement\":\"general\",\"PaddingBytes\":24,\"Crops\":[{\"Offset\":12,\"Size\":100,\"Name\":\"a crop\"}]},\
+            {\"Offset\":1536,\"Type\":\"FREE\",\"Size\":256,\"Spent\":1},\
+            {\"Offset\":1792,\"Type\":\"BUFFER\",\"Size\":256,",
+        );
+        begins(
+            &["DefaultPools", "Type 1", "Blocks", "1", "Suballocations"],
+            "[{\"Offset\":0,\"Type\":\"IMAGE_OPTIMAL\",\"Size\":4096,",
+        );
+        begins(
+            &["DefaultPools", "Type 0", "Blocks"],
+            "{},\"DedicatedAllocations\":[{\"Type\":\"BUFFER\",\"Size\":8192,",
+        );
+        begins(
+            &["CustomPools", "Type 0"],
+            "[{\"Name\":\"9\",\"PreferredBlockSize\":4096,\"Blocks\":{\"3\":{\"MapRefCount\":0,\"TotalBytes\":64,",
+        );
+        begins(
+            &["Wrapped"],
+            "[{\"Offset\":12,\"Type\":\"BUFFER\",\"Size\":100,",
+        );
+        assert!(json.ends_with("}]}"), "{json}");
+    }
+
+    #[test]
+    fn nothing_is_a_whole_document_too() {
+        let json = dumped(&picture([], []));
+        assert!(
+            part(&json, &["Total"])
+                .starts_with("{\"BlockCount\":0,\"BlockBytes\":0,\"AllocationCount\":0,"),
+            "{json}"
+        );
+        assert!(
+            !json.contains("AllocationSizeMin")
+                && json.ends_with("\"CustomPools\":{},\"Wrapped\":[]}"),
+            "{json}"
+        );
+    }
+}

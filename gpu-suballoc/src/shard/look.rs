@@ -1,0 +1,130 @@
+//! What others see of a shard's pages: atomics that its thread writes and anybody may read.
+
+#![forbid(unsafe_code)]
+
+use super::shard_pages::ShardPages;
+use super::shards::Shards;
+use crate::id::{NO_RECORD, RegionPlaceKind};
+use crate::pool::{SHARD_PAGE, WalkItem};
+
+/// Where a page's name begins in the word of its range.
+const NUMBER: u32 = 20;
+
+impl Shards {
+    /// The word of a range that is a page or slab: `group` is its first one, as ids have it.
+    pub(crate) const fn word_of(lane: u16, group: u32) -> u32 {
+        SHARD_PAGE | (lane as u32) << NUMBER | group
+    }
+
+    /// What lies in a page or slab of a shard, of which the pools know the range: regions, and what is nobody's between them, in order; they
+    /// tile it. Exact while its shard is not used; otherwise what its thread does meanwhile may or may not be seen.
+    pub(crate) fn walk_page(
+        &self,
+        word: u32,
+        offset: u64,
+        size: u64,
+        see: &mut dyn FnMut(WalkItem),
+    ) {
+        let mut tiles = Tiles {
+            end: offset,
+            whole: offset.saturating_add(size),
+        };
+        let mut within = RegionPlaceKind::Transient;
+        if let Some(named) = word.checked_sub(SHARD_PAGE) {
+            let (number, first) = (named >> NUMBER, named & ((1 << NUMBER) - 1));
+            within = Self::class_of(first);
+            if let Some(lane) = self.pages(number) {
+                lane.walk_page(first, offset, &mut tiles, within, see);
+            }
+        }
+        if let Some(rest) = tiles.rest() {
+            see(WalkItem::Free {
+                offset: tiles.end,
+                size: rest,
+                within,
+            });
+        }
+    }
+}
+
+impl ShardPages {
+    fn walk_page(
+        &self,
+        first: u32,
+        offset: u64,
+        tiles: &mut Tiles,
+        within: RegionPlaceKind,
+        see: &mut dyn FnMut(WalkItem),
+    ) {
+        let (groups, number) = self.groups_of(first);
+        let slab = within == RegionPlaceKind::Slab;
+        groups.each_live(number, &mut |group, slot, generation, sitting| {
+            let start = offset.saturating_add(u64::from(sitting.first) * self.granule);
+            let (end, size) = (tiles.end, u64::from(sitting.granules) * self.granule);
+            let Some(gap) = tiles.put(start, size) else {
+                return;
+            };
+            if gap > 0 {
+                see(WalkItem::Free {
+                    offset: end,
+                    size: gap,
+                    within,
+                });
+            }
+            see(WalkItem::Region {
+                at: self.region_slot(Shards::place_of(group, slab), slot, generation),
+                offset: start,
+                size,
+                asked: size,
+                user_data: NO_RECORD,
+            });
+        });
+    }
+}
+
+/// How far a page was walked, and where it ends.
+struct Tiles {
+    end: u64,
+    whole: u64,
+}
+
+impl Tiles {
+    /// A region comes next: bytes between the one before and it. `None` for one that does not fit, because its page began anew while this
+    /// looked: what was seen before has gone.
+    fn put(&mut self, start: u64, size: u64) -> Option<u64> {
+        let next = start.checked_add(size).filter(|next| *next <= self.whole)?;
+        let gap = start.checked_sub(self.end)?;
+        self.end = next;
+        Some(gap)
+    }
+
+    /// Bytes behind the last one.
+    fn rest(&self) -> Option<u64> {
+        self.whole.checked_sub(self.end).filter(|rest| *rest > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tiles;
+
+    #[test]
+    fn regions_of_an_internal_page_that_overlap_are_not_both_shown() {
+        let mut tiles = Tiles {
+            end: 1000,
+            whole: 2000,
+        };
+        assert_eq!(tiles.put(1000, 100), Some(0));
+        assert_eq!(tiles.put(1099, 100), None, "it begins in the one before");
+        assert_eq!(
+            tiles.put(1000, 50),
+            None,
+            "it lies where the one before does"
+        );
+        assert_eq!(tiles.put(1200, 100), Some(100));
+        assert_eq!(tiles.put(1950, 51), None, "past the end");
+        assert_eq!(tiles.put(u64::MAX, 2), None);
+        assert_eq!((tiles.end, tiles.rest()), (1300, Some(700)));
+        assert_eq!((tiles.put(1300, 700), tiles.rest()), (Some(0), None));
+    }
+}

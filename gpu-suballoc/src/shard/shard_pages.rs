@@ -1,0 +1,365 @@
+//! A lane: the pages and slabs that one shard has for one kind of request, and what frees from other threads need of them.
+//!
+//! ```text
+//!              the owner: a shard's thread; without one, whoever has the lock
+//!                 |
+//!   ShardPages { own: pages, slabs | page groups, slab groups | mailbox | lock }
+//!                                 |                           |
+//!              any other thread: claims a seat,  then posts its group
+//! ```
+//!
+//! The owner alone touches `own`. Others see groups, which are made of atomics, and the mailbox. When the shard goes, the mailbox is
+//! marked: from then on whoever frees the last of something takes the lock and does what the owner would have done.
+
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+
+use alloc_core::HostAllocator;
+use alloc_core::support::StateLock;
+
+use crate::classes::remote_free::{RemoteFreeBits, RemoteFreeList};
+use crate::classes::{
+    FreedSlot, HostShortage, MAX_GROUPS, PageAllocator, SlabAllocator, SlotGroups, SpareRange,
+    SubAllocator,
+};
+use crate::device::MemoryHandle;
+use crate::error::{GpuError, GpuMisuse};
+use crate::host_block::HostBlock;
+use crate::id::{NO_RECORD, RegionPlace, RegionPlaceKind, RegionSlot};
+use crate::memory_type::MemoryPreference;
+use crate::pool::{DeviceAndHost, Pools};
+use crate::request::ResourceKind;
+
+/// Bytes of a shard's transient pages: less than a pool's, for there is one for each thread and kind of request.
+const PAGE: u64 = 1 << 20;
+/// Empty slabs of a lane that wait for what comes next, in bytes. Of pages it is one.
+const KEPT_SLABS: u64 = 1 << 16;
+/// In a group's number: it is a slab's.
+pub(crate) const SLAB_GROUP: u32 = MAX_GROUPS;
+
+/// Which requests a lane serves. What lies in it differs in size and alignment alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestKind {
+    pub(crate) memory_type_bits: u32,
+    pub(crate) preference: MemoryPreference,
+    pub(crate) kind: ResourceKind,
+    pub(crate) within_budget: bool,
+}
+
+/// What is known of a page or slab: it is a region of a pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackingRegion {
+    pub(crate) at: RegionSlot,
+    pub(crate) memory: MemoryHandle,
+    pub(crate) memory_type: u8,
+    /// Its first byte, mapped for as long as the page is the lane's.
+    pub(crate) mapped: Option<NonNull<u8>>,
+    /// From the start of the memory object.
+    pub(crate) base: u64,
+}
+
+/// What only the owner touches.
+pub(crate) struct OwnerState {
+    pub(crate) kind: RequestKind,
+    pub(crate) pages: PageAllocator<BackingRegion>,
+    pub(crate) slabs: SlabAllocator<BackingRegion>,
+}
+
+/// See the module. It stays where it is until the allocator goes, and changes hands.
+pub(crate) struct ShardPages {
+    pub(crate) number: u16,
+    /// Bytes.
+    pub(crate) granule: u64,
+    owner_state: UnsafeCell<OwnerState>,
+    pub(crate) page_groups: SlotGroups,
+    pub(crate) slab_groups: SlotGroups,
+    pub(crate) remote_frees: RemoteFreeList,
+    lock: StateLock,
+}
+
+// SAFETY: `own` is touched by the owner alone: the one shard that took the lane over under the lock, or, while the mailbox says that there
+// is none, whoever has the lock. Everything else is made of atomics.
+unsafe impl Sync for ShardPages {}
+// SAFETY: it holds no thread's things; the pointers within are to mapped memory and to donated blocks.
+unsafe impl Send for ShardPages {}
+
+impl OwnerState {
+    /// A region of `kind` came back by way of the mailbox.
+    fn reclaim(
+        &mut self,
+        pages: &SlotGroups,
+        slabs: &SlotGroups,
+        group: u32,
+        slot: u32,
+    ) -> Option<FreedSlot> {
+        if group >= SLAB_GROUP {
+            self.slabs.reclaim(slabs, group - SLAB_GROUP, slot)
+        } else {
+            self.pages.reclaim(pages, group, slot)
+        }
+    }
+
+    /// An empty page or slab that is not kept; with `all` none is.
+    fn remove_spare(
+        &mut self,
+        pages: &SlotGroups,
+        slabs: &SlotGroups,
+        all: bool,
+    ) -> Option<SpareRange<BackingRegion>> {
+        let (keep_pages, keep_slabs) = if all { (0, 0) } else { (PAGE, KEPT_SLABS) };
+        self.pages
+            .remove_spare(pages, keep_pages)
+            .or_else(|| self.slabs.remove_spare(slabs, keep_slabs))
+    }
+
+    /// Regions that live, and the pages and slabs that there are.
+    fn counts(&self) -> (u64, u64) {
+        let (pages, slabs) = (self.pages.totals(), self.slabs.totals());
+        (
+            u64::from(pages.live) + u64::from(slabs.live),
+            u64::from(pages.ranges) + u64::from(slabs.ranges),
+        )
+    }
+}
+
+impl ShardPages {
+    /// With an owner, who made it.
+    pub(crate) fn new(number: u16, kind: RequestKind, granule: u64) -> Self {
+        let own = OwnerState {
+            kind,
+            pages: PageAllocator::new(granule, PAGE.max(granule * 64)),
+            slabs: SlabAllocator::new(granule),
+        };
+        let (page_groups, slab_groups) = (SlotGroups::new(), SlotGroups::new());
+        let (own, mailbox, lock) = (
+            UnsafeCell::new(own),
+            RemoteFreeList::new(),
+            StateLock::new(),
+        );
+        Self {
+            number,
+            granule,
+            owner_state: own,
+            page_groups,
+            slab_groups,
+            remote_frees: mailbox,
+            lock,
+        }
+    }
+
+    /// What only the owner touches.
+    ///
+    /// # Safety
+    /// The caller is the owner, and has no other reference to it.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "the owner is one, and says so")]
+    pub(crate) unsafe fn owner_state(&self) -> &mut OwnerState {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.owner_state.get() }
+    }
+
+    /// A region of the lane: its group as ids have it, its slot in it.
+    #[inline(always)]
+    pub(crate) fn region_slot(&self, group: u32, slot: u32, generation: u32) -> RegionSlot {
+        RegionSlot {
+            place: RegionPlace::new(RegionPlaceKind::Shard, self.number, group),
+            slot,
+            generation,
+        }
+    }
+
+    /// The groups that an id's group is one of, and its number among them.
+    pub(crate) const fn groups_of(&self, group: u32) -> (&SlotGroups, u32) {
+        if group >= SLAB_GROUP {
+            (&self.slab_groups, group - SLAB_GROUP)
+        } else {
+            (&self.page_groups, group)
+        }
+    }
+
+    /// Any thread asks whether a region lives.
+    pub(crate) fn is_live(&self, at: RegionSlot) -> bool {
+        let (groups, number) = self.groups_of(at.place.block());
+        groups.is_live(number, at.slot, at.generation)
+    }
+
+    fn remote_free(&self, group: u32) -> Option<&RemoteFreeBits> {
+        let (groups, number) = self.groups_of(group);
+        groups.remote_free(number)
+    }
+
+    /// Any thread frees a region.
+    ///
+    /// # Errors
+    /// [`GpuMisuse::Stale`] where there is no such live region.
+    pub(crate) fn free_remotely(
+        &self,
+        env: DeviceAndHost<'_>,
+        pools: &Pools,
+        at: RegionSlot,
+    ) -> Result<(), GpuMisuse> {
+        let group = at.place.block();
+        let (groups, number) = self.groups_of(group);
+        groups
+            .claim(number, at.slot, at.generation, NO_RECORD)
+            .map_err(|_| GpuMisuse::Stale)?;
+        let returned = groups.remote_free(number).ok_or(GpuMisuse::Stale)?;
+        if self.remote_frees.push(group, returned, at.slot) {
+            self.clear_abandoned(env, pools);
+        }
+        Ok(())
+    }
+
+    /// The owner takes back what other threads freed.
+    pub(crate) fn collect(&self, own: &mut OwnerState) {
+        self.remote_frees.collect(
+            |group| self.remote_free(group),
+            |group, slot| {
+                own.reclaim(&self.page_groups, &self.slab_groups, group, slot);
+            },
+        );
+    }
+
+    /// The owner gives back pages and slabs that are empty and not kept.
+    pub(crate) fn trim(&self, own: &mut OwnerState, env: DeviceAndHost<'_>, pools: &Pools) {
+        while let Some(spare) = own.remove_spare(&self.page_groups, &self.slab_groups, false) {
+            free_region(env, pools, &spare.range_ref);
+        }
+    }
+
+    /// The owner goes. What lives stays valid, and is freed through the allocator; what is empty goes back to the pools.
+    pub(crate) fn abandon(&self, env: DeviceAndHost<'_>, pools: &Pools) {
+        {
+            let _held = self.lock.lock();
+            // SAFETY: the owner is still this thread, until the mailbox says otherwise, and then whoever has the lock.
+            let own = unsafe { self.owner_state() };
+            self.remote_frees.abandon(
+                |group| self.remote_free(group),
+                |group, slot| {
+                    own.reclaim(&self.page_groups, &self.slab_groups, group, slot);
+                },
+            );
+        }
+        self.clear_abandoned(env, pools);
+    }
+
+    /// Does the owner's work where there is none. Pages and slabs are given back outside of the lock, one at a time.
+    #[cold]
+    fn clear_abandoned(&self, env: DeviceAndHost<'_>, pools: &Pools) {
+        loop {
+            let held = self.lock.lock();
+            let mut came = None;
+            let abandoned = self.remote_frees.collect_abandoned(
+                |group| self.remote_free(group),
+                |group, slot| {
+                    // SAFETY: the mailbox has no owner, and gets none while this thread has the lock.
+                    let own = unsafe { self.owner_state() };
+                    own.reclaim(&self.page_groups, &self.slab_groups, group, slot);
+                },
+            );
+            if abandoned {
+                // SAFETY: as above.
+                came = unsafe { self.owner_state() }.remove_spare(
+                    &self.page_groups,
+                    &self.slab_groups,
+                    true,
+                );
+            }
+            drop(held);
+            let Some(spare) = came else { return };
+            free_region(env, pools, &spare.range_ref);
+        }
+    }
+
+    /// A shard takes the lane over, if nobody has it, and if it serves such requests or can be made to.
+    pub(crate) fn adopt(&self, kind: RequestKind) -> bool {
+        if !self.remote_frees.is_abandoned() {
+            return false;
+        }
+        let _held = self.lock.lock();
+        if !self.remote_frees.is_abandoned() {
+            return false;
+        }
+        // SAFETY: nobody owns the lane, and this thread has the lock.
+        let own = unsafe { self.owner_state() };
+        if own.kind != kind && own.counts().1 > 0 {
+            return false;
+        }
+        own.kind = kind;
+        self.remote_frees.adopt()
+    }
+
+    /// The owner hands in host memory that is lacking.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) fn grow_with(
+        &self,
+        own: &mut OwnerState,
+        slab: bool,
+        need: HostShortage,
+        env: DeviceAndHost<'_>,
+    ) -> Result<(), GpuError> {
+        env.grow(need.layout, |block| {
+            if slab {
+                own.slabs.grow_with(&self.slab_groups, need, block)
+            } else {
+                own.pages.grow_with(&self.page_groups, need, block)
+            }
+        })
+    }
+
+    /// The owner gives back everything that is empty.
+    pub(crate) fn free_empty(&self, own: &mut OwnerState, env: DeviceAndHost<'_>, pools: &Pools) {
+        while let Some(spare) = own.remove_spare(&self.page_groups, &self.slab_groups, true) {
+            free_region(env, pools, &spare.range_ref);
+        }
+    }
+
+    /// Regions that live, and the pages and slabs that there are, where there is no owner; nothing where there is.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let _held = self.lock.lock();
+        if !self.remote_frees.is_abandoned() {
+            return (0, 0);
+        }
+        // SAFETY: nobody owns the lane, and this thread has the lock.
+        unsafe { self.owner_state() }.counts()
+    }
+
+    /// At the end: its host memory, live regions or not. The pools have its pages.
+    pub(crate) fn free_all(&mut self, memory: &dyn HostAllocator) {
+        let own = self.owner_state.get_mut();
+        let class = || {
+            own.pages
+                .detach_memory()
+                .or_else(|| own.slabs.detach_memory())
+        };
+        let mut blocks = core::iter::from_fn(class);
+        while let Some(block) = blocks
+            .next()
+            .or_else(|| self.page_groups.detach_memory())
+            .or_else(|| self.slab_groups.detach_memory())
+        {
+            free_memory(memory, block);
+        }
+    }
+}
+
+/// A page or slab goes back to the pool it came from.
+pub(crate) fn free_region(env: DeviceAndHost<'_>, pools: &Pools, home: &BackingRegion) {
+    if home.mapped.is_some() {
+        let unmapped = pools.unmap_shard_page(env, home.at);
+        debug_assert!(unmapped.is_ok(), "mapped when it was taken: {unmapped:?}");
+    }
+    let freed = pools.free_shard_page(env, home.at);
+    debug_assert!(freed.is_ok(), "a range of the lane's own: {freed:?}");
+}
+
+pub(crate) fn free_memory(memory: &dyn HostAllocator, block: HostBlock) {
+    // SAFETY: it was supplied from this allocator, with that layout, and nobody uses it any more.
+    unsafe { block.free(memory) };
+}
+
+/// The layout of a lane's block.
+pub(crate) const SHARD_PAGES: Layout = Layout::new::<ShardPages>();

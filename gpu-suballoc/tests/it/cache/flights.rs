@@ -1,0 +1,405 @@
+//! H70: a compile is nobody's lock, and one for all who ask.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use gpu_suballoc::{CacheDevice, CacheError};
+
+use super::bench::{Broken, Cache, Contexts, Counts, Owner, get, key};
+
+const THREADS: u64 = 16;
+
+/// Waits until all others wait for this compile.
+fn all_have_joined(cache: &Cache<'_>, before: u64) {
+    while cache.stats().joined - before < THREADS - 1 {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn h70_sixteen_threads_compile_once() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owners: Vec<Owner<'_>> = (0..2)
+        .map(|_| CacheDevice::new_unique())
+        .flat_map(|device| [(device, &contexts.a), (device, &contexts.b)])
+        .take(2)
+        .map(|(device, context)| cache.owner(device, context.handle()).expect("memory"))
+        .collect();
+    let arrived = Barrier::new(THREADS as usize);
+    thread::scope(|threads| {
+        for number in 0..THREADS {
+            let (owner, arrived, cache, counts) =
+                (&owners[number as usize % 2], &arrived, &cache, &counts);
+            threads.spawn(move || {
+                arrived.wait();
+                let compile = || {
+                    all_have_joined(cache, 0);
+                    counts.make(9)
+                };
+                let hold = owner
+                    .get_or_compile(key(owner.device(), 9), compile)
+                    .expect("it compiles");
+                assert_eq!(hold.number, 9);
+                arrived.wait();
+            });
+        }
+    });
+    let stats = cache.stats();
+    assert_eq!(
+        (counts.now(), stats.joined, stats.compiled, stats.refs),
+        ((1, 1), THREADS - 1, 1, 0)
+    );
+}
+
+#[test]
+fn h70_a_compile_that_fails_fails_for_all_who_waited() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache
+        .owner(CacheDevice::new_unique(), contexts.a.handle())
+        .expect("memory");
+    let (arrived, ran) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
+    thread::scope(|threads| {
+        for _ in 0..THREADS {
+            threads.spawn(|| {
+                arrived.wait();
+                let failed = owner.get_or_compile(key(owner.device(), 9), || {
+                    all_have_joined(&cache, 0);
+                    ran.fetch_add(1, SeqCst);
+                    Err(Broken(3))
+                });
+                assert_eq!(failed.err(), Some(CacheError::Compile(Broken(3))));
+            });
+        }
+    });
+    assert_eq!(
+        (
+            ran.load(SeqCst),
+            cache.stats().failed,
+            cache.stats().entries
+        ),
+        (1, 1, 0)
+    );
+    drop(get(&owner, &counts, 9));
+}
+
+#[test]
+fn h70_a_compile_that_panics_lets_another_one_try() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache
+        .owner(CacheDevice::new_unique(), contexts.a.handle())
+        .expect("memory");
+    let (arrived, ran) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
+    let panicked = AtomicU64::new(0);
+    thread::scope(|threads| {
+        for _ in 0..THREADS {
+            threads.spawn(|| {
+                arrived.wait();
+                let asked = catch_unwind(AssertUnwindSafe(|| {
+                    let compile = || {
+                        if ran.fetch_add(1, SeqCst) == 0 {
+                            all_have_joined(&cache, 0);
+                            // Quietly: no hook is run.
+                            std::panic::resume_unwind(Box::new("planted"));
+                        }
+                        counts.make(9)
+                    };
+                    owner
+                        .get_or_compile(key(owner.device(), 9), compile)
+                        .map(|hold| hold.number)
+                }));
+                match asked {
+                    Ok(number) => assert_eq!(number, Ok(9)),
+                    Err(_) => drop(panicked.fetch_add(1, SeqCst)),
+                }
+            });
+        }
+    });
+    assert_eq!(
+        (ran.load(SeqCst), panicked.load(SeqCst), counts.now()),
+        (2, 1, (1, 1))
+    );
+    assert_eq!((cache.stats().compiling, cache.stats().refs), (0, 0));
+}
+
+/// The owner goes while the compile runs: those who asked may use what was made, nobody else finds it.
+#[test]
+fn h70_a_release_in_flight_leaves_nothing_behind() {
+    for whose in ["owner", "device"] {
+        let (contexts, counts) = (Contexts::new(), Counts::default());
+        let cache = contexts.cache();
+        let device = CacheDevice::new_unique();
+        let a = cache.owner(device, contexts.a.handle()).expect("memory");
+        let b = cache.owner(device, contexts.b.handle()).expect("memory");
+        let (flying, go_on) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|threads| {
+            let leader = threads.spawn(|| {
+                let compile = || {
+                    flying.wait();
+                    go_on.wait();
+                    counts.make(1)
+                };
+                let work = a
+                    .get_or_compile(key(device, 1), compile)
+                    .expect("it compiles")
+                    .into_work_ref();
+                (work.number, work)
+            });
+            flying.wait();
+            let waiter = threads.spawn(|| get(&b, &counts, 1).number);
+            while cache.stats().joined == 0 {
+                thread::yield_now();
+            }
+            // By reference to the cache: the owner itself is borrowed by the leader.
+            if whose == "device" {
+                cache.release_device(device);
+            }
+            go_on.wait();
+            let (number, work) = leader.join().expect("no panic");
+            assert_eq!((number, waiter.join().expect("no panic")), (1, 1));
+            if whose == "device" {
+                assert!(cache.get(key(device, 1)).is_none(), "nobody finds it");
+            }
+            drop(work);
+        });
+        drop(a);
+        assert_eq!(
+            (counts.now(), cache.stats().entries, cache.stats().dead),
+            ((1, 0), 0, 0),
+            "{whose}"
+        );
+        drop(b);
+        drop(cache);
+        contexts.end();
+    }
+}
+
+#[test]
+fn h70_others_compile_and_find_while_one_compiles() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache
+        .owner(CacheDevice::new_unique(), contexts.a.handle())
+        .expect("memory");
+    drop(get(&owner, &counts, 1));
+    let (flying, go_on) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            owner
+                .get_or_compile(key(owner.device(), 2), || {
+                    flying.wait();
+                    go_on.wait();
+                    counts.make(2)
+                })
+                .map(drop)
+        });
+        flying.wait();
+        drop(get(&owner, &counts, 1));
+        drop(get(&owner, &counts, 3));
+        assert_eq!(
+            cache.delete_where(|_, shader| shader.number == 1).destroyed,
+            1
+        );
+        go_on.wait();
+    });
+    assert_eq!(counts.now(), (3, 2));
+}
+
+/// One compiles 1 and asks for 2, the other compiles 2 and asks for 1: the second to ask is told, and both end.
+#[test]
+fn h70_two_compiles_that_want_each_other_do_not_wait_for_ever() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache
+        .owner(CacheDevice::new_unique(), contexts.a.handle())
+        .expect("memory");
+    let both = Barrier::new(2);
+    let refused = AtomicU64::new(0);
+    thread::scope(|threads| {
+        for (mine, other) in [(1, 2), (2, 1)] {
+            let (owner, both, refused, counts) = (&owner, &both, &refused, &counts);
+            threads.spawn(move || {
+                let made = owner.get_or_compile(key(owner.device(), mine), || {
+                    both.wait();
+                    match owner.get_or_compile(key(owner.device(), other), || counts.make(other)) {
+                        Ok(_) => {}
+                        Err(CacheError::Recursive) => drop(refused.fetch_add(1, SeqCst)),
+                        Err(error) => unreachable!("{error:?}"),
+                    }
+                    counts.make(mine)
+                });
+                assert_eq!(made.expect("it compiles").number, mine);
+            });
+        }
+    });
+    assert_eq!((refused.load(SeqCst), counts.now()), (1, (2, 2)));
+    // What is compiled by nobody at the moment is nobody's circle.
+    assert_eq!(
+        (
+            get(&owner, &counts, 1).number,
+            get(&owner, &counts, 2).number
+        ),
+        (1, 2)
+    );
+}
+
+/// As above, in two caches that know nothing of one another. What waits for ever fails here instead.
+#[test]
+fn ge12_compiles_of_two_caches_that_want_each_other_do_not_wait_for_ever() {
+    // Left behind where it fails: threads that wait for ever are not joined.
+    let (contexts, counts): (&Contexts, &Counts) = (
+        Box::leak(Box::new(Contexts::new())),
+        Box::leak(Box::default()),
+    );
+    let caches: &[Cache<'static>; 2] = Box::leak(Box::new([contexts.cache(), contexts.cache()]));
+    let device = CacheDevice::new_unique();
+    let owner = |cache: &Cache<'static>| cache.owner(device, contexts.a.handle()).expect("memory");
+    let owners: &[Owner<'static>; 2] = Box::leak(Box::new(caches.each_ref().map(owner)));
+    let both: &Barrier = Box::leak(Box::new(Barrier::new(2)));
+    let (ended, ends) = channel();
+    for (mine, other) in [(0, 1), (1, 0)] {
+        let ended = ended.clone();
+        thread::spawn(move || {
+            let mut inside = None;
+            let made = owners[mine].get_or_compile(key(device, mine as u64), || {
+                both.wait();
+                let asked = owners[other]
+                    .get_or_compile(key(device, other as u64), || counts.make(other as u64));
+                inside = Some(asked.map(drop));
+                counts.make(mine as u64)
+            });
+            assert_eq!(made.expect("it compiles").number, mine as u64);
+            ended
+                .send(inside.expect("it was compiled"))
+                .expect("somebody listens");
+        });
+    }
+    drop(ended);
+    let next = || ends.recv_timeout(Duration::from_secs(20));
+    let mut came = [next(), next()].map(|end| match end {
+        Err(RecvTimeoutError::Timeout) => panic!("two compiles wait for one another"),
+        end => end.expect("no panic"),
+    });
+    came.sort_by_key(Result::is_err);
+    assert_eq!(
+        came,
+        [Ok(()), Err(CacheError::Recursive)],
+        "the one that asked last is told"
+    );
+    assert_eq!(
+        (
+            counts.now(),
+            caches.each_ref().map(|cache| cache.stats().compiling)
+        ),
+        ((2, 2), [0, 0])
+    );
+    // Nobody waits any more, so nobody is in a circle.
+    assert!(
+        (0..2).all(|number| get(&owners[number], counts, number as u64).number == number as u64)
+    );
+}
+
+/// One waits for what another compiles, which asks for what a third one has just made: no circle, though all lead and wait in turn.
+#[test]
+fn ge12_a_thread_that_has_landed_is_waited_for_by_nobody() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let caches = [contexts.cache(), contexts.cache()];
+    let device = CacheDevice::new_unique();
+    let owners = caches
+        .each_ref()
+        .map(|cache| cache.owner(device, contexts.a.handle()).expect("memory"));
+    let refused = AtomicU64::new(0);
+    thread::scope(|threads| {
+        for thread in 0..4usize {
+            let (owners, counts, refused) = (&owners, &counts, &refused);
+            threads.spawn(move || {
+                for round in 0..300u64 {
+                    // Each compile asks for the one before it, alternately in one cache and the other: no circle anywhere.
+                    fn chain<'c>(
+                        owners: &[Owner<'c>; 2],
+                        counts: &'c Counts,
+                        number: u64,
+                        end: u64,
+                        refused: &AtomicU64,
+                    ) {
+                        let owner = &owners[number as usize % 2];
+                        let asked = owner.get_or_compile(key(owner.device(), number), || {
+                            if number > end {
+                                chain(owners, counts, number - 1, end, refused);
+                            }
+                            counts.make(number)
+                        });
+                        if asked.is_err() {
+                            refused.fetch_add(1, SeqCst);
+                        }
+                    }
+                    chain(
+                        owners,
+                        counts,
+                        round * 10 + 4 + thread as u64,
+                        round * 10,
+                        refused,
+                    );
+                }
+            });
+        }
+    });
+    assert_eq!(refused.load(SeqCst), 0, "nobody waited for itself");
+}
+
+/// The leader unwinds, the one that waited leads now, and the first asks again: it waits, for that one waits for nobody any more.
+#[test]
+fn ge12_who_leads_after_waiting_is_waited_for() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache
+        .owner(CacheDevice::new_unique(), contexts.a.handle())
+        .expect("memory");
+    let wanted = key(owner.device(), 1);
+    let (second, answered) = (AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let unwinds = || {
+                while cache.stats().joined < 1 {
+                    thread::yield_now();
+                }
+                // Quietly: no hook is run.
+                std::panic::resume_unwind(Box::new("planted"))
+            };
+            assert!(
+                catch_unwind(AssertUnwindSafe(|| owner
+                    .get_or_compile(wanted, unwinds)
+                    .map(drop)))
+                .is_err()
+            );
+            while second.load(SeqCst) == 0 {
+                thread::yield_now();
+            }
+            let again = owner
+                .get_or_compile(wanted, || Err(Broken(1)))
+                .map(|hold| hold.number);
+            answered.store(1, SeqCst);
+            assert_eq!(again, Ok(1));
+        });
+        threads.spawn(|| {
+            while cache.stats().compiling == 0 {
+                thread::yield_now();
+            }
+            let made = owner.get_or_compile(wanted, || {
+                second.store(1, SeqCst);
+                while cache.stats().joined < 2 && answered.load(SeqCst) == 0 {
+                    thread::yield_now();
+                }
+                counts.make(1)
+            });
+            assert_eq!(made.map(|hold| hold.number), Ok(1));
+        });
+    });
+    assert_eq!((counts.now(), cache.stats().joined), ((1, 1), 2));
+}

@@ -1,0 +1,172 @@
+//! H72, and all at once.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use gpu_suballoc::{CacheDevice, CacheLimits};
+
+use super::bench::{Contexts, Counts, get, key};
+
+/// Two threads, each with a context that stays and ten that come and go, all with the same kernels.
+#[test]
+fn h72_contexts_come_and_go_on_two_threads() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let device = CacheDevice::new_unique();
+    thread::scope(|threads| {
+        for context in [&contexts.a, &contexts.b] {
+            let (cache, counts) = (&cache, &counts);
+            threads.spawn(move || {
+                let long = cache.owner(device, context.handle()).expect("memory");
+                for _ in 0..10 {
+                    let short = cache.owner(device, context.handle()).expect("memory");
+                    for number in 0..20 {
+                        let (one, two) = (get(&long, counts, number), get(&short, counts, number));
+                        assert_eq!((one.number, two.number), (number, number));
+                    }
+                }
+            });
+        }
+    });
+    let (compiled, alive) = counts.now();
+    assert!(
+        (20..=22 * 20).contains(&compiled) && alive == 0,
+        "{compiled} {alive}"
+    );
+    drop(cache);
+    contexts.end();
+}
+
+/// Finding, compiling, deleting, evicting, owners that come and go, holds that are dropped elsewhere.
+#[test]
+fn everything_at_once_balances() {
+    let rounds = if cfg!(miri) { 20 } else { 4000 };
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    cache.set_limits(CacheLimits {
+        bytes: 3000,
+        entries: 40,
+    });
+    let device = CacheDevice::new_unique();
+    let (send, receive) = std::sync::mpsc::channel();
+    thread::scope(|threads| {
+        for seed in 0..4_u64 {
+            let (cache, counts, contexts, send) = (&cache, &counts, &contexts, send.clone());
+            threads.spawn(move || {
+                let context = if seed % 2 == 0 {
+                    &contexts.a
+                } else {
+                    &contexts.b
+                };
+                let mut owner = cache.owner(device, context.handle()).expect("memory");
+                let mut random = seed + 1;
+                let mut next = |below: u64| {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    (random >> 33) % below
+                };
+                for _ in 0..rounds {
+                    let number = next(64);
+                    match next(100) {
+                        0 => owner = cache.owner(device, context.handle()).expect("memory"),
+                        1 => drop(cache.delete_where(|_, shader| shader.number == number)),
+                        2 => drop(cache.release_device(CacheDevice::new_unique())),
+                        3..10 => send
+                            .send(get(&owner, counts, number).into_work_ref())
+                            .expect("somebody listens"),
+                        10..50 => {
+                            if let Some(hold) = cache.get(key(device, number)) {
+                                assert_eq!(hold.number, number);
+                            }
+                        }
+                        _ => {
+                            let holds: Vec<_> = (0..next(20))
+                                .map(|more| get(&owner, counts, (number + more) % 64))
+                                .collect();
+                            drop(holds);
+                        }
+                    }
+                }
+            });
+        }
+        drop(send);
+        threads.spawn(move || receive.into_iter().for_each(drop));
+    });
+    let stats = cache.stats();
+    assert_eq!(
+        (stats.entries, stats.dead, stats.refs, stats.compiling),
+        (0, 0, 0, 0),
+        "all owners are gone"
+    );
+    let (compiled, alive) = counts.now();
+    assert!(
+        compiled > u64::from(rounds > 20) * 64 && alive == 0,
+        "{compiled} {alive}"
+    );
+    assert_eq!(stats.compiled, compiled);
+    drop(cache);
+    contexts.end();
+}
+
+/// More threads than there are records: the rest counts in the entries.
+#[test]
+fn a_hundred_threads_hold_at_once() {
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache
+        .owner(CacheDevice::new_unique(), contexts.a.handle())
+        .expect("memory");
+    drop(get(&owner, &counts, 1));
+    let all = std::sync::Barrier::new(100);
+    thread::scope(|threads| {
+        for _ in 0..100 {
+            threads.spawn(|| {
+                let hold = cache.get(key(owner.device(), 1)).expect("it is there");
+                all.wait();
+                assert_eq!(hold.number, 1);
+            });
+        }
+    });
+    assert_eq!(
+        (
+            cache.stats().refs,
+            cache.delete_where(|_, _| true).destroyed
+        ),
+        (0, 1)
+    );
+}
+
+/// Whoever had read where the old one lay holds the new one, which has its place and, mostly, its memory.
+#[test]
+fn h62_a_shader_that_comes_again_where_it_lay_is_the_new_one() {
+    let rounds = if cfg!(miri) { 12 } else { 5_000 };
+    let (contexts, counts) = (Contexts::new(), Counts::default());
+    let cache = contexts.cache();
+    let owner = cache
+        .owner(CacheDevice::new_unique(), contexts.a.handle())
+        .expect("memory");
+    let same = key(owner.device(), 1);
+    let (gone, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            while !ended.load(SeqCst) {
+                let before = gone.load(SeqCst);
+                if let Some(hold) = cache.get(same) {
+                    assert!(hold.number > before, "{} was gone", hold.number);
+                }
+            }
+        });
+        for round in 1..=rounds {
+            drop(
+                owner
+                    .get_or_compile(same, || counts.make(round))
+                    .expect("it compiles"),
+            );
+            cache.delete_where(|_, _| true);
+            gone.store(round, SeqCst);
+        }
+        ended.store(true, SeqCst);
+    });
+    assert_eq!((counts.now(), cache.stats().dead), ((rounds, 0), 0));
+}

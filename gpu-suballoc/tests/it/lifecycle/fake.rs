@@ -1,0 +1,464 @@
+//! A Vulkan driver in this process that notes what it is asked, makes objects out of numbers, and takes 32 bytes through the callbacks for
+//! each. Its handles lead to it, so that two of them are two drivers.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+use std::sync::Mutex;
+
+use ash::vk::{self, Handle};
+
+/// A driver with one instance, physical device and device.
+pub(crate) struct Driver {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    log: Vec<&'static str>,
+    /// What lives: its kind, the bytes taken for it, and the user data they were taken with.
+    live: HashMap<u64, (&'static str, usize, usize)>,
+    next: u64,
+    loads: u64,
+    missing: Option<&'static str>,
+    /// Of the commands that can fail, the one that does: counted from 1.
+    fail: Option<(u64, vk::Result)>,
+    asked: u64,
+    cache: Vec<u8>,
+}
+
+thread_local! {
+    /// Without an instance nobody says which driver is meant.
+    static WITHOUT_INSTANCE: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
+}
+
+impl Driver {
+    pub(crate) fn new() -> Box<Self> {
+        Box::new(Self {
+            state: Mutex::default(),
+        })
+    }
+
+    fn address(&self) -> u64 {
+        ptr::from_ref(self).expose_provenance() as u64
+    }
+
+    pub(crate) fn instance(&self) -> vk::Instance {
+        vk::Instance::from_raw(self.address())
+    }
+
+    pub(crate) fn physical_device(&self) -> vk::PhysicalDevice {
+        vk::PhysicalDevice::from_raw(self.address() + 1)
+    }
+
+    pub(crate) fn device(&self) -> vk::Device {
+        vk::Device::from_raw(self.address() + 2)
+    }
+
+    /// The commands since the last time.
+    pub(crate) fn log(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.state.lock().unwrap().log)
+    }
+
+    /// Functions that were asked for.
+    pub(crate) fn loads(&self) -> u64 {
+        self.state.lock().unwrap().loads
+    }
+
+    /// Objects that live, of all kinds.
+    pub(crate) fn live(&self) -> usize {
+        self.state.lock().unwrap().live.len()
+    }
+
+    pub(crate) fn live_of(&self, kind: &str) -> usize {
+        self.state
+            .lock()
+            .unwrap()
+            .live
+            .values()
+            .filter(|object| object.0 == kind)
+            .count()
+    }
+
+    /// A command that this driver does not have.
+    pub(crate) fn without(&self, name: Option<&'static str>) {
+        self.state.lock().unwrap().missing = name;
+        WITHOUT_INSTANCE.set(name != Some("vkCreateInstance"));
+    }
+
+    /// The nth command from now that can fail does, with this.
+    pub(crate) fn fail(&self, fail: Option<(u64, vk::Result)>) {
+        let mut state = self.state.lock().unwrap();
+        (state.fail, state.asked) = (fail, 0);
+    }
+
+    /// True when it did.
+    pub(crate) fn failed(&self) -> bool {
+        let state = self.state.lock().unwrap();
+        state.fail.is_some_and(|(nth, _)| state.asked >= nth)
+    }
+
+    /// The device goes with what lives in it, and without a call: answers how many that was.
+    pub(crate) fn lose(&self) -> usize {
+        std::mem::take(&mut self.state.lock().unwrap().live).len()
+    }
+
+    /// What a pipeline cache was begun with, last.
+    pub(crate) fn pipeline_cache(&self) -> Vec<u8> {
+        self.state.lock().unwrap().cache.clone()
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let live = &self.state.get_mut().unwrap().live;
+        assert!(
+            live.is_empty() || std::thread::panicking(),
+            "left with the driver: {live:?}"
+        );
+    }
+}
+
+fn driver<'d>(handle: u64) -> &'d Driver {
+    // SAFETY: every handle is the address of a driver that the test keeps, and up to 2.
+    unsafe { &*ptr::with_exposed_provenance::<Driver>((handle & !7) as usize) }
+}
+
+fn note(device: vk::Device, name: &'static str) {
+    driver(device.as_raw()).state.lock().unwrap().log.push(name);
+}
+
+/// Makes an object, if it is to succeed.
+fn create<H: Handle>(
+    device: vk::Device,
+    name: &'static str,
+    kind: &'static str,
+    with: *const vk::AllocationCallbacks<'_>,
+    made: *mut H,
+) -> vk::Result {
+    let driver = driver(device.as_raw());
+    let refused = {
+        let mut state = driver.state.lock().unwrap();
+        state.log.push(name);
+        state.asked += 1;
+        state.fail.filter(|(nth, _)| *nth == state.asked)
+    };
+    if let Some((_, result)) = refused {
+        return result;
+    }
+    let (mut block, mut user) = (0, 0);
+    // SAFETY: null, or callbacks.
+    if let Some(with) = unsafe { with.as_ref() } {
+        let allocate = with.pfn_allocation.expect("callbacks have one");
+        // SAFETY: as Vulkan calls them.
+        block = unsafe { allocate(with.p_user_data, 32, 8, vk::SystemAllocationScope::OBJECT) }
+            .expose_provenance();
+        user = with.p_user_data.addr();
+        if block == 0 {
+            return vk::Result::ERROR_OUT_OF_HOST_MEMORY;
+        }
+    }
+    let mut state = driver.state.lock().unwrap();
+    state.next += 16;
+    let handle = state.next;
+    state.live.insert(handle, (kind, block, user));
+    // SAFETY: room for one.
+    unsafe { made.write(H::from_raw(handle)) };
+    vk::Result::SUCCESS
+}
+
+fn destroy<H: Handle>(
+    device: vk::Device,
+    name: &'static str,
+    kind: &'static str,
+    object: H,
+    with: *const vk::AllocationCallbacks<'_>,
+) {
+    note(device, name);
+    let gone = driver(device.as_raw())
+        .state
+        .lock()
+        .unwrap()
+        .live
+        .remove(&object.as_raw());
+    let (was, block, user) =
+        gone.unwrap_or_else(|| panic!("{name} of what is none of this driver's"));
+    assert_eq!(was, kind, "{name}");
+    // SAFETY: null, or callbacks.
+    let Some(with) = (unsafe { with.as_ref() }) else {
+        return assert_eq!(block, 0, "{name} without the callbacks it was made with");
+    };
+    assert_eq!(
+        with.p_user_data.addr(),
+        user,
+        "{name} with other callbacks than it was made with"
+    );
+    let free = with.pfn_free.expect("callbacks have one");
+    // SAFETY: as Vulkan calls them, with their block.
+    unsafe { free(with.p_user_data, ptr::with_exposed_provenance_mut(block)) }
+}
+
+type Function = vk::PFN_vkVoidFunction;
+
+macro_rules! function {
+    ($function:expr) => {{
+        let function: *const () = $function as *const ();
+        // SAFETY: a function's address as that of another type of function; whoever calls it turns it back.
+        unsafe { std::mem::transmute::<*const (), Function>(function) }
+    }};
+}
+
+/// A create and a destroy that differ in nothing but their kind.
+macro_rules! objects {
+    ($($kind:literal $make:literal $end:literal $handle:ty, $info:ty => $create:ident $destroy:ident;)*) => {
+        $(
+            unsafe extern "system" fn $create(
+                device: vk::Device,
+                _: *const $info,
+                with: *const vk::AllocationCallbacks<'_>,
+                made: *mut $handle,
+            ) -> vk::Result {
+                create(device, $make, $kind, with, made)
+            }
+
+            unsafe extern "system" fn $destroy(device: vk::Device, object: $handle, with: *const vk::AllocationCallbacks<'_>) {
+                destroy(device, $end, $kind, object, with);
+            }
+        )*
+
+        fn of_objects(name: &str) -> Function {
+            match name {
+                $($make => function!($create), $end => function!($destroy),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+objects! {
+    "VkDeviceMemory" "vkAllocateMemory" "vkFreeMemory" vk::DeviceMemory, vk::MemoryAllocateInfo<'_> => allocate free;
+    "VkBuffer" "vkCreateBuffer" "vkDestroyBuffer" vk::Buffer, vk::BufferCreateInfo<'_> => create_buffer destroy_buffer;
+    "VkImage" "vkCreateImage" "vkDestroyImage" vk::Image, vk::ImageCreateInfo<'_> => create_image destroy_image;
+    "VkShaderModule" "vkCreateShaderModule" "vkDestroyShaderModule" vk::ShaderModule, vk::ShaderModuleCreateInfo<'_>
+        => create_module destroy_module;
+    "VkDescriptorSetLayout" "vkCreateDescriptorSetLayout" "vkDestroyDescriptorSetLayout" vk::DescriptorSetLayout,
+        vk::DescriptorSetLayoutCreateInfo<'_> => create_set destroy_set;
+    "VkPipelineLayout" "vkCreatePipelineLayout" "vkDestroyPipelineLayout" vk::PipelineLayout, vk::PipelineLayoutCreateInfo<'_>
+        => create_layout destroy_layout;
+    "VkPipeline" "a pipeline" "vkDestroyPipeline" vk::Pipeline, vk::ComputePipelineCreateInfo<'_> => create_pipeline destroy_pipeline;
+    "VkPipelineCache" "a pipeline cache" "vkDestroyPipelineCache" vk::PipelineCache, vk::PipelineCacheCreateInfo<'_>
+        => create_cache destroy_cache;
+}
+
+unsafe extern "system" fn create_pipelines(
+    device: vk::Device,
+    _: vk::PipelineCache,
+    count: u32,
+    infos: *const vk::ComputePipelineCreateInfo<'_>,
+    with: *const vk::AllocationCallbacks<'_>,
+    made: *mut vk::Pipeline,
+) -> vk::Result {
+    assert_eq!(count, 1);
+    // SAFETY: forwarded.
+    unsafe { create_pipeline(device, infos, with, made) }
+}
+
+unsafe extern "system" fn begin_cache(
+    device: vk::Device,
+    info: *const vk::PipelineCacheCreateInfo<'_>,
+    with: *const vk::AllocationCallbacks<'_>,
+    made: *mut vk::PipelineCache,
+) -> vk::Result {
+    // SAFETY: one info.
+    let told = unsafe { &*info };
+    let data = if told.initial_data_size == 0 {
+        Vec::new()
+    } else {
+        // SAFETY: so many bytes.
+        unsafe {
+            std::slice::from_raw_parts(told.p_initial_data.cast::<u8>(), told.initial_data_size)
+        }
+        .to_vec()
+    };
+    driver(device.as_raw()).state.lock().unwrap().cache = data;
+    // SAFETY: forwarded.
+    unsafe { create_cache(device, info, with, made) }
+}
+
+unsafe extern "system" fn cache_data(
+    _: vk::Device,
+    _: vk::PipelineCache,
+    size: *mut usize,
+    data: *mut c_void,
+) -> vk::Result {
+    const DATA: &[u8] = b"what was compiled";
+    // SAFETY: a size, and, where there is room, as much of it.
+    unsafe { size.write(DATA.len()) };
+    if !data.is_null() {
+        // SAFETY: the caller asked how much it is.
+        unsafe { ptr::copy_nonoverlapping(DATA.as_ptr(), data.cast(), DATA.len()) };
+    }
+    vk::Result::SUCCESS
+}
+
+pub(crate) unsafe extern "system" fn get_instance_proc_addr(
+    instance: vk::Instance,
+    name: *const c_char,
+) -> Function {
+    // SAFETY: a C string, as Vulkan demands.
+    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
+    if instance == vk::Instance::null() {
+        return if name == "vkCreateInstance" && WITHOUT_INSTANCE.get() {
+            function!(nothing)
+        } else {
+            None
+        };
+    }
+    let mut state = driver(instance.as_raw()).state.lock().unwrap();
+    state.loads += 1;
+    match name {
+        _ if state.missing == Some(name) => None,
+        "vkGetDeviceProcAddr" => function!(get_device_proc_addr),
+        "vkGetPhysicalDeviceProperties" => function!(properties),
+        "vkGetPhysicalDeviceMemoryProperties" => function!(memory_properties),
+        _ => None,
+    }
+}
+
+unsafe extern "system" fn get_device_proc_addr(
+    device: vk::Device,
+    name: *const c_char,
+) -> Function {
+    // SAFETY: a C string, as Vulkan demands.
+    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
+    let mut state = driver(device.as_raw()).state.lock().unwrap();
+    state.loads += 1;
+    match name {
+        _ if state.missing == Some(name) => None,
+        "vkCreateComputePipelines" => function!(create_pipelines),
+        "vkCreatePipelineCache" => function!(begin_cache),
+        "vkGetPipelineCacheData" => function!(cache_data),
+        "vkMapMemory" => function!(map),
+        "vkUnmapMemory" => function!(unmap),
+        "vkFlushMappedMemoryRanges" | "vkInvalidateMappedMemoryRanges" => function!(ranges),
+        "vkGetBufferMemoryRequirements" => function!(buffer_requirements),
+        "vkGetImageMemoryRequirements" => function!(image_requirements),
+        "vkBindBufferMemory" => function!(bind_buffer),
+        "vkBindImageMemory" => function!(bind_image),
+        // What nobody may call.
+        "vkDestroyDevice" | "vkDeviceWaitIdle" | "vkQueueWaitIdle" => function!(nothing),
+        name => of_objects(name),
+    }
+}
+
+extern "system" fn nothing() {
+    panic!("a command that is the application's alone");
+}
+
+unsafe extern "system" fn properties(
+    _: vk::PhysicalDevice,
+    told: *mut vk::PhysicalDeviceProperties,
+) {
+    let limits = vk::PhysicalDeviceLimits {
+        buffer_image_granularity: 1,
+        non_coherent_atom_size: 64,
+        max_memory_allocation_count: 4096,
+        min_memory_map_alignment: 64,
+        ..Default::default()
+    };
+    // SAFETY: room for one.
+    unsafe {
+        told.write(vk::PhysicalDeviceProperties {
+            limits,
+            ..Default::default()
+        })
+    };
+}
+
+unsafe extern "system" fn memory_properties(
+    _: vk::PhysicalDevice,
+    told: *mut vk::PhysicalDeviceMemoryProperties,
+) {
+    let flags = vk::MemoryPropertyFlags::DEVICE_LOCAL
+        | vk::MemoryPropertyFlags::HOST_VISIBLE
+        | vk::MemoryPropertyFlags::HOST_COHERENT;
+    let all = vk::PhysicalDeviceMemoryProperties::default()
+        .memory_types(&[vk::MemoryType {
+            property_flags: flags,
+            heap_index: 0,
+        }])
+        .memory_heaps(&[vk::MemoryHeap {
+            size: 1 << 30,
+            flags: vk::MemoryHeapFlags::DEVICE_LOCAL,
+        }]);
+    // SAFETY: room for one.
+    unsafe { told.write(all) };
+}
+
+unsafe extern "system" fn map(
+    device: vk::Device,
+    _: vk::DeviceMemory,
+    _: u64,
+    _: u64,
+    _: vk::MemoryMapFlags,
+    first: *mut *mut c_void,
+) -> vk::Result {
+    note(device, "vkMapMemory");
+    // SAFETY: room for one. Nobody follows it.
+    unsafe { first.write(ptr::without_provenance_mut(4096)) };
+    vk::Result::SUCCESS
+}
+
+unsafe extern "system" fn unmap(device: vk::Device, _: vk::DeviceMemory) {
+    note(device, "vkUnmapMemory");
+}
+
+unsafe extern "system" fn ranges(
+    _: vk::Device,
+    _: u32,
+    _: *const vk::MappedMemoryRange<'_>,
+) -> vk::Result {
+    vk::Result::SUCCESS
+}
+
+const NEEDS: vk::MemoryRequirements = vk::MemoryRequirements {
+    size: 4096,
+    alignment: 256,
+    memory_type_bits: 1,
+};
+
+unsafe extern "system" fn buffer_requirements(
+    _: vk::Device,
+    _: vk::Buffer,
+    told: *mut vk::MemoryRequirements,
+) {
+    // SAFETY: room for one.
+    unsafe { told.write(NEEDS) };
+}
+
+unsafe extern "system" fn image_requirements(
+    _: vk::Device,
+    _: vk::Image,
+    told: *mut vk::MemoryRequirements,
+) {
+    // SAFETY: room for one.
+    unsafe { told.write(NEEDS) };
+}
+
+unsafe extern "system" fn bind_buffer(
+    _: vk::Device,
+    _: vk::Buffer,
+    _: vk::DeviceMemory,
+    _: u64,
+) -> vk::Result {
+    vk::Result::SUCCESS
+}
+
+unsafe extern "system" fn bind_image(
+    _: vk::Device,
+    _: vk::Image,
+    _: vk::DeviceMemory,
+    _: u64,
+) -> vk::Result {
+    vk::Result::SUCCESS
+}

@@ -1,0 +1,207 @@
+//! An application: its memory, its callbacks, a home for contexts, and what it does with one.
+
+use std::alloc::{Layout, System, alloc, dealloc};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostAllocator};
+use ash::vk;
+use gpu_suballoc::{
+    AllocatorOptions, AshContext, AshContextInfo, AshContextTable, AshContexts, AshOptions,
+    BufferInfo, BufferUsage, CacheError, CacheLimits, CompiledKernel, ContextError, KernelError,
+    KernelInfo, KernelPipeline, Region, RegionOptions, ShaderKey, ShaderRef, VulkanHandles,
+};
+
+use super::fake::{Driver, get_instance_proc_addr};
+
+pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+/// Blocks that a driver has of an application's callbacks; their user data.
+pub(crate) struct Host(AtomicI64);
+
+const FRONT: usize = 16;
+
+unsafe extern "system" fn take(
+    user: *mut c_void,
+    size: usize,
+    _: usize,
+    _: vk::SystemAllocationScope,
+) -> *mut c_void {
+    // SAFETY: every set of callbacks here is made with a host.
+    unsafe { &*user.cast::<Host>() }.0.fetch_add(1, SeqCst);
+    assert_eq!(size, 32, "what the fake asks for");
+    // SAFETY: not empty.
+    unsafe { alloc(Layout::from_size_align(size + FRONT, FRONT).unwrap()) }.cast()
+}
+
+unsafe extern "system" fn give(user: *mut c_void, block: *mut c_void) {
+    // SAFETY: as above.
+    unsafe { &*user.cast::<Host>() }.0.fetch_sub(1, SeqCst);
+    // SAFETY: taken above with this layout.
+    unsafe {
+        dealloc(
+            block.cast(),
+            Layout::from_size_align(32 + FRONT, FRONT).unwrap(),
+        )
+    }
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        Self(AtomicI64::new(0))
+    }
+
+    pub(crate) fn live(&self) -> i64 {
+        self.0.load(SeqCst)
+    }
+
+    pub(crate) fn callbacks(&self) -> vk::AllocationCallbacks<'static> {
+        vk::AllocationCallbacks {
+            p_user_data: std::ptr::from_ref(self).cast_mut().cast(),
+            pfn_allocation: Some(take),
+            pfn_free: Some(give),
+            ..Default::default()
+        }
+    }
+}
+
+/// The application's memory: one context for what is shared, one for what is acquired.
+pub(crate) struct Memory {
+    pub(crate) shared: Context,
+    pub(crate) own: Context,
+    root: Option<Context>,
+}
+
+impl Memory {
+    pub(crate) fn new() -> Self {
+        Self::over(Context::root_static(&SYSTEM, ContextOptions::new("application")).unwrap())
+    }
+
+    /// # Safety
+    /// The allocator outlives it.
+    pub(crate) unsafe fn on(host: &(impl HostAllocator + Sync)) -> Self {
+        // SAFETY: the caller's promise.
+        Self::over(unsafe { Context::root(host, ContextOptions::new("application")) }.unwrap())
+    }
+
+    fn over(root: Context) -> Self {
+        Self {
+            shared: root.child("shared").unwrap(),
+            own: root.child("contexts").unwrap(),
+            root: Some(root),
+        }
+    }
+
+    pub(crate) fn home(&self) -> AshContexts {
+        AshContexts::new(self.shared.handle(), CacheLimits::NONE).unwrap()
+    }
+
+    pub(crate) fn table(&self) -> AshContextTable {
+        AshContextTable::new(self.shared.handle())
+    }
+
+    /// Live bytes: shared, of contexts.
+    pub(crate) fn bytes(&self) -> [u64; 2] {
+        [&self.shared, &self.own].map(|context| context.usage().total().live_bytes)
+    }
+
+    /// Requests so far of both.
+    pub(crate) fn requests(&self) -> u64 {
+        [&self.shared, &self.own]
+            .iter()
+            .map(|context| context.usage().total().total_blocks)
+            .sum()
+    }
+
+    pub(crate) fn end(mut self) {
+        assert_eq!(self.bytes(), [0, 0]);
+        let root = self.root.take().unwrap();
+        drop((self.shared, self.own));
+        root.close_root().unwrap();
+    }
+}
+
+pub(crate) fn handles(driver: &Driver) -> VulkanHandles {
+    use ash::vk::Handle;
+    VulkanHandles {
+        instance: driver.instance().as_raw(),
+        physical_device: driver.physical_device().as_raw(),
+        device: driver.device().as_raw(),
+    }
+}
+
+pub(crate) fn info<'a>(
+    memory: &Memory,
+    driver: &Driver,
+    host: Option<&Host>,
+) -> AshContextInfo<'a> {
+    AshContextInfo {
+        get_instance_proc_addr,
+        instance: driver.instance(),
+        physical_device: driver.physical_device(),
+        device: driver.device(),
+        options: AshOptions {
+            callbacks: host.map(Host::callbacks),
+            ..AshOptions::new(vk::API_VERSION_1_0)
+        },
+        allocator: AllocatorOptions::default(),
+        memory: memory.own.handle(),
+        pipeline_cache_data: &[],
+    }
+}
+
+pub(crate) fn try_acquire(
+    home: &AshContexts,
+    info: AshContextInfo<'_>,
+) -> Result<AshContext, ContextError> {
+    // SAFETY: the fake lives as long as the test; nothing runs on it.
+    unsafe { home.acquire_ash(info) }
+}
+
+pub(crate) fn acquire(home: &AshContexts, memory: &Memory, driver: &Driver) -> AshContext {
+    try_acquire(home, info(memory, driver, None)).expect("the fake agrees")
+}
+
+pub(crate) const CODE: &[u32] = &[0x0723_0203, 1, 2, 3];
+
+/// The kernel of a number: two sets, two pipelines.
+pub(crate) fn try_kernel(
+    context: &AshContext,
+    number: u64,
+) -> Result<ShaderRef<'_, CompiledKernel, KernelError>, CacheError<KernelError>> {
+    let sets = [vk::DescriptorSetLayoutCreateInfo::default(); 2];
+    let main = KernelPipeline {
+        name: c"main",
+        specialization: None,
+    };
+    let info = KernelInfo {
+        code: CODE,
+        set_layouts: &sets,
+        push_constant_ranges: &[],
+        pipelines: &[main, main],
+        keep_code: true,
+    };
+    let shaders = context.shaders();
+    // SAFETY: the fake looks at nothing.
+    shaders.get_or_compile(ShaderKey::kernel(shaders.device(), number), || unsafe {
+        context.compile(&info)
+    })
+}
+
+pub(crate) fn kernel(
+    context: &AshContext,
+    number: u64,
+) -> ShaderRef<'_, CompiledKernel, KernelError> {
+    try_kernel(context, number).expect("it compiles")
+}
+
+pub(crate) fn try_buffer(context: &AshContext) -> Result<Region, gpu_suballoc::GpuError> {
+    let info = BufferInfo::new(4000, BufferUsage::STORAGE_BUFFER);
+    context
+        .allocator()
+        .create_buffer(&info, &RegionOptions::new().name("a buffer"))
+}
+
+pub(crate) fn buffer(context: &AshContext) -> Region {
+    try_buffer(context).expect("the fake has memory")
+}

@@ -1,0 +1,108 @@
+//! Contexts beside a list: random lives on devices whose handles' values come again, refusals of all kinds among them.
+
+mod subject;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use subject::{Subject, TIMES};
+use testkit::programs::{Ran, Tried, lifecycle_ops, random, replay, replay_seeds};
+
+/// What a program can meet.
+const EVENTS: [&str; 55] = [
+    "again",
+    "again with a null handle",
+    "again with another handle",
+    "another context's shader",
+    "a shader",
+    "a shader of a lost device",
+    "a shader refused by the host",
+    "released after its device was lost",
+    "released",
+    "release refused for shaders",
+    "release refused for crops",
+    "release refused for regions",
+    "release refused for its handles",
+    "lost twice",
+    "lost",
+    "dropped",
+    "ended by force, with crops",
+    "ended by force",
+    "acquired, of a device that is known",
+    "acquired, of a device whose handles came again",
+    "acquired",
+    "acquired with a null handle",
+    "acquired with another handle",
+    "acquired without a command",
+    "acquired without host memory",
+    "a crop on a lost device",
+    "a crop",
+    "a region",
+    "a region of a lost device",
+    "a region or a crop refused by the host",
+    "a region refused by the driver",
+    "mapped once more on a lost device",
+    "mapped",
+    "a map of a lost device",
+    "a map of another context's",
+    "a map refused",
+    "unmapped",
+    "an unmap of another context's",
+    "an unmap of what is not mapped",
+    "given back to a lost device's context",
+    "given back",
+    "what its context left, given to another",
+    "given to another context",
+    "given back while mapped",
+    "given back under its crops",
+    "handlers set",
+    "the default set",
+    "no number was released yet",
+    "a number that was released",
+    "a dispatch on the handler's context",
+    "a dispatch on the default",
+    "a dispatch without a context",
+    "a dispatch that needs a context",
+    "a dispatch that the handler refuses",
+    "a dispatch on a number that was released",
+];
+
+/// Twice: the second time devices, handlers and destructors call back.
+fn run(bytes: &[u8]) -> (Ran, Tried) {
+    let ran = lifecycle_ops(bytes, Subject::new);
+    lifecycle_ops(bytes, Subject::calling_back);
+    ran
+}
+
+/// From there a fuzzer goes on.
+#[test]
+fn the_seeds_meet_everything() {
+    let mut tried = Tried::default();
+    replay_seeds("lifecycle_ops", |bytes| tried.add(&run(bytes).1));
+    tried.assert_at_least(1, 0..0, &EVENTS);
+}
+
+/// 2 * 10^4 operations; with `STEWARD_LONG` (for release builds) 2 * 10^6.
+#[test]
+fn contexts_are_the_lists() {
+    let long = std::env::var_os("STEWARD_LONG").is_some();
+    replay("lifecycle_ops", 20, |bytes| run(bytes).0);
+    let mut tried = Tried::default();
+    for len in [512, 4 << 10] {
+        random(
+            "lifecycle_ops",
+            if long { 1_000_000 } else { 10_000 },
+            len,
+            |bytes| {
+                let (ran, met) = run(bytes);
+                tried.add(&met);
+                ran
+            },
+        );
+    }
+    tried.assert_at_least(if long { 100 } else { 1 }, 0..0, &EVENTS);
+    let times = TIMES.load(Relaxed);
+    assert!(
+        times > 1000,
+        "devices, handlers and destructors called back {times} times"
+    );
+}

@@ -1,0 +1,789 @@
+//! Contexts as the list sees them, over mock devices and a host allocator of which one request can be refused. The fuzz target includes this
+//! file.
+
+use std::alloc::System;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
+use debug_guard::{FailingAllocator, Fault as HostFault};
+use gpu_suballoc::{
+    AllocatorOptions, Breach, BufferInfo, BufferUsage, CacheDevice, CacheError, CacheLimits,
+    CommandSource, CompiledShader, ContextDevice, ContextError, ContextHandle, ContextHandlers,
+    ContextOutstanding, ContextTable, DeviceContext, DeviceContextId, DeviceContexts, DeviceError,
+    DeviceState, GpuError, GpuMisuse, MemoryOptions, MemoryPreference, MockCall, MockDevice,
+    MockFault, MockHook, MockProfile, PropertyFlags, Region, RegionOptions, ReleaseReport,
+    ShaderKey, VulkanHandles, WorkRef,
+};
+use testkit::programs::{
+    Answer, ContextRemains, ContextSeen, Denied, Dispatched, Ending, HandleValues, Lifecycles,
+    Refusal, ReleaseOutcome,
+};
+
+type Mock = MockDevice<FromGlobalAlloc<System>>;
+type Own = DeviceContext<Driver, Shader, ()>;
+type Table = ContextTable<Driver, Shader, ()>;
+type Numbers = Arc<Mutex<BTreeSet<u64>>>;
+
+/// What `load` answers: a device that several contexts use.
+pub(crate) struct Driver(Arc<Mock>);
+
+impl ContextDevice for Driver {
+    type Memory = Mock;
+
+    fn memory(&self) -> &Mock {
+        &self.0
+    }
+}
+
+/// A shader that is in the set for as long as it exists.
+pub(crate) struct Shader {
+    number: u64,
+    exist: Numbers,
+}
+
+impl Drop for Shader {
+    fn drop(&mut self) {
+        assert_eq!(
+            alloc_core::held_state_locks(),
+            0,
+            "no destructor runs with a lock held"
+        );
+        assert!(
+            self.exist
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&self.number),
+            "destroyed once"
+        );
+        if let Some(around) = AROUND.get() {
+            around.call_back();
+        }
+    }
+}
+
+thread_local! {
+    /// What destructors and handlers call from within.
+    static AROUND: Cell<Option<&'static Around>> = const { Cell::new(None) };
+}
+
+/// How often devices, destructors and handlers called back.
+pub(crate) static TIMES: AtomicU64 = AtomicU64::new(0);
+
+/// What is called from within: the contexts that have a number, in turn, and their home. Nothing of it stays.
+struct Around {
+    table: &'static Table,
+    home: &'static DeviceContexts<Shader, ()>,
+    ids: Mutex<Vec<DeviceContextId>>,
+}
+
+impl Around {
+    fn call_back(&self) {
+        // Locked while it is at it: its own calls do not come back to it.
+        let Ok(ids) = self.ids.try_lock() else { return };
+        TIMES.fetch_add(1, Relaxed);
+        assert!((1..5).all(|device| self.home.contexts_on(device) < 100));
+        let stats = self.home.cache().stats();
+        assert!(stats.bytes < 1 << 40 && stats.dead < 1 << 20, "{stats:?}");
+        for id in ids.iter() {
+            let used = self.table.with(*id, |own| {
+                let gpu = own.allocator();
+                let info = BufferInfo::new(700, BufferUsage::STORAGE_BUFFER);
+                match gpu.create_buffer(&info, &RegionOptions::new()) {
+                    Ok(region) => {
+                        let crop = gpu
+                            .crop(&region, 0, 64, 4)
+                            .map(|crop| gpu.free(crop).map_err(|back| back.error));
+                        assert!(
+                            matches!(crop, Ok(Ok(())) | Err(GpuError::Host(_))),
+                            "{crop:?}"
+                        );
+                        gpu.free(region)
+                            .map_err(|back| back.error)
+                            .expect("nobody else has it");
+                    }
+                    Err(error) => drop(refused(error)),
+                }
+                assert!(
+                    gpu.memory_map()
+                        .is_ok_and(|picture| picture.leaks().all(|leak| leak.size > 0))
+                        || gpu.host_bytes() > 0
+                );
+                own.shaders()
+                    .held_keys()
+                    .for_each(|key| assert_eq!(key.device(), own.shaders().device()));
+            });
+            // It may be the one that is being released, or acquired.
+            assert!(
+                matches!(
+                    used,
+                    Ok(()) | Err(ContextError::InUse | ContextError::Released)
+                ),
+                "{used:?}"
+            );
+        }
+    }
+}
+
+enum Place {
+    Own(Box<Own>),
+    Numbered(DeviceContextId),
+}
+
+struct Known {
+    number: CacheDevice,
+    mock: Arc<Mock>,
+    /// Its calls when it was lost: there are no more.
+    calls: Option<u64>,
+    /// What it calls back, which goes with the subject.
+    hook: Option<MockHook>,
+}
+
+static MEMORY: FailingAllocator<FromGlobalAlloc<System>> =
+    FailingAllocator::new(FromGlobalAlloc::SYSTEM, HostFault::Never);
+
+/// One subject at a time: what is refused is refused to whoever asks.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The subject. Once it is dropped, all host memory was given back.
+pub(crate) struct Subject {
+    pieces: [Option<Region>; 24],
+    holds: [Option<WorkRef<Shader, ()>>; 8],
+    places: [Option<Place>; 6],
+    gone: Vec<DeviceContextId>,
+    devices: Vec<Known>,
+    without_a_command: bool,
+    exist: Numbers,
+    table: Option<&'static Table>,
+    home: Option<&'static DeviceContexts<Shader, ()>>,
+    around: &'static Around,
+    root: Option<Context>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Subject {
+    /// A home and a table without contexts. Devices, handlers and destructors do what they are there for.
+    pub(crate) fn new() -> Self {
+        let subject = Self::calling_back();
+        AROUND.set(None);
+        subject
+    }
+
+    /// As [`new`](Self::new); and they call back.
+    pub(crate) fn calling_back() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let root = Context::root_static(&MEMORY, ContextOptions::new("contexts"))
+            .expect("memory of the system");
+        let home =
+            DeviceContexts::new(root.handle(), CacheLimits::NONE).expect("memory of the system");
+        let (home, table) = (
+            &*Box::leak(Box::new(home)),
+            &*Box::leak(Box::new(ContextTable::new(root.handle()))),
+        );
+        let around = &*Box::leak(Box::new(Around {
+            table,
+            home,
+            ids: Mutex::default(),
+        }));
+        AROUND.set(Some(around));
+        Self {
+            pieces: [const { None }; 24],
+            holds: [const { None }; 8],
+            places: [const { None }; 6],
+            gone: Vec::new(),
+            devices: Vec::new(),
+            without_a_command: false,
+            exist: Numbers::default(),
+            table: Some(table),
+            home: Some(home),
+            around,
+            root: Some(root),
+            _alone: alone,
+        }
+    }
+
+    fn table(&self) -> &'static Table {
+        self.table.expect("there until the end")
+    }
+
+    fn with<R>(&self, context: usize, run: impl FnOnce(&Own) -> R) -> R {
+        match self.places[context]
+            .as_ref()
+            .expect("the program uses what it acquired")
+        {
+            Place::Own(own) => run(own),
+            Place::Numbered(id) => self.table().with(*id, run).expect("nobody releases it"),
+        }
+    }
+
+    fn index(&self, id: DeviceContextId) -> usize {
+        let of =
+            |place: &Option<Place>| matches!(place, Some(Place::Numbered(there)) if *there == id);
+        self.places
+            .iter()
+            .position(of)
+            .expect("a context that was acquired")
+    }
+
+    fn piece(&self, piece: usize) -> &Region {
+        self.pieces[piece].as_ref().expect("the program has it")
+    }
+
+    fn device(&self, number: CacheDevice) -> u64 {
+        self.devices
+            .iter()
+            .position(|known| known.number == number)
+            .expect("its driver was loaded") as u64
+            + 1
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        AROUND.set(None);
+        self.devices
+            .iter()
+            .for_each(|known| known.mock.set_hook(None));
+        self.holds.iter_mut().for_each(|hold| drop(hold.take()));
+        self.places.iter_mut().for_each(|place| drop(place.take()));
+        let (table, home) = (
+            self.table.take().expect("there until now"),
+            self.home.take().expect("there until now"),
+        );
+        // SAFETY: leaked in `new`; nobody calls back any more.
+        drop(unsafe { Box::from_raw(ptr::from_ref(table).cast_mut()) });
+        // SAFETY: as above.
+        drop(unsafe { Box::from_raw(ptr::from_ref(home).cast_mut()) });
+        for hook in self.devices.iter().filter_map(|known| known.hook) {
+            // SAFETY: leaked where its device was loaded, which calls it no more.
+            drop(unsafe { Box::from_raw(ptr::from_ref(hook).cast_mut()) });
+        }
+        // SAFETY: leaked in `calling_back`; hooks and handlers that used it are gone or no longer set.
+        drop(unsafe { Box::from_raw(ptr::from_ref(self.around).cast_mut()) });
+        let closed = self.root.take().expect("there until the end").close_root();
+        assert!(
+            closed.is_ok() || std::thread::panicking(),
+            "host memory was not given back"
+        );
+    }
+}
+
+/// Calls of a driver that Vulkan knows.
+fn calls(mock: &Mock) -> u64 {
+    mock.all_calls() - mock.calls(MockCall::Properties)
+}
+
+const fn values([instance, physical_device, device]: HandleValues) -> VulkanHandles {
+    VulkanHandles {
+        instance,
+        physical_device,
+        device,
+    }
+}
+
+const fn which(handle: ContextHandle) -> usize {
+    match handle {
+        ContextHandle::Instance => 0,
+        ContextHandle::PhysicalDevice => 1,
+        ContextHandle::Device => 2,
+    }
+}
+
+fn left(outstanding: ContextOutstanding) -> ContextRemains {
+    assert_eq!(outstanding.wrapped, 0, "nothing was wrapped");
+    ContextRemains {
+        regions: outstanding.regions,
+        crops: outstanding.crops,
+        shaders: outstanding.shaders,
+    }
+}
+
+const fn gone(released: ReleaseReport, left: ContextRemains) -> ReleaseOutcome {
+    ReleaseOutcome {
+        shaders: released.shaders,
+        held: released.held,
+        lost: released.device_lost,
+        remains: left,
+    }
+}
+
+/// What the handler refuses with.
+const REFUSES: ContextError = ContextError::TooManyContexts;
+
+fn denied(error: ContextError) -> Denied {
+    match error {
+        ContextError::NullHandle(handle) => Denied::Null(which(handle)),
+        ContextError::OtherHandle(handle) => Denied::Other(which(handle)),
+        ContextError::MissingCommand { .. } => Denied::Missing,
+        ContextError::Host(_) => Denied::Host,
+        ContextError::Gpu(error) => refused(error),
+        ContextError::Released => Denied::Released,
+        ContextError::InUse => Denied::InUse,
+        ContextError::Outstanding(outstanding) => Denied::Outstanding(left(outstanding)),
+        ContextError::NoContext => Denied::NoContext,
+        ContextError::HandlersInUse => Denied::HandlersInUse,
+        REFUSES => Denied::Handler,
+        error => panic!("{error}"),
+    }
+}
+
+fn refused(error: GpuError) -> Denied {
+    match error {
+        GpuError::Host(_) => Denied::Host,
+        GpuError::Device(DeviceError::DeviceLost) => Denied::Lost,
+        GpuError::Device(_) => Denied::Device,
+        GpuError::Misuse(GpuMisuse::OtherAllocator) => Denied::Foreign,
+        GpuError::Misuse(GpuMisuse::HasCrops) => Denied::HasCrops,
+        GpuError::Misuse(GpuMisuse::Mapped) => Denied::Mapped,
+        GpuError::Misuse(GpuMisuse::NotMapped) => Denied::NotMapped,
+        error => panic!("{error}"),
+    }
+}
+
+/// What the handlers answer and count; their user data.
+struct Switch {
+    answer: Result<Option<DeviceContextId>, ContextError>,
+    acquired: Cell<u32>,
+    released: Cell<u32>,
+}
+
+fn acquire_context(user: *mut c_void, _: bool) -> Result<Option<DeviceContextId>, ContextError> {
+    assert_eq!(
+        alloc_core::held_state_locks(),
+        0,
+        "no handler is called with a lock held"
+    );
+    // SAFETY: every dispatch here is asked with a switch.
+    let switch = unsafe { &*user.cast::<Switch>() };
+    if let Some(around) = AROUND.get() {
+        around.call_back();
+    }
+    switch
+        .acquired
+        .set(switch.acquired.get() + u32::from(switch.answer.is_ok()));
+    switch.answer
+}
+
+fn release_context(user: *mut c_void, id: Option<DeviceContextId>) {
+    assert_eq!(
+        alloc_core::held_state_locks(),
+        0,
+        "no handler is called with a lock held"
+    );
+    // SAFETY: as above.
+    let switch = unsafe { &*user.cast::<Switch>() };
+    assert_eq!(Ok(id), switch.answer, "the one that was acquired");
+    switch.released.set(switch.released.get() + 1);
+}
+
+impl Lifecycles for Subject {
+    fn acquire(
+        &mut self,
+        context: usize,
+        handles: HandleValues,
+        numbered: bool,
+    ) -> Result<u64, Denied> {
+        let Self {
+            home,
+            table,
+            root,
+            devices,
+            without_a_command,
+            around,
+            ..
+        } = self;
+        let (home, table, around) = (
+            home.expect("there until the end"),
+            table.expect("there until the end"),
+            *around,
+        );
+        let memory = root.as_ref().expect("there until the end").handle();
+        let (handles, missing) = (values(handles), *without_a_command);
+        // Small, so that several blocks are made.
+        let options = MemoryOptions {
+            first_block: Some(1 << 16),
+            max_block: Some(1 << 18),
+            ..MemoryOptions::default()
+        };
+        let options = AllocatorOptions {
+            memory: options,
+            ..AllocatorOptions::default()
+        };
+        let acquire = || {
+            let load = |state: &DeviceState| {
+                if missing {
+                    return Err(ContextError::MissingCommand {
+                        level: CommandSource::Device,
+                        name: c"vkFreeMemory",
+                    });
+                }
+                let number = state.cache_device();
+                let there = devices
+                    .iter()
+                    .find(|known| known.number == number)
+                    .map(|known| Arc::clone(&known.mock));
+                let mock = there.unwrap_or_else(|| {
+                    let profile = [
+                        MockProfile::Lavapipe,
+                        MockProfile::Nvidia,
+                        MockProfile::IntelUma,
+                    ][(handles.device % 3) as usize];
+                    let mock = Arc::new(MockDevice::new(profile, FromGlobalAlloc::SYSTEM));
+                    let hook = AROUND.get().map(|around| {
+                        &*Box::leak(Box::new(move |call| {
+                            // Its facts never change: nothing is under way where they are asked for.
+                            if call != MockCall::Properties {
+                                around.call_back();
+                            }
+                        })) as MockHook
+                    });
+                    mock.set_hook(hook);
+                    devices.push(Known {
+                        number,
+                        mock: Arc::clone(&mock),
+                        calls: None,
+                        hook,
+                    });
+                    mock
+                });
+                Ok(Driver(mock))
+            };
+            // SAFETY: the mock stays until the last context on it goes, and whatever is done with it is no harm.
+            unsafe { home.acquire(handles, memory, options, load) }
+        };
+        let place = if numbered {
+            let id = table.acquire(None, handles, acquire).map_err(denied)?;
+            around.ids.lock().expect("no panic").push(id);
+            Place::Numbered(id)
+        } else {
+            Place::Own(Box::new(acquire().map_err(denied)?))
+        };
+        self.places[context] = Some(place);
+        Ok(self.describe(context).device)
+    }
+
+    fn acquire_again(&mut self, context: usize, handles: HandleValues) -> Result<(), Denied> {
+        let handles = values(handles);
+        match self.places[context]
+            .as_ref()
+            .expect("the program uses what it acquired")
+        {
+            Place::Own(own) => own.acquire_again(handles).map_err(denied),
+            Place::Numbered(id) => {
+                let again = self
+                    .table()
+                    .acquire(Some(*id), handles, || panic!("nothing is made"));
+                again.map(|same| assert_eq!(same, *id)).map_err(denied)
+            }
+        }
+    }
+
+    fn stale(&mut self, nth: usize, handles: HandleValues) -> Vec<Result<(), Denied>> {
+        let Some(id) = self.gone.get(nth % self.gone.len().max(1)).copied() else {
+            return Vec::new();
+        };
+        let (table, handles) = (self.table(), values(handles));
+        let tried = [
+            table
+                .acquire(Some(id), handles, || panic!("nothing is made"))
+                .map(|_| ()),
+            table.with(id, |_| ()),
+            table.release(Some(id), handles).map(|_| ()),
+            table.set_default(Some(id)).map(|_| ()),
+        ];
+        tried.map(|tried| tried.map_err(denied)).into()
+    }
+
+    fn release(&mut self, context: usize, handles: HandleValues) -> Result<ReleaseOutcome, Denied> {
+        match self.places[context]
+            .take()
+            .expect("the program releases what it acquired")
+        {
+            Place::Own(own) => match own.release() {
+                Ok(released) => Ok(gone(released, ContextRemains::default())),
+                Err(back) => {
+                    let left = left(back.error);
+                    assert_eq!(
+                        back.value.release_blockers().count() as u64,
+                        left.regions + left.crops + left.shaders,
+                        "each is listed once"
+                    );
+                    self.places[context] = Some(Place::Own(Box::new(back.value)));
+                    Err(Denied::Outstanding(left))
+                }
+            },
+            Place::Numbered(id) => match self.table().release(Some(id), values(handles)) {
+                Ok(released) => {
+                    self.around
+                        .ids
+                        .lock()
+                        .expect("no panic")
+                        .retain(|there| *there != id);
+                    self.gone.push(id);
+                    Ok(gone(
+                        released.expect("it was a context"),
+                        ContextRemains::default(),
+                    ))
+                }
+                Err(error) => {
+                    self.places[context] = Some(Place::Numbered(id));
+                    Err(denied(error))
+                }
+            },
+        }
+    }
+
+    fn end(&mut self, context: usize, ending: Ending) -> Option<ReleaseOutcome> {
+        let Some(Place::Own(own)) = self.places[context].take() else {
+            panic!("the table ends its own")
+        };
+        if ending == Ending::Drop {
+            drop(own);
+            return None;
+        }
+        let report = own.release_forced();
+        Some(gone(report.released, left(report.outstanding)))
+    }
+
+    fn lose(&mut self, context: usize) {
+        let number = self.with(context, |own| own.shaders().device());
+        let known = self
+            .devices
+            .iter_mut()
+            .find(|known| known.number == number)
+            .expect("its driver was loaded");
+        known.calls.get_or_insert(calls(&known.mock));
+        self.with(context, Own::device_lost);
+    }
+
+    fn allocate(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+        let info = BufferInfo::new(1000 << (piece % 5), BufferUsage::STORAGE_BUFFER);
+        let options = RegionOptions::new()
+            .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+        let taken = self
+            .with(context, |own| {
+                own.allocator().create_buffer(&info, &options)
+            })
+            .map_err(refused)?;
+        self.pieces[piece] = Some(taken);
+        Ok(())
+    }
+
+    fn crop(&mut self, context: usize, of: usize, piece: usize) -> Result<(), Denied> {
+        let cut = self
+            .with(context, |own| {
+                own.allocator().crop(self.piece(of), 256, 64, 4)
+            })
+            .map_err(refused)?;
+        self.pieces[piece] = Some(cut);
+        Ok(())
+    }
+
+    fn map(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+        let id = self.piece(piece).id();
+        self.with(context, |own| {
+            let first = own.allocator().map_id(id).map_err(refused)?;
+            if !own.device_state().is_lost() {
+                // SAFETY: mapped, and larger than a byte.
+                unsafe { first.write(0xA5) };
+            }
+            Ok(())
+        })
+    }
+
+    fn unmap(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+        let id = self.piece(piece).id();
+        self.with(context, |own| own.allocator().unmap_id(id))
+            .map_err(refused)
+    }
+
+    fn free(&mut self, context: usize, piece: usize) -> Result<(), Denied> {
+        let region = self.pieces[piece].take().expect("the program has it");
+        let given = self.with(context, |own| own.allocator().free(region));
+        given.map_err(|back| {
+            self.pieces[piece] = Some(back.value);
+            refused(back.error)
+        })
+    }
+
+    fn forget(&mut self, piece: usize) {
+        self.pieces[piece] = None;
+    }
+
+    fn get_or_compile(
+        &mut self,
+        context: usize,
+        key: u64,
+        number: u64,
+        hold: Option<usize>,
+    ) -> Result<u64, Denied> {
+        let exist = &self.exist;
+        let asked = self.with(context, |own| {
+            let asked = own.shaders().get_or_compile(
+                ShaderKey::kernel(own.shaders().device(), key),
+                || {
+                    if own.device_state().is_lost() {
+                        return Err(());
+                    }
+                    exist
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .insert(number);
+                    Ok(CompiledShader {
+                        value: Shader {
+                            number,
+                            exist: Arc::clone(exist),
+                        },
+                        bytes: 10,
+                    })
+                },
+            );
+            asked.map(|found| (found.number, hold.map(|_| found.into_work_ref())))
+        });
+        let (found, work) = asked.map_err(|error| match error {
+            CacheError::Host(_) => Denied::Host,
+            CacheError::Compile(()) => Denied::Lost,
+            error => panic!("{error:?}"),
+        })?;
+        if let Some(hold) = hold {
+            self.holds[hold] = work;
+        }
+        Ok(found)
+    }
+
+    fn release_shader(&mut self, hold: usize) {
+        self.holds[hold] = None;
+    }
+
+    fn set_handlers(&mut self, own: bool) -> Result<bool, Denied> {
+        let handlers = own.then_some(ContextHandlers {
+            acquire_context,
+            release_context,
+        });
+        self.table()
+            .set_context_handlers(handlers)
+            .map(|before| before.is_some())
+            .map_err(denied)
+    }
+
+    fn set_default(&mut self, context: Option<usize>) -> Result<Option<usize>, Denied> {
+        let id = context.map(|context| match self.places[context] {
+            Some(Place::Numbered(id)) => id,
+            _ => panic!("the default has a number"),
+        });
+        let before = self.table().set_default(id).map_err(denied)?;
+        Ok(before.map(|id| self.index(id)))
+    }
+
+    fn dispatch(&mut self, answer: Answer, create: bool) -> Dispatched {
+        let answer = match answer {
+            Answer::Context(context) => Ok(Some(self.with(context, DeviceContext::id))),
+            Answer::Stale => Ok(Some(
+                self.gone
+                    .last()
+                    .copied()
+                    .unwrap_or(DeviceContextId::from_raw(u64::MAX)),
+            )),
+            Answer::Nothing => Ok(None),
+            Answer::Refuses => Err(REFUSES),
+        };
+        let switch = Switch {
+            answer,
+            acquired: Cell::new(0),
+            released: Cell::new(0),
+        };
+        let table = self.table();
+        let ran = table.dispatch(
+            ptr::from_ref(&switch).cast_mut().cast(),
+            create,
+            |running| {
+                let inside = [
+                    table.set_context_handlers(None).map(|_| ()),
+                    table.set_default(None).map(|_| ()),
+                    running.map_or(Ok(()), |own| {
+                        table.release(Some(own.id()), own.handles()).map(|_| ())
+                    }),
+                ];
+                (
+                    running.map(|own| own.id()),
+                    inside.map(|tried| tried.map_err(denied)),
+                )
+            },
+        );
+        assert_eq!(
+            switch.acquired.get(),
+            switch.released.get(),
+            "each acquire has its release"
+        );
+        Dispatched {
+            with: ran
+                .map(|(id, _)| id.map(|id| self.index(id)))
+                .map_err(denied),
+            inside: ran.ok().map(|(_, inside)| inside),
+        }
+    }
+
+    fn refuse(&mut self, refusal: Option<Refusal>) {
+        MEMORY.arm(match refusal {
+            Some(Refusal::Host(nth)) => HostFault::Nth(nth),
+            _ => HostFault::Never,
+        });
+        self.without_a_command = refusal == Some(Refusal::Load);
+        for known in self.devices.iter().filter(|known| known.calls.is_none()) {
+            known.mock.clear_faults();
+            if let Some(Refusal::Device(nth)) = refusal {
+                known.mock.plant(MockFault::nth(nth));
+            }
+        }
+    }
+
+    fn describe(&self, context: usize) -> ContextSeen {
+        self.with(context, |own| {
+            let stats = own.shaders().stats();
+            let state = own.device_state();
+            assert_eq!(own.shaders().device(), state.cache_device());
+            ContextSeen {
+                device: self.device(state.cache_device()),
+                lost: state.is_lost(),
+                shaders: [stats.entries, stats.dead],
+            }
+        })
+    }
+
+    fn contexts_on(&self, device: u64) -> u32 {
+        self.home.expect("there until the end").contexts_on(device)
+    }
+
+    fn driver(&self, device: u64) -> [u64; 2] {
+        let live = self.devices[device as usize - 1].mock.live_counts();
+        [live.buffers, live.memory]
+    }
+
+    fn exist(&self) -> Vec<u64> {
+        for known in &self.devices {
+            assert!(
+                known
+                    .calls
+                    .is_none_or(|before| before == calls(&known.mock)),
+                "a lost device was called"
+            );
+            // A buffer that is mapped stays when its context is ended by force; its memory does not.
+            let wrong = known
+                .mock
+                .violations()
+                .iter()
+                .find(|one| one.breach != Breach::FreedUnderResource);
+            assert_eq!(wrong, None);
+        }
+        self.exist
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .copied()
+            .collect()
+    }
+}

@@ -1,0 +1,30 @@
+//! All tests of the crate that may share a process. Beside this file stand those that open a driver or count what the process allocates.
+
+mod ash_device;
+mod cache;
+mod cache_model;
+mod callbacks;
+mod classes;
+mod fake_vulkan;
+mod group;
+mod lifecycle;
+mod lifecycle_model;
+mod mock_device;
+mod operations;
+mod pairs;
+mod pool_ends;
+mod pools_of;
+mod profiles;
+mod racing;
+mod range_model;
+mod reentry;
+mod region_model;
+mod regions;
+mod reports;
+mod shard;
+mod shard_pages;
+mod soak;
+mod sweep;
+mod sweep_reentry;
+mod topology_model;
+mod virtual_block;

@@ -1,0 +1,354 @@
+//! Every kind of breach is provoked once and seen as itself.
+
+use gpu_suballoc::{
+    Breach, BufferInfo, BufferUsage, DedicatedResource, DeviceMemory, ExternalHandleTypes,
+    ImageTiling, MemoryRequest, MockDevice, MockProfile,
+};
+use testkit::RecordingAllocator;
+
+use super::*;
+
+/// Does one wrong thing to a fresh device: what is then seen.
+fn provoke(profile: MockProfile, wrong: impl FnOnce(&Mock<'_>)) -> Vec<Breach> {
+    let witness = RecordingAllocator::system();
+    let mock = MockDevice::new(profile, &witness);
+    wrong(&mock);
+    let seen = seen(&mock);
+    drop(mock);
+    witness.assert_empty("after the mock went");
+    seen
+}
+
+fn refused<T>(result: Result<T, DeviceError>) {
+    assert!(
+        result.is_err(),
+        "a breach is answered with an error where there can be one"
+    );
+}
+
+/// The breach, on which device, and how.
+type Row = (Breach, MockProfile, fn(&Mock<'_>));
+
+const ROWS: &[Row] = &[
+    (Breach::StateLockHeld, MockProfile::Lavapipe, |mock| {
+        let lock = alloc_core::support::StateLock::new();
+        let held = lock.lock();
+        // Not one that takes host memory: the witness below would see the lock too.
+        let types = mock.properties().types.len();
+        drop(held);
+        assert_eq!(types, 1);
+    }),
+    (Breach::UnknownHandle, MockProfile::Lavapipe, |mock| {
+        free(mock, MemoryHandle::from_raw(12).expect("not null"))
+    }),
+    (Breach::UnknownHandle, MockProfile::Lavapipe, |mock| {
+        // A buffer's number is no memory object's.
+        let buffer = buffer(mock, 64);
+        let _ = memory(mock, 64, 0);
+        free(
+            mock,
+            MemoryHandle::from_raw(buffer.as_raw()).expect("not null"),
+        );
+    }),
+    (Breach::StaleHandle, MockProfile::Lavapipe, |mock| {
+        let memory = memory(mock, 64, 0);
+        free(mock, memory);
+        free(mock, memory);
+    }),
+    (Breach::StaleHandle, MockProfile::Lavapipe, |mock| {
+        let old = buffer(mock, 64);
+        destroy(mock, old);
+        let _same_place = buffer(mock, 64);
+        needs(mock, old);
+    }),
+    (Breach::SizeZero, MockProfile::Lavapipe, |mock| {
+        refused(allocate(mock, &MemoryRequest::new(0, 0)))
+    }),
+    (Breach::NoSuchMemoryType, MockProfile::Lavapipe, |mock| {
+        refused(allocate(mock, &MemoryRequest::new(64, 1)))
+    }),
+    (Breach::OverHeap, MockProfile::Nvidia, |mock| {
+        refused(allocate(mock, &MemoryRequest::new(247 << 20, 4)))
+    }),
+    (Breach::OverMaxAllocationSize, MockProfile::Tiler, |mock| {
+        refused(allocate(mock, &MemoryRequest::new((1 << 30) + 1, 0)))
+    }),
+    (
+        Breach::OverMaxAllocationCount,
+        MockProfile::MoltenVk,
+        |mock| {
+            for _ in 0..30 {
+                let _ = memory(mock, 64, 1);
+            }
+            assert_eq!(
+                allocate(mock, &MemoryRequest::new(64, 1)),
+                Err(DeviceError::TooManyObjects)
+            );
+        },
+    ),
+    (Breach::FeatureNotEnabled, MockProfile::Lavapipe, |mock| {
+        refused(allocate(
+            mock,
+            &MemoryRequest {
+                priority: Some(0.5),
+                ..MemoryRequest::new(64, 0)
+            },
+        ));
+    }),
+    // A memory type of VK_AMD_device_coherent_memory without the feature.
+    (
+        Breach::FeatureNotEnabled,
+        MockProfile::AmdSmallBar,
+        |mock| refused(allocate(mock, &MemoryRequest::new(64, 4))),
+    ),
+    (Breach::PriorityOutOfRange, MockProfile::Nvidia, |mock| {
+        refused(allocate(
+            mock,
+            &MemoryRequest {
+                priority: Some(1.5),
+                ..MemoryRequest::new(64, 0)
+            },
+        ));
+    }),
+    // Not the size that the buffer asked for.
+    (Breach::DedicatedMismatch, MockProfile::Nvidia, |mock| {
+        let buffer = buffer(mock, 64);
+        let request = MemoryRequest {
+            dedicated: Some(DedicatedResource::Buffer(buffer)),
+            ..MemoryRequest::new(128, 1)
+        };
+        refused(allocate(mock, &request));
+    }),
+    // The memory of another buffer.
+    (Breach::DedicatedMismatch, MockProfile::Nvidia, |mock| {
+        let (mine, other) = (buffer(mock, 64), buffer(mock, 64));
+        let request = MemoryRequest {
+            dedicated: Some(DedicatedResource::Buffer(mine)),
+            ..MemoryRequest::new(64, 1)
+        };
+        let memory = allocate(mock, &request).expect("in order");
+        refused(bind(mock, other, memory, 0));
+    }),
+    (Breach::NotDedicated, MockProfile::Nvidia, |mock| {
+        let info = BufferInfo {
+            external: ExternalHandleTypes::OPAQUE_FD,
+            ..BufferInfo::new(64, COPIED)
+        };
+        let shared = create(mock, &info).expect("in order");
+        assert!(needs(mock, shared).requires_dedicated);
+        refused(bind(mock, shared, memory(mock, 64, 1), 0));
+    }),
+    (Breach::FreedUnderResource, MockProfile::Lavapipe, |mock| {
+        let (buffer, memory) = (buffer(mock, 64), memory(mock, 64, 0));
+        bind(mock, buffer, memory, 0).expect("in order");
+        free(mock, memory);
+        destroy(mock, buffer);
+    }),
+    (Breach::NotHostVisible, MockProfile::Nvidia, |mock| {
+        refused(map(mock, memory(mock, 64, 1), 0, 64))
+    }),
+    (Breach::AlreadyMapped, MockProfile::Lavapipe, |mock| {
+        let memory = memory(mock, 128, 0);
+        map(mock, memory, 0, 64).expect("in order");
+        refused(map(mock, memory, 64, 64));
+    }),
+    (Breach::NotMapped, MockProfile::Lavapipe, |mock| {
+        unmap(mock, memory(mock, 64, 0))
+    }),
+    (Breach::NotMapped, MockProfile::Lavapipe, |mock| {
+        refused(flush(mock, memory(mock, 64, 0), 0, 64))
+    }),
+    (Breach::MapOutOfRange, MockProfile::Lavapipe, |mock| {
+        refused(map(mock, memory(mock, 64, 0), 1, 64))
+    }),
+    (Breach::MapOutOfRange, MockProfile::Lavapipe, |mock| {
+        refused(map(mock, memory(mock, 64, 0), 0, 0))
+    }),
+    (Breach::MapOutOfRange, MockProfile::Lavapipe, |mock| {
+        refused(map(mock, memory(mock, 64, 0), u64::MAX, 2))
+    }),
+    (Breach::RangeOutsideMapping, MockProfile::Tiler, |mock| {
+        let memory = memory(mock, 256, 1);
+        map(mock, memory, 64, 64).expect("in order");
+        refused(invalidate(mock, memory, 64, 128));
+    }),
+    (Breach::RangeMisaligned, MockProfile::Tiler, |mock| {
+        let memory = memory(mock, 256, 1);
+        map(mock, memory, 0, 256).expect("in order");
+        refused(flush(mock, memory, 32, 64));
+    }),
+    (Breach::RangeMisaligned, MockProfile::Tiler, |mock| {
+        let memory = memory(mock, 200, 1);
+        map(mock, memory, 0, 200).expect("in order");
+        // The last atom may be cut short by the end of the memory object, and by nothing else.
+        flush(mock, memory, 128, 72).expect("in order");
+        refused(flush(mock, memory, 128, 71));
+    }),
+    (Breach::BadCreateInfo, MockProfile::Lavapipe, |mock| {
+        refused(create(mock, &BufferInfo::new(0, COPIED)))
+    }),
+    (Breach::BadCreateInfo, MockProfile::Lavapipe, |mock| {
+        refused(create(mock, &BufferInfo::new(64, BufferUsage::default())))
+    }),
+    (Breach::BadCreateInfo, MockProfile::Lavapipe, |mock| {
+        refused(image(mock, &sampled(0, 16)))
+    }),
+    (Breach::OverMaxBufferSize, MockProfile::Tiler, |mock| {
+        refused(create(mock, &BufferInfo::new((1 << 30) + 1, COPIED)))
+    }),
+    (Breach::AlreadyBound, MockProfile::Lavapipe, |mock| {
+        let (buffer, memory) = (buffer(mock, 64), memory(mock, 128, 0));
+        bind(mock, buffer, memory, 0).expect("in order");
+        refused(bind(mock, buffer, memory, 64));
+    }),
+    (Breach::BindMisaligned, MockProfile::Lavapipe, |mock| {
+        refused(bind(mock, buffer(mock, 64), memory(mock, 256, 0), 32))
+    }),
+    (Breach::BindOutOfRange, MockProfile::Lavapipe, |mock| {
+        refused(bind(mock, buffer(mock, 65), memory(mock, 127, 0), 0))
+    }),
+    (Breach::BindWrongType, MockProfile::Nvidia, |mock| {
+        let texture = image(mock, &sampled(4, 4)).expect("in order");
+        refused(bind_image(mock, texture, memory(mock, 4096, 2), 0));
+    }),
+    (Breach::Overlap, MockProfile::Lavapipe, |mock| {
+        let memory = memory(mock, 256, 0);
+        bind(mock, buffer(mock, 100), memory, 0).expect("in order");
+        bind(mock, buffer(mock, 64), memory, 64).expect("Vulkan allows it");
+    }),
+    (Breach::GranularityConflict, MockProfile::Tiler, |mock| {
+        let memory = memory(mock, 1 << 18, 0);
+        bind(mock, buffer(mock, 65_536 + 1), memory, 0).expect("in order");
+        let linear = ImageInfo {
+            tiling: ImageTiling::Linear,
+            ..sampled(16, 16)
+        };
+        // A linear image is the buffer's kind; an optimal one a page further is far enough.
+        bind_image(
+            mock,
+            image(mock, &linear).expect("in order"),
+            memory,
+            65_536 + 4096,
+        )
+        .expect("in order");
+        bind_image(
+            mock,
+            image(mock, &sampled(16, 16)).expect("in order"),
+            memory,
+            2 * 65_536,
+        )
+        .expect("in order");
+        assert!(mock.violations().is_empty(), "{}", mock.violations());
+        bind_image(
+            mock,
+            image(mock, &sampled(16, 16)).expect("in order"),
+            memory,
+            65_536 + 8192,
+        )
+        .expect("Vulkan allows it");
+    }),
+    (Breach::NoDeviceAddress, MockProfile::Nvidia, |mock| {
+        let addressed = create(
+            mock,
+            &BufferInfo::new(64, BufferUsage::SHADER_DEVICE_ADDRESS),
+        )
+        .expect("in order");
+        refused(bind(mock, addressed, memory(mock, 64, 1), 0));
+    }),
+    (Breach::NoDeviceAddress, MockProfile::Nvidia, |mock| {
+        // SAFETY: a mock.
+        assert_eq!(unsafe { mock.buffer_address(buffer(mock, 64)) }, None);
+    }),
+    (Breach::ExternalMismatch, MockProfile::Nvidia, |mock| {
+        let request = MemoryRequest {
+            export: ExternalHandleTypes::OPAQUE_FD,
+            ..MemoryRequest::new(64, 1)
+        };
+        let memory = allocate(mock, &request).expect("in order");
+        refused(bind(mock, buffer(mock, 64), memory, 0));
+    }),
+    (Breach::QueueMisuse, MockProfile::Lavapipe, |mock| {
+        let (one, two, memory) = (buffer(mock, 64), buffer(mock, 64), memory(mock, 64, 0));
+        bind(mock, one, memory, 0).expect("in order");
+        assert!(
+            !mock.copy_buffer(one, 0, two, 0, 64),
+            "the second is not bound"
+        );
+    }),
+    (Breach::QueueMisuse, MockProfile::Lavapipe, |mock| {
+        let (one, memory) = (buffer(mock, 64), memory(mock, 64, 0));
+        bind(mock, one, memory, 0).expect("in order");
+        assert!(!mock.fill_buffer(one, 60, 5, 1), "past the end");
+    }),
+];
+
+#[test]
+fn each_breach_is_seen_once_and_as_itself() {
+    for (row, (breach, profile, wrong)) in ROWS.iter().enumerate() {
+        assert_eq!(provoke(*profile, wrong), [*breach], "row {row}");
+    }
+}
+
+#[test]
+fn no_kind_of_breach_is_without_a_row() {
+    for breach in Breach::ALL {
+        // Needs two threads: `threads.rs`.
+        let elsewhere = *breach == Breach::ConcurrentUse;
+        assert!(
+            elsewhere || ROWS.iter().any(|(of, ..)| of == breach),
+            "{breach:?} is never provoked"
+        );
+    }
+}
+
+#[test]
+fn aliasing_is_silent_where_it_is_allowed() {
+    assert_eq!(
+        provoke(MockProfile::Tiler, |mock| {
+            mock.allow_aliasing(true);
+            let memory = memory(mock, 1 << 18, 0);
+            bind(mock, buffer(mock, 100), memory, 0).expect("in order");
+            bind(mock, buffer(mock, 100), memory, 0).expect("in order");
+            bind_image(
+                mock,
+                image(mock, &sampled(16, 16)).expect("in order"),
+                memory,
+                4096,
+            )
+            .expect("in order");
+        }),
+        []
+    );
+}
+
+#[test]
+fn what_was_destroyed_is_no_neighbour_any_more() {
+    assert_eq!(
+        provoke(MockProfile::Lavapipe, |mock| {
+            let memory = memory(mock, 1024, 0);
+            let there: Vec<_> = (0..4).map(|_| buffer(mock, 64)).collect();
+            for (place, buffer) in (0u64..).zip(&there) {
+                bind(mock, *buffer, memory, place * 64).expect("in order");
+            }
+            // From the middle, the end and the front of the list.
+            for at in [1, 3, 0, 2] {
+                destroy(mock, there[at]);
+                bind(mock, buffer(mock, 64), memory, at as u64 * 64).expect("the place is free");
+            }
+        }),
+        []
+    );
+}
+
+#[test]
+fn another_devices_handle_is_unknown() {
+    let witness = RecordingAllocator::system();
+    let (one, two) = (
+        MockDevice::new(MockProfile::Lavapipe, &witness),
+        MockDevice::new(MockProfile::Lavapipe, &witness),
+    );
+    let (mine, _theirs) = (memory(&one, 64, 0), memory(&two, 64, 0));
+    free(&two, mine);
+    assert_eq!(seen(&two), [Breach::UnknownHandle]);
+    assert_eq!((one.live_counts().memory, two.live_counts().memory), (1, 1));
+}

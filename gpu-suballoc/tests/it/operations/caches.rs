@@ -1,0 +1,280 @@
+//! The shader cache, and its file.
+
+use alloc_core::{Context, ContextOptions};
+use gpu_suballoc::{
+    CacheDevice, CacheError, CacheLimits, CacheOwner, CompiledShader, ContentHash, ShaderCache,
+    ShaderKey, StoreIdentity, StoreSink, StoreWriter, StoredShaders,
+};
+use testkit::{MemoryUse, Stage};
+
+use super::{NONE, Operation};
+
+type Cache = ShaderCache<u64, u8>;
+type Owner = CacheOwner<u64, u8>;
+
+/// A root over the stage's memory, which ends after what is made in it.
+fn with_root<S: Stage>(stage: &S, run: impl FnOnce(&Context)) {
+    // SAFETY: the stage's memory outlives the root.
+    let root = unsafe { Context::root(stage.host(), ContextOptions::new("shaders")) }
+        .expect("refused nothing");
+    run(&root);
+    root.close_root()
+        .map_err(|refused| refused.error)
+        .expect("everything was given back");
+}
+
+fn with_owner<S: Stage>(stage: &S, run: impl FnOnce(&Cache, Owner)) {
+    with_root(stage, |root| {
+        let cache = Cache::new(root.handle(), CacheLimits::NONE).expect("refused nothing");
+        let owner = cache
+            .owner(CacheDevice::new_unique(), root.handle())
+            .expect("refused nothing");
+        run(&cache, owner);
+    });
+}
+
+fn compiled(value: u64) -> Result<CompiledShader<u64>, u8> {
+    Ok(CompiledShader { value, bytes: 8 })
+}
+
+/// A file in an array.
+struct File {
+    bytes: [u8; 512],
+    length: usize,
+}
+
+impl StoreSink for File {
+    type Error = ();
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ()> {
+        let place = self
+            .bytes
+            .get_mut(self.length..self.length + bytes.len())
+            .ok_or(())?;
+        place.copy_from_slice(bytes);
+        self.length += bytes.len();
+        Ok(())
+    }
+}
+
+const IDENTITY: StoreIdentity = StoreIdentity {
+    vendor: 1,
+    device: 2,
+    driver_version: 3,
+    format: 4,
+    pipeline_cache_uuid: [5; 16],
+    device_uuid: [6; 16],
+};
+
+pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+    vec![
+        Operation {
+            names: &["ShaderCache::new"],
+            how: "",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                with_root(stage, |root| {
+                    let cache =
+                        stage.attempt(|| (), || Cache::new(root.handle(), CacheLimits::NONE));
+                    assert_eq!(cache.stats().entries, 0);
+                });
+            },
+        },
+        Operation {
+            names: &["ShaderCache::owner", "CacheDevice::new_unique"],
+            how: "the first",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                with_root(stage, |root| {
+                    let cache =
+                        Cache::new(root.handle(), CacheLimits::NONE).expect("refused nothing");
+                    let device = CacheDevice::new_unique();
+                    let owner =
+                        stage.attempt(|| cache.stats(), || cache.owner(device, root.handle()));
+                    assert_eq!(owner.device(), device);
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "CacheOwner::get_or_compile",
+                "ShaderKey::kernel",
+                "ShaderRef::key",
+            ],
+            how: "a miss",
+            takes: MemoryUse::MemoryOrLess("the table grows later, if it must be"),
+            body: |stage| {
+                with_owner(stage, |cache, owner| {
+                    let key = ShaderKey::kernel(owner.device(), 7);
+                    let hold = stage.attempt(
+                        || cache.stats().entries,
+                        || owner.get_or_compile(key, || compiled(9)),
+                    );
+                    assert_eq!((*hold, hold.key()), (9, key));
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "CacheOwner::get_or_compile_from",
+                "ShaderKey::content",
+                "ContentHash::of",
+                "ShaderRef::content",
+            ],
+            how: "a miss",
+            takes: MemoryUse::MemoryOrLess("the table grows later, if it must be"),
+            body: |stage| {
+                with_owner(stage, |cache, owner| {
+                    let key = ShaderKey::content(owner.device(), ContentHash::of(b"source"));
+                    let hold = stage.attempt(
+                        || cache.stats().entries,
+                        || owner.get_or_compile_from(key, b"source", || compiled(9)),
+                    );
+                    assert_eq!(hold.content(), Some(&b"source"[..]));
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "CacheOwner::restore",
+                "StoredShaders::open",
+                "StoredShaders::count",
+                "StoredShaders::iter",
+            ],
+            how: "of a file of one",
+            takes: MemoryUse::MemoryOrLess("the table grows later, if it must be"),
+            body: |stage| {
+                with_owner(stage, |cache, owner| {
+                    let file = written(owner.device());
+                    let stored =
+                        StoredShaders::open(&file.bytes[..file.length], &IDENTITY).expect("whole");
+                    assert_eq!(
+                        (stored.count(), stored.iter(owner.device()).count()),
+                        (1, 1)
+                    );
+                    let restored = stage.attempt(
+                        || cache.stats().entries,
+                        || owner.restore(&stored, |_, _| compiled(1)),
+                    );
+                    assert_eq!(restored, 1);
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "CacheOwner::cache",
+                "CacheOwner::device",
+                "CacheOwner::memory",
+                "CacheOwner::release",
+                "CacheOwner::release_unused",
+                "CacheOwner::stats",
+                "ShaderRef::into_work_ref",
+                "ShaderCache::delete_where",
+                "ShaderCache::device_stats",
+                "ShaderCache::get",
+                "ShaderCache::get_compiled_from",
+                "ShaderCache::release_device",
+                "ShaderCache::set_limits",
+                "ShaderCache::stats",
+                "WorkRef::key",
+            ],
+            how: "with a shader that is there",
+            takes: MemoryUse::Nothing("a hit, and an end, take no memory"),
+            body: |stage| {
+                with_owner(stage, |cache, owner| {
+                    let key = ShaderKey::kernel(owner.device(), 7);
+                    drop(
+                        owner
+                            .get_or_compile(key, || compiled(9))
+                            .expect("it compiles"),
+                    );
+                    let mut owner = Some(owner);
+                    stage.attempt_plainly(|| {
+                        let mine = owner.take().expect("once");
+                        assert_eq!((mine.stats().entries, cache.stats().entries), (1, 1));
+                        assert_eq!(cache.device_stats(mine.device()).entries, 1);
+                        assert_eq!(
+                            mine.cache()
+                                .get_compiled_from(key, b"it has none")
+                                .map(|hold| *hold),
+                            Some(9)
+                        );
+                        assert_eq!(mine.memory().id(), mine.memory().id());
+                        let work = cache.get(key).expect("there").into_work_ref();
+                        assert_eq!(work.key(), key);
+                        let (mine, held) = mine.release_unused().expect_err("held");
+                        assert_eq!(held, 1);
+                        drop(work);
+                        cache.set_limits(CacheLimits::NONE);
+                        assert_eq!(cache.delete_where(|_, _| false).destroyed, 0);
+                        assert_eq!(cache.release_device(CacheDevice::new_unique()).destroyed, 0);
+                        assert_eq!(mine.release().destroyed, 1);
+                    });
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "ShaderCache::save",
+                "StoreWriter::new",
+                "StoreWriter::add",
+                "StoreWriter::finish",
+                "StoreSink::write",
+            ],
+            how: "into an array",
+            takes: MemoryUse::Nothing("it goes where it goes, piece by piece"),
+            body: |stage| {
+                with_owner(stage, |cache, owner| {
+                    let key = ShaderKey::kernel(owner.device(), 7);
+                    drop(
+                        owner
+                            .get_or_compile(key, || compiled(9))
+                            .expect("it compiles"),
+                    );
+                    stage.attempt_plainly(|| {
+                        let mut file = File {
+                            bytes: [0; 512],
+                            length: 0,
+                        };
+                        let mut writer = StoreWriter::new(&mut file, &IDENTITY).expect("room");
+                        cache
+                            .save(owner.device(), &mut writer, |_, _| Some(b"binary"))
+                            .expect("room");
+                        assert_eq!(writer.finish().map(|(count, _)| count), Ok(1));
+                    });
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "ContentHash::as_raw",
+                "ContentHash::from_raw",
+                "ShaderKey::device",
+            ],
+            how: "",
+            takes: NONE,
+            body: |stage| {
+                stage.attempt_plainly(|| {
+                    let device = CacheDevice::new_unique();
+                    let hash = ContentHash::of(b"source");
+                    assert_eq!(ContentHash::from_raw(hash.as_raw()), hash);
+                    assert_eq!(ShaderKey::content(device, hash).device(), device);
+                    assert_ne!(CacheError::<u8>::Recursive, CacheError::OtherDevice);
+                });
+            },
+        },
+    ]
+}
+
+fn written(device: CacheDevice) -> File {
+    let mut file = File {
+        bytes: [0; 512],
+        length: 0,
+    };
+    let mut writer = StoreWriter::new(&mut file, &IDENTITY).expect("room");
+    writer
+        .add(ShaderKey::kernel(device, 1), None, b"binary")
+        .expect("room");
+    assert_eq!(writer.finish().map(|(count, _)| count), Ok(1));
+    file
+}

@@ -1,0 +1,422 @@
+//! Contexts on an application's device: over the mock, and over ash's tables.
+
+use alloc_core::{Context, ContextHandle, ContextOptions, TryVec};
+use ash::vk;
+use gpu_suballoc::{
+    AllocatorOptions, AshContext, AshContextInfo, AshContexts, AshOptions, CacheLimits,
+    CompiledShader, ContextDevice, ContextError, ContextTable, DeviceContext, DeviceContextId,
+    DeviceContexts, KernelInfo, KernelPipeline, RegionOptions, ShaderKey, StoreIdentity,
+    VulkanHandles, physical_device_identity,
+};
+use testkit::{MemoryUse, Stage};
+
+use super::facade::{Mock, mock, needs};
+use super::{NONE, Operation};
+use crate::fake_vulkan::{Fake, get_instance_proc_addr, set, vulkan};
+
+type Home = DeviceContexts<u64, u8>;
+type Owned<'m> = DeviceContext<&'m Mock, u64, u8>;
+
+const HANDLES: VulkanHandles = VulkanHandles {
+    instance: 1,
+    physical_device: 2,
+    device: 3,
+};
+
+/// A root over the stage's memory, which ends after what is made in it.
+fn with_root<S: Stage>(stage: &S, run: impl FnOnce(ContextHandle)) {
+    // SAFETY: the stage's memory outlives the root.
+    let root = unsafe { Context::root(stage.host(), ContextOptions::new("contexts")) }
+        .expect("refused nothing");
+    run(root.handle());
+    root.close_root()
+        .map_err(|refused| refused.error)
+        .expect("everything was given back");
+}
+
+fn acquire<'m>(
+    home: &Home,
+    memory: &ContextHandle,
+    mock: &'m Mock,
+) -> Result<Owned<'m>, ContextError> {
+    // SAFETY: what is asked here is valid; the mock outlives it.
+    unsafe {
+        home.acquire(HANDLES, memory.clone(), AllocatorOptions::default(), |_| {
+            Ok(mock)
+        })
+    }
+}
+
+fn with_context<S: Stage>(stage: &S, run: impl FnOnce(&Home, Owned<'_>)) {
+    with_root(stage, |memory| {
+        let mock = mock();
+        let home = Home::new(memory.clone(), CacheLimits::NONE).expect("refused nothing");
+        let context = acquire(&home, &memory, &mock).expect("refused nothing");
+        run(&home, context);
+        assert!(
+            mock.violations().is_empty() && mock.live_counts().memory == 0,
+            "{}",
+            mock.violations()
+        );
+    });
+}
+
+fn with_table<S: Stage>(
+    stage: &S,
+    run: impl FnOnce(&ContextTable<&Mock, u64, u8>, DeviceContextId),
+) {
+    with_root(stage, |memory| {
+        let mock = mock();
+        let home = Home::new(memory.clone(), CacheLimits::NONE).expect("refused nothing");
+        let table = ContextTable::new(memory.clone());
+        let id = table
+            .acquire(None, HANDLES, || acquire(&home, &memory, &mock))
+            .expect("refused nothing");
+        run(&table, id);
+        drop(table);
+    });
+}
+
+/// Over the functions of this process.
+fn ash_info<'a>(memory: &ContextHandle) -> AshContextInfo<'a> {
+    let (_, instance, device) = vulkan();
+    AshContextInfo {
+        get_instance_proc_addr,
+        instance: instance.handle(),
+        physical_device: vk::Handle::from_raw(7),
+        device: device.handle(),
+        options: AshOptions::new(vk::API_VERSION_1_0),
+        allocator: AllocatorOptions::default(),
+        memory: memory.clone(),
+        pipeline_cache_data: &[],
+    }
+}
+
+fn with_ash<S: Stage>(stage: &S, run: impl FnOnce(AshContext, &ContextHandle)) {
+    with_root(stage, |memory| {
+        set(Fake::NEW);
+        let home = AshContexts::new(memory.clone(), CacheLimits::NONE).expect("refused nothing");
+        // SAFETY: the fake looks at no handle.
+        let context = unsafe { home.acquire_ash(ash_info(&memory)) }.expect("refused nothing");
+        run(context, &memory);
+    });
+}
+
+pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+    let mut all: Vec<Operation<S>> = vec![
+        Operation {
+            names: &[
+                "DeviceContexts::new",
+                "DeviceContexts::cache",
+                "DeviceContexts::contexts_on",
+            ],
+            how: "",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                with_root(stage, |memory| {
+                    let home =
+                        stage.attempt(|| (), || Home::new(memory.clone(), CacheLimits::NONE));
+                    assert_eq!((home.cache().stats().entries, home.contexts_on(3)), (0, 0));
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "DeviceContexts::acquire",
+                "DeviceContext::handles",
+                "DeviceContext::contexts",
+                "DeviceContext::device",
+                "DeviceContext::device_state",
+                "DeviceState::cache_device",
+                "DeviceState::is_lost",
+                "LossAwareDevice::device",
+                "ContextDevice::memory",
+            ],
+            how: "the first",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                with_root(stage, |memory| {
+                    let mock = mock();
+                    let home =
+                        Home::new(memory.clone(), CacheLimits::NONE).expect("refused nothing");
+                    let context =
+                        stage.attempt(|| home.contexts_on(3), || acquire(&home, &memory, &mock));
+                    assert_eq!(
+                        (context.handles(), context.contexts().contexts_on(3)),
+                        (HANDLES, 1)
+                    );
+                    let state = context.device_state();
+                    assert!(state.cache_device() == context.shaders().device() && !state.is_lost());
+                    let there: &Mock = context.device().memory();
+                    assert!(core::ptr::eq(there, *context.allocator().device().device()));
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "DeviceContext::release",
+                "DeviceContext::allocator",
+                "DeviceContext::release_blockers",
+                "ContextOutstanding::is_any",
+            ],
+            how: "refused, then done",
+            takes: MemoryUse::Nothing("what goes is given back"),
+            body: |stage| {
+                with_context(stage, |_, context| {
+                    let region = context
+                        .allocator()
+                        .allocate(&needs(64), &RegionOptions::new())
+                        .expect("refused nothing");
+                    let (mut context, mut region) = (Some(context), Some(region));
+                    stage.attempt_plainly(|| {
+                        let refused = context
+                            .take()
+                            .expect("it is there")
+                            .release()
+                            .expect_err("a region lives");
+                        assert!(
+                            refused.error.is_any() && refused.value.release_blockers().count() == 1
+                        );
+                        let there = refused.value;
+                        there
+                            .allocator()
+                            .free(region.take().expect("it is there"))
+                            .expect("live");
+                        assert!(there.release().is_ok());
+                    });
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "DeviceContext::release_forced",
+                "DeviceContext::shaders",
+                "CacheOwner::held_keys",
+                "CacheOwner::in_use",
+            ],
+            how: "with a region and a held shader",
+            takes: MemoryUse::Nothing("what goes is given back"),
+            body: |stage| {
+                with_context(stage, |_, context| {
+                    let region = context
+                        .allocator()
+                        .allocate(&needs(64), &RegionOptions::new())
+                        .expect("refused nothing");
+                    let key = ShaderKey::kernel(context.shaders().device(), 1);
+                    let made = context
+                        .shaders()
+                        .get_or_compile(key, || Ok(CompiledShader { value: 5, bytes: 8 }));
+                    let held = made.expect("refused nothing").into_work_ref();
+                    let mut context = Some(context);
+                    stage.attempt_plainly(|| {
+                        let there = context.take().expect("it is there");
+                        assert!(
+                            there.shaders().in_use() == 1 && there.shaders().held_keys().eq([key])
+                        );
+                        assert_eq!(there.release_forced().outstanding.regions, 1);
+                    });
+                    assert_eq!((*held, region.size()), (5, 256));
+                });
+            },
+        },
+        Operation {
+            names: &["DeviceContext::device_lost"],
+            how: "",
+            takes: MemoryUse::Nothing("what goes is given back"),
+            body: |stage| {
+                with_context(stage, |home, context| {
+                    stage.attempt_plainly(|| context.device_lost());
+                    assert_eq!(home.contexts_on(3), 0);
+                    assert!(context.release().expect("nothing is refused").device_lost);
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "DeviceContext::acquire_again",
+                "DeviceContext::id",
+                "DeviceContext::dispatch",
+                "DeviceContextId::as_raw",
+            ],
+            how: "",
+            takes: MemoryUse::Nothing("a lock, and numbers"),
+            body: |stage| {
+                with_context(stage, |_, context| {
+                    stage.attempt_plainly(|| {
+                        assert_eq!(context.acquire_again(HANDLES), Ok(()));
+                        assert_eq!(
+                            context.dispatch(|running| running.id().as_raw()),
+                            Ok(context.id().as_raw())
+                        );
+                    });
+                });
+            },
+        },
+        Operation {
+            names: &["ContextTable::new", "ContextTable::acquire"],
+            how: "",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                with_root(stage, |memory| {
+                    let mock = mock();
+                    let home =
+                        Home::new(memory.clone(), CacheLimits::NONE).expect("refused nothing");
+                    let table = ContextTable::new(memory.clone());
+                    let make = || table.acquire(None, HANDLES, || acquire(&home, &memory, &mock));
+                    let id = stage.attempt(|| home.contexts_on(3), make);
+                    assert_eq!(
+                        table.acquire(Some(id), HANDLES, || Err(ContextError::InUse)),
+                        Ok(id)
+                    );
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "ContextTable::with",
+                "ContextTable::dispatch",
+                "ContextTable::set_default",
+                "ContextTable::set_context_handlers",
+                "ContextTable::release",
+            ],
+            how: "",
+            takes: MemoryUse::Nothing("what goes is given back"),
+            body: |stage| {
+                with_table(stage, |table, id| {
+                    stage.attempt_plainly(|| {
+                        assert_eq!(table.with(id, |context| context.id()), Ok(id));
+                        assert_eq!(table.set_default(Some(id)), Ok(None));
+                        assert!(
+                            table
+                                .set_context_handlers(None)
+                                .is_ok_and(|before| before.is_none())
+                        );
+                        assert_eq!(
+                            table
+                                .dispatch(core::ptr::null_mut(), true, |context| context.is_some()),
+                            Ok(true)
+                        );
+                        assert!(
+                            table
+                                .release(Some(id), HANDLES)
+                                .is_ok_and(|released| released.is_some())
+                        );
+                    });
+                });
+            },
+        },
+        Operation {
+            names: &["DeviceContextId::from_raw"],
+            how: "",
+            takes: NONE,
+            body: |stage| {
+                stage.attempt_plainly(|| assert_eq!(DeviceContextId::from_raw(9).as_raw(), 9))
+            },
+        },
+    ];
+    all.extend(over_ash());
+    all
+}
+
+fn over_ash<S: Stage>() -> [Operation<S>; 4] {
+    [
+        Operation {
+            names: &["AshContexts::acquire_ash", "LoadedDevice::commands"],
+            how: "over a fake driver",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                with_root(stage, |memory| {
+                    set(Fake::NEW);
+                    let home = AshContexts::new(memory.clone(), CacheLimits::NONE)
+                        .expect("refused nothing");
+                    // SAFETY: the fake looks at no handle.
+                    let context = stage.attempt(
+                        || home.contexts_on(2),
+                        || unsafe { home.acquire_ash(ash_info(&memory)) },
+                    );
+                    assert_ne!(context.device().commands().free_memory as usize, 0);
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "AshContext::compile",
+                "CompiledKernel::pipelines",
+                "CompiledKernel::layout",
+                "CompiledKernel::set_layouts",
+                "CompiledKernel::module",
+                "CompiledKernel::code",
+            ],
+            how: "over a fake driver",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                with_ash(stage, |context, _| {
+                    let info = KernelInfo {
+                        code: &[1],
+                        set_layouts: &[vk::DescriptorSetLayoutCreateInfo::default()],
+                        push_constant_ranges: &[],
+                        pipelines: &[KernelPipeline {
+                            name: c"main",
+                            specialization: None,
+                        }],
+                        keep_code: true,
+                    };
+                    // SAFETY: the fake looks at nothing.
+                    let kernel = stage
+                        .attempt(|| (), || unsafe { context.compile(&info) })
+                        .value;
+                    assert_eq!(
+                        (
+                            kernel.pipelines().len(),
+                            kernel.set_layouts().len(),
+                            kernel.code()
+                        ),
+                        (1, 1, Some(&[1, 0, 0, 0][..]))
+                    );
+                    assert!(
+                        kernel.layout() != vk::PipelineLayout::null()
+                            && kernel.module() != vk::ShaderModule::null()
+                    );
+                });
+            },
+        },
+        Operation {
+            names: &["AshContext::pipeline_cache_data"],
+            how: "over a fake driver",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                with_ash(stage, |context, memory| {
+                    let mut data = TryVec::new_in(memory.clone());
+                    stage.attempt(|| (), || context.pipeline_cache_data(&mut data));
+                    assert_eq!(data.len(), 64);
+                });
+            },
+        },
+        Operation {
+            names: &["physical_device_identity"],
+            how: "over a fake driver",
+            takes: NONE,
+            body: |stage| {
+                set(Fake::NEW);
+                let (_, instance, _) = vulkan();
+                stage.attempt_plainly(|| {
+                    // SAFETY: the fake looks at no handle; of 1.0 no more is asked.
+                    let mine = unsafe {
+                        physical_device_identity(
+                            &instance,
+                            vk::PhysicalDevice::null(),
+                            vk::API_VERSION_1_0,
+                            4,
+                        )
+                    };
+                    let StoreIdentity {
+                        format,
+                        device_uuid,
+                        ..
+                    } = mine;
+                    assert_eq!((format, device_uuid), (4, [0; 16]));
+                });
+            },
+        },
+    ]
+}

@@ -1,0 +1,315 @@
+//! Allocators, bare regions, pools.
+
+use alloc_core::FromGlobalAlloc;
+use gpu_suballoc::{
+    AllocatorOptions, DedicatedPolicy, DeviceMemory, GpuAllocator, GpuMisuse, Lifetime,
+    MemoryTotals, MockDevice, MockProfile, PoolOptions, Region, RegionOptions,
+    ResourceRequirements,
+};
+use testkit::{MemoryUse, Stage};
+
+use super::Operation;
+use super::driver_heap::DriverHeap;
+
+pub(super) type Mock = MockDevice<&'static FromGlobalAlloc<DriverHeap>>;
+pub(super) type Over<'s, S> = GpuAllocator<&'s Mock, &'s <S as Stage>::Host>;
+
+// SAFETY: the system's heap, whose blocks outlive every value.
+static DRIVER: FromGlobalAlloc<DriverHeap> = unsafe { FromGlobalAlloc::new(DriverHeap) };
+
+/// Its own memory is what a driver's would be: not the stage's.
+pub(super) fn mock() -> Mock {
+    MockDevice::new(MockProfile::IntelUma, &DRIVER)
+}
+
+pub(super) fn allocator<'s, S: Stage>(stage: &'s S, mock: &'s Mock) -> Over<'s, S> {
+    // SAFETY: what is asked here is valid.
+    unsafe { GpuAllocator::new(mock, stage.host(), AllocatorOptions::default()) }
+        .map_err(|refused| refused.error)
+        .expect("sound")
+}
+
+/// What a refusal must leave as it was. A block that was made for it may stay, empty and counted, as empty blocks do: the next try has it.
+pub(super) fn seen<S: Stage>(allocator: &Over<'_, S>) -> impl PartialEq + std::fmt::Debug + use<S> {
+    let (total, live) = (allocator.stats().total, allocator.device().live_counts());
+    assert_eq!((total.blocks, total.block_bytes), (live.memory, live.bytes));
+    (
+        MemoryTotals {
+            blocks: 0,
+            block_bytes: 0,
+            ..total
+        },
+        live.buffers,
+        live.images,
+    )
+}
+
+pub(super) fn needs(size: u64) -> ResourceRequirements {
+    ResourceRequirements::new(size, 256)
+}
+
+/// Everything back, and nothing wrong.
+pub(super) fn end<S: Stage>(allocator: Over<'_, S>) {
+    let (mock, _) = allocator
+        .close()
+        .map_err(|refused| refused.error)
+        .expect("everything was given back");
+    assert!(
+        mock.violations().is_empty() && mock.live_counts().memory == 0,
+        "{}",
+        mock.violations()
+    );
+}
+
+pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+    let mut all: Vec<Operation<S>> = vec![
+        Operation {
+            names: &[
+                "GpuAllocator::new",
+                "GpuAllocator::close",
+                "GpuAllocator::device",
+                "GpuAllocator::host_bytes",
+            ],
+            how: "",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mock = mock();
+                let make = || {
+                    // SAFETY: what is asked here is valid.
+                    let made = unsafe {
+                        GpuAllocator::new(&mock, stage.host(), AllocatorOptions::default())
+                    };
+                    made.map_err(|refused| refused.error)
+                };
+                let allocator: Over<'_, S> = stage.attempt(|| mock.live_counts(), make);
+                assert!(allocator.host_bytes() > 0 && allocator.device().live_counts().memory == 0);
+                end::<S>(allocator);
+            },
+        },
+        Operation {
+            names: &[
+                "GpuAllocator::free",
+                "GpuAllocator::free_id",
+                "GpuAllocator::free_when_unused",
+                "GpuAllocator::free_batch",
+                "GpuAllocator::trim",
+                "GpuAllocator::set_frame",
+                "GpuAllocator::info",
+                "Region::buffer",
+                "Region::copy_offset",
+                "Region::id",
+                "Region::image",
+                "Region::memory",
+                "Region::memory_type",
+                "Region::offset",
+                "Region::ownership",
+                "Region::size",
+                "RegionInfo::crops",
+                "RegionInfo::maps",
+                "RegionInfo::name",
+                "RegionInfo::site",
+                "RegionInfo::tag",
+            ],
+            how: "of regions of each class",
+            takes: MemoryUse::Nothing("freeing takes no memory"),
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let mut regions = all_classes(&allocator).map(Some);
+                stage.attempt_plainly(|| {
+                    for region in regions.iter().flatten() {
+                        let info = allocator.info(region.id()).expect("live");
+                        assert_eq!(
+                            (info.memory, info.offset, info.size),
+                            (region.memory(), region.offset(), region.size())
+                        );
+                        assert_eq!(
+                            (region.buffer(), region.image(), region.copy_offset()),
+                            (None, None, 0)
+                        );
+                        assert_eq!(
+                            (info.ownership, info.memory_type),
+                            (region.ownership(), region.memory_type())
+                        );
+                        assert_eq!(
+                            (
+                                info.name(),
+                                info.tag(),
+                                info.site(),
+                                info.crops(),
+                                info.maps()
+                            ),
+                            ("", 0, 0, 0, 0)
+                        );
+                    }
+                    allocator.set_frame(1);
+                    let [first, second, third, ..] = &mut regions;
+                    let id = first.as_ref().expect("there").id();
+                    allocator.free(first.take().expect("there")).expect("live");
+                    assert_eq!(allocator.free_id(id).err(), Some(GpuMisuse::Stale.into()));
+                    allocator
+                        .free_id(second.take().expect("there").id())
+                        .expect("live");
+                    allocator
+                        .free_when_unused(third.take().expect("there"))
+                        .expect("live");
+                    allocator.free_batch(&mut regions).expect("live");
+                    assert!(allocator.trim(u64::MAX) > 0);
+                });
+                end::<S>(allocator);
+            },
+        },
+        Operation {
+            names: &["GpuAllocator::create_pool"],
+            how: "",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let options = PoolOptions {
+                    min_blocks: 1,
+                    block_size: Some(1 << 16),
+                    ..PoolOptions::new(1)
+                };
+                let pool =
+                    stage.attempt(|| seen::<S>(&allocator), || allocator.create_pool(&options));
+                let region = allocator
+                    .allocate(&needs(256), &RegionOptions::new().pool(pool))
+                    .expect("refused nothing");
+                allocator.free(region).expect("live");
+                allocator.destroy_pool(pool).expect("empty");
+                end::<S>(allocator);
+            },
+        },
+        Operation {
+            names: &["GpuAllocator::destroy_pool", "GpuAllocator::abandon"],
+            how: "in use, and not; then the device is lost",
+            takes: MemoryUse::Nothing("what there is goes back"),
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let pools = [(); 2].map(|()| {
+                    allocator
+                        .create_pool(&PoolOptions::new(1))
+                        .expect("refused nothing")
+                });
+                let _left = allocator
+                    .allocate(&needs(256), &RegionOptions::new().pool(pools[0]))
+                    .expect("refused nothing");
+                stage.attempt_plainly(|| {
+                    assert_eq!(
+                        allocator.destroy_pool(pools[0]).err(),
+                        Some(GpuMisuse::PoolInUse.into())
+                    );
+                    allocator.destroy_pool(pools[1]).expect("empty");
+                });
+                mock.lose_device();
+                let calls = mock.all_calls();
+                let _ = allocator.abandon();
+                assert_eq!(mock.all_calls(), calls, "an abandoned device is not called");
+            },
+        },
+    ];
+    all.extend(taking());
+    all
+}
+
+/// Each way to take a bare region, the first of its kind.
+fn taking<S: Stage>() -> Vec<Operation<S>> {
+    vec![
+        Operation {
+            names: &["GpuAllocator::allocate"],
+            how: "general",
+            takes: MemoryUse::Memory,
+            body: |stage| take(stage, 5000, RegionOptions::new()),
+        },
+        Operation {
+            names: &["GpuAllocator::allocate"],
+            how: "transient",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                take(
+                    stage,
+                    5000,
+                    RegionOptions::new().lifetime(Lifetime::Transient),
+                )
+            },
+        },
+        Operation {
+            names: &["GpuAllocator::allocate"],
+            how: "small and long-lived",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                take(
+                    stage,
+                    500,
+                    RegionOptions::new().lifetime(Lifetime::Persistent),
+                )
+            },
+        },
+        Operation {
+            names: &["GpuAllocator::allocate"],
+            how: "dedicated",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                take(
+                    stage,
+                    5000,
+                    RegionOptions::new().dedicated(DedicatedPolicy::Required),
+                )
+            },
+        },
+        Operation {
+            names: &["GpuAllocator::allocate"],
+            how: "with a name",
+            takes: MemoryUse::Memory,
+            body: |stage| take(stage, 5000, RegionOptions::new().name("the name")),
+        },
+        Operation {
+            names: &["GpuAllocator::allocate_batch"],
+            how: "of 40",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let mut regions = [const { None }; 40];
+                stage.attempt(
+                    || seen::<S>(&allocator),
+                    || allocator.allocate_batch(&needs(5000), &RegionOptions::new(), &mut regions),
+                );
+                allocator.free_batch(&mut regions).expect("live");
+                end::<S>(allocator);
+            },
+        },
+    ]
+}
+
+fn take<S: Stage>(stage: &S, size: u64, options: RegionOptions<'static>) {
+    let mock = mock();
+    let allocator = allocator(stage, &mock);
+    let region = stage.attempt(
+        || seen::<S>(&allocator),
+        || allocator.allocate(&needs(size), &options),
+    );
+    assert!(region.size() >= size);
+    allocator.free(region).expect("live");
+    end::<S>(allocator);
+}
+
+/// One region of each class, and some more.
+fn all_classes<D: DeviceMemory, A: alloc_core::HostAllocator>(
+    allocator: &GpuAllocator<D, A>,
+) -> [Region; 8] {
+    let options = [
+        RegionOptions::new(),
+        RegionOptions::new().lifetime(Lifetime::Transient),
+        RegionOptions::new().lifetime(Lifetime::Persistent),
+        RegionOptions::new().dedicated(DedicatedPolicy::Required),
+    ];
+    let take = |index: usize| {
+        allocator
+            .allocate(&needs(500), &options[index % 4])
+            .expect("refused nothing")
+    };
+    [0, 1, 2, 3, 4, 5, 6, 7].map(take)
+}

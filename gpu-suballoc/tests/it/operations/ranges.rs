@@ -1,0 +1,204 @@
+//! Virtual blocks and transient pages.
+
+use gpu_suballoc::{
+    LinearBlock, LinearError, TransientPages, VirtualAllocationOptions, VirtualBlock,
+    VirtualBlockError,
+};
+use testkit::{MemoryUse, Stage};
+
+use super::Operation;
+
+const BACK: MemoryUse = MemoryUse::Nothing("what there is goes back, or is looked at");
+
+fn block<S: Stage>(stage: &S) -> VirtualBlock<&S::Host> {
+    VirtualBlock::new(stage.host(), 1 << 20, 256).expect("a block takes nothing yet")
+}
+
+fn pages<S: Stage>(stage: &S) -> TransientPages<&S::Host> {
+    TransientPages::new(stage.host(), 1 << 20, 256, 1 << 16).expect("pages take nothing yet")
+}
+
+pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+    vec![
+        Operation {
+            names: &[
+                "VirtualBlock::new",
+                "VirtualBlock::allocate",
+                "VirtualBlock::statistics",
+                "VirtualBlock::memory_bytes",
+            ],
+            how: "the first range",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mut block = block(stage);
+                let block = std::cell::RefCell::new(&mut block);
+                let seen = || (block.borrow().statistics(), block.borrow().is_empty());
+                let range = stage.attempt(seen, || block.borrow_mut().allocate(1000, 512));
+                assert_eq!((range.offset, range.size), (0, 1024));
+                assert!(block.borrow().memory_bytes() >= 4096);
+            },
+        },
+        Operation {
+            names: &[
+                "VirtualBlock::allocate_with",
+                "VirtualAllocationOptions::new",
+            ],
+            how: "at the upper end, the first range",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mut block = block(stage);
+                let options = VirtualAllocationOptions {
+                    upper_address: true,
+                    ..VirtualAllocationOptions::new(256, 1)
+                };
+                let range = stage.attempt(|| (), || block.allocate_with(&options));
+                assert_eq!(range.offset, (1 << 20) - 256);
+            },
+        },
+        Operation {
+            names: &["VirtualBlock::reserve"],
+            how: "for 1000 ranges, which then take nothing",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mut block = block(stage);
+                stage.attempt(|| (), || block.reserve(1000));
+                let before = block.memory_bytes();
+                for _ in 0..1000 {
+                    block.allocate(256, 1).expect("reserved");
+                }
+                assert_eq!(block.memory_bytes(), before);
+            },
+        },
+        Operation {
+            names: &[
+                "VirtualBlock::free",
+                "VirtualBlock::free_batch",
+                "VirtualBlock::clear",
+                "VirtualBlock::info",
+                "VirtualBlock::set_user_data",
+                "VirtualBlock::is_empty",
+                "VirtualBlock::largest_free",
+                "VirtualBlock::for_each",
+            ],
+            how: "with a few hundred ranges live",
+            takes: BACK,
+            body: |stage| {
+                let mut block = block(stage);
+                let ranges =
+                    [(); 400].map(|()| block.allocate(256, 1).expect("refused nothing").allocation);
+                stage.attempt_plainly(|| {
+                    assert!(!block.is_empty());
+                    block.set_user_data(ranges[0], 7).expect("live");
+                    assert_eq!(
+                        block
+                            .info(ranges[0])
+                            .map(|info| (info.offset, info.user_data)),
+                        Ok((0, 7))
+                    );
+                    block.free(ranges[0]).expect("live");
+                    assert_eq!(block.free(ranges[0]), Err(VirtualBlockError::Stale));
+                    block.free_batch(&ranges[1..300]).expect("live");
+                    assert_eq!(block.largest_free(), (1 << 20) - 400 * 256);
+                    let mut pieces = 0;
+                    block.for_each(|_| pieces += 1);
+                    assert_eq!(pieces, 102);
+                    block.clear();
+                    assert!(block.is_empty());
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "TransientPages::new",
+                "TransientPages::allocate",
+                "TransientPages::largest",
+            ],
+            how: "the first range",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let pages = std::cell::RefCell::new(pages(stage));
+                let largest = pages.borrow().largest();
+                let seen = || {
+                    (
+                        pages.borrow().statistics().allocation_count,
+                        pages.borrow().statistics().allocation_bytes,
+                    )
+                };
+                let range = stage.attempt(seen, || pages.borrow_mut().allocate(largest, 256));
+                assert_eq!(range.size, largest);
+            },
+        },
+        Operation {
+            names: &[
+                "TransientPages::free",
+                "TransientPages::info",
+                "TransientPages::statistics",
+                "TransientPages::for_each",
+            ],
+            how: "with two ranges live",
+            takes: BACK,
+            body: |stage| {
+                let mut pages = pages(stage);
+                let (one, two) = (
+                    pages.allocate(1, 1).expect("refused nothing"),
+                    pages.allocate(1, 1).expect("refused nothing"),
+                );
+                stage.attempt_plainly(|| {
+                    assert!(pages.info(one.allocation).is_ok());
+                    pages.free(one.allocation).expect("live");
+                    assert_eq!(pages.free(one.allocation), Err(VirtualBlockError::Stale));
+                    let mut seen = 0;
+                    pages.for_each(|range| seen += range.size);
+                    assert_eq!((seen, pages.statistics().allocation_count), (two.size, 1));
+                });
+            },
+        },
+        Operation {
+            names: &[
+                "LinearBlock::new",
+                "LinearBlock::allocate",
+                "LinearBlock::allocate_upper",
+            ],
+            how: "the first range of an end",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let block = LinearBlock::new(stage.host(), 1 << 20, 256)
+                    .expect("a block takes nothing yet");
+                let block = std::cell::RefCell::new(block);
+                let range = stage.attempt(
+                    || block.borrow().live(),
+                    || block.borrow_mut().allocate_upper(1000, 256),
+                );
+                assert_eq!(range.offset, (1 << 20) - 1024);
+                assert!(block.borrow_mut().allocate(1000, 256).is_ok());
+            },
+        },
+        Operation {
+            names: &[
+                "LinearBlock::free",
+                "LinearBlock::info",
+                "LinearBlock::clear",
+                "LinearBlock::live",
+                "LinearBlock::for_each",
+            ],
+            how: "in order, and not",
+            takes: BACK,
+            body: |stage| {
+                let mut block = LinearBlock::new(stage.host(), 1 << 20, 256)
+                    .expect("a block takes nothing yet");
+                let ranges =
+                    [(); 3].map(|()| block.allocate(256, 1).expect("refused nothing").allocation);
+                stage.attempt_plainly(|| {
+                    assert_eq!(block.free(ranges[1]), Err(LinearError::OutOfOrder));
+                    block.free(ranges[2]).expect("the newest");
+                    assert!(block.info(ranges[0]).is_ok() && block.info(ranges[2]).is_err());
+                    let mut seen = 0;
+                    block.for_each(|_| seen += 1);
+                    assert_eq!((seen, block.live()), (2, (2, 512)));
+                    block.clear();
+                    assert_eq!(block.live(), (0, 0));
+                });
+            },
+        },
+    ]
+}

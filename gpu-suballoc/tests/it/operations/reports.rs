@@ -1,0 +1,159 @@
+//! Totals, pictures, leaks, moves, JSON.
+
+use alloc_core::{Scope, Scoped};
+use gpu_suballoc::{MemoryTotals, MoveLimits, PoolOptions, RegionOptions};
+use testkit::{MemoryUse, Sink, Stage};
+
+use super::Operation;
+use super::facade::{allocator, end, mock, needs, seen};
+
+pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
+    vec![
+        Operation {
+            names: &["GpuAllocator::memory_map"],
+            how: "of a named region and a crop",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let named = allocator
+                    .allocate(&needs(5000), &RegionOptions::new().name("its name"))
+                    .expect("refused nothing");
+                let crop = allocator.crop(&named, 0, 16, 16).expect("refused nothing");
+                let picture = stage.attempt(|| seen::<S>(&allocator), || allocator.memory_map());
+                assert_eq!(picture.leaks().count(), 2);
+                drop(picture);
+                [crop, named]
+                    .into_iter()
+                    .for_each(|region| allocator.free(region).expect("live"));
+                end::<S>(allocator);
+            },
+        },
+        Operation {
+            names: &["GpuAllocator::memory_map_in"],
+            how: "in memory of one's own",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let region = allocator
+                    .allocate(&needs(5000), &RegionOptions::new())
+                    .expect("refused nothing");
+                let memory = Scoped::new(stage.host(), Scope::Command);
+                let picture =
+                    stage.attempt(|| seen::<S>(&allocator), || allocator.memory_map_in(memory));
+                allocator.free(region).expect("live");
+                end::<S>(allocator);
+                assert_eq!(picture.leaks().count(), 1, "it outlives the allocator");
+            },
+        },
+        Operation {
+            names: &[
+                "GpuAllocator::pool_stats",
+                "GpuAllocator::stats",
+                "GpuAllocator::write_json",
+                "MemoryMap::blocks",
+                "MemoryMap::crop_name",
+                "MemoryMap::crops",
+                "MemoryMap::crops_of",
+                "MemoryMap::blocks_with_ranges",
+                "MemoryMap::host_bytes",
+                "MemoryMap::leaks",
+                "MemoryMap::name",
+                "MemoryMap::ranges",
+            ],
+            how: "of a picture that was taken",
+            takes: MemoryUse::Nothing("what is asked stands in the picture"),
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let region = allocator
+                    .allocate(&needs(5000), &RegionOptions::new().name("its name"))
+                    .expect("refused nothing");
+                let crop = allocator.crop(&region, 0, 16, 16).expect("refused nothing");
+                let pool = allocator
+                    .create_pool(&PoolOptions::new(1))
+                    .expect("refused nothing");
+                let picture = allocator.memory_map().expect("refused nothing");
+                stage.attempt_plainly(|| {
+                    assert_eq!(allocator.pool_stats(pool), Ok(MemoryTotals::default()));
+                    assert_eq!(
+                        (
+                            allocator.stats().total.regions,
+                            allocator.stats().total.crops
+                        ),
+                        (1, 1)
+                    );
+                    let block = &picture.blocks()[0];
+                    let range = picture
+                        .ranges(block)
+                        .iter()
+                        .find(|range| range.id == Some(region.id()))
+                        .expect("drawn");
+                    assert_eq!(picture.name(range), Some("its name"));
+                    assert_eq!(
+                        (picture.crops().len(), picture.crops_of(region.id()).count()),
+                        (1, 1)
+                    );
+                    assert_eq!(
+                        (
+                            picture.crop_name(&picture.crops()[0]),
+                            picture.leaks().count()
+                        ),
+                        (None, 2)
+                    );
+                    assert_eq!(picture.blocks_with_ranges().count(), picture.blocks().len());
+                    assert!(picture.host_bytes() > 0);
+                    let mut sink = Sink::default();
+                    allocator
+                        .write_json(&picture, &mut sink)
+                        .expect("the sink takes all");
+                    assert!(sink.bytes > 100);
+                });
+                drop(picture);
+                allocator.destroy_pool(pool).expect("empty");
+                [crop, region]
+                    .into_iter()
+                    .for_each(|region| allocator.free(region).expect("live"));
+                end::<S>(allocator);
+            },
+        },
+        Operation {
+            names: &[
+                "MemoryMap::moves",
+                "MovePlan::moves",
+                "MovePlan::freed_blocks",
+                "MovePlan::freed_bytes",
+                "MovePlan::moved_bytes",
+            ],
+            how: "of a picture that was taken",
+            takes: MemoryUse::Memory,
+            body: |stage| {
+                let mock = mock();
+                let allocator = allocator(stage, &mock);
+                let regions = [(); 12].map(|()| {
+                    Some(
+                        allocator
+                            .allocate(&needs(1 << 20), &RegionOptions::new())
+                            .expect("room"),
+                    )
+                });
+                let mut regions = regions;
+                for region in regions.iter_mut().step_by(2) {
+                    allocator.free(region.take().expect("there")).expect("live");
+                }
+                let picture = allocator.memory_map().expect("refused nothing");
+                let plan = stage.attempt(
+                    || seen::<S>(&allocator),
+                    || picture.moves(1, MoveLimits::default()),
+                );
+                let moved: u64 = plan.moves().iter().map(|one| one.size).sum();
+                assert_eq!(moved, plan.moved_bytes());
+                assert!(plan.freed_bytes() >= plan.freed_blocks().into());
+                drop((plan, picture));
+                allocator.free_batch(&mut regions).expect("live");
+                end::<S>(allocator);
+            },
+        },
+    ]
+}

@@ -1,0 +1,589 @@
+//! A device, or a host allocator, that calls back the allocator that called it, on the same thread and in the middle of its call: what waits
+//! for itself fails here, by a bound, instead of waiting for ever.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope};
+use gpu_suballoc::{
+    AllocatorOptions, Backing, BufferInfo, BufferUsage, DedicatedPolicy, DeviceMemory,
+    GpuAllocator, GpuError, GpuMisuse, Lifetime, MapPolicy, MemoryPreference, MemoryRequest,
+    MockCall, MockDevice, MockProfile, PoolOptions, PropertyFlags, RangeUse, Region, RegionOptions,
+    ResourceRequirements, WrapInfo,
+};
+
+type System = FromGlobalAlloc<std::alloc::System>;
+type Mock = MockDevice<System>;
+type Gpu = GpuAllocator<&'static Mock, Host>;
+
+const NESTED: GpuError = GpuError::Misuse(GpuMisuse::NestedMap);
+
+thread_local! {
+    /// How far in.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The system's memory, with a hook before each request.
+struct Host(Option<Hook>);
+type Hook = &'static (dyn Fn() + Sync);
+
+// SAFETY: every block is the system's.
+unsafe impl HostAllocator for Host {
+    fn traits(&self) -> AllocatorTraits {
+        FromGlobalAlloc::SYSTEM.traits()
+    }
+
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        if let Some(hook) = self.0 {
+            hook();
+        }
+        FromGlobalAlloc::SYSTEM.allocate(layout, scope)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { FromGlobalAlloc::SYSTEM.deallocate(block, layout, scope) }
+    }
+}
+
+/// A device and an allocator that stay, so that a hook can have them.
+struct Scene {
+    mock: &'static Mock,
+    gpu: OnceLock<Gpu>,
+    /// How often the hook did something.
+    entered: AtomicU64,
+}
+
+impl Scene {
+    fn new(profile: MockProfile) -> &'static Self {
+        Self::with(profile, AllocatorOptions::default(), None)
+    }
+
+    fn with(profile: MockProfile, options: AllocatorOptions, host: Option<Hook>) -> &'static Self {
+        let mock: &'static Mock =
+            Box::leak(Box::new(MockDevice::new(profile, FromGlobalAlloc::SYSTEM)));
+        let scene = Box::leak(Box::new(Self {
+            mock,
+            gpu: OnceLock::new(),
+            entered: AtomicU64::new(0),
+        }));
+        // SAFETY: what is asked here is valid.
+        let gpu = unsafe { GpuAllocator::new(mock, Host(host), options) }
+            .map_err(|refused| refused.error)
+            .expect("sound");
+        scene
+            .gpu
+            .set(gpu)
+            .unwrap_or_else(|_| unreachable!("the first"));
+        scene
+    }
+
+    fn gpu(&self) -> &Gpu {
+        self.gpu.get().expect("made")
+    }
+
+    /// `hook` runs at each such call of the device, but not within itself.
+    fn on(&'static self, call: MockCall, hook: impl Fn(&'static Self) + Sync + 'static) {
+        self.mock.set_hook(Some(Box::leak(Box::new(move |called| {
+            if called == call {
+                once(|| {
+                    self.entered.fetch_add(1, SeqCst);
+                    hook(self);
+                });
+            }
+        }))));
+    }
+
+    /// The hook ran; everything was given back, and no rule was broken.
+    fn end(&self) {
+        self.mock.set_hook(None);
+        assert!(self.entered.load(SeqCst) > 0, "nothing was entered again");
+        let total = self.gpu().stats().total;
+        assert_eq!((total.regions, total.crops, total.wrapped), (0, 0, 0));
+        self.gpu().trim(u64::MAX);
+        assert!(
+            self.mock.violations().is_empty(),
+            "{}",
+            self.mock.violations()
+        );
+    }
+}
+
+/// Not within itself.
+fn once(run: impl FnOnce()) {
+    if DEPTH.replace(1) == 0 {
+        run();
+        DEPTH.set(0);
+    }
+}
+
+/// Runs it on a thread of its own, which is left behind where it does not end.
+fn ends(run: impl FnOnce() + Send + 'static) {
+    let (ended, end) = channel();
+    std::thread::spawn(move || {
+        run();
+        ended.send(()).expect("somebody listens");
+    });
+    end.recv_timeout(Duration::from_secs(30))
+        .expect("it ends, and without a panic");
+}
+
+fn needs(size: u64) -> ResourceRequirements {
+    ResourceRequirements::new(size, 16)
+}
+
+fn visible() -> RegionOptions<'static> {
+    RegionOptions::new().preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE))
+}
+
+fn assert_apart(one: &Region, other: &Region) {
+    let (a, b) = (
+        one.offset()..one.offset() + one.size(),
+        other.offset()..other.offset() + other.size(),
+    );
+    assert!(
+        one.memory() != other.memory() || a.end <= b.start || b.end <= a.start,
+        "{one:?} and {other:?} overlap"
+    );
+}
+
+#[test]
+fn a_device_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
+    for lifetime in [Lifetime::Unknown, Lifetime::Transient, Lifetime::Persistent] {
+        ends(move || {
+            let scene = Scene::new(MockProfile::Nvidia);
+            let inner: &'static Mutex<Vec<Region>> = Box::leak(Box::default());
+            let options = RegionOptions::new().lifetime(lifetime);
+            scene.on(MockCall::Allocate, move |scene| {
+                inner.lock().unwrap().push(
+                    scene
+                        .gpu()
+                        .allocate(&needs(500), &options)
+                        .expect("there is room"),
+                );
+                assert!(scene.gpu().memory_map().is_ok());
+            });
+            let outer = scene.gpu().allocate(&needs(500), &options).unwrap();
+            let regions = std::mem::take(&mut *inner.lock().unwrap());
+            assert_eq!(
+                scene.mock.live_counts().memory,
+                scene.gpu().stats().total.blocks
+            );
+            regions
+                .iter()
+                .for_each(|region| assert_apart(&outer, region));
+            regions
+                .into_iter()
+                .chain([outer])
+                .for_each(|region| scene.gpu().free(region).unwrap());
+            scene.end();
+        });
+    }
+}
+
+/// At each of its requests in turn, one of which is for a block that is being made.
+#[test]
+fn a_host_allocator_that_reenters_while_a_block_is_made_gets_one_of_its_own() {
+    ends(|| {
+        let mut requests = 0;
+        for nth in 0..=u64::MAX {
+            let (there, inner): (&OnceLock<&Scene>, &Mutex<Vec<Region>>) =
+                (Box::leak(Box::default()), Box::leak(Box::default()));
+            let counted: &AtomicU64 = Box::leak(Box::default());
+            let hook: Hook = Box::leak(Box::new(move || {
+                let Some(scene) = there.get() else { return };
+                once(|| {
+                    if counted.fetch_add(1, SeqCst) == nth {
+                        scene.entered.fetch_add(1, SeqCst);
+                        let region = scene
+                            .gpu()
+                            .allocate(&needs(500), &RegionOptions::new())
+                            .expect("there is room");
+                        inner.lock().unwrap().push(region);
+                    }
+                });
+            }));
+            let scene = Scene::with(MockProfile::Nvidia, AllocatorOptions::default(), Some(hook));
+            there
+                .set(scene)
+                .unwrap_or_else(|_| unreachable!("the first"));
+            let outer = scene
+                .gpu()
+                .allocate(&needs(500), &RegionOptions::new())
+                .unwrap();
+            let named = scene
+                .gpu()
+                .allocate(&needs(500), &RegionOptions::new().name("named"))
+                .unwrap();
+            let crop = scene.gpu().crop(&outer, 0, 16, 1).unwrap();
+            let regions = std::mem::take(&mut *inner.lock().unwrap());
+            regions
+                .iter()
+                .for_each(|region| assert_apart(&outer, region));
+            scene.gpu().free(crop).unwrap();
+            let entered = !regions.is_empty();
+            regions
+                .into_iter()
+                .chain([outer, named])
+                .for_each(|region| scene.gpu().free(region).unwrap());
+            if !entered {
+                break;
+            }
+            scene.end();
+            requests += 1;
+        }
+        assert!(requests > 5, "{requests}");
+    });
+}
+
+/// Two threads in the driver, each of which asks for what the other is about to make.
+#[test]
+fn a_device_that_reenters_from_two_threads_for_one_anothers_blocks_ends_both() {
+    ends(|| {
+        let scene = Scene::new(MockProfile::AmdSmallBar);
+        let inside: &'static AtomicU32 = Box::leak(Box::default());
+        scene.on(MockCall::Allocate, move |scene| {
+            // Both are in the driver, or the other one is through already.
+            inside.fetch_add(1, SeqCst);
+            let begin = Instant::now();
+            while inside.load(SeqCst) < 2 && begin.elapsed() < Duration::from_millis(500) {
+                std::thread::yield_now();
+            }
+            for wish in [
+                MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE),
+                MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL),
+            ] {
+                let region = scene
+                    .gpu()
+                    .allocate(&needs(500), &RegionOptions::new().preference(wish))
+                    .expect("there is room");
+                scene.gpu().free(region).unwrap();
+            }
+        });
+        std::thread::scope(|threads| {
+            for wish in [
+                MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE),
+                MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL),
+            ] {
+                threads.spawn(move || {
+                    let region = scene
+                        .gpu()
+                        .allocate(&needs(500), &RegionOptions::new().preference(wish))
+                        .unwrap();
+                    scene.gpu().free(region).unwrap();
+                });
+            }
+        });
+        scene.end();
+    });
+}
+
+#[test]
+fn a_device_that_reenters_from_map_or_unmap_is_refused_the_same_memory_and_has_any_other() {
+    for call in [MockCall::Map, MockCall::Unmap] {
+        ends(move || {
+            let mut options = AllocatorOptions::default();
+            options.memory.map_policy = MapPolicy::Counted;
+            let scene = Scene::with(MockProfile::Nvidia, options, None);
+            let alone = RegionOptions {
+                dedicated: DedicatedPolicy::Required,
+                ..visible()
+            };
+            let region: &'static Region = Box::leak(Box::new(
+                scene.gpu().allocate(&needs(500), &visible()).unwrap(),
+            ));
+            let other: &'static Region =
+                Box::leak(Box::new(scene.gpu().allocate(&needs(500), &alone).unwrap()));
+            assert_ne!(region.memory(), other.memory());
+            scene.on(call, move |scene| {
+                assert_eq!(scene.gpu().map(region).map(drop), Err(NESTED));
+                assert_eq!(scene.gpu().map_id(region.id()), Err(NESTED));
+                assert_eq!(
+                    scene.gpu().unmap_id(region.id()),
+                    Err(GpuMisuse::NotMapped.into())
+                );
+                assert!(scene.gpu().map(other).is_ok());
+                assert!(scene.gpu().memory_map().is_ok());
+            });
+            let mapping = scene.gpu().map(region).unwrap();
+            // SAFETY: mapped, and as long as that.
+            unsafe { mapping.as_ptr().write_bytes(1, mapping.len()) };
+            drop(mapping);
+            drop(scene.gpu().map(region).unwrap());
+            assert_eq!(scene.gpu().info(region.id()).unwrap().maps(), 0);
+            scene.gpu().free_id(region.id()).unwrap();
+            scene.gpu().free_id(other.id()).unwrap();
+            scene.end();
+        });
+    }
+}
+
+#[test]
+fn a_device_that_reenters_from_map_of_wrapped_memory_is_refused_the_same_memory() {
+    for call in [MockCall::Map, MockCall::Unmap] {
+        ends(move || {
+            let scene = Scene::new(MockProfile::Nvidia);
+            let types = scene.mock.properties().types;
+            let index = types
+                .iter()
+                .position(|one| one.properties.contains(PropertyFlags::HOST_VISIBLE))
+                .unwrap();
+            let info = BufferInfo::new(4096, BufferUsage::TRANSFER_SRC);
+            // SAFETY: a mock; the request is valid.
+            let memory =
+                unsafe { scene.mock.allocate(&MemoryRequest::new(4096, index as u32)) }.unwrap();
+            // SAFETY: a mock; the info is valid.
+            let buffer = unsafe { scene.mock.create_buffer(&info) }.unwrap();
+            let backing = Backing {
+                memory,
+                offset: 0,
+                memory_size: 4096,
+                properties: types[index].properties,
+                mapped: None,
+            };
+            let wrap = || {
+                scene
+                    .gpu()
+                    .wrap(&WrapInfo::new(buffer, 4096).backing(backing))
+                    .unwrap()
+            };
+            let region: &'static Region = Box::leak(Box::new(wrap()));
+            let same: &'static Region = Box::leak(Box::new(wrap()));
+            scene.on(call, move |scene| {
+                assert_eq!(scene.gpu().map(same).map(drop), Err(NESTED));
+                assert_eq!(scene.gpu().map(region).map(drop), Err(NESTED));
+                scene
+                    .gpu()
+                    .free(scene.gpu().crop(same, 0, 16, 1).unwrap())
+                    .unwrap();
+            });
+            drop(scene.gpu().map(region).unwrap());
+            let both = (
+                scene.gpu().map(region).unwrap(),
+                scene.gpu().map(same).unwrap(),
+            );
+            assert_eq!(both.0.as_ptr(), both.1.as_ptr());
+            drop(both);
+            scene.gpu().free_id(region.id()).unwrap();
+            scene.gpu().free_id(same.id()).unwrap();
+            scene.end();
+        });
+    }
+}
+
+/// What is flushed is mapped by that too: memory of its own goes when the flush is over, and nobody waits.
+#[test]
+fn a_device_that_reenters_from_flush_may_free_what_is_flushed() {
+    ends(|| {
+        let mut options = AllocatorOptions::default();
+        options.memory.map_policy = MapPolicy::Counted;
+        let scene = Scene::with(MockProfile::Tiler, options, None);
+        let alone = RegionOptions {
+            dedicated: DedicatedPolicy::Required,
+            ..visible()
+        };
+        let info = BufferInfo::new(5000, BufferUsage::TRANSFER_SRC);
+        let region: &'static Region =
+            Box::leak(Box::new(scene.gpu().create_buffer(&info, &alone).unwrap()));
+        scene.gpu().map_id(region.id()).unwrap();
+        let before = scene.mock.live_counts().memory;
+        scene.on(MockCall::Flush, move |scene| {
+            scene.gpu().unmap_id(region.id()).unwrap();
+            scene.gpu().free_id(region.id()).unwrap();
+            assert_eq!(
+                scene.gpu().free_id(region.id()),
+                Err(GpuMisuse::Stale.into())
+            );
+            assert_eq!(
+                scene.gpu().map_id(region.id()).err(),
+                Some(GpuMisuse::Stale.into())
+            );
+            let picture = scene.gpu().memory_map().unwrap();
+            assert_eq!(picture.leaks().count(), 0, "it is nobody's");
+            for (block, ranges) in picture.blocks_with_ranges() {
+                assert_eq!(
+                    ranges.iter().map(|range| range.size).sum::<u64>(),
+                    block.size
+                );
+                assert!(
+                    ranges
+                        .iter()
+                        .all(|range| range.range_use != RangeUse::Region)
+                );
+            }
+        });
+        scene.gpu().flush(region, 0, 100).unwrap();
+        assert_eq!(
+            scene.mock.live_counts().memory,
+            before - 1,
+            "it went when the flush was over"
+        );
+        assert_eq!(scene.gpu().stats().total.blocks, before - 1);
+        // The place is another one's now, under another id.
+        let next = scene.gpu().create_buffer(&info, &alone).unwrap();
+        assert_ne!(next.id(), region.id());
+        scene.gpu().free(next).unwrap();
+        scene.end();
+    });
+}
+
+/// A picture asks for room, and meanwhile there is more to see, each time: with room to spare it ends.
+#[test]
+fn a_host_allocator_that_reenters_a_picture_with_more_to_see_does_not_keep_it_for_ever() {
+    ends(|| {
+        static SCENE: OnceLock<&'static Scene> = OnceLock::new();
+        let hook: Hook = &|| {
+            let Some(scene) = SCENE.get() else { return };
+            once(|| {
+                scene.entered.fetch_add(1, SeqCst);
+                let _kept = scene
+                    .gpu()
+                    .allocate(&needs(500), &RegionOptions::new())
+                    .expect("there is room");
+            });
+        };
+        let scene = Scene::with(MockProfile::Nvidia, AllocatorOptions::default(), Some(hook));
+        let _ = SCENE.set(scene);
+        once(|| {
+            drop(
+                scene
+                    .gpu()
+                    .allocate(&needs(500), &RegionOptions::new())
+                    .unwrap(),
+            )
+        });
+        let picture = scene.gpu().memory_map().unwrap();
+        let entered = scene.entered.load(SeqCst);
+        assert!((1..100).contains(&entered), "{entered} times");
+        assert!(picture.leaks().count() > 0);
+        DEPTH.set(1);
+        picture
+            .leaks()
+            .for_each(|leak| scene.gpu().free_id(leak.id).unwrap());
+        let rest: Vec<_> = scene
+            .gpu()
+            .memory_map()
+            .unwrap()
+            .leaks()
+            .map(|leak| leak.id)
+            .collect();
+        rest.into_iter()
+            .for_each(|id| scene.gpu().free_id(id).unwrap());
+        scene.end();
+    });
+}
+
+/// Shards are one thread's own; what reaches them from within is what reaches them from elsewhere.
+#[test]
+fn a_device_that_reenters_while_a_shard_gets_a_page_frees_its_regions_and_looks_at_them() {
+    ends(|| {
+        let scene = Scene::new(MockProfile::Nvidia);
+        let regions: &'static Mutex<Vec<Region>> = Box::leak(Box::default());
+        for call in [
+            MockCall::Allocate,
+            MockCall::Map,
+            MockCall::Free,
+            MockCall::Unmap,
+        ] {
+            scene.on(call, move |scene| {
+                let mut held = regions.lock().unwrap();
+                if let Some(region) = held.pop() {
+                    scene.gpu().free(region).unwrap();
+                }
+                let picture = scene.gpu().memory_map().unwrap();
+                let seen: HashSet<_> = picture.leaks().map(|leak| leak.id).collect();
+                assert!(
+                    held.iter().all(|region| seen.contains(&region.id())),
+                    "what lives is seen"
+                );
+                let mut another = scene.gpu().shard();
+                let region = another
+                    .allocate(&needs(300), &visible().lifetime(Lifetime::Transient))
+                    .unwrap();
+                another.free(region).unwrap();
+            });
+            let mut shard = scene.gpu().shard();
+            for turn in 0..3000u64 {
+                let lifetime = [Lifetime::Transient, Lifetime::Persistent][turn as usize % 2];
+                let region = shard
+                    .allocate(&needs(1 + turn % 4000), &visible().lifetime(lifetime))
+                    .unwrap();
+                regions.lock().unwrap().push(region);
+            }
+            let rest = std::mem::take(&mut *regions.lock().unwrap());
+            rest.into_iter()
+                .for_each(|region| shard.free(region).unwrap());
+            shard.trim();
+            drop(shard);
+            scene.gpu().trim(u64::MAX);
+        }
+        scene.end();
+    });
+}
+
+/// Whatever it frees, the device that calls back leaves as much behind: what was there in the beginning goes, and that is all.
+#[test]
+fn a_device_that_reenters_from_free_or_destroy_with_more_to_free_does_not_keep_a_trim_for_ever() {
+    for call in [MockCall::Free, MockCall::DestroyBuffer] {
+        ends(move || {
+            let scene = Scene::with(
+                MockProfile::Nvidia,
+                AllocatorOptions {
+                    reuse: true,
+                    ..AllocatorOptions::default()
+                },
+                None,
+            );
+            let info = BufferInfo::new(5000, BufferUsage::TRANSFER_SRC);
+            let kept = || {
+                let region = scene
+                    .gpu()
+                    .create_buffer(&info, &RegionOptions::new())
+                    .unwrap();
+                scene.gpu().release(region).unwrap();
+            };
+            kept();
+            scene.on(call, move |scene| {
+                let info =
+                    BufferInfo::new(5000 + scene.entered.load(SeqCst), BufferUsage::TRANSFER_SRC);
+                let region = scene
+                    .gpu()
+                    .create_buffer(&info, &RegionOptions::new())
+                    .unwrap();
+                scene.gpu().release(region).unwrap();
+                let region = scene
+                    .gpu()
+                    .allocate(
+                        &needs(500),
+                        &RegionOptions::new().lifetime(Lifetime::Transient),
+                    )
+                    .unwrap();
+                scene.gpu().free(region).unwrap();
+            });
+            scene.gpu().trim(u64::MAX);
+            kept();
+            let pool = scene.gpu().create_pool(&PoolOptions::new(1)).unwrap();
+            scene.gpu().destroy_pool(pool).unwrap();
+            kept();
+            scene.gpu().set_reuse(false);
+            assert!(
+                scene.entered.load(SeqCst) < 20,
+                "{}",
+                scene.entered.load(SeqCst)
+            );
+            scene.mock.set_hook(None);
+            scene.gpu().trim(u64::MAX);
+            assert_eq!(
+                scene.mock.live_counts(),
+                gpu_suballoc::MockLiveCounts::default()
+            );
+            scene.end();
+        });
+    }
+}

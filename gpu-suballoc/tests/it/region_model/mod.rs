@@ -1,0 +1,111 @@
+//! Whole allocators beside an interval model of every block, on each profile of the mock device.
+
+pub(crate) mod subject;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+
+use subject::again::{How, TIMES};
+use subject::{SHAPES, Subject};
+use testkit::programs::{Ran, Tried, random, region_ops, replay, replay_seeds};
+
+/// That no hole would have done is looked at where something is refused for lack of one: it must happen.
+const EVENTS: [&str; 23] = [
+    "general",
+    "transient",
+    "slab",
+    "dedicated",
+    "linear",
+    "wrapped",
+    "crop",
+    "crop of depth 3 or more",
+    "batch",
+    "map",
+    "bad request",
+    "bad crop",
+    "bad wrap",
+    "stale id",
+    "double free",
+    "foreign id",
+    "release under crops refused",
+    "refused for lack of a hole",
+    "refused by the host",
+    "refused by the device",
+    "release while mapped refused",
+    "detach refused",
+    "map refused",
+];
+
+fn run(shape: u8, bytes: &[u8]) -> (Ran, Tried) {
+    region_ops(bytes, || Subject::new(shape))
+}
+
+#[test]
+fn the_seeds_on_every_device() {
+    replay("region_ops", 4, |bytes| {
+        let mut all = Ran::default();
+        (0..SHAPES).for_each(|shape| all.add(run(shape, bytes).0));
+        all
+    });
+}
+
+/// From there a fuzzer goes on. As there, the first byte chooses the device.
+#[test]
+fn the_seeds_meet_everything() {
+    let mut tried = Tried::default();
+    replay_seeds("region_ops", |bytes| {
+        if let Some((first, rest)) = bytes.split_first() {
+            tried.add(&run(*first % SHAPES, rest).1);
+        }
+    });
+    tried.assert_at_least(1, 0..10, &EVENTS);
+}
+
+/// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7, in which each class came up a thousand times.
+#[test]
+fn regions_are_the_models() {
+    let long = std::env::var_os("STEWARD_LONG").is_some();
+    let mut tried = Tried::default();
+    let mut shape = 0;
+    // Short programs meet what only beginnings have, long ones what is full.
+    for len in [512, 16 << 10] {
+        random(
+            "region_ops",
+            if long { 5_000_000 } else { 50_000 },
+            len,
+            |bytes| {
+                shape = (shape + 1) % SHAPES;
+                let (ran, met) = run(shape, bytes);
+                tried.add(&met);
+                ran
+            },
+        );
+    }
+    let called_back = TIMES.load(Relaxed);
+    assert!(
+        called_back > 10_000,
+        "a device called back {called_back} times"
+    );
+    let least = if long { 1000 } else { 10 };
+    tried.assert_at_least(least, 0..if long { 17 } else { 10 }, &EVENTS);
+}
+
+/// The program would see what a call from within could do to a state that is half done: a region that goes.
+#[test]
+fn harm_by_a_device_that_reenters_is_seen() {
+    let mut rng = testkit::Rng::new(13);
+    let bytes: Vec<u8> = (0..4096).map(|_| rng.next() as u8).collect();
+    for shape in [0, 7, 20] {
+        let at = |how| {
+            catch_unwind(AssertUnwindSafe(|| {
+                region_ops(&bytes, || Subject::with(shape, Some(how)))
+            }))
+        };
+        assert!(at(How::Keeping).is_ok(), "without harm it ends well");
+        let seen = (5..40)
+            .step_by(7)
+            .filter(|turn| at(How::Harm(*turn)).is_err())
+            .count();
+        assert!(seen >= 3, "seen {seen} times of 5");
+    }
+}

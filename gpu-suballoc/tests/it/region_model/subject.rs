@@ -1,0 +1,651 @@
+//! The whole allocator over a mock device, as the model sees it (`testkit::programs::region_ops`). The fuzz target includes this file.
+
+#[path = "again.rs"]
+pub(crate) mod again;
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ptr::{self, NonNull};
+
+use again::{Again, How};
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
+use debug_guard::{FailingAllocator, Fault as HostFault};
+use gpu_suballoc::{
+    AllocatorOptions, Backing, BlockContent, BufferHandle, BufferInfo, BufferUsage,
+    DedicatedPolicy, DeviceMemory, GpuAllocator, GpuError, GpuMisuse, Lifetime, MapPolicy,
+    MemoryHandle, MemoryOptions, MemoryPreference, MemoryRequest, MockDevice, MockFault, MockHook,
+    MockProfile, PoolAlgorithm, PoolId, PoolOptions, PropertyFlags, RangePlacement, RangeUse,
+    Region, RegionId, RegionOptions, ResourceKind, ResourceRequirements, WrapInfo,
+};
+use testkit::RecordingAllocator;
+use testkit::programs::{
+    Class, DeviceTraits, FreeMethod, Life, Memory, Piece, RegionFacts, RegionRefusal,
+    RegionRequest, Regions, Resource, Sums, Wrap,
+};
+
+type Host = FailingAllocator<RecordingAllocator>;
+type Device = MockDevice<Lazy>;
+type Allocator = GpuAllocator<&'static Device, &'static Host>;
+
+/// The application's memory object has so many bytes, and so many buffers of this size in it.
+const BACKING: u64 = 1 << 16;
+const WRAPPED: u64 = 20_000;
+
+/// Memory that the kernel gives page by page: mock devices have large blocks, of which little is touched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lazy;
+
+impl Lazy {
+    /// With room to align, and for the address in front.
+    fn layout(layout: Layout) -> Layout {
+        Layout::from_size_align(layout.size() + layout.align().max(16), 16)
+            .expect("less than the address space")
+    }
+}
+
+// SAFETY: blocks are the system's, aligned within; in front of each stands where it begins.
+unsafe impl HostAllocator for Lazy {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new()
+    }
+
+    fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: not empty.
+        let first =
+            NonNull::new(unsafe { alloc_zeroed(Self::layout(layout)) }).ok_or(AllocError)?;
+        let address = first.addr().get();
+        let skip = (address + 16).next_multiple_of(layout.align().max(16)) - address;
+        // SAFETY: at most the alignment was added.
+        let block = unsafe { first.add(skip) };
+        // SAFETY: at least 16 bytes are in front.
+        let front = unsafe { block.cast::<NonNull<u8>>().sub(1) };
+        // SAFETY: aligned to 16 less the pointer's own size.
+        unsafe { front.write(first) };
+        Ok(block)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
+        // SAFETY: written when the block was given.
+        let front = unsafe { block.cast::<NonNull<u8>>().sub(1) };
+        // SAFETY: as above.
+        let first = unsafe { front.read() };
+        // SAFETY: the system's, with the layout it was taken with.
+        unsafe { dealloc(first.as_ptr(), Self::layout(layout)) };
+    }
+}
+
+/// The allocator and what is below it; all on the heap, so that regions of it need no lifetime.
+pub(crate) struct Subject {
+    allocator: Option<Box<Allocator>>,
+    /// A device that calls back.
+    again: Option<&'static Again<&'static Device, &'static Host>>,
+    /// What the device calls back.
+    hook: Option<MockHook>,
+    device: NonNull<Device>,
+    host: NonNull<Host>,
+    pools: RefCell<[Option<PoolId>; 2]>,
+    buffers: [BufferHandle; 2],
+    backing: MemoryHandle,
+    reuse: bool,
+    /// Of mapped regions.
+    maps: RefCell<HashMap<RegionId, Vec<gpu_suballoc::Mapping<'static>>>>,
+    ended: Cell<bool>,
+}
+
+pub(crate) const SHAPES: u8 = 96;
+/// From here on the same again, with a device that calls back.
+const CALLS_BACK: u8 = 48;
+
+impl Subject {
+    /// One of 96: six devices, in eight ways to use them, and each of these with a device that calls back.
+    pub(crate) fn new(shape: u8) -> Self {
+        Self::with(
+            shape,
+            (shape % SHAPES >= CALLS_BACK).then_some(How::Keeping),
+        )
+    }
+
+    /// As [`new`](Self::new), with a device that calls back like this.
+    pub(crate) fn with(shape: u8, how: Option<How>) -> Self {
+        let profile = MockProfile::ALL[usize::from(shape % 6)];
+        let way = shape / 6 % 8;
+        let host = NonNull::from(Box::leak(Box::new(FailingAllocator::new(
+            RecordingAllocator::system(),
+            HostFault::Never,
+        ))));
+        let device = NonNull::from(Box::leak(Box::new(MockDevice::new(profile, Lazy))));
+        // SAFETY: on the heap until this ends, which is after its allocator.
+        let host_ref: &'static Host = unsafe { host.as_ref() };
+        // SAFETY: as above.
+        let device_ref: &'static Device = unsafe { device.as_ref() };
+        let reuse = way & 1 == 1;
+        let memory = MemoryOptions {
+            // Small, so that it becomes full.
+            max_bytes: if way & 2 == 2 { 40 << 20 } else { 256 << 20 },
+            first_block: if way & 2 == 2 { Some(1 << 20) } else { None },
+            page_size: if way & 4 == 4 { 1 << 16 } else { 1 << 20 },
+            map_policy: if way & 4 == 4 {
+                MapPolicy::Counted
+            } else {
+                MapPolicy::Persistent
+            },
+            ..MemoryOptions::default()
+        };
+        let options = AllocatorOptions {
+            memory,
+            reuse,
+            ..AllocatorOptions::default()
+        };
+        // SAFETY: the program keeps the rules; what it breaks on purpose is refused before it reaches the device.
+        let allocator = unsafe { GpuAllocator::new(device_ref, host_ref, options) };
+        let allocator = allocator
+            .map_err(|refused| refused.error)
+            .expect("sound options");
+        let (backing, buffers) = application(device_ref);
+        let allocator = Box::new(allocator);
+        // SAFETY: on the heap until it is closed; before that the device is told to call back no more.
+        let gpu: &'static Allocator = unsafe { NonNull::from(&*allocator).as_ref() };
+        let again = how.map(|how| &*Box::leak(Box::new(Again::new(gpu, how))));
+        let hook = again.map(|again| &*Box::leak(Box::new(move |call| again.at(call))) as MockHook);
+        device_ref.set_hook(hook);
+        Self {
+            allocator: Some(allocator),
+            again,
+            hook,
+            device,
+            host,
+            pools: RefCell::default(),
+            buffers,
+            backing,
+            reuse,
+            maps: RefCell::default(),
+            ended: Cell::new(false),
+        }
+    }
+
+    fn allocator(&self) -> &'static Allocator {
+        let allocator = self.allocator.as_deref().expect("not closed");
+        // SAFETY: it is not moved or dropped before `close`, which first lets go of all that was borrowed from it.
+        unsafe { NonNull::from(allocator).as_ref() }
+    }
+
+    fn mock(&self) -> &'static Device {
+        // SAFETY: on the heap until this ends.
+        unsafe { self.device.as_ref() }
+    }
+
+    fn types(&self) -> Vec<PropertyFlags> {
+        self.mock()
+            .properties()
+            .types
+            .iter()
+            .map(|one| one.properties)
+            .collect()
+    }
+
+    fn options(&self, ask: &RegionRequest) -> RegionOptions<'static> {
+        let wish = match ask.memory {
+            Memory::Any => MemoryPreference::default(),
+            Memory::Visible => MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE),
+            Memory::Local => MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL),
+        };
+        RegionOptions {
+            kind: match ask.resource {
+                Resource::Linear | Resource::Buffer => ResourceKind::Linear,
+                Resource::Optimal => ResourceKind::Optimal,
+                Resource::Unknown => ResourceKind::Unknown,
+            },
+            lifetime: match ask.lifetime {
+                Life::Transient => Lifetime::Transient,
+                Life::Unknown => Lifetime::Unknown,
+                Life::Persistent => Lifetime::Persistent,
+            },
+            dedicated: if ask.dedicated {
+                DedicatedPolicy::Required
+            } else {
+                DedicatedPolicy::Allowed
+            },
+            pool: ask.pool.and_then(|slot| self.pools.borrow()[slot]),
+            ..RegionOptions::new().preference(wish)
+        }
+    }
+}
+
+/// What the application has of its own: a memory object and two buffers in it.
+fn application(device: &Device) -> (MemoryHandle, [BufferHandle; 2]) {
+    let visible = |index: &usize| {
+        device.properties().types[*index]
+            .properties
+            .contains(PropertyFlags::HOST_VISIBLE)
+    };
+    let index = (0..device.properties().types.len())
+        .find(visible)
+        .expect("every profile has host-visible memory");
+    // SAFETY: within the device's limits.
+    let memory = unsafe { device.allocate(&MemoryRequest::new(BACKING, index as u32)) }
+        .expect("there is room");
+    let buffers = [0, 1].map(|number| {
+        // SAFETY: a plain buffer.
+        let buffer =
+            unsafe { device.create_buffer(&BufferInfo::new(WRAPPED, BufferUsage::TRANSFER_SRC)) }
+                .expect("there is room");
+        // SAFETY: both are live, the buffer is new, and offsets are aligned to everything a profile asks for.
+        unsafe { device.bind_buffer(buffer, memory, number * (BACKING / 2)) }
+            .expect("there is room");
+        buffer
+    });
+    (memory, buffers)
+}
+
+fn no(error: GpuError) -> RegionRefusal {
+    match error {
+        GpuError::Host(_) => RegionRefusal::Host,
+        GpuError::Device(_) | GpuError::Limit(_) => RegionRefusal::Device,
+        GpuError::MapUnsupported { .. } => RegionRefusal::Unmappable,
+        GpuError::Misuse(GpuMisuse::Stale) => RegionRefusal::Stale,
+        GpuError::Misuse(GpuMisuse::OtherAllocator) => RegionRefusal::Foreign,
+        GpuError::Misuse(GpuMisuse::HasCrops | GpuMisuse::PoolInUse) => RegionRefusal::Held,
+        GpuError::Misuse(GpuMisuse::Mapped) => RegionRefusal::Mapped,
+        GpuError::Misuse(GpuMisuse::OutOfOrder) => RegionRefusal::Order,
+        _ => RegionRefusal::Misuse,
+    }
+}
+
+/// The kind of place stands in the id's second number.
+fn class(id: RegionId) -> Class {
+    let place = id.as_raw()[1];
+    match place >> 29 {
+        0 => Class::General,
+        1 => Class::Transient,
+        2 => Class::Slab,
+        3 => Class::Dedicated,
+        4 => Class::Linear,
+        5 => Class::Wrapped,
+        6 => Class::Crop,
+        _ => panic!("no shard was asked, and {id:?} is one's"),
+    }
+}
+
+impl Regions for Subject {
+    type Region = Region;
+    type Id = RegionId;
+
+    fn device(&self) -> DeviceTraits {
+        let special = [
+            PropertyFlags::LAZILY_ALLOCATED,
+            PropertyFlags::PROTECTED,
+            PropertyFlags::DEVICE_COHERENT_AMD,
+            PropertyFlags::DEVICE_UNCACHED_AMD,
+        ];
+        let types = self.types();
+        let ordinary =
+            |flags: &PropertyFlags| !special.iter().any(|special| flags.contains(*special));
+        DeviceTraits {
+            ordinary: (0..types.len())
+                .filter(|index| ordinary(&types[*index]))
+                .fold(0, |bits, index| bits | 1 << index),
+            types: types
+                .iter()
+                .map(|flags| {
+                    (
+                        flags.contains(PropertyFlags::HOST_VISIBLE),
+                        flags.contains(PropertyFlags::DEVICE_LOCAL),
+                    )
+                })
+                .collect(),
+            granularity: self.mock().properties().limits.buffer_image_granularity,
+            too_much: 1 << 48,
+        }
+    }
+
+    fn allocate(&self, ask: &RegionRequest) -> Result<Region, RegionRefusal> {
+        let options = self.options(ask);
+        if ask.resource == Resource::Buffer {
+            let info = BufferInfo::new(
+                ask.size,
+                BufferUsage::TRANSFER_SRC | BufferUsage::TRANSFER_DST,
+            );
+            return self.allocator().create_buffer(&info, &options).map_err(no);
+        }
+        let requirements =
+            ResourceRequirements::new(ask.size, ask.alignment).memory_types(ask.bits);
+        self.allocator()
+            .allocate(&requirements, &options)
+            .map_err(no)
+    }
+
+    fn allocate_batch(
+        &self,
+        ask: &RegionRequest,
+        count: usize,
+    ) -> Result<Vec<Region>, RegionRefusal> {
+        let requirements =
+            ResourceRequirements::new(ask.size, ask.alignment).memory_types(ask.bits);
+        let mut out: Vec<Option<Region>> = (0..count).map(|_| None).collect();
+        let done = self
+            .allocator()
+            .allocate_batch(&requirements, &self.options(ask), &mut out);
+        assert!(
+            done.is_ok() || out.iter().all(Option::is_none),
+            "a batch that failed gives nothing"
+        );
+        done.map_err(no)?;
+        Ok(out
+            .into_iter()
+            .map(|region| region.expect("all or none"))
+            .collect())
+    }
+
+    fn id(&self, region: &Region) -> RegionId {
+        region.id()
+    }
+
+    fn facts(&self, region: &Region) -> RegionFacts {
+        RegionFacts {
+            class: class(region.id()),
+            memory: region.memory().map_or(0, MemoryHandle::as_raw),
+            offset: region.offset(),
+            base: region.copy_offset(),
+            size: region.size(),
+            memory_type: region.memory_type().unwrap_or(0),
+        }
+    }
+
+    fn facts_by_id(&self, id: RegionId) -> Result<RegionFacts, RegionRefusal> {
+        match self.allocator().info(id) {
+            Ok(info) => Ok(RegionFacts {
+                class: class(id),
+                memory: info.memory.map_or(0, MemoryHandle::as_raw),
+                offset: info.offset,
+                base: info.copy_offset,
+                size: info.size,
+                memory_type: info.memory_type.unwrap_or(0),
+            }),
+            Err(rule) => Err(no(rule.into())),
+        }
+    }
+
+    fn free(&self, region: Region, way: FreeMethod) -> Result<(), (RegionRefusal, Region)> {
+        let done = match way {
+            FreeMethod::Free => self.allocator().free(region),
+            FreeMethod::Release => match self.allocator().release(region) {
+                Err(refused) if refused.error == GpuMisuse::IsWrapped.into() => {
+                    self.allocator().free(refused.value)
+                }
+                done => done,
+            },
+        };
+        done.map_err(|refused| (no(refused.error), refused.value))
+    }
+
+    fn free_batch(&self, regions: Vec<Region>) -> Vec<Region> {
+        let mut regions: Vec<_> = regions.into_iter().map(Some).collect();
+        let done = self.allocator().free_batch(&mut regions);
+        assert_eq!(
+            done.is_ok(),
+            regions.iter().all(Option::is_none),
+            "{done:?}"
+        );
+        regions.into_iter().flatten().collect()
+    }
+
+    fn free_id(&self, id: RegionId) -> Result<(), RegionRefusal> {
+        self.allocator().free_id(id).map_err(no)
+    }
+
+    fn crop(
+        &self,
+        region: &Region,
+        offset: u64,
+        size: u64,
+        element: u32,
+    ) -> Result<Region, RegionRefusal> {
+        self.allocator()
+            .crop(region, offset, size, element.into())
+            .map_err(no)
+    }
+
+    fn buffers(&self) -> Vec<(u64, u64)> {
+        self.buffers
+            .iter()
+            .map(|buffer| (buffer.as_raw(), WRAPPED))
+            .collect()
+    }
+
+    fn wrap(&self, wrap: &Wrap) -> Result<Region, RegionRefusal> {
+        let number = self
+            .buffers
+            .iter()
+            .position(|buffer| buffer.as_raw() == wrap.buffer)
+            .unwrap_or(0) as u64;
+        let found = self.mock().memory(self.backing).expect("the application's");
+        let properties = self.types()[found.request.memory_type as usize];
+        let backing = Backing {
+            memory: self.backing,
+            offset: number * (BACKING / 2),
+            memory_size: BACKING,
+            properties,
+            mapped: None,
+        };
+        let mut info =
+            WrapInfo::new(BufferHandle::from_raw(wrap.buffer), wrap.size).offset(wrap.offset);
+        info.buffer_size = wrap.buffer_size;
+        info.backing = wrap.backed.then_some(backing);
+        self.allocator().wrap(&info).map_err(no)
+    }
+
+    fn detach(&self, region: Region) -> Result<(), (RegionRefusal, Region)> {
+        let (buffer, offset, size) = (region.buffer(), region.copy_offset(), region.size());
+        let was = self
+            .allocator()
+            .detach(region)
+            .map_err(|refused| (no(refused.error), refused.value))?;
+        assert_eq!(
+            (Some(was.buffer), was.offset, was.size),
+            (buffer, offset, size)
+        );
+        Ok(())
+    }
+
+    fn map(&self, region: &Region) -> Result<NonNull<u8>, RegionRefusal> {
+        let mapping = self.allocator().map(region).map_err(no)?;
+        assert_eq!(mapping.len() as u64, region.size());
+        let at = NonNull::new(mapping.as_ptr()).expect("no null");
+        self.maps
+            .borrow_mut()
+            .entry(region.id())
+            .or_default()
+            .push(mapping);
+        Ok(at)
+    }
+
+    fn unmap(&self, region: &Region) {
+        let mapping = self
+            .maps
+            .borrow_mut()
+            .get_mut(&region.id())
+            .and_then(Vec::pop);
+        drop(mapping.expect("the program unmaps what it mapped"));
+    }
+
+    fn synchronise(
+        &self,
+        region: &Region,
+        offset: u64,
+        size: u64,
+        write: bool,
+    ) -> Result<(), RegionRefusal> {
+        let allocator = self.allocator();
+        if write {
+            allocator.flush(region, offset, size)
+        } else {
+            allocator.invalidate(region, offset, size)
+        }
+        .map_err(no)
+    }
+
+    fn trim(&self, bytes: u64) {
+        self.allocator().trim(bytes);
+    }
+
+    fn frame(&self, number: u32) {
+        self.allocator().set_frame(number);
+    }
+
+    fn create_pool(&self, slot: usize, linear: bool) -> Result<(), RegionRefusal> {
+        let memory_type = u32::from(self.types().len() > 1);
+        let mut options = PoolOptions::new(memory_type);
+        options.block_size = Some(1 << 20);
+        if linear {
+            options.algorithm = PoolAlgorithm::Linear;
+        }
+        self.pools.borrow_mut()[slot] = Some(self.allocator().create_pool(&options).map_err(no)?);
+        Ok(())
+    }
+
+    fn destroy_pool(&self, slot: usize) -> Result<(), RegionRefusal> {
+        let pool = self.pools.borrow()[slot].expect("the program knows its pools");
+        self.allocator().destroy_pool(pool).map_err(no)
+    }
+
+    fn sums(&self) -> Sums {
+        let total = self.allocator().stats().total;
+        // Kept buffers lie in regions that are nobody's.
+        let mut kept = 0;
+        if self.reuse {
+            let picture = self.allocator().memory_map().expect("nothing is refused");
+            kept = picture
+                .blocks_with_ranges()
+                .flat_map(|(_, ranges)| ranges)
+                .filter(|range| range.range_use == RangeUse::Reusable)
+                .count() as u64;
+        }
+        Sums {
+            blocks: total.blocks,
+            block_bytes: total.block_bytes,
+            regions: total.regions - kept - self.again.map_or(0, Again::count),
+            wrapped: total.wrapped,
+            crops: total.crops,
+        }
+    }
+
+    fn walk(&self, each: &mut dyn FnMut(Piece<RegionId>)) {
+        let picture = self.allocator().memory_map().expect("nothing is refused");
+        for (block, ranges) in picture
+            .blocks_with_ranges()
+            .filter(|(block, _)| block.content != BlockContent::Wrapped)
+        {
+            let content = match block.content {
+                BlockContent::Linear => (true, false),
+                BlockContent::Optimal => (false, true),
+                _ => (true, true),
+            };
+            for range in ranges {
+                let mine = range
+                    .id
+                    .is_some_and(|id| self.again.is_some_and(|again| again.has(id)));
+                let class = match (range.range_use, range.placement) {
+                    (RangeUse::Spent | RangeUse::Reusable, _) => Class::Wrapped,
+                    // What is free may have come free since the allocator looked: by the device that called back.
+                    (RangeUse::Free, _) if self.again.is_some() => Class::Wrapped,
+                    (_, RangePlacement::General) => Class::General,
+                    (_, RangePlacement::Transient) => Class::Transient,
+                    (_, RangePlacement::Slab) => Class::Slab,
+                    (_, RangePlacement::Linear) => Class::Linear,
+                    _ => Class::Dedicated,
+                };
+                let id = range
+                    .id
+                    .filter(|_| range.range_use == RangeUse::Region && !mine);
+                let pool = block.is_custom.then_some(usize::MAX);
+                each(Piece {
+                    memory: block.memory,
+                    offset: range.offset,
+                    size: range.size,
+                    id,
+                    class,
+                    content,
+                    pool,
+                });
+            }
+        }
+    }
+
+    fn device_usage(&self) -> (u64, u64) {
+        let live = self.mock().live_counts();
+        (live.memory - 1, live.bytes - BACKING)
+    }
+
+    fn memory(&self, memory: u64) -> Option<(u64, u32)> {
+        let found = self.mock().memory(MemoryHandle::from_raw(memory)?)?;
+        Some((found.request.size, found.request.memory_type))
+    }
+
+    fn refuse(&self, host: Option<u64>, device: Option<u64>) {
+        // SAFETY: on the heap until this ends.
+        unsafe { self.host.as_ref() }.arm(host.map_or(HostFault::Never, HostFault::Nth));
+        match device {
+            Some(nth) => assert!(
+                self.mock().plant(MockFault::nth(nth + 1)),
+                "there is room for it"
+            ),
+            None => self.mock().clear_faults(),
+        }
+    }
+
+    fn close(mut self) {
+        assert!(
+            self.maps.borrow().values().all(Vec::is_empty),
+            "all was unmapped"
+        );
+        if let Some(again) = self.again {
+            again.end();
+            self.mock().set_hook(None);
+        }
+        let allocator = *self.allocator.take().expect("not closed");
+        let (device, host) = allocator
+            .close()
+            .map_err(|refused| refused.error)
+            .expect("everything was given back");
+        for buffer in self.buffers {
+            assert!(
+                device.buffer(buffer).is_some(),
+                "the application's buffer is still there"
+            );
+            // SAFETY: the application's own, and nobody uses it.
+            unsafe { device.destroy_buffer(buffer) };
+        }
+        // SAFETY: as above.
+        unsafe { device.free(self.backing) };
+        assert_eq!(
+            device.live_counts(),
+            gpu_suballoc::MockLiveCounts::default(),
+            "the device has everything back"
+        );
+        assert!(device.violations().is_empty(), "{}", device.violations());
+        host.inner().assert_empty("when the allocator was closed");
+        self.ended.set(true);
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        // A program that failed leaves everything where it is.
+        if self.ended.get() {
+            // SAFETY: made by `Box::leak`, and nobody has a reference any more.
+            drop(unsafe { Box::from_raw(self.device.as_ptr()) });
+            // SAFETY: as above.
+            drop(unsafe { Box::from_raw(self.host.as_ptr()) });
+            if let (Some(hook), Some(again)) = (self.hook, self.again) {
+                // SAFETY: leaked in `with`; the device that called it is gone.
+                drop(unsafe { Box::from_raw(ptr::from_ref(hook).cast_mut()) });
+                // SAFETY: leaked in `with`; only the hook used it besides this.
+                drop(unsafe { Box::from_raw(ptr::from_ref(again).cast_mut()) });
+            }
+        } else if let Some(allocator) = self.allocator.take() {
+            self.maps.borrow_mut().drain().for_each(std::mem::forget);
+            std::mem::forget(allocator);
+        }
+    }
+}

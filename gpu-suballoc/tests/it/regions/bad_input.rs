@@ -1,0 +1,287 @@
+//! What nobody should ask, asked of every call: a typed error, and an allocator that is as it was.
+
+use alloc_core::Rejected;
+use gpu_suballoc::{
+    BufferInfo, GpuAllocator, GpuError, GpuMisuse, Lifetime, MockCall, MockProfile,
+    OutstandingRegions, PoolId, PoolOptions, Region, RegionOptions, ResourceRequirements, WrapInfo,
+};
+use testkit::RecordingAllocator;
+
+use super::{AllocatorOptions, COPIED, Mock, any, bytes, nvidia, scene, visible};
+
+#[test]
+fn sizes_and_alignments_that_are_none_are_refused() {
+    for profile in MockProfile::ALL {
+        scene(profile, AllocatorOptions::default(), |s| {
+            let keep = s.gpu.allocate(&bytes(64), &any()).unwrap();
+            let before = (s.gpu.stats().total, s.mock.all_calls());
+            for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
+                let refused = |size, alignment| {
+                    let requirements = ResourceRequirements::new(size, alignment);
+                    let error = s
+                        .gpu
+                        .allocate(&requirements, &any().lifetime(lifetime))
+                        .unwrap_err();
+                    let mut out = [const { None }; 3];
+                    assert_eq!(
+                        s.gpu
+                            .allocate_batch(&requirements, &any().lifetime(lifetime), &mut out)
+                            .unwrap_err(),
+                        error
+                    );
+                    assert_eq!(out, [None, None, None]);
+                    error
+                };
+                assert_eq!(refused(0, 16), GpuMisuse::ZeroSize.into());
+                for alignment in [0, 3, 48, u64::MAX] {
+                    assert_eq!(
+                        refused(64, alignment),
+                        GpuMisuse::BadAlignment.into(),
+                        "{alignment}"
+                    );
+                }
+                for size in [1 << 50, 1 << 63, u64::MAX - 15, u64::MAX] {
+                    let error = refused(size, 16);
+                    assert!(
+                        matches!(error, GpuError::TooLarge { bytes, .. } if bytes >= size),
+                        "{size}: {error:?}"
+                    );
+                }
+                let error = refused(64, 1 << 60);
+                assert!(
+                    matches!(
+                        error,
+                        GpuError::Misuse(GpuMisuse::AlignmentTooLarge) | GpuError::TooLarge { .. }
+                    ),
+                    "{error:?}"
+                );
+            }
+            assert_eq!(
+                (s.gpu.stats().total, s.mock.all_calls()),
+                before,
+                "{profile:?}: nothing was asked of the driver"
+            );
+            s.free(keep);
+        });
+    }
+}
+
+#[test]
+fn options_that_are_none_are_refused() {
+    nvidia(|s| {
+        let refused =
+            |options: &RegionOptions<'_>| s.gpu.allocate(&bytes(64), options).unwrap_err();
+        for priority in [-0.1, 1.1, f32::NAN, f32::INFINITY] {
+            assert_eq!(
+                refused(&RegionOptions {
+                    priority: Some(priority),
+                    ..any()
+                }),
+                GpuMisuse::BadPriority.into()
+            );
+        }
+        assert!(matches!(
+            s.gpu
+                .allocate(&bytes(64).memory_types(0), &any())
+                .unwrap_err(),
+            GpuError::MemoryType(_)
+        ));
+        let pool = s.gpu.create_pool(&PoolOptions::new(1)).unwrap();
+        // SAFETY: as in `scene`.
+        let other = unsafe {
+            GpuAllocator::new(
+                s.mock,
+                RecordingAllocator::system(),
+                AllocatorOptions::default(),
+            )
+        }
+        .unwrap();
+        let theirs = other.create_pool(&PoolOptions::new(1)).unwrap();
+        let in_pool = |pool: PoolId| any().pool(pool);
+        assert_eq!(refused(&in_pool(theirs)), GpuMisuse::NoSuchPool.into());
+        assert_eq!(
+            s.gpu.destroy_pool(theirs),
+            Err(GpuMisuse::NoSuchPool.into())
+        );
+        let region = s.gpu.allocate(&bytes(64), &in_pool(pool)).unwrap();
+        assert_eq!(s.gpu.destroy_pool(pool), Err(GpuMisuse::PoolInUse.into()));
+        s.free(region);
+        s.gpu.destroy_pool(pool).unwrap();
+        assert_eq!(s.gpu.destroy_pool(pool), Err(GpuMisuse::NoSuchPool.into()));
+        assert_eq!(refused(&in_pool(pool)), GpuMisuse::NoSuchPool.into());
+        other.destroy_pool(theirs).unwrap();
+        other.close().unwrap();
+    });
+}
+
+#[test]
+fn a_batch_is_taken_whole_or_not_at_all() {
+    nvidia(|s| {
+        for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
+            let mut out: Vec<Option<Region>> = (0..100).map(|_| None).collect();
+            s.gpu
+                .allocate_batch(&bytes(300), &any().lifetime(lifetime), &mut out)
+                .unwrap();
+            let mut places: Vec<_> = out
+                .iter()
+                .flatten()
+                .map(|region| (region.memory(), region.offset()))
+                .collect();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), 100);
+            assert_eq!(
+                s.gpu
+                    .allocate_batch(&bytes(300), &any(), &mut out)
+                    .unwrap_err(),
+                GpuMisuse::Held.into(),
+                "they would be lost"
+            );
+            // One has a crop: it stays, the others go.
+            let crop = s.gpu.crop(out[41].as_ref().unwrap(), 0, 4, 4).unwrap();
+            let refused = s.gpu.free_batch(&mut out).unwrap_err();
+            assert_eq!(
+                (refused.index, refused.error),
+                (41, GpuMisuse::HasCrops.into())
+            );
+            assert_eq!(out.iter().flatten().count(), 1);
+            s.free(crop);
+            s.gpu.free_batch(&mut out).unwrap();
+            assert!(out.iter().all(Option::is_none));
+        }
+        // A mixed one: buffers, wraps, crops, strangers.
+        let foreign = s.foreign(4096, 1);
+        let root = s.buffer(64);
+        let crop = s.gpu.crop(&root, 0, 4, 4).unwrap();
+        let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
+        let bare = s.gpu.allocate(&bytes(64), &any()).unwrap();
+        let mut mixed = [Some(crop), None, Some(root), Some(wrapped), Some(bare)];
+        s.gpu.free_batch(&mut mixed).unwrap();
+        assert_eq!(mixed, [const { None }; 5]);
+        // All or nothing when memory ends in the middle.
+        let stats = s.gpu.stats().total.regions;
+        let mut out: Vec<Option<Region>> = (0..300).map(|_| None).collect();
+        assert!(
+            s.gpu
+                .allocate_batch(
+                    &ResourceRequirements::new(64 << 20, 256).memory_types(0b1_0000),
+                    &any(),
+                    &mut out
+                )
+                .is_err()
+        );
+        assert!(out.iter().all(Option::is_none));
+        assert_eq!(s.gpu.stats().total.regions, stats);
+    });
+}
+
+#[test]
+fn a_lost_device_is_an_error_and_can_be_abandoned() {
+    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
+    let host = RecordingAllocator::system();
+    // SAFETY: as in `scene`.
+    let gpu =
+        unsafe { GpuAllocator::new(&mock, host.clone(), AllocatorOptions::default()) }.unwrap();
+    let region = gpu
+        .create_buffer(
+            &BufferInfo::new(1000, COPIED),
+            &visible().name("kept to the end"),
+        )
+        .unwrap();
+    let crop = gpu.crop(&region, 0, 8, 8).unwrap();
+    mock.lose_device();
+    let lost = |error: GpuError| assert!(error.is_device_lost(), "{error}");
+    lost(
+        gpu.create_buffer(&BufferInfo::new(64, COPIED), &any())
+            .unwrap_err(),
+    );
+    lost(
+        gpu.allocate(&ResourceRequirements::new(900 << 20, 16), &any())
+            .unwrap_err(),
+    );
+    lost(gpu.map(&region).unwrap_err());
+    // Freeing is still allowed, and so is going without the driver.
+    gpu.free(crop).unwrap();
+    let calls = mock.all_calls();
+    let _ = gpu.abandon();
+    assert_eq!(mock.all_calls(), calls, "the driver is not called");
+    host.assert_empty("by an abandoned allocator");
+    drop(region);
+}
+
+#[test]
+fn closing_with_something_left_gives_the_allocator_back() {
+    nvidia(|s| {
+        let host = RecordingAllocator::system();
+        // SAFETY: as in `scene`.
+        let gpu = unsafe { GpuAllocator::new(s.mock, host.clone(), AllocatorOptions::default()) }
+            .unwrap();
+        let region = gpu.allocate(&bytes(100), &any()).unwrap();
+        let foreign = s.foreign(4096, 1);
+        let wrapped = gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
+        let crop = gpu.crop(&wrapped, 0, 4, 4).unwrap();
+        let Rejected {
+            value: gpu,
+            error: outstanding,
+        } = gpu.close().err().unwrap();
+        assert_eq!(
+            outstanding,
+            OutstandingRegions {
+                regions: 1,
+                wrapped: 1,
+                crops: 1
+            }
+        );
+        gpu.free(crop).unwrap();
+        gpu.free(wrapped).unwrap();
+        let refused = gpu.close().err().unwrap();
+        assert_eq!(
+            refused.to_string(),
+            "1 region of the allocator is in use: give it back, or abandon it"
+        );
+        let Rejected {
+            value: gpu,
+            error: outstanding,
+        } = refused;
+        assert_eq!(
+            outstanding,
+            OutstandingRegions {
+                regions: 1,
+                wrapped: 0,
+                crops: 0
+            }
+        );
+        gpu.free(region).unwrap();
+        let kept = gpu
+            .create_buffer(&BufferInfo::new(64, COPIED), &any())
+            .unwrap();
+        gpu.release(kept).unwrap();
+        gpu.close().expect("what is kept is in nobody's way");
+        host.assert_empty("by a closed allocator");
+    });
+}
+
+#[test]
+fn a_dropped_allocator_gives_back_what_nobody_holds() {
+    nvidia(|s| {
+        let host = RecordingAllocator::system();
+        let new = || {
+            // SAFETY: as in `scene`.
+            unsafe { GpuAllocator::new(s.mock, host.clone(), AllocatorOptions::default()) }.unwrap()
+        };
+        let gpu = new();
+        gpu.free(gpu.allocate(&bytes(100), &any()).unwrap())
+            .unwrap();
+        assert_eq!(s.mock.live_counts().memory, 1);
+        drop(gpu);
+        assert_eq!(s.mock.live_counts().memory, 0);
+        // With a region left the memory stays with the driver, the books go.
+        let gpu = new();
+        let region = gpu.allocate(&bytes(100), &any()).unwrap();
+        drop(gpu);
+        assert_eq!(s.mock.calls(MockCall::Free), 1);
+        host.assert_empty("by a dropped allocator");
+        // SAFETY: the memory that the dropped allocator left, of which nothing is used.
+        unsafe { gpu_suballoc::DeviceMemory::free(s.mock, region.memory().unwrap()) };
+    });
+}

@@ -1,0 +1,308 @@
+//! Parts of regions.
+
+use gpu_suballoc::{
+    BufferInfo, GpuMisuse, Lifetime, MockCall, MockProfile, Ownership, Region, RegionOptions,
+    WrapInfo,
+};
+
+use super::{AllocatorOptions, COPIED, Scene, any, bytes, nvidia, scene, visible};
+
+#[test]
+fn h48_a_crop_of_any_depth_is_a_crop_of_the_root() {
+    nvidia(|s| {
+        let root = s.buffer(4096);
+        let mut crops = vec![s.gpu.crop(&root, 0, 4096, 1).unwrap()];
+        for _ in 0..500 {
+            crops.push(
+                s.gpu
+                    .crop(
+                        crops.last().unwrap(),
+                        1,
+                        crops.last().unwrap().size() - 1,
+                        1,
+                    )
+                    .unwrap(),
+            );
+        }
+        let last = crops.last().unwrap();
+        assert_eq!(s.gpu.info(last.id()).unwrap().root, root.id());
+        assert_eq!(
+            (last.copy_offset(), last.ownership()),
+            (500, Ownership::CropAlias)
+        );
+        assert_eq!(s.gpu.info(root.id()).unwrap().crops(), 501);
+        // Those between can go in any order: nothing hangs on them.
+        let last = crops.pop().unwrap();
+        crops.into_iter().for_each(|crop| s.free(crop));
+        assert_eq!(s.gpu.info(last.id()).unwrap().copy_offset, 500);
+        s.free(last);
+        s.free(root);
+    });
+}
+
+#[test]
+fn h50_crop_of_crop_adds_up() {
+    for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
+        nvidia(|s| {
+            let options = visible().lifetime(lifetime);
+            let root = s
+                .gpu
+                .create_buffer(&BufferInfo::new(2000, COPIED), &options)
+                .unwrap();
+            let data: Vec<u8> = (0..2000).map(|n| (n % 253) as u8).collect();
+            s.write(&root, &data);
+            let one = s.gpu.crop(&root, 101, 1500, 1).unwrap();
+            let two = s.gpu.crop(&one, 203, 1000, 1).unwrap();
+            let three = s.gpu.crop(&two, 305, 500, 1).unwrap();
+            assert_eq!(
+                [one.copy_offset(), two.copy_offset(), three.copy_offset()],
+                [101, 304, 609]
+            );
+            assert_eq!(
+                three.offset(),
+                root.offset() + 609,
+                "in the memory object as well"
+            );
+            assert_eq!(s.read(&three, 500), data[609..1109]);
+            let mapping = s.gpu.map(&three).unwrap();
+            // SAFETY: mapped, and nobody else uses it.
+            assert_eq!(unsafe { mapping.as_ptr().read() }, data[609]);
+            drop(mapping);
+            for region in [two, one, three] {
+                s.free(region);
+            }
+            s.free(root);
+        });
+    }
+}
+
+#[test]
+fn h50_crops_of_a_bare_region_add_up_in_its_memory() {
+    nvidia(|s| {
+        let root = s.gpu.allocate(&bytes(4096), &any()).unwrap();
+        let one = s.gpu.crop(&root, 7, 1000, 1).unwrap();
+        let two = s.gpu.crop(&one, 9, 10, 1).unwrap();
+        assert_eq!(
+            (two.memory(), two.offset(), two.buffer()),
+            (root.memory(), root.offset() + 16, None)
+        );
+        s.free(two);
+        s.free(one);
+        s.free(root);
+    });
+}
+
+#[test]
+fn h51_what_is_no_part_is_no_crop() {
+    nvidia(|s| {
+        let root = s.buffer(1000);
+        let crop = s.gpu.crop(&root, 100, 200, 4).unwrap();
+        let refused =
+            |of: &Region, offset, size, element| s.gpu.crop(of, offset, size, element).unwrap_err();
+        for (offset, size) in [
+            (0, 1001),
+            (1000, 1),
+            (999, 2),
+            (u64::MAX, 1),
+            (1, u64::MAX),
+            (u64::MAX, u64::MAX),
+            (1 << 35, 1),
+        ] {
+            assert_eq!(
+                refused(&root, offset, size, 1),
+                GpuMisuse::Outside.into(),
+                "{offset} {size}"
+            );
+        }
+        assert_eq!(
+            refused(&crop, 100, 104, 4),
+            GpuMisuse::Outside.into(),
+            "within the root is not within the crop"
+        );
+        assert_eq!(refused(&root, 2, 4, 4), GpuMisuse::Misaligned.into());
+        assert_eq!(refused(&root, 4, 6, 4), GpuMisuse::Misaligned.into());
+        assert_eq!(refused(&root, 0, 0, 4), GpuMisuse::ZeroSize.into());
+        assert_eq!(refused(&root, 0, 4, 0), GpuMisuse::ZeroElement.into());
+        let signed = |offset, size| s.gpu.crop_signed(&root, offset, size, 4).unwrap_err();
+        assert_eq!(signed(-4, 4), GpuMisuse::Negative.into());
+        assert_eq!(signed(0, -4), GpuMisuse::Negative.into());
+        assert_eq!(signed(i64::MIN, i64::MIN), GpuMisuse::Negative.into());
+        assert_eq!(signed(i64::MAX - 3, 4), GpuMisuse::Outside.into());
+        assert_eq!(
+            s.gpu.info(root.id()).unwrap().crops(),
+            1,
+            "none of them counts"
+        );
+        s.free(s.gpu.crop_signed(&root, 4, 4, 4).unwrap());
+        s.free(crop);
+        s.free(root);
+    });
+}
+
+#[test]
+fn h52_a_slice_is_a_crop_with_one_row() {
+    nvidia(|s| {
+        let image = s.visible_buffer(64 * 64 * 4);
+        let data: Vec<u8> = (0..64 * 64).flat_map(|n: u32| n.to_ne_bytes()).collect();
+        s.write(&image, &data);
+        let row = s.gpu.crop(&image, 17 * 64 * 4, 64 * 4, 4).unwrap();
+        assert_eq!(s.read(&row, 256), data[17 * 256..18 * 256]);
+        s.free(row);
+        s.free(image);
+    });
+}
+
+#[test]
+fn h53_a_crop_is_freed_once_and_by_its_allocator() {
+    nvidia(|s| {
+        let root = s.buffer(256);
+        let crop = s.gpu.crop(&root, 0, 16, 1).unwrap();
+        let id = crop.id();
+        s.free(crop);
+        assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
+        let again = s.gpu.crop(&root, 0, 16, 1).unwrap();
+        assert_ne!(again.id(), id, "the record is used again, the id is not");
+        assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
+        s.gpu.free_id(again.id()).unwrap();
+        assert_eq!(
+            s.gpu.free(again).unwrap_err().error,
+            GpuMisuse::Stale.into()
+        );
+        s.free(root);
+    });
+}
+
+fn destroyed(s: &Scene<'_>) -> u64 {
+    s.mock.calls(MockCall::DestroyBuffer)
+}
+
+#[test]
+fn a_root_with_crops_stays_or_goes_with_the_last() {
+    for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
+        nvidia(|s| {
+            let options = RegionOptions::new().lifetime(lifetime).name("root");
+            let root = s
+                .gpu
+                .create_buffer(&BufferInfo::new(300, COPIED), &options)
+                .unwrap();
+            let (root_id, place) = (root.id(), (root.memory(), root.offset()));
+            let crop = s.gpu.crop(&root, 0, 100, 1).unwrap();
+            let root = s.gpu.free(root).unwrap_err();
+            assert_eq!(root.error, GpuMisuse::HasCrops.into());
+            let root = s.gpu.release(root.value).unwrap_err();
+            assert_eq!(root.error, GpuMisuse::HasCrops.into());
+            assert_eq!(destroyed(&s), 0);
+            s.gpu.free_when_unused(root.value).unwrap();
+            assert_eq!(destroyed(&s), 0, "the crop lives");
+            assert_eq!(
+                s.gpu.free_id(root_id),
+                Err(GpuMisuse::Stale.into()),
+                "its owner has let go"
+            );
+            let deeper = s.gpu.crop(&crop, 50, 50, 1).unwrap();
+            assert_eq!(
+                deeper.copy_offset(),
+                50,
+                "crops of crops of it can still be made"
+            );
+            s.free(crop);
+            // Its memory is nobody else's yet.
+            let others: Vec<Region> = (0..50)
+                .map(|_| {
+                    s.gpu
+                        .create_buffer(&BufferInfo::new(300, COPIED), &options)
+                        .unwrap()
+                })
+                .collect();
+            assert!(
+                others
+                    .iter()
+                    .all(|other| (other.memory(), other.offset()) != place)
+            );
+            others.into_iter().for_each(|other| s.free(other));
+            assert_eq!(destroyed(&s), 50);
+            s.free(deeper);
+            assert_eq!(destroyed(&s), 51, "and now it is gone");
+        });
+    }
+}
+
+#[test]
+fn h54_a_buffer_that_is_large_enough_is_used_again() {
+    nvidia(|s| {
+        let info = |size| BufferInfo::new(size, COPIED);
+        let ensure = |region, size| s.gpu.ensure_buffer(region, &info(size), &any());
+        let region = s.buffer(1000);
+        let id = region.id();
+        let region = ensure(region, 1000).unwrap();
+        let region = ensure(region, 10).unwrap();
+        assert_eq!((region.id(), region.size()), (id, 1000));
+        let larger = ensure(region, 1001).unwrap();
+        assert_eq!(larger.size(), 1001);
+        assert_eq!(
+            s.gpu.info(id).unwrap_err(),
+            GpuMisuse::Stale,
+            "the small one is given back"
+        );
+
+        // Not under its crops, nor through one, nor when mapped.
+        let crop = s.gpu.crop(&larger, 0, 8, 8).unwrap();
+        let refused = ensure(larger, 2000).unwrap_err();
+        assert_eq!(refused.error, GpuMisuse::HasCrops.into());
+        let larger = refused.value;
+        let refused = ensure(crop, 4).unwrap_err();
+        assert_eq!(refused.error, GpuMisuse::IsCrop.into());
+        s.free(refused.value);
+        s.free(larger);
+        let mapped = s.visible_buffer(64);
+        s.gpu.map_id(mapped.id()).unwrap();
+        let refused = ensure(mapped, 65).unwrap_err();
+        assert_eq!(refused.error, GpuMisuse::Mapped.into());
+        s.gpu.unmap_id(refused.value.id()).unwrap();
+        s.free(refused.value);
+
+        // External memory is never reallocated.
+        let foreign = s.foreign(4096, 1);
+        let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 4096)).unwrap();
+        let wrapped = ensure(wrapped, 4096).unwrap();
+        let refused = ensure(wrapped, 4097).unwrap_err();
+        assert_eq!(refused.error, GpuMisuse::IsWrapped.into());
+        s.free(refused.value);
+
+        // A refusal by the device leaves the old one.
+        let region = s.buffer(64);
+        s.mock
+            .plant(gpu_suballoc::MockFault::always().of(MockCall::CreateBuffer));
+        let refused = ensure(region, 128).unwrap_err();
+        s.mock.clear_faults();
+        assert_eq!(s.gpu.info(refused.value.id()).unwrap().size, 64);
+        s.free(refused.value);
+    });
+}
+
+#[test]
+fn h57_nothing_is_known_of_what_was_freed() {
+    scene(MockProfile::IntelUma, AllocatorOptions::default(), |s| {
+        let region = s
+            .gpu
+            .create_buffer(&BufferInfo::new(64, COPIED), &any().name("short-lived"))
+            .unwrap();
+        let id = region.id();
+        let info = s.gpu.info(id).unwrap();
+        assert_eq!(info.name(), "short-lived");
+        s.free(region);
+        // What was told before is a copy: that its record has gone to another does not matter.
+        let other = s
+            .gpu
+            .create_buffer(&BufferInfo::new(65, COPIED), &any().name("in its place"))
+            .unwrap();
+        assert_eq!((info.name(), info.size), ("short-lived", 64));
+        s.free(other);
+        assert_eq!(s.gpu.info(id).unwrap_err(), GpuMisuse::Stale);
+        assert_eq!(
+            s.gpu.crop_id(id, 0, 1, 1).unwrap_err(),
+            GpuMisuse::Stale.into()
+        );
+        assert_eq!(s.gpu.map_id(id).unwrap_err(), GpuMisuse::Stale.into());
+    });
+}

@@ -1,0 +1,255 @@
+//! The scenarios of Halide's own tests of its block allocator and its allocation cache.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use gpu_suballoc::{BufferInfo, MockCall, MockProfile, Region, ResourceRequirements};
+use testkit::Rng;
+
+use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene};
+
+/// One block of 1 MiB and no more.
+fn one_block() -> AllocatorOptions {
+    let mut options = AllocatorOptions::default();
+    options.memory.first_block = Some(1 << 20);
+    options.memory.max_block = Some(1 << 20);
+    options.memory.max_bytes = 1 << 20;
+    options
+}
+
+#[test]
+fn h106_reserve_reclaim_reuse_collect() {
+    scene(MockProfile::Lavapipe, one_block(), |s| {
+        let first = s.gpu.allocate(&bytes(256 << 10), &any()).unwrap();
+        let second = s.gpu.allocate(&bytes(256 << 10), &any()).unwrap();
+        assert_eq!(
+            (s.mock.live_counts().memory, s.gpu.stats().total.regions),
+            (1, 2)
+        );
+        s.free(first);
+        s.free(second);
+        assert_eq!(s.gpu.stats().total.regions, 0);
+        // Kept, and reused with its buffer.
+        let buffer = s.buffer(100 << 10);
+        let handle = buffer.buffer();
+        s.gpu.release(buffer).unwrap();
+        let again = s.buffer(100 << 10);
+        assert_eq!(again.buffer(), handle);
+        s.free(again);
+        // Collecting gives the block back.
+        assert_eq!(s.gpu.trim(u64::MAX), 1 << 20);
+        assert_eq!(s.mock.live_counts().memory, 0);
+    });
+}
+
+#[test]
+fn h106_half_and_half_and_a_third_fails_then_the_whole() {
+    scene(MockProfile::Lavapipe, one_block(), |s| {
+        let never = super::RegionOptions {
+            dedicated: gpu_suballoc::DedicatedPolicy::Never,
+            ..any()
+        };
+        let half = || s.gpu.allocate(&bytes(512 << 10), &never);
+        let (first, second) = (half().unwrap(), half().unwrap());
+        let refused = half().unwrap_err();
+        assert!(refused.is_out_of_device_memory(), "{refused}");
+        assert_eq!(s.mock.live_counts().memory, 1);
+        s.free(first);
+        s.free(second);
+        let whole = s.gpu.allocate(&bytes(1 << 20), &never).unwrap();
+        assert_eq!((whole.offset(), whole.size()), (0, 1 << 20));
+        assert!(s.gpu.allocate(&bytes(1), &never).is_err());
+        s.free(whole);
+    });
+}
+
+#[test]
+fn h106_blocks_are_whole_multiples() {
+    let mut options = AllocatorOptions::default();
+    options.memory.first_block = Some(1000);
+    options.memory.nearest_multiple = 4096;
+    scene(MockProfile::Lavapipe, options, |s| {
+        let regions: Vec<Region> = [100, 5000, 70_000, 3_000_000]
+            .map(|size| s.gpu.allocate(&bytes(size), &any()).unwrap())
+            .into();
+        let mut sizes = Vec::new();
+        s.mock
+            .for_each_memory(&mut |_, memory| sizes.push(memory.request.size));
+        assert!(
+            !sizes.is_empty() && sizes.iter().all(|size| size % 4096 == 0),
+            "{sizes:?}"
+        );
+        regions.into_iter().for_each(|region| s.free(region));
+    });
+}
+
+/// One rule for both: never a block that is too small for the region it was made for, and then another one.
+#[test]
+fn h101_the_block_made_for_a_request_holds_its_region() {
+    for (granule, multiple) in [
+        (16, 32),
+        (32, 64),
+        (64, 32),
+        (256, 1),
+        (256, 96),
+        (4096, 32),
+    ] {
+        let mut options = AllocatorOptions::default();
+        options.memory.granule = granule;
+        options.memory.nearest_multiple = multiple;
+        // Each block is made for its request.
+        options.memory.first_block = Some(u64::from(granule));
+        for profile in MockProfile::ALL {
+            scene(profile, options, |s| {
+                for (size, alignment) in [
+                    (15_630_480, 16),
+                    (15_630_480, 64),
+                    (9_338_976, 64),
+                    (96, 64),
+                    (1, 1),
+                    (4097, 4096),
+                ] {
+                    let before = (
+                        s.mock.calls(MockCall::Allocate),
+                        s.mock.live_counts().memory,
+                    );
+                    let never = super::RegionOptions {
+                        dedicated: gpu_suballoc::DedicatedPolicy::Never,
+                        ..any()
+                    };
+                    let region = s
+                        .gpu
+                        .allocate(&ResourceRequirements::new(size, alignment), &never)
+                        .unwrap();
+                    let made = (
+                        s.mock.calls(MockCall::Allocate) - before.0,
+                        s.mock.live_counts().memory - before.1,
+                    );
+                    assert_eq!(
+                        made,
+                        (1, 1),
+                        "{size} at {alignment} in granules of {granule}, blocks of {multiple}"
+                    );
+                    let block = s
+                        .mock
+                        .memory(region.memory().unwrap())
+                        .unwrap()
+                        .request
+                        .size;
+                    assert!(region.size() >= size && region.offset() + region.size() <= block);
+                    s.free(region);
+                    s.gpu.trim(u64::MAX);
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn h106_a_thousand_small_ones_and_all_bytes_back() {
+    nvidia(|s| {
+        let mut rng = Rng::new(106);
+        let mut live: Vec<Region> = Vec::new();
+        for _ in 0..1000 {
+            // 1 to 31 ints.
+            live.push(
+                s.gpu
+                    .allocate(&bytes(4 * (1 + rng.below(31))), &any())
+                    .unwrap(),
+            );
+            if rng.below(3) == 0 {
+                s.free(live.swap_remove(rng.below(live.len() as u64) as usize));
+            }
+        }
+        let mut places: Vec<_> = live
+            .iter()
+            .map(|region| (region.memory(), region.offset(), region.size()))
+            .collect();
+        places.sort_unstable();
+        assert!(
+            places
+                .windows(2)
+                .all(|pair| pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 <= pair[1].1),
+            "they overlap"
+        );
+        live.into_iter().for_each(|region| s.free(region));
+        s.gpu.trim(u64::MAX);
+        assert_eq!(s.mock.live_counts().bytes, 0);
+    });
+}
+
+#[test]
+fn h106_released_ones_are_reserved_again() {
+    nvidia(|s| {
+        let mut rng = Rng::new(1061);
+        for _ in 0..1000 {
+            let region = s.buffer(4 * (1 + rng.below(31)));
+            s.gpu.release(region).unwrap();
+        }
+        let made = s.mock.calls(MockCall::CreateBuffer);
+        assert!(made <= 31, "{made} buffers were made for 31 sizes");
+    });
+}
+
+/// Sizes that shrink, grow, or stay, with keeping switched on and off by another thread: exact results, never out of memory.
+#[test]
+fn h119_a_cache_under_threads_that_switch_it() {
+    let facts = MockProfile::MoltenVk.config().with_heap_size(0, 64 << 20);
+    let mock = super::Mock::with_config(facts, testkit::RecordingAllocator::system());
+    super::scene_on(&mock, AllocatorOptions::default(), |s| {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..5u64)
+                .map(|worker| {
+                    let gpu = s.gpu;
+                    let mock = s.mock;
+                    scope.spawn(move || {
+                        for turn in 0..300u64 {
+                            let step = match worker % 3 {
+                                0 => 150,
+                                1 => turn,
+                                _ => 300 - turn,
+                            };
+                            let info = BufferInfo::new(4096 + step * 64, COPIED);
+                            let region = gpu
+                                .create_buffer(&info, &any())
+                                .expect("there is room for five");
+                            let byte = (worker * 37 + turn) as u8;
+                            assert!(mock.fill_buffer(
+                                region.buffer().unwrap(),
+                                0,
+                                region.size(),
+                                byte
+                            ));
+                            thread::yield_now();
+                            let mut seen = [0; 64];
+                            assert!(mock.read_buffer(
+                                region.buffer().unwrap(),
+                                region.size() - 64,
+                                &mut seen
+                            ));
+                            assert_eq!(seen, [byte; 64], "nobody else writes there");
+                            gpu.release(region).unwrap();
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    s.gpu.set_reuse(false);
+                    thread::yield_now();
+                    s.gpu.set_reuse(true);
+                    thread::yield_now();
+                }
+            });
+            let results: Vec<_> = workers
+                .into_iter()
+                .map(thread::ScopedJoinHandle::join)
+                .collect();
+            done.store(true, Ordering::Relaxed);
+            results
+                .into_iter()
+                .for_each(|result| result.expect("no worker failed"));
+        });
+    });
+}

@@ -1,0 +1,324 @@
+//! Ids: stale, foreign, made up.
+
+use gpu_suballoc::{
+    DedicatedPolicy, GpuAllocator, GpuMisuse, Lifetime, MockProfile, PoolAlgorithm, PoolOptions,
+    Region, RegionId, RegionOptions, WrapInfo,
+};
+use testkit::RecordingAllocator;
+
+use super::{AllocatorOptions, Mock, any, bytes, nvidia, scene, visible};
+
+#[test]
+fn h98_an_id_of_another_allocator_is_refused() {
+    nvidia(|s| {
+        // SAFETY: as in `scene`.
+        let other =
+            unsafe { GpuAllocator::new(s.mock, s.host.clone(), AllocatorOptions::default()) }
+                .unwrap();
+        let (mine, theirs) = (
+            s.gpu.allocate(&bytes(512), &any()).unwrap(),
+            other.allocate(&bytes(512), &any()).unwrap(),
+        );
+        assert_eq!(
+            mine.id().as_raw()[1..],
+            theirs.id().as_raw()[1..],
+            "the same place, in two allocators"
+        );
+        let (mine_id, theirs_id) = (mine.id(), theirs.id());
+        for _ in 0..2 {
+            assert_eq!(
+                s.gpu.free_id(theirs_id),
+                Err(GpuMisuse::OtherAllocator.into())
+            );
+            assert_eq!(
+                other.free_id(mine_id),
+                Err(GpuMisuse::OtherAllocator.into())
+            );
+            assert_eq!(
+                s.gpu.info(theirs_id).unwrap_err(),
+                GpuMisuse::OtherAllocator
+            );
+            assert_eq!(
+                other.map_id(mine_id).unwrap_err(),
+                GpuMisuse::OtherAllocator.into()
+            );
+            assert_eq!(
+                s.gpu.crop_id(theirs_id, 0, 1, 1).unwrap_err(),
+                GpuMisuse::OtherAllocator.into()
+            );
+        }
+        assert_eq!(
+            s.gpu.crop(&theirs, 0, 1, 1).unwrap_err(),
+            GpuMisuse::OtherAllocator.into()
+        );
+        assert_eq!(
+            s.gpu.map(&theirs).unwrap_err(),
+            GpuMisuse::OtherAllocator.into()
+        );
+        assert_eq!(
+            s.gpu.flush(&theirs, 0, 1).unwrap_err(),
+            GpuMisuse::OtherAllocator.into()
+        );
+        let theirs = s.gpu.free(theirs).unwrap_err();
+        assert_eq!(theirs.error, GpuMisuse::OtherAllocator.into());
+        let theirs = s.gpu.release(theirs.value).unwrap_err();
+        let theirs = s.gpu.detach(theirs.value).unwrap_err();
+        let theirs = s.gpu.free_when_unused(theirs.value).unwrap_err();
+        other.free(theirs.value).unwrap();
+        s.free(mine);
+        other.close().unwrap();
+    });
+}
+
+#[test]
+fn h99_a_made_up_id_names_nothing() {
+    nvidia(|s| {
+        let region = s.gpu.allocate(&bytes(512), &any()).unwrap();
+        let [tag, place, slot, generation] = region.id().as_raw();
+        let mut rng = testkit::Rng::new(99);
+        let mut ids = Vec::new();
+        for kind in 0..8u32 {
+            for block in [0, 1, 5, (1 << 20) - 1] {
+                for pool in [0, 1, 511] {
+                    for slot in [0, 1, 63, 64, 127, 128, 1 << 20, u32::MAX] {
+                        ids.extend([0, 1, 2, (1 << 24) - 1, u32::MAX].map(|generation| {
+                            [tag, kind << 29 | pool << 20 | block, slot, generation]
+                        }));
+                    }
+                }
+            }
+        }
+        ids.extend(
+            (0..10_000).map(|_| [tag, rng.next() as u32, rng.next() as u32, rng.next() as u32]),
+        );
+        ids.extend([
+            [tag, place ^ 1 << 20, slot, generation],
+            [tag, place, slot + 1, generation],
+            [tag, place, slot, generation + 1],
+        ]);
+        for raw in ids.into_iter().filter(|raw| *raw != region.id().as_raw()) {
+            let id = RegionId::from_raw(raw);
+            assert!(
+                s.gpu.info(id).is_err() && s.gpu.free_id(id).is_err(),
+                "{id}"
+            );
+            assert!(
+                s.gpu.crop_id(id, 0, 1, 1).is_err()
+                    && s.gpu.map_id(id).is_err()
+                    && s.gpu.unmap_id(id).is_err(),
+                "{id}"
+            );
+        }
+        assert!(s.gpu.info(region.id()).is_ok(), "the real one is as it was");
+        s.free(region);
+    });
+}
+
+/// Blocks of a pool have their nodes from one store: a node is that of its own block alone.
+#[test]
+fn h99_a_region_is_not_found_in_another_block() {
+    let mut options = AllocatorOptions::default();
+    options.memory.first_block = Some(1 << 20);
+    options.memory.max_block = Some(1 << 20);
+    for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
+        scene(MockProfile::Nvidia, options, |s| {
+            let never = RegionOptions {
+                dedicated: DedicatedPolicy::Never,
+                ..any().lifetime(lifetime)
+            };
+            let regions: Vec<Region> = (0..40)
+                .map(|_| s.gpu.allocate(&bytes(100_000), &never).unwrap())
+                .collect();
+            let blocks: std::collections::HashSet<_> = regions.iter().map(Region::memory).collect();
+            assert!(blocks.len() > 3, "{lifetime:?}: {} blocks", blocks.len());
+            for one in &regions {
+                for other in regions
+                    .iter()
+                    .filter(|other| other.memory() != one.memory())
+                {
+                    let ([tag, place, ..], [_, _, slot, generation]) =
+                        (one.id().as_raw(), other.id().as_raw());
+                    let mixed = RegionId::from_raw([tag, place, slot, generation]);
+                    assert_ne!(mixed, other.id(), "another place");
+                    assert_eq!(s.gpu.info(mixed).unwrap_err(), GpuMisuse::Stale, "{mixed}");
+                    assert_eq!(
+                        s.gpu.free_id(mixed),
+                        Err(GpuMisuse::Stale.into()),
+                        "{mixed}"
+                    );
+                }
+            }
+            regions.into_iter().for_each(|region| s.free(region));
+        });
+    }
+}
+
+#[test]
+fn a_place_used_again_a_million_times_never_answers_to_its_first_id() {
+    for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
+        nvidia(|s| {
+            let options = any().lifetime(lifetime);
+            let first = s.gpu.allocate(&bytes(700), &options).unwrap();
+            let id = first.id();
+            s.free(first);
+            let turns = if cfg!(debug_assertions) {
+                20_000
+            } else {
+                1_000_000
+            };
+            for _ in 0..turns {
+                let again = s.gpu.allocate(&bytes(700), &options).unwrap();
+                assert_ne!(again.id(), id);
+                s.free(again);
+            }
+            assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
+        });
+    }
+}
+
+#[test]
+fn the_records_of_wraps_and_crops_are_never_named_twice() {
+    nvidia(|s| {
+        let foreign = s.foreign(4096, 1);
+        let mut seen = std::collections::HashSet::new();
+        let root = s.buffer(64);
+        for _ in 0..2000 {
+            let wrapped = s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap();
+            let crop = s.gpu.crop(&root, 0, 1, 1).unwrap();
+            assert!(seen.insert(wrapped.id()) && seen.insert(crop.id()));
+            s.free(wrapped);
+            s.free(crop);
+        }
+        assert!(
+            seen.iter()
+                .all(|id| s.gpu.free_id(*id) == Err(GpuMisuse::Stale.into()))
+        );
+        s.free(root);
+    });
+}
+
+#[test]
+fn a_freed_slot_of_a_full_transient_page_is_told_from_a_live_one() {
+    nvidia(|s| {
+        let options = any().lifetime(Lifetime::Transient);
+        let regions: Vec<Region> = (0..20_000)
+            .map(|_| s.gpu.allocate(&bytes(256), &options).unwrap())
+            .collect();
+        let ids: Vec<RegionId> = regions.iter().map(Region::id).collect();
+        for (n, region) in regions.into_iter().enumerate() {
+            if n % 3 == 0 {
+                s.free(region);
+            } else {
+                // Freed by id, below.
+                drop(region);
+            }
+        }
+        for (n, id) in ids.iter().enumerate() {
+            let expected = if n % 3 == 0 {
+                Err(GpuMisuse::Stale.into())
+            } else {
+                Ok(())
+            };
+            assert_eq!(s.gpu.free_id(*id), expected);
+            assert_eq!(s.gpu.free_id(*id), Err(GpuMisuse::Stale.into()), "twice");
+        }
+    });
+}
+
+#[test]
+fn ids_of_a_closed_allocator_are_not_the_next_ones() {
+    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..50 {
+        // SAFETY: as in `scene`.
+        let gpu = unsafe {
+            GpuAllocator::new(
+                &mock,
+                RecordingAllocator::system(),
+                AllocatorOptions::default(),
+            )
+        }
+        .unwrap();
+        let region = gpu.allocate(&bytes(64), &visible()).unwrap();
+        assert!(seen.insert(region.id()));
+        gpu.free(region).unwrap();
+        gpu.close().unwrap();
+    }
+}
+
+#[test]
+fn ge8_every_bit_of_an_id_is_compared() {
+    nvidia(|s| {
+        let foreign = s.foreign(4096, 1);
+        let pool = PoolOptions {
+            algorithm: PoolAlgorithm::Linear,
+            block_size: Some(1 << 20),
+            ..PoolOptions::new(1)
+        };
+        let pool = s.gpu.create_pool(&pool).unwrap();
+        let mut shard = s.gpu.shard();
+        let general = s.gpu.allocate(&bytes(512), &visible()).unwrap();
+        let root = s.visible_buffer(512);
+        let regions = [
+            s.gpu
+                .allocate(&bytes(512), &any().lifetime(Lifetime::Transient))
+                .unwrap(),
+            s.gpu
+                .allocate(&bytes(512), &any().lifetime(Lifetime::Persistent))
+                .unwrap(),
+            s.gpu
+                .allocate(
+                    &bytes(512),
+                    &RegionOptions {
+                        dedicated: DedicatedPolicy::Required,
+                        ..any()
+                    },
+                )
+                .unwrap(),
+            s.gpu.allocate(&bytes(512), &any().pool(pool)).unwrap(),
+            s.gpu.wrap(&WrapInfo::new(foreign.buffer, 64)).unwrap(),
+            s.gpu.crop(&root, 0, 64, 1).unwrap(),
+            shard
+                .allocate(&bytes(512), &any().lifetime(Lifetime::Transient))
+                .unwrap(),
+            shard
+                .allocate(&bytes(512), &any().lifetime(Lifetime::Persistent))
+                .unwrap(),
+            general,
+            root,
+        ];
+        let ids: Vec<RegionId> = regions.iter().map(Region::id).collect();
+        let kinds: std::collections::HashSet<u32> =
+            ids.iter().map(|id| id.as_raw()[1] >> 29).collect();
+        assert_eq!(kinds.len(), 8, "one of each kind at least");
+        for id in &ids {
+            for bit in 0..128u32 {
+                let mut raw = id.as_raw();
+                raw[bit as usize / 32] ^= 1 << (bit % 32);
+                let other = RegionId::from_raw(raw);
+                if ids.contains(&other) {
+                    continue;
+                }
+                assert!(s.gpu.info(other).is_err(), "{id} answers to {other}");
+                assert!(
+                    s.gpu.crop_id(other, 0, 1, 1).is_err(),
+                    "{id} is cropped by {other}"
+                );
+                assert!(
+                    s.gpu.map_id(other).is_err() && s.gpu.unmap_id(other).is_err(),
+                    "{id} is mapped by {other}"
+                );
+                assert!(s.gpu.free_id(other).is_err(), "{id} is freed by {other}");
+            }
+        }
+        for (region, id) in regions.into_iter().zip(ids) {
+            assert!(
+                s.gpu.info(id).is_ok() || id.as_raw()[1] >> 29 == 7,
+                "{id} is as it was"
+            );
+            s.free(region);
+        }
+        drop(shard);
+        s.gpu.destroy_pool(pool).unwrap();
+    });
+}

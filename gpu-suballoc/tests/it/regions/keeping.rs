@@ -1,0 +1,337 @@
+//! Counts of users, and buffers that are kept for the next exact fit.
+
+use gpu_suballoc::{
+    BufferInfo, BufferUsage, GpuMisuse, Lifetime, MockCall, MockFault, MockProfile, Region,
+    ResourceRequirements,
+};
+
+use super::{AllocatorOptions, COPIED, Mock, Scene, any, bytes, nvidia, scene, scene_on, visible};
+use testkit::RecordingAllocator;
+
+fn made(s: &Scene<'_>) -> (u64, u64) {
+    (
+        s.mock.calls(MockCall::CreateBuffer),
+        s.mock.calls(MockCall::DestroyBuffer),
+    )
+}
+
+fn release(s: &Scene<'_>, region: Region) {
+    s.gpu.release(region).expect("nothing is in the way");
+}
+
+#[test]
+fn h89_a_kept_buffer_is_used_again_for_an_exact_fit_alone() {
+    nvidia(|s| {
+        let (first, other) = (s.buffer(1000), s.buffer(2000));
+        let (id, buffer, place) = (first.id(), first.buffer(), (first.memory(), first.offset()));
+        release(&s, first);
+        release(&s, other);
+        assert_eq!(made(&s), (2, 0), "both are kept");
+
+        let close = [
+            s.buffer(999),
+            s.buffer(1001),
+            s.gpu
+                .create_buffer(&BufferInfo::new(1000, BufferUsage::STORAGE_BUFFER), &any())
+                .unwrap(),
+        ];
+        let elsewhere = s.visible_buffer(1000);
+        assert_eq!(made(&s), (6, 0), "another size, usage or memory is no fit");
+
+        let again = s.buffer(1000);
+        assert_eq!(made(&s), (6, 0));
+        assert_eq!(
+            (
+                again.buffer(),
+                (again.memory(), again.offset()),
+                again.size()
+            ),
+            (buffer, place, 1000)
+        );
+        assert_ne!(again.id(), id, "under another id");
+        assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
+        // What the mock knows of the buffer is what was asked for.
+        assert_eq!(
+            s.mock.buffer(again.buffer().unwrap()),
+            Some(BufferInfo::new(1000, COPIED))
+        );
+        for region in close.into_iter().chain([elsewhere, again]) {
+            s.free(region);
+        }
+    });
+}
+
+#[test]
+fn h89_a_name_does_not_stay_with_a_kept_buffer() {
+    nvidia(|s| {
+        let first = s
+            .gpu
+            .create_buffer(&BufferInfo::new(64, COPIED), &any().name("first"))
+            .unwrap();
+        release(&s, first);
+        let second = s
+            .gpu
+            .create_buffer(&BufferInfo::new(64, COPIED), &any().name("second"))
+            .unwrap();
+        assert_eq!(
+            (made(&s).0, s.gpu.info(second.id()).unwrap().name()),
+            (1, "second")
+        );
+        release(&s, second);
+        let third = s.buffer(64);
+        assert_eq!(
+            (made(&s).0, s.gpu.info(third.id()).unwrap().name()),
+            (1, "")
+        );
+        s.free(third);
+    });
+}
+
+#[test]
+fn h90_a_region_is_its_owners_from_the_start() {
+    nvidia(|s| {
+        // Halide's regions began with no user at all: a crop made and dropped freed its owner.
+        let owner = s.buffer(4096);
+        let crop = s.gpu.crop(&owner, 0, 16, 1).unwrap();
+        s.free(crop);
+        assert!(s.gpu.info(owner.id()).is_ok());
+        let others: Vec<Region> = (0..64).map(|_| s.buffer(4096)).collect();
+        assert!(
+            others
+                .iter()
+                .all(|other| (other.memory(), other.offset()) != (owner.memory(), owner.offset()))
+        );
+        others.into_iter().for_each(|other| s.free(other));
+        s.free(owner);
+        assert_eq!(made(&s).1, 65);
+    });
+}
+
+#[test]
+fn h91_giving_back_under_crops_waits_and_counts_exactly() {
+    nvidia(|s| {
+        let before = s.gpu.stats().total;
+        let owner = s.buffer(4096);
+        let with_owner = s.gpu.stats().total;
+        let crops = [
+            s.gpu.crop(&owner, 0, 16, 1).unwrap(),
+            s.gpu.crop(&owner, 16, 16, 1).unwrap(),
+        ];
+        s.gpu.free_when_unused(owner).unwrap();
+        let waiting = s.gpu.stats().total;
+        assert_eq!(
+            (waiting.regions, waiting.region_bytes, waiting.crops),
+            (with_owner.regions, with_owner.region_bytes, 2)
+        );
+        let other = s.buffer(4096);
+        assert_ne!(
+            (other.memory(), other.offset()),
+            (crops[0].memory(), crops[0].offset()),
+            "not given out again"
+        );
+        s.free(other);
+        crops.into_iter().for_each(|crop| s.free(crop));
+        let after = s.gpu.stats().total;
+        assert_eq!(
+            (after.regions, after.region_bytes, after.crops),
+            (before.regions, before.region_bytes, 0)
+        );
+    });
+}
+
+#[test]
+fn h92_what_was_given_back_cannot_be_given_back_again() {
+    nvidia(|s| {
+        for release in [false, true] {
+            let region = s.buffer(512);
+            let id = region.id();
+            if release {
+                s.gpu.release(region).unwrap()
+            } else {
+                s.free(region)
+            }
+            for _ in 0..3 {
+                assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Stale.into()));
+            }
+        }
+        // By its value too, when the id was faster.
+        let region = s.buffer(512);
+        s.gpu.free_id(region.id()).unwrap();
+        let refused = s.gpu.release(region).unwrap_err();
+        assert_eq!(refused.error, GpuMisuse::Stale.into());
+        assert_eq!(
+            s.gpu.free(refused.value).unwrap_err().error,
+            GpuMisuse::Stale.into()
+        );
+    });
+}
+
+#[test]
+fn h93_what_is_in_use_is_the_sum_of_the_regions() {
+    nvidia(|s| {
+        let mut rng = testkit::Rng::new(93);
+        let mut live: Vec<Region> = Vec::new();
+        for _ in 0..3000 {
+            if rng.below(5) < 3 {
+                let lifetime = [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent]
+                    [rng.below(3) as usize];
+                live.push(
+                    s.gpu
+                        .allocate(&bytes(1 + rng.below(100_000)), &any().lifetime(lifetime))
+                        .unwrap(),
+                );
+            } else if !live.is_empty() {
+                let index = rng.below(live.len() as u64) as usize;
+                s.free(live.swap_remove(index));
+            }
+            let total = s.gpu.stats().total;
+            assert_eq!(
+                (total.regions, total.region_bytes),
+                (
+                    live.len() as u64,
+                    live.iter().map(Region::size).sum::<u64>()
+                )
+            );
+        }
+        live.into_iter().for_each(|region| s.free(region));
+        let total = s.gpu.stats().total;
+        assert_eq!((total.regions, total.region_bytes), (0, 0));
+    });
+}
+
+#[test]
+fn h94_trim_frees_every_kept_buffer() {
+    nvidia(|s| {
+        let regions: Vec<Region> = (1..=20).map(|n| s.buffer(n * 10_000)).collect();
+        regions.into_iter().for_each(|region| release(&s, region));
+        assert_eq!(made(&s), (20, 0));
+        assert!(s.gpu.trim(u64::MAX) > 0);
+        assert_eq!(
+            (
+                made(&s),
+                s.mock.live_counts().buffers,
+                s.mock.live_counts().memory
+            ),
+            ((20, 20), 0, 0)
+        );
+    });
+}
+
+#[test]
+fn h118_keeping_can_be_switched_off_and_gives_back() {
+    nvidia(|s| {
+        let region = s.buffer(1000);
+        release(&s, region);
+        assert_eq!(made(&s), (1, 0));
+        assert!(s.gpu.set_reuse(false));
+        assert_eq!(made(&s), (1, 1), "what was kept goes at once");
+        let region = s.buffer(1000);
+        release(&s, region);
+        assert_eq!(made(&s), (2, 2), "release is free");
+        assert!(!s.gpu.set_reuse(true));
+        let region = s.buffer(1000);
+        release(&s, region);
+        assert_eq!(made(&s), (3, 2));
+        assert!(s.gpu.set_reuse(true));
+    });
+}
+
+#[test]
+fn u8_the_longest_unwanted_makes_room() {
+    let options = AllocatorOptions {
+        max_reusable_buffers: 3,
+        max_reusable_bytes: 10_000,
+        ..AllocatorOptions::default()
+    };
+    scene(MockProfile::Nvidia, options, |s| {
+        let regions: Vec<Region> = (1..=5).map(|n| s.buffer(n * 100)).collect();
+        regions.into_iter().for_each(|region| release(&s, region));
+        assert_eq!(made(&s), (5, 2), "three are kept");
+        let (gone, kept) = (s.buffer(200), s.buffer(300));
+        assert_eq!(made(&s).0, 6, "the two oldest went");
+        release(&s, gone);
+        release(&s, kept);
+        let large = s.buffer(9_700);
+        release(&s, large);
+        let live = s.mock.live_counts().buffers;
+        assert!(live < 4, "bytes have a budget too: {live} are kept");
+        let too_large = s.buffer(10_001);
+        let destroyed = made(&s).1;
+        release(&s, too_large);
+        assert_eq!(made(&s).1, destroyed + 1);
+    });
+}
+
+#[test]
+fn kept_buffers_go_before_anything_is_refused() {
+    let facts = MockProfile::Nvidia.config().with_heap_size(0, 64 << 20);
+    let mock = Mock::with_config(facts, RecordingAllocator::system());
+    let mut options = AllocatorOptions {
+        max_reusable_bytes: u64::MAX,
+        ..AllocatorOptions::default()
+    };
+    options.memory.max_bytes = 16 << 20;
+    scene_on(&mock, options, |s| {
+        let regions: Vec<Region> = (0..12).map(|n| s.buffer((1 << 20) + n * 256)).collect();
+        regions.into_iter().for_each(|region| release(&s, region));
+        let kept = s.mock.live_counts().buffers;
+        assert!(kept > 8, "{kept} are kept");
+        let needed = s
+            .gpu
+            .allocate(&bytes(8 << 20), &any())
+            .expect("kept buffers are not in anybody's way");
+        assert!(s.mock.live_counts().buffers < kept);
+        s.free(needed);
+    });
+}
+
+#[test]
+fn kept_buffers_go_when_the_driver_has_none_left() {
+    nvidia(|s| {
+        let region = s.buffer(1000);
+        release(&s, region);
+        s.mock.plant(
+            MockFault::nth(1)
+                .of(MockCall::CreateBuffer)
+                .with(gpu_suballoc::DeviceError::OutOfDeviceMemory),
+        );
+        let other = s.buffer(77);
+        assert_eq!(
+            made(&s).1,
+            1,
+            "the kept one went, and the second try was made"
+        );
+        s.free(other);
+        // Nothing kept: the refusal stands.
+        s.mock.plant(
+            MockFault::nth(1)
+                .of(MockCall::CreateBuffer)
+                .with(gpu_suballoc::DeviceError::OutOfDeviceMemory),
+        );
+        let refused = s
+            .gpu
+            .create_buffer(&BufferInfo::new(77, COPIED), &visible());
+        assert_eq!(
+            refused.unwrap_err(),
+            gpu_suballoc::DeviceError::OutOfDeviceMemory.into()
+        );
+    });
+}
+
+#[test]
+fn small_and_short_lived_buffers_are_freed_instead() {
+    nvidia(|s| {
+        let options = any().lifetime(Lifetime::Transient);
+        let region = s
+            .gpu
+            .create_buffer(&BufferInfo::new(64, COPIED), &options)
+            .unwrap();
+        release(&s, region);
+        assert_eq!(made(&s), (1, 1));
+        let bare = s
+            .gpu
+            .allocate(&ResourceRequirements::new(64, 16), &any())
+            .unwrap();
+        release(&s, bare);
+    });
+}

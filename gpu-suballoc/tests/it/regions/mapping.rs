@@ -1,0 +1,172 @@
+//! Regions in the host's address space.
+
+use std::thread;
+
+use gpu_suballoc::{
+    BufferInfo, GpuError, GpuMisuse, Lifetime, MapRefusal, MemoryPreference, MockCall, MockProfile,
+    PropertyFlags, Region, RegionOptions,
+};
+
+use super::{AllocatorOptions, COPIED, any, bytes, nvidia, scene, visible};
+
+#[test]
+fn two_regions_of_one_block_are_mapped_at_once_by_two_threads() {
+    for profile in MockProfile::ALL {
+        scene(profile, AllocatorOptions::default(), |s| {
+            let wish = MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE);
+            let options = RegionOptions::new().preference(wish);
+            let regions: Vec<Region> = (0..2)
+                .map(|_| {
+                    s.gpu
+                        .create_buffer(&BufferInfo::new(4096, COPIED), &options)
+                        .unwrap()
+                })
+                .collect();
+            assert_eq!(
+                regions[0].memory(),
+                regions[1].memory(),
+                "{profile:?}: one block"
+            );
+            thread::scope(|scope| {
+                for (n, region) in regions.iter().enumerate() {
+                    let gpu = s.gpu;
+                    scope.spawn(move || {
+                        for turn in 0..200u8 {
+                            let mapping = gpu.map(region).unwrap();
+                            // SAFETY: mapped, so long, and this thread's alone.
+                            unsafe { mapping.as_ptr().write_bytes(turn ^ n as u8, mapping.len()) };
+                            gpu.flush(region, 0, 4096).unwrap();
+                        }
+                    });
+                }
+            });
+            for (n, region) in regions.into_iter().enumerate() {
+                assert_eq!(s.read(&region, 4096), vec![199 ^ n as u8; 4096]);
+                s.free(region);
+            }
+        });
+    }
+}
+
+#[test]
+fn what_the_device_wrote_is_read_after_an_invalidate() {
+    scene(MockProfile::Tiler, AllocatorOptions::default(), |s| {
+        let options = RegionOptions::new()
+            .preference(MemoryPreference::requiring(PropertyFlags::HOST_VISIBLE));
+        let region = s
+            .gpu
+            .create_buffer(&BufferInfo::new(1000, COPIED), &options)
+            .unwrap();
+        let crop = s.gpu.crop(&region, 100, 200, 4).unwrap();
+        assert_eq!(
+            s.gpu.invalidate(&crop, 0, 200).unwrap_err(),
+            GpuMisuse::NotMapped.into()
+        );
+        let mapping = s.gpu.map(&crop).unwrap();
+        assert!(s.mock.fill_buffer(region.buffer().unwrap(), 0, 1000, 5));
+        s.gpu.invalidate(&crop, 0, 200).unwrap();
+        // SAFETY: mapped, so long, nobody else's.
+        let seen = unsafe { std::slice::from_raw_parts(mapping.as_ptr(), mapping.len()) };
+        assert!(seen.iter().all(|byte| *byte == 5));
+        for (offset, size, rule) in [
+            (0, 0, GpuMisuse::ZeroSize),
+            (0, 201, GpuMisuse::Outside),
+            (200, 1, GpuMisuse::Outside),
+            (u64::MAX, 2, GpuMisuse::Outside),
+        ] {
+            assert_eq!(
+                s.gpu.invalidate(&crop, offset, size).unwrap_err(),
+                rule.into()
+            );
+            assert_eq!(s.gpu.flush(&crop, offset, size).unwrap_err(), rule.into());
+        }
+        drop(mapping);
+        s.free(crop);
+        s.free(region);
+    });
+}
+
+#[test]
+fn a_mapped_region_is_not_given_back() {
+    for lifetime in [Lifetime::Transient, Lifetime::Unknown, Lifetime::Persistent] {
+        nvidia(|s| {
+            let region = s
+                .gpu
+                .allocate(&bytes(1000), &visible().lifetime(lifetime))
+                .unwrap();
+            let id = region.id();
+            let first = s.gpu.map_id(id).unwrap();
+            assert_eq!(s.gpu.map_id(id).unwrap(), first);
+            assert_eq!(s.gpu.free_id(id), Err(GpuMisuse::Mapped.into()));
+            s.gpu.unmap_id(id).unwrap();
+            let refused = s.gpu.free(region).unwrap_err();
+            assert_eq!(refused.error, GpuMisuse::Mapped.into());
+            let refused = s.gpu.release(refused.value).unwrap_err();
+            assert_eq!(refused.error, GpuMisuse::Mapped.into());
+            s.gpu.unmap_id(id).unwrap();
+            assert_eq!(s.gpu.unmap_id(id), Err(GpuMisuse::NotMapped.into()));
+            s.free(refused.value);
+            assert_eq!(s.gpu.unmap_id(id), Err(GpuMisuse::Stale.into()));
+        });
+    }
+}
+
+#[test]
+fn a_region_goes_with_its_last_mapping() {
+    nvidia(|s| {
+        let region = s.visible_buffer(4096);
+        let crop = s.gpu.crop(&region, 64, 64, 1).unwrap();
+        let (of_region, of_crop) = (s.gpu.map(&region).unwrap(), s.gpu.map(&crop).unwrap());
+        assert_eq!(
+            s.gpu
+                .free(crop)
+                .map_err(|refused| (refused.error, s.gpu.free_when_unused(refused.value).is_ok())),
+            Err((GpuMisuse::Mapped.into(), true))
+        );
+        s.gpu.free_when_unused(region).unwrap();
+        let destroyed = || s.mock.calls(MockCall::DestroyBuffer);
+        // SAFETY: both are mapped still.
+        unsafe { of_crop.as_ptr().write(3) };
+        // SAFETY: as above.
+        assert_eq!(unsafe { of_region.as_ptr().wrapping_add(64).read() }, 3);
+        drop(of_region);
+        assert_eq!(destroyed(), 0);
+        drop(of_crop);
+        assert_eq!(destroyed(), 1);
+    });
+}
+
+#[test]
+fn what_the_host_cannot_see_is_not_mapped() {
+    nvidia(|s| {
+        let own = MemoryPreference::requiring(PropertyFlags::DEVICE_LOCAL)
+            .avoiding(PropertyFlags::HOST_VISIBLE);
+        let region = s
+            .gpu
+            .create_buffer(&BufferInfo::new(64, COPIED), &any().preference(own))
+            .unwrap();
+        let crop = s.gpu.crop(&region, 0, 4, 4).unwrap();
+        let refused = GpuError::MapUnsupported {
+            reason: MapRefusal::NotHostVisible,
+        };
+        assert_eq!(s.gpu.map(&region).unwrap_err(), refused);
+        assert_eq!(s.gpu.map_id(crop.id()).unwrap_err(), refused);
+        s.free(crop);
+        s.free(region);
+    });
+}
+
+#[test]
+fn a_refused_map_is_not_counted() {
+    nvidia(|s| {
+        let region = s.visible_buffer(64);
+        s.mock
+            .plant(gpu_suballoc::MockFault::nth(1).of(MockCall::Map));
+        assert!(s.gpu.map(&region).is_err());
+        assert_eq!(s.gpu.info(region.id()).unwrap().maps(), 0);
+        let mapping = s.gpu.map(&region).unwrap();
+        assert_eq!(s.gpu.info(region.id()).unwrap().maps(), 1);
+        drop(mapping);
+        s.free(region);
+    });
+}

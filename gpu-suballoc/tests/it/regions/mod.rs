@@ -1,0 +1,174 @@
+//! Regions of buffers and images, wrapped buffers, crops, mappings and kept buffers, on the mock device: what each call promises,
+//! and what is left when one is refused.
+
+mod bad_input;
+mod creation;
+mod crops;
+mod device_refusals;
+mod halide;
+mod ids;
+mod keeping;
+mod mapping;
+mod options;
+mod stale;
+mod sweeps;
+mod threads;
+mod wrapping;
+
+use gpu_suballoc::{
+    AllocatorOptions, BufferHandle, BufferInfo, BufferUsage, DeviceMemory, GpuAllocator,
+    MemoryPreference, MockDevice, MockProfile, PropertyFlags, Region, RegionOptions,
+    ResourceRequirements,
+};
+use testkit::RecordingAllocator;
+
+type Mock = MockDevice<RecordingAllocator>;
+type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
+
+const COPIED: BufferUsage =
+    BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
+const VISIBLE: PropertyFlags = PropertyFlags::from_raw(
+    PropertyFlags::HOST_VISIBLE.as_raw() | PropertyFlags::HOST_COHERENT.as_raw(),
+);
+
+/// A device, an allocator over it, and whoever counts the allocator's host memory.
+struct Scene<'a> {
+    mock: &'a Mock,
+    gpu: &'a Gpu<'a>,
+    host: &'a RecordingAllocator,
+}
+
+/// Runs `body` and sees that everything was given back, and nobody broke a rule.
+fn scene(profile: MockProfile, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)) {
+    scene_on(
+        &Mock::new(profile, RecordingAllocator::system()),
+        options,
+        body,
+    );
+}
+
+fn scene_on(mock: &Mock, options: AllocatorOptions, body: impl FnOnce(Scene<'_>)) {
+    let host = RecordingAllocator::system();
+    // SAFETY: the mock says what is wrong; infos are valid, and nothing runs on the device when a region is given back.
+    let gpu =
+        unsafe { GpuAllocator::new(mock, host.clone(), options) }.expect("the options are sound");
+    body(Scene {
+        mock,
+        gpu: &gpu,
+        host: &host,
+    });
+    assert_eq!(
+        host.total().live_bytes,
+        gpu.host_bytes(),
+        "the allocator's own count"
+    );
+    gpu.close().expect("everything was given back");
+    host.assert_empty("by the allocator");
+    assert!(mock.violations().is_empty(), "{}", mock.violations());
+    assert_eq!(mock.live_counts().memory, 0);
+}
+
+/// The usual one.
+fn nvidia(body: impl FnOnce(Scene<'_>)) {
+    scene(MockProfile::Nvidia, AllocatorOptions::default(), body);
+}
+
+fn bytes(size: u64) -> ResourceRequirements {
+    ResourceRequirements::new(size, 16)
+}
+
+fn any() -> RegionOptions<'static> {
+    RegionOptions::new()
+}
+
+fn visible() -> RegionOptions<'static> {
+    RegionOptions::new().preference(MemoryPreference::requiring(VISIBLE))
+}
+
+impl Scene<'_> {
+    fn buffer(&self, size: u64) -> Region {
+        self.gpu
+            .create_buffer(&BufferInfo::new(size, COPIED), &any())
+            .expect("there is room")
+    }
+
+    fn visible_buffer(&self, size: u64) -> Region {
+        self.gpu
+            .create_buffer(&BufferInfo::new(size, COPIED), &visible())
+            .expect("there is room")
+    }
+
+    /// A buffer of the application's, bound to memory of its own, with that memory's handle.
+    fn foreign(&self, size: u64, memory_type: u32) -> Foreign<'_> {
+        Foreign::new(self.mock, size, memory_type)
+    }
+
+    fn free(&self, region: Region) {
+        self.gpu.free(region).expect("nothing is in the way");
+    }
+
+    /// `size` bytes of a region, as the device sees them.
+    fn read(&self, region: &Region, size: usize) -> Vec<u8> {
+        let mut into = vec![0; size];
+        assert!(
+            self.mock
+                .read_buffer(region.buffer().unwrap(), region.copy_offset(), &mut into)
+        );
+        into
+    }
+
+    /// Writes through a mapping.
+    fn write(&self, region: &Region, bytes: &[u8]) {
+        let mapping = self.gpu.map(region).expect("visible");
+        assert!(bytes.len() <= mapping.len());
+        // SAFETY: mapped, as long as that, and nobody else uses it now.
+        unsafe {
+            mapping
+                .as_ptr()
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
+        self.gpu
+            .flush(region, 0, bytes.len() as u64)
+            .expect("mapped");
+    }
+}
+
+/// A buffer that the application made, destroyed with this.
+struct Foreign<'m> {
+    mock: &'m Mock,
+    buffer: BufferHandle,
+    memory: gpu_suballoc::MemoryHandle,
+    size: u64,
+}
+
+impl<'m> Foreign<'m> {
+    fn new(mock: &'m Mock, size: u64, memory_type: u32) -> Self {
+        // SAFETY: a mock; the info is valid.
+        let buffer = unsafe { mock.create_buffer(&BufferInfo::new(size, COPIED)) }.unwrap();
+        // SAFETY: a mock.
+        let memory = unsafe {
+            mock.allocate(&gpu_suballoc::MemoryRequest::new(
+                size.next_multiple_of(4096),
+                memory_type,
+            ))
+        }
+        .unwrap();
+        // SAFETY: both were just made.
+        unsafe { mock.bind_buffer(buffer, memory, 0) }.unwrap();
+        Self {
+            mock,
+            buffer,
+            memory,
+            size,
+        }
+    }
+}
+
+impl Drop for Foreign<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, and nobody's any more.
+        unsafe { self.mock.destroy_buffer(self.buffer) };
+        // SAFETY: as above.
+        unsafe { self.mock.free(self.memory) };
+    }
+}

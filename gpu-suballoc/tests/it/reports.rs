@@ -1,0 +1,462 @@
+//! What an allocator tells of itself, against what the mock device knows: totals, pictures, leaks, JSON, plans of moves.
+
+use std::collections::BTreeSet;
+
+use gpu_suballoc::{
+    AllocatorOptions, BlockContent, BufferHandle, BufferInfo, BufferUsage, DedicatedPolicy,
+    GpuAllocator, ImageInfo, ImageUsage, Lifetime, MemoryMap, MemoryOptions, MemoryPreference,
+    MockDevice, MockProfile, MoveLimits, PoolOptions, RangePlacement, RangeUse, RangeView, Region,
+    RegionLeakKind, RegionOptions, RegionResource, ResourceRequirements, WrapInfo,
+};
+use serde_json::Value;
+use testkit::RecordingAllocator;
+
+type Mock = MockDevice<RecordingAllocator>;
+type Gpu<'m> = GpuAllocator<&'m Mock, RecordingAllocator>;
+
+const COPIED: BufferUsage =
+    BufferUsage::from_raw(BufferUsage::TRANSFER_SRC.as_raw() | BufferUsage::TRANSFER_DST.as_raw());
+
+/// Runs `body` on each profile, and sees that everything was given back and nobody broke a rule.
+fn on_every_profile(body: impl Fn(&Mock, &Gpu<'_>)) {
+    for profile in MockProfile::ALL {
+        let mock = Mock::new(profile, RecordingAllocator::system());
+        let host = RecordingAllocator::system();
+        // Small blocks, so that there are several.
+        let memory = MemoryOptions {
+            first_block: Some(1 << 20),
+            ..MemoryOptions::default()
+        };
+        let options = AllocatorOptions {
+            memory,
+            ..AllocatorOptions::default()
+        };
+        // SAFETY: the mock says what is wrong; infos are valid, and nothing runs on the device when a region is given back.
+        let gpu = unsafe { GpuAllocator::new(&mock, host.clone(), options) }
+            .unwrap_or_else(|refused| panic!("{refused}"));
+        body(&mock, &gpu);
+        gpu.close()
+            .unwrap_or_else(|refused| panic!("{profile:?}: {refused}"));
+        host.assert_empty("by the allocator");
+        assert!(
+            mock.violations().is_empty(),
+            "{profile:?}: {}",
+            mock.violations()
+        );
+    }
+}
+
+fn wrapped(mock: &Mock, size: u64) -> BufferHandle {
+    use gpu_suballoc::DeviceMemory as _;
+    // SAFETY: a mock; what is wrong it says.
+    unsafe { mock.create_buffer(&BufferInfo::new(size, COPIED)) }.expect("a buffer")
+}
+
+/// Something of everything, by name.
+fn everything(mock: &Mock, gpu: &Gpu<'_>) -> (Vec<Region>, BufferHandle) {
+    let named = |name: &'static str| RegionOptions::new().name(name).tag(7).site(0xabc);
+    let buffer = |name, size, lifetime| {
+        gpu.create_buffer(
+            &BufferInfo::new(size, COPIED),
+            &named(name).lifetime(lifetime),
+        )
+        .expect("room")
+    };
+    let general = buffer("general", 100_000, Lifetime::Unknown);
+    let inner = gpu.crop(&general, 1004, 50_000, 4).expect("within");
+    let mut all = vec![
+        gpu.crop(&inner, 36, 1000, 4).expect("within"),
+        inner,
+        general,
+        buffer("transient", 4097, Lifetime::Transient),
+        buffer("slab", 1000, Lifetime::Persistent),
+        gpu.create_buffer(
+            &BufferInfo::new(4 << 20, COPIED),
+            &RegionOptions {
+                dedicated: DedicatedPolicy::Required,
+                ..named("large")
+            },
+        )
+        .expect("room"),
+        gpu.allocate(&ResourceRequirements::new(777, 1), &RegionOptions::new())
+            .expect("room"),
+        gpu.create_image(
+            &ImageInfo::new_2d(37, 64, 64, ImageUsage::SAMPLED),
+            &named("image"),
+        )
+        .expect("room"),
+    ];
+    let kept = gpu
+        .create_buffer(&BufferInfo::new(3000, COPIED), &named("kept"))
+        .expect("room");
+    gpu.release(kept).expect("it is nobody's");
+    let own = wrapped(mock, 10_000);
+    let info = WrapInfo {
+        buffer_size: Some(10_000),
+        ..WrapInfo::new(own, 5000)
+    };
+    all.insert(
+        0,
+        gpu.wrap(&info.offset(12).name("wrapped"))
+            .expect("a buffer"),
+    );
+    (all, own)
+}
+
+fn give_back(mock: &Mock, gpu: &Gpu<'_>, (regions, own): (Vec<Region>, BufferHandle)) {
+    use gpu_suballoc::DeviceMemory as _;
+    regions
+        .into_iter()
+        .for_each(|region| gpu.free(region).expect("nobody uses it"));
+    gpu.trim(u64::MAX);
+    // SAFETY: the allocator has forgotten it.
+    unsafe { mock.destroy_buffer(own) };
+}
+
+fn regions<'p, M: alloc_core::HostSource>(
+    picture: &'p MemoryMap<M>,
+) -> impl Iterator<Item = (&'p RangeView, BlockContent)> {
+    let of = |(block, ranges): (&'p gpu_suballoc::BlockView, &'p [RangeView])| {
+        ranges.iter().map(move |range| (range, block.content))
+    };
+    picture
+        .blocks_with_ranges()
+        .flat_map(of)
+        .filter(|(range, _)| range.range_use == RangeUse::Region)
+}
+
+#[test]
+fn a_picture_tiles_every_block_and_says_what_stats_and_device_say() {
+    on_every_profile(|mock, gpu| {
+        let all = everything(mock, gpu);
+        let (stats, picture) = (gpu.stats(), gpu.memory_map().expect("memory"));
+        let mut tiled = 0;
+        for (block, ranges) in picture.blocks_with_ranges() {
+            let mut end = 0;
+            for range in ranges {
+                assert_eq!(range.offset, end, "{block:?}");
+                assert!(range.size > 0 && range.padding < range.size, "{range:?}");
+                end += range.size;
+            }
+            assert_eq!(end, block.size, "{block:?}");
+            tiled += 1;
+        }
+        assert_eq!(tiled, picture.blocks().len());
+        let own = || {
+            picture
+                .blocks()
+                .iter()
+                .filter(|block| block.content != BlockContent::Wrapped)
+        };
+        let live = mock.live_counts();
+        assert_eq!(
+            (
+                own().count() as u64,
+                own().map(|block| block.size).sum::<u64>()
+            ),
+            (live.memory, live.bytes)
+        );
+        assert_eq!(
+            (stats.total.blocks, stats.total.block_bytes),
+            (live.memory, live.bytes)
+        );
+        let sum = |of: &[gpu_suballoc::MemoryTotals]| {
+            of.iter().fold((0, 0, 0), |sum, each| {
+                (
+                    sum.0 + each.blocks,
+                    sum.1 + each.block_bytes,
+                    sum.2 + each.regions,
+                )
+            })
+        };
+        let total = (
+            stats.total.blocks,
+            stats.total.block_bytes,
+            stats.total.regions,
+        );
+        assert_eq!((sum(&stats.types), sum(&stats.heaps)), (total, total));
+        assert_eq!(
+            stats.host_bytes,
+            gpu.host_bytes() - picture.host_bytes(),
+            "the picture lies in the allocator's memory"
+        );
+
+        let found: BTreeSet<_> = regions(&picture)
+            .filter_map(|(range, _)| picture.name(range))
+            .collect();
+        assert_eq!(
+            found,
+            ["general", "image", "large", "slab", "transient", "wrapped"].into()
+        );
+        let by_name = |name| {
+            regions(&picture)
+                .find(|(range, _)| picture.name(range) == Some(name))
+                .expect("named")
+        };
+        let placement = |name| by_name(name).0.placement;
+        assert_eq!(
+            (placement("wrapped"), by_name("wrapped").1),
+            (RangePlacement::Wrapped, BlockContent::Wrapped)
+        );
+        assert_eq!(
+            (placement("large"), by_name("large").1),
+            (RangePlacement::Dedicated, BlockContent::Dedicated)
+        );
+        let (general, _) = by_name("general");
+        assert_eq!(
+            (general.crops, general.tag, general.site, general.usage),
+            (2, 7, 0xabc, COPIED.as_raw().into())
+        );
+        assert_eq!(
+            (general.resource, by_name("image").0.resource),
+            (RegionResource::Buffer, RegionResource::ImageOptimal)
+        );
+        assert!(
+            general.size - general.padding == 100_000 && by_name("slab").0.padding >= 24,
+            "{general:?}"
+        );
+        let id = general.id.expect("a region");
+        let crops: Vec<_> = picture
+            .crops_of(id)
+            .map(|crop| (crop.root == id, crop.offset, crop.size))
+            .collect();
+        assert_eq!(
+            crops,
+            [(true, 1004, 50_000), (true, 1040, 1000)],
+            "a crop of a crop points at the root"
+        );
+        assert_eq!(
+            (
+                stats.total.wrapped,
+                stats.total.wrapped_bytes,
+                stats.total.crops
+            ),
+            (1, 5000, 2)
+        );
+        let kept = picture
+            .blocks_with_ranges()
+            .flat_map(|(_, ranges)| ranges)
+            .filter(|range| range.range_use == RangeUse::Reusable);
+        assert_eq!(
+            kept.map(|range| range.size - range.padding)
+                .collect::<Vec<_>>(),
+            [3000]
+        );
+        drop(picture);
+        give_back(mock, gpu, all);
+        assert_eq!(gpu.stats().total, gpu_suballoc::MemoryTotals::default());
+        assert!(gpu.memory_map().expect("memory").blocks().is_empty());
+    });
+}
+
+#[test]
+fn the_json_reads_and_tools_for_vmas_can_draw_it() {
+    on_every_profile(|mock, gpu| {
+        let all = everything(mock, gpu);
+        let picture = gpu.memory_map().expect("memory");
+        let mut text = String::new();
+        gpu.write_json(&picture, &mut text)
+            .expect("a String takes all");
+        let json: Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let (mut blocks, mut names) = (0, BTreeSet::new());
+        // As `GpuMemDumpVis.py` goes through it.
+        assert_eq!(json["General"]["API"], "Vulkan");
+        for pool in json["DefaultPools"].as_object().expect("pools").values() {
+            for dedicated in pool["DedicatedAllocations"].as_array().expect("a list") {
+                assert!(
+                    dedicated["Size"].is_u64() && dedicated["Usage"].is_u64(),
+                    "{dedicated}"
+                );
+                names.insert(dedicated["Name"].as_str().unwrap_or_default().to_owned());
+                blocks += 1;
+            }
+            for block in pool["Blocks"].as_object().expect("blocks").values() {
+                let mut end = 0;
+                for part in block["Suballocations"].as_array().expect("a list") {
+                    assert_eq!(part["Offset"], end);
+                    end += part["Size"].as_u64().expect("a size");
+                    let known = [
+                        "FREE",
+                        "UNKNOWN",
+                        "BUFFER",
+                        "IMAGE_UNKNOWN",
+                        "IMAGE_LINEAR",
+                        "IMAGE_OPTIMAL",
+                    ];
+                    assert!(
+                        known.contains(&part["Type"].as_str().expect("a type")),
+                        "{part}"
+                    );
+                    names.extend(part["Name"].as_str().map(str::to_owned));
+                }
+                assert_eq!(block["TotalBytes"], end);
+                blocks += 1;
+            }
+        }
+        assert_eq!(
+            (
+                json["Total"]["BlockCount"].as_u64(),
+                json["Total"]["BlockBytes"].as_u64()
+            ),
+            (Some(blocks), Some(mock.live_counts().bytes))
+        );
+        assert!(
+            ["general", "image", "large", "slab", "transient"]
+                .iter()
+                .all(|name| names.contains(*name)),
+            "{names:?}"
+        );
+        assert_eq!(
+            (&json["Wrapped"][0]["Name"], &json["Wrapped"][0]["Size"]),
+            (&"wrapped".into(), &5000.into())
+        );
+        drop(picture);
+        give_back(mock, gpu, all);
+    });
+}
+
+#[test]
+fn h97_what_keeps_an_allocator_from_closing_is_on_the_leak_list() {
+    let mock = Mock::new(MockProfile::Nvidia, RecordingAllocator::system());
+    // SAFETY: as above.
+    let gpu = unsafe {
+        GpuAllocator::new(
+            &mock,
+            RecordingAllocator::system(),
+            AllocatorOptions::default(),
+        )
+    }
+    .unwrap_or_else(|refused| panic!("{refused}"));
+    let all = everything(&mock, &gpu);
+    let Err(refused) = gpu.close() else {
+        panic!("there are regions")
+    };
+    let gpu = refused.value;
+    let picture = gpu.memory_map().expect("memory");
+    let mut ids: BTreeSet<_> = all.0.iter().map(Region::id).collect();
+    for leak in picture.leaks() {
+        assert!(ids.remove(&leak.id), "{leak}");
+        if leak.kind == RegionLeakKind::Owned && leak.name.is_some() {
+            assert!(
+                leak.tag == 7 && leak.site == 0xabc && leak.memory != 0,
+                "{leak}"
+            );
+        }
+    }
+    assert!(ids.is_empty(), "on no list: {ids:?}");
+    let text: Vec<_> = picture.leaks().map(|leak| leak.to_string()).collect();
+    assert!(
+        text.iter().any(|line| line.contains(" of 100000 bytes at ")
+            && line.ends_with(", \"general\", tag 0x7, taken at site 2748")),
+        "{text:?}"
+    );
+    drop(picture);
+    give_back(&mock, &gpu, all);
+    gpu.close().unwrap_or_else(|refused| panic!("{refused}"));
+}
+
+#[test]
+fn moves_lead_from_where_regions_lie_to_where_there_is_room() {
+    on_every_profile(|_, gpu| {
+        let options = RegionOptions::new().preference(MemoryPreference::default());
+        let mut all: Vec<_> = (0..120)
+            .map(|_| {
+                gpu.allocate(&ResourceRequirements::new(40_000, 256), &options)
+                    .ok()
+            })
+            .collect();
+        // Every block becomes half empty, some nearly so.
+        for (index, region) in all
+            .iter_mut()
+            .enumerate()
+            .filter(|(index, _)| index % 3 != 0)
+        {
+            let freed = region.take().map(|region| gpu.free(region));
+            assert!(freed.is_none_or(|freed| freed.is_ok()), "{index}");
+        }
+        let picture = gpu.memory_map().expect("memory");
+        let plan = picture.moves(1, MoveLimits::default()).expect("memory");
+        assert!(
+            plan.freed_blocks() >= 1 && !plan.moves().is_empty(),
+            "{} blocks",
+            picture.blocks().len()
+        );
+        for each in plan.moves() {
+            let info = gpu.info(each.region).expect("it lives");
+            assert_eq!(
+                (info.memory.map(|memory| memory.as_raw()), info.offset),
+                (Some(each.from.memory), each.from.offset)
+            );
+            let to = picture
+                .blocks_with_ranges()
+                .find(|(block, _)| block.memory == each.to.memory)
+                .expect("a block")
+                .1;
+            let room = to.iter().filter(|range| range.range_use == RangeUse::Free);
+            let fits = |range: &RangeView| {
+                range.offset <= each.to.offset
+                    && each.to.offset + each.size <= range.offset + range.size
+            };
+            assert!(
+                room.into_iter().any(fits) && each.to.offset.is_multiple_of(256),
+                "{each:?}"
+            );
+        }
+        drop((plan, picture));
+        all.into_iter()
+            .flatten()
+            .for_each(|region| gpu.free(region).expect("nobody uses it"));
+    });
+}
+
+#[test]
+fn a_custom_pool_is_told_as_one() {
+    let mock = Mock::new(MockProfile::Lavapipe, RecordingAllocator::system());
+    // SAFETY: as above.
+    let gpu = unsafe {
+        GpuAllocator::new(
+            &mock,
+            RecordingAllocator::system(),
+            AllocatorOptions::default(),
+        )
+    }
+    .unwrap_or_else(|refused| panic!("{refused}"));
+    let pool = gpu.create_pool(&PoolOptions::new(0)).expect("a pool");
+    let region = gpu
+        .allocate(
+            &ResourceRequirements::new(1000, 16),
+            &RegionOptions::new().pool(pool).name("mine"),
+        )
+        .expect("room");
+    let picture = gpu.memory_map().expect("memory");
+    assert!(picture.blocks().iter().all(|block| block.is_custom));
+    let totals = gpu.pool_stats(pool).expect("it is there");
+    assert_eq!(
+        (totals.regions, totals.block_bytes),
+        (1, picture.blocks()[0].size)
+    );
+    assert_eq!(totals, gpu.stats().total, "nothing lies elsewhere");
+    let mut text = String::new();
+    gpu.write_json(&picture, &mut text)
+        .expect("a String takes all");
+    let json: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(
+        json["CustomPools"]["Type 0"][0]["Blocks"]["0"]["Suballocations"][0]["Name"] == "mine",
+        "{text}"
+    );
+    assert_eq!(
+        json["DefaultPools"]["Type 0"]["Blocks"]
+            .as_object()
+            .map(serde_json::Map::len),
+        Some(0)
+    );
+    drop(picture);
+    gpu.free(region).expect("nobody uses it");
+    gpu.destroy_pool(pool).expect("it is empty");
+    assert_eq!(
+        gpu.pool_stats(pool),
+        Err(gpu_suballoc::GpuMisuse::NoSuchPool.into())
+    );
+    gpu.close().unwrap_or_else(|refused| panic!("{refused}"));
+}

@@ -1,0 +1,60 @@
+//! Device groups beside a list: random devices, groups, refusals and host refusals, and every edge of every group.
+
+mod subject;
+
+use subject::Subject;
+use testkit::programs::{Ran, Tried, random, replay, replay_seeds, topology_ops};
+
+/// What a program can meet.
+const EVENTS: [&str; 17] = [
+    "dissolved",
+    "ended",
+    "a group of 64",
+    "a group of one",
+    "a group",
+    "more than 64",
+    "a device twice, or in another group",
+    "no device",
+    "capabilities refused",
+    "refining refused",
+    "joining refused",
+    "a contradiction",
+    "no host memory",
+    "the edge of an isolated device",
+    "the edge of a device outside",
+    "the edge to itself",
+    "an edge",
+];
+
+fn run(bytes: &[u8]) -> (Ran, Tried) {
+    topology_ops(bytes, Subject::new)
+}
+
+/// From there a fuzzer goes on.
+#[test]
+fn the_seeds_meet_everything() {
+    let mut tried = Tried::default();
+    replay_seeds("topology_ops", |bytes| tried.add(&run(bytes).1));
+    tried.assert_at_least(1, 0..0, &EVENTS);
+}
+
+/// 10^5 operations; with `STEWARD_LONG` (for release builds) 10^7.
+#[test]
+fn groups_are_the_lists() {
+    let long = std::env::var_os("STEWARD_LONG").is_some();
+    replay("topology_ops", 200, |bytes| run(bytes).0);
+    let mut tried = Tried::default();
+    for len in [512, 16 << 10] {
+        random(
+            "topology_ops",
+            if long { 5_000_000 } else { 50_000 },
+            len,
+            |bytes| {
+                let (ran, met) = run(bytes);
+                tried.add(&met);
+                ran
+            },
+        );
+    }
+    tried.assert_at_least(if long { 100 } else { 1 }, 0..0, &EVENTS);
+}

@@ -1,0 +1,283 @@
+//! Groups as the list sees them, on a host allocator of which one request can be refused. The fuzz target includes this file.
+
+use std::alloc::System;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+use debug_guard::{FailingAllocator, Fault};
+use gpu_suballoc::{
+    CapabilityFlags, Cost, DeviceCapabilities, DeviceGroup, Edge, GroupDevice, GroupError,
+    GroupStep, HandleTypes, LinkClass, Membership, MembershipCell, TopologyError,
+};
+use testkit::programs::{DeviceSpec, Devices, EdgeSeen, GroupOutcome, Question};
+
+type Failing = FailingAllocator<FromGlobalAlloc<System>>;
+static MEMORY: Failing = FailingAllocator::new(FromGlobalAlloc::SYSTEM, Fault::Never);
+type Memory = Scoped<&'static Failing>;
+
+/// One subject at a time: what is refused is refused to whoever asks.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[derive(Default)]
+struct Card {
+    seat: MembershipCell,
+    says: Cell<DeviceSpec>,
+    refuses: Cell<Option<Question>>,
+    /// Joined, and not left.
+    joined: Cell<bool>,
+}
+
+impl Card {
+    fn answers(&self, question: Question) -> Result<(), Question> {
+        if self.refuses.get() == Some(question) {
+            Err(question)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// One device, known to its group and to the program.
+#[derive(Clone)]
+struct Shared(Rc<Card>);
+
+impl GroupDevice for Shared {
+    type Error = Question;
+
+    fn membership_cell(&self) -> &MembershipCell {
+        &self.0.seat
+    }
+
+    fn capabilities(&self) -> Result<DeviceCapabilities, Question> {
+        self.0.answers(Question::Capabilities)?;
+        let says = self.0.says.get();
+        let [
+            semaphore_import,
+            semaphore_export,
+            buffer_import,
+            buffer_export,
+        ] = says.handles.map(handles);
+        Ok(DeviceCapabilities {
+            driver: says.driver,
+            device_uuid: says.uuid.map(|uuid| [uuid; 16]),
+            driver_uuid: says.driver_uuid.map(|uuid| [uuid; 16]),
+            flags: flags(says.flags),
+            semaphore_import,
+            semaphore_export,
+            buffer_import,
+            buffer_export,
+            numa_node: says.numa,
+            ..DeviceCapabilities::default()
+        })
+    }
+
+    fn refine(&self, other: &Self, edge: &mut Edge) -> Result<(), Question> {
+        self.0.answers(Question::Refine)?;
+        let link = (self.0.says.get().link + other.0.says.get().link) % 8;
+        edge.link = LinkClass::try_from(link).expect("below 8");
+        Ok(())
+    }
+
+    fn join(&self, membership: Membership) -> Result<(), Question> {
+        self.0.answers(Question::Join)?;
+        assert_eq!(self.0.seat.membership(), Some(membership));
+        assert!(!self.0.joined.replace(true), "a device joins once");
+        Ok(())
+    }
+
+    fn leave(&self, membership: Membership) {
+        assert_eq!(self.0.seat.membership(), Some(membership));
+        assert!(self.0.joined.replace(false), "a device leaves once");
+    }
+}
+
+fn flags(bits: u16) -> CapabilityFlags {
+    let all = [
+        CapabilityFlags::SAME_DRIVER,
+        CapabilityFlags::UNIFIED_MEMORY,
+        CapabilityFlags::PEER_COHERENT,
+        CapabilityFlags::HOST_COHERENT,
+        CapabilityFlags::PEER_COPY,
+        CapabilityFlags::CONCURRENT,
+        CapabilityFlags::DEVICE_ATOMICS,
+        CapabilityFlags::SYSTEM_ATOMICS,
+        CapabilityFlags::TIMELINE_SEMAPHORE,
+        CapabilityFlags::REMOTE_DMA,
+        CapabilityFlags::SHARED_VIRTUAL_ADDRESS,
+        CapabilityFlags::PEER_ADDRESSABLE,
+        CapabilityFlags::PEER_ACCESS_NEEDS_GRANT,
+        CapabilityFlags::ISOLATED,
+    ];
+    all.into_iter()
+        .filter(|flag| flag.bits() & bits != 0)
+        .fold(CapabilityFlags::NONE, |all, flag| all | flag)
+}
+
+fn handles(bits: u8) -> HandleTypes {
+    let all = [
+        HandleTypes::NATIVE,
+        HandleTypes::OPAQUE_FD,
+        HandleTypes::OPAQUE_WIN32,
+        HandleTypes::DMA_BUF,
+        HandleTypes::SYNC_FD,
+        HandleTypes::HOST_ALLOCATION,
+        HandleTypes::METAL,
+        HandleTypes::ANDROID_HARDWARE_BUFFER,
+    ];
+    all.into_iter()
+        .filter(|handle| handle.bits() & bits != 0)
+        .fold(HandleTypes::NONE, |all, handle| all | handle)
+}
+
+/// The subject.
+pub(crate) struct Subject {
+    groups: [Option<DeviceGroup<Shared, Memory>>; 4],
+    cards: Vec<Shared>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Subject {
+    /// Eighty devices in no group.
+    pub(crate) fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let cards = (0..80).map(|_| Shared(Rc::default())).collect();
+        Self {
+            groups: [const { None }; 4],
+            cards,
+            _alone: alone,
+        }
+    }
+
+    fn try_make(
+        &self,
+        devices: &[usize],
+    ) -> Result<DeviceGroup<Shared, Memory>, GroupError<Question>> {
+        let mut builder = DeviceGroup::builder(Scoped::new(&MEMORY, Scope::Device));
+        for device in devices {
+            builder
+                .add(self.cards[*device].clone())
+                .map_err(|refused| refused.error)?;
+        }
+        builder.finish().map_err(|refused| {
+            assert!(
+                refused
+                    .value
+                    .iter()
+                    .all(|card| card.0.seat.membership().is_none()),
+                "all are as before"
+            );
+            refused.error
+        })
+    }
+}
+
+impl Devices for Subject {
+    fn describe(&mut self, device: usize, says: DeviceSpec) {
+        self.cards[device].0.says.set(says);
+    }
+
+    fn make(
+        &mut self,
+        group: usize,
+        devices: &[usize],
+        refuses: Option<(usize, Question)>,
+        host: Option<u64>,
+    ) -> GroupOutcome {
+        if let Some((device, question)) = refuses {
+            self.cards[device].0.refuses.set(Some(question));
+        }
+        MEMORY.arm(host.map_or(Fault::Never, Fault::Nth));
+        let before = MEMORY.live_bytes();
+        let made = self.try_make(devices);
+        MEMORY.disarm();
+        self.cards.iter().for_each(|card| card.0.refuses.set(None));
+        let error = match made {
+            Ok(made) => {
+                self.groups[group] = Some(made);
+                return GroupOutcome::Group;
+            }
+            Err(error) => error,
+        };
+        assert_eq!(MEMORY.live_bytes(), before, "a refusal keeps no memory");
+        match error {
+            GroupError::Empty => GroupOutcome::Empty,
+            GroupError::Full | GroupError::Duplicate | GroupError::InGroup(_) => {
+                GroupOutcome::InGroup
+            }
+            GroupError::Device { index, step, error } => {
+                let asked = match step {
+                    GroupStep::Capabilities => Question::Capabilities,
+                    GroupStep::Refine { .. } => Question::Refine,
+                    _ => Question::Join,
+                };
+                assert_eq!(asked, error);
+                GroupOutcome::Refused(index, asked)
+            }
+            GroupError::Topology(TopologyError::Contradiction { .. }) => {
+                GroupOutcome::Contradiction
+            }
+            GroupError::Host(_) => GroupOutcome::Host,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn end(&mut self, group: usize, dissolve: bool) {
+        let ending = self.groups[group]
+            .take()
+            .expect("the program ends what it made");
+        if dissolve {
+            let count = ending.count();
+            let devices = ending.dissolve();
+            assert!(devices.len() == count && devices.iter().all(|card| !card.0.joined.get()));
+        }
+    }
+
+    fn index(&self, device: usize) -> Option<usize> {
+        let index = self.cards[device]
+            .0
+            .seat
+            .membership()
+            .map(|membership| membership.index);
+        assert_eq!(self.cards[device].0.joined.get(), index.is_some());
+        index
+    }
+
+    fn edge(&self, group: usize, from: usize, to: usize) -> Option<EdgeSeen> {
+        let seat = |device: usize| self.cards[device].0.seat.membership();
+        let edge = self.groups[group].as_ref()?.edge(seat(from)?, seat(to)?)?;
+        let cost = |cost: Option<Cost>| cost.map(Cost::get);
+        Some(EdgeSeen {
+            modes: [
+                edge.wait,
+                edge.signal,
+                edge.read,
+                edge.write,
+                edge.coherent_read,
+                edge.coherent_write,
+            ]
+            .map(|mode| mode as u8),
+            flags: edge.flags.bits(),
+            handles: [edge.semaphores.bits(), edge.buffers.bits()],
+            link: edge.link as u8,
+            costs: [
+                cost(Some(edge.wait_cost)),
+                cost(Some(edge.signal_cost)),
+                cost(edge.copy_cost),
+                cost(edge.latency),
+                cost(edge.numa_distance),
+            ],
+        })
+    }
+
+    fn reach(&self, group: usize, index: usize) -> Option<[u64; 4]> {
+        let reach = self.groups[group].as_ref()?.topology().reach(index)?;
+        Some([
+            reach.can_wait_on,
+            reach.can_signal,
+            reach.can_import_from,
+            reach.can_copy_from,
+        ])
+    }
+}

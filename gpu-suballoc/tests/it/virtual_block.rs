@@ -1,0 +1,205 @@
+//! Virtual blocks from outside: what their users know from `VmaVirtualBlock`, and what goes wrong.
+
+use alloc_core::FromGlobalAlloc;
+use gpu_suballoc::{VirtualAllocationOptions, VirtualBlock, VirtualBlockError};
+
+const GRANULE: u64 = 16;
+
+fn block(size: u64) -> VirtualBlock<FromGlobalAlloc<std::alloc::System>> {
+    VirtualBlock::new(FromGlobalAlloc::SYSTEM, size, GRANULE).unwrap()
+}
+
+#[test]
+fn h98_the_ranges_of_another_block_are_refused() {
+    let (mut one, mut other) = (block(4096), block(4096));
+    let (mine, theirs) = (
+        one.allocate(64, 16).unwrap(),
+        other.allocate(64, 16).unwrap(),
+    );
+    // They differ in whose they are alone.
+    assert_eq!((mine.offset, mine.size), (theirs.offset, theirs.size));
+    assert_eq!(one.free(theirs.allocation), Err(VirtualBlockError::Foreign));
+    assert_eq!(
+        other.info(mine.allocation).unwrap_err(),
+        VirtualBlockError::Foreign
+    );
+    assert_eq!(
+        one.set_user_data(theirs.allocation, 1),
+        Err(VirtualBlockError::Foreign)
+    );
+    assert_eq!(
+        one.free_batch(&[mine.allocation, theirs.allocation]),
+        Err((1, VirtualBlockError::Foreign))
+    );
+    one.free(mine.allocation).unwrap();
+    other.free(theirs.allocation).unwrap();
+}
+
+#[test]
+fn h92_a_second_free_is_an_error_also_when_the_range_is_anothers_by_then() {
+    let mut block = block(4096);
+    let first = block.allocate(64, 16).unwrap();
+    block.free(first.allocation).unwrap();
+    let second = block.allocate(64, 16).unwrap();
+    assert_eq!(second.offset, first.offset);
+    assert_eq!(block.free(first.allocation), Err(VirtualBlockError::Stale));
+    assert_eq!(block.info(first.allocation), Err(VirtualBlockError::Stale));
+    assert_eq!(block.info(second.allocation).unwrap().offset, second.offset);
+}
+
+#[test]
+fn what_is_kept_with_a_range_is_given_back() {
+    let mut block = block(4096);
+    let options = VirtualAllocationOptions {
+        upper_address: true,
+        user_data: 7,
+        ..VirtualAllocationOptions::new(50, 64)
+    };
+    let upper = block.allocate_with(&options).unwrap();
+    assert_eq!((upper.offset, upper.size), (4032, 64));
+    let info = block.info(upper.allocation).unwrap();
+    assert_eq!((info.offset, info.size, info.user_data), (4032, 50, 7));
+    block.set_user_data(upper.allocation, 8).unwrap();
+    let mut pieces = Vec::new();
+    block.for_each(|piece| {
+        pieces.push((
+            piece.offset,
+            piece.size,
+            piece
+                .used
+                .map(|(name, data)| (name == upper.allocation, data)),
+        ))
+    });
+    assert_eq!(pieces, [(0, 4032, None), (4032, 64, Some((true, 8)))]);
+}
+
+#[test]
+fn statistics_are_the_sums() {
+    let mut block = block(4100);
+    let ranges: Vec<_> = (0..8)
+        .map(|_| block.allocate(100, 1).unwrap().allocation)
+        .collect();
+    block.free_batch(&ranges[2..4]).unwrap();
+    let sums = block.statistics();
+    assert_eq!(
+        (sums.size, sums.allocation_count, sums.allocation_bytes),
+        (4096, 6, 6 * 112)
+    );
+    assert_eq!(
+        (sums.unused_range_count, block.largest_free()),
+        (2, 4096 - 8 * 112)
+    );
+    assert!(sums.largest_free_bound >= block.largest_free());
+    assert!(block.memory_bytes() >= 4096 && !block.is_empty());
+    block.clear();
+    assert!(block.is_empty());
+    assert_eq!(
+        block.free(ranges[0]),
+        Err(VirtualBlockError::Stale),
+        "cleared"
+    );
+    assert_eq!(block.allocate(4096, 4096).unwrap().offset, 0);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_remedy() {
+    let make = |size, granule| VirtualBlock::new(FromGlobalAlloc::SYSTEM, size, granule).map(drop);
+    assert_eq!(make(0, 16), Err(VirtualBlockError::ZeroSize));
+    assert_eq!(make(4096, 48), Err(VirtualBlockError::Granule));
+    assert_eq!(make(1 << 40, 1), Err(VirtualBlockError::TooLarge));
+    let mut block = block(4096);
+    let refused = [
+        (block.allocate(0, 1), VirtualBlockError::ZeroSize, "granule"),
+        (block.allocate(1, 0), VirtualBlockError::Alignment, "use 1"),
+        (
+            block.allocate(4097, 1),
+            VirtualBlockError::TooLarge,
+            "larger block",
+        ),
+        (
+            block.allocate(u64::MAX - 15, 16),
+            VirtualBlockError::TooLarge,
+            "split",
+        ),
+    ];
+    for (answer, expected, remedy) in refused {
+        let error = answer.unwrap_err();
+        assert_eq!(error, expected);
+        assert!(error.to_string().contains(remedy), "{error}");
+    }
+    block.allocate(4096, 1).unwrap();
+    assert_eq!(block.allocate(1, 1).unwrap_err(), VirtualBlockError::Full);
+}
+
+/// At 10 k live ranges and as many holes, what the block has from its allocator stays below 56 bytes a live range.
+#[test]
+fn metadata_is_below_56_bytes_a_live_range() {
+    let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, 1 << 36, 256).unwrap();
+    let mut rng = testkit::Rng::new(1);
+    let mut live: Vec<_> = (0..10_000)
+        .map(|_| {
+            block
+                .allocate(1 + rng.below(1 << 20), 256)
+                .unwrap()
+                .allocation
+        })
+        .collect();
+    for _ in 0..50_000 {
+        let at = rng.below(live.len() as u64) as usize;
+        block.free(live[at]).unwrap();
+        live[at] = block
+            .allocate(1 + rng.below(1 << 20), 256)
+            .unwrap()
+            .allocation;
+    }
+    let each = block.memory_bytes() as f64 / live.len() as f64;
+    println!(
+        "{each:.1} bytes of metadata a live range, {} holes",
+        block.statistics().unused_range_count
+    );
+    assert!(each <= 56.0, "{each}");
+}
+
+/// The contract's churn: 10 k live, log-uniform sizes from 256 B to 4 MiB, 200 k times free one and allocate one. Peak live bytes, the
+/// high-water mark, refusals.
+fn churn(capacity: u64) -> (u64, u64, u32) {
+    let mut block = VirtualBlock::new(FromGlobalAlloc::SYSTEM, capacity, 256).unwrap();
+    let mut rng = testkit::Rng::new(42);
+    let (mut now, mut most, mut high, mut refused) = (0, 0, 0, 0);
+    let mut live = vec![(None, 0); 10_000];
+    for step in 0..210_000 {
+        let at = if step < live.len() {
+            step
+        } else {
+            (rng.next() % live.len() as u64) as usize
+        };
+        let (old, old_size) = live[at];
+        if let Some(old) = old {
+            block.free(old).unwrap();
+        }
+        let unit = (rng.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        let size = (256.0 * 16384_f64.powf(unit)) as u64;
+        let range = block.allocate(size, 256).ok();
+        live[at] = (range.map(|range| range.allocation), size);
+        refused += u32::from(range.is_none());
+        now = now + size - old_size;
+        most = most.max(now);
+        high = range.map_or(high, |range| high.max(range.offset + range.size));
+    }
+    (most, high, refused)
+}
+
+#[test]
+fn churn_wastes_less_than_seven_percent_and_hardly_refuses_at_five() {
+    let (most, high, refused) = churn(1 << 36);
+    let waste = high as f64 / most as f64;
+    let (_, _, refused_at_105) = churn(most / 100 * 105);
+    println!(
+        "high water over peak live {waste:.4}; {refused_at_105} of 210000 refused at 105 % of peak live"
+    );
+    assert_eq!(refused, 0);
+    assert!(waste <= 1.07, "{waste}");
+    assert!(refused_at_105 <= 50, "{refused_at_105}");
+    // That something is refused when there is too little would be seen.
+    assert!(churn(most / 100 * 90).2 > 1000);
+}

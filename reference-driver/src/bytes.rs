@@ -1,0 +1,123 @@
+//! Memory of the device: mapped, not allocated (RD7), and every access of the device to it, within its bounds.
+
+use core::ptr::{self, NonNull};
+
+use ash::vk;
+
+/// A mapping of the process that serves as device memory.
+#[derive(Debug)]
+pub(crate) struct Mapping(Bytes);
+
+// SAFETY: the mapping belongs to this value; who accesses its bytes, and when, the application synchronises.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Zeroed pages.
+    pub(crate) fn new(size: u64) -> Result<Self, vk::Result> {
+        const REFUSED: vk::Result = vk::Result::ERROR_OUT_OF_DEVICE_MEMORY;
+        let len = usize::try_from(size)
+            .ok()
+            .filter(|len| (1..=isize::MAX as usize).contains(len))
+            .ok_or(REFUSED)?;
+        let (access, how) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: a new mapping at an address of the system's choice touches no other.
+        let at = unsafe { libc::mmap(ptr::null_mut(), len, access, how, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(REFUSED);
+        }
+        let first = NonNull::new(at.cast()).ok_or(REFUSED)?;
+        Ok(Self(Bytes { first, len }))
+    }
+
+    /// All of it.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.0
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length. What was bound to it is not used any more (valid usage of vkFreeMemory).
+        unsafe { libc::munmap(self.0.first.as_ptr().cast(), self.0.len) };
+    }
+}
+
+/// A part of device memory. Reads outside give 0, writes outside do nothing, as `robustBufferAccess` allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes {
+    first: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: an address and a number; what may be accessed when is said at `Mapping`.
+unsafe impl Send for Bytes {}
+// SAFETY: as above.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    /// No bytes.
+    pub(crate) const NONE: Self = Self {
+        first: NonNull::dangling(),
+        len: 0,
+    };
+
+    pub(crate) const fn len(self) -> u64 {
+        self.len as u64
+    }
+
+    /// `size` bytes from `offset` on, `VK_WHOLE_SIZE` for the rest; none where they do not lie inside.
+    pub(crate) fn part(self, offset: u64, size: u64) -> Self {
+        let Some(rest) = self.len().checked_sub(offset) else {
+            return Self::NONE;
+        };
+        let size = if size == vk::WHOLE_SIZE { rest } else { size };
+        if size > rest {
+            return Self::NONE;
+        }
+        // SAFETY: the offset lies within, or at the end of, these bytes.
+        let first = unsafe { self.first.add(offset as usize) };
+        Self {
+            first,
+            len: size as usize,
+        }
+    }
+
+    /// The address, for the host.
+    pub(crate) const fn address(self) -> NonNull<u8> {
+        self.first
+    }
+
+    /// The word at a byte offset.
+    pub(crate) fn word(self, offset: u64) -> u32 {
+        let part = self.part(offset, 4);
+        if part.len == 0 {
+            return 0;
+        }
+        // SAFETY: four bytes of a live mapping (valid usage: what work uses lives until it has ended).
+        unsafe { part.first.cast::<u32>().read_unaligned() }
+    }
+
+    pub(crate) fn set_word(self, offset: u64, word: u32) {
+        let part = self.part(offset, 4);
+        if part.len != 0 {
+            // SAFETY: as in `word`.
+            unsafe { part.first.cast::<u32>().write_unaligned(word) }
+        }
+    }
+
+    pub(crate) fn fill(self, word: u32) {
+        (0..self.len() / 4).for_each(|index| self.set_word(4 * index, word));
+    }
+
+    /// As many bytes as both have.
+    pub(crate) fn copy_to(self, to: Self) {
+        let len = self.len.min(to.len);
+        // SAFETY: both lie in live mappings and have so many bytes; they may overlap.
+        unsafe { to.first.copy_from(self.first, len) };
+    }
+}

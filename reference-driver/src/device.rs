@@ -1,0 +1,226 @@
+//! Instance, physical device, device and queue: what the loader dispatches on, and where callbacks are kept.
+
+use std::alloc::System;
+
+use alloc_core::{FromGlobalAlloc, Scope};
+use ash::vk;
+use vk_callbacks::{
+    CallbackAllocator, DeviceDomain, DispatchableObject, DispatchablePlace, FallbackChain,
+    InstanceDomain, RawCallbacks,
+};
+
+use crate::edge::{answer, commands, list, raw, refused, slice, typed};
+
+/// What serves where the application gave no callbacks at all.
+static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+/// What every command that takes callbacks is given.
+pub(crate) type PAllocator = *const vk::AllocationCallbacks<'static>;
+
+/// `VkInstance`.
+pub(crate) struct Instance {
+    pub(crate) domain: InstanceDomain<'static>,
+    physical: u64,
+}
+
+/// `VkPhysicalDevice`. There is one.
+pub(crate) struct PhysicalDevice {
+    instance: u64,
+}
+
+/// `VkDevice`.
+pub(crate) struct Device {
+    pub(crate) domain: DeviceDomain,
+    instance: u64,
+    queue: u64,
+}
+
+/// `VkQueue`. Work is done in the submit, by the caller (RD11).
+pub(crate) struct Queue;
+
+/// A command's own callbacks, copied (V5, V6).
+///
+/// # Safety
+/// As `CallbackAllocator::from_ptr`.
+pub(crate) unsafe fn own(p_allocator: PAllocator) -> Result<Option<CallbackAllocator>, vk::Result> {
+    // SAFETY: forwarded; ash's struct is the same.
+    unsafe { CallbackAllocator::from_ptr(callbacks(p_allocator)) }.map_err(refused)
+}
+
+pub(crate) const fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
+    p_allocator.cast()
+}
+
+impl Device {
+    /// The instance, which outlives the device.
+    pub(crate) fn instance(&self) -> &Instance {
+        // SAFETY: valid usage: an instance is destroyed after its devices, and nobody changes it.
+        unsafe { DispatchableObject::borrow_handle(self.instance) }.unwrap_or_else(|| {
+            // The handle is that of `vkCreateDevice`'s physical device.
+            unreachable!("a device has an instance")
+        })
+    }
+
+    /// What a command on the device may use.
+    pub(crate) fn chain<'a>(&'a self, own: Option<&'a CallbackAllocator>) -> FallbackChain<'a> {
+        self.domain.chain(&self.instance().domain, own)
+    }
+}
+
+fn create_instance_object(p_allocator: PAllocator) -> Result<u64, vk::Result> {
+    // SAFETY: valid usage of vkCreateInstance.
+    let domain = unsafe { InstanceDomain::new(callbacks(p_allocator), &OWN) }.map_err(refused)?;
+    let chain = domain.chain(None);
+    let place = DispatchablePlace::allocate(&chain, Scope::Instance).map_err(refused)?;
+    let none = PhysicalDevice { instance: 0 };
+    let physical = match DispatchableObject::create_with_scope(&chain, Scope::Instance, none) {
+        Ok(physical) => physical.into_handle(),
+        Err(rejected) => {
+            // SAFETY: the chain that it was allocated with.
+            let _ = unsafe { place.free(&chain) };
+            return Err(refused(rejected.error));
+        }
+    };
+    let instance = place.fill(Instance { domain, physical }).into_handle();
+    // SAFETY: just made, and nobody else knows it.
+    let physical = unsafe { DispatchableObject::<PhysicalDevice>::borrow_handle_mut(physical) };
+    if let Some(physical) = physical {
+        physical.instance = instance;
+    }
+    Ok(instance)
+}
+
+fn destroy_instance_object(instance: u64, p_allocator: PAllocator) {
+    // SAFETY: valid usage of vkDestroyInstance: this is the handle's last use.
+    let Some(object) = (unsafe { DispatchableObject::<Instance>::from_handle(instance) }) else {
+        return;
+    };
+    // What the command brings frees what the instance allocated (V42); where it brings nothing, its own callbacks do.
+    let (place, Instance { domain, physical }) = object.vacate();
+    // SAFETY: valid usage of vkDestroyInstance.
+    let brought = unsafe { InstanceDomain::new(callbacks(p_allocator), &OWN) };
+    let brought = brought.ok().filter(|brought| brought.own().is_some());
+    let chain = brought.as_ref().unwrap_or(&domain).chain(None);
+    // SAFETY: the physical device goes with its instance.
+    if let Some(physical) = unsafe { DispatchableObject::<PhysicalDevice>::from_handle(physical) } {
+        // SAFETY: compatible callbacks (V42).
+        let _ = unsafe { physical.destroy(&chain) };
+    }
+    // SAFETY: as above.
+    let _ = unsafe { place.free(&chain) };
+}
+
+fn create_device_object(
+    physical: &PhysicalDevice,
+    info: &vk::DeviceCreateInfo<'_>,
+    p_allocator: PAllocator,
+) -> Result<u64, vk::Result> {
+    // SAFETY: the info's array is as long as it says.
+    let names = unsafe {
+        slice(
+            info.pp_enabled_extension_names,
+            info.enabled_extension_count,
+        )
+    };
+    for name in names {
+        // SAFETY: valid usage: names end with a NUL.
+        let name = unsafe { core::ffi::CStr::from_ptr(*name) };
+        if name != vk::EXT_PIPELINE_CREATION_CACHE_CONTROL_NAME {
+            return Err(vk::Result::ERROR_EXTENSION_NOT_PRESENT);
+        }
+    }
+    // SAFETY: the physical device's instance lives.
+    let instance = unsafe { DispatchableObject::<Instance>::borrow_handle(physical.instance) }
+        .ok_or(vk::Result::ERROR_UNKNOWN)?;
+    // SAFETY: valid usage of vkCreateDevice.
+    let domain = unsafe { DeviceDomain::new(callbacks(p_allocator)) }.map_err(refused)?;
+    let chain = domain.chain(&instance.domain, None);
+    let place = DispatchablePlace::allocate(&chain, Scope::Device).map_err(refused)?;
+    let queue = match DispatchableObject::create_with_scope(&chain, Scope::Device, Queue) {
+        Ok(queue) => queue.into_handle(),
+        Err(rejected) => {
+            // SAFETY: the chain that it was allocated with.
+            let _ = unsafe { place.free(&chain) };
+            return Err(refused(rejected.error));
+        }
+    };
+    let instance = physical.instance;
+    Ok(place
+        .fill(Device {
+            domain,
+            instance,
+            queue,
+        })
+        .into_handle())
+}
+
+fn destroy_device_object(device: u64, p_allocator: PAllocator) {
+    // SAFETY: valid usage of vkDestroyDevice: this is the handle's last use.
+    let Some(object) = (unsafe { DispatchableObject::<Device>::from_handle(device) }) else {
+        return;
+    };
+    let (place, device) = object.vacate();
+    // SAFETY: valid usage of vkDestroyDevice.
+    let brought = unsafe { DeviceDomain::new(callbacks(p_allocator)) };
+    let brought = brought.ok().filter(|brought| brought.own().is_some());
+    let domain = brought.as_ref().unwrap_or(&device.domain);
+    let chain = domain.chain(&device.instance().domain, None);
+    // SAFETY: the queue goes with its device.
+    if let Some(queue) = unsafe { DispatchableObject::<Queue>::from_handle(device.queue) } {
+        // SAFETY: compatible callbacks (V42).
+        let _ = unsafe { queue.destroy(&chain) };
+    }
+    // SAFETY: as above.
+    let _ = unsafe { place.free(&chain) };
+}
+
+commands! {
+    fn create_instance(info: *const vk::InstanceCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Instance as write _) -> vk::Result {
+        *out = vk::Instance::null();
+        if info.enabled_extension_count > 0 {
+            return vk::Result::ERROR_EXTENSION_NOT_PRESENT;
+        }
+        answer(create_instance_object(p_allocator.cast()).map(|handle| *out = typed(handle)))
+    }
+    fn destroy_instance(instance: vk::Instance, p_allocator: *const vk::AllocationCallbacks<'_>) {
+        destroy_instance_object(raw(instance), p_allocator.cast());
+    }
+    fn enumerate_physical_devices(instance: vk::Instance as dispatch Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDevice) -> vk::Result {
+        // SAFETY: valid usage: room for as many as `count` says, or NULL.
+        unsafe { list(&[typed::<vk::PhysicalDevice>(instance.physical)], count, out) }
+    }
+    fn enumerate_physical_device_groups(instance: vk::Instance as dispatch Instance, count: *mut u32 as write _, out: *mut vk::PhysicalDeviceGroupProperties<'_>) -> vk::Result {
+        if !out.is_null() && *count > 0 {
+            // SAFETY: valid usage: room for as many as `count` says.
+            let group = unsafe { &mut *out };
+            group.physical_device_count = 1;
+            group.physical_devices[0] = typed(instance.physical);
+            group.subset_allocation = vk::FALSE;
+        } else if !out.is_null() {
+            return vk::Result::INCOMPLETE;
+        }
+        *count = 1;
+        vk::Result::SUCCESS
+    }
+    fn create_device(physical: vk::PhysicalDevice as dispatch PhysicalDevice, info: *const vk::DeviceCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::Device as write _) -> vk::Result {
+        *out = vk::Device::null();
+        answer(create_device_object(physical, info, p_allocator.cast()).map(|handle| *out = typed(handle)))
+    }
+    fn destroy_device(device: vk::Device, p_allocator: *const vk::AllocationCallbacks<'_>) {
+        destroy_device_object(raw(device), p_allocator.cast());
+    }
+    fn get_device_queue(device: vk::Device as dispatch Device, _family: u32, _index: u32, out: *mut vk::Queue as write _) {
+        *out = typed(device.queue);
+    }
+    fn get_device_queue2(device: vk::Device as dispatch Device, _info: *const vk::DeviceQueueInfo2<'_>, out: *mut vk::Queue as write _) {
+        *out = typed(device.queue);
+    }
+    fn queue_wait_idle(_queue: vk::Queue) -> vk::Result { vk::Result::SUCCESS }
+    fn device_wait_idle(_device: vk::Device) -> vk::Result { vk::Result::SUCCESS }
+    fn queue_bind_sparse(_queue: vk::Queue, _count: u32, _infos: *const vk::BindSparseInfo<'_>, _fence: vk::Fence) -> vk::Result {
+        vk::Result::ERROR_UNKNOWN
+    }
+    fn get_device_group_peer_memory_features(_device: vk::Device, _heap: u32, _local: u32, _remote: u32, out: *mut vk::PeerMemoryFeatureFlags as write _) {
+        *out = vk::PeerMemoryFeatureFlags::empty();
+    }
+}

@@ -1,0 +1,129 @@
+//! Triangles: vertices through one shader, pixels whose centre lies inside through the other.
+
+use ash::vk;
+
+use crate::exec::{Bound, Invocation};
+use crate::interpreter;
+use crate::pipelines::State;
+use crate::spirv::Module;
+
+/// A vertex in pixels, with depth, and 1 over its fourth coordinate.
+type Vertex = [f32; 4];
+
+/// Draws every three vertices as a triangle. Returns how many samples passed; `None` for what the driver cannot draw rightly: a
+/// triangle that would have to be clipped.
+pub(crate) fn triangles(bound: &Bound, state: &State, words: &[u32], vertices: u32) -> Option<u64> {
+    let (first, second) = words.split_at_checked(state.first)?;
+    let [vertex_name, fragment_name] = &state.names;
+    let vertex = Module::new(first, vk::ShaderStageFlags::VERTEX, vertex_name.as_bytes()).ok()?;
+    let fragment = Module::new(
+        second,
+        vk::ShaderStageFlags::FRAGMENT,
+        fragment_name.as_bytes(),
+    )
+    .ok()?;
+    let mut passed = 0_u64;
+    for first in (0..vertices / 3).map(|triangle| 3 * triangle) {
+        let corner = |index: u32| transform(bound, state, &vertex, first + index);
+        let corners = [corner(0)?, corner(1)?, corner(2)?];
+        passed = passed.checked_add(fill(bound, state, &fragment, corners)?)?;
+    }
+    Some(passed)
+}
+
+/// Runs the vertex shader and brings its position into pixels.
+fn transform(bound: &Bound, state: &State, module: &Module<'_>, index: u32) -> Option<Vertex> {
+    let mut world = Invocation {
+        bound,
+        stage: vk::ShaderStageFlags::VERTEX,
+        builtin: [index, 0, 0, 0],
+        position: [0; 4],
+        color: [0; 4],
+    };
+    interpreter::run(module, &mut world).ok()?;
+    let [x, y, z, w] = world.position.map(f32::from_bits);
+    if !(w > 0.0 && (0.0..=w).contains(&z)) {
+        return None;
+    }
+    let port = state.viewport;
+    Some([
+        (x / w + 1.0) * 0.5 * port.width + port.x,
+        (y / w + 1.0) * 0.5 * port.height + port.y,
+        (port.max_depth - port.min_depth) * (z / w) + port.min_depth,
+        1.0 / w,
+    ])
+}
+
+/// Twice the area of a triangle, with its sign.
+fn area(a: Vertex, b: Vertex, [x, y]: [f32; 2]) -> f32 {
+    (b[0] - a[0]) * (y - a[1]) - (b[1] - a[1]) * (x - a[0])
+}
+
+fn fill(
+    bound: &Bound,
+    state: &State,
+    module: &Module<'_>,
+    mut corners: [Vertex; 3],
+) -> Option<u64> {
+    let whole = area(corners[0], corners[1], [corners[2][0], corners[2][1]]);
+    if whole < 0.0 {
+        corners.swap(1, 2);
+    }
+    let whole = whole.abs();
+    if whole == 0.0 {
+        return Some(0);
+    }
+    let target = bound.target;
+    let (offset, extent) = (state.scissor.offset, state.scissor.extent);
+    let columns = offset.x.max(0).cast_unsigned()
+        ..offset.x.max(0).cast_unsigned().saturating_add(extent.width);
+    let rows = offset.y.max(0).cast_unsigned()
+        ..offset
+            .y
+            .max(0)
+            .cast_unsigned()
+            .saturating_add(extent.height);
+    let mut passed = 0;
+    for y in rows.start..rows.end.min(target.height) {
+        for x in columns.start..columns.end.min(target.width) {
+            let centre = [x as f32 + 0.5, y as f32 + 0.5];
+            let Some(weights) = inside(corners, centre) else {
+                continue;
+            };
+            let mix = |lane: usize| {
+                (0..3)
+                    .map(|corner| weights[corner] / whole * corners[corner][lane])
+                    .sum::<f32>()
+            };
+            let builtin = [centre[0], centre[1], mix(2), mix(3)].map(f32::to_bits);
+            let stage = vk::ShaderStageFlags::FRAGMENT;
+            let mut world = Invocation {
+                bound,
+                stage,
+                builtin,
+                position: [0; 4],
+                color: [0; 4],
+            };
+            interpreter::run(module, &mut world).ok()?;
+            let at = target.offset(x, y)?;
+            target.bytes.set_word(at, world.color[0]);
+            passed += 1;
+        }
+    }
+    Some(passed)
+}
+
+/// How near a point is to each corner, if it lies inside; on an edge, where that is a top or a left one.
+fn inside(corners: [Vertex; 3], at: [f32; 2]) -> Option<[f32; 3]> {
+    let mut weights = [0.0; 3];
+    for (corner, weight) in weights.iter_mut().enumerate() {
+        let (from, to) = (corners[(corner + 1) % 3], corners[(corner + 2) % 3]);
+        *weight = area(from, to, at);
+        let (right, down) = (to[0] - from[0], to[1] - from[1]);
+        let keeps_edge = down < 0.0 || (down == 0.0 && right > 0.0);
+        if *weight < 0.0 || (*weight == 0.0 && !keeps_edge) {
+            return None;
+        }
+    }
+    Some(weights)
+}

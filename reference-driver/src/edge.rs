@@ -1,0 +1,189 @@
+//! The edge between C and the driver: raw arguments become references here, and nowhere else.
+
+use ash::vk;
+use vk_callbacks::{CallbackError, VK_ERROR_OUT_OF_HOST_MEMORY};
+
+/// What a command answers when its arguments are no valid usage.
+pub(crate) trait Answer {
+    const INVALID: Self;
+}
+
+impl Answer for () {
+    const INVALID: Self = ();
+}
+
+impl Answer for vk::Result {
+    const INVALID: Self = Self::ERROR_UNKNOWN;
+}
+
+/// The `VkResult` of a refusal by the driver side of vk-callbacks.
+pub(crate) fn refused(error: CallbackError) -> vk::Result {
+    match error {
+        CallbackError::Host(_) => vk::Result::from_raw(VK_ERROR_OUT_OF_HOST_MEMORY),
+        other => vk::Result::from_raw(other.vk_result()),
+    }
+}
+
+/// A command that did what it was asked, or why not.
+pub(crate) fn answer(done: Result<(), vk::Result>) -> vk::Result {
+    done.err().unwrap_or(vk::Result::SUCCESS)
+}
+
+/// Writes commands of Vulkan. Behind `as` stands what a raw argument is made into before the body runs:
+///
+/// | | |
+/// |-|-|
+/// | `look T`, `change T` | the value behind a non-dispatchable handle of an `Object<T>` |
+/// | `items (T, E)`, `change_items (T, E)` | value and items behind the handle of an `ArrayObject<T, E>` |
+/// | `dispatch T`, `change_dispatch T` | the value behind a dispatchable handle |
+/// | `read _`, `write _` | what a pointer points to |
+///
+/// A NULL where one of these stands is no valid usage: the command answers `ERROR_UNKNOWN`, or does nothing.
+///
+/// Safety of all that it writes: the arguments satisfy the valid usage of the command of that name, external synchronisation included.
+macro_rules! commands {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty $(as $how:ident $kind:ty)?),* $(,)?) $(-> $ret:ty)? $body:block)*) => {$(
+        $(#[$meta])*
+        pub(crate) unsafe extern "system" fn $name($($arg: $ty),*) $(-> $ret)? {
+            $($(
+                // SAFETY: valid usage of the command, as the caller promises: a live handle of this kind, or a pointer to what the
+                // command reads or writes, which nobody else changes meanwhile.
+                let Some($arg) = (unsafe { $crate::edge::reference!($how $kind, $arg) }) else {
+                    return $crate::edge::Answer::INVALID;
+                };
+            )?)*
+            $body
+        }
+    )*};
+}
+
+macro_rules! reference {
+    (look $kind:ty, $arg:ident) => {
+        $crate::edge::look::<$kind>(ash::vk::Handle::as_raw($arg))
+    };
+    (change $kind:ty, $arg:ident) => {
+        vk_callbacks::Object::<$kind>::borrow_handle_mut(ash::vk::Handle::as_raw($arg))
+    };
+    (items $kind:ty, $arg:ident) => {
+        $crate::edge::Items::<$kind>::look(ash::vk::Handle::as_raw($arg))
+    };
+    (change_items $kind:ty, $arg:ident) => {
+        $crate::edge::Items::<$kind>::change(ash::vk::Handle::as_raw($arg))
+    };
+    (dispatch $kind:ty, $arg:ident) => {
+        vk_callbacks::DispatchableObject::<$kind>::borrow_handle(ash::vk::Handle::as_raw($arg))
+    };
+    (change_dispatch $kind:ty, $arg:ident) => {
+        vk_callbacks::DispatchableObject::<$kind>::borrow_handle_mut(ash::vk::Handle::as_raw($arg))
+    };
+    (read $kind:ty, $arg:ident) => {
+        $arg.as_ref()
+    };
+    (write $kind:ty, $arg:ident) => {
+        $arg.as_mut()
+    };
+}
+
+pub(crate) use {commands, reference};
+
+/// The value behind a non-dispatchable handle.
+///
+/// # Safety
+/// As `Object::borrow_handle`.
+pub(crate) unsafe fn look<'a, T>(handle: u64) -> Option<&'a T> {
+    // SAFETY: forwarded.
+    unsafe { vk_callbacks::Object::<T>::borrow_handle(handle) }.map(|object| object.get())
+}
+
+/// `Items::<(T, E)>`: an `ArrayObject<T, E>`, named by one type.
+pub(crate) struct Items<P>(core::marker::PhantomData<P>);
+
+impl<T: 'static, E: 'static> Items<(T, E)> {
+    /// # Safety
+    /// As `ArrayObject::borrow_handle`.
+    pub(crate) unsafe fn look<'a>(handle: u64) -> Option<(&'a T, &'a [E])> {
+        // SAFETY: forwarded.
+        unsafe { vk_callbacks::ArrayObject::borrow_handle(handle) }
+    }
+
+    /// # Safety
+    /// As `ArrayObject::borrow_handle_mut`.
+    pub(crate) unsafe fn change<'a>(handle: u64) -> Option<(&'a mut T, &'a mut [E])> {
+        // SAFETY: forwarded.
+        unsafe { vk_callbacks::ArrayObject::borrow_handle_mut(handle) }
+    }
+}
+
+/// `count` values at `first`; none where that is NULL.
+///
+/// # Safety
+/// `first` is NULL or points to so many values, which nobody changes during `'a`.
+pub(crate) unsafe fn slice<'a, T>(first: *const T, count: u32) -> &'a [T] {
+    if first.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts(first, count as usize) }
+}
+
+/// As [`slice()`], to write to.
+///
+/// # Safety
+/// `first` is NULL or points to room for so many values, which nobody else uses during `'a`.
+pub(crate) unsafe fn slice_mut<'a, T>(first: *mut T, count: u32) -> &'a mut [T] {
+    if first.is_null() || count == 0 {
+        return &mut [];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts_mut(first, count as usize) }
+}
+
+/// Vulkan's way of listing: the number alone where `out` is NULL, else as many as there is room for.
+///
+/// # Safety
+/// `count` is valid, and `out` NULL or room for so many values as it says.
+pub(crate) unsafe fn list<T: Clone>(all: &[T], count: &mut u32, out: *mut T) -> vk::Result {
+    if out.is_null() {
+        *count = all.len() as u32;
+        return vk::Result::SUCCESS;
+    }
+    // SAFETY: the caller's promise.
+    let room = unsafe { slice_mut(out, *count) };
+    let mut written = 0;
+    for (place, value) in room.iter_mut().zip(all) {
+        *place = value.clone();
+        written += 1;
+    }
+    *count = written;
+    if (written as usize) < all.len() {
+        vk::Result::INCOMPLETE
+    } else {
+        vk::Result::SUCCESS
+    }
+}
+
+/// The raw handle of a typed one, and back.
+pub(crate) fn typed<H: vk::Handle>(handle: u64) -> H {
+    H::from_raw(handle)
+}
+
+pub(crate) fn raw<H: vk::Handle>(handle: H) -> u64 {
+    handle.as_raw()
+}
+
+/// Calls `fill` with each structure that a `pNext` chain of outputs holds.
+///
+/// # Safety
+/// `first` is NULL or the first of a chain of valid structures, which nobody else uses meanwhile.
+pub(crate) unsafe fn each_output(
+    first: *mut core::ffi::c_void,
+    mut fill: impl FnMut(vk::StructureType, *mut vk::BaseOutStructure<'_>),
+) {
+    let mut next = first.cast::<vk::BaseOutStructure<'_>>();
+    while !next.is_null() {
+        // SAFETY: the caller's promise: each begins with its type and the next one.
+        let head = unsafe { next.read() };
+        fill(head.s_type, next);
+        next = head.p_next.cast();
+    }
+}

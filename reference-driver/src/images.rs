@@ -1,0 +1,128 @@
+//! Images: formats, sizes, and what a view or an attachment shows of one.
+
+use ash::vk;
+
+use crate::bytes::Bytes;
+use crate::edge::{look, raw};
+
+/// The formats that can be copied, with the bytes of a texel. Only [`WORD`] can be sampled, drawn to, and read as texels of a buffer.
+pub(crate) const FORMATS: [(vk::Format, u64); 24] = [
+    (vk::Format::R8_UNORM, 1),
+    (vk::Format::R8_UINT, 1),
+    (vk::Format::R8_SINT, 1),
+    (vk::Format::R8G8_UNORM, 2),
+    (vk::Format::R8G8_UINT, 2),
+    (vk::Format::R16_UINT, 2),
+    (vk::Format::R16_SINT, 2),
+    (vk::Format::R16_SFLOAT, 2),
+    (vk::Format::R8G8B8A8_UNORM, 4),
+    (vk::Format::R8G8B8A8_SNORM, 4),
+    (vk::Format::R8G8B8A8_UINT, 4),
+    (vk::Format::R8G8B8A8_SINT, 4),
+    (vk::Format::B8G8R8A8_UNORM, 4),
+    (vk::Format::R16G16_UINT, 4),
+    (WORD, 4),
+    (vk::Format::R32_SINT, 4),
+    (vk::Format::R32_SFLOAT, 4),
+    (vk::Format::R16G16B16A16_UINT, 8),
+    (vk::Format::R16G16B16A16_SFLOAT, 8),
+    (vk::Format::R32G32_UINT, 8),
+    (vk::Format::R32G32_SFLOAT, 8),
+    (vk::Format::R32G32B32A32_UINT, 16),
+    (vk::Format::R32G32B32A32_SINT, 16),
+    (vk::Format::R32G32B32A32_SFLOAT, 16),
+];
+
+/// The format that shaders read and write.
+pub(crate) const WORD: vk::Format = vk::Format::R32_UINT;
+/// The one format that conversions are made for; no image can have it.
+pub(crate) const YCBCR: vk::Format = vk::Format::G8_B8_R8_3PLANE_420_UNORM;
+
+/// `VkImage`: layers of rows, one behind the other. One mip level, one sample.
+pub(crate) struct Image {
+    pub(crate) surface: Surface,
+    pub(crate) size: u64,
+}
+
+/// A picture: rows of texels. A view, an attachment, or a whole image.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surface {
+    pub(crate) bytes: Bytes,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) texel: u64,
+}
+
+impl Image {
+    pub(crate) fn new(info: &vk::ImageCreateInfo<'_>) -> Result<Self, vk::Result> {
+        let texel = texel(info.format).ok_or(vk::Result::ERROR_FORMAT_NOT_SUPPORTED)?;
+        let extent = info.extent;
+        let factors = [
+            extent.width.into(),
+            extent.height.into(),
+            extent.depth.into(),
+            info.array_layers.into(),
+        ];
+        let size = factors
+            .into_iter()
+            .try_fold(texel, u64::checked_mul)
+            .ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)?;
+        let surface = Surface {
+            bytes: Bytes::NONE,
+            width: extent.width,
+            height: extent.height,
+            texel,
+        };
+        Ok(Self { surface, size })
+    }
+}
+
+impl Surface {
+    pub(crate) const NONE: Self = Self {
+        bytes: Bytes::NONE,
+        width: 0,
+        height: 0,
+        texel: 4,
+    };
+
+    /// Bytes of a layer.
+    pub(crate) fn layer_size(self) -> u64 {
+        u64::from(self.width) * u64::from(self.height) * self.texel
+    }
+
+    /// The layer of that number and all behind it.
+    pub(crate) fn skip_layers(self, layer: u32) -> Self {
+        let offset = self.layer_size().saturating_mul(layer.into());
+        let bytes = self.bytes.part(offset, vk::WHOLE_SIZE);
+        Self { bytes, ..self }
+    }
+
+    pub(crate) fn of_image(image: vk::Image) -> Self {
+        // SAFETY: valid usage: a live image, which nobody changes meanwhile.
+        unsafe { look::<Image>(raw(image)) }.map_or(Self::NONE, |image| image.surface)
+    }
+
+    pub(crate) fn of_view(info: &vk::ImageViewCreateInfo<'_>) -> Self {
+        Self::of_image(info.image).skip_layers(info.subresource_range.base_array_layer)
+    }
+
+    /// What a view's handle shows.
+    pub(crate) fn of_handle(view: vk::ImageView) -> Self {
+        // SAFETY: valid usage: a live view, or 0.
+        unsafe { look::<Self>(raw(view)) }
+            .copied()
+            .unwrap_or(Self::NONE)
+    }
+
+    /// Where a texel lies; `None` outside.
+    pub(crate) fn offset(self, x: u32, y: u32) -> Option<u64> {
+        let inside = x < self.width && y < self.height;
+        inside.then(|| (u64::from(y) * u64::from(self.width) + u64::from(x)) * self.texel)
+    }
+}
+
+/// The bytes of a texel of a format that images may have.
+pub(crate) fn texel(format: vk::Format) -> Option<u64> {
+    let found = FORMATS.iter().find(|(known, _)| *known == format);
+    found.map(|(_, texel)| *texel)
+}

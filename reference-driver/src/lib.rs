@@ -1,0 +1,115 @@
+//! A small Vulkan driver that takes every byte of host memory from the application's callbacks.
+//!
+//! It is three things: a template for authors of drivers ([`template`]), the device of `steward` on a machine that has none, and
+//! a known truth for checker, meter and sweep. It is a driver of Vulkan 1.1 with one queue, one type of memory and straight-line
+//! shaders, and stays one: whatever would only make it more of a driver is not here.
+//!
+//! ```text
+//!   loader, or a program  -->  names  -->  device, pools, objects, pipelines   create and destroy: all host memory
+//!                                     \->  record  -->  exec, draw  -->  interpreter  -->  bytes (mapped device memory)
+//! ```
+//!
+//! As a shared library it exports what a Vulkan loader needs of a driver; a program that links it calls [`get_instance_proc_addr`].
+
+mod bytes;
+mod descriptors;
+mod device;
+mod draw;
+mod edge;
+mod exec;
+mod images;
+mod interpreter;
+mod limits;
+mod memory;
+mod names;
+mod objects;
+mod physical;
+mod pipelines;
+mod pools;
+mod record;
+mod spirv;
+
+use core::ffi::c_char;
+
+use ash::vk;
+
+pub use spirv::Unsupported;
+
+use names::Level;
+
+/// The newest interface between loader and driver that is spoken: 5.
+const INTERFACE: u32 = 5;
+
+/// `vk_icdNegotiateLoaderICDInterfaceVersion`: lowers `version` to 5, and refuses one below 2.
+///
+/// # Safety
+/// `version` is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(
+    version: *mut u32,
+) -> vk::Result {
+    // SAFETY: the caller's promise.
+    match unsafe { version.as_mut() } {
+        Some(version) if *version >= 2 => {
+            *version = (*version).min(INTERFACE);
+            vk::Result::SUCCESS
+        }
+        _ => vk::Result::ERROR_INCOMPATIBLE_DRIVER,
+    }
+}
+
+/// `vk_icdGetInstanceProcAddr`, under the name that the loader looks for.
+///
+/// # Safety
+/// As [`get_instance_proc_addr`].
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn vk_icdGetInstanceProcAddr(
+    instance: vk::Instance,
+    name: *const c_char,
+) -> vk::PFN_vkVoidFunction {
+    // SAFETY: forwarded.
+    unsafe { get_instance_proc_addr(instance, name) }
+}
+
+/// `vkGetInstanceProcAddr`: the command of that name; without an instance, the global ones alone.
+///
+/// # Safety
+/// `name` is NULL or ends with a NUL; `instance` is NULL or lives.
+pub unsafe extern "system" fn get_instance_proc_addr(
+    instance: vk::Instance,
+    name: *const c_char,
+) -> vk::PFN_vkVoidFunction {
+    let has = if instance == vk::Instance::null() {
+        Level::Global
+    } else {
+        Level::Instance
+    };
+    // SAFETY: the caller's promise.
+    names::lookup(unsafe { names::text(name) }, has)
+}
+
+/// Whether the driver runs this SPIR-V as a shader of one stage, whose entry point is called `main`.
+///
+/// # Errors
+/// It uses something that the driver does not have: a pipeline of it is refused.
+pub fn try_shader(words: &[u32], stage: vk::ShaderStageFlags) -> Result<(), Unsupported> {
+    pipelines::try_shader(words, stage, b"main")
+}
+
+/// How to write a driver that takes its host memory from callbacks.
+///
+/// 1. **Instance and device** keep the application's callbacks by value: an `InstanceDomain` and a `DeviceDomain`, which lie in memory of
+///    those very callbacks. An `ObjectPlace` is allocated through the domain first, then the domain moves in; to destroy it, the domain
+///    leaves the place, and the callbacks of the destroying command free it (`device.rs`).
+/// 2. **Each command** makes a `FallbackChain` on its stack: its own `pAllocator`, the device's, the instance's, the driver's own. All
+///    memory comes through it, with the scope that says how long it lives.
+/// 3. **Objects** are created with the chain and carry the receipt of their memory. A value and an array are one `ArrayObject`; what the
+///    loader dispatches on is a `DispatchableObject`. The table below is all there is to a kind of object.
+/// 4. **Pools** are a `PoolDomain`: their callbacks, a context over them for what children hold, and the children (`pools.rs`).
+/// 5. **Refusals** are `VK_ERROR_OUT_OF_HOST_MEMORY` where the command has an answer. `vkCmd*` have none: the command buffer remembers it
+///    for `vkEndCommandBuffer`. Where a command makes several objects, those before the refusal go again (`Pool::allocate`).
+///
+/// The driver's table of objects, as it is compiled:
+///
+#[doc = concat!("```ignore\n", include_str!("objects_table.rs"), "```")]
+pub mod template {}

@@ -1,0 +1,207 @@
+//! Device memory, what is bound to it, and how host and device wait for one another.
+
+use core::ffi::c_void;
+use core::sync::atomic::Ordering::Relaxed;
+
+use ash::vk;
+use vk_callbacks::Object;
+
+use crate::bytes::Mapping;
+use crate::edge::{commands, each_output, look, raw, slice};
+use crate::exec::query;
+use crate::images::Image;
+use crate::objects::{Buffer, Event, Fence, UNAVAILABLE, is_up};
+
+/// What every resource is aligned to.
+const ALIGNMENT: u64 = 64;
+
+fn requirements(size: u64) -> vk::MemoryRequirements {
+    vk::MemoryRequirements {
+        size: size.next_multiple_of(ALIGNMENT),
+        alignment: ALIGNMENT,
+        memory_type_bits: 1,
+    }
+}
+
+fn bind_buffer(buffer: &mut Buffer, memory: vk::DeviceMemory, offset: u64) {
+    // SAFETY: valid usage: live memory.
+    if let Some(memory) = unsafe { look::<Mapping>(raw(memory)) } {
+        buffer.bytes = memory.bytes().part(offset, buffer.size);
+    }
+}
+
+fn bind_image(image: &mut Image, memory: vk::DeviceMemory, offset: u64) {
+    // SAFETY: valid usage: live memory.
+    if let Some(memory) = unsafe { look::<Mapping>(raw(memory)) } {
+        image.surface.bytes = memory.bytes().part(offset, image.size);
+    }
+}
+
+/// Says of dedicated memory that no resource needs it.
+fn no_dedicated(out: &mut vk::MemoryRequirements2<'_>) {
+    let write = |kind, structure: *mut vk::BaseOutStructure<'_>| {
+        if kind == vk::StructureType::MEMORY_DEDICATED_REQUIREMENTS {
+            let structure = structure.cast::<vk::MemoryDedicatedRequirements<'_>>();
+            // SAFETY: valid usage: a struct of this type, which is for output.
+            let structure = unsafe { &mut *structure };
+            structure.prefers_dedicated_allocation = vk::FALSE;
+            structure.requires_dedicated_allocation = vk::FALSE;
+        }
+    };
+    // SAFETY: valid usage: a chain of outputs.
+    unsafe { each_output(out.p_next, write) };
+}
+
+commands! {
+    fn map_memory(_device: vk::Device, memory: vk::DeviceMemory as look Mapping, offset: u64, size: u64, _flags: vk::MemoryMapFlags, out: *mut *mut c_void as write _) -> vk::Result {
+        *out = memory.bytes().part(offset, size).address().as_ptr().cast();
+        vk::Result::SUCCESS
+    }
+    fn unmap_memory(_device: vk::Device, _memory: vk::DeviceMemory) {}
+    fn flush_or_invalidate(_device: vk::Device, _count: u32, _ranges: *const vk::MappedMemoryRange<'_>) -> vk::Result { vk::Result::SUCCESS }
+    fn get_device_memory_commitment(_device: vk::Device, memory: vk::DeviceMemory as look Mapping, out: *mut u64 as write _) {
+        *out = memory.bytes().len();
+    }
+    fn bind_buffer_memory(_device: vk::Device, buffer: vk::Buffer as change Buffer, memory: vk::DeviceMemory, offset: u64) -> vk::Result {
+        bind_buffer(buffer, memory, offset);
+        vk::Result::SUCCESS
+    }
+    fn bind_buffer_memory2(_device: vk::Device, count: u32, infos: *const vk::BindBufferMemoryInfo<'_>) -> vk::Result {
+        // SAFETY: valid usage: so many infos.
+        for info in unsafe { slice(infos, count) } {
+            // SAFETY: valid usage: a live buffer, externally synchronised.
+            if let Some(buffer) = unsafe { Object::borrow_handle_mut(raw(info.buffer)) } {
+                bind_buffer(buffer, info.memory, info.memory_offset);
+            }
+        }
+        vk::Result::SUCCESS
+    }
+    fn bind_image_memory(_device: vk::Device, image: vk::Image as change Image, memory: vk::DeviceMemory, offset: u64) -> vk::Result {
+        bind_image(image, memory, offset);
+        vk::Result::SUCCESS
+    }
+    fn bind_image_memory2(_device: vk::Device, count: u32, infos: *const vk::BindImageMemoryInfo<'_>) -> vk::Result {
+        // SAFETY: valid usage: so many infos.
+        for info in unsafe { slice(infos, count) } {
+            // SAFETY: valid usage: a live image, externally synchronised.
+            if let Some(image) = unsafe { Object::borrow_handle_mut(raw(info.image)) } {
+                bind_image(image, info.memory, info.memory_offset);
+            }
+        }
+        vk::Result::SUCCESS
+    }
+    fn get_buffer_memory_requirements(_device: vk::Device, buffer: vk::Buffer as look Buffer, out: *mut vk::MemoryRequirements as write _) {
+        *out = requirements(buffer.size);
+    }
+    fn get_image_memory_requirements(_device: vk::Device, image: vk::Image as look Image, out: *mut vk::MemoryRequirements as write _) {
+        *out = requirements(image.size);
+    }
+    fn get_buffer_memory_requirements2(_device: vk::Device, info: *const vk::BufferMemoryRequirementsInfo2<'_> as read _, out: *mut vk::MemoryRequirements2<'_> as write _) {
+        // SAFETY: valid usage: a live buffer.
+        let size = unsafe { look::<Buffer>(raw(info.buffer)) }.map_or(0, |buffer| buffer.size);
+        out.memory_requirements = requirements(size);
+        no_dedicated(out);
+    }
+    fn get_image_memory_requirements2(_device: vk::Device, info: *const vk::ImageMemoryRequirementsInfo2<'_> as read _, out: *mut vk::MemoryRequirements2<'_> as write _) {
+        // SAFETY: valid usage: a live image.
+        let size = unsafe { look::<Image>(raw(info.image)) }.map_or(0, |image| image.size);
+        out.memory_requirements = requirements(size);
+        no_dedicated(out);
+    }
+    fn get_image_sparse_memory_requirements(_device: vk::Device, _image: vk::Image, count: *mut u32 as write _, _out: *mut vk::SparseImageMemoryRequirements) {
+        *count = 0;
+    }
+    fn get_image_sparse_memory_requirements2(_device: vk::Device, _info: *const vk::ImageSparseMemoryRequirementsInfo2<'_>, count: *mut u32 as write _, _out: *mut vk::SparseImageMemoryRequirements2<'_>) {
+        *count = 0;
+    }
+    fn get_image_subresource_layout(_device: vk::Device, image: vk::Image as look Image, part: *const vk::ImageSubresource as read _, out: *mut vk::SubresourceLayout as write _) {
+        let layer = image.surface.layer_size();
+        *out = vk::SubresourceLayout {
+            offset: layer * u64::from(part.array_layer),
+            size: layer,
+            row_pitch: u64::from(image.surface.width) * image.surface.texel,
+            array_pitch: layer,
+            depth_pitch: layer,
+        };
+    }
+    fn get_render_area_granularity(_device: vk::Device, _pass: vk::RenderPass, out: *mut vk::Extent2D as write _) {
+        *out = vk::Extent2D { width: 1, height: 1 };
+    }
+    fn reset_fences(_device: vk::Device, count: u32, fences: *const vk::Fence) -> vk::Result {
+        // SAFETY: valid usage: so many fences.
+        for fence in unsafe { slice(fences, count) } {
+            // SAFETY: valid usage: a live fence.
+            if let Some(fence) = unsafe { look::<Fence>(raw(*fence)) } {
+                fence.0.store(false, Relaxed);
+            }
+        }
+        vk::Result::SUCCESS
+    }
+    fn get_fence_status(_device: vk::Device, fence: vk::Fence as look Fence) -> vk::Result {
+        if is_up(&fence.0) { vk::Result::SUCCESS } else { vk::Result::NOT_READY }
+    }
+    fn wait_for_fences(_device: vk::Device, count: u32, fences: *const vk::Fence, all: vk::Bool32, _timeout: u64) -> vk::Result {
+        // SAFETY: valid usage: so many fences.
+        let mut fences = unsafe { slice(fences, count) }.iter();
+        // SAFETY: valid usage: live fences.
+        let up = |fence: &vk::Fence| unsafe { look::<Fence>(raw(*fence)) }.is_some_and(|fence| is_up(&fence.0));
+        // No work goes on that could still signal one.
+        let enough = if all == vk::TRUE { fences.all(up) } else { fences.any(up) };
+        if enough { vk::Result::SUCCESS } else { vk::Result::TIMEOUT }
+    }
+    fn get_event_status(_device: vk::Device, event: vk::Event as look Event) -> vk::Result {
+        if is_up(&event.0) { vk::Result::EVENT_SET } else { vk::Result::EVENT_RESET }
+    }
+    fn set_event(_device: vk::Device, event: vk::Event as look Event) -> vk::Result {
+        event.0.store(true, Relaxed);
+        vk::Result::SUCCESS
+    }
+    fn reset_event(_device: vk::Device, event: vk::Event as look Event) -> vk::Result {
+        event.0.store(false, Relaxed);
+        vk::Result::SUCCESS
+    }
+    fn get_query_pool_results(_device: vk::Device, pool: vk::QueryPool, first: u32, count: u32, _size: usize, out: *mut c_void, stride: u64, flags: vk::QueryResultFlags) -> vk::Result {
+        let mut answer = vk::Result::SUCCESS;
+        for index in 0..count {
+            let result = query(raw(pool), first.saturating_add(index)).unwrap_or(UNAVAILABLE);
+            let there = result != UNAVAILABLE;
+            let place = out.wrapping_byte_add((stride * u64::from(index)) as usize);
+            let value = if there { result } else { 0 };
+            if !there {
+                answer = vk::Result::NOT_READY;
+            }
+            let values = [value, u64::from(there)];
+            let written = if flags.contains(vk::QueryResultFlags::WITH_AVAILABILITY) { 2 } else { 1 };
+            for (number, value) in values.into_iter().take(written).enumerate() {
+                if number == 0 && !there && !flags.contains(vk::QueryResultFlags::PARTIAL) {
+                    continue;
+                }
+                if flags.contains(vk::QueryResultFlags::TYPE_64) {
+                    // SAFETY: valid usage: room for the results of so many queries, `stride` apart.
+                    unsafe { place.cast::<u64>().wrapping_add(number).write_unaligned(value) };
+                } else {
+                    // SAFETY: as above, of 32 bits each.
+                    unsafe { place.cast::<u32>().wrapping_add(number).write_unaligned(value as u32) };
+                }
+            }
+        }
+        answer
+    }
+    fn get_pipeline_cache_data(_device: vk::Device, _cache: vk::PipelineCache, size: *mut usize as write _, out: *mut c_void) -> vk::Result {
+        // VkPipelineCacheHeaderVersionOne: length, version, vendor, device, and a UUID of zeros.
+        let header: [u32; 8] = [32, 1, crate::physical::VENDOR, 1, 0, 0, 0, 0];
+        if out.is_null() {
+            *size = size_of_val(&header);
+            return vk::Result::SUCCESS;
+        }
+        if *size < size_of_val(&header) {
+            *size = 0;
+            return vk::Result::INCOMPLETE;
+        }
+        *size = size_of_val(&header);
+        // SAFETY: room for so many bytes, as just seen.
+        unsafe { out.cast::<[u32; 8]>().write_unaligned(header) };
+        vk::Result::SUCCESS
+    }
+    fn merge_pipeline_caches(_device: vk::Device, _into: vk::PipelineCache, _count: u32, _from: *const vk::PipelineCache) -> vk::Result { vk::Result::SUCCESS }
+}

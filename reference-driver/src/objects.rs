@@ -1,0 +1,188 @@
+//! The device's objects: for each, one line of `objects_table.rs` that creates and destroys it.
+//!
+//! A creation copies the command's callbacks, makes the chain of what may serve, and places the object in memory of the most specific
+//! allocator. A destruction makes the chain of what the destroying command brought, and the object's own receipt says which level of it the
+//! memory goes back to. Neither can forget anything: there is no other way to make an object, or to be rid of one.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use alloc_core::{Rejected, Scope};
+use ash::vk;
+use vk_callbacks::{ArrayObject, CallbackError, FallbackChain, Object};
+
+use crate::bytes::{Bytes, Mapping};
+use crate::device::{Device, own};
+use crate::edge::{answer, commands, look, raw, refused, slice, typed};
+use crate::images::{Image, Surface};
+
+/// Writes the two commands of each object.
+macro_rules! objects {
+    ($($create:ident, $destroy:ident: $handle:ident($info_type:ident) = $object:ty, |$chain:ident, $info:ident| $make:expr;)*) => {
+        commands! {$(
+            fn $create(device: vk::Device as dispatch Device, info: *const vk::$info_type<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::$handle as write _) -> vk::Result {
+                let $info = info;
+                create::<$object, _>(device, p_allocator, out, |$chain| $make)
+            }
+            fn $destroy(device: vk::Device as dispatch Device, object: vk::$handle, p_allocator: *const vk::AllocationCallbacks<'_>) {
+                destroy::<$object>(device, p_allocator, raw(object));
+            }
+        )*}
+    };
+}
+include!("objects_table.rs");
+
+/// `VkFence`: whether it is signalled.
+pub(crate) struct Fence(pub(crate) AtomicBool);
+/// `VkSemaphore`: submits are worked off in order, so there is nothing to wait for.
+pub(crate) struct Semaphore;
+/// `VkEvent`: whether it is set.
+pub(crate) struct Event(pub(crate) AtomicBool);
+/// `VkQueryPool`: samples that passed.
+pub(crate) type Queries = ArrayObject<(), AtomicU64>;
+/// A query without a result.
+pub(crate) const UNAVAILABLE: u64 = u64::MAX;
+/// `VkBuffer`: no bytes until it is bound.
+pub(crate) struct Buffer {
+    pub(crate) size: u64,
+    pub(crate) bytes: Bytes,
+}
+/// `VkBufferView`.
+pub(crate) struct BufferView(pub(crate) Bytes);
+/// `VkSampler`: how coordinates outside are brought inside, by axis. Integers are sampled with the nearest filter alone.
+pub(crate) struct Sampler(pub(crate) [vk::SamplerAddressMode; 2]);
+/// `VkSamplerYcbcrConversion`.
+pub(crate) struct SamplerYcbcrConversion;
+/// `VkShaderModule`: its words.
+pub(crate) type ShaderModule = ArrayObject<(), u32>;
+/// `VkPipelineCache`: nothing is compiled, so nothing is kept.
+pub(crate) struct PipelineCache;
+/// `VkPipelineLayout`.
+pub(crate) struct PipelineLayout;
+/// `VkDescriptorSetLayout`: binding and number of descriptors.
+pub(crate) type SetLayout = ArrayObject<(), (u32, u32)>;
+/// `VkDescriptorUpdateTemplate`.
+pub(crate) type UpdateTemplate = ArrayObject<(), vk::DescriptorUpdateTemplateEntry>;
+/// `VkRenderPass`: which attachments are cleared.
+pub(crate) type RenderPass = ArrayObject<ColorTarget, bool>;
+/// `VkFramebuffer`.
+pub(crate) type Framebuffer = ArrayObject<(), Surface>;
+
+/// What a render pass draws to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ColorTarget {
+    /// The attachment of that number, of its only subpass.
+    Attachment(u32),
+    /// More, or others, than the driver draws to: no pipeline is made for it.
+    Unsupported,
+}
+
+impl ColorTarget {
+    fn of(info: &vk::RenderPassCreateInfo<'_>) -> Self {
+        // SAFETY: valid usage: the array is as long as it says.
+        let subpasses = unsafe { slice(info.p_subpasses, info.subpass_count) };
+        let [pass] = subpasses else {
+            return Self::Unsupported;
+        };
+        // SAFETY: as above.
+        let colors = unsafe { slice(pass.p_color_attachments, pass.color_attachment_count) };
+        let plain = pass.input_attachment_count == 0
+            && pass.p_resolve_attachments.is_null()
+            && pass.p_depth_stencil_attachment.is_null();
+        match colors {
+            [color] if plain && color.attachment != vk::ATTACHMENT_UNUSED => {
+                Self::Attachment(color.attachment)
+            }
+            _ => Self::Unsupported,
+        }
+    }
+}
+
+/// What is bound to a buffer; none for a handle of 0.
+pub(crate) fn buffer_bytes(buffer: vk::Buffer) -> Bytes {
+    // SAFETY: valid usage: a live buffer, which nobody changes meanwhile.
+    unsafe { look::<Buffer>(raw(buffer)) }.map_or(Bytes::NONE, |buffer| buffer.bytes)
+}
+
+/// Any object of the driver, behind its handle.
+pub(crate) trait AnyObject: Sized {
+    /// # Safety
+    /// As `Object::from_handle`.
+    unsafe fn of(handle: u64) -> Option<Self>;
+    fn handle(self) -> u64;
+    /// # Safety
+    /// As `Object::destroy`.
+    unsafe fn end(self, chain: &FallbackChain<'_>);
+}
+
+impl<T> AnyObject for Object<T> {
+    unsafe fn of(handle: u64) -> Option<Self> {
+        // SAFETY: forwarded.
+        unsafe { Self::from_handle(handle) }
+    }
+    fn handle(self) -> u64 {
+        self.into_handle()
+    }
+    unsafe fn end(self, chain: &FallbackChain<'_>) {
+        // An object whose level the command did not bring is leaked: the application broke V42.
+        // SAFETY: forwarded.
+        let _ = unsafe { self.destroy(chain) };
+    }
+}
+
+impl<T, E> AnyObject for ArrayObject<T, E> {
+    unsafe fn of(handle: u64) -> Option<Self> {
+        // SAFETY: forwarded.
+        unsafe { Self::from_handle(handle) }
+    }
+    fn handle(self) -> u64 {
+        self.into_handle()
+    }
+    unsafe fn end(self, chain: &FallbackChain<'_>) {
+        // SAFETY: forwarded; as for an object without array.
+        let _ = unsafe { self.destroy(chain) };
+    }
+}
+
+/// A refusal as the `VkResult` of the command.
+pub(crate) fn placed<O, T>(object: Result<O, Rejected<T, CallbackError>>) -> Result<O, vk::Result> {
+    object.map_err(|rejected| refused(rejected.error))
+}
+
+/// What every creation does around the one line of its object.
+pub(crate) fn create<O: AnyObject, H: vk::Handle>(
+    device: &Device,
+    p_allocator: *const vk::AllocationCallbacks<'_>,
+    out: &mut H,
+    make: impl FnOnce(&FallbackChain<'_>) -> Result<O, vk::Result>,
+) -> vk::Result {
+    *out = typed(0);
+    // SAFETY: valid usage of the creating command.
+    let own = match unsafe { own(p_allocator.cast()) } {
+        Ok(own) => own,
+        Err(result) => return result,
+    };
+    let made = make(&device.chain(own.as_ref()));
+    answer(made.map(|object| *out = typed(object.handle())))
+}
+
+/// What every destruction does.
+pub(crate) fn destroy<O: AnyObject>(
+    device: &Device,
+    p_allocator: *const vk::AllocationCallbacks<'_>,
+    handle: u64,
+) {
+    // SAFETY: valid usage of the destroying command: this is the handle's last use.
+    let Some(object) = (unsafe { O::of(handle) }) else {
+        return;
+    };
+    // SAFETY: as above.
+    if let Ok(own) = unsafe { own(p_allocator.cast()) } {
+        // SAFETY: compatible callbacks, level by level (V42).
+        unsafe { object.end(&device.chain(own.as_ref())) }
+    }
+}
+
+/// Whether a flag of an event or fence is up.
+pub(crate) fn is_up(flag: &AtomicBool) -> bool {
+    flag.load(Relaxed)
+}

@@ -1,0 +1,322 @@
+//! Reads a SPIR-V module: types, constants, variables, and where functions begin. Whatever the driver does not know is refused (RD19).
+
+use ash::vk;
+
+use crate::interpreter::{Value, binary, concat};
+
+/// Ids are below this.
+pub(crate) const MAX_IDS: usize = 256;
+
+/// The module is none, or uses what the driver does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsupported;
+
+pub(crate) type Answer<T> = Result<T, Unsupported>;
+
+/// What the driver knows of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Unknown,
+    Void,
+    /// A number of 32 bits, of any kind.
+    Word,
+    Vector(u32),
+    /// Element and stride in bytes.
+    Array(usize, u32),
+    /// Where the instruction stands.
+    Struct(usize),
+    /// Storage class and what is pointed to.
+    Pointer(u32, usize),
+    Texels,
+    Picture,
+    Sampler,
+    /// Of an image.
+    Sampled(usize),
+    Function,
+}
+
+/// A module whose every instruction is known.
+pub(crate) struct Module<'w> {
+    pub(crate) words: &'w [u32],
+    pub(crate) types: [Type; MAX_IDS],
+    /// The type of each result.
+    pub(crate) type_of: [usize; MAX_IDS],
+    /// Constants, and pointers to variables of the module.
+    pub(crate) values: [Value; MAX_IDS],
+    /// Where the body of each function begins, behind its `OpFunction`.
+    pub(crate) functions: [usize; MAX_IDS],
+    pub(crate) entry: usize,
+    pub(crate) local_size: [u32; 3],
+}
+
+/// One instruction: code, operands, and where the next one begins.
+pub(crate) fn instruction(words: &[u32], at: usize) -> Answer<Option<(u32, &[u32], usize)>> {
+    let Some(first) = words.get(at) else {
+        return Ok(None);
+    };
+    let next = at + (first >> 16) as usize;
+    let operands = words.get(at + 1..next).ok_or(Unsupported)?;
+    Ok(Some((first & 0xFFFF, operands, next)))
+}
+
+pub(crate) fn operand(operands: &[u32], index: usize) -> Answer<u32> {
+    operands.get(index).copied().ok_or(Unsupported)
+}
+
+/// An operand that is an id.
+pub(crate) fn id(operands: &[u32], index: usize) -> Answer<usize> {
+    let id = operand(operands, index)? as usize;
+    (id > 0 && id < MAX_IDS).then_some(id).ok_or(Unsupported)
+}
+
+impl<'w> Module<'w> {
+    /// # Errors
+    /// No module, or one with an instruction, a type or a capability outside of what is written here.
+    pub(crate) fn new(words: &'w [u32], stage: vk::ShaderStageFlags, name: &[u8]) -> Answer<Self> {
+        let &[0x0723_0203, _, _, bound, 0, ..] = words else {
+            return Err(Unsupported);
+        };
+        if bound as usize > MAX_IDS {
+            return Err(Unsupported);
+        }
+        let mut module = Self {
+            words,
+            types: [Type::Unknown; MAX_IDS],
+            type_of: [0; MAX_IDS],
+            values: [Value::None; MAX_IDS],
+            functions: [0; MAX_IDS],
+            entry: 0,
+            local_size: [1; 3],
+        };
+        let mut at = 5;
+        while let Some((code, operands, next)) = instruction(words, at)? {
+            module.declare(code, operands, at, next, (stage, name))?;
+            at = next;
+        }
+        let begins = module.functions.get(module.entry);
+        match begins {
+            Some(0) | None => Err(Unsupported),
+            Some(_) => Ok(module),
+        }
+    }
+
+    fn declare(
+        &mut self,
+        code: u32,
+        operands: &[u32],
+        at: usize,
+        next: usize,
+        (stage, name): (vk::ShaderStageFlags, &[u8]),
+    ) -> Answer<()> {
+        match code {
+            // What is said for people, and the imports of a set whose instructions are refused.
+            2..=8 | 11 | 14 | 317 => Ok(()),
+            // OpEntryPoint
+            15 => {
+                let model = match operand(operands, 0)? {
+                    0 => vk::ShaderStageFlags::VERTEX,
+                    4 => vk::ShaderStageFlags::FRAGMENT,
+                    5 => vk::ShaderStageFlags::COMPUTE,
+                    _ => return Err(Unsupported),
+                };
+                if model == stage && is_named(operands.get(2..).ok_or(Unsupported)?, name) {
+                    self.entry = id(operands, 1)?;
+                }
+                Ok(())
+            }
+            // OpExecutionMode: LocalSize, OriginUpperLeft
+            16 => match (operand(operands, 1)?, operands.get(2..)) {
+                (17, Some(&[x, y, z])) => {
+                    self.local_size = [x, y, z];
+                    Ok(())
+                }
+                (7, _) => Ok(()),
+                _ => Err(Unsupported),
+            },
+            // OpCapability: Shader, SampledBuffer
+            17 => match operand(operands, 0)? {
+                1 | 46 => Ok(()),
+                _ => Err(Unsupported),
+            },
+            // OpDecorate, OpMemberDecorate: looked up where they matter.
+            71 | 72 => Ok(()),
+            19..=33 => self.declare_type(code, operands, at),
+            43 | 44 | 50 | 52 => self.declare_constant(code, operands),
+            // OpVariable of the module, without initializer.
+            59 if self.is_outside_functions(at)? => {
+                let (pointer, variable) = (id(operands, 0)?, id(operands, 1)?);
+                let Type::Pointer(_, pointee) = self.type_at(pointer)? else {
+                    return Err(Unsupported);
+                };
+                if operands.len() != 3 {
+                    return Err(Unsupported);
+                }
+                self.set(variable, pointer, Value::variable(variable, pointee))
+            }
+            // OpFunction
+            54 => {
+                let function = id(operands, 1)?;
+                *self.functions.get_mut(function).ok_or(Unsupported)? = next;
+                Ok(())
+            }
+            _ if is_executable(code) => Ok(()),
+            _ => Err(Unsupported),
+        }
+    }
+
+    /// Whether no function began before.
+    fn is_outside_functions(&self, at: usize) -> Answer<bool> {
+        Ok(self
+            .functions
+            .iter()
+            .all(|begins| *begins == 0 || *begins > at))
+    }
+
+    fn declare_type(&mut self, code: u32, operands: &[u32], at: usize) -> Answer<()> {
+        let result = id(operands, 0)?;
+        let new = match (code, operands.get(1..).ok_or(Unsupported)?) {
+            (19, _) => Type::Void,
+            (21, [32, _]) | (22, [32]) => Type::Word,
+            (23, &[word, size @ 2..=4]) if self.type_at(word as usize)? == Type::Word => {
+                Type::Vector(size)
+            }
+            // Sampled images of one layer and sample: of texels in a buffer, of two dimensions.
+            (25, [_, 5, 0, 0, 0, 1, _]) => Type::Texels,
+            (25, [_, 1, 0, 0, 0, 1, _]) => Type::Picture,
+            (26, []) => Type::Sampler,
+            (27, [_]) => Type::Sampled(id(operands, 1)?),
+            (28, [_, _]) | (29, [_]) => {
+                Type::Array(id(operands, 1)?, self.decoration(result, 6).unwrap_or(0))
+            }
+            (30, _) => Type::Struct(at),
+            (32, &[class, _]) => Type::Pointer(class, id(operands, 2)?),
+            (33, _) => Type::Function,
+            _ => return Err(Unsupported),
+        };
+        *self.types.get_mut(result).ok_or(Unsupported)? = new;
+        Ok(())
+    }
+
+    fn declare_constant(&mut self, code: u32, operands: &[u32]) -> Answer<()> {
+        let (of, result) = (id(operands, 0)?, id(operands, 1)?);
+        let rest = operands.get(2..).ok_or(Unsupported)?;
+        let value = match (code, rest) {
+            (43 | 50, &[word]) if self.type_at(of)? == Type::Word => Value::Words([word, 0, 0, 0]),
+            (44, parts) => Value::Words(concat(self, &self.type_of, &self.values, parts)?),
+            (52, &[code, _, _]) => {
+                let (a, b) = (id(operands, 3)?, id(operands, 4)?);
+                let words = |id: usize| self.values.get(id).ok_or(Unsupported)?.words();
+                Value::Words(binary(code, words(a)?, words(b)?)?)
+            }
+            _ => return Err(Unsupported),
+        };
+        self.set(result, of, value)
+    }
+
+    fn set(&mut self, result: usize, of: usize, value: Value) -> Answer<()> {
+        *self.type_of.get_mut(result).ok_or(Unsupported)? = of;
+        *self.values.get_mut(result).ok_or(Unsupported)? = value;
+        Ok(())
+    }
+
+    pub(crate) fn type_at(&self, id: usize) -> Answer<Type> {
+        self.types.get(id).copied().ok_or(Unsupported)
+    }
+
+    /// Words that a value of this type has.
+    pub(crate) fn width(&self, of: usize) -> Answer<usize> {
+        match self.type_at(of)? {
+            Type::Word => Ok(1),
+            Type::Vector(size) => Ok(size as usize),
+            _ => Err(Unsupported),
+        }
+    }
+
+    /// The type of a struct's member.
+    pub(crate) fn member(&self, at: usize, index: u32) -> Answer<usize> {
+        match instruction(self.words, at)? {
+            Some((30, operands, _)) => id(operands, 1 + index as usize),
+            _ => Err(Unsupported),
+        }
+    }
+
+    /// The argument of a decoration of an id, 0 where it has none.
+    pub(crate) fn decoration(&self, target: usize, decoration: u32) -> Option<u32> {
+        self.decorated(71, &[target as u32, decoration])
+    }
+
+    /// The same of a member of a struct that begins at word `at`.
+    pub(crate) fn member_decoration(&self, at: usize, member: u32, decoration: u32) -> Option<u32> {
+        let target = self.words.get(at + 1)?;
+        self.decorated(72, &[*target, member, decoration])
+    }
+
+    fn decorated(&self, wanted: u32, begins: &[u32]) -> Option<u32> {
+        let mut at = 5;
+        while let Ok(Some((code, operands, next))) = instruction(self.words, at) {
+            if code == wanted && operands.starts_with(begins) {
+                return Some(operands.get(begins.len()).copied().unwrap_or(0));
+            }
+            // Decorations stand before all functions.
+            if code == 54 {
+                return None;
+            }
+            at = next;
+        }
+        None
+    }
+
+    /// Calls `found` with the place of each specialisation constant's word, and its number.
+    pub(crate) fn each_specialization(
+        words: &[u32],
+        mut found: impl FnMut(usize, u32),
+    ) -> Answer<()> {
+        let mut at = 5;
+        while let Some((code, operands, next)) = instruction(words, at)? {
+            if let (50, &[_, result, _]) = (code, operands) {
+                let mut look = 5;
+                while let Some((code, operands, after)) = instruction(words, look)? {
+                    if let (71, &[target, 1, number]) = (code, operands)
+                        && target == result
+                    {
+                        found(at + 3, number);
+                    }
+                    look = after;
+                }
+            }
+            at = next;
+        }
+        Ok(())
+    }
+}
+
+/// What the interpreter runs.
+const fn is_executable(code: u32) -> bool {
+    matches!(
+        code,
+        55..=57
+            | 59
+            | 61
+            | 62
+            | 65
+            | 79..=81
+            | 87
+            | 95
+            | 100
+            | 109..=112
+            | 124
+            | 127..=133
+            | 136
+            | 142
+            | 194..=200
+            | 248
+            | 253
+            | 254
+    )
+}
+
+/// Whether words hold this name, with a NUL behind it.
+fn is_named(words: &[u32], name: &[u8]) -> bool {
+    let mut bytes = words.iter().flat_map(|word| word.to_le_bytes());
+    name.iter().all(|byte| bytes.next() == Some(*byte)) && bytes.next() == Some(0)
+}

@@ -1,0 +1,259 @@
+/* What ralloc's calls do with text and arrays, over the calls of the library. In C, because functions with variable arguments cannot be defined in
+ * Rust. Nothing here keeps state, and every size is checked. */
+#include "steward-ralloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool multiply(size_t size, size_t count, size_t *whole)
+{
+   if (count != 0 && size > SIZE_MAX / count)
+      return false;
+   *whole = size * count;
+   return true;
+}
+
+/* The length of the formatted text; false where the format is wrong. */
+static bool measure(const char *format, va_list arguments, size_t *length)
+{
+   va_list copy;
+   va_copy(copy, arguments);
+   int measured = vsnprintf(NULL, 0, format, copy);
+   va_end(copy);
+   *length = measured < 0 ? 0 : (size_t)measured;
+   return measured >= 0;
+}
+
+void *steward_rerzalloc_size(const void *parent, void *old, size_t old_size, size_t size)
+{
+   if (old == NULL)
+      return steward_rzalloc_size(parent, size);
+   char *block = steward_reralloc_size(parent, old, size);
+   if (block != NULL && size > old_size)
+      memset(block + old_size, 0, size - old_size);
+   return block;
+}
+
+void *steward_ralloc_array_size(const void *parent, size_t size, size_t count)
+{
+   size_t whole;
+   return multiply(size, count, &whole) ? steward_ralloc_size(parent, whole) : NULL;
+}
+
+void *steward_rzalloc_array_size(const void *parent, size_t size, size_t count)
+{
+   size_t whole;
+   return multiply(size, count, &whole) ? steward_rzalloc_size(parent, whole) : NULL;
+}
+
+void *steward_reralloc_array_size(const void *parent, void *old, size_t size, size_t count)
+{
+   size_t whole;
+   return multiply(size, count, &whole) ? steward_reralloc_size(parent, old, whole) : NULL;
+}
+
+void *steward_rerzalloc_array_size(const void *parent, void *old, size_t size, size_t old_count, size_t count)
+{
+   size_t whole, old_whole;
+   if (!multiply(size, count, &whole) || !multiply(size, old_count, &old_whole))
+      return NULL;
+   return steward_rerzalloc_size(parent, old, old_whole, whole);
+}
+
+void *steward_ralloc_memdup(const void *parent, const void *bytes, size_t size)
+{
+   void *copy = steward_ralloc_size(parent, size);
+   if (copy != NULL && size != 0)
+      memcpy(copy, bytes, size);
+   return copy;
+}
+
+char *steward_ralloc_strndup(const void *parent, const char *text, size_t length)
+{
+   if (text == NULL)
+      return NULL;
+   const char *end = memchr(text, 0, length);
+   if (end != NULL)
+      length = (size_t)(end - text);
+   if (length == SIZE_MAX)
+      return NULL;
+   char *copy = steward_ralloc_size(parent, length + 1);
+   if (copy != NULL) {
+      memcpy(copy, text, length);
+      copy[length] = 0;
+   }
+   return copy;
+}
+
+char *steward_ralloc_strdup(const void *parent, const char *text)
+{
+   return text == NULL ? NULL : steward_ralloc_strndup(parent, text, strlen(text));
+}
+
+bool steward_ralloc_str_append(char **text, const char *more, size_t text_length, size_t more_length)
+{
+   if (more_length > SIZE_MAX - 1 - text_length)
+      return false;
+   char *both = steward_reralloc_size(NULL, *text, text_length + more_length + 1);
+   if (both == NULL)
+      return false;
+   memcpy(both + text_length, more, more_length);
+   both[text_length + more_length] = 0;
+   *text = both;
+   return true;
+}
+
+bool steward_ralloc_strncat(char **text, const char *more, size_t length)
+{
+   const char *end = memchr(more, 0, length);
+   return steward_ralloc_str_append(text, more, *text == NULL ? 0 : strlen(*text), end == NULL ? length : (size_t)(end - more));
+}
+
+bool steward_ralloc_strcat(char **text, const char *more)
+{
+   return steward_ralloc_str_append(text, more, *text == NULL ? 0 : strlen(*text), strlen(more));
+}
+
+char *steward_ralloc_vasprintf(const void *parent, const char *format, va_list arguments)
+{
+   size_t length;
+   if (!measure(format, arguments, &length))
+      return NULL;
+   char *text = steward_ralloc_size(parent, length + 1);
+   if (text != NULL)
+      vsnprintf(text, length + 1, format, arguments);
+   return text;
+}
+
+char *steward_ralloc_asprintf(const void *parent, const char *format, ...)
+{
+   va_list arguments;
+   va_start(arguments, format);
+   char *text = steward_ralloc_vasprintf(parent, format, arguments);
+   va_end(arguments);
+   return text;
+}
+
+bool steward_ralloc_vasprintf_rewrite_tail(char **text, size_t *start, const char *format, va_list arguments)
+{
+   if (*text == NULL) {
+      *text = steward_ralloc_vasprintf(NULL, format, arguments);
+      if (*text != NULL)
+         *start = strlen(*text);
+      return *text != NULL;
+   }
+   size_t length;
+   if (!measure(format, arguments, &length) || length > SIZE_MAX - 1 - *start)
+      return false;
+   char *whole = steward_reralloc_size(NULL, *text, *start + length + 1);
+   if (whole == NULL)
+      return false;
+   vsnprintf(whole + *start, length + 1, format, arguments);
+   *text = whole;
+   *start += length;
+   return true;
+}
+
+bool steward_ralloc_asprintf_rewrite_tail(char **text, size_t *start, const char *format, ...)
+{
+   va_list arguments;
+   va_start(arguments, format);
+   bool written = steward_ralloc_vasprintf_rewrite_tail(text, start, format, arguments);
+   va_end(arguments);
+   return written;
+}
+
+bool steward_ralloc_vasprintf_append(char **text, const char *format, va_list arguments)
+{
+   size_t length = *text == NULL ? 0 : strlen(*text);
+   return steward_ralloc_vasprintf_rewrite_tail(text, &length, format, arguments);
+}
+
+bool steward_ralloc_asprintf_append(char **text, const char *format, ...)
+{
+   va_list arguments;
+   va_start(arguments, format);
+   bool written = steward_ralloc_vasprintf_append(text, format, arguments);
+   va_end(arguments);
+   return written;
+}
+
+char *steward_linear_strdup(void *handle, const char *text)
+{
+   if (text == NULL)
+      return NULL;
+   size_t size = strlen(text) + 1;
+   char *copy = steward_linear_alloc(handle, size);
+   if (copy != NULL)
+      memcpy(copy, text, size);
+   return copy;
+}
+
+bool steward_linear_strcat(void *handle, char **text, const char *more)
+{
+   size_t length = *text == NULL ? 0 : strlen(*text), more_size = strlen(more) + 1;
+   char *both = steward_linear_realloc(handle, *text, length + more_size);
+   if (both == NULL)
+      return false;
+   memcpy(both + length, more, more_size);
+   *text = both;
+   return true;
+}
+
+char *steward_linear_vasprintf(void *handle, const char *format, va_list arguments)
+{
+   size_t length;
+   if (!measure(format, arguments, &length))
+      return NULL;
+   char *text = steward_linear_alloc(handle, length + 1);
+   if (text != NULL)
+      vsnprintf(text, length + 1, format, arguments);
+   return text;
+}
+
+char *steward_linear_asprintf(void *handle, const char *format, ...)
+{
+   va_list arguments;
+   va_start(arguments, format);
+   char *text = steward_linear_vasprintf(handle, format, arguments);
+   va_end(arguments);
+   return text;
+}
+
+bool steward_linear_vasprintf_rewrite_tail(void *handle, char **text, size_t *start, const char *format, va_list arguments)
+{
+   size_t length;
+   if (!measure(format, arguments, &length) || length > SIZE_MAX - 1 - *start)
+      return false;
+   char *whole = steward_linear_realloc(handle, *text, *start + length + 1);
+   if (whole == NULL)
+      return false;
+   vsnprintf(whole + *start, length + 1, format, arguments);
+   *text = whole;
+   *start += length;
+   return true;
+}
+
+bool steward_linear_asprintf_rewrite_tail(void *handle, char **text, size_t *start, const char *format, ...)
+{
+   va_list arguments;
+   va_start(arguments, format);
+   bool written = steward_linear_vasprintf_rewrite_tail(handle, text, start, format, arguments);
+   va_end(arguments);
+   return written;
+}
+
+bool steward_linear_vasprintf_append(void *handle, char **text, const char *format, va_list arguments)
+{
+   size_t length = *text == NULL ? 0 : strlen(*text);
+   return steward_linear_vasprintf_rewrite_tail(handle, text, &length, format, arguments);
+}
+
+bool steward_linear_asprintf_append(void *handle, char **text, const char *format, ...)
+{
+   va_list arguments;
+   va_start(arguments, format);
+   bool written = steward_linear_vasprintf_append(handle, text, format, arguments);
+   va_end(arguments);
+   return written;
+}

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Links libsteward and libsteward-ralloc, and installs them with headers and files for pkg-config.
+#
+#   cargo build --release -p steward-c && steward-c/install.sh PREFIX [ARCHIVE]
+#
+# ARCHIVE is the static library that cargo made, target/release/libsteward_c.a unless it is named. CC and CFLAGS as usual.
+set -eu
+source=$(cd "$(dirname "$0")" && pwd)
+prefix=${1:?usage: install.sh PREFIX [ARCHIVE]}
+archive=${2:-$source/../target/release/libsteward_c.a}
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$source/../Cargo.toml" | head -n 1)
+cc="${CC:-cc}"
+system="-lgcc_s -lpthread -ldl -lm -lc"
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
+prefix=$(cd "$prefix" && pwd)
+lib="$prefix/lib"
+
+# Plugins of binutils that know another LLVM complain about each member of the archive: what a command says is shown if it fails.
+quietly() {
+  "$@" > "$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+}
+
+for file in ralloc_text ralloc_names; do
+  # shellcheck disable=SC2086 # flags are words
+  $cc ${CFLAGS:--O2} -std=c99 -fPIC -I"$source/include" -c "$source/c/$file.c" -o "$work/$file.o"
+done
+cp "$archive" "$lib/libsteward.a"
+quietly ar r "$lib/libsteward.a" "$work/ralloc_text.o"
+rm -f "$lib/libsteward-ralloc.a"
+quietly ar rc "$lib/libsteward-ralloc.a" "$work/ralloc_names.o"
+
+# All of the archive, of which the linker keeps what the listed names need.
+# shellcheck disable=SC2086
+quietly $cc -shared -o "$lib/libsteward.so.0" -Wl,-soname,libsteward.so.0 -Wl,-Bsymbolic -Wl,--gc-sections \
+  -Wl,--version-script="$source/steward.map" -Wl,--whole-archive "$lib/libsteward.a" -Wl,--no-whole-archive $system
+ln -sf libsteward.so.0 "$lib/libsteward.so"
+quietly $cc -shared -o "$lib/libsteward-ralloc.so.0" -Wl,-soname,libsteward-ralloc.so.0 -Wl,-Bsymbolic \
+  -Wl,--version-script="$source/steward-ralloc.map" "$work/ralloc_names.o" -L"$lib" -lsteward '-Wl,-rpath,$ORIGIN'
+ln -sf libsteward-ralloc.so.0 "$lib/libsteward-ralloc.so"
+
+cp "$source/include/"* "$prefix/include/"
+for name in steward steward-ralloc; do
+  sed -e "s|@prefix@|$prefix|" -e "s|@version@|$version|" -e "s|@system@|$system|" "$source/$name.pc.in" > "$lib/pkgconfig/$name.pc"
+done

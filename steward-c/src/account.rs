@@ -1,0 +1,167 @@
+//! Numbers of contexts.
+
+use std::ffi::{c_char, c_void};
+use std::fmt;
+
+use alloc_core::{BudgetUsage, ContextHandle, Snapshot, Usage};
+
+use crate::edge::{StewardContext, context, enter};
+use crate::refusal::{SUCCESS, UNKNOWN, note};
+
+/// `steward_scope_usage`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StewardScopeUsage {
+    pub live_bytes: u64,
+    pub live_blocks: u64,
+    pub total_bytes: u64,
+    pub total_blocks: u64,
+    pub peak_bytes: u64,
+}
+
+/// `steward_usage_info`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StewardUsageInfo {
+    pub size: usize,
+    pub id: u64,
+    pub scopes: [StewardScopeUsage; 5],
+    pub total: StewardScopeUsage,
+}
+
+/// `steward_budget_info`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StewardBudgetInfo {
+    pub size: usize,
+    pub limit: u64,
+    pub charged: u64,
+    pub high: u64,
+}
+
+pub type StewardWriterFn =
+    unsafe extern "C" fn(user: *mut c_void, text: *const c_char, length: usize);
+
+fn write_usage(
+    owner: *const StewardContext,
+    out: *mut StewardUsageInfo,
+    read: impl FnOnce(&ContextHandle) -> Usage,
+) {
+    // SAFETY: NULL or a live owner.
+    let context = unsafe { context(owner) };
+    if let Some(context) = context.filter(|_| !out.is_null()) {
+        let usage = read(&context);
+        let row = |usage: alloc_core::ScopeUsage| StewardScopeUsage {
+            live_bytes: usage.live_bytes,
+            live_blocks: usage.live_blocks,
+            total_bytes: usage.total_bytes,
+            total_blocks: usage.total_blocks,
+            peak_bytes: usage.peak_bytes,
+        };
+        let info = StewardUsageInfo {
+            size: size_of::<StewardUsageInfo>(),
+            id: context.id().get(),
+            scopes: alloc_core::Scope::ALL.map(|scope| row(usage.scope(scope))),
+            total: row(usage.total()),
+        };
+        // SAFETY: the caller's place.
+        unsafe { out.write(info) };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_usage(owner: *const StewardContext, out: *mut StewardUsageInfo) {
+    enter("steward_usage", || {
+        write_usage(owner, out, ContextHandle::usage)
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_subtree_usage(
+    owner: *const StewardContext,
+    out: *mut StewardUsageInfo,
+) {
+    enter("steward_subtree_usage", || {
+        write_usage(owner, out, ContextHandle::subtree_usage);
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_budget(
+    owner: *const StewardContext,
+    out: *mut StewardBudgetInfo,
+) -> i32 {
+    enter("steward_budget", || {
+        // SAFETY: NULL or a live owner.
+        let context = unsafe { context(owner) };
+        let budget = context.and_then(|context| context.budget());
+        let Some(BudgetUsage {
+            limit,
+            charged,
+            high,
+            ..
+        }) = budget.filter(|_| !out.is_null())
+        else {
+            return UNKNOWN;
+        };
+        let info = StewardBudgetInfo {
+            size: size_of::<StewardBudgetInfo>(),
+            limit,
+            charged,
+            high,
+        };
+        // SAFETY: the caller's place.
+        unsafe { out.write(info) };
+        SUCCESS
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_set_limit(owner: *const StewardContext, limit: u64) -> i32 {
+    enter("steward_set_limit", || {
+        // SAFETY: NULL or a live owner.
+        let context = unsafe { context(owner) };
+        match context.map(|context| context.set_limit(limit)) {
+            Some(Ok(())) => SUCCESS,
+            Some(Err(error)) => note(error),
+            None => UNKNOWN,
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_snapshot_json(
+    owner: *const StewardContext,
+    writer: Option<StewardWriterFn>,
+    user: *mut c_void,
+) -> i32 {
+    enter("steward_snapshot_json", || {
+        // SAFETY: NULL or a live owner.
+        let context = unsafe { context(owner) };
+        let (Some(context), Some(writer)) = (context, writer) else {
+            return UNKNOWN;
+        };
+        // The copy is memory of the context itself.
+        match Snapshot::capture(&context, &*context) {
+            Ok(snapshot) => {
+                let mut sink = Sink { writer, user };
+                snapshot.write_json(&mut sink).map_or(UNKNOWN, |()| SUCCESS)
+            }
+            Err(error) => note(error),
+        }
+    })
+}
+
+/// A C function that takes text.
+struct Sink {
+    writer: StewardWriterFn,
+    user: *mut c_void,
+}
+
+impl fmt::Write for Sink {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // SAFETY: the header asks for a function that may be called so.
+        unsafe { (self.writer)(self.user, text.as_ptr().cast(), text.len()) };
+        Ok(())
+    }
+}

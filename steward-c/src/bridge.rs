@@ -1,0 +1,82 @@
+//! Contexts as callbacks for Vulkan.
+
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use alloc_core::Context;
+use vk_callbacks::{Bridge, CallbackError, RawCallbacks};
+
+use crate::edge::{StewardContext, enter, raw};
+use crate::refusal::{NOT_READY, SUCCESS, UNKNOWN, note};
+
+/// `steward_bridge`: memory of the caller's, in which a bridge lies.
+#[repr(C)]
+pub struct StewardBridge {
+    pub words: [usize; 16],
+}
+
+const _: () = assert!(size_of::<Bridge>() <= size_of::<StewardBridge>());
+const _: () = assert!(align_of::<Bridge>() <= align_of::<StewardBridge>());
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_bridge_init(
+    place: *mut StewardBridge,
+    owner: *mut StewardContext,
+    out: *mut RawCallbacks,
+) -> i32 {
+    enter("steward_bridge_init", || {
+        let (Some(place), Some(owner), Some(out)) =
+            (NonNull::new(place), NonNull::new(owner), NonNull::new(out))
+        else {
+            return UNKNOWN;
+        };
+        // SAFETY: the caller's owner, who is the bridge's when this succeeds.
+        match Bridge::new(unsafe { Context::from_raw(owner.cast()) }) {
+            Ok(bridge) => {
+                // SAFETY: the caller's place.
+                unsafe { out.write(bridge.raw()) };
+                // SAFETY: the caller's memory has room for a bridge, as asserted above.
+                unsafe {
+                    place
+                        .cast::<MaybeUninit<Bridge>>()
+                        .write(MaybeUninit::new(bridge))
+                };
+                SUCCESS
+            }
+            Err(rejected) => {
+                let _still_the_callers = rejected.value.into_raw();
+                match rejected.error {
+                    CallbackError::Host(error) => note(error),
+                    _ => UNKNOWN,
+                }
+            }
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_bridge_close(
+    place: *mut StewardBridge,
+    out: *mut *mut StewardContext,
+) -> i32 {
+    enter("steward_bridge_close", || {
+        let (Some(place), Some(out)) = (NonNull::new(place.cast::<Bridge>()), NonNull::new(out))
+        else {
+            return UNKNOWN;
+        };
+        // SAFETY: the caller's bridge, read once: it is written back where it stays.
+        let bridge = unsafe { place.read() };
+        match bridge.close() {
+            Ok(context) => {
+                // SAFETY: the caller's place.
+                unsafe { out.write(raw(context)) };
+                SUCCESS
+            }
+            Err(rejected) => {
+                // SAFETY: the caller's memory, as above.
+                unsafe { place.write(rejected.value) };
+                NOT_READY
+            }
+        }
+    })
+}

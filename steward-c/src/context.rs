@@ -1,0 +1,355 @@
+//! Contexts: making, ending, and blocks of them.
+
+use std::alloc::{Layout, System};
+use std::ffi::{c_char, c_void};
+use std::ptr::{NonNull, null_mut};
+
+use alloc_core::{
+    Budget, Context, ContextHandle, ContextOptions, FromGlobalAlloc, HostAllocator, HostError,
+    Misuse, Outstanding, Scope,
+};
+use vk_callbacks::{CallbackAllocator, RawCallbacks};
+
+use crate::edge::{
+    StewardContext, StewardHandle, context, enter, quiet_panics, raw, raw_handle, text,
+};
+use crate::host::{CHost, StewardHost};
+use crate::refusal::{NOT_READY, SUCCESS, note, pointer};
+
+/// `steward_options`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct StewardOptions {
+    pub size: usize,
+    pub scope: i32,
+    pub budget: i32,
+    pub limit: u64,
+}
+
+/// `steward_outstanding`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StewardOutstanding {
+    pub size: usize,
+    pub bytes: u64,
+    pub blocks: u64,
+    pub foreign_bytes: u64,
+    pub contexts: u64,
+    pub handles: u64,
+}
+
+/// What every context of C is called; its own name is the label.
+const NAME: &str = "c";
+const ABI_MAJOR: u32 = 0;
+const ABI_MINOR: u32 = 1;
+
+#[unsafe(no_mangle)]
+pub extern "C" fn steward_abi() -> u32 {
+    ABI_MAJOR << 16 | ABI_MINOR
+}
+
+/// Hands a new owner to C.
+unsafe fn store(out: *mut *mut StewardContext, made: Result<Context, HostError>) -> i32 {
+    let (context, result) = match made {
+        Ok(context) => (raw(context), SUCCESS),
+        Err(error) => (null_mut(), note(error)),
+    };
+    // SAFETY: the caller passes a place for the owner.
+    unsafe { out.write(context) };
+    result
+}
+
+fn root_over<A: HostAllocator + Send + Sync + 'static>(
+    allocator: A,
+    options: ContextOptions<'_>,
+) -> Result<Context, HostError> {
+    quiet_panics();
+    Context::root_owned(allocator, options).map_err(|rejected| rejected.error)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_root_malloc(
+    name: *const c_char,
+    out: *mut *mut StewardContext,
+) -> i32 {
+    enter("steward_root_malloc", || {
+        // SAFETY: the caller's string.
+        let options = ContextOptions::new(NAME).label(unsafe { text(name) });
+        let system: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+        // SAFETY: the caller's place.
+        unsafe { store(out, root_over(system, options)) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_root(
+    host: *const StewardHost,
+    name: *const c_char,
+    out: *mut *mut StewardContext,
+) -> i32 {
+    enter("steward_root", || {
+        // SAFETY: NULL or the caller's struct.
+        let host = unsafe { host.as_ref() };
+        // SAFETY: the caller's functions keep to the header.
+        let host = host.and_then(|host| unsafe { CHost::new(host) });
+        // SAFETY: the caller's string.
+        let options = ContextOptions::new(NAME).label(unsafe { text(name) });
+        let made = host
+            .ok_or(HostError::Misuse(Misuse::OtherBacking))
+            .and_then(|host| root_over(host, options));
+        // SAFETY: the caller's place.
+        unsafe { store(out, made) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_root_from_callbacks(
+    callbacks: *const RawCallbacks,
+    scope: i32,
+    name: *const c_char,
+    out: *mut *mut StewardContext,
+) -> i32 {
+    enter("steward_root_from_callbacks", || {
+        // SAFETY: NULL or the caller's struct, whose functions keep Vulkan's rules.
+        let callbacks = unsafe { CallbackAllocator::from_ptr(callbacks) };
+        // SAFETY: the caller's string.
+        let options = ContextOptions::new(NAME).label(unsafe { text(name) });
+        let made = match (callbacks, scope_of(scope)) {
+            (Ok(Some(callbacks)), Some(scope)) => root_over(callbacks, options.scope(scope)),
+            (Ok(None), Some(scope)) => {
+                let system: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+                root_over(system, options.scope(scope))
+            }
+            _ => Err(HostError::Misuse(Misuse::OtherScope)),
+        };
+        // SAFETY: the caller's place.
+        unsafe { store(out, made) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_child(
+    parent: *mut StewardContext,
+    name: *const c_char,
+    options: *const StewardOptions,
+    out: *mut *mut StewardContext,
+) -> i32 {
+    enter("steward_child", || {
+        // SAFETY: the caller's string.
+        let mut chosen = ContextOptions::new(NAME).label(unsafe { text(name) });
+        // SAFETY: NULL or the caller's struct.
+        if let Some(options) = unsafe { options.as_ref() } {
+            if let Some(scope) = scope_of(options.scope) {
+                chosen = chosen.scope(scope);
+            }
+            chosen = match options.budget {
+                1 => chosen.budget(Budget::limit(options.limit)),
+                2 => chosen.budget(Budget::exact(options.limit)),
+                3 => chosen.budget(Budget::soft(options.limit)),
+                _ => chosen,
+            };
+        }
+        // SAFETY: NULL or a live owner.
+        let made = unsafe { context(parent) }
+            .ok_or(HostError::Misuse(Misuse::OtherContext))
+            .and_then(|parent| parent.child_with(chosen));
+        // SAFETY: the caller's place.
+        unsafe { store(out, made) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_close(
+    owner: *mut StewardContext,
+    left: *mut StewardOutstanding,
+) -> i32 {
+    enter("steward_close", || {
+        let Some(owner) = NonNull::new(owner) else {
+            return SUCCESS;
+        };
+        // SAFETY: the caller's owner, who is used no more when this succeeds.
+        let closed = unsafe { Context::from_raw(owner.cast()) }.try_close();
+        let (result, outstanding) = match closed {
+            Ok(()) => (SUCCESS, Outstanding::default()),
+            Err(rejected) => {
+                let _still_the_callers = rejected.value.into_raw();
+                (NOT_READY, rejected.error.outstanding())
+            }
+        };
+        // SAFETY: NULL or the caller's place.
+        unsafe { write_outstanding(left, outstanding) };
+        result
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_abandon(
+    owner: *mut StewardContext,
+    left: *mut StewardOutstanding,
+) {
+    enter("steward_abandon", || {
+        if let Some(owner) = NonNull::new(owner) {
+            // SAFETY: the caller's owner, who is used no more.
+            let outstanding = unsafe { Context::from_raw(owner.cast()) }.abandon();
+            // SAFETY: NULL or the caller's place.
+            unsafe { write_outstanding(left, outstanding) };
+        }
+    });
+}
+
+unsafe fn write_outstanding(left: *mut StewardOutstanding, outstanding: Outstanding) {
+    if !left.is_null() {
+        let fields = StewardOutstanding {
+            size: size_of::<StewardOutstanding>(),
+            bytes: outstanding.bytes,
+            blocks: outstanding.blocks,
+            foreign_bytes: outstanding.foreign_bytes,
+            contexts: outstanding.contexts,
+            handles: outstanding.handles,
+        };
+        // SAFETY: the caller's place.
+        unsafe { left.write(fields) };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_retain(owner: *const StewardContext) -> *mut StewardHandle {
+    enter("steward_retain", || {
+        // SAFETY: NULL or a live owner.
+        let context = unsafe { context(owner) };
+        context.map_or(null_mut(), |context| raw_handle(context.handle()))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_release(handle: *mut StewardHandle) {
+    enter("steward_release", || {
+        if let Some(handle) = NonNull::new(handle) {
+            // SAFETY: the caller's handle, used no more.
+            drop(unsafe { ContextHandle::from_raw(handle.cast()) });
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_alloc(
+    owner: *const StewardContext,
+    size: usize,
+    align: usize,
+    scope: i32,
+) -> *mut c_void {
+    // SAFETY: forwarded.
+    enter("steward_alloc", || unsafe {
+        allocate(owner, size, align, scope, false)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_zalloc(
+    owner: *const StewardContext,
+    size: usize,
+    align: usize,
+    scope: i32,
+) -> *mut c_void {
+    // SAFETY: forwarded.
+    enter("steward_zalloc", || unsafe {
+        allocate(owner, size, align, scope, true)
+    })
+}
+
+unsafe fn allocate(
+    owner: *const StewardContext,
+    size: usize,
+    align: usize,
+    scope: i32,
+    zeroed: bool,
+) -> *mut c_void {
+    // SAFETY: NULL or a live owner.
+    let Some(context) = (unsafe { context(owner) }) else {
+        return null_mut();
+    };
+    let block = place(size, align, scope, &context).and_then(|(layout, scope)| {
+        let block = if zeroed {
+            HostAllocator::allocate_zeroed(&*context, layout, scope)
+        } else {
+            HostAllocator::allocate(&*context, layout, scope)
+        };
+        block.map_err(|_| HostAllocator::refusal(&*context, layout, scope))
+    });
+    pointer(block).cast()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_realloc(
+    owner: *const StewardContext,
+    block: *mut c_void,
+    old_size: usize,
+    size: usize,
+    align: usize,
+    scope: i32,
+) -> *mut c_void {
+    enter("steward_realloc", || {
+        let Some(old_block) = NonNull::new(block) else {
+            // SAFETY: forwarded.
+            return unsafe { allocate(owner, size, align, scope, false) };
+        };
+        // SAFETY: NULL or a live owner.
+        let Some(context) = (unsafe { context(owner) }) else {
+            return null_mut();
+        };
+        let moved = place(old_size, align, scope, &context).and_then(|(old, scope)| {
+            let new = layout_of(size, align)?;
+            let moved = if size > old_size {
+                // SAFETY: the caller's live block of this size, alignment and scope.
+                unsafe { context.grow(old_block.cast(), old, new, scope) }
+            } else {
+                // SAFETY: as above.
+                unsafe { context.shrink(old_block.cast(), old, new, scope) }
+            };
+            moved.map_err(|_| HostAllocator::refusal(&*context, new, scope))
+        });
+        pointer(moved).cast()
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_free(
+    owner: *const StewardContext,
+    block: *mut c_void,
+    size: usize,
+    align: usize,
+    scope: i32,
+) {
+    enter("steward_free", || {
+        // SAFETY: NULL or a live owner.
+        let context = unsafe { context(owner) };
+        if let (Some(block), Some(context)) = (NonNull::new(block), context)
+            && let Ok((layout, scope)) = place(size, align, scope, &context)
+        {
+            // SAFETY: the caller's live block of this size, alignment and scope.
+            unsafe { context.free(block.cast(), layout, scope) };
+        }
+    });
+}
+
+fn layout_of(size: usize, align: usize) -> Result<Layout, HostError> {
+    if !align.is_power_of_two() {
+        return Err(HostError::Misuse(Misuse::BadAlignment));
+    }
+    Layout::from_size_align(size, align).map_err(|_| HostError::TooLarge)
+}
+
+fn place(
+    size: usize,
+    align: usize,
+    scope: i32,
+    context: &ContextHandle,
+) -> Result<(Layout, Scope), HostError> {
+    let scope = scope_of(scope).unwrap_or(context.scope());
+    layout_of(size, align).map(|layout| (layout, scope))
+}
+
+/// `None` for a negative number, which means the context's own, and for what is no scope.
+pub(crate) fn scope_of(scope: i32) -> Option<Scope> {
+    u32::try_from(scope).ok().and_then(Scope::from_raw)
+}

@@ -1,0 +1,123 @@
+//! The edge to C.
+
+use std::ffi::{CStr, c_char};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use alloc_core::{Context, ContextHandle};
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+/// The owner of a context.
+#[repr(C)]
+pub struct StewardContext {
+    _incomplete: [u8; 0],
+}
+
+/// A counted handle to a context.
+#[repr(C)]
+pub struct StewardHandle {
+    _incomplete: [u8; 0],
+}
+
+/// Runs what a function of the interface does. `errno` is the caller's. A panic is a mistake of this library: it is printed in one line,
+/// and the process ends.
+pub fn enter<R>(function: &str, call: impl FnOnce() -> R) -> R {
+    let errno = Errno::save();
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(answer) => {
+            errno.restore();
+            answer
+        }
+        Err(_) => {
+            let mut line = [0_u8; 128];
+            let mut rest = line.as_mut_slice();
+            let _ = writeln!(
+                rest,
+                "steward: {function}: the library panicked; the process ends"
+            );
+            let left = rest.len();
+            let length = line.len().saturating_sub(left);
+            let _ = std::io::stderr().write_all(line.get(..length).unwrap_or_default());
+            std::process::abort()
+        }
+    }
+}
+
+/// From the first context on, panics of this library say nothing but [`enter`]'s line. The standard library in it is its own.
+#[expect(
+    clippy::disallowed_types,
+    reason = "a box of a value without size takes no memory"
+)]
+pub fn quiet_panics() {
+    std::panic::set_hook(Box::new(|_| ()));
+}
+
+/// The thread's `errno`, where it is known how to reach it.
+struct Errno(i32);
+
+impl Errno {
+    fn save() -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            // SAFETY: the address of this thread's errno.
+            let place = unsafe { libc::__errno_location() };
+            // SAFETY: as above, always readable.
+            Self(unsafe { place.read() })
+        }
+        #[cfg(not(target_os = "linux"))]
+        Self(0)
+    }
+
+    fn restore(self) {
+        #[cfg(target_os = "linux")]
+        {
+            // SAFETY: the address of this thread's errno.
+            let place = unsafe { libc::__errno_location() };
+            // SAFETY: as above, always writable.
+            unsafe { place.write(self.0) };
+        }
+    }
+}
+
+/// The context behind an owner's address, which stays the caller's; `None` for NULL.
+///
+/// # Safety
+/// `raw` is NULL or a live owner.
+pub unsafe fn context(raw: *const StewardContext) -> Option<ManuallyDrop<Context>> {
+    let raw = NonNull::new(raw.cast_mut())?;
+    // SAFETY: the caller's promise; this one is never dropped.
+    Some(ManuallyDrop::new(unsafe { Context::from_raw(raw.cast()) }))
+}
+
+/// The owner's address.
+#[must_use]
+pub fn raw(context: Context) -> *mut StewardContext {
+    context.into_raw().cast().as_ptr()
+}
+
+/// The handle's address.
+#[must_use]
+pub fn raw_handle(handle: ContextHandle) -> *mut StewardHandle {
+    handle.into_raw().cast().as_ptr()
+}
+
+/// The text of a C string, up to where it is no UTF-8; empty for NULL.
+///
+/// # Safety
+/// `text` is NULL or a string that ends with a zero, and is not written meanwhile.
+pub unsafe fn text<'t>(text: *const c_char) -> &'t str {
+    if text.is_null() {
+        return "";
+    }
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    match text.to_str() {
+        Ok(text) => text,
+        Err(error) => text
+            .to_bytes()
+            .get(..error.valid_up_to())
+            .and_then(|valid| str::from_utf8(valid).ok())
+            .unwrap_or_default(),
+    }
+}

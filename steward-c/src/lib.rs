@@ -1,0 +1,31 @@
+//! The C interface: conversions and calls, no logic. `include/steward.h` and `include/steward-ralloc.h` say what each function does, who may
+//! call it and what it returns; a test compares them with this side.
+//!
+//! Every function goes through [`edge::enter`], which lets no panic out and leaves `errno` as it was. Objects that C holds are addresses
+//! of memory of the caller's own allocator: nothing here takes memory past it.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_types,
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
+#![expect(
+    missing_docs,
+    clippy::missing_safety_doc,
+    reason = "the headers say what callers owe, and a second text would drift"
+)]
+
+pub mod account;
+pub mod bridge;
+pub mod context;
+pub mod driver;
+pub mod edge;
+pub mod host;
+pub mod ralloc;
+pub mod refusal;

@@ -1,0 +1,396 @@
+//! ralloc's calls: what takes no text. The text calls are C, over these (`c/ralloc_text.c`).
+
+use std::alloc::System;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use alloc_core::tagged::{
+    DomainId, Fill, GcBlocks, LinearBlocks, TaggedBlock, TaggedDestructor, TaggedDomain,
+};
+use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse, Scope};
+
+use crate::edge::{StewardContext, enter, quiet_panics};
+use crate::refusal::{SUCCESS, UNKNOWN, note, pointer};
+
+/// The owner of a domain.
+#[repr(C)]
+pub struct StewardDomain {
+    _incomplete: [u8; 0],
+}
+
+thread_local! {
+    /// Where blocks without a parent are allocated on this thread; NULL: in the process's own domain.
+    static CURRENT: Cell<*mut StewardDomain> = const { Cell::new(null_mut()) };
+}
+
+/// The domain over the C library's allocator, of blocks that nobody bound to another. It stays until the process ends.
+static PROCESS: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+fn process_domain() -> Result<NonNull<c_void>, HostError> {
+    if let Some(domain) = NonNull::new(PROCESS.load(Ordering::Acquire)) {
+        return Ok(domain);
+    }
+    quiet_panics();
+    let system: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+    let options = ContextOptions::new("ralloc").scope(Scope::Object);
+    let root = Context::root_owned(system, options).map_err(|rejected| rejected.error)?;
+    let domain = TaggedDomain::new(root).map_err(|rejected| rejected.error)?;
+    let new = domain.into_raw();
+    let stored = PROCESS.compare_exchange(
+        null_mut(),
+        new.as_ptr(),
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    );
+    match stored.err().and_then(NonNull::new) {
+        Some(first) => {
+            // SAFETY: made above, and nobody else's.
+            drop(unsafe { TaggedDomain::from_raw(new) });
+            Ok(first)
+        }
+        None => Ok(new),
+    }
+}
+
+/// The domain of blocks without a parent on this thread.
+fn current_domain() -> Result<DomainId, HostError> {
+    let current = CURRENT.try_with(Cell::get).unwrap_or(null_mut());
+    let domain = match NonNull::new(current) {
+        Some(current) => current.cast(),
+        None => process_domain()?,
+    };
+    // SAFETY: entered by its owner, who keeps it until the thread leaves; or the process's own, which stays.
+    Ok(unsafe { borrow(domain) }.id())
+}
+
+/// The domain behind an owner's address, which stays the caller's.
+unsafe fn borrow(raw: NonNull<c_void>) -> ManuallyDrop<TaggedDomain> {
+    // SAFETY: the caller's live owner; this one is never dropped.
+    ManuallyDrop::new(unsafe { TaggedDomain::from_raw(raw) })
+}
+
+fn block(payload: *const c_void) -> Option<TaggedBlock> {
+    NonNull::new(payload.cast_mut().cast()).map(TaggedBlock::from_payload)
+}
+
+fn payload(made: Result<TaggedBlock, HostError>) -> *mut c_void {
+    pointer(made.map(TaggedBlock::payload)).cast()
+}
+
+unsafe fn allocate(
+    parent: *const c_void,
+    size: usize,
+    fill: Fill,
+) -> Result<TaggedBlock, HostError> {
+    match block(parent) {
+        // SAFETY: the caller's live block.
+        Some(parent) => unsafe { parent.allocate(size, fill) },
+        // SAFETY: the current domain lives.
+        None => unsafe { current_domain()?.allocate(size, fill) },
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_domain_new(
+    owner: *mut StewardContext,
+    fallback: *const StewardDomain,
+    out: *mut *mut StewardDomain,
+) -> i32 {
+    enter("steward_domain_new", || {
+        let (Some(owner), Some(out)) = (NonNull::new(owner), NonNull::new(out)) else {
+            return UNKNOWN;
+        };
+        // SAFETY: the caller's owner, who is the domain's when this succeeds.
+        let context = unsafe { Context::from_raw(owner.cast()) };
+        let fallback = NonNull::new(fallback.cast_mut());
+        // SAFETY: the caller's live domain.
+        let fallback = fallback.map(|fallback| unsafe { borrow(fallback.cast()) });
+        let made = match &fallback {
+            Some(fallback) => TaggedDomain::with_fallback(context, fallback),
+            None => TaggedDomain::new(context),
+        };
+        match made {
+            Ok(domain) => {
+                // SAFETY: the caller's place.
+                unsafe { out.write(domain.into_raw().cast().as_ptr()) };
+                SUCCESS
+            }
+            Err(rejected) => {
+                let _still_the_callers = rejected.value.into_raw();
+                note(rejected.error)
+            }
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_domain_close(domain: *mut StewardDomain) {
+    enter("steward_domain_close", || {
+        if let Some(domain) = NonNull::new(domain) {
+            // SAFETY: the caller's owner, used no more.
+            drop(unsafe { TaggedDomain::from_raw(domain.cast()) });
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_domain_reset_refused(domain: *const StewardDomain) -> bool {
+    enter("steward_domain_reset_refused", || {
+        let domain = NonNull::new(domain.cast_mut());
+        // SAFETY: the caller's live domain.
+        domain.is_some_and(|domain| unsafe { borrow(domain.cast()) }.reset_refused())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_ralloc_enter(domain: *mut StewardDomain) -> *mut StewardDomain {
+    enter("steward_ralloc_enter", || {
+        CURRENT
+            .try_with(|current| current.replace(domain))
+            .unwrap_or(null_mut())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_ralloc_leave(before: *mut StewardDomain) {
+    enter("steward_ralloc_leave", || {
+        let _ = CURRENT.try_with(|current| current.set(before));
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_ralloc_root(domain: *const StewardDomain) -> *mut c_void {
+    enter("steward_ralloc_root", || {
+        let root = match NonNull::new(domain.cast_mut()) {
+            // SAFETY: the caller's live domain.
+            Some(domain) => unsafe { borrow(domain.cast()) }.allocate(0, Fill::Undefined),
+            None => Err(HostError::Misuse(Misuse::NoDomain)),
+        };
+        payload(root)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_ralloc_size(parent: *const c_void, size: usize) -> *mut c_void {
+    enter("steward_ralloc_size", || {
+        // SAFETY: forwarded.
+        payload(unsafe { allocate(parent, size, Fill::Undefined) })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_rzalloc_size(parent: *const c_void, size: usize) -> *mut c_void {
+    enter("steward_rzalloc_size", || {
+        // SAFETY: forwarded.
+        payload(unsafe { allocate(parent, size, Fill::Zeros) })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_reralloc_size(
+    parent: *const c_void,
+    old: *mut c_void,
+    size: usize,
+) -> *mut c_void {
+    enter("steward_reralloc_size", || {
+        payload(match block(old) {
+            // SAFETY: the caller's live block.
+            Some(old) => unsafe { old.resize(size) },
+            // SAFETY: forwarded.
+            None => unsafe { allocate(parent, size, Fill::Undefined) },
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_ralloc_free(dying: *mut c_void) {
+    enter("steward_ralloc_free", || {
+        if let Some(dying) = block(dying) {
+            // SAFETY: the caller's live block, used no more.
+            unsafe { dying.free() };
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_ralloc_steal(parent: *const c_void, stolen: *mut c_void) {
+    enter("steward_ralloc_steal", || {
+        if let Some(stolen) = block(stolen) {
+            // SAFETY: the caller's live blocks.
+            unsafe { stolen.steal(block(parent)) };
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_ralloc_adopt(parent: *const c_void, from: *mut c_void) {
+    enter("steward_ralloc_adopt", || {
+        if let (Some(parent), Some(from)) = (block(parent), block(from)) {
+            // SAFETY: the caller's live blocks.
+            unsafe { parent.adopt(from) };
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_ralloc_parent(of: *const c_void) -> *mut c_void {
+    enter("steward_ralloc_parent", || {
+        // SAFETY: the caller's live block.
+        let parent = block(of).and_then(|block| unsafe { block.parent() });
+        parent.map_or(null_mut(), |parent| parent.payload().as_ptr().cast())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_ralloc_block_size(of: *const c_void) -> usize {
+    enter("steward_ralloc_block_size", || {
+        // SAFETY: the caller's live block.
+        block(of).map_or(0, |block| unsafe { block.size() })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_ralloc_set_destructor(
+    of: *const c_void,
+    destructor: Option<TaggedDestructor>,
+) {
+    enter("steward_ralloc_set_destructor", || {
+        // SAFETY: the caller's live block.
+        if let Some(Err(error)) = block(of).map(|block| unsafe { block.set_destructor(destructor) })
+        {
+            note(error);
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_alloc_size(
+    collector: *mut c_void,
+    size: usize,
+    align: usize,
+) -> *mut c_void {
+    // SAFETY: forwarded.
+    enter("steward_gc_alloc_size", || unsafe {
+        collected(collector, size, align, Fill::Undefined)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_zalloc_size(
+    collector: *mut c_void,
+    size: usize,
+    align: usize,
+) -> *mut c_void {
+    // SAFETY: forwarded.
+    enter("steward_gc_zalloc_size", || unsafe {
+        collected(collector, size, align, Fill::Zeros)
+    })
+}
+
+unsafe fn collected(collector: *mut c_void, size: usize, align: usize, fill: Fill) -> *mut c_void {
+    if !align.is_power_of_two() || align > 16 {
+        note(HostError::Misuse(Misuse::BadAlignment));
+        return null_mut();
+    }
+    // SAFETY: the caller's live collector.
+    let new = gc(collector).map(|gc| unsafe { gc.allocate(size, fill) });
+    new.map_or(null_mut(), payload)
+}
+
+fn gc(collector: *mut c_void) -> Option<GcBlocks> {
+    block(collector).map(GcBlocks::new)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_sweep_start(collector: *mut c_void) {
+    enter("steward_gc_sweep_start", || {
+        if let Some(gc) = gc(collector) {
+            // SAFETY: the caller's live collector.
+            unsafe { gc.begin_sweep() };
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_mark_live(collector: *mut c_void, kept: *const c_void) {
+    enter("steward_gc_mark_live", || {
+        if let (Some(gc), Some(kept)) = (gc(collector), block(kept)) {
+            // SAFETY: the caller's live collector and block.
+            unsafe { gc.mark(kept) };
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_gc_sweep_end(collector: *mut c_void) {
+    enter("steward_gc_sweep_end", || {
+        if let Some(gc) = gc(collector) {
+            // SAFETY: the caller's live collector; unmarked blocks are used no more.
+            unsafe { gc.end_sweep() };
+        }
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_new(parent: *const c_void, first: usize) -> *mut c_void {
+    enter("steward_linear_new", || {
+        let linear = LinearBlocks::block_size(first).and_then(|size| {
+            // SAFETY: forwarded.
+            let block = unsafe { allocate(parent, size, Fill::Undefined) }?;
+            // SAFETY: new, and of that size.
+            Ok(unsafe { LinearBlocks::init(block, first) })
+        });
+        pointer(linear.map(LinearBlocks::first)).cast()
+    })
+}
+
+fn linear(handle: *const c_void) -> Option<LinearBlocks> {
+    NonNull::new(handle.cast_mut().cast()).map(LinearBlocks::from_first)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_alloc(handle: *mut c_void, size: usize) -> *mut c_void {
+    enter("steward_linear_alloc", || {
+        // SAFETY: the caller's live linear memory.
+        let new = linear(handle).map(|linear| unsafe { linear.allocate(size, Fill::Undefined) });
+        new.map_or(null_mut(), |new| pointer(new).cast())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_zalloc(handle: *mut c_void, size: usize) -> *mut c_void {
+    enter("steward_linear_zalloc", || {
+        // SAFETY: the caller's live linear memory.
+        let new = linear(handle).map(|linear| unsafe { linear.allocate(size, Fill::Zeros) });
+        new.map_or(null_mut(), |new| pointer(new).cast())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_realloc(
+    handle: *mut c_void,
+    old: *mut c_void,
+    size: usize,
+) -> *mut c_void {
+    enter("steward_linear_realloc", || {
+        let new = linear(handle).map(|linear| match NonNull::new(old.cast()) {
+            // SAFETY: the caller's live linear memory and suballocation.
+            Some(old) => unsafe { linear.resize(old, size) },
+            // SAFETY: as above.
+            None => unsafe { linear.allocate(size, Fill::Undefined) },
+        });
+        new.map_or(null_mut(), |new| pointer(new).cast())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_linear_block(handle: *mut c_void) -> *mut c_void {
+    enter("steward_linear_block", || {
+        // SAFETY: the caller's live linear memory.
+        let block = linear(handle).map(|linear| unsafe { linear.block() });
+        block.map_or(null_mut(), |block| block.payload().as_ptr().cast())
+    })
+}

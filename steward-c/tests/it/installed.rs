@@ -1,0 +1,104 @@
+//! An installed tree, made once for all tests by the script that users run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+/// Headers, libraries and files for pkg-config below a prefix.
+pub(crate) struct Installed {
+    folder: TempDir,
+}
+
+pub(crate) fn package(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The tree; `None`, and a printed skip of `test`, without a C compiler.
+pub(crate) fn installed(test: &str) -> Option<&'static Installed> {
+    static INSTALLED: OnceLock<Option<Installed>> = OnceLock::new();
+    let installed = INSTALLED.get_or_init(|| {
+        let is_there = Command::new("cc").arg("--version").output().is_ok();
+        is_there.then(Installed::new)
+    });
+    if installed.is_none() {
+        testkit::skip("cc", test, "there is no C compiler called cc");
+    }
+    installed.as_ref()
+}
+
+impl Installed {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = Command::new(package("install.sh"))
+            .arg(folder.path())
+            .arg(archive())
+            .output();
+        succeed(&output.expect("a shell"), "install.sh");
+        Self { folder }
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// What pkg-config says of a library.
+    pub(crate) fn flags(&self, library: &str) -> Vec<String> {
+        let output = Command::new("pkg-config")
+            .args(["--cflags", "--libs", library])
+            .env("PKG_CONFIG_PATH", self.path("lib/pkgconfig"))
+            .output()
+            .expect("pkg-config");
+        succeed(&output, "pkg-config");
+        let flags = String::from_utf8(output.stdout).expect("text");
+        flags.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Compiles `source` with `options`, links it with `library`, and returns the program.
+    pub(crate) fn compile(&self, source: &str, options: &[&str], library: &str) -> PathBuf {
+        let stem = Path::new(source).file_stem().expect("a name");
+        let program = self.folder.path().join(stem);
+        let compiler = if source.ends_with(".cpp") {
+            "c++"
+        } else {
+            "cc"
+        };
+        let output = Command::new(compiler)
+            .args(options)
+            .args(["-Wall", "-Wextra", "-Werror", "-g"])
+            .arg(package(source))
+            .args(self.flags(library))
+            .arg(format!("-Wl,-rpath,{}", self.path("lib").display()))
+            .args(["-lpthread", "-o"])
+            .arg(&program)
+            .output();
+        succeed(&output.expect("a compiler"), source);
+        program
+    }
+}
+
+/// The static library that cargo made beside this test.
+fn archive() -> PathBuf {
+    let test = std::env::current_exe().expect("a path");
+    let folder = test.parent().expect("a folder");
+    let candidates = folder.read_dir().expect("a folder").flatten();
+    let newest = candidates
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with("libsteward_c") && name.ends_with(".a")
+        })
+        .max_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());
+    newest.expect("cargo builds the static library").path()
+}
+
+pub(crate) fn succeed(output: &Output, what: &str) {
+    assert!(
+        output.status.success(),
+        "{what}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,111 @@
+//! What runs in the child: the workload once, under the meter.
+
+use serde::{Deserialize, Serialize};
+
+use alloc_core::HostAllocator;
+
+use super::HonourError;
+use super::hooks::Metered;
+use crate::drivers::{self, DriverInfo, ReopenError, Selected};
+use crate::workload::{self, Options};
+use vk_accounts::Hooks;
+use vk_accounts::accounting::{Accounts, Watching};
+use vk_accounts::meter::{self, CallbackCoverage};
+use vk_accounts::report::HonourRun;
+
+/// What a child is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// The driver, as the parent listed it.
+    pub driver: DriverInfo,
+    /// The seed of the workload.
+    pub seed: u32,
+    /// Its rounds.
+    pub rounds: u32,
+    /// How to get at the driver.
+    pub way: Way,
+}
+
+/// How to get at a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// Through the loader, with the environment that says which driver it is to open.
+    Loader,
+    /// The driver's own library, without a loader.
+    Direct,
+}
+
+/// What a child says, in a line of its own.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    Run(HonourRun),
+    NotLoaded,
+    Closed(ReopenError),
+    Failed(String),
+}
+
+/// Runs the job that is given as JSON in this process, into which the meter was preloaded: the workload, with callbacks over
+/// `backing`. The answer is a line for the parent.
+///
+/// # Safety
+/// `backing` outlives the process's use of the driver. As for [`drivers::directly`], where the job says [`Way::Direct`].
+#[must_use]
+pub unsafe fn answer(job: &str, backing: &(impl HostAllocator + Sync)) -> String {
+    let answer = match serde_json::from_str::<Job>(job) {
+        Err(error) => Answer::Failed(format!("the job cannot be read ({error})")),
+        // SAFETY: forwarded.
+        Ok(job) => match unsafe { run(&job, backing) } {
+            Ok(run) => Answer::Run(run),
+            Err(HonourError::NotLoaded) => Answer::NotLoaded,
+            Err(HonourError::Closed(error)) => Answer::Closed(error),
+            Err(other) => Answer::Failed(other.to_string()),
+        },
+    };
+    // A number or a sentence: there is nothing in it that JSON lacks.
+    serde_json::to_string(&answer).unwrap_or_default()
+}
+
+/// # Safety
+/// As for [`answer`].
+unsafe fn run(job: &Job, backing: &(impl HostAllocator + Sync)) -> Result<HonourRun, HonourError> {
+    if !meter::is_there() {
+        return Err(HonourError::NotLoaded);
+    }
+    let driver = match job.way {
+        Way::Loader => drivers::through_loader(job.driver.clone())?,
+        // SAFETY: forwarded.
+        Way::Direct => unsafe { drivers::directly(job.driver.clone()) }?,
+    };
+    // SAFETY: forwarded.
+    let accounts = unsafe { Accounts::new(backing, Watching::default()) }.map_err(failed)?;
+    let options = Options {
+        seed: job.seed,
+        rounds: job.rounds,
+        ..Options::default()
+    };
+    let ran = under_the_meter(&driver, &accounts, &options);
+    accounts.finish().map_err(failed)?;
+    ran
+}
+
+/// Runs the workload once under the meter of this process, on the calling thread, with the callbacks of `hooks`.
+///
+/// # Errors
+/// [`HonourError`]: no meter, or a workload that fails.
+pub fn under_the_meter(
+    driver: &Selected,
+    hooks: &dyn Hooks,
+    options: &Options,
+) -> Result<HonourRun, HonourError> {
+    meter::this_thread_is_application();
+    let coverage = CallbackCoverage::begin().ok_or(HonourError::NotLoaded)?;
+    let hooks = Metered::new(hooks, &coverage.requested);
+    workload::run(driver, &hooks, options).map_err(failed)?;
+    coverage.run().ok_or(HonourError::NotLoaded)
+}
+
+fn failed(error: impl ToString) -> HonourError {
+    HonourError::Failed {
+        reason: error.to_string(),
+    }
+}

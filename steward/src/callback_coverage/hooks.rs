@@ -1,0 +1,91 @@
+//! Hooks around other hooks that tell the meter what runs: brackets as tight as the workload's own.
+
+use std::ptr;
+
+use alloc_core::HostAllocator;
+use ash::vk;
+use vk_callbacks::RawCallbacks;
+
+use vk_accounts::meter::{CountingCallbacks, RequestedBytes, ThreadActivity, during};
+use vk_accounts::{CreatedObject, Hooks, ObjectKind};
+
+/// Counts what the driver asks of `inner`'s callbacks.
+pub(super) struct Metered<'a> {
+    inner: &'a dyn Hooks,
+    /// What is handed out, by kind.
+    callbacks: Vec<Option<RawCallbacks>>,
+    /// What those lead to.
+    _around: Vec<Option<CountingCallbacks<'a>>>,
+}
+
+impl<'a> Metered<'a> {
+    pub(super) fn new(inner: &'a dyn Hooks, asked: &'a RequestedBytes) -> Self {
+        let around = |kind| {
+            Some(CountingCallbacks::new(
+                *RawCallbacks::from_ash(inner.callbacks(kind)?),
+                asked,
+            ))
+        };
+        let around: Vec<_> = ObjectKind::ALL.into_iter().map(around).collect();
+        let callbacks = around
+            .iter()
+            .map(|around| around.as_ref().map(CountingCallbacks::callbacks))
+            .collect();
+        Self {
+            inner,
+            callbacks,
+            _around: around,
+        }
+    }
+
+    /// The object as the inner hooks know it: with their own callbacks.
+    fn theirs<'m>(&'m self, object: &CreatedObject<'m>) -> CreatedObject<'m> {
+        let own = if object.allocator.is_null() {
+            None
+        } else {
+            self.inner.callbacks(object.kind)
+        };
+        CreatedObject {
+            allocator: own.map_or(ptr::null(), ptr::from_ref),
+            ..*object
+        }
+    }
+}
+
+// SAFETY: both vectors stay as they were made while `self` lives, wherever it is moved: what the callbacks lead to lies where it
+// lay. Behind them are the inner hooks' callbacks of the same kind, which keep Vulkan's rules for as long as `self` borrows them.
+unsafe impl Hooks for Metered<'_> {
+    fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
+        self.callbacks
+            .get(kind.index())?
+            .as_ref()
+            .map(RawCallbacks::as_ash)
+    }
+
+    fn command(
+        &self,
+        command: &'static str,
+        kind: ObjectKind,
+        call: &mut dyn FnMut() -> vk::Result,
+    ) {
+        self.inner.command(command, kind, &mut || {
+            during(ThreadActivity::InCommand, &mut *call)
+        });
+    }
+
+    fn memory(&self) -> &dyn HostAllocator {
+        self.inner.memory()
+    }
+
+    fn created(&self, object: &CreatedObject<'_>) {
+        self.inner.created(&self.theirs(object));
+    }
+
+    fn ends(&self, object: &CreatedObject<'_>) {
+        self.inner.ends(&self.theirs(object));
+    }
+
+    fn phase(&self, name: &'static str) {
+        self.inner.phase(name);
+    }
+}

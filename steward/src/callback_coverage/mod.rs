@@ -1,0 +1,203 @@
+//! The honour ratio: how much of the host memory that a driver takes comes through the callbacks it was given.
+//!
+//! ```text
+//!   ratio = bytes asked of callbacks / (those + heap bytes taken inside of commands + heap bytes of threads that issue none)
+//! ```
+//!
+//! All gross: what was freed again counts as well. The first term is counted by a decorator around the callbacks, the others by
+//! the meter, a library of the malloc family that is preloaded into a child process and adds each request to the cell of what
+//! its thread is doing ([`meter`]). The child runs the workload as the program does, with the accounts' callbacks; once through
+//! the loader, whose memory cannot be told from the driver's there, and once with the driver's library opened directly.
+//!
+//! ```text
+//!   steward --+-- child, meter preloaded: loader -> driver     with_loader
+//!             +-- child, meter preloaded: driver               without_loader
+//! ```
+//!
+//! The numbers leave out memory that the library's initialisers allocate while it is opened directly, because no command runs then;
+//! allocators with other names than C's; and mappings, which are counted apart, since device memory is among them.
+
+mod child;
+mod hooks;
+mod limited;
+mod preload;
+
+use std::env;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+pub use child::{Job, Way, answer, under_the_meter};
+pub use preload::Preload;
+
+use crate::drivers::{self, Selected};
+pub use vk_accounts::meter;
+use vk_accounts::report::{Honour, HonourRun};
+
+/// The hidden command that a child is started with; the job, as JSON, follows it.
+pub const CHILD_COMMAND: &str = "honour-child";
+
+/// Why the ratio could not be measured, in one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HonourError {
+    /// No meter was built for this platform.
+    #[error("the heap cannot be metered here: {reason}")]
+    NotBuilt {
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The library could not be put into a file.
+    #[error(
+        "the meter's library cannot be written ({reason}): point TMPDIR to a folder that can be written to"
+    )]
+    Unwritable {
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The dynamic linker did not load the library.
+    #[error(
+        "the meter was not loaded: point TMPDIR to a folder that programs may be loaded from (not mounted noexec)"
+    )]
+    NotLoaded,
+    /// The child did not come to its end.
+    #[error("the run under the meter failed: {reason}")]
+    Failed {
+        /// What it said, or how it ended.
+        reason: String,
+    },
+    /// The child did not end in time.
+    #[error(
+        "the run under the meter was stopped after {seconds} s without an end: --no-honour leaves the ratio out"
+    )]
+    Overtime {
+        /// How much time it had, rounded up.
+        seconds: u64,
+    },
+    /// The driver cannot be opened without the loader.
+    #[error(transparent)]
+    Closed(#[from] drivers::ReopenError),
+}
+
+/// A child gets as many times the time that the same run took without a meter, ..
+const TIMES: u32 = 20;
+/// .. and no less than this: a device that is opened for the first time may compile much.
+const MIN_TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// Measures the driver in two child processes: the same workload, seed and rounds each. Takes the time of two runs; `took` is
+/// that of such a run without a meter, from which the children's limit comes.
+///
+/// The children see the environment as it is, so call it while the driver is selected.
+#[must_use]
+pub fn measure(driver: &Selected, seed: u32, rounds: u32, took: Duration) -> Honour {
+    let preload = match Preload::new() {
+        Ok(preload) => preload,
+        Err(error) => {
+            return Honour {
+                absent: Some(error.to_string()),
+                ..Honour::default()
+            };
+        }
+    };
+    let limit = took.saturating_mul(TIMES).max(MIN_TIME_LIMIT);
+    let run = |way| {
+        child(
+            &preload,
+            &Job {
+                driver: driver.info().clone(),
+                seed,
+                rounds,
+                way,
+            },
+            limit,
+        )
+    };
+    if drivers::is_reference(driver.info()) {
+        // There is no loader between.
+        let run = run(Way::Direct);
+        let absent = run.as_ref().err().map(ToString::to_string);
+        return Honour {
+            with_loader: None,
+            without_loader: run.ok(),
+            absent,
+        };
+    }
+    let with_loader = run(Way::Loader);
+    let without_loader = match &with_loader {
+        Ok(_) => run(Way::Direct),
+        // It would fail for the same reason.
+        Err(error) => Err(error.clone()),
+    };
+    let absent = without_loader.as_ref().err().map(ToString::to_string);
+    Honour {
+        with_loader: with_loader.ok(),
+        without_loader: without_loader.ok(),
+        absent,
+    }
+}
+
+fn child(preload: &Preload, job: &Job, limit: Duration) -> Result<HonourRun, HonourError> {
+    let failed = |reason: String| HonourError::Failed { reason };
+    let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let job = serde_json::to_string(job).map_err(|error| failed(error.to_string()))?;
+    let done = limited::run(
+        preload
+            .load_into(&mut Command::new(program))
+            .args([CHILD_COMMAND, &job]),
+        limit,
+    )?;
+    read(&String::from_utf8_lossy(&done.stdout)).unwrap_or_else(|| Err(failed(why(&done))))
+}
+
+/// The child's answer among what was printed: drivers may write to the output as well, before it and, when they are unloaded or
+/// their buffers are flushed, behind it. The last line that is an answer is it.
+fn read(said: &str) -> Option<Result<HonourRun, HonourError>> {
+    let answer = said
+        .lines()
+        .rev()
+        .find_map(|line| serde_json::from_str(line).ok())?;
+    Some(match answer {
+        child::Answer::Run(run) => Ok(run),
+        child::Answer::NotLoaded => Err(HonourError::NotLoaded),
+        child::Answer::Closed(error) => Err(error.into()),
+        child::Answer::Failed(reason) => Err(HonourError::Failed { reason }),
+    })
+}
+
+/// The child's own words, or how it ended.
+fn why(done: &Output) -> String {
+    let said = String::from_utf8_lossy(&done.stderr);
+    match said.lines().next_back().map(str::trim) {
+        Some(line) if !line.is_empty() => format!("{line} ({})", done.status),
+        _ => format!("its process ended with {}", done.status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_found_among_what_drivers_print() {
+        let run = HonourRun {
+            callback_calls: 7,
+            ..HonourRun::default()
+        };
+        let answer = serde_json::to_string(&child::Answer::Run(run)).expect("JSON");
+        for said in [
+            answer.clone(),
+            format!("hello\n{answer}\n"),
+            format!("a driver: half a line\n{answer}\nunloaded, 3 caches written\n\n"),
+            format!("\"NotLoaded\"\n{answer}\n{{\"Run\":{{}}}}\n"),
+        ] {
+            assert_eq!(read(&said), Some(Ok(run)), "{said}");
+        }
+        assert_eq!(
+            read(&format!("{answer}\n\"NotLoaded\"\n")),
+            Some(Err(HonourError::NotLoaded)),
+            "the last one"
+        );
+        for none in ["", "\n", "segmentation fault\n", "{\"Run\":7}\n"] {
+            assert_eq!(read(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Findings, seen or expected, by the place where they are seen: only what shares that is compared.
+
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use super::file::Expected;
+use vk_accounts::report::FindingRow;
+use vk_callbacks::CommandRow;
+
+/// The kind, whose callbacks, the command and the scope.
+pub(super) type Place<'a> = [&'a str; 4];
+
+/// A finding, seen or expected.
+pub(super) trait Placed {
+    fn place(&self) -> Place<'_>;
+    /// One rule, or several with `/` between.
+    fn rule(&self) -> &str;
+}
+
+impl Placed for FindingRow {
+    fn place(&self) -> Place<'_> {
+        let command = core_name(&self.command);
+        [&self.kind, &self.owner, command, &self.scope]
+    }
+
+    fn rule(&self) -> &str {
+        &self.rule
+    }
+}
+
+impl Placed for Expected {
+    fn place(&self) -> Place<'_> {
+        let command = core_name(&self.command);
+        [&self.kind, &self.owner, command, &self.scope]
+    }
+
+    fn rule(&self) -> &str {
+        &self.rule
+    }
+}
+
+/// The command's name without the suffix of its extension, where that is a command as well: programs call a promoted command by either name.
+fn core_name(command: &str) -> &str {
+    let stripped = ["KHR", "EXT"]
+        .iter()
+        .find_map(|suffix| command.strip_suffix(suffix));
+    let promoted = stripped.filter(|name| CommandRow::index_of(name).is_some());
+    promoted.unwrap_or(command)
+}
+
+/// Whether both are about the same, however often.
+pub(super) fn alike(one: &impl Placed, other: &impl Placed) -> bool {
+    // Whether a command ran when a foreign thread called, V22 or V23 alone, is a matter of time: one rule in common will do.
+    let in_common = |rule: &str| other.rule().split('/').any(|of_other| of_other == rule);
+    one.place() == other.place() && one.rule().split('/').any(in_common)
+}
+
+/// Some findings, to be found by place.
+pub(super) struct ByPlace<'a, T>(HashMap<Place<'a>, Vec<&'a T>>);
+
+impl<'a, T: Placed> ByPlace<'a, T> {
+    pub(super) fn new(all: impl IntoIterator<Item = &'a T>) -> Self {
+        let mut by_place = Self(HashMap::new());
+        all.into_iter().for_each(|one| by_place.insert(one));
+        by_place
+    }
+
+    pub(super) fn insert(&mut self, one: &'a T) {
+        self.0.entry(one.place()).or_default().push(one);
+    }
+
+    /// The first that is about the same.
+    pub(super) fn find(&self, other: &impl Placed) -> Option<&'a T> {
+        self.0
+            .get(&other.place())?
+            .iter()
+            .copied()
+            .find(|one| alike(*one, other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promoted_command_is_known_by_both_names() {
+        let row = |command: &str| FindingRow {
+            rule: "V30".into(),
+            command: command.into(),
+            ..FindingRow::default()
+        };
+        let core = row("vkCreateDescriptorUpdateTemplate");
+        let known = [core.clone(), row("vkCreateSwapchainKHR")];
+        let known = ByPlace::new(&known);
+        let found = |command: &str| known.find(&row(command)).map(|row| row.command.as_str());
+        let name = "vkCreateDescriptorUpdateTemplateKHR";
+        assert_eq!(found(name), Some(core.command.as_str()));
+        assert!(ByPlace::new(&[row(name)]).find(&core).is_some());
+        // Neither a command of another extension nor a name that is only the beginning of one.
+        assert!(found("vkCreateDescriptorUpdateTemplateNV").is_none());
+        assert!(found("vkCreateSwapchain").is_none());
+        assert!(found("vkCreateSwapchainKHR").is_some());
+    }
+}

@@ -1,0 +1,75 @@
+//! What comes from outside, read whole: never more than a machine has room for.
+
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+/// The most bytes of a file or of the standard input that are read.
+pub(crate) const MAX_BYTES: u64 = 1 << 30;
+
+/// The standard input, where `name` is `-`, or the file of that name; and what to call it.
+pub(crate) fn read(name: &str) -> (&str, io::Result<Vec<u8>>) {
+    match name {
+        "-" => ("the standard input", within(io::stdin().lock(), MAX_BYTES)),
+        name => (name, File::open(name).and_then(file)),
+    }
+}
+
+/// The text of a file.
+pub(crate) fn text(path: &Path) -> io::Result<String> {
+    let bytes = File::open(path).and_then(file)?;
+    String::from_utf8(bytes).map_err(|error| {
+        io::Error::new(
+            ErrorKind::InvalidData,
+            format!("it is no UTF-8: {}", error.utf8_error()),
+        )
+    })
+}
+
+fn file(file: File) -> io::Result<Vec<u8>> {
+    // Pipes and devices have no length.
+    if file.metadata()?.len() > MAX_BYTES {
+        Err(too_large(MAX_BYTES))
+    } else {
+        within(file, MAX_BYTES)
+    }
+}
+
+/// All that `from` has, if that is no more than `limit` bytes.
+pub(crate) fn within(from: impl Read, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        Err(too_large(limit))
+    } else {
+        Ok(bytes)
+    }
+}
+
+fn too_large(limit: u64) -> io::Error {
+    let most = vk_accounts::units::bytes(limit);
+    io::Error::new(
+        ErrorKind::FileTooLarge,
+        format!("it has more than {most}, the most that is read: give a part of it"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_ends_is_read_up_to_the_limit() {
+        assert_eq!(
+            within(io::repeat(7).take(100), 100)
+                .expect("that is allowed")
+                .len(),
+            100
+        );
+        let refused = within(io::repeat(7), 100).expect_err("one too many");
+        assert_eq!(refused.kind(), ErrorKind::FileTooLarge);
+        assert!(refused.to_string().contains("more than 100 B"), "{refused}");
+    }
+}

@@ -1,0 +1,170 @@
+//! `--driver all`: each driver in a process of its own, since the loader keeps to what it saw first.
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output as Finished};
+
+use serde_json::{Value, json};
+
+use super::{Outcome, ProgramError, outputs};
+use crate::cli::{Check, Drive, Output};
+use crate::drivers::{self, DriverInfo};
+use crate::expectations::Checked;
+use crate::report::{ReportOrList, html};
+use vk_accounts::guard_run::Guarding;
+use vk_accounts::report::Report;
+
+/// Runs the workload on every driver there is.
+///
+/// # Safety
+/// As for [`drivers::list`].
+pub(super) unsafe fn drive(
+    options: &Drive,
+    guarding: &Guarding,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let mut arguments = vec!["drive".to_owned()];
+    arguments.extend(settings(options.rounds, options.seed, guarding));
+    arguments.extend(output.findings.then(|| "--findings".to_owned()));
+    arguments.extend(options.no_check.then(|| "--no-check".to_owned()));
+    arguments.extend(options.no_honour.then(|| "--no-honour".to_owned()));
+    // SAFETY: forwarded.
+    unsafe { each(&arguments, Report::FORMAT, output, out) }
+}
+
+/// Checks every driver there is, each against the bundled file that is about it.
+///
+/// # Safety
+/// As for [`drivers::list`].
+pub(super) unsafe fn check(
+    options: &Check,
+    guarding: &Guarding,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let mut arguments = vec!["check".to_owned()];
+    arguments.extend(settings(options.rounds, options.seed, guarding));
+    arguments.extend(options.direct.then(|| "--direct".to_owned()));
+    // SAFETY: forwarded.
+    unsafe { each(&arguments, Checked::FORMAT, output, out) }
+}
+
+fn settings(rounds: u32, seed: Option<u32>, guarding: &Guarding) -> Vec<String> {
+    let all = [
+        ("--rounds", Some(rounds.to_string())),
+        ("--seed", seed.map(|seed| seed.to_string())),
+        ("--guard", guarding.guard.map(|guard| guard.to_string())),
+        (
+            "--guard-back-end",
+            guarding.back_end.map(|back_end| back_end.to_string()),
+        ),
+        ("--fail", guarding.fail.map(|fail| fail.to_string())),
+    ];
+    all.into_iter()
+        .filter_map(|(name, value)| value.map(|value| format!("{name}={value}")))
+        .collect()
+}
+
+/// Calls the program for every driver there is, prints what it prints one after the other, and writes an array of its JSON where
+/// that is wanted: a driver that could not be run has an object with `error` there.
+///
+/// # Safety
+/// As for [`drivers::list`].
+unsafe fn each(
+    arguments: &[String],
+    format: &str,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    // SAFETY: forwarded.
+    let listing = unsafe { drivers::list() }?;
+    if listing.drivers.is_empty() {
+        return Err(listing.no_driver().into());
+    }
+    let folder = tempfile::tempdir()?;
+    let mut reports = Vec::new();
+    let mut text = Vec::new();
+    let (mut failed, mut outcome) = (0, Outcome::Done);
+    for driver in &listing.drivers {
+        let file = folder.path().join(format!("{}.json", driver.index));
+        let done = run(driver, arguments, &file)?;
+        text.extend_from_slice(&done.stdout);
+        let unexpected = done.status.code() == Some(1);
+        if unexpected {
+            outcome = Outcome::Unexpected;
+        }
+        if done.status.success() || unexpected {
+            // It wrote the report and said so.
+            reports.extend(
+                fs::read(&file)
+                    .ok()
+                    .and_then(|report| serde_json::from_slice::<Value>(&report).ok()),
+            );
+        } else {
+            failed += 1;
+            let why = why(&done);
+            writeln!(text, "driver: {} could not be run: {why}", driver.title())?;
+            reports.push(json!({ "format": format, "driver": driver.title(), "error": why }));
+        }
+        writeln!(text)?;
+    }
+    for refusal in &listing.refused {
+        let name = refusal.manifest.as_deref().map_or_else(
+            || "the loader's own choice".into(),
+            |path| path.display().to_string(),
+        );
+        writeln!(text, "driver: {name} shows no device: {}", refusal.reason)?;
+    }
+    let page = || {
+        let reports = serde_json::to_vec(&reports).map_err(std::io::Error::from)?;
+        Ok(html(&ReportOrList::parse(
+            "the drivers' reports",
+            &reports,
+        )?)?)
+    };
+    let written = outputs::write(output, &String::from_utf8_lossy(&text), &reports, page, out);
+    match failed {
+        0 => written.map(|()| outcome),
+        failed => written.and(Err(ProgramError::SomeFailed {
+            failed,
+            drivers: listing.drivers.len(),
+        })),
+    }
+}
+
+fn run(driver: &DriverInfo, arguments: &[String], json: &Path) -> Result<Finished, ProgramError> {
+    let mut child = Command::new(env::current_exe()?);
+    child
+        .args(arguments)
+        .args(["--driver", &driver.index.to_string()]);
+    Ok(child.arg("--json").arg(json).output()?)
+}
+
+/// The child's own sentence; how it ended where it had none, as when a signal killed it.
+fn why(done: &Finished) -> String {
+    let said = String::from_utf8_lossy(&done.stderr);
+    let said = said.trim().trim_start_matches("steward: ");
+    if said.is_empty() {
+        format!("its process ended with {}", done.status)
+    } else {
+        said.to_owned()
+    }
+}
+
+/// The listing for programs.
+pub(super) fn as_data(drivers: &[DriverInfo]) -> Vec<Value> {
+    let one = |driver: &DriverInfo| {
+        json!({
+            "index": driver.index,
+            "driver": driver.driver_name,
+            "id": driver.driver_id,
+            "file": driver.stem,
+            "version": driver.driver_info,
+            "device": driver.device_name,
+        })
+    };
+    drivers.iter().map(one).collect()
+}

@@ -1,0 +1,175 @@
+//! `--fail`: a run in a process of its own, since a driver that does not bear a refusal may crash, and that is what one wants to know.
+
+use std::env;
+use std::io::Write;
+use std::process::{Command, ExitStatus, Stdio};
+
+use serde_json::json;
+
+use super::{Outcome, ProgramError, outputs};
+use crate::cli::Output;
+use crate::report::{ReportOrList, html};
+use vk_accounts::guard_run::Guarding;
+use vk_accounts::guard_run::refused::{self, RefusalLog};
+use vk_accounts::report::{Refusal, one_line};
+
+/// True where the run is for a child of this process: something is to be refused, and this is not that child.
+pub(super) fn is_wanted(guarding: &Guarding) -> bool {
+    guarding.fail.is_some() && !refused::is_child()
+}
+
+/// Runs this program with its own arguments in a child, and passes on what it says. A child that dies is told of with what was
+/// refused last.
+pub(super) fn run(
+    guarding: &Guarding,
+    format: &str,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let told = tempfile::NamedTempFile::new()?;
+    let mut child = Command::new(env::current_exe()?);
+    child
+        .args(env::args_os().skip(1))
+        .env(refused::FILE, told.path());
+    // What a guard finds, and the child's own sentence, are shown at once.
+    let done = child.stderr(Stdio::inherit()).output()?;
+    let outcome = match done.status.code() {
+        Some(0) => Outcome::Done,
+        Some(1) => Outcome::Unexpected,
+        Some(2) => Outcome::Failed,
+        _ => {
+            let heard = RefusalLog::read(told.path())?;
+            let plan = guarding
+                .fail
+                .map(|fail| fail.to_string())
+                .unwrap_or_default();
+            let why = sentence(&ended(done.status), &plan, &heard);
+            return report_step(&heard.driver, &why, format, output, out)
+                .map(|()| Outcome::Unexpected);
+        }
+    };
+    let passed_on = out
+        .write_all(&done.stdout)
+        .and_then(|()| out.flush())
+        .map_err(ProgramError::from);
+    // A reader that has had enough does not change what was found.
+    passed_on.or_else(|error| {
+        if error.is_closed_pipe() {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    })?;
+    Ok(outcome)
+}
+
+/// The same in all forms, and on the error output also where the standard output is a file for programs.
+fn report_step(
+    driver: &str,
+    why: &str,
+    format: &str,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<(), ProgramError> {
+    let driver = if driver.is_empty() {
+        "the driver"
+    } else {
+        driver
+    };
+    let report = json!({ "format": format, "driver": driver, "error": why });
+    let page = || {
+        let reports = serde_json::to_vec(&[&report]).map_err(std::io::Error::from)?;
+        Ok(html(&ReportOrList::parse(
+            "the driver's report",
+            &reports,
+        )?)?)
+    };
+    let text = format!(
+        "driver: {}\nresult: not as expected: {why}\n",
+        one_line(driver)
+    );
+    if outputs::is_for_programs(output) {
+        let _ = writeln!(std::io::stderr(), "steward: {}: {why}", one_line(driver));
+    }
+    outputs::write(output, &text, &report, page, out)
+}
+
+fn sentence(ended: &str, plan: &str, heard: &RefusalLog) -> String {
+    let Some(Refusal {
+        command,
+        serial,
+        owner,
+        scope,
+        bytes,
+    }) = &heard.last
+    else {
+        return format!(
+            "the driver's process {ended} before a request was refused ({plan}): what ended it is not the refusal"
+        );
+    };
+    let place = if command.is_empty() {
+        "outside of any command".to_owned()
+    } else {
+        format!("in {command}, command {serial}")
+    };
+    let (refused, s) = (heard.refused, if heard.refused == 1 { "" } else { "s" });
+    one_line(&format!(
+        "the driver's process {ended} after {refused} request{s} had been refused on purpose ({plan}), the last {place}: {bytes} bytes of \
+         scope {scope}, asked of the callbacks of {owner}; a driver must answer ERROR_OUT_OF_HOST_MEMORY then"
+    ))
+}
+
+/// How a process ended that gave no answer.
+fn ended(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        let name = match signal {
+            4 => "SIGILL",
+            6 => "SIGABRT",
+            8 => "SIGFPE",
+            9 => "SIGKILL",
+            11 => "SIGSEGV",
+            15 => "SIGTERM",
+            #[cfg(target_os = "linux")]
+            7 => "SIGBUS",
+            _ => return format!("crashed (signal {signal})"),
+        };
+        return format!("crashed ({name})");
+    }
+    format!("ended with {status}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_names_the_last_refusal_or_says_that_there_was_none() {
+        let none = sentence("crashed (SIGABRT)", "nth=9", &RefusalLog::default());
+        assert!(
+            none.contains("crashed (SIGABRT) before a request was refused (nth=9)"),
+            "{none}"
+        );
+        let command = "vkCmdDraw".to_owned();
+        let last = Refusal {
+            command,
+            serial: 7,
+            owner: "VkDevice".into(),
+            scope: "object".into(),
+            bytes: 64,
+        };
+        let heard = RefusalLog {
+            driver: "d".into(),
+            refused: 2,
+            last: Some(last),
+        };
+        let told = sentence("crashed (SIGSEGV)", "from=9", &heard);
+        assert!(
+            told.contains("after 2 requests had been refused on purpose (from=9), the last in vkCmdDraw, command 7: 64 bytes")
+        );
+        assert!(
+            told.contains("of scope object, asked of the callbacks of VkDevice;"),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! The layer's library and manifest: where the library is found, what the manifest says, and `steward layer`, which puts both where the
+//! user's Vulkan loader looks, and takes them away again.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::files::{self, unwritable};
+use super::run::RunError;
+use super::{Outcome, ProgramError};
+use crate::cli::{LayerAction, LayerArgs, LayerFolder};
+
+/// The layer's name.
+pub(super) const LAYER: &str = "VK_LAYER_STEWARD_memory";
+/// The layer's library.
+pub(super) const LIBRARY: &str = "libVkLayer_steward_memory.so";
+/// The manifest's file below a folder of data, as the loader finds explicit layers.
+const MANIFEST: &str = "vulkan/explicit_layer.d/VkLayer_steward_memory.json";
+/// Where the library goes below it.
+const LIBRARY_FOLDER: &str = "steward";
+
+/// Why the layer could not be installed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayerError {
+    /// Neither variable names a folder.
+    #[error(
+        "there is no folder for the user's data: set HOME or XDG_DATA_HOME, or name a folder with --dir"
+    )]
+    NoDataFolder,
+    /// What is there was not written by `steward layer install`.
+    #[error(
+        "{0} is not a manifest of this layer for the library beside it: it was left as it is; remove it yourself"
+    )]
+    NotOurs(String),
+}
+
+/// What `steward layer` was asked for.
+pub(super) fn layer(options: &LayerArgs, out: &mut dyn Write) -> Result<Outcome, ProgramError> {
+    match &options.action {
+        Some(LayerAction::Install(folder)) => {
+            Installed::below(folder)?.write(&library().ok_or(RunError::NoLayer)?, out)?;
+        }
+        Some(LayerAction::Uninstall(folder)) => Installed::below(folder)?.remove(out)?,
+        None => {
+            let library = library().ok_or(RunError::NoLayer)?;
+            let manifest = if options.implicit {
+                implicit_manifest(&library)
+            } else {
+                manifest(&library)
+            };
+            writeln!(out, "{manifest}")?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// The two files of an installed layer.
+struct Installed {
+    manifest: PathBuf,
+    library: PathBuf,
+}
+
+impl Installed {
+    fn below(folder: &LayerFolder) -> Result<Self, ProgramError> {
+        let folder = match &folder.dir {
+            Some(folder) => folder.clone(),
+            None => data_folder().ok_or(LayerError::NoDataFolder)?,
+        };
+        // The loader takes a path that is not absolute as relative to the manifest.
+        let folder = std::path::absolute(folder)?;
+        Ok(Self {
+            manifest: folder.join(MANIFEST),
+            library: folder.join(LIBRARY_FOLDER).join(LIBRARY),
+        })
+    }
+
+    fn write(&self, from: &Path, out: &mut dyn Write) -> Result<(), ProgramError> {
+        self.refuse_other_manifest()?;
+        for file in [&self.library, &self.manifest] {
+            if let Some(folder) = file.parent() {
+                fs::create_dir_all(folder).map_err(|reason| unwritable(folder, reason))?;
+            }
+        }
+        let library = fs::read(from).map_err(|reason| unwritable(from, reason))?;
+        // The library first: a manifest without one would make the loader complain.
+        files::write_whole(&self.library, &library)?;
+        files::write_whole(&self.manifest, manifest(&self.library).as_bytes())?;
+        writeln!(out, "wrote {}", self.library.display())?;
+        writeln!(out, "wrote {}", self.manifest.display())?;
+        Ok(())
+    }
+
+    /// Removes the two files, and the library's folder if that is then empty.
+    fn remove(&self, out: &mut dyn Write) -> Result<(), ProgramError> {
+        self.refuse_other_manifest()?;
+        let is_installed = self.manifest.exists();
+        for file in [&self.manifest, &self.library] {
+            if is_installed && file.exists() {
+                fs::remove_file(file).map_err(|reason| unwritable(file, reason))?;
+                writeln!(out, "removed {}", file.display())?;
+            }
+        }
+        if let Some(folder) = self.library.parent().filter(|_| is_installed) {
+            // Something else may lie there.
+            let _ = fs::remove_dir(folder);
+        }
+        if !is_installed {
+            writeln!(
+                out,
+                "{} is not there: nothing was removed",
+                self.manifest.display()
+            )?;
+        }
+        Ok(())
+    }
+
+    /// A manifest of that name that names another library is somebody else's.
+    fn refuse_other_manifest(&self) -> Result<(), LayerError> {
+        let Ok(text) = fs::read_to_string(&self.manifest) else {
+            return Ok(());
+        };
+        if text == manifest(&self.library) {
+            return Ok(());
+        }
+        Err(LayerError::NotOurs(self.manifest.display().to_string()))
+    }
+}
+
+/// The layer's library: named, beside the program, where cargo puts it, or where packages do.
+pub(super) fn library() -> Option<PathBuf> {
+    if let Some(named) = env::var_os("STEWARD_LAYER").filter(|named| !named.is_empty()) {
+        return fs::canonicalize(named).ok().filter(|file| file.is_file());
+    }
+    let program = env::current_exe().ok()?;
+    let beside = program.parent()?;
+    let folders = [
+        beside.to_owned(),
+        beside.join("deps"),
+        beside.join("../lib/steward"),
+    ];
+    let mut files = folders.into_iter().map(|folder| folder.join(LIBRARY));
+    files.find(|file| file.is_file())
+}
+
+/// `$XDG_DATA_HOME`, or what stands for it.
+fn data_folder() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty());
+    let absolute = set("XDG_DATA_HOME").map(PathBuf::from);
+    absolute
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| Some(PathBuf::from(set("HOME")?).join(".local/share")))
+}
+
+/// The manifest of the explicit layer.
+pub(super) fn manifest(library: &Path) -> String {
+    json!({ "file_format_version": "1.2.1", "layer": description(library) }).to_string()
+}
+
+/// The manifest for a packager who wants an implicit layer: off, unless a variable switches it on.
+fn implicit_manifest(library: &Path) -> String {
+    let mut layer = description(library);
+    layer["enable_environment"] = json!({ format!("ENABLE_{LAYER}"): "1" });
+    layer["disable_environment"] = json!({ format!("DISABLE_{LAYER}"): "1" });
+    json!({ "file_format_version": "1.2.1", "layer": layer }).to_string()
+}
+
+fn description(library: &Path) -> Value {
+    json!({
+        "name": LAYER,
+        "type": "GLOBAL",
+        "library_path": library,
+        "library_arch": "64",
+        "api_version": "1.4.0",
+        "implementation_version": "1",
+        "description": "Host memory that drivers allocate through callbacks",
+    })
+}

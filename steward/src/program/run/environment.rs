@@ -1,0 +1,61 @@
+//! What the loader and the layer find in the program's environment. The variables that choose drivers are left alone: a program that opens
+//! drivers itself as soon as those are set would then have no layers.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::Command;
+
+use crate::cli::RunArgs;
+use crate::program::layer::LAYER;
+use crate::program::mark;
+
+/// The folder for reports, in the run's own.
+pub(super) const REPORTS: &str = "reports";
+
+/// Adds the layer, its manifest's folder and its settings to what is set already.
+pub(super) fn set(command: &mut Command, folder: &Path, no_check: bool) {
+    let mut join = |name: &str, with: &dyn Fn(OsString) -> OsString| {
+        let set = env::var_os(name).filter(|set| !set.is_empty());
+        command.env(name, with(set.unwrap_or_default()));
+    };
+    let in_front = |paths: OsString| joined(folder.as_os_str(), &paths);
+    join("VK_ADD_LAYER_PATH", &in_front);
+    // Where it is set the loader looks nowhere else.
+    if env::var_os("VK_LAYER_PATH").is_some_and(|paths| !paths.is_empty()) {
+        join("VK_LAYER_PATH", &in_front);
+    }
+    join("VK_INSTANCE_LAYERS", &|layers| {
+        joined(&layers, OsStr::new(LAYER))
+    });
+    let reports = folder.join(REPORTS);
+    command.env("VK_STEWARD_MEMORY_TEXT", reports.join("%p.txt"));
+    command.env("VK_STEWARD_MEMORY_JSON", reports.join("%p.json"));
+    command.env("VK_STEWARD_MEMORY_STATE", reports.join("%p.state"));
+    if no_check {
+        command.env("VK_STEWARD_MEMORY_CHECK", "false");
+    }
+}
+
+/// What the options say of stacks.
+pub(super) fn set_stacks(command: &mut Command, options: &RunArgs) {
+    if options.stacks {
+        command.env("VK_STEWARD_MEMORY_STACKS", "true");
+        command.env("VK_STEWARD_MEMORY_MARK_SIGNAL", mark::SIGNAL);
+    }
+    if let Some(frame) = &options.frame {
+        command.env("VK_STEWARD_MEMORY_FRAME", frame);
+    }
+}
+
+/// Two parts of a list of the loader's, of which one may be empty.
+fn joined(first: &OsStr, second: &OsStr) -> OsString {
+    let between = if first.is_empty() || second.is_empty() {
+        ""
+    } else {
+        ":"
+    };
+    [first, OsStr::new(between), second].into_iter().collect()
+}

@@ -1,0 +1,81 @@
+//! What the program's file tells before it runs: whether the loader will open the layer in it at all.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// `S_ISUID` and `S_ISGID`.
+const SET_ID: u32 = 0o6000;
+/// The head of an ELF file up to `e_machine`.
+type Head = [u8; 20];
+
+/// Why the layer will count nothing in the program; `None` where nothing speaks against it, or the file is not found.
+pub(super) fn why_no_layer(program: &Path) -> Option<String> {
+    let file = find(program)?;
+    let own = head(Path::new("/proc/self/exe"));
+    let shown = file.display();
+    if let (Some(own), Some(theirs)) = (own, head(&file))
+        && is_other_architecture(&own, &theirs)
+    {
+        return Some(format!(
+            "{shown} is for another architecture than the layer, which is for 64 bits of this machine: it runs without the layer"
+        ));
+    }
+    let metadata = fs::metadata(&file).ok()?;
+    (metadata.mode() & SET_ID != 0).then(|| {
+        format!(
+            "{shown} runs with another user's or group's rights (set-uid or set-gid): the loader ignores the variables that name the layer, and \
+             the layer would pass everything through"
+        )
+    })
+}
+
+/// The file as the system finds it.
+fn find(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 || program.is_absolute() {
+        return Some(program.to_owned());
+    }
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+fn head(file: &Path) -> Option<Head> {
+    let mut head = Head::default();
+    File::open(file).ok()?.read_exact(&mut head).ok()?;
+    Some(head)
+}
+
+/// Whether both are ELF files, of different classes or machines. Scripts and the like are run by what they name.
+fn is_other_architecture(own: &Head, theirs: &Head) -> bool {
+    let of = |head: &Head| match *head {
+        [0x7f, b'E', b'L', b'F', class, data, .., low, high] => Some((class, data, low, high)),
+        _ => None,
+    };
+    matches!((of(own), of(theirs)), (Some(own), Some(theirs)) if own != theirs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Head, head, is_other_architecture};
+    use std::path::Path;
+
+    #[test]
+    fn ly51_classes_and_machines_are_told_apart() {
+        let own = head(Path::new("/proc/self/exe")).expect("this program");
+        assert!(!is_other_architecture(&own, &own));
+        let mut class = own;
+        class[4] ^= 3;
+        let mut machine = own;
+        machine[18] ^= 1;
+        assert!(is_other_architecture(&own, &class));
+        assert!(is_other_architecture(&own, &machine));
+        let script: Head = *b"#!/bin/sh\necho 1234\n";
+        assert!(!is_other_architecture(&own, &script));
+    }
+}

@@ -1,0 +1,251 @@
+//! `steward run`: a program with the layer VK_LAYER_STEWARD_memory, which writes a report for each process that creates an instance.
+
+#![forbid(unsafe_code)]
+
+mod environment;
+mod executable;
+mod expect;
+mod faults;
+mod leaks;
+mod metered;
+mod reports;
+mod state_report;
+mod sweep;
+mod workload;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::layer::{library, manifest};
+use super::{Outcome, ProgramError, files, outputs};
+use crate::cli::{Output, RunArgs};
+use crate::expectations::Expectations;
+use crate::report::{ReportOrList, html};
+use reports::Reports;
+use vk_accounts::guard_run::Guarding;
+
+pub(super) use sweep::SweepLimits;
+pub(super) use workload::{answer, drive, sweep_drive};
+
+/// As shells have it: it is there, and cannot be run; it is not there.
+const NOT_RUNNABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Why a program could not be run with the layer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The layer is another package, which `cargo install` of the program does not build.
+    #[error(
+        "the layer {} was not found beside the program: build it with `cargo build --release -p vk-layer`, and name it with STEWARD_LAYER or put it beside the program",
+        super::layer::LIBRARY
+    )]
+    NoLayer,
+    /// The folder for the layer's manifest and reports.
+    #[error(
+        "no folder for the reports could be made ({0}): name one that can be written to with TMPDIR"
+    )]
+    NoFolder(io::Error),
+}
+
+/// What is wanted of a run besides its reports.
+#[derive(Clone, Copy, Default)]
+struct Wanted<'a> {
+    text: Option<&'a Path>,
+    /// Callbacks are not judged.
+    no_check: bool,
+    /// Of the driver's blocks.
+    guarding: Guarding,
+    /// The meter of the heap is loaded into the program.
+    meter: bool,
+    /// Functions are named in the report of what is alive.
+    stacks: bool,
+    expect: Option<&'a Expectations>,
+}
+
+/// Runs the program, and then shows the reports on the error output, or in the files that are named. The program's own streams stay its
+/// own, and so does its exit status.
+pub(super) fn run(
+    options: &RunArgs,
+    guarding: &Guarding,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let expect = options.expect.as_deref().map(expect::read).transpose()?;
+    let wanted = Wanted {
+        text: options.text.as_deref(),
+        no_check: options.no_check,
+        guarding: *guarding,
+        meter: options.meter,
+        stacks: options.stacks,
+        expect: expect.as_ref(),
+    };
+    with_layer(command(options), wanted, output, out)
+}
+
+/// Runs the program once for each request that is refused.
+pub(super) fn sweep(
+    options: &RunArgs,
+    guarding: &Guarding,
+    runs: u64,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let wanted = Wanted {
+        no_check: options.no_check,
+        guarding: *guarding,
+        ..Wanted::default()
+    };
+    let limits = SweepLimits {
+        runs,
+        time: Duration::from_secs(options.time_limit),
+    };
+    sweep::sweep(&|| Ok(command(options)), wanted, limits, output, out)
+}
+
+/// The program, with what its options say.
+fn command(options: &RunArgs) -> Command {
+    // The command line has one word at least.
+    let (program, arguments) = options.program.split_first().unzip();
+    let mut command = Command::new(program.map_or(OsStr::new(""), OsString::as_os_str));
+    command.args(arguments.unwrap_or_default());
+    if let Some(driver) = &options.driver {
+        command.env("VK_LOADER_DRIVERS_SELECT", driver);
+    }
+    environment::set_stacks(&mut command, options);
+    command
+}
+
+/// Gives the command the layer, which writes its reports into the folder.
+fn prepare(command: &mut Command, wanted: &Wanted<'_>) -> Result<TempDir, ProgramError> {
+    let layer = library().ok_or(RunError::NoLayer)?;
+    let folder = folder(&layer).map_err(RunError::NoFolder)?;
+    environment::set(command, folder.path(), wanted.no_check);
+    faults::set_environment(command, &wanted.guarding);
+    if wanted.expect.is_some() {
+        // What is known of a driver names its commands, those that record among them.
+        command.env("VK_STEWARD_MEMORY_BRACKETS", "all");
+    }
+    Ok(folder)
+}
+
+/// The program could not be started.
+fn not_started(command: &Command, error: &io::Error) -> Outcome {
+    let program = command.get_program().display();
+    complain(&format!("{program} cannot be run ({error})"));
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    Outcome::Exited(if is_missing { NOT_FOUND } else { NOT_RUNNABLE })
+}
+
+/// Runs the command with the layer.
+fn with_layer(
+    mut command: Command,
+    wanted: Wanted<'_>,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let folder = prepare(&mut command, &wanted)?;
+    let preload = wanted.meter.then(|| metered::preload(&mut command));
+    let program = PathBuf::from(command.get_program());
+    let warning = executable::why_no_layer(&program);
+    if let Some(warning) = &warning {
+        complain(warning);
+    }
+    let ran = command.spawn().and_then(|mut child| {
+        let status = child.wait()?;
+        Ok((child.id(), status))
+    });
+    let (process, status) = match ran {
+        Ok(ran) => ran,
+        Err(error) => return Ok(not_started(&command, &error)),
+    };
+    drop(preload);
+    let mut reports = Reports::read(folder.path());
+    // What the layer itself wrote: a state has not judged anything.
+    let unexpected = wanted
+        .expect
+        .map(|known| expect::unexpected(known, &reports));
+    let faults = faults::faults(&wanted.guarding, &reports.json);
+    if wanted.stacks {
+        reports.name_functions();
+    }
+    reports.add_states(folder.path(), process, status);
+    if reports.texts.is_empty() {
+        complain(&no_report(&program, status));
+    } else if let Some(file) = wanted.text {
+        files::write_whole(file, reports.texts.join("\n").as_bytes())?;
+    } else {
+        // The error output may be gone; the exit status is the program's all the same.
+        let _ = io::stderr().write_all(reports.texts.join("\n").as_bytes());
+    }
+    if !reports.json.is_empty() {
+        let json = reports.to_json();
+        if let Some(file) = &output.html {
+            let entries = ReportOrList::parse("the layer's report", json.as_bytes())?;
+            outputs::put(file, html(&entries)?, out)?;
+        }
+        if let Some(file) = &output.json {
+            outputs::put(file, json, out)?;
+        }
+    }
+    let wrong: Vec<_> = unexpected.into_iter().flatten().chain(faults).collect();
+    wrong.iter().for_each(|line| complain(line));
+    Ok(Outcome::Exited(match code(status) {
+        0 if !wrong.is_empty() => 1,
+        code => code,
+    }))
+}
+
+/// A new folder with the layer's manifest, and one for the reports. No other user may look inside.
+fn folder(layer: &Path) -> io::Result<TempDir> {
+    let folder = tempfile::Builder::new()
+        .prefix("steward-run-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()?;
+    fs::create_dir(folder.path().join(environment::REPORTS))?;
+    fs::write(folder.path().join("steward.json"), manifest(layer))?;
+    Ok(folder)
+}
+
+/// Why there is no report, as far as that can be known.
+fn no_report(program: &Path, status: ExitStatus) -> String {
+    let program = program.display();
+    match status.signal() {
+        Some(signal) => format!(
+            "no report: {program} was ended by signal {signal}, before its last instance was destroyed"
+        ),
+        None => format!(
+            "no report: {program} created no instance through the Vulkan loader, or ended without running its exit handlers; a program may \
+             also open drivers itself, clear its environment, have raised privileges, or be left out by the setting `match`{}",
+            if env::var_os("VK_LOADER_LAYERS_DISABLE").is_some() {
+                "; VK_LOADER_LAYERS_DISABLE is set, and may switch the layer off"
+            } else {
+                ""
+            }
+        ),
+    }
+}
+
+fn complain(what: &str) {
+    // Where nobody listens the exit status says it.
+    let _ = writeln!(io::stderr(), "steward: {what}");
+}
+
+/// The program's exit status as a shell has it.
+fn code(status: ExitStatus) -> u8 {
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(u8::MAX)
+}

@@ -1,0 +1,154 @@
+//! The reports of processes that wrote none before they ended, from their state files.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use serde::Serialize;
+use vk_accounts::report::Report;
+use vk_accounts::state_file::{self, State};
+
+use crate::report::Failed;
+
+/// A report from a state, as text and as JSON.
+pub(super) struct StateReport {
+    pub(super) text: String,
+    pub(super) json: String,
+}
+
+/// The JSON of one. `layer_format` is that of the layer's own reports, which have instances instead of kinds.
+#[derive(Serialize)]
+struct JsonReport<'a> {
+    /// To those who read the program's reports this is one that could not be made.
+    #[serde(flatten)]
+    failed: Failed,
+    layer_format: u32,
+    source: &'static str,
+    ended: &'a str,
+    #[serde(flatten)]
+    state: &'a State,
+}
+
+/// Of each process whose state knows of commands that no report of it does. `child` is the program's own process, which ended so.
+pub(super) fn of_folder(folder: &Path, child: u32, status: ExitStatus) -> Vec<StateReport> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension() == Some(OsStr::new("state")));
+    paths.sort();
+    let states = paths
+        .iter()
+        .filter_map(|path| state_file::read(path).ok())
+        .filter(|state| state.started_commands > state.reported_commands);
+    let reports = states.map(|state| {
+        let own = (state.process == u64::from(child)).then_some(status);
+        report(&state, &ended(own))
+    });
+    reports.collect()
+}
+
+/// How a process ended; of others than the program's own nobody knows more than that no report was written.
+fn ended(status: Option<ExitStatus>) -> String {
+    let Some(status) = status else {
+        return "ended without a report".to_owned();
+    };
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("ended by {}", signal_name(signal)),
+        (None, Some(code)) => {
+            format!("ended with status {code} without running its exit handlers")
+        }
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        _ => return format!("signal {signal}"),
+    };
+    name.to_owned()
+}
+
+fn report(state: &State, ended: &str) -> StateReport {
+    let State {
+        process,
+        commands,
+        started_commands,
+        ..
+    } = state;
+    let mut text = format!(
+        "Host memory that Vulkan allocated through callbacks: process {process} {ended}; its state after command {commands}\n\
+         (bytes, with the 16 in front of each block; all instances and devices together; nothing was judged)\n"
+    );
+    if started_commands > commands {
+        let name = state.last_command.unwrap_or("a command");
+        text += &format!(
+            "The last command that began was {name}, number {started_commands}: what came after {commands} is not counted below.\n"
+        );
+    }
+    if !state.is_whole {
+        text += "It ended during an update: some rows are a command older than others.\n";
+    }
+    text += &format!("\n{state}");
+    let json = JsonReport {
+        failed: Failed {
+            format: Report::FORMAT.to_owned(),
+            driver: format!("process {process}"),
+            error: format!(
+                "it {ended}: its state after command {commands} is known, and nothing was judged"
+            ),
+        },
+        layer_format: 1,
+        source: "state file",
+        ended,
+        state,
+    };
+    StateReport {
+        text,
+        // A struct of numbers and texts can always be expressed.
+        json: serde_json::to_string(&json).unwrap_or_default() + "\n",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::ReportOrList;
+
+    #[test]
+    fn ly44_numbers_of_a_killed_process_read_as_a_report_that_is_not_there() {
+        let state = State {
+            process: 7,
+            commands: 12,
+            started_commands: 12,
+            reported_commands: 0,
+            last_command: Some("vkCreateBuffer"),
+            is_whole: true,
+            kinds: Vec::new(),
+            heaps: Vec::new(),
+        };
+        let json = report(&state, &ended(Some(ExitStatus::from_raw(9)))).json;
+        let entries = ReportOrList::parse("a file", json.as_bytes()).expect("JSON of the program");
+        let [ReportOrList::Failed(failed)] = &*entries else {
+            panic!("{entries:?}");
+        };
+        assert_eq!(failed.driver, "process 7");
+        let sentence =
+            "it ended by SIGKILL: its state after command 12 is known, and nothing was judged";
+        assert_eq!(failed.error, sentence);
+    }
+}

@@ -1,0 +1,193 @@
+//! `--fail=each`: the program once for each request of its driver, which is refused, and a table of how those runs ended.
+
+#![forbid(unsafe_code)]
+
+use std::fmt::{self, Display};
+use std::io::{self, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use debug_guard::Fault;
+use serde::Serialize;
+use vk_accounts::guard_run::Guarding;
+use vk_accounts::report::Refusal;
+
+use super::reports::Reports;
+use super::{Wanted, faults, prepare};
+use crate::cli::Output;
+use crate::program::{Outcome, ProgramError, outputs};
+
+/// How many runs there may be, and how long one may take.
+#[derive(Clone, Copy)]
+pub(in crate::program) struct SweepLimits {
+    pub(in crate::program) runs: u64,
+    pub(in crate::program) time: Duration,
+}
+
+/// How a run ended in which a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Ending {
+    /// With exit status 0.
+    Ok,
+    /// With another exit status.
+    CleanError,
+    /// By a signal.
+    Crash,
+    /// It was killed after the time limit.
+    Hang,
+}
+
+#[derive(Debug, Serialize)]
+struct SweptRun {
+    /// The number of the request, from 0.
+    request: u64,
+    /// None where the run left no report.
+    refused: Option<Refusal>,
+    ended: Ending,
+    /// The exit status, or the number of the signal.
+    status: Option<i32>,
+}
+
+/// What `--json` writes.
+#[derive(Debug, Serialize)]
+struct SweepReport {
+    runs: Vec<SweptRun>,
+    /// Every request of the program was refused once.
+    is_complete: bool,
+}
+
+/// Runs what `command` makes until a run has fewer requests than there were runs. Its own output is dropped.
+pub(super) fn sweep(
+    command: &dyn Fn() -> io::Result<Command>,
+    wanted: Wanted<'_>,
+    limits: SweepLimits,
+    output: &Output,
+    out: &mut dyn Write,
+) -> Result<Outcome, ProgramError> {
+    let mut report = SweepReport {
+        runs: Vec::new(),
+        is_complete: false,
+    };
+    for request in 0..limits.runs {
+        let mut command = command()?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let guarding = Guarding {
+            fail: Some(Fault::Nth(request)),
+            ..wanted.guarding
+        };
+        let folder = prepare(&mut command, &Wanted { guarding, ..wanted })?;
+        let (ended, status) = match command.spawn() {
+            Ok(mut child) => wait(&mut child, limits.time)?,
+            Err(error) => return Ok(super::not_started(&command, &error)),
+        };
+        let reports = Reports::read(folder.path()).json;
+        let refused = faults::first_refusal(&reports);
+        // A program that gives up by `_exit` writes no report either.
+        let was_seen = ended == Ending::Ok || !reports.is_empty();
+        let was_killed = matches!(ended, Ending::Crash | Ending::Hang);
+        if refused.is_none() && was_seen && !was_killed {
+            report.is_complete = true;
+            break;
+        }
+        report.runs.push(SweptRun {
+            request,
+            refused,
+            ended,
+            status,
+        });
+    }
+    let no_page = || Err(ProgramError::NoPage);
+    outputs::write(output, &report, &report, no_page, out)?;
+    let is_harmed = report.count(Ending::Crash) + report.count(Ending::Hang) > 0;
+    Ok(Outcome::Exited(u8::from(is_harmed)))
+}
+
+/// Waits for the child's end; one that takes longer than `limit` is killed.
+fn wait(child: &mut Child, limit: Duration) -> io::Result<(Ending, Option<i32>)> {
+    /// How often it is looked at: a wait with a limit would need a signal handler.
+    const INTERVAL: Duration = Duration::from_millis(2);
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(ending(status));
+        }
+        if began.elapsed() >= limit {
+            child.kill()?;
+            child.wait()?;
+            return Ok((Ending::Hang, None));
+        }
+        thread::sleep(INTERVAL);
+    }
+}
+
+fn ending(status: ExitStatus) -> (Ending, Option<i32>) {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => (Ending::Ok, Some(0)),
+        (Some(code), _) => (Ending::CleanError, Some(code)),
+        (None, signal) => (Ending::Crash, signal),
+    }
+}
+
+impl SweepReport {
+    fn count(&self, ending: Ending) -> usize {
+        self.runs.iter().filter(|run| run.ended == ending).count()
+    }
+}
+
+impl Display for SweepReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:>7}  {:<36}{:<24}{:<10}{:>10}  ended",
+            "request", "command", "of", "scope", "bytes"
+        )?;
+        for run in &self.runs {
+            let none = Refusal::default();
+            let refused = run.refused.as_ref().unwrap_or(&none);
+            let shown = |word: &str| if word.is_empty() { "-" } else { word }.to_owned();
+            writeln!(
+                f,
+                "{:>7}  {:<36}{:<24}{:<10}{:>10}  {run}",
+                run.request,
+                shown(&refused.command),
+                shown(&refused.owner),
+                shown(&refused.scope),
+                refused.bytes,
+            )?;
+        }
+        writeln!(
+            f,
+            "{} runs, in each of which one request was refused: {} ok, {} clean errors, {} crashes, {} hangs",
+            self.runs.len(),
+            self.count(Ending::Ok),
+            self.count(Ending::CleanError),
+            self.count(Ending::Crash),
+            self.count(Ending::Hang),
+        )?;
+        if self.is_complete {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "There may be further requests: --fail=each=N allows N runs"
+        )
+    }
+}
+
+impl Display for SweptRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = self.status.unwrap_or_default();
+        match self.ended {
+            Ending::Ok => f.write_str("ok"),
+            Ending::CleanError => write!(f, "clean error, exit status {status}"),
+            Ending::Crash => write!(f, "crash, signal {status}"),
+            Ending::Hang => f.write_str("hang, killed after the time limit"),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A trace in place of a driver: the same accounts, the same report.
+
+mod owners;
+mod sink;
+
+use std::io::Read as _;
+
+use alloc_core::{Context, ContextOptions, HostAllocator, HostError, Scope};
+use vk_callbacks::{
+    CallbackError, CheckFinding, CheckOptions, Judge, Replay, TraceEvent, TraceReader,
+};
+
+use crate::bundled::{self, BundledTrace};
+use crate::input;
+use owners::OwnerContexts;
+use vk_accounts::report::{FindingRow, Report, Source, Unjudged};
+
+/// What requests before the first phase of a trace are counted in.
+const UNNAMED_PHASE: &str = "(no phase)";
+
+/// Why a trace could not be replayed. Each says in one sentence what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The file cannot be read, and no bundled trace has that name.
+    #[error(
+        "{file} cannot be read ({reason}): name a trace file, or one of the bundled traces: {}",
+        bundled_names()
+    )]
+    Unreadable {
+        /// What was asked for.
+        file: String,
+        /// What the operating system said.
+        reason: std::io::Error,
+    },
+    /// Compressed data that breaks off or was changed.
+    #[error(
+        "{file}, line {line}: the compressed data cannot be read on ({reason}): the file was cut off or damaged, copy it again"
+    )]
+    Compressed {
+        /// What was asked for.
+        file: String,
+        /// The line that was not whole.
+        line: u64,
+        /// What was wrong.
+        reason: std::io::Error,
+    },
+    /// Compressed data that unpacks to more than [`TraceFile::MAX_UNPACKED_BYTES`]: a small file may grow a thousandfold.
+    #[error(
+        "{file} unpacks to more than {}: if you trust it, unpack it with `gzip -d` and name what comes of it",
+        vk_accounts::units::bytes(TraceFile::MAX_UNPACKED_BYTES as u64)
+    )]
+    UnpacksTooLarge {
+        /// What was asked for.
+        file: String,
+    },
+    /// A line is not what the format says.
+    #[error("{file}, {error}")]
+    Malformed {
+        /// What was asked for.
+        file: String,
+        /// The line, and what was expected there.
+        error: CallbackError,
+    },
+    /// No memory for the accounts.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+/// The text of a trace, and what to call it.
+#[derive(Clone, Debug)]
+pub struct TraceFile {
+    /// How reports call it.
+    pub name: String,
+    /// Its bytes, decompressed.
+    pub bytes: Vec<u8>,
+}
+
+impl TraceFile {
+    /// Compressed traces may unpack to so many bytes.
+    pub const MAX_UNPACKED_BYTES: usize = 256 << 20;
+
+    /// Reads a file, gzip-compressed or not; where there is none, a bundled trace of that name. `-` is the standard input.
+    ///
+    /// # Errors
+    /// [`ReplayError::Unreadable`], [`ReplayError::Compressed`], [`ReplayError::UnpacksTooLarge`].
+    pub fn open(name: &str) -> Result<Self, ReplayError> {
+        let (title, bytes) = input::read(name);
+        match (bytes, bundled::find(name)) {
+            (Ok(bytes), _) => Ok(Self {
+                name: title.to_owned(),
+                bytes: decompress(title, bytes)?,
+            }),
+            (Err(_), Some(trace)) => Self::bundled(trace),
+            (Err(reason), None) => Err(ReplayError::Unreadable {
+                file: title.to_owned(),
+                reason,
+            }),
+        }
+    }
+
+    /// A trace of the program's own.
+    ///
+    /// # Errors
+    /// [`ReplayError::Compressed`], if the program was built from a damaged file.
+    pub fn bundled(trace: &BundledTrace) -> Result<Self, ReplayError> {
+        let name = format!("{} (bundled)", trace.name);
+        let bytes = decompress(&name, trace.compressed.to_vec())?;
+        Ok(Self { name, bytes })
+    }
+}
+
+/// Replays a trace into contexts over `backing` and reports as a live run does. `no_driver` is why no driver was run.
+///
+/// # Errors
+/// [`ReplayError::Malformed`] names the line.
+pub fn replay<A: HostAllocator + Sync>(
+    backing: &A,
+    trace: &TraceFile,
+    no_driver: Option<String>,
+) -> Result<Report, ReplayError> {
+    let malformed = |error| ReplayError::Malformed {
+        file: trace.name.clone(),
+        error,
+    };
+    let reader = TraceReader::from_bytes(&trace.bytes).map_err(|error| malformed(error.into()))?;
+    let (format, driver) = (reader.format(), reader.driver().to_owned());
+
+    // SAFETY: the backing is borrowed until this function returns. By then the tree is gone, also when a line is refused or
+    // something panics: every context, handle, block and snapshot lies in the locals below, which go before `root`, and the
+    // report holds numbers and names only.
+    let root = unsafe {
+        Context::root(
+            backing,
+            ContextOptions::new("steward").scope(Scope::Instance),
+        )
+    }?;
+    let records = root.child("records of the replay")?;
+    let replayed = root.child("trace")?;
+    let mut owners = OwnerContexts::new(replayed)?;
+    let mut replay = Replay::new(&records);
+    // A trace does not say whether all commands were written down.
+    let mut judge = Judge::new(&records, CheckOptions::default());
+    let (mut phased, mut lost) = (false, 0_u64);
+    for item in reader {
+        let (line, event) = item.map_err(|error| malformed(error.into()))?;
+        // What comes before the first phase is told as well.
+        if !phased && !matches!(event, TraceEvent::Owner { .. }) {
+            phased = true;
+            if !matches!(event, TraceEvent::Phase { .. }) {
+                replay.step(
+                    line,
+                    TraceEvent::Phase {
+                        name: UNNAMED_PHASE,
+                    },
+                    &mut owners,
+                )?;
+            }
+        }
+        if let TraceEvent::Lost { events } = event {
+            lost = lost.saturating_add(events);
+        }
+        judge.step(line, event)?;
+        replay.step(line, event, &mut owners)?;
+        if phased {
+            owners.look(line, replay.totals());
+        }
+    }
+    let totals = replay.finish(&mut owners)?;
+    drop(replay);
+    judge.finish();
+
+    let source = Source::Trace {
+        file: trace.name.clone(),
+        driver,
+        no_driver,
+        lines: count_lines(&trace.bytes),
+    };
+    let mut report = Report::of_trace(source, owners.phases(), totals.all().peak_bytes);
+    (report.contexts, report.fullest_phase) = owners.rows(&records, report.peak_bytes)?;
+    report.timeline = owners.timeline();
+    report.leftovers = owners.leftovers();
+    report.findings = judge.findings(&records)?.iter().map(judged).collect();
+    report.findings.extend(owners.findings());
+    report.unjudged = Unjudged::of_trace(judge.lost(), lost);
+    let limits = format.limits().iter().copied().chain(judge.limits());
+    report.limits = limits.map(|limit| format!("{format}: {limit}")).collect();
+    Ok(report)
+}
+
+/// What the judge found, with the line of the trace.
+fn judged(found: &CheckFinding<'_>) -> FindingRow {
+    let row = FindingRow::from(found);
+    let first = if row.count > 1 {
+        "first in line"
+    } else {
+        "line"
+    };
+    let sentence = format!("{}; {first} {}", row.sentence, row.first_serial);
+    if row.first_serial == 0 {
+        row
+    } else {
+        FindingRow { sentence, ..row }
+    }
+}
+
+/// As it is, or decompressed as far as that goes.
+fn decompress(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>, ReplayError> {
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(bytes);
+    }
+    let mut text = Vec::new();
+    let most = TraceFile::MAX_UNPACKED_BYTES;
+    match flate2::read::MultiGzDecoder::new(bytes.as_slice())
+        .take(most as u64 + 1)
+        .read_to_end(&mut text)
+    {
+        Ok(length) if length > most => Err(ReplayError::UnpacksTooLarge {
+            file: file.to_owned(),
+        }),
+        Ok(_) => Ok(text),
+        Err(reason) => Err(ReplayError::Compressed {
+            file: file.to_owned(),
+            line: line_feeds(&text) + 1,
+            reason,
+        }),
+    }
+}
+
+fn line_feeds(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Lines, the last one also without a line feed.
+fn count_lines(bytes: &[u8]) -> u64 {
+    line_feeds(bytes) + u64::from(bytes.last().is_some_and(|last| *last != b'\n'))
+}
+
+fn bundled_names() -> String {
+    bundled::TRACES.map(|trace| trace.name).join(", ")
+}

@@ -1,0 +1,177 @@
+//! Where an owner's blocks come from in a replay: its context, a count of the blocks without a byte, and a list of who was asked.
+
+use std::alloc::Layout;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use alloc_core::{
+    AllocError, AllocatorTraits, ContextHandle, HostAllocator, HostError, Notice, PointerStatus,
+    Scope,
+};
+
+use vk_accounts::report::ByScope;
+
+/// The accounts that were requested of since the last look, by owner; `None` is the one of requests without an owner.
+#[derive(Debug, Default)]
+pub(super) struct Requested(RefCell<Vec<Option<u64>>>);
+
+impl Requested {
+    /// Each of them once. To be told so: [`Tally::looked_at`].
+    pub(super) fn drain(&self) -> Vec<Option<u64>> {
+        self.0.take()
+    }
+}
+
+/// Beside an owner's context: its blocks of 0 bytes, and whether it was requested of. A context does not know such blocks; a driver asks
+/// for them, and in a live run each has its header.
+#[derive(Debug)]
+pub(super) struct Tally {
+    owner: Option<u64>,
+    requested: Rc<Requested>,
+    listed: Cell<bool>,
+    taken: Cell<ByScope>,
+    live: Cell<ByScope>,
+}
+
+/// A context that counts empty blocks as well.
+#[derive(Clone)]
+pub(super) struct Sink {
+    context: ContextHandle,
+    tally: Rc<Tally>,
+}
+
+impl Tally {
+    pub(super) fn new(owner: Option<u64>, requested: Rc<Requested>) -> Self {
+        Self {
+            owner,
+            requested,
+            listed: Cell::new(false),
+            taken: Cell::default(),
+            live: Cell::default(),
+        }
+    }
+
+    /// Blocks of 0 bytes: those ever taken, those live.
+    pub(super) fn empty_blocks(&self) -> (ByScope, ByScope) {
+        (self.taken.get(), self.live.get())
+    }
+
+    /// The next change is news.
+    pub(super) fn looked_at(&self) {
+        self.listed.set(false);
+    }
+
+    /// Something is about to change.
+    fn list(&self) {
+        if !self.listed.replace(true) {
+            self.requested.0.borrow_mut().push(self.owner);
+        }
+    }
+
+    fn allocate_record(&self, scope: Scope) {
+        self.taken.set(
+            self.taken
+                .get()
+                .with(scope, |blocks| blocks.saturating_add(1)),
+        );
+        self.live.set(
+            self.live
+                .get()
+                .with(scope, |blocks| blocks.saturating_add(1)),
+        );
+    }
+
+    fn free_record(&self, scope: Scope) {
+        self.live.set(
+            self.live
+                .get()
+                .with(scope, |blocks| blocks.saturating_sub(1)),
+        );
+    }
+
+    /// The block lives on with bytes, and the context counts it from here on.
+    fn filled(&self, scope: Scope) {
+        self.free_record(scope);
+        self.taken.set(
+            self.taken
+                .get()
+                .with(scope, |blocks| blocks.saturating_sub(1)),
+        );
+    }
+}
+
+impl Sink {
+    pub(super) fn new(context: ContextHandle, tally: Rc<Tally>) -> Self {
+        Self { context, tally }
+    }
+}
+
+// SAFETY: every call goes on to the context as it came; only counts stand beside.
+unsafe impl HostAllocator for Sink {
+    fn traits(&self) -> AllocatorTraits {
+        self.context.traits()
+    }
+
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.tally.list();
+        let block = HostAllocator::allocate(&self.context, layout, scope)?;
+        if layout.size() == 0 {
+            self.tally.allocate_record(scope);
+        }
+        Ok(block)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        self.tally.list();
+        if layout.size() == 0 {
+            self.tally.free_record(scope);
+        }
+        // SAFETY: forwarded from this function's contract.
+        unsafe { HostAllocator::deallocate(&self.context, block, layout, scope) }
+    }
+
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        self.tally.list();
+        // SAFETY: forwarded from this function's contract.
+        let grown = unsafe { HostAllocator::grow(&self.context, block, old, new, scope) }?;
+        if old.size() == 0 && new.size() > 0 {
+            self.tally.filled(scope);
+        }
+        Ok(grown)
+    }
+
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        self.tally.list();
+        // SAFETY: forwarded from this function's contract.
+        let shrunk = unsafe { HostAllocator::shrink(&self.context, block, old, new, scope) }?;
+        if new.size() == 0 && old.size() > 0 {
+            self.tally.allocate_record(scope);
+        }
+        Ok(shrunk)
+    }
+
+    fn notify(&self, notice: Notice) {
+        HostAllocator::notify(&self.context, notice);
+    }
+
+    fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
+        HostAllocator::refusal(&self.context, layout, scope)
+    }
+
+    fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
+        self.context.validate_pointer(pointer, front)
+    }
+}

@@ -1,0 +1,187 @@
+//! The timeline as it is drawn: an axis, a stack of bands, phases with their names.
+
+#![forbid(unsafe_code)]
+
+use super::areas::unit;
+use super::label::{fitted, grouped, tick};
+use super::squarify::Rect;
+use super::timeline::{PhaseSpan, timeline};
+use vk_accounts::report::{Phase, Report, one_line};
+use vk_accounts::units::bytes;
+
+/// The drawing, in its own units: the axis' labels on the left, names of phases below.
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 372.0;
+/// With slanted names.
+const HIGHER: f64 = 412.0;
+/// Characters of a slanted name.
+const SLANTED: usize = 13;
+const PLOT: Rect = Rect {
+    x: 68.0,
+    y: 22.0,
+    w: 924.0,
+    h: 300.0,
+};
+/// A character of a label: 15 units high on a narrow screen, with the widest of the usual fonts.
+const WIDE: f64 = 8.4;
+
+/// What stays free beside a name.
+const GAP: f64 = 6.0;
+
+/// One timeline.
+pub(super) struct Course {
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) left: String,
+    pub(super) right: String,
+    pub(super) floor: String,
+    pub(super) ceiling: String,
+    pub(super) about: String,
+    /// Names of phases are slanted, with their numbers in front: they do not fit side by side.
+    pub(super) slanted: bool,
+    pub(super) bands: Vec<Band>,
+    pub(super) grid: Vec<Tick>,
+    pub(super) phases: Vec<Span>,
+    pub(super) peak: Option<Peak>,
+}
+
+/// The outline of one scope.
+pub(super) struct Band {
+    pub(super) scope: &'static str,
+    pub(super) points: String,
+}
+
+/// A line of the grid.
+pub(super) struct Tick {
+    pub(super) y: String,
+    /// Where its label's foot is.
+    pub(super) foot: String,
+    pub(super) text: String,
+}
+
+/// A phase.
+pub(super) struct Span {
+    pub(super) left: String,
+    pub(super) right: String,
+    pub(super) width: String,
+    pub(super) middle: String,
+    /// The height of its peak.
+    pub(super) peak: String,
+    pub(super) shaded: bool,
+    pub(super) number: usize,
+    /// Wide enough to be told from its neighbours.
+    pub(super) wide: bool,
+    /// There is room for its number.
+    pub(super) numbered: bool,
+    /// Its name, as far as there is room.
+    pub(super) name: String,
+    pub(super) title: String,
+}
+
+/// Where the most was live.
+pub(super) struct Peak {
+    pub(super) x: String,
+    pub(super) label_y: String,
+    pub(super) anchor: &'static str,
+    pub(super) text: String,
+}
+
+/// The drawing; none where there was no phase.
+pub(super) fn course(report: &Report) -> Option<Course> {
+    let drawn = timeline(&report.phases, &report.timeline, PLOT);
+    if drawn.phases.is_empty() {
+        return None;
+    }
+    let points = |points: &[(f64, f64)]| -> Vec<String> {
+        points
+            .iter()
+            .map(|(x, y)| format!("{},{}", unit(*x), unit(*y)))
+            .collect()
+    };
+    let bands = drawn.bands.iter().map(|(scope, outline)| Band {
+        scope: scope.name(),
+        points: points(outline).join(" "),
+    });
+    let grid = drawn.grid.iter().map(|(y, bytes)| Tick {
+        y: unit(*y),
+        foot: unit(y + 4.5),
+        text: tick(*bytes),
+    });
+    let fits = |(phase, span): (&Phase, &PhaseSpan)| {
+        let name = one_line(&phase.name);
+        fitted(&name, span.right - span.left - GAP, WIDE).is_some_and(|shown| shown == name)
+    };
+    let slanted = !report.phases.iter().zip(&drawn.phases).all(fits);
+    let spans = report.phases.iter().zip(&drawn.phases).enumerate();
+    let phases = spans.map(|(index, (phase, span))| Span {
+        left: unit(span.left),
+        right: unit(span.right),
+        width: unit(span.right - span.left),
+        middle: unit((span.left + span.right) / 2.0),
+        peak: unit(span.peak),
+        shaded: index % 2 == 1 && span.right - span.left >= 3.0,
+        number: index + 1,
+        wide: span.right - span.left >= 3.0,
+        numbered: !slanted,
+        name: name(phase, index, span.right - span.left, slanted),
+        title: title(phase),
+    });
+    let highest = report
+        .phases
+        .iter()
+        .zip(&drawn.phases)
+        .find(|(phase, _)| phase.name == report.peak_phase);
+    let peak = highest.map(|(phase, span)| {
+        let (anchor, x) = if span.left > PLOT.x + 0.8 * PLOT.w {
+            ("end", span.right)
+        } else {
+            ("start", span.left + 3.0)
+        };
+        let about = if phase.peak_slack == 0 { "" } else { "about " };
+        Peak {
+            x: unit(x),
+            label_y: unit(span.peak - 7.0),
+            anchor,
+            text: format!("peak {about}{}", bytes(phase.peak_bytes)),
+        }
+    });
+    Some(Course {
+        width: WIDTH,
+        height: if slanted { HIGHER } else { HEIGHT },
+        left: unit(PLOT.x),
+        right: unit(PLOT.x + PLOT.w),
+        floor: unit(PLOT.y + PLOT.h),
+        ceiling: unit(PLOT.y),
+        about: format!(
+            "Live bytes over {} phases, at most {}",
+            report.phases.len(),
+            bytes(report.peak_bytes)
+        ),
+        slanted,
+        bands: bands.collect(),
+        grid: grid.collect(),
+        phases: phases.collect(),
+        peak,
+    })
+}
+
+/// As much of a name as there is room for; none in a phase too narrow for a line.
+fn name(phase: &Phase, index: usize, width: f64, slanted: bool) -> String {
+    let name = one_line(&phase.name);
+    match slanted {
+        true if width < 17.0 => String::new(),
+        true => fitted(&format!("{} {name}", index + 1), SLANTED as f64, 1.0).unwrap_or_default(),
+        false => name,
+    }
+}
+
+fn title(phase: &Phase) -> String {
+    format!(
+        "{}: {} commands, {} live at its end, peak {} ({} bytes)",
+        one_line(&phase.name),
+        phase.commands,
+        bytes(phase.live_bytes),
+        bytes(phase.peak_bytes),
+        grouped(phase.peak_bytes)
+    )
+}

@@ -1,0 +1,124 @@
+//! A bracket around every command, on whichever thread, and whose callbacks it may reach: what a checker judges by, and a guard names.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use ash::vk;
+use vk_callbacks::{BracketCoverage, Checker, Command, OwnerId, Owners};
+
+use crate::workload::Answer;
+
+/// The brackets of a run.
+pub(super) struct Brackets<'c> {
+    checker: Option<&'c Checker<'static>>,
+    device: OwnerId,
+    state: Mutex<BracketState>,
+}
+
+#[derive(Default)]
+struct BracketState {
+    commands: u64,
+    /// Whose callbacks have this user data.
+    owners: Vec<(usize, OwnerId)>,
+    /// Whose callbacks an object was made with.
+    objects: HashMap<(&'static str, u64), OwnerId>,
+}
+
+impl<'c> Brackets<'c> {
+    /// For a device that is made with callbacks of `device`.
+    pub(super) fn new(checker: Option<&'c Checker<'static>>, device: OwnerId) -> Self {
+        Self {
+            checker,
+            device,
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, BracketState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Callbacks are known by their user data.
+    pub(super) fn add(&self, owner: OwnerId, callbacks: &vk::AllocationCallbacks<'_>) {
+        self.state()
+            .owners
+            .push((callbacks.p_user_data.addr(), owner));
+    }
+
+    /// Commands called so far.
+    pub(super) fn commands(&self) -> u64 {
+        self.state().commands
+    }
+
+    /// Whose `pAllocator` is; `None` for NULL.
+    ///
+    /// # Safety
+    /// NULL, or callbacks that may be read.
+    pub(super) unsafe fn owner(&self, with: *const vk::AllocationCallbacks<'_>) -> Option<OwnerId> {
+        // SAFETY: the caller's promise.
+        let user = unsafe { with.as_ref() }?.p_user_data.addr();
+        self.state()
+            .owners
+            .iter()
+            .find(|(known, _)| *known == user)
+            .map(|(_, owner)| *owner)
+    }
+
+    /// Whose callbacks the object was made with.
+    pub(super) fn owner_of(&self, kind: &'static str, handle: u64) -> Option<OwnerId> {
+        self.state().objects.get(&(kind, handle)).copied()
+    }
+
+    /// Runs a command; `call` calls the driver's function and does nothing else.
+    pub(super) fn run<R: Answer>(
+        &self,
+        name: &'static str,
+        owners: Owners,
+        call: impl FnOnce() -> R,
+    ) -> R {
+        self.state().commands += 1;
+        let bracket = Command::new(name, owners, BracketCoverage::Complete);
+        let Some(checker) = self.checker else {
+            return bracket.run(|_| call());
+        };
+        checker.run(bracket, |frame| {
+            let answer = call();
+            frame.returned(answer.result().as_raw());
+            answer
+        })
+    }
+
+    /// A command of the device about an object whose callbacks are `object`'s.
+    pub(super) fn of_device(&self, object: Option<OwnerId>) -> Owners {
+        Owners {
+            object,
+            device: Some(self.device),
+            ..Owners::default()
+        }
+    }
+
+    /// The last command made this.
+    pub(super) fn created(&self, kind: &'static str, handle: u64, owner: Option<OwnerId>) {
+        // A handle's value may have been another object's, with callbacks.
+        match owner {
+            Some(owner) => self.state().objects.insert((kind, handle), owner),
+            None => self.state().objects.remove(&(kind, handle)),
+        };
+        if let Some(checker) = self.checker {
+            checker.created(kind, handle, owner);
+        }
+    }
+
+    /// `command` has destroyed this, and was given callbacks of `owner`.
+    pub(super) fn destroyed(
+        &self,
+        kind: &'static str,
+        handle: u64,
+        owner: Option<OwnerId>,
+        command: &'static str,
+    ) {
+        if let Some(checker) = self.checker {
+            checker.destroyed(kind, handle, owner, command);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Which frames of a stack say nothing: who reads it looks for the line of his own that took the block.
+//!
+//! ```text
+//!   #0 .. the guard, contexts, bridges |            |                   |
+//!   #9 .. alloc, core, std             | inner end  | what is shown     | outer end: the runtime that called main or the thread
+//! ```
+
+use std::ops::Range;
+
+use super::Function;
+
+/// Crates whose frames are between a caller and his block.
+const OURS: [&str; 5] = [
+    "debug_guard",
+    "alloc_core",
+    "vk_callbacks",
+    "vk_accounts",
+    "vk_steward",
+];
+/// Modules of these crates that call as a program does: a workload, a driver that is played.
+const CALLERS: [&str; 2] = ["vk_callbacks::testing", "vk_steward::workload"];
+/// What allocates for a caller.
+const LIBRARY: [&str; 4] = ["alloc", "core", "std", "hashbrown"];
+/// What the compiler writes between the library and a global allocator.
+const SHIMS: [&str; 4] = ["__rust_", "__rg_", "__rdl_", "__rustc"];
+/// Stands in the frame below which a program of Rust is its own.
+const RUNTIME: &str = "__rust_begin_short_backtrace";
+
+/// What is shown of a stack: these frames, and of the first of them not the `inlined` innermost functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) frames: Range<usize>,
+    pub(super) inlined: usize,
+}
+
+/// What to show of a stack whose frames have these functions. With `exact` the innermost frame is an instruction that was stopped, and
+/// stays.
+pub(super) fn shown(frames: &[Vec<Function>], exact: bool) -> Shown {
+    let outer = outer_end(frames);
+    let inner = |is_one: fn(&str) -> bool| {
+        let all = |functions: &&Vec<Function>| {
+            !functions.is_empty() && functions.iter().all(|function| is_one(&function.name))
+        };
+        let first = frames[..outer].iter().take_while(all).count();
+        let inlined = frames[..outer].get(first).map_or(0, |functions| {
+            let known = functions
+                .iter()
+                .take_while(|function| is_one(&function.name))
+                .count();
+            if known == functions.len() { 0 } else { known }
+        });
+        Shown {
+            frames: first..outer,
+            inlined,
+        }
+    };
+    if exact {
+        return Shown {
+            frames: 0..outer,
+            inlined: 0,
+        };
+    }
+    // A stack that is the library's throughout is told as the library's.
+    let whole = || Shown {
+        frames: 0..frames.len(),
+        inlined: 0,
+    };
+    let is_some = |shown: &Shown| !shown.frames.is_empty();
+    Some(inner(|name| is_ours(name) || is_of(name, &LIBRARY)))
+        .filter(is_some)
+        .or_else(|| Some(inner(is_ours)).filter(is_some))
+        .unwrap_or_else(whole)
+}
+
+/// Where the runtime begins, with what calls into the program for it.
+fn outer_end(frames: &[Vec<Function>]) -> usize {
+    let of_runtime = |functions: &Vec<Function>| {
+        functions
+            .iter()
+            .any(|function| function.name.contains(RUNTIME))
+    };
+    let Some(first) = frames.iter().rposition(of_runtime) else {
+        return frames.len();
+    };
+    let calls = |functions: &&Vec<Function>| {
+        !functions.is_empty()
+            && functions
+                .iter()
+                .all(|function| is_of(&function.name, &LIBRARY))
+    };
+    first - frames[..first].iter().rev().take_while(calls).count()
+}
+
+fn is_ours(name: &str) -> bool {
+    let path = path(name);
+    let calls = CALLERS.iter().any(|caller| {
+        path.strip_prefix(caller)
+            .is_some_and(|rest| rest.starts_with("::"))
+    });
+    SHIMS.iter().any(|shim| name.starts_with(shim)) || (!calls && is_of(name, &OURS))
+}
+
+fn is_of(name: &str, crates: &[&str]) -> bool {
+    path(name)
+        .split_once("::")
+        .is_some_and(|(first, _)| crates.contains(&first))
+}
+
+/// The path that says whose a function is: of `<a::B<C> as d::E>::f` the type's, and the trait's where the type is a parameter.
+fn path(name: &str) -> &str {
+    let Some(inner) = name.strip_prefix('<') else {
+        return name;
+    };
+    let type_ = inner.trim_start_matches(['&', '*', '[', '(', '<']);
+    let type_ = ["mut ", "const ", "dyn "]
+        .into_iter()
+        .fold(type_, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
+    let end = type_
+        .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
+        .unwrap_or(type_.len());
+    if type_[..end].contains("::") {
+        return type_;
+    }
+    // A parameter, a number, a slice of such: the trait says more.
+    inner.split_once(" as ").map_or(type_, |(_, of)| of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(names: &[&str]) -> Vec<Function> {
+        names
+            .iter()
+            .map(|name| Function {
+                name: (*name).to_owned(),
+                file: None,
+                line: None,
+            })
+            .collect()
+    }
+
+    const GUARD: &str =
+        "<debug_guard::guard::Guard<A> as alloc_core::host::HostAllocator>::allocate";
+
+    #[test]
+    fn a_caller_s_frames_are_shown() {
+        let frames = [
+            frame(&["debug_guard::sites::Sites::note_anew"]),
+            frame(&[GUARD, "__rustc::__rust_alloc"]),
+            frame(&[
+                "alloc::raw_vec::RawVec<T>::grow",
+                "<T as alloc::slice::hack::ConvertVec>::to_vec",
+                "program::make",
+            ]),
+            frame(&["program::main"]),
+            frame(&["core::ops::function::FnOnce::call_once"]),
+            frame(&["std::sys::backtrace::__rust_begin_short_backtrace"]),
+            frame(&["main"]),
+            frame(&[]),
+        ];
+        assert_eq!(
+            shown(&frames, false),
+            Shown {
+                frames: 2..4,
+                inlined: 2
+            }
+        );
+        assert_eq!(
+            shown(&frames, true),
+            Shown {
+                frames: 0..4,
+                inlined: 0
+            }
+        );
+    }
+
+    #[test]
+    fn nothing_that_is_not_known_to_say_nothing_is_left_out() {
+        assert_eq!(
+            shown(&[frame(&[]), frame(&["f"])], false),
+            Shown {
+                frames: 0..2,
+                inlined: 0
+            }
+        );
+        assert_eq!(
+            shown(&[], false),
+            Shown {
+                frames: 0..0,
+                inlined: 0
+            }
+        );
+        let own = [frame(&[GUARD]), frame(&["std::thread::current::id"])];
+        assert_eq!(
+            shown(&own, false),
+            Shown {
+                frames: 1..2,
+                inlined: 0
+            },
+            "all of it is the library's"
+        );
+        assert_eq!(
+            shown(&own[..1], false),
+            Shown {
+                frames: 0..1,
+                inlined: 0
+            },
+            "something is shown of every stack"
+        );
+        for name in [
+            "<vk_callbacks::testing::Fake as a::B>::f",
+            "vk_steward::workload::run",
+            "<program::T as core::ops::Drop>::drop",
+        ] {
+            assert_eq!(
+                shown(&[frame(&[GUARD]), frame(&[name])], false),
+                Shown {
+                    frames: 1..2,
+                    inlined: 0
+                },
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_function_is_its_type_s_crate_s() {
+        for (name, expected) in [
+            ("a::b::c", "a"),
+            ("<a::b::C<d::E> as f::G>::h", "a"),
+            ("<&mut a::b::C as f::G>::h", "a"),
+            ("<[a::b::C] as f::G>::h", "a"),
+            ("<T as f::G>::h", "f"),
+            ("<u8 as f::G>::h", "f"),
+            ("<dyn a::b::C as f::G>::h", "a"),
+        ] {
+            assert_eq!(path(name).split("::").next(), Some(expected), "{name}");
+        }
+    }
+}

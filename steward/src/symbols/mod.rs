@@ -1,0 +1,210 @@
+//! Functions and lines for what a guard wrote, found afterwards in the files that the frames lie in: its reports, in text and JSON, and
+//! its profiles, as the DHAT viewer and flame graphs take them.
+//!
+//! ```text
+//!   in text      #3  0x55d5475f6f22 /usr/bin/program+0x2a6f22
+//!   in JSON  {"address":"0x55d5475f6f22","module":"/usr/bin/program","offset":"0x2a6f22"}
+//!   in profiles  /usr/bin/program+0x2a6f22
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod fold;
+mod leaks;
+mod profile;
+mod reports;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::time::SystemTime;
+
+use addr2line::{Loader, demangle_auto};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use vk_accounts::report::GuardRun;
+
+/// The files whose functions were asked for. Each is opened once.
+#[derive(Default)]
+pub struct Symbols {
+    files: HashMap<String, Option<Loader>>,
+    all_frames: bool,
+}
+
+/// Where a frame is, in the words of its source. One that was inlined has the functions that it was inlined into behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// Its name, as its language writes it.
+    pub name: String,
+    /// The source file; `None` without debug information.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+impl Symbols {
+    /// With `all`, stacks are told whole: also the guard's own frames, and those of the libraries between it and its caller.
+    #[must_use]
+    pub fn all_frames(mut self, all: bool) -> Self {
+        self.all_frames = all;
+        self
+    }
+
+    /// `text` with what could be found out about the frames in it.
+    ///
+    /// Of reports each frame has its functions behind it: in text in lines below, in a line of JSON as `functions` of the frame. What
+    /// is the guard's own, the allocator's and the language's library at a stack's inner end, and the runtime at its outer one, is one
+    /// line of text; in JSON `trimmed` counts the inner ones, and all are there. A profile, for the DHAT viewer or collapsed, comes back
+    /// with functions for frames and without those of the guard. Everything else is as it was.
+    #[must_use]
+    pub fn annotate(&mut self, text: &str) -> String {
+        profile::dhat(self, text)
+            .or_else(|| profile::collapsed(self, text))
+            .unwrap_or_else(|| self.reports(text))
+    }
+
+    /// Names the functions in the stacks of all reports of a guarded run.
+    pub fn annotate_run(&mut self, run: &mut GuardRun) {
+        for report in &mut run.told {
+            report.text = self.annotate(&report.text);
+        }
+    }
+
+    /// The report in a line of JSON; `None` for any other line.
+    #[must_use]
+    pub fn report(line: &str) -> Option<Value> {
+        line.starts_with(reports::LINE)
+            .then(|| serde_json::from_str(line).ok())
+            .flatten()
+    }
+
+    /// The files in which frames lay, that could not be read: their frames have no names.
+    pub fn unread(&self) -> impl Iterator<Item = &str> {
+        self.files
+            .iter()
+            .filter(|(path, file)| file.is_none() && is_file(path))
+            .map(|(path, _)| path.as_str())
+    }
+
+    /// Some file was there.
+    pub(crate) fn has_read(&self) -> bool {
+        self.files.values().any(Option::is_some)
+    }
+
+    /// The files that were read and were written after `when`: what a frame of that time is called in them may be another's name.
+    pub fn younger_than(&self, when: SystemTime) -> impl Iterator<Item = &str> {
+        let written = |path: &str| {
+            std::fs::metadata(path)
+                .and_then(|file| file.modified())
+                .ok()
+        };
+        let read = self
+            .files
+            .iter()
+            .filter(|(_, file)| file.is_some())
+            .map(|(path, _)| path.as_str());
+        read.filter(move |path| written(path).is_some_and(|written| written > when))
+    }
+
+    /// What is at an address that the tables of `module` have, innermost first. Empty where nothing is known.
+    pub fn functions(&mut self, module: &str, address: u64) -> Vec<Function> {
+        // A pipe would wait for its writer, and nothing but files has tables.
+        let is_regular =
+            |path: &str| is_file(path) && std::fs::metadata(path).is_ok_and(|file| file.is_file());
+        let open = |path: &str| is_regular(path).then(|| Loader::new(path).ok()).flatten();
+        let file = self
+            .files
+            .entry(module.to_owned())
+            .or_insert_with(|| open(module));
+        let Some(file) = file else { return Vec::new() };
+        let mut found = Vec::new();
+        if let Ok(mut frames) = file.find_frames(address) {
+            while let Ok(Some(frame)) = frames.next() {
+                let Some(function) = frame.function else {
+                    continue;
+                };
+                let name = function.demangle().map(String::from).unwrap_or_default();
+                let location = frame.location;
+                found.push(Function {
+                    name,
+                    file: location
+                        .as_ref()
+                        .and_then(|location| location.file)
+                        .map(str::to_owned),
+                    line: location.and_then(|location| location.line),
+                });
+            }
+        }
+        if found.is_empty()
+            && let Some(symbol) = file.find_symbol(address)
+        {
+            found.push(Function {
+                name: demangle_auto(symbol.into(), None).into_owned(),
+                file: None,
+                line: None,
+            });
+        }
+        found
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&short(&self.name))?;
+        if let Some(file) = &self.file {
+            write!(f, ", {file}")?;
+            self.line.map_or(Ok(()), |line| write!(f, ":{line}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Else it is a name of the kernel's, as `[vdso]`.
+fn is_file(path: &str) -> bool {
+    Path::new(path).is_absolute()
+}
+
+/// A name that a line has room for: of a long one, what stands in angle brackets behind a name is left out.
+fn short(name: &str) -> Cow<'_, str> {
+    const ROOM: usize = 100;
+    if name.len() <= ROOM {
+        return name.into();
+    }
+    let mut told = String::new();
+    let mut depth = 0_usize;
+    let mut before = ' ';
+    for c in name.chars() {
+        // `<T as Trait>::f` begins with one that says what it is; `->` ends none.
+        let opens = c == '<'
+            && (depth > 0 || before.is_alphanumeric() || before == '_' || told.ends_with("::"));
+        let closes = c == '>' && depth > 0 && before != '-';
+        if opens {
+            depth += 1;
+            if depth == 1 {
+                told.push_str("<..>");
+            }
+        } else if closes {
+            depth -= 1;
+        } else if depth == 0 {
+            told.push(c);
+        }
+        before = c;
+    }
+    told.into()
+}
+
+/// `0x2a`.
+fn number(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// File and address of `path+0x..`.
+fn place(text: &str) -> Option<(&str, u64)> {
+    let (module, offset) = text.rsplit_once('+')?;
+    Some((module, number(offset)?))
+}

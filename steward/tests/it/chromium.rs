@@ -1,0 +1,301 @@
+//! The page in a browser: what is in the DOM, and what is painted.
+//!
+//! Skipped where there is no `chromium`; `STEWARD_REQUIRE=chromium` forbids that. The pictures stay in the target folder's `tmp`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::full_report::{empty, full};
+use crate::support::parts::{PARTS, part, text_of};
+use tempfile::TempDir;
+use testkit::{Child, skip};
+use vk_accounts::report::Report;
+use vk_steward::bundled::TRACES;
+use vk_steward::report::{ReportOrList, html};
+
+const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
+
+/// Settings of blink.
+const LIGHT: &str = "preferredColorScheme=1";
+const DARK: &str = "preferredColorScheme=0";
+/// A picture of nothing is smaller than that, in bytes.
+const BLANK: usize = 30_000;
+
+/// What forbids scripts.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// A browser with a folder of its own, or a skip.
+struct Browser {
+    folder: TempDir,
+}
+
+impl Browser {
+    fn new(test: &str) -> Option<Self> {
+        if !Command::new("chromium")
+            .arg("--version")
+            .output()
+            .is_ok_and(|done| done.status.success())
+        {
+            skip("chromium", test, "there is no chromium");
+            return None;
+        }
+        Some(Self {
+            folder: tempfile::tempdir().expect("a folder"),
+        })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, page: &Path, options: &[&str]) -> String {
+        let profile = format!("--user-data-dir={}", self.file("profile").display());
+        let page = format!("file://{}", page.display());
+        let fixed = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            &profile,
+        ];
+        let done = Child::new("chromium")
+            .limit(Duration::from_secs(120))
+            .args(fixed)
+            .args(options)
+            .args([&page])
+            .run();
+        done.assert_code(0);
+        done.stdout
+    }
+
+    fn dom(&self, page: &Path) -> String {
+        let dom = self.run(page, &["--dump-dom"]);
+        assert!(dom.contains("</html>"), "{dom}");
+        dom
+    }
+
+    fn dom_of(&self, text: &str) -> String {
+        let file = self.file("changed.html");
+        fs::write(&file, text).expect("a file");
+        self.dom(&file)
+    }
+
+    /// A picture, by the name of the page and its kind. `settings` are blink's.
+    fn picture(&self, page: &Path, kind: &str, width: u32, settings: &str) -> Vec<u8> {
+        let name = format!(
+            "page-{}-{kind}.png",
+            page.file_stem().expect("a name").display()
+        );
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        // One of an earlier run would pass as well.
+        let _ = fs::remove_file(&file);
+        let [shot, size, settings] = [
+            format!("--screenshot={}", file.display()),
+            format!("--window-size={width},3400"),
+            format!("--blink-settings={settings}"),
+        ];
+        self.run(page, &[&shot, &size, &settings]);
+        fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    }
+
+    /// All that holds for every page.
+    fn check(&self, page: &Path) -> String {
+        let dom = self.dom(page);
+        // The page forbids scripts, its own as well: what is read and painted here is without them.
+        let text = fs::read_to_string(page).expect("a page");
+        let script = "<script>document.body.textContent = 'a script ran'</script></body>";
+        let [with_script, allowed] = [
+            text.replace("</body>", script),
+            text.replace("</body>", script).replace(POLICY, ""),
+        ];
+        assert!(text.contains(POLICY));
+        let still = self.dom_of(&with_script);
+        assert!(
+            text_of(&self.dom_of(&allowed)).ends_with("a script ran"),
+            "a script would have shown"
+        );
+        for (id, heading) in PARTS {
+            let text = text_of(part(&dom, id));
+            assert!(
+                text.starts_with(heading) && text.len() > heading.len() + 15,
+                "{id}: {text}"
+            );
+            assert_eq!(text, text_of(part(&still, id)), "a script ran");
+        }
+        let wide = self.picture(page, "wide", 1200, LIGHT);
+        let pictures = [
+            wide,
+            self.picture(page, "narrow", 700, LIGHT),
+            self.picture(page, "dark", 1200, DARK),
+        ];
+        for (index, picture) in pictures.iter().enumerate() {
+            assert!(
+                picture.starts_with(b"\x89PNG") && picture.len() > BLANK,
+                "nothing is painted: {} bytes",
+                picture.len()
+            );
+            assert!(
+                !pictures[..index].contains(picture),
+                "picture {index} looks like another"
+            );
+        }
+        dom
+    }
+}
+
+fn write(browser: &Browser, name: &str, report: Report) -> PathBuf {
+    let file = browser.file(name);
+    fs::write(
+        &file,
+        html(&[ReportOrList::Report(Box::new(report))]).expect("a page"),
+    )
+    .expect("a file");
+    file
+}
+
+/// What `check` asks for could be missing.
+#[test]
+fn a_blank_page_has_a_small_picture() {
+    let Some(browser) = Browser::new("a_blank_page_has_a_small_picture") else {
+        return;
+    };
+    let file = browser.file("blank.html");
+    fs::write(&file, "<!doctype html><title>blank</title>").expect("a file");
+    let blank = browser.picture(&file, "wide", 1200, LIGHT);
+    assert!(
+        blank.starts_with(b"\x89PNG") && blank.len() < BLANK,
+        "{} bytes",
+        blank.len()
+    );
+}
+
+#[test]
+fn a_replay_is_drawn() {
+    let Some(browser) = Browser::new("a_replay_is_drawn") else {
+        return;
+    };
+    let page = browser.file("replay.html");
+    let done = Child::new(STEWARD)
+        .args([
+            Path::new("replay"),
+            Path::new(TRACES[0].name),
+            Path::new("--html"),
+            &page,
+        ])
+        .run();
+    done.assert_code(0);
+    let dom = browser.check(&page);
+    let contexts = part(&dom, "treemap");
+    assert!(
+        contexts.matches("<rect").count() > 20 && contexts.contains("VkCommandPool"),
+        "{contexts}"
+    );
+    assert!(part(&dom, "timeline").matches("<polygon").count() >= 3);
+    assert!(
+        text_of(part(&dom, "timeline")).contains("1 instance"),
+        "phases are numbered as in the drawing"
+    );
+    assert!(text_of(part(&dom, "honour")).contains("A trace holds callbacks only"));
+    assert!(text_of(part(&dom, "leftovers")).contains("every block was given back"));
+}
+
+#[test]
+fn an_empty_report_says_so_in_every_part() {
+    let Some(browser) = Browser::new("an_empty_report_says_so_in_every_part") else {
+        return;
+    };
+    let page = write(&browser, "empty.html", empty());
+    let dom = browser.check(&page);
+    for (id, said) in [
+        ("treemap", "no context held anything"),
+        ("timeline", "no phase ran"),
+        ("honour", "A trace holds callbacks only"),
+        ("leftovers", "every block was given back"),
+    ] {
+        assert!(
+            text_of(part(&dom, id)).contains(said),
+            "{id}: {}",
+            text_of(part(&dom, id))
+        );
+    }
+    assert!(!dom.contains("<svg"));
+}
+
+#[test]
+fn findings_honour_and_leftovers_are_drawn_and_names_stay_text() {
+    let Some(browser) = Browser::new("findings_honour_and_leftovers_are_drawn_and_names_stay_text")
+    else {
+        return;
+    };
+    let mut report = full(&TRACES[0]);
+    let name = "</svg><script>document.title = 'taken'</script><img src=x>";
+    report
+        .contexts
+        .iter_mut()
+        .for_each(|row| row.name = name.into());
+    report.findings[0].sentence = name.into();
+    let page = write(&browser, "full.html", report);
+    let dom = browser.check(&page);
+    assert!(
+        !dom.contains("<script") && !dom.contains("<img") && !dom.contains("<title>taken"),
+        "{dom}"
+    );
+    assert!(
+        text_of(part(&dom, "treemap")).contains(name),
+        "shown as it is"
+    );
+    assert_eq!(
+        part(&dom, "honour").matches("<rect").count(),
+        6,
+        "three terms with the loader, three without"
+    );
+    for (id, said) in [
+        ("findings", "12\u{202f}345"),
+        ("honour", "20.0 %"),
+        ("leftovers", "VkBuffer"),
+    ] {
+        assert!(
+            text_of(part(&dom, id)).contains(said),
+            "{id}: {}",
+            text_of(part(&dom, id))
+        );
+    }
+}
+
+#[test]
+fn a_live_run_is_drawn() {
+    let Some(browser) = Browser::new("a_live_run_is_drawn") else {
+        return;
+    };
+    let page = browser.file("live.html");
+    let arguments = [
+        Path::new("drive"),
+        Path::new("--driver"),
+        Path::new("lavapipe"),
+        Path::new("--html"),
+        &page,
+    ];
+    let done = Child::new(STEWARD).args(arguments).run();
+    if done.code == Some(2) {
+        return skip(
+            "lavapipe",
+            "a_live_run_is_drawn",
+            done.stderr.lines().next().unwrap_or_default(),
+        );
+    }
+    done.assert_code(0);
+    let dom = browser.check(&page);
+    assert!(dom.contains("<h1>llvmpipe "), "the driver is named");
+    let contexts = part(&dom, "treemap");
+    assert!(
+        contexts.contains("VkInstance") && contexts.matches("<rect").count() > 20,
+        "{contexts}"
+    );
+    assert!(part(&dom, "timeline").matches("<polygon").count() >= 3);
+    assert!(
+        text_of(part(&dom, "findings")).contains("vkQueueSubmit"),
+        "what lavapipe does wrong"
+    );
+}

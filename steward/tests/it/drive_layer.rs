@@ -1,0 +1,91 @@
+//! `steward drive --layer`, and the workload with callbacks of its own above the layer, on lavapipe.
+
+use std::path::Path;
+
+use serde_json::Value;
+use testkit::skip;
+
+use crate::run::{STEWARD, json, steward};
+
+pub(crate) const DRIVE: [&str; 5] = ["drive", "--driver", "lavapipe", "--seed", "1"];
+
+/// Whether `steward drivers` lists lavapipe.
+pub(crate) fn is_lavapipe_there(test: &str) -> bool {
+    let is_there = steward(&["drivers"]).run().stdout.contains("MESA_LLVMPIPE");
+    if !is_there {
+        skip("lavapipe", test, "`steward drivers` lists no lavapipe");
+    }
+    is_there
+}
+
+/// `steward BEFORE.. drive .. --json FILE`, and the JSON.
+fn report(folder: &Path, before: &[&str], option: &str) -> Value {
+    let file = folder.join("report.json");
+    let done = steward(before)
+        .args(DRIVE)
+        .args([option, "--json"])
+        .args([&file])
+        .run();
+    done.assert_code(0);
+    json(&file)
+}
+
+#[test]
+fn ly46_the_workload_runs_through_the_layer_without_callbacks_of_its_own() {
+    let test = "ly46_the_workload_runs_through_the_layer_without_callbacks_of_its_own";
+    if !is_lavapipe_there(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let layer = report(folder.path(), &[], "--layer");
+    let plain = report(folder.path(), &[], "--no-honour");
+    let kinds = &layer["instances"][0]["devices"][0]["kinds"];
+    let kinds = kinds.as_array().expect("rows");
+    let mut compared = 0;
+    for object in plain["source"]["objects"].as_array().expect("a list") {
+        let Some(row) = kinds.iter().find(|row| row["kind"] == object[0]) else {
+            continue;
+        };
+        // The workload's two contexts are no part of it.
+        assert_eq!(row["objects_created"], object[1], "{row}");
+        for nothing in ["objects_alive", "foreign_commands"] {
+            assert_eq!(row[nothing], 0, "{row}");
+        }
+        compared += 1;
+    }
+    assert!(compared > 15, "{compared} kinds");
+    // lavapipe's known defect, which the checker finds in either place.
+    let has_v29 = |findings: &Value| {
+        let mut rows = findings.as_array().expect("rows").iter();
+        rows.any(|row| row["rule"] == "V29" && row["owner"] == "VkPipelineCache")
+    };
+    assert!(has_v29(&plain["findings"]) && has_v29(&layer["check"]["findings"]));
+}
+
+#[test]
+fn ly14_callbacks_of_the_program_are_counted_as_without_the_layer() {
+    let test = "ly14_callbacks_of_the_program_are_counted_as_without_the_layer";
+    if !is_lavapipe_there(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let without = report(folder.path(), &[], "--no-honour");
+    let with = report(folder.path(), &["run", "--", STEWARD], "--no-honour");
+    for member in ["source", "leftovers", "device_memory", "unjudged", "limits"] {
+        assert_eq!(with[member], without[member], "{member}");
+    }
+    let rows = |report: &Value| -> Vec<Value> {
+        let rows = report["contexts"].as_array().expect("rows").iter();
+        // The loader allocates more for a chain with a layer: for the instance, and so in the sum of all.
+        let rows = rows.filter(|row| row["name"] != "vulkan" && row["name"] != "VkInstance");
+        let mut rows: Vec<Value> = rows.cloned().collect();
+        for row in &mut rows {
+            let row = row.as_object_mut().expect("a row");
+            // How much is live at once depends on when the driver's threads free what a submit has needed.
+            row.retain(|name, _| !name.starts_with("peak_") && !name.starts_with("live_"));
+        }
+        rows
+    };
+    assert!(rows(&without).len() > 15);
+    assert_eq!(rows(&with), rows(&without));
+}

@@ -1,0 +1,209 @@
+//! `--fail`: a driver that crashes when it is refused memory, and plans that nothing meets, are told in a sentence and by the exit code.
+
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+
+use serde_json::Value;
+use testkit::{Child, Finished, skip};
+
+const STEWARD: &str = env!("CARGO_BIN_EXE_steward");
+
+/// Runs the program with `--json`; what it said, and the report.
+fn steward(args: &[&str]) -> (Finished, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("report.json");
+    let done = Child::new(STEWARD)
+        .args(args)
+        .args([Path::new("--json"), &json])
+        .run();
+    let report = std::fs::read(&json)
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default();
+    (done, report)
+}
+
+/// One round on lavapipe with a known seed.
+fn lavapipe(command: &str, plan: &str) -> (Finished, Value) {
+    steward(&[
+        command, "--driver", "lavapipe", "--rounds", "1", "--seed", "7", plan,
+    ])
+}
+
+fn lavapipe_is_there(test: &str) -> bool {
+    let (listed, drivers) = steward(&["drivers"]);
+    let there = drivers
+        .as_array()
+        .is_some_and(|all| all.iter().any(|one| one["id"] == "MESA_LLVMPIPE"));
+    if !there {
+        skip(
+            "lavapipe",
+            test,
+            &format!(
+                "`steward drivers` lists no lavapipe: {}",
+                listed.stderr.trim()
+            ),
+        );
+    }
+    there
+}
+
+/// lavapipe reads a null pointer where a command cannot be recorded. Which request that is depends on its version.
+#[test]
+fn a_driver_that_crashes_is_told_with_signal_and_last_refusal() {
+    if !lavapipe_is_there("a_driver_that_crashes_is_told_with_signal_and_last_refusal") {
+        return;
+    }
+    let (unmet, report) = lavapipe("drive", "--fail=nth=99999999");
+    unmet.assert_code(1);
+    // The workload's: two contexts come behind it.
+    let of_contexts = report["shared_contexts"]["callback_blocks"]
+        .as_u64()
+        .expect("they ran");
+    let requests = report["fail"]["requests"].as_u64().expect("a number") - of_contexts;
+    let crash = |n: u64| {
+        let (done, report) = lavapipe("drive", &format!("--fail=nth={n}"));
+        done.stdout
+            .contains("crashed (SIGSEGV)")
+            .then_some((n, done, report))
+    };
+    let (n, done, report) = (requests.saturating_sub(60)..requests)
+        .find_map(crash)
+        .expect("a refusal that lavapipe does not bear");
+    done.assert_code(1);
+    let error = report["error"].as_str().expect("a sentence");
+    let said = format!(
+        "crashed (SIGSEGV) after 1 request had been refused on purpose (nth={n}), the last in vk"
+    );
+    assert!(
+        error.contains(&said) && done.stdout.contains(error),
+        "{done}"
+    );
+    assert!(
+        error.contains("bytes of scope") && error.contains("of the callbacks of Vk"),
+        "{error}"
+    );
+    assert!(
+        report["driver"]
+            .as_str()
+            .is_some_and(|driver| driver.contains("llvmpipe")),
+        "{report}"
+    );
+    // A check, and each of all drivers, say the same; on the error output, where the other is for a program.
+    let (checked, report) = lavapipe("check", &format!("--fail=nth={n}"));
+    checked.assert_code(1);
+    assert_eq!(
+        (&report["error"], &report["format"]),
+        (&error.into(), &"steward check 1".into())
+    );
+    let plan = format!("--fail=nth={n}");
+    let (all, list) = steward(&[
+        "drive",
+        "--driver",
+        "all",
+        "--rounds",
+        "1",
+        "--seed",
+        "7",
+        "--no-honour",
+        &plan,
+    ]);
+    all.assert_code(1);
+    assert!(
+        list.as_array()
+            .is_some_and(|all| all.iter().any(|one| one["error"] == error)),
+        "{all}"
+    );
+    let args = [
+        "drive", "--driver", "lavapipe", "--rounds", "1", "--seed", "7", &plan, "--json", "-",
+    ];
+    let done = Child::new(STEWARD).args(args).run();
+    done.assert_code(1);
+    assert!(
+        done.stderr.contains(&said) && serde_json::from_str::<Value>(&done.stdout).is_ok(),
+        "{done}"
+    );
+}
+
+#[test]
+fn the_result_of_a_check_and_its_exit_code_say_the_same() {
+    if !lavapipe_is_there("the_result_of_a_check_and_its_exit_code_say_the_same") {
+        return;
+    }
+    for (plan, code, fault) in [
+        ("--fail=context=VkBuffer", 0, None),
+        ("--fail=never", 0, None),
+        (
+            "--fail=context=vkbuffer",
+            1,
+            Some("nothing that was asked for met the plan context=vkbuffer"),
+        ),
+    ] {
+        let (done, report) = lavapipe("check", plan);
+        done.assert_code(code);
+        assert_eq!(report["as_expected"], code == 0, "{done}");
+        assert_eq!(
+            done.stdout.contains("\nresult: as expected: "),
+            code == 0,
+            "{done}"
+        );
+        assert_eq!(
+            report["faults"].as_array().map(Vec::len),
+            Some(fault.iter().len()),
+            "{report}"
+        );
+        assert!(
+            fault.is_none_or(|fault| done
+                .stdout
+                .contains(&format!("\nnot as expected:\n  {fault}\n"))),
+            "{done}"
+        );
+    }
+}
+
+#[test]
+fn a_plan_that_nothing_meets_names_those_that_asked() {
+    if !lavapipe_is_there("a_plan_that_nothing_meets_names_those_that_asked") {
+        return;
+    }
+    for plan in [
+        "--fail=context=VkNope",
+        "--fail=context=vulkan",
+        "--fail=nth=99999999",
+    ] {
+        let (done, report) = lavapipe("drive", plan);
+        done.assert_code(1);
+        let fail = &report["fail"];
+        let last = fail["requests"].as_u64().expect("a number") - 1;
+        assert!(
+            done.stdout.contains(&format!(
+                "met the plan: requests have the numbers 0 to {last}\n"
+            )),
+            "{done}"
+        );
+        assert!(
+            done.stdout.contains("\n  those that asked: Vk")
+                && done.stdout.contains("\nnot as expected: nothing"),
+            "{done}"
+        );
+        let asked = fail["asked"].as_array().expect("those that asked");
+        assert!(
+            asked.iter().any(|one| one
+                .as_str()
+                .is_some_and(|one| one.starts_with("VkBuffer (object"))),
+            "{asked:?}"
+        );
+    }
+}
+
+#[test]
+fn what_the_child_cannot_do_it_says_once() {
+    let (done, report) = steward(&["drive", "--driver", "no such driver", "--fail=nth=1"]);
+    done.assert_code(2);
+    assert_eq!(
+        (done.stderr.matches("steward: ").count(), report),
+        (1, Value::Null),
+        "{done}"
+    );
+}

@@ -1,0 +1,29 @@
+//! All tests of the program that may share a process. Beside this file stand those that set the environment, meter the heap or open a
+//! driver themselves.
+
+mod check;
+mod chromium;
+mod cli;
+mod clients;
+mod devices;
+mod diff;
+mod drive_layer;
+mod ended;
+mod fail;
+mod guard_matrix;
+mod guarded;
+mod hostile_input;
+mod leaks;
+mod metered;
+mod named_files;
+mod page;
+mod reference;
+mod replay;
+mod report_format;
+mod run;
+mod shaders;
+mod sharing;
+mod support;
+mod symbols;
+mod text;
+mod words;

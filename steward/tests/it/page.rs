@@ -1,0 +1,453 @@
+//! The page as text: all parts, nothing from outside, nothing of what drivers say as markup, every number as in the report.
+
+use crate::support::full_report::{empty, full, of_trace};
+use crate::support::parts::{PARTS, part, text_of};
+use vk_accounts::report::{Phase, Report, Sample, Source};
+use vk_steward::bundled::TRACES;
+use vk_steward::report::{Failed, ReportOrList, html};
+
+fn page(report: &Report) -> String {
+    html(&[ReportOrList::Report(Box::new(report.clone()))]).expect("a page")
+}
+
+#[test]
+fn all_five_parts_are_there_and_say_something() {
+    let mut reports: Vec<_> = TRACES.iter().map(of_trace).collect();
+    reports.extend([full(&TRACES[0]), empty()]);
+    for report in reports {
+        let page = page(&report);
+        for (id, heading) in PARTS {
+            let part = part(&page, id);
+            assert!(part.contains(&format!("<h2>{heading}</h2>")), "{part}");
+            let text = text_of(part);
+            assert!(text.len() > heading.len() + 15, "{id} is empty: {text}");
+        }
+        let drawn = !report.phases.is_empty();
+        assert_eq!(part(&page, "treemap").contains("<svg"), drawn);
+        assert_eq!(part(&page, "timeline").contains("<polygon"), drawn);
+        assert_eq!(
+            text_of(part(&page, "treemap")).contains("nothing to draw"),
+            !drawn
+        );
+    }
+}
+
+#[test]
+fn a_page_is_one_file_and_small() {
+    for report in TRACES.iter().map(of_trace).chain([full(&TRACES[0])]) {
+        let page = page(&report);
+        assert!(page.len() < 1_000_000, "{} bytes", page.len());
+        for outside in [
+            "http:",
+            "https:",
+            "src=",
+            "url(",
+            "@import",
+            "<script",
+            "<link",
+            "<img",
+            "<iframe",
+            "javascript:",
+            "onload",
+        ] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        let links = page
+            .match_indices("href=\"")
+            .map(|(at, _)| &page[at + 6..at + 7]);
+        assert!(
+            links.clone().count() >= 5 && links.into_iter().all(|first| first == "#"),
+            "links stay on the page"
+        );
+        assert!(
+            page.contains("default-src 'none'"),
+            "and the page says so itself"
+        );
+    }
+}
+
+/// Everything that a driver or a file can name.
+fn with_names(mut report: Report, name: &str) -> Report {
+    report.source = Source::Driver {
+        name: name.into(),
+        version: name.into(),
+        device: name.into(),
+        seed: 1,
+        rounds: 1,
+        commands: 1,
+        comparisons: 1,
+        objects: Vec::new(),
+    };
+    report
+        .contexts
+        .iter_mut()
+        .for_each(|row| row.name = name.into());
+    report
+        .phases
+        .iter_mut()
+        .for_each(|row| row.name = name.into());
+    report
+        .leftovers
+        .iter_mut()
+        .for_each(|row| row.context = name.into());
+    for row in &mut report.findings {
+        for text in [
+            &mut row.rule,
+            &mut row.kind,
+            &mut row.level,
+            &mut row.sentence,
+            &mut row.owner,
+            &mut row.command,
+            &mut row.scope,
+        ] {
+            *text = name.into();
+        }
+    }
+    if let Some(guard) = &mut report.guard {
+        (guard.mode, guard.back_end, guard.not_offered) =
+            (name.into(), name.into(), vec![name.into()]);
+        for told in &mut guard.told {
+            (told.kind, told.text) = (name.into(), format!("{name}\n{name}"));
+        }
+    }
+    for block in report
+        .device_memory
+        .iter_mut()
+        .flat_map(|memory| &mut memory.blocks)
+    {
+        (block.properties, block.content) = (name.into(), name.into());
+        for range in &mut block.ranges {
+            (range.name, range.placement) = (name.into(), name.into());
+            range
+                .crops
+                .iter_mut()
+                .for_each(|crop| crop.name = name.into());
+        }
+    }
+    if let Some(fail) = &mut report.fail {
+        (fail.plan, fail.ended) = (name.into(), Some(name.into()));
+        for first in &mut fail.first {
+            (first.command, first.owner, first.scope) = (name.into(), name.into(), name.into());
+        }
+    }
+    report.limits = vec![name.into()];
+    report.fullest_phase = name.into();
+    report.peak_phase = name.into();
+    report
+}
+
+#[test]
+fn names_are_no_markup() {
+    let bad = "</title></style><script>alert(1)</script><b onclick='x' id=\"y\">&amp;\u{202e}\u{7}";
+    let mut hostile = with_names(full(&TRACES[0]), bad);
+    let shown = page(&hostile);
+    hostile.honour.as_mut().expect("there is one").absent = Some(bad.into());
+    let absent = page(&hostile);
+    let failed = Failed {
+        format: Report::FORMAT.into(),
+        driver: bad.into(),
+        error: bad.into(),
+    };
+    let failed = html(&[
+        ReportOrList::Failed(failed.clone()),
+        ReportOrList::Failed(failed),
+    ])
+    .expect("a page");
+    hostile.source = Source::Trace {
+        file: bad.into(),
+        driver: bad.into(),
+        no_driver: Some(bad.into()),
+        lines: 1,
+    };
+    for page in [shown, absent, failed, page(&hostile)] {
+        for markup in [
+            "<script",
+            "<b ",
+            "</b>",
+            "onclick='",
+            "id=\"y\"",
+            "&amp;amp;amp;",
+            "\u{202e}",
+            "\u{7}",
+        ] {
+            assert!(!page.contains(markup), "{markup:?}");
+        }
+        assert_eq!(
+            (
+                page.matches("</style>").count(),
+                page.matches("</title>").count() - page.matches("<title>").count()
+            ),
+            (1, 0)
+        );
+        assert!(
+            text_of(&page)
+                .contains("</title></style><script>alert(1)</script><b onclick='x' id=\"y\">&amp;"),
+            "shown as it is"
+        );
+    }
+}
+
+#[test]
+fn tables_hold_the_exact_numbers() {
+    let report = full(&TRACES[0]);
+    let page = page(&report);
+    let grouped = |number: u64| {
+        let digits: Vec<char> = number.to_string().chars().collect();
+        digits
+            .rchunks(3)
+            .rev()
+            .map(|three| three.iter().collect::<String>())
+            .collect::<Vec<_>>()
+            .join("\u{202f}")
+    };
+    let contexts = text_of(part(&page, "treemap"));
+    for row in report.contexts.iter().filter(|row| row.total_blocks > 0) {
+        for number in [
+            row.live_bytes,
+            row.peak_bytes,
+            row.total_blocks,
+            row.total_bytes,
+        ]
+        .into_iter()
+        .filter(|number| *number > 0)
+        {
+            assert!(
+                contexts.contains(&grouped(number)),
+                "{} of {}",
+                number,
+                row.name
+            );
+        }
+    }
+    let phases = text_of(part(&page, "timeline"));
+    for phase in &report.phases {
+        assert!(
+            phases.contains(&phase.name) && phases.contains(&grouped(phase.peak_bytes)),
+            "{}",
+            phase.name
+        );
+    }
+    let findings = text_of(part(&page, "findings"));
+    let places: Vec<_> = ["violation", "suspect", "note"]
+        .map(|level| findings.rfind(&format!("{level} V")).expect(level))
+        .into();
+    assert!(places.is_sorted(), "the worst first: {findings}");
+    for said in [
+        "V22",
+        "what V22 is about",
+        "VkFence",
+        "vkQueueSubmit",
+        "object",
+        &grouped(12_345),
+        &grouped(1_234_500),
+    ] {
+        assert!(findings.contains(said), "{said}: {findings}");
+    }
+    let honour = text_of(part(&page, "honour"));
+    for said in [
+        "20.0 %",
+        "10.0 %",
+        "3.90 KiB through callbacks",
+        "15.6 KiB past them",
+        &grouped(12_000),
+        &grouped(32_000),
+    ] {
+        assert!(honour.contains(said), "{said}: {honour}");
+    }
+    assert!(
+        text_of(part(&page, "leftovers")).contains("VkBuffer"),
+        "leftovers"
+    );
+    let guard = text_of(part(&page, "guard"));
+    for said in [
+        "fence, with guard-markers",
+        "guarded = callback blocks = 654321",
+        "an overflow",
+        "of a block",
+        "nth=3",
+        "vkCreateImage",
+    ] {
+        assert!(guard.contains(said), "{said}: {guard}");
+    }
+}
+
+#[test]
+fn every_block_is_drawn_with_free_owned_wrapped_crops_and_padding() {
+    let report = full(&TRACES[0]);
+    let page = page(&report);
+    let memory = part(&page, "memory");
+    let blocks = &report.device_memory.as_ref().expect("there is some").blocks;
+    assert_eq!(memory.matches("<figure>").count(), blocks.len());
+    // The first block once more, larger: what it has lies in a fifteenth of it.
+    assert_eq!(memory.matches("<svg").count(), blocks.len() + 1);
+    for class in ["free", "owned", "wrapped", "crop", "padding", "spent"] {
+        assert!(
+            memory.contains(&format!("<g class=\"{class}\">"))
+                && memory.contains(&format!("class=\"key {class}\"")),
+            "{class}"
+        );
+    }
+    let text = text_of(memory);
+    for said in [
+        "vertices: owned, 65\u{202f}440 bytes at 4\u{202f}096, general",
+        "padding, 96 bytes at 69\u{202f}536",
+        "a crop of it: crop, 1\u{202f}001 bytes at 12\u{202f}345 of its region",
+        "the application's: wrapped, 9\u{202f}892 bytes at 12, wrapped",
+        "left of a page or slab, 256 bytes",
+        "block 2.1: type 0 DEVICE_LOCAL | HOST_VISIBLE, linear, 1.00 MiB",
+        "2 regions of 64.3 KiB asked for and 192 B of padding; 1 wrapped, 1 crop; 4.45 KiB of host memory.",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    // Shapes of a strip lie side by side: their widths are its own.
+    let strip = memory
+        .split("<svg")
+        .nth(1)
+        .expect("a strip")
+        .split("</svg>")
+        .next()
+        .expect("its end");
+    let number = |of: &str, name: &str| {
+        of.split(&format!("{name}=\""))
+            .nth(1)?
+            .split('"')
+            .next()?
+            .parse::<f64>()
+            .ok()
+    };
+    let sides = strip
+        .split("<g class=")
+        .filter(|group| !group.starts_with("\"crop"))
+        .filter_map(|group| number(group, " width"));
+    let sum: f64 = sides.sum();
+    assert!((sum - 1000.0).abs() < 5.0, "{sum}");
+    let without = Report {
+        device_memory: None,
+        ..report
+    };
+    assert!(
+        !self::page(&without).contains("id=\"memory\""),
+        "nothing to draw, no part"
+    );
+}
+
+#[test]
+fn several_drivers_have_a_section_each() {
+    let one = |name: &str| ReportOrList::Report(Box::new(with_names(full(&TRACES[0]), name)));
+    let failed = Failed {
+        format: Report::FORMAT.into(),
+        driver: "third".into(),
+        error: "it crashed".into(),
+    };
+    let page = html(&[one("first"), one("second"), ReportOrList::Failed(failed)]).expect("a page");
+    let ids: Vec<&str> = page
+        .match_indices(" id=\"")
+        .filter_map(|(at, _)| page[at + 5..].split('"').next())
+        .collect();
+    let all = ids.len();
+    assert_eq!(
+        ids.into_iter()
+            .collect::<std::collections::BTreeSet<_>>()
+            .len(),
+        all,
+        "an id is there once"
+    );
+    for (id, _) in PARTS {
+        assert!(
+            text_of(part(&page, id)).len() > 30
+                && text_of(part(&page, &format!("driver-2-{id}"))).len() > 30
+        );
+    }
+    assert!(text_of(&page).contains("There is no report: it crashed"));
+    for (at, _) in page.match_indices("href=\"#") {
+        let target = page[at + 7..].split('"').next().expect("a target");
+        assert!(page.contains(&format!(" id=\"{target}\"")), "{target}");
+    }
+    assert!(text_of(&html(&[]).expect("a page")).contains("No driver was run"));
+}
+
+#[test]
+fn many_phases_and_contexts_keep_the_page_small_and_what_is_left_out_is_said() {
+    let mut report = full(&TRACES[0]);
+    let context = report
+        .contexts
+        .iter()
+        .find(|row| !row.group && row.live_bytes > 0)
+        .expect("one that holds something")
+        .clone();
+    let phase = report.phases[1].clone();
+    report.phases = vec![phase; 5_000];
+    report.contexts = vec![context; 2_000];
+    report.timeline = (0..10_000)
+        .map(|at| Sample {
+            at,
+            phase: at as usize / 2,
+            ..report.timeline[1]
+        })
+        .collect();
+    let page = page(&report);
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
+    assert!(text_of(part(&page, "timeline")).contains("4700 more are left out here"));
+    assert!(text_of(part(&page, "treemap")).contains("1700 more are left out here"));
+}
+
+/// Reports may be made up: phases without samples, samples without phases, contexts at any depth, numbers at their limits.
+#[test]
+fn odd_reports_are_drawn_all_the_same() {
+    let plain = full(&TRACES[0]);
+    let mut odd = vec![plain.clone(); 4];
+    odd[0].timeline.clear();
+    odd[1].timeline = vec![Sample {
+        at: u64::MAX,
+        phase: usize::MAX,
+        ..Sample::default()
+    }];
+    for (index, row) in odd[2].contexts.iter_mut().enumerate() {
+        row.depth = usize::MAX - index;
+        row.live_by_scope.object = u64::MAX;
+        row.live_bytes = u64::MAX;
+    }
+    odd[3].phases = (0..300)
+        .map(|index| Phase {
+            name: format!("p{index}"),
+            peak_bytes: u64::MAX,
+            ..Phase::default()
+        })
+        .collect();
+    for report in odd {
+        let page = page(&report);
+        assert!(
+            !page.contains("NaN") && !page.contains("\"inf") && !page.contains("\"-inf"),
+            "numbers only"
+        );
+        assert!(
+            part(&page, "timeline").contains("<svg") && part(&page, "treemap").contains("<svg")
+        );
+    }
+}
+
+#[test]
+fn a_report_comes_back_from_json_as_it_was() {
+    for report in TRACES
+        .iter()
+        .map(of_trace)
+        .chain([full(&TRACES[0]), empty()])
+    {
+        let entries = ReportOrList::parse(
+            "a file",
+            serde_json::to_string(&report).expect("JSON").as_bytes(),
+        )
+        .expect("a report");
+        assert_eq!(entries, [ReportOrList::Report(Box::new(report))]);
+    }
+    let failed = ReportOrList::Failed(Failed {
+        format: Report::FORMAT.into(),
+        driver: "a".into(),
+        error: "b".into(),
+    });
+    let list = serde_json::to_string(&[&failed, &failed]).expect("JSON");
+    assert_eq!(
+        ReportOrList::parse("a file", list.as_bytes()).expect("reports"),
+        [failed.clone(), failed]
+    );
+}

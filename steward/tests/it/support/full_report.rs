@@ -1,0 +1,264 @@
+//! A report in which nothing is empty, and one in which everything is.
+
+use alloc_core::FromGlobalAlloc;
+use vk_accounts::report::{
+    ByScope, DeviceMemory, FailRun, FindingRow, GuardReport, GuardRun, Honour, HonourRun,
+    LeakFrame, LeakObject, LeakStack, Leaks, Leftover, MemoryBlock, MemoryCrop, MemoryRange,
+    Refusal, Report, SharedContext, SharedContexts, Source, Unjudged, VulkanMemory,
+    VulkanMemoryRow, Went,
+};
+use vk_steward::bundled::BundledTrace;
+use vk_steward::replay::{self, TraceFile};
+
+static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+
+/// The report of a replay.
+pub(crate) fn of_trace(trace: &BundledTrace) -> Report {
+    let file = TraceFile::bundled(trace).expect("a whole trace");
+    replay::replay(&SYSTEM, &file, None).expect("a whole trace")
+}
+
+/// The report of a trace without a request.
+pub(crate) fn empty() -> Report {
+    let file = TraceFile {
+        name: "empty".into(),
+        bytes: b"# steward host trace 2\n# driver: nobody\nz,2\n".to_vec(),
+    };
+    replay::replay(&SYSTEM, &file, None).expect("a whole trace")
+}
+
+/// As of a driver, with findings of all levels, the honour ratio and leftovers.
+pub(crate) fn full(trace: &BundledTrace) -> Report {
+    let mut report = of_trace(trace);
+    report.source = Source::Driver {
+        name: "a driver".into(),
+        version: "1.2".into(),
+        device: "a device".into(),
+        seed: 7,
+        rounds: 1,
+        commands: 303,
+        comparisons: 12,
+        objects: vec![("VkBuffer".into(), 4), ("VkImage".into(), 2)],
+    };
+    let finding = |rule: &str, level: &str, count: u64| FindingRow {
+        rule: rule.into(),
+        kind: "FreedOnForeignThread".into(),
+        level: level.into(),
+        sentence: format!("what {rule} is about"),
+        owner: "VkFence".into(),
+        command: "vkQueueSubmit".into(),
+        scope: "object".into(),
+        count,
+        bytes: count * 100,
+        first_serial: 3,
+        thread: Some(2),
+    };
+    report.findings = vec![
+        finding("V30", FindingRow::NOTE, 2),
+        finding("V22", FindingRow::VIOLATION, 12_345),
+        finding("V29", FindingRow::SUSPECT, 1),
+    ];
+    let run = HonourRun {
+        callback_calls: 100,
+        callback_bytes: 4_000,
+        in_command_calls: 200,
+        in_command_bytes: 12_000,
+        never_issued_calls: 50,
+        never_issued_bytes: 4_000,
+        application_bytes: 77,
+        in_callback_bytes: 88,
+        mapped_bytes: 1 << 20,
+    };
+    let with_loader = HonourRun {
+        in_command_bytes: 32_000,
+        ..run
+    };
+    let row = VulkanMemoryRow {
+        index: 1,
+        live_bytes: 4096,
+        live_blocks: 1,
+        peak_bytes: 8192,
+        total_bytes: 8192,
+        total_blocks: 2,
+        refusals: 1,
+    };
+    report.vulkan_memory = Some(vec![VulkanMemory {
+        device: "instance 1, device 1".into(),
+        heaps: vec![row],
+        types: vec![row],
+        lost_blocks: 1,
+    }]);
+    report.leaks = Some(Leaks {
+        stacks: vec![LeakStack {
+            oldest: vec![LeakObject::default()],
+            frames: vec![LeakFrame {
+                functions: vec!["main".into()],
+                ..LeakFrame::default()
+            }],
+            ..LeakStack::default()
+        }],
+        ..Leaks::default()
+    });
+    report.honour = Some(Honour {
+        with_loader: Some(with_loader),
+        without_loader: Some(run),
+        absent: None,
+    });
+    let by_scope = ByScope {
+        object: 224,
+        ..ByScope::default()
+    };
+    report.leftovers = vec![Leftover {
+        context: "VkBuffer".into(),
+        blocks: 2,
+        bytes: 224,
+        by_scope,
+    }];
+    let told = GuardReport {
+        kind: "an overflow".into(),
+        owner: "VkBuffer".into(),
+        scope: "object".into(),
+        command: "vkCreateBuffer".into(),
+        found_in: "vkBindBufferMemory".into(),
+        text: "an overflow\n  of a block".into(),
+    };
+    report.guard = Some(GuardRun {
+        mode: "fence".into(),
+        back_end: "guard-markers".into(),
+        not_offered: vec!["userfaultfd-move: it is denied".into()],
+        callback_blocks: 654_321,
+        guarded: 654_321,
+        own_blocks: 12,
+        reports: 1,
+        told: vec![told],
+        mappings_before: Some(40),
+        mappings_after: Some(41),
+        ..GuardRun::default()
+    });
+    let refusal = Refusal {
+        command: "vkCreateImage".into(),
+        serial: 7,
+        owner: "VkImage".into(),
+        scope: "object".into(),
+        bytes: 99,
+    };
+    report.fail = Some(FailRun {
+        plan: "nth=3".into(),
+        requests: 4,
+        refused: 1,
+        first: vec![refusal],
+        asked: vec!["VkBuffer (object)".into()],
+        ended: Some("it ended".into()),
+    });
+    report.device_memory = Some(device_memory());
+    report.shared_contexts = Some(shared_contexts(finding("V29", FindingRow::VIOLATION, 7)));
+    report.unjudged = Unjudged::of_trace(7, 3);
+    report.limits = vec!["what cannot be told".into()];
+    report
+}
+
+/// Two contexts, of which one went.
+fn shared_contexts(finding: FindingRow) -> SharedContexts {
+    let context = |name: &str| SharedContext {
+        name: name.into(),
+        compiled: 4,
+        found: 4,
+        regions: 3,
+    };
+    let went = Went {
+        kernels: 4,
+        held: 0,
+        blocks: 1,
+        block_bytes: 1 << 18,
+        book_bytes: 12_000,
+        driver_blocks: 41,
+        driver_bytes: 51_234,
+        others_bytes: 0,
+    };
+    SharedContexts {
+        kernels: 8,
+        contexts: vec![context("first"), context("second")],
+        went: went.clone(),
+        still_found: 4,
+        compiled_anew: 4,
+        went_last: Went { kernels: 8, ..went },
+        left_bytes: 0,
+        commands: 420,
+        callback_blocks: 62,
+        judged: true,
+        findings: vec![finding],
+        unjudged: Unjudged::live(3),
+    }
+}
+
+/// A block with a range of each kind, and a wrapped buffer.
+fn device_memory() -> DeviceMemory {
+    let range = |what: &str, offset, size, placement: &str, name: &str| MemoryRange {
+        what: what.into(),
+        offset,
+        size,
+        padding: if what == "region" { 96 } else { 0 },
+        placement: placement.into(),
+        name: name.into(),
+        crops: Vec::new(),
+    };
+    let crop = MemoryCrop {
+        offset: 12_345,
+        size: 1_001,
+        name: "a crop of it".into(),
+    };
+    let vertices = MemoryRange {
+        crops: vec![crop],
+        ..range("region", 4_096, 65_536, "general", "vertices")
+    };
+    let shared = MemoryBlock {
+        pool: 2,
+        number: 1,
+        memory_type: Some(0),
+        properties: "DEVICE_LOCAL | HOST_VISIBLE".into(),
+        content: "linear".into(),
+        size: 1 << 20,
+        ranges: vec![
+            range("free", 0, 4_096, "general", ""),
+            vertices,
+            range("spent", 69_632, 256, "transient", ""),
+            range("region", 69_888, 512, "transient", "frame"),
+            range("free", 70_400, (1 << 20) - 70_400, "general", ""),
+        ],
+    };
+    let wrapped = MemoryBlock {
+        memory_type: None,
+        content: "wrapped".into(),
+        size: 10_000,
+        ranges: vec![
+            range("free", 0, 12, "general", ""),
+            range("region", 12, 9_988, "wrapped", "the application's"),
+        ],
+        ..MemoryBlock::default()
+    };
+    DeviceMemory {
+        blocks: vec![shared, wrapped],
+        block_bytes: 1 << 20,
+        regions: 2,
+        region_bytes: 65_856,
+        padding_bytes: 192,
+        wrapped: 1,
+        wrapped_bytes: 9_988,
+        crops: 1,
+        host_bytes: 4_567,
+        moves: 3,
+        moves_free_blocks: 1,
+    }
+}
+
+/// As of a program that ran with the layer.
+pub(crate) fn of_program() -> Report {
+    let mut report = empty();
+    report.source = Source::Program {
+        executable: "vkcube".into(),
+        arguments: None,
+        process: 7,
+        commands: 12,
+    };
+    report
+}

@@ -1,0 +1,42 @@
+//! Loom models of the accounts, of remote frees to a shard, of the shader cache, and of device contexts in use and release: small programs
+//! of two or three threads, run in every order that the memory model allows (up to three preemptions), over the source files of
+//! alloc-core and gpu-suballoc.
+//!
+//! ```text
+//!   alloc-core/src/account/{entry,row,table,registry,fold}.rs, scope.rs      included by path, unchanged
+//!   gpu-suballoc/src/classes/{slot,remote_free,types}.rs
+//!   gpu-suballoc/src/cache/{bucket,entry,ref_records,in_flight_compile}.rs
+//!   gpu-suballoc/src/device_context/{register,dispatch_lock}.rs
+//!        |                          |
+//!   crate::sync                crate::context, crate::threads
+//!   loom's atomics             a node that knows whether it is alive; threads that carry their table
+//! ```
+//!
+//! alloc-core's atomics are made in constants and statics, which loom's cannot be: `sync` makes each anew, in every run, when it
+//! is first used. Each model has a mutant that it must catch: orderings made relaxed, a lock that does not lock, an exchange that is two steps.
+#![cfg(test)]
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the files are taken in whole, and the models use part of them"
+)]
+
+mod account;
+mod cache;
+mod context;
+mod lifecycle;
+#[path = "../../../alloc-core/src/scope.rs"]
+mod scope;
+mod sync;
+mod threads;
+
+#[path = "../../../gpu-suballoc/src/classes/remote_free.rs"]
+mod remote_free;
+#[path = "../../../gpu-suballoc/src/classes/slot.rs"]
+mod slot;
+#[path = "../../../gpu-suballoc/src/classes/types.rs"]
+mod types;
+
+mod harness;
+mod models;
+mod shards;

@@ -1,0 +1,154 @@
+//! The names in the documents exist: a code span that is a path ends a path of the tree, and the words of `Type::item` or `module::item`
+//! occur together in one source file or its path.
+
+use std::collections::HashSet;
+
+use crate::common::files;
+
+#[test]
+fn every_name_in_a_document_exists() {
+    let files = files();
+    let count: usize = documents(&files).map(|(_, text)| spans(text).count()).sum();
+    assert!(count > 300, "the documents' code spans were found: {count}");
+    println!("{count} code spans");
+    let stale = stale_names(&files);
+    assert!(stale.is_empty(), "{stale:#?}");
+}
+
+fn documents(files: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    let is_document = |path: &str| {
+        path == "ARCHITECTURE.md"
+            || path.ends_with("README.md")
+            || path.starts_with("docs/") && path.ends_with(".md")
+    };
+    files
+        .iter()
+        .filter(move |(path, _)| is_document(path))
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+}
+
+/// The code spans of a document with their lines, without those in code blocks.
+fn spans(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_block = false;
+    let lines = (1..).zip(text.lines()).filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        in_block ^= fence;
+        !in_block && !fence
+    });
+    lines.flat_map(|(number, line)| {
+        let parts = line.split('`').skip(1).step_by(2);
+        parts.map(move |span| (number, span))
+    })
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .filter(|word| !word.is_empty())
+}
+
+/// `path:line` and span of each name that is not in the tree.
+fn stale_names(files: &[(String, String)]) -> Vec<String> {
+    let named: HashSet<&str> = documents(files)
+        .flat_map(|(_, text)| spans(text))
+        .filter(|(_, span)| span.contains("::"))
+        .flat_map(|(_, span)| words(span))
+        .collect();
+    let sources: Vec<HashSet<&str>> = files
+        .iter()
+        .filter(|(path, _)| path.ends_with(".rs"))
+        .map(|(path, text)| {
+            let code = text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"));
+            let in_code = code.flat_map(words).filter_map(|word| named.get(word));
+            let path = path.replace('-', "_");
+            let in_path = words(&path).filter_map(|word| named.get(word));
+            in_code.chain(in_path).copied().collect()
+        })
+        .collect();
+    let is_path = |span: &str| {
+        let end = format!("/{span}");
+        files
+            .iter()
+            .any(|(path, _)| path == span || path.ends_with(&end))
+    };
+    let is_name = |span: &str| {
+        let words: Vec<&str> = words(span).collect();
+        sources
+            .iter()
+            .any(|source| words.iter().all(|word| source.contains(word)))
+    };
+    let mut stale = Vec::new();
+    for (document, text) in documents(files) {
+        for (line, span) in spans(text) {
+            let name = span.split('(').next().unwrap_or(span);
+            let in_tree = if is_plain_path(name) {
+                is_path(name)
+            } else if is_plain_name(name) {
+                is_name(name)
+            } else {
+                true
+            };
+            if !in_tree {
+                stale.push(format!("{document}:{line} `{span}`"));
+            }
+        }
+    }
+    stale
+}
+
+/// `file.rs` or `path/file.rs`.
+fn is_plain_path(span: &str) -> bool {
+    span.ends_with(".rs")
+        && span
+            .chars()
+            .all(|letter| letter.is_alphanumeric() || "/._-".contains(letter))
+}
+
+/// `Type::item`, `module::item` or `Type::{item, item}`.
+fn is_plain_name(span: &str) -> bool {
+    span.contains("::")
+        && span
+            .chars()
+            .all(|letter| letter.is_alphanumeric() || ":_{}, <>".contains(letter))
+}
+
+#[test]
+fn a_name_that_is_not_in_the_tree_is_found() {
+    let found = |document: &str| {
+        let tree = [
+            ("docs/design/a.md", document),
+            (
+                "my-crate/src/table.rs",
+                "impl Table {\n// fn gone\nfn get() {}\n}",
+            ),
+            ("other/src/lib.rs", "fn take() {}"),
+        ];
+        stale_names(&tree.map(|(path, text)| (path.to_owned(), text.to_owned()))).len()
+    };
+    for right in [
+        "`Table::get`",
+        "`table.rs`",
+        "`src/table.rs`",
+        "`my_crate::table::Table`",
+        "`Table::{get}`",
+        "`Table::get(..)`",
+        "Table::gone",
+        "```\n`Table::gone`\n```",
+        "`a / b.rs c`",
+        "`*.rs`",
+    ] {
+        assert_eq!(found(right), 0, "{right}");
+    }
+    for wrong in [
+        "`Table::take`",
+        "`Table::gone`",
+        "`Seat::get`",
+        "`able.rs`",
+        "`src/seat.rs`",
+        "`Table::{get, take}`",
+        "x\n`a` `Table::take`",
+    ] {
+        assert_eq!(found(wrong), 1, "{wrong}");
+    }
+}

@@ -1,0 +1,17 @@
+//! The tests of testkit itself, and the house rules of the whole repository.
+
+mod bench_table;
+mod child;
+mod common;
+mod doc_names;
+mod hooked;
+mod measures;
+mod poison;
+mod programs;
+mod public_api;
+mod quiet_points;
+mod range_program;
+mod region_program;
+mod rows;
+mod witness;
+mod workspace;

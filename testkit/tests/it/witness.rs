@@ -1,0 +1,305 @@
+//! The witness sees what it must see: each rule is broken once.
+
+use std::alloc::Layout;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+use alloc_core::{
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, PointerStatus, Scope,
+};
+use testkit::{HookedAllocator, RecordingAllocator, Sweep, Swept, Tally, Trial};
+
+fn bytes(size: usize) -> Layout {
+    Layout::from_size_align(size, 8).expect("a valid layout")
+}
+
+/// The text of the panic that `action` ends with.
+fn panic_of(action: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(action)).expect_err("a panic");
+    payload
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()))
+        .unwrap_or_default()
+}
+
+#[test]
+fn counts_every_call() {
+    let witness = RecordingAllocator::system();
+    let block = witness.allocate(bytes(16), Scope::Device).expect("memory");
+    // SAFETY: the live block.
+    let block =
+        unsafe { witness.grow(block, bytes(16), bytes(40), Scope::Device) }.expect("memory");
+    // SAFETY: the live block.
+    let block =
+        unsafe { witness.shrink(block, bytes(40), bytes(8), Scope::Device) }.expect("memory");
+    let seen = Tally {
+        allocations: 1,
+        frees: 0,
+        resizes: 2,
+        live_bytes: 8,
+        live_blocks: 1,
+        peak_bytes: 40,
+        total_bytes: 40,
+    };
+    assert_eq!(
+        (witness.scope(Scope::Device), witness.total()),
+        (seen, seen)
+    );
+    assert_eq!(witness.scope(Scope::Object), Tally::default());
+    assert!(
+        panic_of(|| witness.assert_empty("now")).contains("8 bytes, alignment 8, scope device")
+    );
+    // SAFETY: the live block.
+    unsafe { witness.deallocate(block, bytes(8), Scope::Device) };
+    witness.assert_empty("after the free");
+    assert_eq!((witness.total().frees, witness.total().live_bytes), (1, 0));
+}
+
+#[test]
+fn every_breach_is_seen() {
+    let witness = RecordingAllocator::system();
+    let block = witness.allocate(bytes(16), Scope::Object).expect("memory");
+    // SAFETY: none is needed: the witness panics before it calls the allocator behind.
+    let free =
+        |block, layout, scope| panic_of(|| unsafe { witness.deallocate(block, layout, scope) });
+    assert!(free(block, bytes(24), Scope::Object).contains("taken as 16 bytes"));
+    assert!(
+        free(block, bytes(16), Scope::Cache)
+            .contains("given back as 16 bytes, alignment 8, scope cache")
+    );
+    assert!(
+        free(NonNull::<u64>::dangling().cast(), bytes(16), Scope::Object).contains("is not live")
+    );
+    assert_eq!(
+        witness.total().live_blocks,
+        1,
+        "a refused call changes nothing"
+    );
+    // SAFETY: the live block.
+    unsafe { witness.deallocate(block, bytes(16), Scope::Object) };
+    assert!(free(block, bytes(16), Scope::Object).contains("freed before"));
+}
+
+/// Gives the same block twice, or a misaligned one.
+struct Broken(NonNull<u8>);
+
+// SAFETY: it breaks its promise on purpose; nobody uses what it gives.
+unsafe impl HostAllocator for Broken {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new()
+    }
+    fn allocate(&self, _: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        Ok(self.0)
+    }
+    unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout, _: Scope) {}
+}
+
+#[test]
+fn a_broken_allocator_behind_is_seen() {
+    let witness = RecordingAllocator::new(Broken(NonNull::<u64>::dangling().cast()));
+    witness
+        .allocate(bytes(16), Scope::Object)
+        .expect("the first time it is right");
+    let overlapping = panic_of(|| assert!(witness.allocate(bytes(16), Scope::Object).is_err()));
+    assert!(overlapping.contains("overlaps"), "{overlapping}");
+    let witness = RecordingAllocator::new(Broken(NonNull::dangling()));
+    let misaligned = panic_of(|| assert!(witness.allocate(bytes(16), Scope::Object).is_err()));
+    assert!(
+        misaligned.contains("the allocator behind gave 0x1"),
+        "{misaligned}"
+    );
+}
+
+/// Refuses one request; a test's own, so that this crate needs no other.
+struct OnceNot<A>(A, std::cell::Cell<Option<u64>>);
+
+// SAFETY: what it does not refuse is `A`'s own.
+unsafe impl<A: HostAllocator> HostAllocator for OnceNot<A> {
+    fn traits(&self) -> AllocatorTraits {
+        self.0.traits()
+    }
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        match self.1.replace(self.1.get().and_then(|n| n.checked_sub(1))) {
+            Some(0) => Err(AllocError),
+            _ => self.0.allocate(layout, scope),
+        }
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { self.0.deallocate(block, layout, scope) }
+    }
+}
+
+fn take(host: &impl HostAllocator) -> Result<NonNull<u8>, AllocError> {
+    host.allocate(bytes(8), Scope::Object)
+}
+
+fn give(host: &impl HostAllocator, block: NonNull<u8>) {
+    // SAFETY: taken by `take`.
+    unsafe { host.deallocate(block, bytes(8), Scope::Object) }
+}
+
+#[test]
+fn the_sweep_passes_what_is_right_and_finds_what_is_not() {
+    let sweep = Sweep::new(
+        |witness| OnceNot(witness, None.into()),
+        |host, n| host.1.set(n),
+    );
+    let swept = sweep.run("two or none", |trial| {
+        let host = trial.host();
+        let pair = trial.attempt(
+            || (),
+            || {
+                let first = take(host)?;
+                take(host)
+                    .map(|second| (first, second))
+                    .inspect_err(|_| give(host, first))
+            },
+        );
+        give(host, pair.0);
+        give(host, pair.1);
+    });
+    assert_eq!(
+        swept,
+        Swept {
+            requests: 2,
+            failed: 2,
+            survived: 0
+        }
+    );
+
+    let swept = sweep.run("a second try", |trial| {
+        let host = trial.host();
+        give(
+            host,
+            trial.attempt(|| (), || take(host).or_else(|_| take(host))),
+        );
+    });
+    assert_eq!(
+        swept,
+        Swept {
+            requests: 1,
+            failed: 0,
+            survived: 1
+        }
+    );
+
+    let leaks = panic_of(|| {
+        sweep.run("leaks the first", |trial| {
+            let host = trial.host();
+            let pair = trial.attempt(
+                || (),
+                || {
+                    let first = take(host)?;
+                    take(host).map(|second| (first, second))
+                },
+            );
+            give(host, pair.0);
+            give(host, pair.1);
+        });
+    });
+    assert!(
+        leaks.contains("the failed operation changed something"),
+        "{leaks}"
+    );
+
+    let hides = panic_of(|| {
+        sweep.run("fails for no reason", |trial| {
+            let blocks = std::cell::Cell::new(0);
+            trial.attempt(
+                || (),
+                || {
+                    blocks.set(blocks.get() + 1);
+                    take(trial.host())
+                        .map(|block| give(trial.host(), block))
+                        .and(if blocks.get() == 1 {
+                            Err(AllocError)
+                        } else {
+                            Ok(())
+                        })
+                },
+            );
+        });
+    });
+    assert!(hides.contains("although nothing was refused"), "{hides}");
+}
+
+/// Moves no memory: an allocator that is asked about itself.
+struct Known(AllocatorTraits);
+
+// SAFETY: it gives no block out.
+unsafe impl HostAllocator for Known {
+    fn traits(&self) -> AllocatorTraits {
+        self.0
+    }
+    fn allocate(&self, _: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        Err(AllocError)
+    }
+    unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout, _: Scope) {}
+    fn validate_pointer(&self, _: NonNull<u8>, front: usize) -> PointerStatus {
+        if front == 16 {
+            PointerStatus::Live
+        } else {
+            PointerStatus::Invalid
+        }
+    }
+}
+
+/// All values that traits can have.
+fn all_traits() -> impl Iterator<Item = AllocatorTraits> {
+    (0..8).map(|bits| AllocatorTraits {
+        may_unwind: bits & 1 != 0,
+        exact_alignment: bits & 2 != 0,
+        tracks_requester: bits & 4 != 0,
+    })
+}
+
+#[test]
+fn decorators_forward_traits_and_vet() {
+    let at = NonNull::<u64>::dangling().cast();
+    for traits in all_traits() {
+        let known = Known(traits);
+        let witness = RecordingAllocator::new(&known);
+        let hooked = HookedAllocator::new(&known);
+        let hosts: [&dyn HostAllocator; 5] = [&known, &&known, &witness, &witness.clone(), &hooked];
+        for host in hosts {
+            assert_eq!(host.traits(), traits);
+            assert_eq!(
+                (host.validate_pointer(at, 16), host.validate_pointer(at, 32)),
+                (PointerStatus::Live, PointerStatus::Invalid)
+            );
+        }
+    }
+}
+
+#[test]
+fn the_sweep_shows_the_traits_of_the_allocator_that_refuses() {
+    let system = FromGlobalAlloc::SYSTEM.traits();
+    let sweep = Sweep::new(
+        |witness| OnceNot(witness, None.into()),
+        |host, n| host.1.set(n),
+    );
+    let seen = |trial: &Trial<'_, OnceNot<RecordingAllocator>, _>, expected| {
+        assert_eq!(trial.host().traits(), expected);
+        give(trial.host(), trial.attempt(|| (), || take(trial.host())));
+    };
+    assert!(
+        !system.may_unwind,
+        "the trait that a decorator is most likely to forget"
+    );
+    sweep.run("forwarded", |trial| seen(trial, system));
+    sweep
+        .showing(|_| AllocatorTraits::new())
+        .run("shown otherwise", |trial| {
+            seen(trial, AllocatorTraits::new())
+        });
+}
+
+#[test]
+fn a_refusal_behind_is_counted_and_charges_nothing() {
+    let witness = RecordingAllocator::new(OnceNot(FromGlobalAlloc::SYSTEM, Some(0).into()));
+    assert!(take(&witness).is_err());
+    assert_eq!((witness.refused(), witness.total()), (1, Tally::default()));
+    give(&witness, take(&witness).expect("memory"));
+}

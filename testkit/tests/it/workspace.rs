@@ -1,0 +1,442 @@
+//! The house rules that a machine can check: who imports whom, what each library's face must hold, what is never run by
+//! `cargo test`, how long a file may be.
+
+use std::collections::BTreeSet;
+
+use crate::common::{LIBRARIES, denied, files, root, text};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, TargetKind};
+use toml::{Table, Value};
+
+fn metadata() -> Metadata {
+    MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .other_options(["--offline".to_owned()])
+        .exec()
+        .expect("cargo metadata describes the workspace")
+}
+
+fn package<'a>(metadata: &'a Metadata, directory: &str) -> &'a Package {
+    let manifest = root().join(directory).join("Cargo.toml");
+    let found = metadata
+        .packages
+        .iter()
+        .find(|package| package.manifest_path.as_std_path() == manifest);
+    found.unwrap_or_else(|| panic!("no package in {directory}"))
+}
+
+/// Names of the dependencies that are built into the package itself.
+fn imports(package: &Package) -> BTreeSet<&str> {
+    let built_in = package
+        .dependencies
+        .iter()
+        .filter(|dependency| dependency.kind != DependencyKind::Development);
+    built_in
+        .map(|dependency| dependency.name.as_str())
+        .collect()
+}
+
+fn manifest(directory: &str) -> Table {
+    text(&format!("{directory}/Cargo.toml"))
+        .parse()
+        .unwrap_or_else(|error| panic!("{directory}/Cargo.toml: {error}"))
+}
+
+/// The tables of a `[[kind]]` section.
+fn targets<'a>(manifest: &'a Table, kind: &str) -> Vec<&'a Table> {
+    manifest
+        .get(kind)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_table)
+        .collect()
+}
+
+#[test]
+fn fuzz_targets_are_run_by_cargo_fuzz_alone() {
+    let metadata = metadata();
+    let fuzz = package(&metadata, "fuzz");
+    let names: BTreeSet<&str> = fuzz
+        .targets
+        .iter()
+        .map(|target| target.name.as_str())
+        .collect();
+    assert!(
+        names.is_superset(&["callback_stream", "context_tree", "trace_reader"].into()),
+        "{names:?}"
+    );
+    for target in &fuzz.targets {
+        assert_eq!(
+            target.kind,
+            [TargetKind::Bin],
+            "{}: fuzz holds nothing but targets",
+            target.name
+        );
+        assert!(
+            !target.test && !target.doctest && !target.doc,
+            "{} would be run or documented",
+            target.name
+        );
+    }
+    let manifest = manifest("fuzz");
+    for target in targets(&manifest, "bin") {
+        for switch in ["test", "doc", "bench"] {
+            assert_eq!(
+                target.get(switch),
+                Some(&Value::Boolean(false)),
+                "{switch} of {target:?}"
+            );
+        }
+        let path = target.get("path").and_then(Value::as_str).expect("a path");
+        let lines = text(&format!("fuzz/{path}")).lines().count();
+        assert!(
+            lines <= 40,
+            "{path} has {lines} lines: a target only calls testkit"
+        );
+    }
+    assert_eq!(
+        targets(&manifest, "bin").len(),
+        fuzz.targets.len(),
+        "every target is declared"
+    );
+}
+
+#[test]
+fn benches_hold_nothing_else() {
+    let metadata = metadata();
+    let benches = package(&metadata, "benches");
+    assert!(!benches.targets.is_empty(), "no bench");
+    for target in &benches.targets {
+        assert_eq!(target.kind, [TargetKind::Bench], "{}", target.name);
+    }
+    let manifest = manifest("benches");
+    for target in targets(&manifest, "bench") {
+        assert_eq!(
+            target.get("harness"),
+            Some(&Value::Boolean(false)),
+            "{target:?}"
+        );
+    }
+    assert_eq!(
+        targets(&manifest, "bench").len(),
+        benches.targets.len(),
+        "a bench that is not declared has a harness"
+    );
+    assert_eq!(imports(benches), BTreeSet::new(), "dev-dependencies only");
+}
+
+#[test]
+fn nobody_imports_a_sibling() {
+    let metadata = metadata();
+    let ours: BTreeSet<&str> = metadata
+        .packages
+        .iter()
+        .map(|package| package.name.as_str())
+        .collect();
+    let ours_in = |directory: &str| -> BTreeSet<&str> {
+        imports(package(&metadata, directory))
+            .into_iter()
+            .filter(|name| ours.contains(name))
+            .collect()
+    };
+    assert_eq!(ours_in("alloc-core"), BTreeSet::new());
+    for directory in ["debug-guard", "vk-callbacks", "gpu-suballoc", "testkit"] {
+        assert_eq!(ours_in(directory), ["alloc-core"].into(), "{directory}");
+    }
+    assert_eq!(
+        ours_in("vk-accounts"),
+        ["alloc-core", "debug-guard", "vk-callbacks"].into(),
+        "vk-accounts joins the siblings and knows nothing of the program"
+    );
+    assert_eq!(
+        ours_in("vk-layer"),
+        ["alloc-core", "debug-guard", "vk-accounts", "vk-callbacks"].into(),
+        "what the loader loads into any program stays small"
+    );
+    assert_eq!(
+        ours_in("steward-c"),
+        ["alloc-core", "vk-callbacks"].into(),
+        "the C interface converts and calls"
+    );
+    assert!(ours_in("steward").is_disjoint(&["testkit", "steward-fuzz", "steward-benches"].into()));
+}
+
+/// Folders and files of `src` by floor, lowest first, of the crates without a circle. Who is on one floor does not know its neighbour.
+const FLOORS: [(&str, &[&[&str]]); 2] = [
+    (
+        "gpu-suballoc",
+        &[
+            &[
+                "host_block",
+                "id",
+                "map_count",
+                "property_flags",
+                "sync",
+                "threads",
+            ],
+            &["cache", "group", "growable_vec", "memory_type"],
+            &["device", "range"],
+            &["classes", "error", "region", "request"],
+            &["pool"],
+            &["region_metadata", "shard"],
+            &["allocator"],
+            &["device_context", "report"],
+            &["ash"],
+        ],
+    ),
+    (
+        "debug-guard",
+        &[
+            &["mode", "report_kind", "sampling"],
+            &["block", "os"],
+            &["lock"],
+            &["call_sites", "cookie", "slots"],
+            &["report"],
+            &["profile", "stack_depot"],
+            &["guard"],
+            &["fault_injection"],
+        ],
+    ),
+];
+
+#[test]
+fn no_folder_imports_one_above_it() {
+    let files = files();
+    for (library, floors) in FLOORS {
+        let floor_of = |name: &str| floors.iter().position(|floor| floor.contains(&name));
+        let sources = format!("{library}/src/");
+        let mut imports = 0;
+        for (path, text) in &files {
+            let Some(path) = path.strip_prefix(&sources) else {
+                continue;
+            };
+            let module = path
+                .split('/')
+                .next()
+                .unwrap_or(path)
+                .trim_end_matches(".rs");
+            if module == "lib" || path.contains("tests") || !path.ends_with(".rs") {
+                continue;
+            }
+            let floor =
+                floor_of(module).unwrap_or_else(|| panic!("{library}: {module} is on no floor"));
+            let production = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
+            for line in production
+                .lines()
+                .filter(|line| !line.trim().starts_with("//"))
+            {
+                for (at, import) in line.match_indices("crate::") {
+                    if line[..at].ends_with(|c: char| c == '$' || c == '_' || c.is_alphanumeric()) {
+                        continue;
+                    }
+                    let rest = &line[at + import.len()..];
+                    let end = rest
+                        .find(|c: char| c != '_' && !c.is_alphanumeric())
+                        .unwrap_or(rest.len());
+                    let imported = &rest[..end];
+                    assert!(
+                        imported == module || floor_of(imported).is_some_and(|of| of < floor),
+                        "{library}: {path} imports {imported:?}, which is not below it: {line}"
+                    );
+                    imports += 1;
+                }
+            }
+        }
+        assert!(imports > 100, "{library}: {imports} imports were read");
+    }
+}
+
+#[test]
+fn libraries_import_little() {
+    let metadata = metadata();
+    let allowed = |directory: &str, allowed: &[&str], optional: &[&str]| {
+        for dependency in &package(&metadata, directory).dependencies {
+            let name = dependency.name.as_str();
+            let fine = dependency.kind != DependencyKind::Normal
+                || allowed.contains(&name)
+                || dependency.optional && optional.contains(&name);
+            assert!(
+                fine,
+                "{directory} may not import {name} (optional: {})",
+                dependency.optional
+            );
+        }
+    };
+    allowed(
+        "alloc-core",
+        &["allocator-api2", "hashbrown"],
+        &["bumpalo", "serde", "thiserror"],
+    );
+    allowed("vk-callbacks", &["alloc-core"], &["ash"]);
+    // blake3, which takes no memory and needs no system: a file of shaders is hashed as a whole, and contents are keys.
+    allowed("gpu-suballoc", &["alloc-core", "blake3"], &["ash"]);
+    allowed("debug-guard", &["alloc-core", "libc"], &["libc"]);
+    allowed(
+        "vk-accounts",
+        &[
+            "alloc-core",
+            "ash",
+            "debug-guard",
+            "libloading",
+            "serde",
+            "serde_json",
+            "tempfile",
+            "thiserror",
+            "vk-callbacks",
+        ],
+        &[],
+    );
+    allowed("steward-c", &["alloc-core", "libc", "vk-callbacks"], &[]);
+    allowed(
+        "vk-layer",
+        &[
+            "alloc-core",
+            "debug-guard",
+            "libc",
+            "serde_json",
+            "vk-accounts",
+            "vk-callbacks",
+        ],
+        &[],
+    );
+}
+
+#[test]
+fn ash_stays_in_its_folder() {
+    for (name, text) in files() {
+        let library = LIBRARIES
+            .iter()
+            .chain(&["vk-accounts"])
+            .find(|library| name.starts_with(&format!("{library}/src/")));
+        if library.is_none()
+            || !name.ends_with(".rs")
+            || name
+                .split('/')
+                .any(|part| part == "ash" || part == "ash.rs")
+        {
+            continue;
+        }
+        let code = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.starts_with("//"));
+        for line in code {
+            let names_ash = line.match_indices("ash::").any(|(at, _)| {
+                let before = line.get(..at).and_then(|before| before.chars().next_back());
+                !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
+            });
+            assert!(!names_ash, "{name} names ash outside of its folder: {line}");
+        }
+    }
+}
+
+#[test]
+fn libraries_take_no_memory_of_their_own() {
+    for library in LIBRARIES {
+        let face = text(&format!("{library}/src/lib.rs"));
+        assert!(
+            face.lines().any(|line| line == "#![no_std]"),
+            "{library} is not no_std"
+        );
+        for lint in [
+            "clippy::disallowed_types",
+            "clippy::disallowed_methods",
+            "clippy::disallowed_macros",
+            "clippy::unwrap_used",
+            "clippy::expect_used",
+            "clippy::panic",
+            "clippy::indexing_slicing",
+        ] {
+            assert!(
+                denied(&face).contains(&lint),
+                "{library} does not deny {lint}"
+            );
+        }
+    }
+    for (name, text) in files() {
+        if name.ends_with(".rs")
+            && LIBRARIES
+                .iter()
+                .any(|library| name.starts_with(&format!("{library}/src/")))
+        {
+            let line = text
+                .lines()
+                .find(|line| line.trim_start().starts_with("extern crate alloc"));
+            assert_eq!(line, None, "{name} links alloc");
+            // Clippy sees `Global` as a type, not as a value.
+            let code = text
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.starts_with("//"));
+            let global = code
+                .flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'))
+                .any(|word| word == "Global");
+            assert!(!global, "{name} names the global allocator");
+        }
+    }
+}
+
+#[test]
+fn what_serves_ourselves_is_not_published() {
+    let metadata = metadata();
+    for directory in [
+        "testkit",
+        "testkit/models",
+        "fuzz",
+        "benches",
+        "steward/meter",
+    ] {
+        assert_eq!(
+            package(&metadata, directory).publish,
+            Some(Vec::new()),
+            "{directory}"
+        );
+    }
+}
+
+#[test]
+fn files_have_one_idea_each() {
+    const THINK_AGAIN: usize = 450;
+    const TOO_LONG: usize = 650;
+    // A list of tests is read in parts.
+    const TESTS_TOO_LONG: usize = 900;
+    let mut too_long = Vec::new();
+    for (name, text) in files()
+        .into_iter()
+        .filter(|(name, _)| name.ends_with(".rs"))
+    {
+        let lines = text.lines().count();
+        let most = if name.contains("tests/") || name.ends_with("tests.rs") {
+            TESTS_TOO_LONG
+        } else {
+            TOO_LONG
+        };
+        if lines > most {
+            too_long.push(format!("{name}: {lines} lines"));
+        } else if lines > THINK_AGAIN {
+            println!("warning: {name} has {lines} lines: does it hold more than one idea?");
+        }
+    }
+    assert!(
+        too_long.is_empty(),
+        "split these, the limit is {TOO_LONG} lines, of tests {TESTS_TOO_LONG}: {too_long:#?}"
+    );
+}
+
+#[test]
+fn no_file_knows_the_machine_it_was_written_on() {
+    let mut machine = vec![format!("{}/", root().display())];
+    machine.extend(
+        ["HOME", "CARGO_HOME", "CARGO_TARGET_DIR"]
+            .iter()
+            .filter_map(|key| std::env::var(key).ok())
+            .map(|dir| format!("{dir}/")),
+    );
+    machine.retain(|dir| dir.len() > 4);
+    for (name, text) in files() {
+        for dir in &machine {
+            assert!(!text.contains(dir.as_str()), "{name} names {dir}");
+        }
+    }
+}

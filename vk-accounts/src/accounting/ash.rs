@@ -1,0 +1,145 @@
+//! What the workload tells the accounts.
+
+use alloc_core::{HostAllocator, Scope};
+use ash::vk;
+use vk_callbacks::{BracketCoverage, Command, CommandLevel, CommandRow, Owners};
+
+use super::owner::{Owner, number};
+use super::{Accounts, Ending};
+use crate::{CreatedObject, Hooks, ObjectKind};
+
+// SAFETY: the structs lie in the accounts, which nothing moves or changes while they are borrowed. Behind them are bridges, and
+// taps of the recorder, which live there as long and keep Vulkan's rules on any thread; their backing and log outlive the
+// driver's instance (`Accounts::new`). A kind has one bridge.
+unsafe impl Hooks for Accounts<'_> {
+    fn callbacks(&self, kind: ObjectKind) -> Option<&vk::AllocationCallbacks<'_>> {
+        self.owner(kind).map(|owner| owner.callbacks.as_ash())
+    }
+
+    fn memory(&self) -> &dyn HostAllocator {
+        &self.suballocator
+    }
+
+    fn command(
+        &self,
+        command: &'static str,
+        kind: ObjectKind,
+        call: &mut dyn FnMut() -> vk::Result,
+    ) {
+        self.commands.set(self.commands.get() + 1);
+        if let Some(recorder) = &self.recorder {
+            recorder.enter_for(giver(kind).map_or(0, number), command);
+        }
+        // The workload has one thread, and every command of it comes through here.
+        let bracket = Command::new(
+            command,
+            self.chain(command, kind),
+            BracketCoverage::Complete,
+        );
+        let result = match &self.checker {
+            None => bracket.run(|_| call()),
+            Some(checker) => checker.run(bracket, |frame| {
+                let result = call();
+                frame.returned(result.as_raw());
+                result
+            }),
+        };
+        for Ending {
+            kind,
+            handle,
+            given,
+        } in self.ending.take()
+        {
+            let owner = given.and_then(|given| self.owner(given));
+            if let Some(checker) = &self.checker {
+                checker.destroyed(kind.name(), handle, owner.map(Owner::owner_id), command);
+            }
+            if let Some(recorder) = &self.recorder {
+                recorder.destroyed(given.map_or(0, number), handle, kind.name());
+            }
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.leave(result.as_raw());
+        }
+        self.look();
+    }
+
+    fn created(&self, object: &CreatedObject<'_>) {
+        let (kind, given) = (object.kind.name(), self.callbacks_for(object));
+        if let Some(checker) = &self.checker {
+            let owner = given.and_then(|given| self.owner(given));
+            checker.created(kind, object.handle, owner.map(Owner::owner_id));
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.created(given.map_or(0, number), object.handle, kind);
+        }
+    }
+
+    fn ends(&self, object: &CreatedObject<'_>) {
+        let ending = Ending {
+            kind: object.kind,
+            handle: object.handle,
+            given: self.callbacks_for(object),
+        };
+        self.ending.borrow_mut().push(ending);
+    }
+
+    fn phase(&self, name: &'static str) {
+        self.begin_phase(name);
+    }
+}
+
+impl Accounts<'_> {
+    /// Whose callbacks a command about `kind` may reach. Children of a pool draw on the pool's (V34), pipelines also on their
+    /// cache's (V37); a command of the instance has no device.
+    fn chain(&self, command: &'static str, kind: ObjectKind) -> Owners {
+        let id = |kind: ObjectKind| self.owner(kind).map(Owner::owner_id);
+        let row = CommandRow::of(command);
+        let cache = row
+            .may_allocate
+            .contains(Scope::Cache)
+            .then_some(ObjectKind::PipelineCache);
+        let device = (row.level == CommandLevel::Device || kind == ObjectKind::Device)
+            .then_some(ObjectKind::Device);
+        let own =
+            giver(kind).filter(|kind| !matches!(kind, ObjectKind::Instance | ObjectKind::Device));
+        let cache = cache.filter(|cache| Some(*cache) != own);
+        let [object, cache, device] = [own, cache, device].map(|kind| kind.and_then(id));
+        Owners {
+            object,
+            cache,
+            device,
+            instance: id(ObjectKind::Instance),
+            ..Owners::default()
+        }
+    }
+
+    /// Whose callbacks the object's command is given, by their kind: those at that address, or, where somebody stands in front of
+    /// them, the object's own.
+    fn callbacks_for(&self, object: &CreatedObject<'_>) -> Option<ObjectKind> {
+        if object.allocator.is_null() {
+            return None;
+        }
+        let at = |owner: &&Owner| std::ptr::eq(owner.callbacks.as_ash(), object.allocator.cast());
+        Some(
+            self.owners
+                .iter()
+                .flatten()
+                .find(at)
+                .map_or(object.kind, Owner::kind),
+        )
+    }
+
+    fn owner(&self, kind: ObjectKind) -> Option<&Owner> {
+        self.owners.get(kind.index())?.as_ref()
+    }
+}
+
+/// Whose callbacks what is about `kind` draws on: its own, its pool's, its device's or its instance's.
+fn giver(kind: ObjectKind) -> Option<ObjectKind> {
+    if kind.takes_callbacks() {
+        Some(kind)
+    } else {
+        kind.parent()
+    }
+}

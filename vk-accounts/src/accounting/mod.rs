@@ -1,0 +1,396 @@
+//! The accounts of a live run: one context a kind of object, handed to the driver as callbacks.
+//!
+//! ```text
+//!  backing
+//!     |
+//!  steward ---+--- vulkan ---+--- VkInstance          bridge [tap] [check]
+//!             |              +--- VkDebugUtilsMessengerEXT ..
+//!             |              +--- objects of the device
+//!             |                       +--- VkDevice   bridge [tap] [check]
+//!             |                       +--- VkBuffer   bridge [tap] [check] ..
+//!             +--- gpu-suballoc, the book-keeping of the workload's sub-allocator
+//!             +--- records of the run (snapshots)
+//! ```
+//!
+//! A tap writes down what passes, a check judges it; the driver is given the outermost. Both have their memory elsewhere
+//! ([`Watching`]).
+
+mod ash;
+mod judged;
+mod owner;
+mod phases;
+mod watching;
+
+use std::cell::{Cell, RefCell};
+
+use alloc_core::{
+    Budget, Context, ContextHandle, ContextOptions, HostAllocator, HostError, Scope, Snapshot,
+    SnapshotNode, Usage,
+};
+use vk_callbacks::{
+    BracketCoverage, BridgeCounters, CallbackError, CheckOptions, Checker, Recorder, Written,
+};
+
+use crate::ObjectKind;
+use crate::report::{
+    ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler, Unjudged,
+};
+use owner::Owner;
+pub use watching::Watching;
+
+/// Contexts, bridges and phases of one run on one driver. Implements [`Hooks`](crate::Hooks).
+///
+/// One thread runs the workload; the driver may call back on any.
+pub struct Accounts<'b> {
+    // Dropped in this order: bridges before the checker and the recorder that watch them, children before parents.
+    owners: [Option<Owner>; ObjectKind::COUNT],
+    checker: Option<Checker<'b>>,
+    /// What the next command destroys, with the callbacks that it is given.
+    ending: RefCell<Vec<Ending>>,
+    recorder: Option<Recorder<'b>>,
+    phases: RefCell<Vec<Phase>>,
+    running: RefCell<Option<PhaseStart>>,
+    commands: Cell<u64>,
+    timeline: RefCell<Sampler>,
+    fullest: RefCell<Option<Fullest>>,
+    /// What the workload's sub-allocator keeps its books in.
+    suballocator: Context,
+    records: Context,
+    device: Context,
+    vulkan: Context,
+    root: Context,
+}
+
+/// An object that is about to go.
+struct Ending {
+    kind: ObjectKind,
+    handle: u64,
+    given: Option<ObjectKind>,
+}
+
+/// The tree when it held most, as far as it was looked at between commands.
+struct Fullest {
+    live_bytes: u64,
+    phase: String,
+    snapshot: Snapshot<ContextHandle>,
+}
+
+/// Why the accounts could not be made or written.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccountError {
+    /// No memory, or no room in a budget.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A bridge or the recorder refused.
+    #[error(transparent)]
+    Callbacks(#[from] CallbackError),
+}
+
+/// What the accounts of a finished run say.
+#[derive(Clone, Debug, Default)]
+pub struct Accounted {
+    /// The phases in the order they ran.
+    pub phases: Vec<Phase>,
+    /// The contexts, parents before children.
+    pub contexts: Vec<ContextRow>,
+    /// In which phase the tree held most.
+    pub fullest_phase: String,
+    /// What was not given back.
+    pub leftovers: Vec<Leftover>,
+    /// What drivers did that the bridges noted: refused arguments, stray pointers, panics.
+    pub findings: Vec<FindingRow>,
+    /// What the checker could not judge; none where it judged all.
+    pub unjudged: Option<Unjudged>,
+    /// What was live in between.
+    pub timeline: Vec<Sample>,
+}
+
+impl<'b> Accounts<'b> {
+    /// Accounts over `backing`, watched as `watching` says.
+    ///
+    /// # Errors
+    /// The backing's refusal; nothing is left behind.
+    ///
+    /// # Safety
+    /// `backing` and the memory of `watching` live until the driver that was given the callbacks has ended its instance and the
+    /// accounts are gone; the accounts are finished or dropped after that end.
+    pub unsafe fn new<A: HostAllocator + Sync>(
+        backing: &A,
+        watching: Watching<'b>,
+    ) -> Result<Self, AccountError> {
+        // An exact budget without a practical limit: its high-water mark is the exact peak of everything below.
+        // SAFETY: forwarded.
+        unsafe { Self::with_budget(backing, watching, Budget::exact(u64::MAX - 1)) }
+    }
+
+    /// As [`Accounts::new`], with a limit on everything the driver takes and on the accounts' own state beside it. Peaks are
+    /// exact where the budget is.
+    ///
+    /// # Errors
+    /// As [`Accounts::new`], and a budget that the accounts' own state does not fit in.
+    ///
+    /// # Safety
+    /// As [`Accounts::new`].
+    pub unsafe fn with_budget<A: HostAllocator + Sync>(
+        backing: &A,
+        watching: Watching<'b>,
+        budget: Budget,
+    ) -> Result<Self, AccountError> {
+        // SAFETY: forwarded from this function's contract.
+        let root = unsafe {
+            Context::root(
+                backing,
+                ContextOptions::new("steward").scope(Scope::Instance),
+            )
+        }?;
+        let vulkan = root.child_with(ContextOptions::new("vulkan").budget(budget))?;
+        let records = root.child("records of the run")?;
+        let suballocator = root.child("gpu-suballoc")?;
+        let recorder = watching.log.map(Recorder::new).transpose()?;
+        // The workload has one thread, and every command of it runs in a bracket.
+        let options = CheckOptions {
+            coverage: BracketCoverage::Complete,
+            opened: watching.opened,
+        };
+        let checker = watching
+            .check
+            .map(|memory| Checker::new(memory, options))
+            .transpose()?;
+        let mut owners = [const { None }; ObjectKind::COUNT];
+        let mut create = |above: &Context, of_device: bool| -> Result<(), AccountError> {
+            for (owner, kind) in owners.iter_mut().zip(ObjectKind::ALL) {
+                if kind.takes_callbacks() && is_of_device(kind) == of_device {
+                    let (recorder, checker) = (recorder.as_ref(), checker.as_ref());
+                    *owner = Some(Owner::new(kind, above, recorder, checker)?);
+                }
+            }
+            Ok(())
+        };
+        create(&vulkan, false)?;
+        let device = vulkan.child_with(
+            ContextOptions::new("objects of the device")
+                .scope(Scope::Device)
+                .budget(Budget::exact(u64::MAX - 1)),
+        )?;
+        create(&device, true)?;
+        let accounts = Self {
+            owners,
+            checker,
+            ending: RefCell::default(),
+            recorder,
+            phases: RefCell::default(),
+            running: RefCell::default(),
+            commands: Cell::new(0),
+            timeline: RefCell::default(),
+            fullest: RefCell::default(),
+            suballocator,
+            records,
+            device,
+            vulkan,
+            root,
+        };
+        accounts.vulkan.restart_high_water();
+        Ok(accounts)
+    }
+
+    /// The subtree that the driver draws on, for whoever wants to look while it runs.
+    #[must_use]
+    pub fn vulkan(&self) -> &Context {
+        &self.vulkan
+    }
+
+    /// The whole tree, with what the accounts need for themselves: its sums are what the backing gave.
+    #[must_use]
+    pub fn root(&self) -> &Context {
+        &self.root
+    }
+
+    /// Commands called until now.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.commands.get()
+    }
+
+    /// What the driver was given for objects of `kind`: the requests, with what the bridge puts in front of each block.
+    #[must_use]
+    pub fn usage(&self, kind: ObjectKind) -> Usage {
+        self.owners
+            .get(kind.index())
+            .and_then(Option::as_ref)
+            .map(Owner::usage)
+            .unwrap_or_default()
+    }
+
+    /// What the bridge for objects of `kind` noted so far; nothing for a kind that takes no callbacks.
+    #[must_use]
+    pub fn notes(&self, kind: ObjectKind) -> BridgeCounters {
+        self.owners
+            .get(kind.index())
+            .and_then(Option::as_ref)
+            .map(Owner::notes)
+            .unwrap_or_default()
+    }
+
+    /// The sum of [`Accounts::usage`] over all kinds.
+    #[must_use]
+    pub fn total(&self) -> Usage {
+        self.owners
+            .iter()
+            .flatten()
+            .fold(Usage::default(), |sum, owner| sum.plus(&owner.usage()))
+    }
+
+    /// Writes what was recorded as a trace of format 2.
+    ///
+    /// # Errors
+    /// [`CallbackError`]: the output failed, or the log's memory was refused.
+    pub fn write_trace(
+        &self,
+        driver: &str,
+        out: &mut String,
+    ) -> Result<Option<Written>, CallbackError> {
+        self.recorder
+            .as_ref()
+            .map(|recorder| recorder.write(driver, out))
+            .transpose()
+    }
+
+    /// Ends the run: closes the bridges and says what is left. Call it after the driver's instance is gone.
+    ///
+    /// # Errors
+    /// No memory for the last snapshot.
+    pub fn finish(self) -> Result<Accounted, AccountError> {
+        self.end_phase();
+        let last = Snapshot::capture(&self.vulkan, self.records.handle())?;
+        let fullest = self.fullest.take();
+        let contexts = self.rows(&last, fullest.as_ref().map(|fullest| &fullest.snapshot));
+        let mut done = Accounted {
+            contexts,
+            phases: self.phases.take(),
+            ..Accounted::default()
+        };
+        done.timeline = self.timeline.borrow().samples();
+        done.fullest_phase = fullest.map(|fullest| fullest.phase).unwrap_or_default();
+        let judged = self
+            .checker
+            .as_ref()
+            .map(|checker| judged::rows(checker, &self.records))
+            .transpose()?;
+        let checked = judged.is_some();
+        if let Some((findings, unjudged)) = judged {
+            (done.findings, done.unjudged) = (findings, unjudged);
+        }
+        for owner in self.owners.into_iter().flatten() {
+            // What a rule is about the checker has seen as well.
+            done.findings.extend(
+                owner
+                    .findings()
+                    .filter(|row| !checked || row.rule.is_empty()),
+            );
+            done.leftovers.extend(owner.close());
+        }
+        drop(last);
+        if let Some(checker) = self.checker {
+            // SAFETY: the driver's instance is gone (`Accounts::new`), and with it whoever could be calling.
+            unsafe { checker.close_anyway() };
+        }
+        // A context with leftovers stays charged to the root: what the program itself took is given back here.
+        drop((
+            self.recorder,
+            self.suballocator,
+            self.records,
+            self.device,
+            self.vulkan,
+            self.root,
+        ));
+        Ok(done)
+    }
+
+    /// The bytes of the accounts' own records in the tree: what Vulkan did not ask for.
+    fn own_bytes(&self) -> u64 {
+        let bridges = self
+            .owners
+            .iter()
+            .flatten()
+            .filter(|owner| !is_of_device(owner.kind()));
+        let bridges: u64 = bridges.map(|owner| owner.own.total().live_bytes).sum();
+        bridges + self.vulkan.usage().total().live_bytes + self.own_bytes_of_device()
+    }
+
+    fn own_bytes_of_device(&self) -> u64 {
+        let bridges = self
+            .owners
+            .iter()
+            .flatten()
+            .filter(|owner| is_of_device(owner.kind()));
+        bridges
+            .map(|owner| owner.own.total().live_bytes)
+            .sum::<u64>()
+            + self.device.usage().total().live_bytes
+    }
+
+    /// Looks at what is live, after a command; of very many commands not after each.
+    fn look(&self) {
+        let mut timeline = self.timeline.borrow_mut();
+        if timeline.wants(self.commands.get()) {
+            timeline.add(self.sample(Counts::from(&self.total()).live_bytes));
+        }
+    }
+
+    fn sample(&self, live_by_scope: ByScope) -> Sample {
+        Sample {
+            at: self.commands.get(),
+            phase: self.phases.borrow().len(),
+            live_by_scope,
+        }
+    }
+
+    fn rows(
+        &self,
+        last: &Snapshot<ContextHandle>,
+        fullest: Option<&Snapshot<ContextHandle>>,
+    ) -> Vec<ContextRow> {
+        let row = |node: &SnapshotNode| {
+            let high = node.budget.map(|budget| budget.high);
+            if let Some(owner) = self
+                .owners
+                .iter()
+                .flatten()
+                .find(|owner| owner.id() == node.id)
+            {
+                let then = fullest.and_then(|f| f.nodes().iter().find(|then| then.id == node.id));
+                let then = then
+                    .map(|then| Counts::from(&owner.without_own(&then.usage)).live_bytes)
+                    .unwrap_or_default();
+                let peak = high.map(|high| high.saturating_sub(owner.own.total().live_bytes));
+                return ContextRow::new(
+                    node.name,
+                    node.depth,
+                    &owner.without_own(&node.usage),
+                    then,
+                )
+                .with_peak(peak);
+            }
+            let peak = if node.id == self.device.id() {
+                high.map(|high| high.saturating_sub(self.own_bytes_of_device()))
+            } else {
+                // The high-water mark begins anew with each phase.
+                self.phases
+                    .borrow()
+                    .iter()
+                    .map(|phase| phase.peak_bytes)
+                    .max()
+            };
+            ContextRow::group(node.name, node.depth).with_peak(peak)
+        };
+        let mut rows: Vec<_> = last.nodes().iter().map(row).collect();
+        ContextRow::sum_groups(&mut rows);
+        rows
+    }
+}
+
+/// The device itself, and everything that is made from it.
+fn is_of_device(kind: ObjectKind) -> bool {
+    std::iter::successors(Some(kind), |kind| kind.parent()).any(|kind| kind == ObjectKind::Device)
+}

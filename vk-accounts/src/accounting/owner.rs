@@ -1,0 +1,195 @@
+//! One kind of object: its context, its bridge, and the callbacks that the driver is given.
+
+use alloc_core::{Budget, Context, ContextId, ContextOptions, Scope, Usage};
+use vk_callbacks::{
+    Bridge, BridgeCounters, CheckedOwner, Checker, OwnerId, RawCallbacks, Recorder,
+};
+
+use super::AccountError;
+use crate::ObjectKind;
+use crate::report::{ByScope, FindingRow, Leftover};
+
+/// See the file's head.
+pub(super) struct Owner {
+    kind: ObjectKind,
+    bridge: Bridge,
+    id: ContextId,
+    /// What is handed out: the bridge's callbacks, a tap's around them, a check's around those.
+    pub(super) callbacks: RawCallbacks,
+    /// What the context held before the driver was there: the bridge's own state.
+    pub(super) own: Usage,
+}
+
+impl Owner {
+    pub(super) fn new(
+        kind: ObjectKind,
+        above: &Context,
+        recorder: Option<&Recorder<'_>>,
+        checker: Option<&Checker<'_>>,
+    ) -> Result<Self, AccountError> {
+        // No practical limit: the budget's high-water mark is the exact peak of all scopes together.
+        let options = ContextOptions::new(kind.name())
+            .scope(default_scope(kind))
+            .budget(Budget::exact(u64::MAX - 1));
+        let context = above.child_with(options)?;
+        let (id, handle) = (context.id(), context.handle());
+        let bridge = Bridge::new(context).map_err(|refused| refused.error)?;
+        let own = handle.usage();
+        let callbacks = match recorder {
+            None => bridge.raw(),
+            Some(recorder) => {
+                let parent = kind.parent().map_or(0, number);
+                recorder.owner(number(kind), parent, kind.name());
+                // SAFETY: the bridge outlives the tap's use: `Accounts` ends after the driver's instance, and closes bridges first
+                // only then; a bridge with live blocks stays valid for ever.
+                *unsafe { recorder.tap(number(kind), bridge.raw()) }?.raw()
+            }
+        };
+        let callbacks = match checker {
+            None => callbacks,
+            Some(checker) => {
+                // SAFETY: as for the tap, which is valid for as long as the bridge.
+                *unsafe { checker.wrap(callbacks, CheckedOwner::new(bridge.owner(), kind.name())) }?
+                    .raw()
+            }
+        };
+        Ok(Self {
+            kind,
+            bridge,
+            id,
+            callbacks,
+            own,
+        })
+    }
+
+    pub(super) fn id(&self) -> ContextId {
+        self.id
+    }
+
+    pub(super) fn kind(&self) -> ObjectKind {
+        self.kind
+    }
+
+    pub(super) fn owner_id(&self) -> OwnerId {
+        self.bridge.owner()
+    }
+
+    /// An account of this context without the bridge's own state.
+    pub(super) fn without_own(&self, usage: &Usage) -> Usage {
+        usage.without(&self.own)
+    }
+
+    /// What the driver was given, until now.
+    pub(super) fn usage(&self) -> Usage {
+        self.without_own(&self.bridge.context().usage())
+    }
+
+    /// What the bridge noted, as counts.
+    pub(super) fn notes(&self) -> BridgeCounters {
+        self.bridge.counters()
+    }
+
+    /// What the bridge noted that was wrong, a row each.
+    pub(super) fn findings(&self) -> impl Iterator<Item = FindingRow> {
+        let (notes, owner) = (self.notes(), self.kind.name());
+        let counts = [
+            (
+                "V7",
+                notes.bad_alignments,
+                "request",
+                "with an alignment that is no power of two",
+            ),
+            (
+                "V35",
+                notes.bad_scopes,
+                "request",
+                "with a scope that does not exist",
+            ),
+            (
+                "",
+                notes.too_large,
+                "request",
+                "of a size that no machine has",
+            ),
+            (
+                "V19",
+                notes.unknown_pointers,
+                "pointer",
+                "given back that was never taken here",
+            ),
+            (
+                "V19",
+                notes.freed_pointers,
+                "block",
+                "given back a second time",
+            ),
+            (
+                "V19",
+                notes.guard_refusals,
+                "pointer",
+                "given back that the guard knows to be no live block of it",
+            ),
+            (
+                "V15",
+                notes.alignment_changes,
+                "reallocation",
+                "with another alignment than the block was made with",
+            ),
+            (
+                "",
+                notes.scope_changes,
+                "reallocation",
+                "with another scope than the block was made with",
+            ),
+            ("", notes.panics, "panic", "of the allocator behind"),
+            (
+                "V20",
+                notes.bad_notifications,
+                "notification",
+                "of internal memory with a type or scope that does not exist",
+            ),
+        ];
+        counts.into_iter().filter(|(_, count, ..)| *count > 0).map(
+            move |(rule, count, what, how)| FindingRow {
+                rule: rule.to_owned(),
+                level: if rule.is_empty() {
+                    FindingRow::NOTE
+                } else {
+                    FindingRow::VIOLATION
+                }
+                .to_owned(),
+                sentence: format!("{what}s {how}"),
+                owner: owner.to_owned(),
+                count,
+                ..FindingRow::default()
+            },
+        )
+    }
+
+    /// Closes the bridge; what is still live is left behind, named.
+    pub(super) fn close(self) -> Option<Leftover> {
+        let name = self.kind.name();
+        let live = self.bridge.close().err()?.value.live();
+        let total = live.total();
+        Some(Leftover {
+            context: name.to_owned(),
+            blocks: total.blocks,
+            bytes: total.bytes,
+            by_scope: ByScope::of(|scope| live.scope(scope).bytes),
+        })
+    }
+}
+
+/// The number of a kind in a trace, from 1.
+pub(super) fn number(kind: ObjectKind) -> u64 {
+    kind.index() as u64 + 1
+}
+
+fn default_scope(kind: ObjectKind) -> Scope {
+    match kind {
+        ObjectKind::Instance => Scope::Instance,
+        ObjectKind::Device => Scope::Device,
+        ObjectKind::PipelineCache => Scope::Cache,
+        _ => Scope::Object,
+    }
+}

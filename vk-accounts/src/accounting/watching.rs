@@ -1,0 +1,26 @@
+//! Who watches a run besides the accounts.
+
+use alloc_core::HostAllocator;
+use vk_callbacks::Opened;
+
+/// Who watches a run besides the accounts, and whose memory that takes: none of it comes from the contexts that are counted.
+/// The default is nobody.
+#[derive(Clone, Copy)]
+pub struct Watching<'b> {
+    /// Records every call, into this memory.
+    pub log: Option<&'b (dyn HostAllocator + Sync)>,
+    /// Judges every call by Vulkan's rules, with this memory.
+    pub check: Option<&'b (dyn HostAllocator + Sync)>,
+    /// Whom findings may name: the driver, where no loader stands between.
+    pub opened: Opened,
+}
+
+impl Default for Watching<'_> {
+    fn default() -> Self {
+        Self {
+            log: None,
+            check: None,
+            opened: Opened::ThroughLoader,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What a guard reports, kept until the run is over. It may come from a signal handler: so nothing is done here then but writing.
+
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+
+use debug_guard::{Actor, Report};
+
+use crate::report::GuardReport;
+
+/// So many reports are kept; all are counted, and written to the error output.
+const MAX_REPORTS: usize = 100;
+/// Stands between the parts of a report.
+const PART: char = '\u{1f}';
+/// Stands behind a report.
+const END: char = '\u{1e}';
+
+/// Where reports go while this is there. One at a time hears them: that of the process's guarded run.
+pub(super) struct CollectedReports {
+    places: Box<CollectorSlots>,
+}
+
+struct CollectorSlots {
+    kept: File,
+    /// A descriptor of its own: the standard library's has a lock, which the reporting thread may hold.
+    shown: Option<File>,
+}
+
+static COLLECTORS: AtomicPtr<CollectorSlots> = AtomicPtr::new(ptr::null_mut());
+
+impl CollectedReports {
+    pub(super) fn new() -> io::Result<Self> {
+        let mut places = Box::new(CollectorSlots {
+            kept: tempfile::tempfile()?,
+            shown: error_output(),
+        });
+        COLLECTORS.store(&raw mut *places, SeqCst);
+        Ok(Self { places })
+    }
+
+    /// Hears a report: the guard's [`OnReport::Call`](debug_guard::OnReport::Call).
+    pub(super) fn collect(report: &Report<'_>) {
+        // SAFETY: null, or the places of a `CollectedReports` that outlives its guard: see `Layers`.
+        let Some(places) = (unsafe { COLLECTORS.load(SeqCst).as_ref() }) else {
+            return;
+        };
+        // There is nobody to be told that it cannot be told.
+        let _ = places
+            .shown
+            .as_ref()
+            .map(|file| PlainReport::new(file).write_fmt(format_args!("{report}\n")));
+        let _ = keep(report, &mut PlainReport::new(&places.kept));
+    }
+
+    /// What was heard until now.
+    pub(super) fn read(&self) -> Vec<GuardReport> {
+        let mut text = Vec::new();
+        let mut file = &self.places.kept;
+        let read = file.rewind().and_then(|()| file.read_to_end(&mut text));
+        if read.is_err() {
+            return Vec::new();
+        }
+        let text = String::from_utf8_lossy(&text);
+        text.split_terminator(END)
+            .take(MAX_REPORTS)
+            .map(parse)
+            .collect()
+    }
+}
+
+impl Drop for CollectedReports {
+    fn drop(&mut self) {
+        let _ = COLLECTORS.compare_exchange(&raw mut *self.places, ptr::null_mut(), SeqCst, SeqCst);
+    }
+}
+
+/// The parts of a [`GuardReport`], in its order.
+fn keep(report: &Report<'_>, out: &mut PlainReport<'_>) -> fmt::Result {
+    let taken = report.block().map(|block| block.allocated());
+    let command = |deed: Option<Actor<'_>>| deed.and_then(|deed| deed.command()).unwrap_or("");
+    write!(out, "{}{PART}", report.kind().name())?;
+    write!(out, "{}{PART}", taken.map_or("", |taken| taken.owner()))?;
+    write!(
+        out,
+        "{}{PART}",
+        report.block().map_or("", |block| block.scope().name())
+    )?;
+    write!(
+        out,
+        "{}{PART}{}{PART}",
+        command(taken),
+        command(Some(report.by()))
+    )?;
+    write!(out, "{report}{END}")?;
+    out.flush()
+}
+
+fn parse(text: &str) -> GuardReport {
+    let mut parts = text.split(PART).map(str::to_owned);
+    let mut part = || parts.next().unwrap_or_default();
+    GuardReport {
+        kind: part(),
+        owner: part(),
+        scope: part(),
+        command: part(),
+        found_in: part(),
+        text: part(),
+    }
+}
+
+/// Writes to a file with nothing between but a small buffer on the stack.
+struct PlainReport<'f> {
+    file: &'f File,
+    buffer: [u8; 512],
+    used: usize,
+}
+
+impl<'f> PlainReport<'f> {
+    const fn new(file: &'f File) -> Self {
+        Self {
+            file,
+            buffer: [0; 512],
+            used: 0,
+        }
+    }
+
+    fn flush(&mut self) -> fmt::Result {
+        let written = self
+            .file
+            .write_all(self.buffer.get(..self.used).unwrap_or_default());
+        self.used = 0;
+        written.map_err(|_| fmt::Error)
+    }
+}
+
+impl fmt::Write for PlainReport<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            if self.used == self.buffer.len() {
+                self.flush()?;
+            }
+            let mut room = self.buffer.get_mut(self.used..).unwrap_or_default();
+            let copied = room.write(rest).map_err(|_| fmt::Error)?;
+            self.used += copied;
+            rest = rest.get(copied..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for PlainReport<'_> {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}
+
+/// A second descriptor of the error output; none where the system has no such thing.
+fn error_output() -> Option<File> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd as _;
+        io::stderr()
+            .as_fd()
+            .try_clone_to_owned()
+            .ok()
+            .map(File::from)
+    }
+    #[cfg(not(unix))]
+    {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_longer_than_the_buffer_arrives_whole() {
+        let file = tempfile::tempfile().expect("a file");
+        let text: String = (0..5_000).map(|n| format!("{n},")).collect();
+        write!(PlainReport::new(&file), "{text}").expect("written");
+        let mut read = String::new();
+        (&file)
+            .rewind()
+            .and_then(|()| (&file).read_to_string(&mut read))
+            .expect("read");
+        assert_eq!(read, text);
+    }
+
+    #[test]
+    fn parts_come_back_in_their_places() {
+        let text = [
+            "kind",
+            "VkBuffer",
+            "object",
+            "vkCreateBuffer",
+            "vkDestroyBuffer",
+            "all\nof it",
+        ]
+        .join(&PART.to_string());
+        let parsed = parse(&text);
+        let GuardReport {
+            kind,
+            owner,
+            scope,
+            command,
+            found_in,
+            text,
+        } = parsed;
+        assert_eq!(
+            [kind, owner, scope, command, found_in],
+            [
+                "kind",
+                "VkBuffer",
+                "object",
+                "vkCreateBuffer",
+                "vkDestroyBuffer"
+            ]
+        );
+        assert_eq!(text, "all\nof it");
+    }
+}

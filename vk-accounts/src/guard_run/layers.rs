@@ -1,0 +1,376 @@
+//! The allocator that a run's accounts stand on.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use alloc_core::{
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Notice, PointerStatus,
+    Scope, with_requester,
+};
+use debug_guard::{
+    BackEnd, BackEnds, CommandMark, FailingAllocator, Fault, Guard, GuardError, GuardOptions,
+    GuardStats, OnReport, Stacks,
+};
+use vk_callbacks::{current_command, in_callback};
+
+use super::collected_reports::CollectedReports;
+use super::refused::RefusalLine;
+use super::source::Source;
+use super::{GuardChoice, Guarding, mappings};
+use crate::report::{FailRun, GuardRun, Refusal};
+
+/// Refusals that are told one by one.
+const MAX_REFUSALS: usize = 8;
+
+/// Why the layers could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuardingError {
+    /// The guard cannot be made.
+    #[error("--guard: {0}")]
+    Guard(GuardError),
+    /// There is no place for reports.
+    #[error(
+        "--guard keeps its reports in a temporary file, which cannot be made ({0}): let TMPDIR name a folder that can be written to"
+    )]
+    NoFile(std::io::Error),
+}
+
+/// What [`Guarding`] asks for, over the system's allocator; counts what passes.
+///
+/// Blocks given through a bridge are the driver's, all others the accounts' own.
+pub struct Layers {
+    faults: FailingAllocator<Source>,
+    guarded: Option<GuardedSource>,
+    fail: Option<Fault>,
+    callback_blocks: AtomicU64,
+    own_blocks: AtomicU64,
+    refusals: Mutex<Vec<Refusal>>,
+    /// Who asked, and for what, until something was refused: those that a plan can name.
+    asked: Mutex<Vec<(&'static str, Scope)>>,
+    /// To the process that started this one.
+    line: RefusalLine,
+}
+
+/// What is to be told of the guard.
+struct GuardedSource {
+    choice: GuardChoice,
+    told: CollectedReports,
+    mappings_before: Option<u64>,
+}
+
+impl Layers {
+    /// The layers that `guarding` asks for.
+    ///
+    /// # Errors
+    /// [`GuardingError`].
+    pub fn new(guarding: &Guarding) -> Result<Self, GuardingError> {
+        let system = FromGlobalAlloc::SYSTEM;
+        let (source, guarded) = match guarding.guard {
+            None => (Source::System(system), None),
+            Some(choice) => {
+                let mappings_before = mappings::count();
+                let told = CollectedReports::new().map_err(GuardingError::NoFile)?;
+                let guard = Guard::new(system, options(choice, guarding.back_end));
+                let guard = guard.map_err(|refused| GuardingError::Guard(refused.error))?;
+                (
+                    Source::Guard(guard),
+                    Some(GuardedSource {
+                        choice,
+                        told,
+                        mappings_before,
+                    }),
+                )
+            }
+        };
+        Ok(Self {
+            faults: FailingAllocator::new(source, guarding.fail.unwrap_or_default()),
+            guarded,
+            fail: guarding.fail,
+            callback_blocks: AtomicU64::new(0),
+            own_blocks: AtomicU64::new(0),
+            refusals: Mutex::default(),
+            asked: Mutex::default(),
+            line: RefusalLine::new(),
+        })
+    }
+
+    /// Says which `driver` the blocks are for.
+    pub fn begin(&self, driver: &str) {
+        self.line.begin(driver);
+    }
+
+    /// What the guard saw until now, all blocks looked at once more; none without a guard. Stacks are addresses: whoever has symbols
+    /// names the functions.
+    ///
+    /// To be asked when the driver's instance is gone.
+    #[must_use]
+    pub fn guard_run(&self) -> Option<GuardRun> {
+        let (
+            Source::Guard(guard),
+            Some(GuardedSource {
+                choice,
+                told,
+                mappings_before,
+            }),
+        ) = (self.faults.inner(), &self.guarded)
+        else {
+            return None;
+        };
+        guard.check_all();
+        let GuardStats {
+            back_end,
+            guarded,
+            cookies,
+            off,
+            unguarded,
+            bytes,
+            reserved,
+            stacks,
+            whole_stacks,
+            reports,
+            ..
+        } = guard.stats();
+        let own_blocks = self.own_blocks.load(Relaxed);
+        // In a mode that gives all blocks pages, those of the accounts have some, too.
+        let own_guarded = if cookies == 0 && off == 0 {
+            own_blocks
+        } else {
+            0
+        };
+        Some(GuardRun {
+            mode: choice.to_string(),
+            back_end: back_end.name().to_owned(),
+            not_offered: not_offered(back_end),
+            callback_blocks: self.callback_blocks.load(Relaxed),
+            guarded: guarded.saturating_sub(own_guarded),
+            cookies,
+            passed_on: off,
+            unguarded,
+            own_blocks,
+            bytes,
+            stacks,
+            whole_stacks,
+            reserved_bytes: reserved,
+            mappings_before: *mappings_before,
+            mappings_after: mappings::count(),
+            reports,
+            told: told.read(),
+        })
+    }
+
+    /// What was refused on purpose until now, and with what the workload `ended` early; none where nothing was to be.
+    #[must_use]
+    pub fn fail_run(&self, ended: Option<String>) -> Option<FailRun> {
+        let refusals = self
+            .refusals
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        Some(FailRun {
+            plan: self.fail?.to_string(),
+            requests: self.faults.requests(),
+            refused: self.faults.refused(),
+            first: refusals.clone(),
+            asked: if self.faults.refused() == 0 {
+                self.command_mark()
+            } else {
+                Vec::new()
+            },
+            ended,
+        })
+    }
+
+    /// Each context that asked, with its scopes.
+    fn command_mark(&self) -> Vec<String> {
+        let asked = self
+            .asked
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut names: Vec<_> = asked.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let scopes = |name| {
+            let of_name = Scope::ALL
+                .into_iter()
+                .filter(|scope| asked.contains(&(name, *scope)));
+            of_name.map(Scope::name).collect::<Vec<_>>().join(", ")
+        };
+        names
+            .into_iter()
+            .map(|name| format!("{name} ({})", scopes(name)))
+            .collect()
+    }
+
+    /// Writes down who asks.
+    fn note_command(&self, scope: Scope) {
+        let name = with_requester(|origin| origin.map_or("", |origin| origin.name));
+        let mut asked = self
+            .asked
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !asked.contains(&(name, scope)) {
+            asked.push((name, scope));
+        }
+    }
+
+    /// A request of the driver goes through the faults, any other past them.
+    fn refuse_or_pass(
+        &self,
+        layout: Layout,
+        scope: Scope,
+        faulty: impl FnOnce(&FailingAllocator<Source>) -> Result<NonNull<u8>, AllocError>,
+        own: impl FnOnce(&Source) -> Result<NonNull<u8>, AllocError>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        if !in_callback() {
+            let block = own(self.faults.inner())?;
+            self.own_blocks.fetch_add(1, Relaxed);
+            return Ok(block);
+        }
+        if self.fail.is_some() && self.faults.refused() == 0 {
+            self.note_command(scope);
+        }
+        let answer = faulty(&self.faults);
+        match answer {
+            Ok(_) => drop(self.callback_blocks.fetch_add(1, Relaxed)),
+            Err(AllocError) => self.note(layout, scope),
+        }
+        answer
+    }
+
+    /// Writes a refusal down.
+    #[cold]
+    fn note(&self, layout: Layout, scope: Scope) {
+        let (command, serial) =
+            current_command().map_or(("", 0), |command| (command.name, command.serial));
+        let refusal = Refusal {
+            command: command.to_owned(),
+            serial,
+            owner: with_requester(|origin| origin.map_or("", |origin| origin.name)).to_owned(),
+            scope: scope.name().to_owned(),
+            bytes: layout.size() as u64,
+        };
+        self.line.refused(&refusal);
+        let mut refusals = self
+            .refusals
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if refusals.len() < MAX_REFUSALS {
+            refusals.push(refusal);
+        }
+    }
+}
+
+fn options(choice: GuardChoice, back_end: Option<BackEnd>) -> GuardOptions {
+    let options = choice
+        .options()
+        .name("steward")
+        .command(command)
+        .stacks(Stacks::Full)
+        .on_report(OnReport::Call(CollectedReports::collect));
+    back_end.map_or(options, |back_end| options.back_end(back_end))
+}
+
+/// The command that a thread is in, for the guard, which knows nothing of Vulkan.
+fn command() -> Option<CommandMark> {
+    current_command().map(|command| CommandMark {
+        name: command.name,
+        serial: command.serial,
+        stack: command.stack,
+    })
+}
+
+/// Why none of the back ends is used that would be better than `used`.
+fn not_offered(used: BackEnd) -> Vec<String> {
+    let offered = BackEnds::probe();
+    let better = BackEnd::ALL
+        .into_iter()
+        .take_while(|back_end| *back_end != used);
+    better
+        .filter_map(|back_end| Some(format!("{back_end}: {}", offered.refusal(back_end)?)))
+        .collect()
+}
+
+// SAFETY: every block is the source's, and goes back to it as it was taken: what came through the faults through them, anything
+// else past them. A bridge's blocks are taken and given back in callbacks, all others never.
+unsafe impl HostAllocator for Layers {
+    /// A refusal is reported with its requester.
+    fn traits(&self) -> AllocatorTraits {
+        self.faults.traits().with_requester()
+    }
+
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.refuse_or_pass(
+            layout,
+            scope,
+            |faults| faults.allocate(layout, scope),
+            |own| own.allocate(layout, scope),
+        )
+    }
+
+    fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.refuse_or_pass(
+            layout,
+            scope,
+            |faults| faults.allocate_zeroed(layout, scope),
+            |own| own.allocate_zeroed(layout, scope),
+        )
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        if in_callback() {
+            // SAFETY: forwarded.
+            unsafe { self.faults.deallocate(block, layout, scope) }
+        } else {
+            // SAFETY: forwarded.
+            unsafe { self.faults.inner().deallocate(block, layout, scope) }
+        }
+    }
+
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        self.refuse_or_pass(
+            new,
+            scope,
+            // SAFETY: forwarded.
+            |faults| unsafe { faults.grow(block, old, new, scope) },
+            // SAFETY: forwarded.
+            |own| unsafe { own.grow(block, old, new, scope) },
+        )
+    }
+
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        self.refuse_or_pass(
+            new,
+            scope,
+            // SAFETY: forwarded.
+            |faults| unsafe { faults.shrink(block, old, new, scope) },
+            // SAFETY: forwarded.
+            |own| unsafe { own.shrink(block, old, new, scope) },
+        )
+    }
+
+    fn notify(&self, notice: Notice) {
+        self.faults.notify(notice);
+    }
+
+    fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
+        self.faults.refusal(layout, scope)
+    }
+
+    fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
+        self.faults.validate_pointer(pointer, front)
+    }
+}

@@ -1,0 +1,40 @@
+//! Guards and faults between the system's allocator and the accounts of a run.
+//!
+//! ```text
+//!  accounts, bridges --- Layers ---+--- in a callback ---> FailingAllocator --+--> Guard --> the system's allocator
+//!                     (counts)     +--- the accounts' own --------------------+
+//! ```
+//!
+//! All that the driver and the accounts take passes the guard. Faults strike callbacks alone: what the program needs to tell about
+//! them is not refused.
+
+mod choice;
+mod collected_reports;
+mod layers;
+mod mappings;
+pub mod refused;
+mod source;
+
+pub use choice::{ChoiceError, GuardChoice, parse_back_end};
+pub use layers::{GuardingError, Layers};
+
+use debug_guard::{BackEnd, Fault};
+
+/// What stands between the system's allocator and the accounts. The default is nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Guarding {
+    /// How blocks are guarded.
+    pub guard: Option<GuardChoice>,
+    /// With this back end; the best one where none is named.
+    pub back_end: Option<BackEnd>,
+    /// Which requests of the driver are refused.
+    pub fail: Option<Fault>,
+}
+
+impl Guarding {
+    /// True where there is something to do.
+    #[must_use]
+    pub const fn is_asked_for(&self) -> bool {
+        self.guard.is_some() || self.fail.is_some()
+    }
+}

@@ -1,0 +1,109 @@
+//! What a process that refuses requests tells the one that started it, as it happens: a driver that does not bear a refusal may take
+//! its process with it.
+//!
+//! A file of lines of JSON: first the driver, a string, then each refusal.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use crate::report::Refusal;
+
+/// The variable that names the file. It is there in a process that this program started to refuse requests in, and nowhere else.
+pub const FILE: &str = "STEWARD_REFUSALS";
+
+/// True in a process that was started to refuse requests in.
+pub fn is_child() -> bool {
+    env::var_os(FILE).is_some()
+}
+
+/// The writing end.
+pub(super) struct RefusalLine(Option<File>);
+
+impl RefusalLine {
+    pub(super) fn new() -> Self {
+        let open = |file: &OsStr| OpenOptions::new().append(true).open(file).ok();
+        Self(env::var_os(FILE).and_then(|file| open(&file)))
+    }
+
+    /// Which driver it is that requests are refused of.
+    pub(super) fn begin(&self, driver: &str) {
+        self.say(serde_json::to_string(driver));
+    }
+
+    /// That a request is about to be refused.
+    pub(super) fn refused(&self, refusal: &Refusal) {
+        self.say(serde_json::to_string(refusal));
+    }
+
+    fn say(&self, line: serde_json::Result<String>) {
+        if let (Some(mut file), Ok(line)) = (self.0.as_ref(), line) {
+            // In one piece, since threads may refuse at once. Who cannot be told learns less of a crash, and the same of all else.
+            let _ = file.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+}
+
+/// What was told.
+#[derive(Debug, Default)]
+pub struct RefusalLog {
+    /// The driver; empty where the process did not come so far.
+    pub driver: String,
+    /// How many requests were refused.
+    pub refused: u64,
+    /// The last of them.
+    pub last: Option<Refusal>,
+}
+
+impl RefusalLog {
+    /// Reads what a child wrote into `file`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no UTF-8.
+    pub fn read(file: &Path) -> io::Result<Self> {
+        Ok(Self::parse(&std::fs::read_to_string(file)?))
+    }
+
+    /// A line that was cut off is as if it were not there.
+    fn parse(text: &str) -> Self {
+        let mut heard = Self::default();
+        for line in text.lines() {
+            if let Ok(driver) = serde_json::from_str(line) {
+                heard.driver = driver;
+            } else if let Ok(refusal) = serde_json::from_str(line) {
+                heard.refused += 1;
+                heard.last = Some(refusal);
+            }
+        }
+        heard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_is_heard_up_to_where_it_was_cut_off() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let line = RefusalLine(Some(file.reopen().expect("the same file")));
+        assert_eq!(RefusalLog::read(file.path()).expect("read").driver, "");
+        line.begin("a \"driver\"");
+        for serial in [3, 4] {
+            line.refused(&Refusal {
+                command: "vkCreateBuffer".into(),
+                serial,
+                ..Refusal::default()
+            });
+        }
+        let said = std::fs::read_to_string(file.path()).expect("text");
+        let heard = RefusalLog::parse(&format!("{said}{{\"command\": \"vkCr"));
+        assert_eq!((heard.driver.as_str(), heard.refused), ("a \"driver\"", 2));
+        assert_eq!(
+            heard.last.map(|last| (last.command, last.serial)),
+            Some(("vkCreateBuffer".into(), 4))
+        );
+    }
+}

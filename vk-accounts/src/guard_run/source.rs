@@ -1,0 +1,80 @@
+//! Where blocks come from in the end.
+
+use std::alloc::{Layout, System};
+use std::ptr::NonNull;
+
+use alloc_core::{
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, HostError, Notice, PointerStatus,
+    Scope,
+};
+use debug_guard::Guard;
+
+/// The system's allocator, or a guard over it.
+pub(super) enum Source {
+    System(FromGlobalAlloc<System>),
+    Guard(Guard<FromGlobalAlloc<System>>),
+}
+
+impl Source {
+    /// The one there is.
+    fn there(&self) -> &dyn HostAllocator {
+        match self {
+            Self::System(host) => host,
+            Self::Guard(host) => host,
+        }
+    }
+}
+
+// SAFETY: every call is that of the one there is, which stays the same.
+unsafe impl HostAllocator for Source {
+    fn traits(&self) -> AllocatorTraits {
+        self.there().traits()
+    }
+
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.there().allocate(layout, scope)
+    }
+
+    fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.there().allocate_zeroed(layout, scope)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { self.there().deallocate(block, layout, scope) }
+    }
+
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        unsafe { self.there().grow(block, old, new, scope) }
+    }
+
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        unsafe { self.there().shrink(block, old, new, scope) }
+    }
+
+    fn notify(&self, notice: Notice) {
+        self.there().notify(notice);
+    }
+
+    fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
+        self.there().refusal(layout, scope)
+    }
+
+    fn validate_pointer(&self, pointer: NonNull<u8>, front: usize) -> PointerStatus {
+        self.there().validate_pointer(pointer, front)
+    }
+}

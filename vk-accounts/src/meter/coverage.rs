@@ -1,0 +1,86 @@
+//! Callback coverage from one moment on: what the meter counted, beside what came through callbacks.
+
+#![forbid(unsafe_code)]
+
+use super::{Cells, RequestedBytes, ThreadActivity, read};
+use crate::report::{Honour, HonourRun};
+
+/// A measurement that has begun. Whoever runs commands brackets them with [`during`](super::during) and
+/// [`ThreadActivity::InCommand`], and gives the driver [`CountingCallbacks`](super::CountingCallbacks) over `requested`.
+#[derive(Debug)]
+pub struct CallbackCoverage {
+    /// What came through callbacks.
+    pub requested: RequestedBytes,
+    before: Cells,
+}
+
+impl CallbackCoverage {
+    /// Measures from now on; `None` without a meter.
+    #[must_use]
+    pub fn begin() -> Option<Self> {
+        Some(Self {
+            requested: RequestedBytes::default(),
+            before: read()?,
+        })
+    }
+
+    /// The coverage of a program of which all commands are bracketed that came with callbacks, or why it cannot be known: without a
+    /// meter, or if it passed callbacks of its own to some commands.
+    #[must_use]
+    pub fn honour(measured: Option<&Self>, own_callbacks: u64) -> Honour {
+        let run = measured.and_then(Self::run);
+        let absent = match run {
+            None => Some(
+                "the meter was not loaded into this process: start it with `steward run --meter`, and point TMPDIR to a folder that programs \
+                 may be loaded from (not mounted noexec)"
+                    .to_owned(),
+            ),
+            _ if own_callbacks > 0 => Some(format!(
+                "the program passed callbacks of its own to {own_callbacks} commands, and what those allocate cannot be told from what the \
+                 driver does"
+            )),
+            Some(_) if !sees_heap() => Some(
+                "the program brings an allocator of its own, which the meter does not see".to_owned(),
+            ),
+            Some(_) => None,
+        };
+        Honour {
+            with_loader: run.filter(|_| absent.is_none()),
+            without_loader: None,
+            absent,
+        }
+    }
+
+    /// What was allocated until now; exact when no thread allocates meanwhile.
+    #[must_use]
+    pub fn run(&self) -> Option<HonourRun> {
+        let cells = read()?.since(&self.before);
+        let (in_command, never_issued) = (
+            cells.of(ThreadActivity::InCommand),
+            cells.of(ThreadActivity::NeverIssued),
+        );
+        let (callback_calls, callback_bytes) = self.requested.totals();
+        Some(HonourRun {
+            callback_calls,
+            callback_bytes,
+            in_command_calls: in_command.calls,
+            in_command_bytes: in_command.bytes,
+            never_issued_calls: never_issued.calls,
+            never_issued_bytes: never_issued.bytes,
+            application_bytes: cells.of(ThreadActivity::Application).bytes,
+            in_callback_bytes: cells.of(ThreadActivity::InCallback).bytes,
+            mapped_bytes: in_command.mapped.saturating_add(never_issued.mapped),
+        })
+    }
+}
+
+/// Whether any request of the heap came to the meter.
+fn sees_heap() -> bool {
+    let all = [
+        ThreadActivity::NeverIssued,
+        ThreadActivity::Application,
+        ThreadActivity::InCommand,
+        ThreadActivity::InCallback,
+    ];
+    read().is_some_and(|cells| all.iter().any(|doing| cells.of(*doing).calls > 0))
+}

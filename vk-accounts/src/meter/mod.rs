@@ -1,0 +1,217 @@
+//! The meter of the C library's heap, as who asks it sees it: finds it in the process, says what a thread is doing, reads the sums.
+//!
+//! The struct is that of `steward/meter/src/lib.rs`. Where the meter was not preloaded, which is the rule, nothing here does anything.
+
+mod callbacks;
+mod coverage;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use serde::{Deserialize, Serialize};
+
+pub use callbacks::{CountingCallbacks, RequestedBytes};
+pub use coverage::CallbackCoverage;
+
+/// What a thread is doing: which cell the meter adds its requests to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ThreadActivity {
+    /// Nothing that is known: a thread that never issued a command, so the driver's own. Every thread begins so.
+    NeverIssued = 0,
+    /// The application's own work, outside of commands.
+    Application = 1,
+    /// A Vulkan command that this thread called.
+    InCommand = 2,
+    /// A callback that the driver called, on whatever thread.
+    InCallback = 3,
+}
+
+/// What one cell holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(C)]
+pub struct MeteredBytes {
+    /// Requests that were granted: malloc and its kin; a reallocation counts as a request for the new size.
+    pub calls: u64,
+    /// The bytes they asked for.
+    pub bytes: u64,
+    /// Bytes mapped with `mmap`.
+    pub mapped: u64,
+}
+
+impl MeteredBytes {
+    fn less(self, before: Self) -> Self {
+        Self {
+            calls: self.calls.saturating_sub(before.calls),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            mapped: self.mapped.saturating_sub(before.mapped),
+        }
+    }
+}
+
+const CELLS: usize = 4;
+
+/// The four cells, over all threads, those that ended included. Exact when no thread allocates meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cells([MeteredBytes; CELLS]);
+
+impl Cells {
+    /// The cell of threads that do this.
+    #[must_use]
+    pub const fn of(&self, doing: ThreadActivity) -> MeteredBytes {
+        let [never, application, command, callback] = self.0;
+        match doing {
+            ThreadActivity::NeverIssued => never,
+            ThreadActivity::Application => application,
+            ThreadActivity::InCommand => command,
+            ThreadActivity::InCallback => callback,
+        }
+    }
+
+    /// What was added since `before` was read.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let (mut now, [a, b, c, d]) = (self.0, before.0);
+        for (cell, before) in now.iter_mut().zip([a, b, c, d]) {
+            *cell = cell.less(before);
+        }
+        Self(now)
+    }
+}
+
+/// As the meter declares it.
+#[repr(C)]
+struct MeterTable {
+    version: u32,
+    doing: extern "C" fn() -> *mut u8,
+    read: unsafe extern "C" fn(*mut MeteredBytes),
+}
+
+/// The meter of this process, looked up once.
+fn table() -> Option<&'static MeterTable> {
+    static FOUND: OnceLock<Option<&'static MeterTable>> = OnceLock::new();
+    *FOUND.get_or_init(look_up)
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn look_up() -> Option<&'static MeterTable> {
+    const VERSION: u32 = 1;
+    let process = libloading::os::unix::Library::this();
+    // SAFETY: nobody else has this name. Its version is looked at before anything else of it.
+    let table = unsafe { process.get::<*const MeterTable>(c"steward_meter") }.ok()?;
+    // SAFETY: a static of a library that was preloaded, and so is never unloaded.
+    let table = unsafe { table.into_raw().cast::<MeterTable>().as_ref() }?;
+    (table.version == VERSION).then_some(table)
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn look_up() -> Option<&'static MeterTable> {
+    None
+}
+
+/// Whether the meter was preloaded into this process.
+#[must_use]
+pub fn is_there() -> bool {
+    table().is_some()
+}
+
+/// The sums of all threads until now; `None` without a meter.
+#[must_use]
+pub fn read() -> Option<Cells> {
+    let table = table()?;
+    let mut cells = Cells::default();
+    // SAFETY: room for as many cells as version 1 writes.
+    unsafe { (table.read)(cells.0.as_mut_ptr()) };
+    Some(cells)
+}
+
+/// Says that what this thread takes outside of commands is the application's. A thread that has called a command is known; one
+/// that never will must say so, or it reads as the driver's. Within a command or a callback nothing changes.
+pub fn this_thread_is_application() {
+    let Some(table) = table() else { return };
+    let before = put(table, ThreadActivity::Application as u8);
+    if before != ThreadActivity::NeverIssued as u8 {
+        put(table, before);
+    }
+}
+
+/// Runs `call` as a part of something: what the thread takes meanwhile goes to that cell. The two may nest, a callback within a
+/// command above all. A thread that leaves its first command is the application's from then on.
+pub fn during<R>(doing: ThreadActivity, call: impl FnOnce() -> R) -> R {
+    let Some(table) = table() else { return call() };
+    let before = put(table, doing as u8);
+    let issued = doing == ThreadActivity::InCommand && before == ThreadActivity::NeverIssued as u8;
+    let _back = RestoreActivity {
+        table,
+        before: if issued {
+            ThreadActivity::Application as u8
+        } else {
+            before
+        },
+    };
+    call()
+}
+
+/// Puts back what the thread was doing, also when the call unwinds.
+struct RestoreActivity {
+    table: &'static MeterTable,
+    before: u8,
+}
+
+impl Drop for RestoreActivity {
+    fn drop(&mut self) {
+        put(self.table, self.before);
+    }
+}
+
+/// Tells the meter what the thread is doing, and answers what it was doing before.
+fn put(table: &MeterTable, doing: u8) -> u8 {
+    let byte = (table.doing)();
+    // An allocation may not move to the other side of the store: compilers know that `malloc` reads nothing of ours.
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: this thread's own byte, which only it reads and writes, and which lives as long as the thread.
+    let before = unsafe { byte.read_volatile() };
+    // SAFETY: as above.
+    unsafe { byte.write_volatile(doing) };
+    compiler_fence(Ordering::SeqCst);
+    before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_meter_nothing_is_read_and_calls_run_all_the_same() {
+        assert!(!is_there() && read().is_none());
+        this_thread_is_application();
+        assert_eq!(
+            during(ThreadActivity::InCommand, || during(
+                ThreadActivity::InCallback,
+                || 7
+            )),
+            7
+        );
+    }
+
+    #[test]
+    fn what_was_there_before_is_taken_off_cell_by_cell() {
+        let taken = |n: u64| MeteredBytes {
+            calls: n,
+            bytes: 10 * n,
+            mapped: 100 * n,
+        };
+        let (before, now) = (
+            Cells([1, 2, 3, 4].map(taken)),
+            Cells([1, 4, 8, 16].map(taken)),
+        );
+        let since = now.since(&before);
+        let all = [
+            ThreadActivity::NeverIssued,
+            ThreadActivity::Application,
+            ThreadActivity::InCommand,
+            ThreadActivity::InCallback,
+        ];
+        assert_eq!(all.map(|doing| since.of(doing)), [0, 2, 5, 12].map(taken));
+    }
+}

@@ -1,0 +1,129 @@
+//! What was found to be wrong, or worth telling.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use vk_callbacks::CheckFinding;
+
+/// Observations of one kind: one owner, one command, one scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingRow {
+    /// The rule that it is about, such as `V22`; empty where none is.
+    pub rule: String,
+    /// What kind of observation: `FreedOnForeignThread`; empty where no rule is concerned. A rule can be broken in several ways.
+    #[serde(default)]
+    pub kind: String,
+    /// [`VIOLATION`](Self::VIOLATION), [`SUSPECT`](Self::SUSPECT) or [`NOTE`](Self::NOTE).
+    pub level: String,
+    /// What was observed, in one sentence.
+    pub sentence: String,
+    /// Whose callbacks it was seen at: the name of a context; empty where that is not known.
+    pub owner: String,
+    /// The command that ran; empty where that is not known.
+    pub command: String,
+    /// The scope of the request; empty where that is not known.
+    pub scope: String,
+    /// How often.
+    pub count: u64,
+    /// Bytes of the blocks concerned, together; 0 where size plays no part.
+    pub bytes: u64,
+    /// The serial number of the command in which it was first seen, from 1; in a replay the line. 0 where that is not known.
+    pub first_serial: u64,
+    /// The number of the thread it was seen on, where it matters and was one alone: the program counts its threads from 1.
+    #[serde(default)]
+    pub thread: Option<u64>,
+}
+
+impl From<&CheckFinding<'_>> for FindingRow {
+    fn from(found: &CheckFinding<'_>) -> Self {
+        let rule = found
+            .rules()
+            .iter()
+            .map(|number| format!("V{number}"))
+            .collect::<Vec<_>>()
+            .join("/");
+        let said = found.to_string();
+        Self {
+            sentence: said
+                .strip_prefix(&rule)
+                .and_then(|rest| rest.strip_prefix(": "))
+                .unwrap_or(&said)
+                .to_owned(),
+            rule,
+            kind: found.kind.name().to_owned(),
+            level: found.level().name().to_owned(),
+            owner: found.owner_kind.to_owned(),
+            command: found.command.to_owned(),
+            scope: found
+                .scope
+                .map(|scope| scope.name().to_owned())
+                .unwrap_or_default(),
+            count: found.count,
+            bytes: found.bytes,
+            first_serial: found.first_serial,
+            thread: found.on_thread,
+        }
+    }
+}
+
+impl FindingRow {
+    /// A rule was broken.
+    pub const VIOLATION: &str = "violation";
+    /// A rule was broken, if all commands were seen.
+    pub const SUSPECT: &str = "suspect";
+    /// Legal, but telling.
+    pub const NOTE: &str = "note";
+    /// All levels, the worst first.
+    pub const LEVELS: [&str; 3] = [Self::VIOLATION, Self::SUSPECT, Self::NOTE];
+
+    /// The place of its level among [`LEVELS`](Self::LEVELS); behind them for one that is not known.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        Self::LEVELS
+            .iter()
+            .position(|level| *level == self.level)
+            .unwrap_or(Self::LEVELS.len())
+    }
+}
+
+/// Findings; in reports of format 1 they are sentences.
+pub(super) fn read<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<FindingRow>, D::Error> {
+    let rows = Vec::<RowOrSentence>::deserialize(from)?;
+    Ok(rows.into_iter().map(|RowOrSentence(row)| row).collect())
+}
+
+struct RowOrSentence(FindingRow);
+
+impl<'d> Deserialize<'d> for RowOrSentence {
+    fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(RowVisitor)
+    }
+}
+
+struct RowVisitor;
+
+impl<'d> Visitor<'d> for RowVisitor {
+    type Value = RowOrSentence;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a finding")
+    }
+
+    fn visit_str<E>(self, sentence: &str) -> Result<RowOrSentence, E> {
+        let level = FindingRow::NOTE.to_owned();
+        Ok(RowOrSentence(FindingRow {
+            level,
+            sentence: sentence.to_owned(),
+            count: 1,
+            ..FindingRow::default()
+        }))
+    }
+
+    fn visit_map<M: MapAccess<'d>>(self, map: M) -> Result<RowOrSentence, M::Error> {
+        FindingRow::deserialize(MapAccessDeserializer::new(map)).map(RowOrSentence)
+    }
+}

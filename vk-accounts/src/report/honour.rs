@@ -1,0 +1,57 @@
+//! How much of what a driver takes goes through the callbacks that it was given.
+
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+
+/// The honour ratio of a driver, measured twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Honour {
+    /// As applications run: the loader between, whose own memory counts against the driver.
+    pub with_loader: Option<HonourRun>,
+    /// The driver's library opened directly.
+    pub without_loader: Option<HonourRun>,
+    /// Why it could not be measured, in one sentence; none where it was.
+    pub absent: Option<String>,
+}
+
+/// One measurement. Calls are requests for new or larger blocks, bytes what they asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HonourRun {
+    /// Requests through callbacks.
+    pub callback_calls: u64,
+    /// Bytes through callbacks.
+    pub callback_bytes: u64,
+    /// Calls of malloc and its kin inside of Vulkan commands, on the thread that called them.
+    pub in_command_calls: u64,
+    /// Bytes of those.
+    pub in_command_bytes: u64,
+    /// Calls of malloc and its kin on threads that never issued a Vulkan command: the driver's own.
+    pub never_issued_calls: u64,
+    /// Bytes of those.
+    pub never_issued_bytes: u64,
+    /// Bytes that the application took between commands.
+    pub application_bytes: u64,
+    /// Bytes that the callbacks took to serve the driver: counted as callback bytes already.
+    pub in_callback_bytes: u64,
+    /// Bytes mapped directly (`mmap`): device memory may be among them, so they are in no ratio.
+    pub mapped_bytes: u64,
+}
+
+impl HonourRun {
+    /// Bytes that went past the callbacks.
+    #[must_use]
+    pub const fn past_bytes(&self) -> u64 {
+        self.in_command_bytes
+            .saturating_add(self.never_issued_bytes)
+    }
+
+    /// The share of bytes that went through callbacks, from 0 to 1; none where nothing was taken at all.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        let all = self.callback_bytes as f64
+            + self.in_command_bytes as f64
+            + self.never_issued_bytes as f64;
+        (all > 0.0).then(|| self.callback_bytes as f64 / all)
+    }
+}

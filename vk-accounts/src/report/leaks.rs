@@ -1,0 +1,153 @@
+//! What a program left alive: by call stack, with sizes, handles, names and growth.
+
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+
+/// What was alive at the end, or when the report was written, by the call stack of the program that created it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaks {
+    /// What marks are: `vkQueueSubmit`, `vkQueuePresentKHR`, `request`, or `none`.
+    pub mark: String,
+    /// Calls of that command from one mark to the next.
+    pub frames_a_mark: u64,
+    /// Times from one mark to the next in which growth was counted.
+    pub intervals: u64,
+    /// Marks that passed before.
+    pub warm_up: u64,
+    /// Objects and blocks that are listed nowhere, because the layer had no memory for their records.
+    pub lost: u64,
+    /// The stacks that something is alive of. See [`Leaks::sort`].
+    pub stacks: Vec<LeakStack>,
+}
+
+/// One call stack of the program, in one command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeakStack {
+    /// The command; empty for what the driver allocated outside of hooked commands.
+    pub command: String,
+    /// The kind of object that the command creates, or of the blocks' callbacks.
+    pub kind: String,
+    /// The objects; bytes are those that create infos of buffers and device memory say.
+    pub objects: LeakCount,
+    /// Blocks of host memory that the driver allocated meanwhile.
+    pub blocks: LeakCount,
+    /// The oldest of the objects.
+    pub oldest: Vec<LeakObject>,
+    /// Where calls return to, innermost first: without the frames of the layer and the loader.
+    pub frames: Vec<LeakFrame>,
+}
+
+/// How many there are of one stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeakCount {
+    /// Alive.
+    pub live: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Ever created.
+    pub total: u64,
+    /// Since the warm-up.
+    pub growth: Growth,
+}
+
+/// How a count changed from the first mark that counts to the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Growth {
+    /// More, or less, of them.
+    pub count: i64,
+    /// More, or fewer, bytes.
+    pub bytes: i64,
+    /// Intervals at whose end there were more than at their beginning.
+    pub grew: u64,
+    /// Intervals at whose end there were less.
+    pub shrank: u64,
+}
+
+/// An object that is alive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeakObject {
+    /// Its handle, in hexadecimal digits behind `0x`.
+    pub handle: String,
+    /// As its create info says; 0 where that says nothing.
+    pub bytes: u64,
+    /// Its debug name; empty where it has none.
+    pub name: String,
+}
+
+/// One frame of a stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeakFrame {
+    /// The address that the call returns to, in hexadecimal digits behind `0x`.
+    pub address: String,
+    /// The file that it lies in; empty where none is known.
+    pub module: String,
+    /// What the file's own tables call the address.
+    pub offset: String,
+    /// The functions there, with file and line where they are known: of inlined ones the innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
+}
+
+impl LeakCount {
+    /// Grows without end, as far as the marks say: it grew in most intervals, and shrank in none.
+    #[must_use]
+    pub const fn is_growing(&self, intervals: u64) -> bool {
+        self.growth.shrank == 0 && self.growth.grew.saturating_mul(2) > intervals
+    }
+}
+
+impl LeakStack {
+    /// Bytes of its objects and blocks.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.objects.bytes.saturating_add(self.blocks.bytes)
+    }
+}
+
+impl Leaks {
+    /// What grows comes first, and then the most bytes; of equal ones the most objects.
+    pub fn sort(&mut self) {
+        let intervals = self.intervals;
+        self.stacks.sort_by_key(|stack| {
+            let grows = stack.objects.is_growing(intervals) || stack.blocks.is_growing(intervals);
+            std::cmp::Reverse((grows, stack.bytes(), stack.objects.live))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grows_comes_before_what_is_large() {
+        let stack = |command: &str, bytes, grew, shrank| LeakStack {
+            command: command.to_owned(),
+            blocks: LeakCount {
+                bytes,
+                growth: Growth {
+                    grew,
+                    shrank,
+                    ..Growth::default()
+                },
+                ..LeakCount::default()
+            },
+            ..LeakStack::default()
+        };
+        let mut leaks = Leaks {
+            intervals: 10,
+            stacks: vec![
+                stack("small", 1, 0, 0),
+                stack("large", 900, 0, 0),
+                stack("shrinks", 800, 9, 1),
+                stack("seldom", 700, 5, 0),
+                stack("grows", 2, 6, 0),
+            ],
+            ..Leaks::default()
+        };
+        leaks.sort();
+        let commands: Vec<_> = leaks.stacks.iter().map(|stack| &*stack.command).collect();
+        assert_eq!(commands, ["grows", "large", "shrinks", "seldom", "small"]);
+    }
+}

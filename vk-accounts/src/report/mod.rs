@@ -1,0 +1,206 @@
+//! What a run has to tell, as data; `text` shows it to people, serde to programs.
+
+#![forbid(unsafe_code)]
+
+mod by_scope;
+mod device_memory;
+mod finding;
+mod guard;
+mod honour;
+mod json;
+mod leaks;
+mod phase;
+mod program;
+mod rows;
+mod sample;
+mod shared_contexts;
+mod source;
+mod text;
+mod unjudged;
+mod vulkan_memory;
+
+use serde::{Deserialize, Serialize};
+
+use crate::accounting::Accounted;
+pub use by_scope::ByScope;
+pub use device_memory::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
+pub use finding::FindingRow;
+pub use guard::{FailRun, GuardReport, GuardRun, Refusal};
+pub use honour::{Honour, HonourRun};
+pub use json::json;
+pub use leaks::{Growth, LeakCount, LeakFrame, LeakObject, LeakStack, Leaks};
+pub use phase::{Counts, Phase, PhaseStart, title_of};
+pub use rows::{ContextRow, Leftover};
+pub use sample::{Sample, Sampler};
+pub use shared_contexts::{SharedContext, SharedContexts, Went};
+pub use source::Source;
+pub use text::{Text, one_line};
+pub use unjudged::Unjudged;
+pub use vulkan_memory::{VulkanMemory, VulkanMemoryRow};
+
+/// The result of one run or one replay. `--json` writes it as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`Report::FORMAT`].
+    pub format: String,
+    /// Where the requests came from.
+    pub source: Source,
+    /// The phases in the order they ran.
+    pub phases: Vec<Phase>,
+    /// The contexts, parents before children.
+    pub contexts: Vec<ContextRow>,
+    /// The phase at whose end the contexts held most; their `live` columns are of that moment.
+    pub fullest_phase: String,
+    /// The most bytes live at once.
+    pub peak_bytes: u64,
+    /// How far `peak_bytes` may be off.
+    pub peak_slack: u64,
+    /// The phase in which the most was live.
+    pub peak_phase: String,
+    /// What was not given back.
+    pub leftovers: Vec<Leftover>,
+    /// What was wrong, or worth telling.
+    #[serde(deserialize_with = "finding::read")]
+    pub findings: Vec<FindingRow>,
+    /// How much of what the driver took went through callbacks; none where nobody asked.
+    pub honour: Option<Honour>,
+    /// What a guard saw; none where there was none.
+    #[serde(default)]
+    pub guard: Option<GuardRun>,
+    /// What was refused on purpose; none where nothing was to be.
+    #[serde(default)]
+    pub fail: Option<FailRun>,
+    /// How device memory was divided; none where nothing was sub-allocated.
+    #[serde(default)]
+    pub device_memory: Option<DeviceMemory>,
+    /// Of a program: the device memory that it allocated, by device.
+    #[serde(default)]
+    pub vulkan_memory: Option<Vec<VulkanMemory>>,
+    /// Of a program: what is alive, by call stack; none where nobody asked.
+    #[serde(default)]
+    pub leaks: Option<Leaks>,
+    /// What two contexts with one shader cache had, and what went with one; none where they were not run.
+    #[serde(default)]
+    pub shared_contexts: Option<SharedContexts>,
+    /// What was live in between, in the order of time.
+    #[serde(default)]
+    pub timeline: Vec<Sample>,
+    /// What happened and was not judged; none where all was.
+    #[serde(default)]
+    pub unjudged: Option<Unjudged>,
+    /// What the source cannot tell.
+    pub limits: Vec<String>,
+}
+
+impl Report {
+    /// The name of this form of report, in its `format` field.
+    pub const FORMAT: &str = "steward report 3";
+
+    /// The form before: there were no reports of programs.
+    pub const FORMAT_2: &str = "steward report 2";
+
+    /// The form before that: findings were sentences.
+    pub const FORMAT_1: &str = "steward report 1";
+
+    /// The report of a live run.
+    #[must_use]
+    pub fn of_run(source: Source, device_memory: Option<DeviceMemory>, done: Accounted) -> Self {
+        Self {
+            format: Self::FORMAT.to_owned(),
+            source,
+            peak_bytes: done
+                .phases
+                .iter()
+                .map(|phase| phase.peak_bytes)
+                .max()
+                .unwrap_or(0),
+            peak_slack: done
+                .phases
+                .iter()
+                .map(|phase| phase.peak_slack)
+                .max()
+                .unwrap_or(0),
+            peak_phase: phase::fullest(&done.phases),
+            phases: done.phases,
+            contexts: done.contexts,
+            fullest_phase: done.fullest_phase,
+            leftovers: done.leftovers,
+            findings: done.findings,
+            honour: None,
+            guard: None,
+            fail: None,
+            device_memory,
+            shared_contexts: None,
+            vulkan_memory: None,
+            leaks: None,
+            timeline: done.timeline,
+            unjudged: done.unjudged,
+            limits: Vec::new(),
+        }
+    }
+
+    /// What went wrong in a run that was guarded, or refused memory, each a sentence: a guard found something, what was refused left
+    /// something behind or ended the workload in the wrong way, or nothing met the plan of what to refuse.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let reports = self.guard.as_ref().map_or(0, |guard| guard.reports);
+        let reported = (reports > 0).then(|| {
+            format!(
+                "the guard found {reports} mistake{}",
+                if reports == 1 { "" } else { "s" }
+            )
+        });
+        let of_fail = self.fail.iter().flat_map(|fail| {
+            let (plan, after) = (&fail.plan, "after a refusal on purpose");
+            let unmet = (!fail.met_its_plan()).then(|| format!("nothing that was asked for met the plan {plan}"));
+            let names: Vec<_> = self.leftovers.iter().map(|left| left.context.as_str()).collect();
+            let left = (!names.is_empty()).then(|| format!("{after} blocks of {} were never given back", names.join(", ")));
+            let ended = fail.ended.as_ref().filter(|_| !fail.ended_as_it_should());
+            let ended = ended
+                .map(|ended| format!("{after} the workload ended with something else than ERROR_OUT_OF_HOST_MEMORY: {ended}"));
+            [unmet, left, ended]
+        });
+        std::iter::once(reported).chain(of_fail).flatten().collect()
+    }
+
+    /// True where there are no [`Report::faults`].
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.faults().is_empty()
+    }
+
+    /// What there is to know before the numbers: what was not judged, and what the source cannot tell.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.unjudged
+            .iter()
+            .map(ToString::to_string)
+            .chain(self.limits.iter().cloned())
+    }
+
+    /// The report of a replay, whose requests have one exact peak.
+    #[must_use]
+    pub fn of_trace(source: Source, phases: Vec<Phase>, peak_bytes: u64) -> Self {
+        Self {
+            format: Self::FORMAT.to_owned(),
+            source,
+            peak_bytes,
+            peak_slack: 0,
+            peak_phase: phase::fullest(&phases),
+            phases,
+            contexts: Vec::new(),
+            fullest_phase: String::new(),
+            leftovers: Vec::new(),
+            findings: Vec::new(),
+            honour: None,
+            guard: None,
+            fail: None,
+            device_memory: None,
+            shared_contexts: None,
+            vulkan_memory: None,
+            leaks: None,
+            timeline: Vec::new(),
+            unjudged: None,
+            limits: Vec::new(),
+        }
+    }
+}

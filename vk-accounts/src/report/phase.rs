@@ -1,0 +1,175 @@
+//! What happened between two moments of a run.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use alloc_core::{Scope, Usage};
+use serde::{Deserialize, Serialize};
+
+use super::ByScope;
+
+/// One part of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Commands called in it.
+    pub commands: u64,
+    /// Blocks taken in it.
+    pub blocks: u64,
+    /// The same, scope by scope.
+    pub blocks_by_scope: ByScope,
+    /// Blocks given back in it.
+    pub freed: u64,
+    /// The same, scope by scope.
+    pub freed_by_scope: ByScope,
+    /// Bytes taken in it; a block that grows takes the difference.
+    pub bytes: u64,
+    /// The same, scope by scope.
+    pub bytes_by_scope: ByScope,
+    /// Bytes live at its end.
+    pub live_bytes: u64,
+    /// The same, scope by scope.
+    pub live_by_scope: ByScope,
+    /// Blocks live at its end.
+    pub live_blocks: u64,
+    /// The same, scope by scope.
+    pub live_blocks_by_scope: ByScope,
+    /// The most bytes live at once in it.
+    pub peak_bytes: u64,
+    /// How far `peak_bytes` may be off.
+    pub peak_slack: u64,
+}
+
+/// A phase that runs, and how things stood when it began.
+#[derive(Clone, Debug)]
+pub struct PhaseStart {
+    /// Its name.
+    pub name: String,
+    /// Commands called before it.
+    pub commands: u64,
+    /// The accounts as it began.
+    pub counts: Counts,
+}
+
+/// An account at one moment, scope by scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Blocks ever taken.
+    pub blocks: ByScope,
+    /// Bytes ever taken.
+    pub bytes: ByScope,
+    /// Blocks live.
+    pub live_blocks: ByScope,
+    /// Bytes live.
+    pub live_bytes: ByScope,
+}
+
+impl Counts {
+    /// A sum of which one part was `before` and is `now`.
+    pub fn changed(&self, before: &Self, now: &Self) -> Self {
+        let one = |sum: &ByScope, before: &ByScope, now: &ByScope| {
+            ByScope::of(|scope| {
+                sum.get(scope)
+                    .saturating_sub(before.get(scope))
+                    .saturating_add(now.get(scope))
+            })
+        };
+        Self {
+            blocks: one(&self.blocks, &before.blocks, &now.blocks),
+            bytes: one(&self.bytes, &before.bytes, &now.bytes),
+            live_blocks: one(&self.live_blocks, &before.live_blocks, &now.live_blocks),
+            live_bytes: one(&self.live_bytes, &before.live_bytes, &now.live_bytes),
+        }
+    }
+}
+
+impl From<&Usage> for Counts {
+    fn from(usage: &Usage) -> Self {
+        Self {
+            blocks: ByScope::of(|scope| usage.scope(scope).total_blocks),
+            bytes: ByScope::of(|scope| usage.scope(scope).total_bytes),
+            live_blocks: ByScope::of(|scope| usage.scope(scope).live_blocks),
+            live_bytes: ByScope::of(|scope| usage.scope(scope).live_bytes),
+        }
+    }
+}
+
+impl PhaseStart {
+    /// The phase, from the commands and the accounts at its end, and its peak with what that may be off.
+    #[must_use]
+    pub fn end(self, commands: u64, end: &Counts, (peak_bytes, peak_slack): (u64, u64)) -> Phase {
+        let start = &self.counts;
+        let since = |now: &ByScope, then: &ByScope| {
+            ByScope::of(|scope| now.get(scope).saturating_sub(then.get(scope)))
+        };
+        let blocks_by_scope = since(&end.blocks, &start.blocks);
+        let bytes_by_scope = since(&end.bytes, &start.bytes);
+        let freed = |scope: Scope| {
+            let there = start
+                .live_blocks
+                .get(scope)
+                .saturating_add(blocks_by_scope.get(scope));
+            there.saturating_sub(end.live_blocks.get(scope))
+        };
+        let freed_by_scope = ByScope::of(freed);
+        Phase {
+            name: self.name,
+            commands: commands.saturating_sub(self.commands),
+            blocks: blocks_by_scope.sum(),
+            blocks_by_scope,
+            freed: freed_by_scope.sum(),
+            freed_by_scope,
+            bytes: bytes_by_scope.sum(),
+            bytes_by_scope,
+            live_bytes: end.live_bytes.sum(),
+            live_by_scope: end.live_bytes,
+            live_blocks: end.live_blocks.sum(),
+            live_blocks_by_scope: end.live_blocks,
+            peak_bytes,
+            peak_slack,
+        }
+    }
+}
+
+/// What to call each phase where all are shown: of a name that repeats, as in several rounds, all but the first have a number.
+#[must_use]
+pub(super) fn titles(phases: &[Phase]) -> Vec<String> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let names = phases.iter().map(|phase| {
+        let name = phase.name.as_str();
+        let nth = seen.entry(name).or_default();
+        *nth += 1;
+        if *nth == 1 {
+            name.to_owned()
+        } else {
+            format!("{name} #{nth}")
+        }
+    });
+    names.collect()
+}
+
+/// The title of that phase of several of one name which has most of something; of several the first.
+pub fn title_of(phases: &[Phase], name: &str, most: fn(&Phase) -> u64) -> String {
+    let called = || {
+        phases
+            .iter()
+            .zip(titles(phases))
+            .filter(|(phase, _)| phase.name == name)
+    };
+    let highest = called().map(|(phase, _)| most(phase)).max();
+    called()
+        .find(|(phase, _)| Some(most(phase)) == highest)
+        .map_or_else(|| name.to_owned(), |(_, title)| title)
+}
+
+/// The name of the phase with the highest peak; of several the first.
+pub(super) fn fullest(phases: &[Phase]) -> String {
+    let highest = phases.iter().map(|phase| phase.peak_bytes).max();
+    phases
+        .iter()
+        .find(|phase| Some(phase.peak_bytes) == highest)
+        .map(|phase| phase.name.clone())
+        .unwrap_or_default()
+}

@@ -1,0 +1,274 @@
+//! The report of a program that ran with the Vulkan layer, from what the layer wrote.
+
+#![forbid(unsafe_code)]
+
+use serde::Deserialize;
+
+use super::{
+    ByScope, ContextRow, FailRun, FindingRow, GuardRun, Honour, Leaks, Leftover, Phase, Report,
+    Source, Unjudged, VulkanMemory, VulkanMemoryRow,
+};
+
+/// What the layer writes of one process.
+#[derive(Deserialize)]
+struct LayerReport {
+    process: u32,
+    commands: u64,
+    executable: String,
+    arguments: Option<Vec<String>>,
+    instances: Vec<LayerInstance>,
+    passed_through: Vec<String>,
+    check: Option<LayerCheck>,
+    settings: Vec<String>,
+    guard: Option<GuardRun>,
+    fail: Option<FailRun>,
+    honour: Option<Honour>,
+    leaks: Option<Leaks>,
+}
+
+#[derive(Deserialize)]
+struct LayerInstance {
+    kinds: Vec<LayerKind>,
+    devices: Vec<LayerDevice>,
+}
+
+#[derive(Deserialize)]
+struct LayerDevice {
+    kinds: Vec<LayerKind>,
+    heaps: Vec<VulkanMemoryRow>,
+    types: Vec<VulkanMemoryRow>,
+    lost_blocks: u64,
+}
+
+#[derive(Deserialize)]
+struct LayerKind {
+    kind: String,
+    live_by_scope: ByScope,
+    live_blocks: u64,
+    peak_bytes: u64,
+    total_bytes: u64,
+    total_blocks: u64,
+}
+
+#[derive(Default, Deserialize)]
+struct LayerCheck {
+    findings: Vec<FindingRow>,
+    between_commands: u64,
+    lost: u64,
+    unchecked_kinds: u64,
+}
+
+/// The one phase of a program.
+const PHASE: &str = "run";
+
+impl Report {
+    /// The report of a process, from the JSON that the layer wrote of it.
+    ///
+    /// # Errors
+    /// The text is no JSON, or lacks what the layer of this version writes.
+    pub fn of_program(json: &str) -> serde_json::Result<Self> {
+        serde_json::from_str::<LayerReport>(json).map(Self::from)
+    }
+}
+
+impl From<LayerReport> for Report {
+    fn from(layer: LayerReport) -> Self {
+        let limits = layer.limits();
+        let mut contexts = Vec::new();
+        let mut leftovers = Vec::new();
+        let mut vulkan_memory = Vec::new();
+        for (number, instance) in (1..).zip(layer.instances) {
+            let instance_name = format!("instance {number}");
+            contexts.push(ContextRow::group(&instance_name, 0));
+            add_kinds(&instance.kinds, 1, (&mut contexts, &mut leftovers));
+            for (number, device) in (1..).zip(instance.devices) {
+                let device_name = format!("device {number}");
+                contexts.push(ContextRow::group(&device_name, 1));
+                add_kinds(&device.kinds, 2, (&mut contexts, &mut leftovers));
+                vulkan_memory.push(VulkanMemory {
+                    device: format!("{instance_name}, {device_name}"),
+                    heaps: device.heaps,
+                    types: device.types,
+                    lost_blocks: device.lost_blocks,
+                });
+            }
+        }
+        let phase = phase(layer.commands, &contexts, &leftovers);
+        ContextRow::sum_groups(&mut contexts);
+        let source = Source::Program {
+            executable: layer.executable,
+            arguments: layer.arguments,
+            process: layer.process,
+            commands: layer.commands,
+        };
+        let check = layer.check.unwrap_or_default();
+        Self {
+            peak_slack: phase.peak_slack,
+            contexts,
+            fullest_phase: PHASE.to_owned(),
+            leftovers,
+            findings: check.findings,
+            honour: layer.honour,
+            guard: layer.guard,
+            fail: layer.fail,
+            vulkan_memory: Some(vulkan_memory),
+            leaks: layer.leaks,
+            unjudged: Unjudged::live(check.lost),
+            limits,
+            ..Self::of_trace(source, vec![phase.clone()], phase.peak_bytes)
+        }
+    }
+}
+
+impl LayerReport {
+    /// What the layer cannot tell, or did not look at.
+    fn limits(&self) -> Vec<String> {
+        let settings = self.settings.iter().map(|line| format!("setting: {line}"));
+        let passed = self.passed_through.iter().map(|kind| {
+            format!("the layer panicked: since then {kind} is passed through, neither counted nor judged")
+        });
+        let unjudged = match &self.check {
+            None => vec!["callbacks were not judged by Vulkan's rules".to_owned()],
+            Some(check) => {
+                let between = (check.between_commands > 0).then(|| {
+                    format!(
+                        "{} callbacks came between hooked commands, or on threads without one: counted, and not judged",
+                        check.between_commands
+                    )
+                });
+                let unchecked = (check.unchecked_kinds > 0).then(|| {
+                    format!(
+                        "{} sets of callbacks are not watched: there was no room for them",
+                        check.unchecked_kinds
+                    )
+                });
+                between.into_iter().chain(unchecked).collect()
+            }
+        };
+        settings.chain(passed).chain(unjudged).collect()
+    }
+}
+
+/// Rows for the kinds of an instance or device, and what they have left.
+fn add_kinds(
+    kinds: &[LayerKind],
+    depth: usize,
+    (contexts, leftovers): (&mut Vec<ContextRow>, &mut Vec<Leftover>),
+) {
+    for kind in kinds {
+        contexts.push(ContextRow {
+            name: kind.kind.clone(),
+            depth,
+            group: false,
+            live_bytes: kind.live_by_scope.sum(),
+            live_by_scope: kind.live_by_scope,
+            peak_bytes: kind.peak_bytes,
+            peak_slack: 0,
+            total_blocks: kind.total_blocks,
+            total_bytes: kind.total_bytes,
+        });
+        if kind.live_blocks > 0 {
+            leftovers.push(Leftover {
+                context: kind.kind.clone(),
+                blocks: kind.live_blocks,
+                bytes: kind.live_by_scope.sum(),
+                by_scope: kind.live_by_scope,
+            });
+        }
+    }
+}
+
+/// All of it as one phase. How much was live at once is between the largest kind's peak and the sum of all.
+fn phase(commands: u64, contexts: &[ContextRow], leftovers: &[Leftover]) -> Phase {
+    let rows = || contexts.iter().filter(|row| !row.group);
+    let sum = |number: fn(&ContextRow) -> u64| rows().map(number).fold(0, u64::saturating_add);
+    let mut live_by_scope = ByScope::default();
+    rows().for_each(|row| live_by_scope.add(&row.live_by_scope));
+    let (blocks, bytes) = (sum(|row| row.total_blocks), sum(|row| row.total_bytes));
+    let live_blocks = leftovers
+        .iter()
+        .fold(0, |sum: u64, left| sum.saturating_add(left.blocks));
+    let peak_bytes = sum(|row| row.peak_bytes);
+    let largest = rows().map(|row| row.peak_bytes).max().unwrap_or(0);
+    Phase {
+        name: PHASE.to_owned(),
+        commands,
+        blocks,
+        bytes,
+        freed: blocks.saturating_sub(live_blocks),
+        live_bytes: live_by_scope.sum(),
+        live_by_scope,
+        live_blocks,
+        peak_bytes,
+        peak_slack: peak_bytes.saturating_sub(largest),
+        ..Phase::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYER: &str = r#"{ "layer_format": 1, "process": 7, "commands": 9, "executable": "x", "passed_through": [],
+        "instances": [{ "in_use": true, "kinds": [{ "kind": "VkInstance", "live_bytes": 0, "live_blocks": 0, "peak_bytes": 100,
+            "total_bytes": 150, "total_blocks": 3, "objects_created": 1, "objects_alive": 0, "foreign_commands": 0,
+            "live_by_scope": { "command": 0, "object": 0, "cache": 0, "device": 0, "instance": 0 } }],
+          "devices": [{ "in_use": true, "kinds": [{ "kind": "VkBuffer", "live_bytes": 40, "live_blocks": 1, "peak_bytes": 80,
+            "total_bytes": 80, "total_blocks": 2, "objects_created": 2, "objects_alive": 1, "foreign_commands": 0,
+            "live_by_scope": { "command": 0, "object": 40, "cache": 0, "device": 0, "instance": 0 } }],
+          "heaps": [{ "index": 1, "live_bytes": 0, "live_blocks": 0, "peak_bytes": 64, "total_bytes": 64, "total_blocks": 1, "refusals": 2 }],
+          "types": [], "lost_blocks": 0 }] }],
+        "check": null, "settings": ["a line"], "guard": null, "fail": null, "honour": null, "leaks": null }"#;
+
+    #[test]
+    fn ly33_a_layers_report_is_a_report_of_the_program() {
+        let report = Report::of_program(LAYER).expect("a layer's report");
+        let names: Vec<_> = report
+            .contexts
+            .iter()
+            .map(|row| (&*row.name, row.depth))
+            .collect();
+        let expected = [
+            ("instance 1", 0),
+            ("VkInstance", 1),
+            ("device 1", 1),
+            ("VkBuffer", 2),
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(
+            (
+                report.contexts[0].total_bytes,
+                report.contexts[2].live_bytes
+            ),
+            (230, 40)
+        );
+        let [left] = &*report.leftovers else {
+            panic!("{:?}", report.leftovers);
+        };
+        assert_eq!(
+            (&*left.context, left.blocks, left.by_scope.object),
+            ("VkBuffer", 1, 40)
+        );
+        let [phase] = &*report.phases else {
+            panic!("{:?}", report.phases);
+        };
+        assert_eq!((phase.blocks, phase.freed, phase.commands), (5, 4, 9));
+        assert_eq!(
+            (report.peak_bytes, report.peak_slack),
+            (180, 80),
+            "80 to 100, or both"
+        );
+        let memory = report.vulkan_memory.as_deref().expect("a list");
+        assert_eq!(
+            (&*memory[0].device, memory[0].heaps[0].refusals),
+            ("instance 1, device 1", 2)
+        );
+        assert_eq!(report.limits.len(), 2, "{:?}", report.limits);
+        let json = super::super::json(&report).expect("JSON");
+        assert_eq!(
+            serde_json::from_str::<Report>(&json).expect("itself"),
+            report
+        );
+        assert!(Report::of_program("{}").is_err());
+    }
+}

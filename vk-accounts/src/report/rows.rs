@@ -1,0 +1,111 @@
+//! What a context held, and what it was still owed at the end.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Usage;
+use serde::{Deserialize, Serialize};
+
+use super::ByScope;
+
+/// Deeper rows stand below each other.
+const MAX_STEPS: usize = 8;
+
+/// One context.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextRow {
+    /// Its name.
+    pub name: String,
+    /// How far below the top.
+    pub depth: usize,
+    /// True for one that only groups others.
+    pub group: bool,
+    /// Bytes live at the fullest moment.
+    pub live_bytes: u64,
+    /// The same, scope by scope.
+    pub live_by_scope: ByScope,
+    /// The most bytes live at once in it, at any time.
+    pub peak_bytes: u64,
+    /// How far `peak_bytes` may be off.
+    pub peak_slack: u64,
+    /// Blocks ever taken.
+    pub total_blocks: u64,
+    /// Bytes ever taken.
+    pub total_bytes: u64,
+}
+
+/// What one context was still owed at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftover {
+    /// The context's name.
+    pub context: String,
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// The same, scope by scope.
+    pub by_scope: ByScope,
+}
+
+impl ContextRow {
+    /// A row from the account at the end, and what was live at the fullest moment.
+    pub fn new(name: &str, depth: usize, end: &Usage, live_by_scope: ByScope) -> Self {
+        let total = end.total();
+        Self {
+            name: name.to_owned(),
+            depth,
+            group: false,
+            live_bytes: live_by_scope.sum(),
+            live_by_scope,
+            peak_bytes: total.peak_bytes,
+            peak_slack: total.peak_slack,
+            total_blocks: total.total_blocks,
+            total_bytes: total.total_bytes,
+        }
+    }
+
+    /// How many steps it is set in where rows are shown: a file may say any depth.
+    pub fn steps(&self) -> usize {
+        self.depth.min(MAX_STEPS)
+    }
+
+    /// A row for a context that only groups others; [`ContextRow::sum_groups`] fills it.
+    pub fn group(name: &str, depth: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            depth,
+            group: true,
+            ..Self::default()
+        }
+    }
+
+    /// With the exact peak of all scopes together, where something knows it.
+    pub fn with_peak(mut self, exact: Option<u64>) -> Self {
+        if let Some(bytes) = exact {
+            (self.peak_bytes, self.peak_slack) = (bytes, 0);
+        }
+        self
+    }
+
+    /// With blocks that the account does not know.
+    pub fn with_blocks(mut self, more: u64) -> Self {
+        self.total_blocks = self.total_blocks.saturating_add(more);
+        self
+    }
+
+    /// Puts into the row of each group the sums of what is below it; its peak is no sum.
+    pub fn sum_groups(rows: &mut [Self]) {
+        for index in 0..rows.len() {
+            let Some((row, below)) = rows.get_mut(index..).and_then(<[Self]>::split_first_mut)
+            else {
+                return;
+            };
+            let below = below.iter().take_while(|part| part.depth > row.depth);
+            for part in below.filter(|part| row.group && !part.group) {
+                row.live_bytes = row.live_bytes.saturating_add(part.live_bytes);
+                row.live_by_scope.add(&part.live_by_scope);
+                row.total_blocks = row.total_blocks.saturating_add(part.total_blocks);
+                row.total_bytes = row.total_bytes.saturating_add(part.total_bytes);
+            }
+        }
+    }
+}

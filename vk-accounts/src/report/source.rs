@@ -1,0 +1,112 @@
+//! Where the requests of a report came from.
+
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+
+/// Where the requests came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", try_from = "Fields")]
+pub enum Source {
+    /// A driver that ran the workload.
+    Driver {
+        /// The driver's name.
+        name: String,
+        /// The driver's own words on its version.
+        version: String,
+        /// The device's name.
+        device: String,
+        /// The seed of the workload.
+        seed: u32,
+        /// Rounds that ran.
+        rounds: u32,
+        /// Commands called.
+        commands: u64,
+        /// Values that were read back and compared.
+        comparisons: u64,
+        /// Kinds of object that were made, with how many.
+        objects: Vec<(String, u32)>,
+    },
+    /// A recorded trace.
+    Trace {
+        /// The file, or the name of a bundled one.
+        file: String,
+        /// The driver that was recorded.
+        driver: String,
+        /// Why no driver was run instead, when one was looked for.
+        no_driver: Option<String>,
+        /// Lines read.
+        lines: u64,
+    },
+    /// A program that ran with the Vulkan layer.
+    Program {
+        /// The name of its executable.
+        executable: String,
+        /// Its arguments, where the layer was asked for them.
+        arguments: Option<Vec<String>>,
+        /// The number of the process.
+        process: u32,
+        /// Commands that the layer hooked.
+        commands: u64,
+    },
+}
+
+/// [`Source`] as it is read: flat, so that an error names the field. Fields of the other kind stay empty.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    kind: String,
+    name: Option<String>,
+    version: Option<String>,
+    device: Option<String>,
+    seed: Option<u32>,
+    rounds: Option<u32>,
+    commands: Option<u64>,
+    comparisons: Option<u64>,
+    objects: Option<Vec<(String, u32)>>,
+    file: Option<String>,
+    driver: Option<String>,
+    no_driver: Option<String>,
+    lines: Option<u64>,
+    executable: Option<String>,
+    arguments: Option<Vec<String>>,
+    process: Option<u32>,
+}
+
+impl TryFrom<Fields> for Source {
+    type Error = String;
+
+    fn try_from(fields: Fields) -> Result<Self, String> {
+        match fields.kind.as_str() {
+            "driver" => Ok(Self::Driver {
+                name: there(fields.name, "name")?,
+                version: there(fields.version, "version")?,
+                device: there(fields.device, "device")?,
+                seed: there(fields.seed, "seed")?,
+                rounds: there(fields.rounds, "rounds")?,
+                commands: there(fields.commands, "commands")?,
+                comparisons: there(fields.comparisons, "comparisons")?,
+                objects: there(fields.objects, "objects")?,
+            }),
+            "trace" => Ok(Self::Trace {
+                file: there(fields.file, "file")?,
+                driver: there(fields.driver, "driver")?,
+                no_driver: fields.no_driver,
+                lines: there(fields.lines, "lines")?,
+            }),
+            "program" => Ok(Self::Program {
+                executable: there(fields.executable, "executable")?,
+                arguments: fields.arguments,
+                process: there(fields.process, "process")?,
+                commands: there(fields.commands, "commands")?,
+            }),
+            other => Err(format!(
+                "unknown kind {other:?}, expected \"driver\", \"trace\" or \"program\""
+            )),
+        }
+    }
+}
+
+fn there<T>(field: Option<T>, name: &str) -> Result<T, String> {
+    field.ok_or_else(|| format!("missing field `{name}`"))
+}

@@ -1,0 +1,246 @@
+//! Findings and the honour ratio for a terminal.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use super::{WIDTH, one_line};
+use crate::report::{FindingRow, Honour, HonourRun};
+use crate::units::{bytes, percent};
+
+/// Rules may take so much of a line before their sentences are pushed aside.
+const WIDEST_RULE: usize = 24;
+
+/// How many there are at each level, and each of them where `all` are wanted.
+pub(super) fn findings(f: &mut fmt::Formatter<'_>, rows: &[FindingRow], all: bool) -> fmt::Result {
+    if rows.is_empty() {
+        return writeln!(f, "findings: none");
+    }
+    writeln!(
+        f,
+        "findings: {}{}",
+        by_level(rows),
+        if all {
+            ""
+        } else {
+            " (--findings lists them, `steward check` says which are known)"
+        }
+    )?;
+    if !all {
+        return Ok(());
+    }
+    let mut sorted: Vec<_> = rows.iter().collect();
+    sorted.sort_by_key(|row| row.rank());
+    let width = sorted
+        .iter()
+        .map(|row| row.rule.chars().count())
+        .max()
+        .unwrap_or(0)
+        .min(WIDEST_RULE);
+    let indent = "  ".len() + 9 + " ".len() + width + " ".len();
+    for row in sorted {
+        let [level, rule, sentence] =
+            [&row.level, &row.rule, &row.sentence].map(|text| one_line(text));
+        write!(f, "  {level:<9} {rule:<width$} ")?;
+        // A sentence of the checker says where and how often.
+        let place = if row.kind.is_empty() {
+            place(row)
+        } else {
+            String::new()
+        };
+        for (nth, line) in [sentence, place]
+            .iter()
+            .flat_map(|text| wrapped(text, WIDTH.saturating_sub(indent)))
+            .enumerate()
+        {
+            writeln!(
+                f,
+                "{:indent$}{line}",
+                "",
+                indent = if nth == 0 { 0 } else { indent }
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// `text` in lines of at most `width` characters, broken at spaces; a longer word has a line of its own.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// `2 violations, 1 note`.
+fn by_level(rows: &[FindingRow]) -> String {
+    let known = FindingRow::LEVELS.map(|level| {
+        (
+            level.to_owned(),
+            rows.iter().filter(|row| row.level == level).count(),
+        )
+    });
+    let other = (
+        "other".to_owned(),
+        rows.iter()
+            .filter(|row| row.rank() == FindingRow::LEVELS.len())
+            .count(),
+    );
+    let counted = known
+        .into_iter()
+        .chain([other])
+        .filter(|(_, count)| *count > 0);
+    let words = counted
+        .map(|(level, count)| format!("{count} {level}{}", if count == 1 { "" } else { "s" }));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Where it was seen, and how often.
+fn place(row: &FindingRow) -> String {
+    let mut words = Vec::new();
+    for (before, text) in [
+        ("callbacks of ", &row.owner),
+        ("", &row.command),
+        ("scope ", &row.scope),
+    ] {
+        if !text.is_empty() {
+            words.push(format!("{before}{}", one_line(text)));
+        }
+    }
+    if row.count > 1 {
+        words.push(format!("{} times", row.count));
+    }
+    if row.bytes > 0 {
+        words.push(bytes(row.bytes));
+    }
+    words.join(", ")
+}
+
+/// Both measurements with both terms, or why there are none.
+impl fmt::Display for Honour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        honour(f, self)
+    }
+}
+
+fn honour(f: &mut fmt::Formatter<'_>, honour: &Honour) -> fmt::Result {
+    let reason = honour.absent.as_deref().map(one_line).unwrap_or_default();
+    let runs = [
+        ("with the loader", &honour.with_loader),
+        ("without the loader", &honour.without_loader),
+    ];
+    if runs.iter().all(|(_, run)| run.is_none()) {
+        return writeln!(f, "honour ratio: not measured: {reason}");
+    }
+    writeln!(
+        f,
+        "honour ratio, bytes through callbacks of all that the driver took:"
+    )?;
+    runs.into_iter().try_for_each(|(name, run)| match run {
+        Some(run) => one_run(f, name, run),
+        // Nobody tried.
+        None if reason.is_empty() => Ok(()),
+        None => writeln!(f, "  {name:<18}        -  {reason}"),
+    })
+}
+
+fn one_run(f: &mut fmt::Formatter<'_>, name: &str, run: &HonourRun) -> fmt::Result {
+    let ratio = run.ratio().map_or_else(|| "-".to_owned(), percent);
+    write!(
+        f,
+        "  {name:<18}{ratio:>9}  {} through callbacks in {} calls\n{:31}",
+        bytes(run.callback_bytes),
+        run.callback_calls,
+        ""
+    )?;
+    let past_calls = run.in_command_calls.saturating_add(run.never_issued_calls);
+    let [past, within, own] = [
+        run.past_bytes(),
+        run.in_command_bytes,
+        run.never_issued_bytes,
+    ]
+    .map(bytes);
+    writeln!(
+        f,
+        "{past} past them in {past_calls} calls: {within} in commands, {own} in its own threads"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Honour, HonourRun, wrapped};
+
+    #[test]
+    fn the_honour_ratio_is_shown_with_its_terms_or_the_reason_why_not() {
+        let run = HonourRun {
+            callback_calls: 2,
+            callback_bytes: 1024,
+            in_command_bytes: 2048,
+            ..HonourRun::default()
+        };
+        let run = HonourRun {
+            never_issued_bytes: 1024,
+            in_command_calls: 3,
+            never_issued_calls: 4,
+            ..run
+        };
+        let why = "it has\nno manifest";
+        let honour = Honour {
+            with_loader: Some(run),
+            without_loader: None,
+            absent: Some(why.into()),
+        };
+        let text = honour.to_string();
+        assert!(
+            text.contains("25.0 %  1.00 KiB through callbacks in 2 calls\n"),
+            "{text}"
+        );
+        let past = "\n                               3.00 KiB past them in 7 calls: 2.00 KiB in commands, 1.00 KiB in its own threads\n";
+        assert!(text.contains(past), "{text}");
+        assert!(
+            text.ends_with("\n  without the loader        -  it has no manifest\n"),
+            "{text}"
+        );
+        let text = (Honour {
+            absent: Some(why.into()),
+            ..Honour::default()
+        })
+        .to_string();
+        assert_eq!(text, "honour ratio: not measured: it has no manifest\n");
+        let most = HonourRun {
+            callback_bytes: u64::MAX,
+            callback_calls: u64::MAX,
+            in_command_bytes: u64::MAX,
+            ..run
+        };
+        let most = HonourRun {
+            in_command_calls: 999_999_999,
+            never_issued_calls: 999_999_999,
+            ..most
+        };
+        let text = (Honour {
+            with_loader: Some(most),
+            ..Honour::default()
+        })
+        .to_string();
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 120),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn lines_break_at_spaces() {
+        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("one two", 6), ["one", "two"]);
+        assert_eq!(wrapped("immeasurable", 3), ["immeasurable"]);
+        assert!(wrapped(" ", 3).is_empty());
+    }
+}

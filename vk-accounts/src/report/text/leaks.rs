@@ -1,0 +1,246 @@
+//! What is alive by call stack, for a terminal.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use super::{one_line, plural};
+use crate::report::{Growth, LeakCount, LeakFrame, LeakStack, Leaks};
+use crate::units::bytes;
+
+/// So many stacks are shown whole; the sums contain the others.
+const MAX_STACKS: usize = 20;
+
+impl fmt::Display for Leaks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.stacks.is_empty() {
+            return writeln!(f, "\nalive at the end: nothing");
+        }
+        let sum = |of: fn(&LeakStack) -> u64| self.stacks.iter().map(of).sum::<u64>();
+        let (objects, blocks) = (
+            sum(|stack| stack.objects.live),
+            sum(|stack| stack.blocks.live),
+        );
+        let stacks = self.stacks.len() as u64;
+        writeln!(
+            f,
+            "\nalive at the end: {objects} object{} ({}), {blocks} block{} of the driver ({}), by {stacks} call stack{}",
+            plural(objects),
+            bytes(sum(|stack| stack.objects.bytes)),
+            plural(blocks),
+            bytes(sum(|stack| stack.blocks.bytes)),
+            plural(stacks),
+        )?;
+        if self.intervals > 0 {
+            writeln!(
+                f,
+                "  growth is counted over {} {}, after {} of warm-up",
+                self.intervals,
+                self.interval_name(),
+                self.warm_up
+            )?;
+        }
+        for (number, stack) in (1_usize..).zip(self.stacks.iter().take(MAX_STACKS)) {
+            self.stack(f, number, stack)?;
+        }
+        let more = self.stacks.len().saturating_sub(MAX_STACKS);
+        if more > 0 {
+            writeln!(f, "  and {more} more; --json lists all")?;
+        }
+        if self.lost > 0 {
+            writeln!(
+                f,
+                "  {} objects or blocks are not listed: no memory for their records",
+                self.lost
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Leaks {
+    fn interval_name(&self) -> String {
+        match (self.mark.as_str(), self.frames_a_mark) {
+            ("request", _) => "times between two marks".to_owned(),
+            (command, 1) => format!("frames ({command})"),
+            (command, frames) => format!("times {frames} frames ({command})"),
+        }
+    }
+
+    fn stack(&self, f: &mut fmt::Formatter<'_>, number: usize, stack: &LeakStack) -> fmt::Result {
+        let (objects, blocks) = (&stack.objects, &stack.blocks);
+        write!(f, "  {number}. ")?;
+        if stack.command.is_empty() {
+            write!(f, "outside of hooked commands")?;
+        } else {
+            write!(f, "{}", one_line(&stack.command))?;
+        }
+        if objects.total > 0 {
+            write!(
+                f,
+                ": {} of {} {} alive",
+                objects.live,
+                objects.total,
+                one_line(&stack.kind)
+            )?;
+            if objects.bytes > 0 {
+                write!(f, " ({})", bytes(objects.bytes))?;
+            }
+        }
+        if blocks.live > 0 {
+            let separator = if objects.total > 0 { "," } else { ":" };
+            write!(
+                f,
+                "{separator} {} block{} of {} ({})",
+                blocks.live,
+                plural(blocks.live),
+                one_line(&stack.kind),
+                bytes(blocks.bytes)
+            )?;
+        }
+        writeln!(f)?;
+        self.growth(f, stack)?;
+        if !stack.oldest.is_empty() {
+            let oldest = stack.oldest.iter().map(|object| {
+                let name = one_line(&object.name);
+                let named = if name.is_empty() {
+                    String::new()
+                } else {
+                    format!(" \"{name}\"")
+                };
+                format!("{}{named}", one_line(&object.handle))
+            });
+            writeln!(f, "     oldest: {}", oldest.collect::<Vec<_>>().join(", "))?;
+        }
+        stack
+            .frames
+            .iter()
+            .try_for_each(|frame| write!(f, "{frame}"))
+    }
+
+    fn growth(&self, f: &mut fmt::Formatter<'_>, stack: &LeakStack) -> fmt::Result {
+        let interval = match (self.mark.as_str(), self.frames_a_mark) {
+            ("request", _) => "mark".to_owned(),
+            (_, 1) => "frame".to_owned(),
+            (_, frames) => format!("{frames} frames"),
+        };
+        let rows: [(&str, &LeakCount); 2] =
+            [(&stack.kind, &stack.objects), ("blocks", &stack.blocks)];
+        let growing = rows
+            .into_iter()
+            .filter(|(_, count)| self.intervals > 0 && count.growth.count > 0);
+        let each = growing.map(|(kind, count)| {
+            let Growth {
+                count: more,
+                bytes: more_bytes,
+                grew,
+                ..
+            } = count.growth;
+            let size = u64::try_from(more_bytes).ok().filter(|size| *size > 0);
+            let size = size.map_or(String::new(), |size| {
+                format!(" ({})", bytes(size / self.intervals))
+            });
+            format!(
+                "+{} {}{size} a {interval}, in {grew} of {}",
+                quotient(more.unsigned_abs(), self.intervals),
+                one_line(kind),
+                self.intervals
+            )
+        });
+        let each: Vec<_> = each.collect();
+        if each.is_empty() {
+            Ok(())
+        } else {
+            writeln!(f, "     grows: {}", each.join("; "))
+        }
+    }
+}
+
+/// With two digits behind the point where it is no whole number.
+fn quotient(number: u64, by: u64) -> String {
+    let hundredths = u128::from(number) * 100 / u128::from(by.max(1));
+    let (whole, part) = (hundredths / 100, hundredths % 100);
+    if part == 0 {
+        whole.to_string()
+    } else {
+        format!("{whole}.{part:02}")
+    }
+}
+
+impl fmt::Display for LeakFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = format!("{}+{}", one_line(&self.module), one_line(&self.offset));
+        let lines = match self.functions.as_slice() {
+            [] => std::slice::from_ref(&place),
+            functions => functions,
+        };
+        lines
+            .iter()
+            .try_for_each(|line| writeln!(f, "       {}", one_line(line)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::LeakObject;
+
+    fn count(live: u64, bytes: u64, total: u64, grown: i64) -> LeakCount {
+        LeakCount {
+            live,
+            bytes,
+            total,
+            growth: Growth {
+                count: grown,
+                bytes: grown * 4096,
+                grew: 990,
+                shrank: 0,
+            },
+        }
+    }
+
+    #[test]
+    fn a_stack_says_what_is_alive_and_how_it_grows() {
+        let frame = |functions: &[&str]| LeakFrame {
+            address: "0x10".to_owned(),
+            module: "/usr/bin/program".to_owned(),
+            offset: "0x10".to_owned(),
+            functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let mut leaks = Leaks {
+            mark: "vkQueueSubmit".to_owned(),
+            frames_a_mark: 1,
+            intervals: 990,
+            warm_up: 10,
+            lost: 0,
+            stacks: vec![LeakStack {
+                command: "vkCreateBuffer".to_owned(),
+                kind: "VkBuffer".to_owned(),
+                objects: count(1000, 4_096_000, 1000, 990),
+                blocks: count(1000, 96_000, 1000, 495),
+                oldest: vec![LeakObject {
+                    handle: "0x2a".to_owned(),
+                    bytes: 4096,
+                    name: "vertices\nof frame 0".to_owned(),
+                }],
+                frames: vec![frame(&["upload, src/main.rs:7", "draw"]), frame(&[])],
+            }],
+        };
+        let text = leaks.to_string();
+        let expected = "
+alive at the end: 1000 objects (3.90 MiB), 1000 blocks of the driver (93.7 KiB), by 1 call stack
+  growth is counted over 990 frames (vkQueueSubmit), after 10 of warm-up
+  1. vkCreateBuffer: 1000 of 1000 VkBuffer alive (3.90 MiB), 1000 blocks of VkBuffer (93.7 KiB)
+     grows: +1 VkBuffer (4.00 KiB) a frame, in 990 of 990; +0.50 blocks (2.00 KiB) a frame, in 990 of 990
+     oldest: 0x2a \"vertices of frame 0\"
+       upload, src/main.rs:7
+       draw
+       /usr/bin/program+0x10
+";
+        assert_eq!(text, expected);
+        leaks.intervals = 0;
+        assert!(!leaks.to_string().contains("grows"));
+        leaks.stacks.clear();
+        assert_eq!(leaks.to_string(), "\nalive at the end: nothing\n");
+    }
+}

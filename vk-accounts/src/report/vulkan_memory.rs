@@ -1,0 +1,37 @@
+//! Device memory as a program allocated it: `vkAllocateMemory`, by heap and memory type.
+
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+
+/// The device memory of one device. Bytes are those that were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VulkanMemory {
+    /// The device, as the contexts name it.
+    pub device: String,
+    /// By heap.
+    pub heaps: Vec<VulkanMemoryRow>,
+    /// By memory type.
+    pub types: Vec<VulkanMemoryRow>,
+    /// Blocks that are counted nowhere, because there was no memory for their records.
+    pub lost_blocks: u64,
+}
+
+/// A heap or memory type that was used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VulkanMemoryRow {
+    /// Its number, as the device has it.
+    pub index: u32,
+    /// Bytes that are live.
+    pub live_bytes: u64,
+    /// Blocks that are live.
+    pub live_blocks: u64,
+    /// The most bytes live at once.
+    pub peak_bytes: u64,
+    /// Bytes ever allocated.
+    pub total_bytes: u64,
+    /// Blocks ever allocated.
+    pub total_blocks: u64,
+    /// Requests that were refused.
+    pub refusals: u64,
+}

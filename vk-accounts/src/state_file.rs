@@ -1,0 +1,445 @@
+//! The state file of the layer: the last numbers of a process, which outlive it however it ends.
+//!
+//! The layer writes it through a shared mapping, and whoever reads it uses [`read`]. Every field is a word of 64 bits in the machine's order:
+//!
+//! ```text
+//! word  0 MAGIC      1 LENGTH in bytes   2 SEQUENCE: odd while the numbers are written
+//!       3 PROCESS    4 COMMANDS that the numbers know of    5 REPORTED: those that the last report knows of
+//!       6 STARTED: number of the last command that began    7 STARTED_ROW: its row in vk-callbacks' table, and 1; 0 for none
+//!       8 ROWS of that table                                9 to 31 zero
+//!      32 HEAPS: 16 of 8 words   live bytes, live blocks, peak bytes, total bytes, total blocks, refusals, 0, 0
+//!     160 KINDS: 64 of 16 words  name in 5 words, live bytes, live blocks, peak bytes, total bytes, total blocks,
+//!                                objects created, objects ended, commands with callbacks of the program, 0, 0, 0
+//! ```
+//!
+//! Numbers of a kind are sums over all instances and devices; so are peaks, which are exact as long as there is one of each.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::path::Path;
+
+use serde::Serialize;
+use vk_callbacks::CommandRow;
+
+/// The first word.
+pub const MAGIC: u64 = u64::from_ne_bytes(*b"STEWARD\x01");
+/// The number of words.
+pub const WORDS: usize = KINDS + MAX_KINDS * KIND_WORDS;
+/// The length in bytes.
+pub const LENGTH: usize = WORDS * 8;
+
+/// Where the sequence number is.
+pub const SEQUENCE: usize = 2;
+/// Where the process is.
+pub const PROCESS: usize = 3;
+/// Where the number of commands is that the other numbers know of.
+pub const COMMANDS: usize = 4;
+/// Where the number of commands is that the last report knows of.
+pub const REPORTED: usize = 5;
+/// Where the number of the last command is that began.
+pub const STARTED: usize = 6;
+/// Where its row is, and 1.
+pub const STARTED_ROW: usize = 7;
+/// Where the number of rows is.
+pub const ROWS: usize = 8;
+/// Where the heaps begin.
+pub const HEAPS: usize = 32;
+/// Heaps at most, as Vulkan has it.
+pub const MAX_HEAPS: usize = 16;
+/// The words of a heap.
+pub const HEAP_WORDS: usize = 8;
+/// Where the kinds begin.
+pub const KINDS: usize = HEAPS + MAX_HEAPS * HEAP_WORDS;
+/// Kinds at most.
+pub const MAX_KINDS: usize = 64;
+/// The words of a kind.
+pub const KIND_WORDS: usize = 16;
+/// The words of its name.
+pub const NAME_WORDS: usize = 5;
+
+/// Attempts to read a file between two updates.
+const ATTEMPTS: u32 = 1000;
+
+/// The numbers of a kind of object or of a heap. Bytes and blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StateUsage {
+    /// Bytes that are live.
+    pub live_bytes: u64,
+    /// Blocks that are live.
+    pub live_blocks: u64,
+    /// Bytes that were live at once.
+    pub peak_bytes: u64,
+    /// Bytes of all blocks.
+    pub total_bytes: u64,
+    /// All blocks.
+    pub total_blocks: u64,
+}
+
+/// A kind of object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StateKind {
+    /// Its name, as Vulkan has it.
+    pub kind: String,
+    /// Host memory through callbacks.
+    #[serde(flatten)]
+    pub usage: StateUsage,
+    /// Objects that were created.
+    pub objects_created: u64,
+    /// Objects that are alive.
+    pub objects_alive: u64,
+    /// Commands that came with callbacks of the program.
+    pub foreign_commands: u64,
+}
+
+/// A heap of device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StateHeap {
+    /// Its index.
+    pub index: usize,
+    /// Device memory.
+    #[serde(flatten)]
+    pub usage: StateUsage,
+    /// Requests that were refused.
+    pub refusals: u64,
+}
+
+/// What a state file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct State {
+    /// The number of the process.
+    pub process: u64,
+    /// Commands that the numbers know of.
+    pub commands: u64,
+    /// Commands that the last report knows of; 0 where none was written.
+    pub reported_commands: u64,
+    /// The number of the last command that began.
+    pub started_commands: u64,
+    /// The last command that began, where both sides have one table of commands.
+    pub last_command: Option<&'static str>,
+    /// Whether no update was under way: if one was, some numbers are older than others.
+    pub is_whole: bool,
+    /// Kinds that were used.
+    pub kinds: Vec<StateKind>,
+    /// Heaps that were used.
+    pub heaps: Vec<StateHeap>,
+}
+
+/// Why bytes are no state file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// Another file, or one of another version.
+    #[error("it is no state file of this version of the layer")]
+    NotState,
+    /// Part of one.
+    #[error("it has {bytes} bytes instead of {LENGTH}")]
+    WrongLength {
+        /// How many bytes there are.
+        bytes: usize,
+    },
+    /// The name of a kind is none.
+    #[error("the name of kind {index} is no name of Vulkan")]
+    BadName {
+        /// Which kind.
+        index: usize,
+    },
+}
+
+/// Why a state file cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadStateError {
+    /// The operating system says so.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is none.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+/// Reads the state of a process, which may be running. Tries again while the numbers change.
+///
+/// # Errors
+/// [`ReadStateError`].
+pub fn read(path: &Path) -> Result<State, ReadStateError> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    let mut attempt = 1;
+    loop {
+        bytes.clear();
+        file.rewind()?;
+        (&mut file)
+            .take(LENGTH as u64 + 1)
+            .read_to_end(&mut bytes)?;
+        let mut state = State::parse(&bytes)?;
+        let mut again = [0; (SEQUENCE + 1) * 8];
+        file.rewind()?;
+        file.read_exact(&mut again)?;
+        let is_same = word(&again, SEQUENCE) == word(&bytes, SEQUENCE);
+        if state.is_whole && is_same || attempt == ATTEMPTS {
+            state.is_whole &= is_same;
+            return Ok(state);
+        }
+        attempt += 1;
+    }
+}
+
+impl State {
+    /// Reads the bytes of a state file. Any bytes may be passed.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, StateError> {
+        if word(bytes, 0) != MAGIC {
+            return Err(StateError::NotState);
+        }
+        if bytes.len() != LENGTH || word(bytes, 1) != LENGTH as u64 {
+            return Err(StateError::WrongLength { bytes: bytes.len() });
+        }
+        let kinds = (0..MAX_KINDS).map(|index| kind(bytes, index));
+        let kinds = kinds
+            .filter_map(Result::transpose)
+            .collect::<Result<_, _>>()?;
+        let heaps = (0..MAX_HEAPS).filter_map(|index| heap(bytes, index));
+        Ok(Self {
+            process: word(bytes, PROCESS),
+            commands: word(bytes, COMMANDS),
+            reported_commands: word(bytes, REPORTED),
+            started_commands: word(bytes, STARTED),
+            last_command: last_command(bytes),
+            is_whole: word(bytes, SEQUENCE).is_multiple_of(2),
+            kinds,
+            heaps: heaps.collect(),
+        })
+    }
+}
+
+/// 0 behind the end.
+fn word(bytes: &[u8], index: usize) -> u64 {
+    let word = bytes.get(index * 8..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |word| u64::from_ne_bytes(*word))
+}
+
+fn usage(bytes: &[u8], at: usize) -> StateUsage {
+    StateUsage {
+        live_bytes: word(bytes, at),
+        live_blocks: word(bytes, at + 1),
+        peak_bytes: word(bytes, at + 2),
+        total_bytes: word(bytes, at + 3),
+        total_blocks: word(bytes, at + 4),
+    }
+}
+
+/// `None` for a kind that was not used.
+fn kind(bytes: &[u8], index: usize) -> Result<Option<StateKind>, StateError> {
+    let at = KINDS + index * KIND_WORDS;
+    let name = bytes.get(at * 8..(at + NAME_WORDS) * 8).unwrap_or_default();
+    let length = name.iter().position(|byte| *byte == 0);
+    let name = name.get(..length.unwrap_or(name.len())).unwrap_or_default();
+    let at = at + NAME_WORDS;
+    let usage = usage(bytes, at);
+    let created = word(bytes, at + 5);
+    let foreign_commands = word(bytes, at + 7);
+    if usage.total_blocks == 0 && created == 0 && foreign_commands == 0 {
+        return Ok(None);
+    }
+    if name.is_empty() || !name.iter().all(u8::is_ascii_alphanumeric) {
+        return Err(StateError::BadName { index });
+    }
+    Ok(Some(StateKind {
+        kind: String::from_utf8_lossy(name).into_owned(),
+        usage,
+        objects_created: created,
+        objects_alive: created.saturating_sub(word(bytes, at + 6)),
+        foreign_commands,
+    }))
+}
+
+/// `None` for a heap that was not used.
+fn heap(bytes: &[u8], index: usize) -> Option<StateHeap> {
+    let at = HEAPS + index * HEAP_WORDS;
+    let (usage, refusals) = (usage(bytes, at), word(bytes, at + 5));
+    (usage.total_blocks != 0 || refusals != 0).then_some(StateHeap {
+        index,
+        usage,
+        refusals,
+    })
+}
+
+fn last_command(bytes: &[u8]) -> Option<&'static str> {
+    let rows = CommandRow::all();
+    let is_same_table = word(bytes, ROWS) == rows.len() as u64;
+    let row = word(bytes, STARTED_ROW).checked_sub(1)?;
+    let row = rows.get(usize::try_from(row).ok()?)?;
+    is_same_table.then_some(row.name)
+}
+
+/// The table of kinds and heaps, without a head.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<34}{:>14}{:>14}{:>16}{:>10}{:>9}{:>9}",
+            "", "live", "peak", "total", "blocks", "objects", "alive"
+        )?;
+        for row in &self.kinds {
+            let usage = &row.usage;
+            writeln!(
+                f,
+                "  {:<32}{:>14}{:>14}{:>16}{:>10}{:>9}{:>9}",
+                row.kind,
+                usage.live_bytes,
+                usage.peak_bytes,
+                usage.total_bytes,
+                usage.total_blocks,
+                row.objects_created,
+                row.objects_alive,
+            )?;
+        }
+        for row in &self.heaps {
+            let usage = &row.usage;
+            let name = format_args!("device memory, heap {}", row.index).to_string();
+            write!(
+                f,
+                "  {name:<32}{:>14}{:>14}{:>16}{:>10}{:>9}{:>9}",
+                usage.live_bytes,
+                usage.peak_bytes,
+                usage.total_bytes,
+                usage.total_blocks,
+                usage.total_blocks,
+                usage.live_blocks,
+            )?;
+            if row.refusals != 0 {
+                write!(f, "  ({} refused)", row.refusals)?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(bytes: &mut [u8], index: usize, value: u64) {
+        bytes[index * 8..][..8].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    fn empty() -> Vec<u8> {
+        let mut bytes = vec![0; LENGTH];
+        put(&mut bytes, 0, MAGIC);
+        put(&mut bytes, 1, LENGTH as u64);
+        bytes
+    }
+
+    fn name(bytes: &mut [u8], index: usize, name: &[u8]) {
+        bytes[(KINDS + index * KIND_WORDS) * 8..][..name.len()].copy_from_slice(name);
+    }
+
+    #[test]
+    fn hostile_bytes_are_an_error_or_a_state_and_never_a_panic() {
+        assert_eq!(State::parse(&[]), Err(StateError::NotState));
+        let whole = empty();
+        for length in (0..LENGTH).step_by(7) {
+            State::parse(&whole[..length]).expect_err("it is cut off");
+        }
+        let long = [whole.as_slice(), &[0]].concat();
+        let wrong = StateError::WrongLength { bytes: LENGTH + 1 };
+        assert_eq!(State::parse(&long), Err(wrong));
+        // Any one word may be anything.
+        for index in 2..WORDS {
+            let mut bytes = whole.clone();
+            put(&mut bytes, index, u64::MAX);
+            let is_odd = index == SEQUENCE;
+            match State::parse(&bytes) {
+                Ok(state) => assert_eq!(state.is_whole, !is_odd),
+                Err(error) => assert!(matches!(error, StateError::BadName { .. }), "{error}"),
+            }
+        }
+        let mut bytes = whole;
+        for index in 0..MAX_KINDS {
+            put(&mut bytes, KINDS + index * KIND_WORDS + NAME_WORDS + 4, 1);
+            for bad in [&b"Vk\xff"[..], b"\x1b[2J", b"\"", b""] {
+                let mut bytes = bytes.clone();
+                name(&mut bytes, index, bad);
+                assert_eq!(State::parse(&bytes), Err(StateError::BadName { index }));
+            }
+            name(&mut bytes, index, &[b'V'; NAME_WORDS * 8]);
+        }
+        let state = State::parse(&bytes).expect("a state");
+        assert_eq!(state.kinds.len(), MAX_KINDS);
+        assert_eq!(state.kinds[0].kind.len(), NAME_WORDS * 8);
+    }
+
+    #[test]
+    fn a_state_is_what_the_words_say() {
+        let mut bytes = empty();
+        let row = CommandRow::all()
+            .iter()
+            .position(|row| row.name == "vkCreateBuffer");
+        let row = row.expect("a row") as u64;
+        for (index, value) in [
+            (SEQUENCE, 3),
+            (PROCESS, 77),
+            (COMMANDS, 10),
+            (REPORTED, 9),
+            (STARTED, 12),
+            (STARTED_ROW, row + 1),
+            (ROWS, CommandRow::all().len() as u64),
+        ] {
+            put(&mut bytes, index, value);
+        }
+        for word in 0..8 {
+            put(
+                &mut bytes,
+                KINDS + KIND_WORDS + NAME_WORDS + word,
+                100 + word as u64,
+            );
+            put(&mut bytes, HEAPS + HEAP_WORDS + word, 200 + word as u64);
+        }
+        name(&mut bytes, 1, b"VkBuffer");
+        let state = State::parse(&bytes).expect("a state");
+        let usage = |first| StateUsage {
+            live_bytes: first,
+            live_blocks: first + 1,
+            peak_bytes: first + 2,
+            total_bytes: first + 3,
+            total_blocks: first + 4,
+        };
+        let expected = State {
+            process: 77,
+            commands: 10,
+            reported_commands: 9,
+            started_commands: 12,
+            last_command: Some("vkCreateBuffer"),
+            is_whole: false,
+            kinds: vec![StateKind {
+                kind: "VkBuffer".to_owned(),
+                usage: usage(100),
+                objects_created: 105,
+                // More were ended than created, as a torn update may have it.
+                objects_alive: 0,
+                foreign_commands: 107,
+            }],
+            heaps: vec![StateHeap {
+                index: 1,
+                usage: usage(200),
+                refusals: 205,
+            }],
+        };
+        assert_eq!(state, expected);
+        // Another table of commands has other rows.
+        put(&mut bytes, ROWS, 1);
+        let state = State::parse(&bytes).expect("a state");
+        assert_eq!(state.last_command, None);
+        let text = state.to_string();
+        assert!(
+            text.contains("VkBuffer") && text.contains("heap 1"),
+            "{text}"
+        );
+    }
+}

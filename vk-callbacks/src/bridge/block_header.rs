@@ -1,0 +1,91 @@
+//! Reads and writes the 16 bytes in front of a block. `crate::header` says what they mean.
+
+use core::ptr::NonNull;
+
+use alloc_core::Scope;
+
+use super::state::BridgeState;
+use crate::header::{HeaderPlan, Word0};
+use crate::realloc_rules::OriginalBlock;
+
+impl<A> BridgeState<A> {
+    /// Writes the header of a new block and returns the payload.
+    ///
+    /// # Safety
+    /// `base` is a live block of `plan.layout`, `pad` is `plan.pad_at` of it.
+    #[inline]
+    pub(super) unsafe fn place(
+        &self,
+        base: NonNull<u8>,
+        pad: usize,
+        block: OriginalBlock,
+        plan: &HeaderPlan,
+    ) -> *mut u8 {
+        let word0 = Word0::new(block.size, block.align, block.scope, plan, pad);
+        // SAFETY: forwarded.
+        unsafe { self.write_header(base, pad, word0) }
+    }
+
+    /// As [`place`](Self::place), with the word ready.
+    ///
+    /// # Safety
+    /// `base` is a live block, `pad` the one of its plan, `word0` says what it is.
+    #[inline(always)]
+    pub(super) unsafe fn write_header(
+        &self,
+        base: NonNull<u8>,
+        pad: usize,
+        word0: Word0,
+    ) -> *mut u8 {
+        // SAFETY: `pad` is at most the layout's size.
+        let payload = unsafe { base.add(pad) };
+        // SAFETY: `pad >= 16`, so the header lies within the block.
+        let first = unsafe { payload.sub(16) };
+        // SAFETY: the place is ours. For small alignments a guard's block is not aligned to 8.
+        unsafe { first.cast::<u64>().write_unaligned(word0.0) };
+        // SAFETY: as above, with the header of the same block.
+        unsafe { write_word1(payload, self.seal.live(payload.addr().get(), word0)) };
+        payload.as_ptr()
+    }
+
+    /// The header before `payload`, if it is that of a live block of this bridge.
+    ///
+    /// # Safety
+    /// The 16 bytes before `payload` can be read.
+    #[inline]
+    pub(super) unsafe fn read(&self, payload: NonNull<u8>) -> Option<(Word0, Scope)> {
+        // SAFETY: the caller's promise.
+        let (word0, word1) = unsafe { read_words(payload) };
+        if word1 != self.seal.live(payload.addr().get(), word0) {
+            return None;
+        }
+        Some((word0, word0.scope()?))
+    }
+}
+
+/// The two words of the header before `payload`, whether or not it is one.
+///
+/// # Safety
+/// The 16 bytes before `payload` can be read.
+#[inline]
+pub(super) unsafe fn read_words(payload: NonNull<u8>) -> (Word0, u64) {
+    // Addressed without claiming that both lie in one allocation, and read unaligned: the pointer may be anybody's.
+    let first = payload.as_ptr().wrapping_sub(16).cast::<u64>();
+    // SAFETY: the caller's promise.
+    let word0 = unsafe { first.read_unaligned() };
+    // SAFETY: the caller's promise.
+    let word1 = unsafe { first.wrapping_add(1).read_unaligned() };
+    (Word0(word0), word1)
+}
+
+/// Writes the second word of the header before `payload`.
+///
+/// # Safety
+/// `payload` lies 8 or more bytes behind the start of a writable block.
+#[inline]
+pub(super) unsafe fn write_word1(payload: NonNull<u8>, word1: u64) {
+    // SAFETY: the caller's promise.
+    let second = unsafe { payload.sub(8) };
+    // SAFETY: as above.
+    unsafe { second.cast::<u64>().write_unaligned(word1) };
+}

@@ -1,0 +1,217 @@
+//! A context, handed to Vulkan.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use alloc_core::{Context, ContextHandle, HostAllocator, Rejected, Usage};
+
+use super::cookie_key;
+use super::counters::BridgeCounters;
+use super::entry::callbacks_of;
+use super::live::{Live, LiveScope};
+use super::state::BridgeState;
+use crate::command::OwnerId;
+use crate::error::{CallbackError, CallbacksInUse};
+use crate::raw::{AllocationCallbacks, RawCallbacks};
+use crate::thread::is_busy;
+
+/// A [`Context`] as `VkAllocationCallbacks`: all that Vulkan takes through it is counted in that context, scope by scope.
+///
+/// Vulkan specification, *Host Memory*. Each bridge is over a context of its own, so that the bytes of the application and
+/// those of a driver do not mix; give the instance, the device and each kind of object one, below a common parent. The
+/// bridge keeps no count of its own; a block costs 16 bytes in front, which are charged to the context, too.
+///
+/// Threads: callable from any, by several at once, without locks (V24). A block may be freed on another thread.
+///
+/// A bridge may be moved while Vulkan uses its callbacks: its state lies in the context's memory. One that is dropped while blocks are
+/// live closes its context, leaves its state in place and is counted by [`leaked_bridges`].
+///
+/// What the bridge checks by itself: size, alignment and scope of each request; the header of each block that comes back. A
+/// free of a stray pointer, or a second free, is found with probability 1 - 2^-32 *if the 16 bytes before the pointer can
+/// still be read*, and *as long as the address was not given out again*; it is [noted](Bridge::counters) and nothing is freed.
+/// A second free of an address that was given out again frees the new block.
+///
+/// Panics of the allocator behind the context are stopped, noted and answered with NULL.
+///
+/// ```
+/// use alloc_core::{Context, ContextOptions, FromGlobalAlloc, Scope};
+/// use vk_callbacks::Bridge;
+///
+/// static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+/// let root = Context::root_static(&SYSTEM, ContextOptions::new("application"))?;
+///
+/// let bridge = Bridge::new(root.child("vulkan instance")?)?;
+/// let callbacks = bridge.callbacks(); // with ash: create_instance(&info, Some(callbacks.as_ash()))
+/// # let raw = *callbacks.raw();
+/// # // SAFETY: the bridge is alive.
+/// # let block = unsafe { raw.pfn_allocation.unwrap()(raw.p_user_data, 100, 8, 4) };
+/// assert_eq!(bridge.live().scope(Scope::Instance).bytes, 100 + 16);
+/// # // SAFETY: as above, with a live block.
+/// # unsafe { raw.pfn_free.unwrap()(raw.p_user_data, block) };
+///
+/// // After vkDestroyInstance. A leak of the driver would be told here, by scope, and the bridge given back.
+/// let context = bridge.close()?;
+/// assert_eq!(context.usage().total().live_blocks, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping a bridge makes its callbacks invalid"]
+pub struct Bridge {
+    context: Context,
+    state: NonNull<BridgeState<ContextHandle>>,
+    /// The state's own block, and a root's record: what the context holds that is not Vulkan's.
+    own: LiveScope,
+}
+
+// SAFETY: the state holds a `ContextHandle`, numbers and atomics, all `Send + Sync`; the bridge owns its memory.
+unsafe impl Send for Bridge {}
+// SAFETY: as above; everything a shared bridge does is reading.
+unsafe impl Sync for Bridge {}
+
+impl Bridge {
+    const STATE: Layout = Layout::new::<BridgeState<ContextHandle>>();
+
+    /// Hands `context` to Vulkan. The bridge's own state (under 500 bytes) lies in memory of that very context.
+    ///
+    /// # Errors
+    /// [`CallbackError::ContextInUse`] when the context holds blocks or children already: they would read as the driver's.
+    /// [`CallbackError::Host`] when there is no memory for the state.
+    pub fn new(context: Context) -> Result<Self, Rejected<Context, CallbackError>> {
+        let Some(unused) = LiveScope::of_unused(&context) else {
+            return Err(Rejected::new(context, CallbackError::ContextInUse));
+        };
+        let place = match context.try_allocate(Self::STATE, context.scope()) {
+            Ok(place) => place.cast::<BridgeState<ContextHandle>>(),
+            Err(error) => {
+                return Err(Rejected::new(context, error));
+            }
+        };
+        let state = BridgeState::new(context.handle(), cookie_key::fresh(place.as_ptr().addr()));
+        // SAFETY: just taken with the layout of the state.
+        unsafe { place.write(state) };
+        Ok(Self {
+            context,
+            state: place,
+            own: unused.and(Self::STATE),
+        })
+    }
+
+    /// What to pass as `pAllocator`.
+    ///
+    /// The functions and `pUserData` stay valid until [`close`](Self::close) has said Ok, or the bridge was dropped with nothing
+    /// live. Passing them to Vulkan is the caller's unsafe act: no call may come after that (V6).
+    #[must_use]
+    pub fn callbacks(&self) -> AllocationCallbacks<'_> {
+        AllocationCallbacks::new(self.raw())
+    }
+
+    /// As [`callbacks`](Self::callbacks), without the lifetime.
+    #[must_use]
+    pub fn raw(&self) -> RawCallbacks {
+        callbacks_of(self.state(), self.state.as_ptr().cast_const())
+    }
+
+    /// What this bridge is called in [`Owners`](crate::Owners) and in the header of its blocks.
+    #[must_use]
+    pub fn owner(&self) -> OwnerId {
+        cookie_key::id_of(self.state().seal)
+    }
+
+    /// The context. What is allocated from it directly, or below it, reads as the driver's.
+    #[must_use]
+    pub const fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The context's account, the bridge's own state included.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.context.usage()
+    }
+
+    /// What Vulkan holds now, by scope. Exact when no callback is running.
+    #[must_use]
+    pub fn live(&self) -> Live {
+        Live::of(&self.context, self.own)
+    }
+
+    /// Rare things it saw so far.
+    #[must_use]
+    pub fn counters(&self) -> BridgeCounters {
+        self.state().notes.read()
+    }
+
+    /// Takes the callbacks out of use and gives the context back, if Vulkan holds nothing of it.
+    ///
+    /// Call it after the last object made with the callbacks was destroyed, and with no command running.
+    ///
+    /// # Errors
+    /// The bridge, still usable, with what is still live; also where nothing is, and this thread is inside a callback: that
+    /// may be one of this bridge's, whose context called back.
+    pub fn close(self) -> Result<Context, Rejected<Self, CallbacksInUse>> {
+        let live = self.live();
+        if !live.is_empty() {
+            return Err(Rejected::new(self, CallbacksInUse::Live(live)));
+        }
+        if is_busy() {
+            return Err(Rejected::new(self, CallbacksInUse::InCallback));
+        }
+        let this = ManuallyDrop::new(self);
+        // SAFETY: nothing is live, so no callback will come; `this` is used only for its context after this.
+        unsafe { this.free_state() };
+        // SAFETY: `this` is never dropped, so the context is moved out once.
+        Ok(unsafe { ptr::read(&raw const this.context) })
+    }
+
+    fn state(&self) -> &BridgeState<ContextHandle> {
+        // SAFETY: placed by `new`, and alive until `free_state`.
+        unsafe { self.state.as_ref() }
+    }
+
+    /// # Safety
+    /// The state is not used after this, by nobody.
+    unsafe fn free_state(&self) {
+        // SAFETY: placed by `new`; the caller's promise makes this the only and last read.
+        drop(unsafe { self.state.read() });
+        // SAFETY: taken in `new` from this context with this layout and scope.
+        unsafe {
+            self.context
+                .deallocate(self.state.cast(), Self::STATE, self.context.scope())
+        };
+    }
+}
+
+/// How many bridges of this process were dropped while Vulkan held blocks of them, or within a callback.
+///
+/// Each left its state where it is, so that a late callback finds it, and keeps a [`ContextHandle`], so that frees still reach the
+/// allocator. Their contexts are closed: new requests are answered with NULL.
+#[must_use]
+pub fn leaked_bridges() -> u64 {
+    LEAKED_BRIDGES.load(Relaxed) as u64
+}
+
+static LEAKED_BRIDGES: AtomicUsize = AtomicUsize::new(0);
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        if self.live().is_empty() && !is_busy() {
+            // SAFETY: nothing is live, so no callback will come; the bridge ends here.
+            unsafe { self.free_state() };
+        } else {
+            LEAKED_BRIDGES.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bridge")
+            .field("owner", &self.owner().get())
+            .field("care", &self.state().care())
+            .field("context", &self.context)
+            .field("live", &self.live())
+            .finish()
+    }
+}

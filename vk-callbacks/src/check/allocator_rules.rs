@@ -1,0 +1,197 @@
+//! Whether a request came to the right allocator: the place of the asked one among those that the command was given, against the
+//! scope (V5, V26, V28 to V32, V34, V36 to V40).
+
+#![forbid(unsafe_code)]
+
+use alloc_core::Scope;
+
+use super::kind::FindingKind;
+use crate::command::{OwnerId, Owners};
+use crate::commands::{AllocatorSource, CommandAction, CommandLevel, CommandRow};
+
+/// Something is wrong with a request, or telling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Misplaced {
+    pub(crate) kind: FindingKind,
+    /// The allocator that should have been asked.
+    pub(crate) instead_of: Option<OwnerId>,
+}
+
+/// A request of `scope` to the callbacks `asked`, which belong to an object of kind `asked_kind`, in a command of this row that was
+/// given `owners`.
+pub(crate) fn misplaced(
+    row: &CommandRow,
+    owners: &Owners,
+    asked: OwnerId,
+    asked_kind: &str,
+    scope: Scope,
+) -> Option<Misplaced> {
+    let given = AvailableAllocators::of(row, owners);
+    // Nothing is said about commands that nothing is known of, or whose allocators nobody named.
+    if matches!(row.action, CommandAction::Unknown) || given.is_empty() {
+        return None;
+    }
+    if !given.has(asked) {
+        return Some(Misplaced {
+            kind: outside(row, &given, asked_kind),
+            instead_of: None,
+        });
+    }
+    let found = |kind, instead_of| Some(Misplaced { kind, instead_of });
+    match scope {
+        Scope::Object if !row.may_allocate.contains(Scope::Object) => {
+            found(no_object(row, asked_kind), None)
+        }
+        Scope::Command | Scope::Object => {
+            let first = given.most_specific(row, scope);
+            // Where the deferred command was given none, what follows it is legal, too: the device's, the instance's.
+            if given.deferred.is_some()
+                && (given.deferred == Some(asked) || given.object.is_none_or(|own| own == asked))
+            {
+                return None;
+            }
+            match first {
+                // An object's own is never too specific.
+                Some(first) if first != asked && given.object != Some(asked) => {
+                    found(less_specific(row, &given, scope), Some(first))
+                }
+                _ => None,
+            }
+        }
+        Scope::Cache if !row.may_allocate.contains(Scope::Cache) => {
+            found(FindingKind::CacheScopeElsewhere, None)
+        }
+        Scope::Cache => {
+            let cache = if row.is_of_cache() {
+                given.object
+            } else {
+                given.cache
+            };
+            match cache.or(given.device).or(given.instance) {
+                Some(first) if first != asked => found(FindingKind::CacheElsewhere, Some(first)),
+                _ => None,
+            }
+        }
+        Scope::Device if given.device.or(given.instance) == Some(asked) => {
+            let makes_object = row.creates() && !matches!(row.object, "VkDevice" | "VkInstance");
+            makes_object.then_some(Misplaced {
+                kind: FindingKind::DeviceScopeInCreate,
+                instead_of: None,
+            })
+        }
+        Scope::Device if given.instance == Some(asked) => {
+            found(FindingKind::DeviceLessSpecific, given.device)
+        }
+        Scope::Device => found(
+            FindingKind::DeviceTooSpecific,
+            given.device.or(given.instance),
+        ),
+        Scope::Instance if given.instance == Some(asked) => None,
+        Scope::Instance => found(FindingKind::InstanceElsewhere, given.instance),
+    }
+}
+
+/// Whether memory of this scope goes back in a command that has nothing to do with it (V41).
+pub(crate) fn freed_elsewhere(row: &CommandRow, scope: Scope) -> bool {
+    !matches!(row.action, CommandAction::Unknown)
+        && matches!(scope, Scope::Object | Scope::Cache)
+        && !row.may_free.contains(scope)
+        && !row.may_allocate.contains(scope)
+}
+
+/// What a command was given, as far as its row says that it can have been.
+struct AvailableAllocators {
+    object: Option<OwnerId>,
+    cache: Option<OwnerId>,
+    deferred: Option<OwnerId>,
+    device: Option<OwnerId>,
+    instance: Option<OwnerId>,
+}
+
+impl AvailableAllocators {
+    fn of(row: &CommandRow, owners: &Owners) -> Self {
+        let Owners {
+            object,
+            cache,
+            deferred,
+            device,
+            instance,
+        } = *owners;
+        let below_device = row.level == CommandLevel::Device || row.object == "VkDevice";
+        let below_instance =
+            row.level != CommandLevel::BeforeInstance || row.object == "VkInstance";
+        Self {
+            object,
+            cache,
+            deferred,
+            device: device.filter(|_| below_device),
+            instance: instance.filter(|_| below_instance),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all().iter().all(Option::is_none)
+    }
+
+    fn has(&self, asked: OwnerId) -> bool {
+        self.all().contains(&Some(asked))
+    }
+
+    fn all(&self) -> [Option<OwnerId>; 5] {
+        [
+            self.object,
+            self.cache,
+            self.deferred,
+            self.device,
+            self.instance,
+        ]
+    }
+
+    /// The first that is there of object, device, instance.
+    ///
+    /// A command that neither makes, ends nor fills an object has no allocator of one before it: it may work on several, and a driver
+    /// need not have kept what each was made with. What it takes for itself may come from the device's.
+    fn most_specific(&self, row: &CommandRow, scope: Scope) -> Option<OwnerId> {
+        let bystander = scope == Scope::Command && matches!(row.action, CommandAction::Other);
+        let own = match row.source(Scope::Object) {
+            AllocatorSource::Device | AllocatorSource::Instance => None,
+            AllocatorSource::DeferredOperation => self.object.or(self.deferred),
+            AllocatorSource::Object | AllocatorSource::Pool | AllocatorSource::Cache => self.object,
+        };
+        own.filter(|_| !bystander).or(self.device).or(self.instance)
+    }
+}
+
+/// The asked callbacks are none of those that the command was given: by what they belong to.
+fn outside(row: &CommandRow, given: &AvailableAllocators, asked_kind: &str) -> FindingKind {
+    match asked_kind {
+        _ if given.deferred.is_some() || matches!(row.action, CommandAction::Join) => {
+            FindingKind::OutsideDeferred
+        }
+        "VkDescriptorPool" => FindingKind::DescriptorPoolElsewhere,
+        "VkCommandPool" => FindingKind::CommandPoolElsewhere,
+        "VkPipelineCache" | "VkValidationCacheEXT" => FindingKind::CacheScopeElsewhere,
+        _ => FindingKind::OutsideChain,
+    }
+}
+
+/// Memory of scope object in a command that may take none.
+fn no_object(row: &CommandRow, asked_kind: &str) -> FindingKind {
+    match (row.source(Scope::Object), asked_kind) {
+        (AllocatorSource::Cache, _) => FindingKind::CacheAsObject,
+        (_, "VkDescriptorPool") => FindingKind::DescriptorPoolElsewhere,
+        (_, "VkCommandPool") => FindingKind::CommandPoolElsewhere,
+        _ => FindingKind::ObjectOutsideCreate,
+    }
+}
+
+fn less_specific(row: &CommandRow, given: &AvailableAllocators, scope: Scope) -> FindingKind {
+    if given.deferred.is_some() {
+        return FindingKind::OutsideDeferred;
+    }
+    match (scope, row.source(Scope::Object)) {
+        (Scope::Command, _) => FindingKind::CommandLessSpecific,
+        (_, AllocatorSource::Pool) if given.object.is_some() => FindingKind::PoolPassedOver,
+        _ => FindingKind::ObjectLessSpecific,
+    }
+}

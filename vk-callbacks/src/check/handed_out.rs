@@ -1,0 +1,134 @@
+//! The checker passes a temporary struct to a create command and spoils it afterwards. A driver that kept its address is found (V6).
+
+use core::ffi::c_void;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use alloc_core::HostError;
+
+use super::entry::traps;
+use crate::pinned::{Memory, allocate_pinned, free_pinned};
+use crate::raw::RawCallbacks;
+
+/// A struct of checked callbacks, in the checker's memory: pass [`as_ptr`](HandedOut::as_ptr) to the command that creates, and
+/// [`poison`](HandedOut::poison) it when that has returned.
+///
+/// The specification lets an application free the struct then. A driver that copied it never notices; one that kept its address
+/// calls traps, which report and pass the call on. Such a driver may read while the struct is being overwritten: it finds each
+/// word old or new, and every mixture of them works.
+#[derive(Debug)]
+pub struct HandedOut<'c> {
+    at: NonNull<Handed>,
+    checker: PhantomData<&'c ()>,
+}
+
+// SAFETY: the struct is changed by atomic stores alone.
+unsafe impl Send for HandedOut<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for HandedOut<'_> {}
+
+/// Lies in the checker's memory until the checker goes.
+pub(super) struct Handed {
+    raw: Words,
+    /// As it was.
+    passed: RawCallbacks,
+    next: *mut Handed,
+}
+
+/// The struct, word by word.
+///
+/// ```text
+///   0           8               16                24        32                      40                48 (on 64 bits)
+///   | pUserData | pfnAllocation | pfnReallocation | pfnFree | pfnInternalAllocation | pfnInternalFree |
+/// ```
+#[repr(C)]
+struct Words([AtomicPtr<c_void>; 6]);
+
+const _: () = assert!(
+    size_of::<Words>() == size_of::<RawCallbacks>()
+        && align_of::<Words>() == align_of::<RawCallbacks>()
+);
+
+impl Words {
+    fn new(raw: &RawCallbacks) -> Self {
+        Self(Self::of(raw).map(AtomicPtr::new))
+    }
+
+    fn of(raw: &RawCallbacks) -> [*mut c_void; 6] {
+        [
+            raw.p_user_data,
+            raw.pfn_allocation
+                .map_or(ptr::null_mut(), |function| function as *mut c_void),
+            raw.pfn_reallocation
+                .map_or(ptr::null_mut(), |function| function as *mut c_void),
+            raw.pfn_free
+                .map_or(ptr::null_mut(), |function| function as *mut c_void),
+            raw.pfn_internal_allocation
+                .map_or(ptr::null_mut(), |function| function as *mut c_void),
+            raw.pfn_internal_free
+                .map_or(ptr::null_mut(), |function| function as *mut c_void),
+        ]
+    }
+}
+
+impl HandedOut<'_> {
+    /// What to pass as `pAllocator`. Valid until the checker goes.
+    #[must_use]
+    pub const fn as_ptr(&self) -> *const RawCallbacks {
+        // SAFETY: the address of a field of a placed struct; nothing is read.
+        unsafe { (&raw const (*self.at.as_ptr()).raw).cast() }
+    }
+
+    /// Overwrites the struct with functions that report whoever calls them (V6) and pass the call on.
+    ///
+    /// # Safety
+    /// No command that was given the struct is running, so that no driver which keeps the rule is reading it.
+    pub unsafe fn poison(&self) {
+        // SAFETY: placed, and only shared.
+        let handed = unsafe { self.at.as_ref() };
+        // The user data stays, and a trap does what the function before it did: whoever reads in between has callbacks that work.
+        for (word, trap) in handed.raw.0.iter().zip(Words::of(&traps(&handed.passed))) {
+            word.store(trap, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Handed {
+    pub(super) fn place<'c>(
+        memory: Memory<'_>,
+        list: &AtomicPtr<Self>,
+        raw: RawCallbacks,
+    ) -> Result<HandedOut<'c>, HostError> {
+        let mut next = list.load(Ordering::Acquire);
+        let at = allocate_pinned(
+            memory,
+            Self {
+                raw: Words::new(&raw),
+                passed: raw,
+                next,
+            },
+        )?;
+        while let Err(other) =
+            list.compare_exchange_weak(next, at.as_ptr(), Ordering::AcqRel, Ordering::Acquire)
+        {
+            next = other;
+            // SAFETY: nobody else knows the entry yet.
+            unsafe { (*at.as_ptr()).next = next };
+        }
+        Ok(HandedOut {
+            at,
+            checker: PhantomData,
+        })
+    }
+
+    /// # Safety
+    /// The list's entries were placed in this memory, and are used no more.
+    pub(super) unsafe fn claim_all(memory: Memory<'_>, list: &AtomicPtr<Self>) {
+        let mut next = NonNull::new(list.load(Ordering::Acquire));
+        while let Some(at) = next {
+            // SAFETY: the caller's promise.
+            next = NonNull::new(unsafe { free_pinned(memory, at) }.next);
+        }
+    }
+}

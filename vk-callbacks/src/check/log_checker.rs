@@ -1,0 +1,435 @@
+//! The rules over a log: what the live checker would have said, as far as the log tells.
+
+#![forbid(unsafe_code)]
+
+mod lines;
+
+use core::fmt;
+use core::num::NonZeroU64;
+
+use alloc_core::{HostAllocator, HostError, HostSource, Scope, Scoped, TryMap, TryVec};
+
+use super::block::BlockRequest;
+use super::block_lists::BlockLists;
+use super::bracket::Bracket;
+use super::call_rules::Moving;
+use super::engine::{CallerContext, Engine};
+use super::finding::CheckFinding;
+use super::options::CheckOptions;
+use super::owner::{CallbackOwner, Making};
+use crate::command::{OwnerId, Owners};
+use crate::commands::CommandAction;
+use crate::error::CallbackError;
+use crate::keyed_hash::HashKey;
+use crate::pinned::{Memory, SCOPE};
+use crate::trace::{Caller, Pointer, Request, Sighting, TraceEvent, TraceReader};
+
+/// Judges a trace by the [rules](crate::Rule), with the same code as the live [`Checker`](crate::Checker).
+///
+/// Whose callbacks a command was given is read from the owners that the trace declares: the command's owner, and those above it.
+/// Which cache or deferred operation it was given beside is not in a trace: the one that is asked is taken for it. Nor is whose callbacks
+/// are compatible: what needs that to be known is a suspect.
+/// Whether every command was written down is for the caller to say, in [`CheckOptions::coverage`].
+///
+/// ```
+/// use alloc_core::{FromGlobalAlloc, Scope, Scoped};
+/// use vk_callbacks::{CheckOptions, FindingKind, Judge, TraceReader};
+///
+/// let trace = "# steward host trace 2\no,1,0,VkDevice\ne,1,1,vkDeviceWaitIdle\na,1,1,1,64,8,0\nl,1,0\nf,2,1,1\nz,6\n";
+/// let system = FromGlobalAlloc::SYSTEM;
+/// let mut judge = Judge::new(&system, CheckOptions::default());
+/// judge.run(TraceReader::new(trace)?)?;
+/// let findings = judge.findings(Scoped::new(&system, Scope::Object))?;
+/// let said: Vec<String> = findings.iter().map(ToString::to_string).collect();
+/// assert_eq!(said, [
+///     "V22/V23: the implementation freed 64 B (scope COMMAND) of the device's allocator, taken in vkDeviceWaitIdle, \
+///      on a thread with no bracketed command",
+///     "V28: the implementation left 64 B (scope COMMAND) of the device's allocator, taken in vkDeviceWaitIdle, \
+///      live when that returned; freed later, outside of any command",
+/// ]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Judge<'h, 't> {
+    engine: Engine<'h, 't>,
+    threads: TryMap<u64, Thread<'h, 't>, Own<'h>, HashKey>,
+    lists: BlockLists<'h>,
+    /// How often events were lost: what threads were in before the last time they may have left.
+    losses: u64,
+    commands: bool,
+    limits: &'static [&'static str],
+}
+
+type Own<'h> = Scoped<Memory<'h>>;
+
+/// What is known of a thread.
+struct Thread<'h, 't> {
+    /// As many losses were known when it was looked at last.
+    losses: u64,
+    /// Commands that it is in, the innermost last.
+    brackets: TryVec<Bracket<'t>, Own<'h>>,
+    /// Reallocations that it is in; `None` for one that is not judged.
+    moving: TryVec<Option<Moving<'t>>, Own<'h>>,
+    /// The command that it left last.
+    command_left: &'t str,
+    /// What that one was making, and nobody has told of yet.
+    making: Option<Making>,
+    issued: bool,
+}
+
+impl Thread<'_, '_> {
+    /// Whatever began before that loss may have ended since.
+    fn forget_before(&mut self, losses: u64) {
+        if self.losses != losses {
+            self.brackets.clear();
+            self.moving.clear();
+            (self.command_left, self.making, self.losses) = ("", None, losses);
+        }
+    }
+}
+
+/// An owner that is declared more often stays what it was; each time counts as an observation that was lost.
+const MAX_DECLARATIONS: usize = 16;
+
+/// Why a trace without commands says nothing about them.
+const NO_COMMANDS: &[&str] =
+    &["it has no command: what has to do with commands and threads is not judged"];
+
+impl<'h, 't> Judge<'h, 't> {
+    /// A judge who has seen nothing. Takes no memory yet; later about 100 bytes a block that the trace names.
+    #[must_use]
+    pub fn new(memory: &'h (dyn HostAllocator + Sync), options: CheckOptions) -> Self {
+        let own = Scoped::new(memory, SCOPE);
+        Self {
+            engine: Engine::new(memory, options, true),
+            threads: TryMap::with_hasher_in(HashKey::fresh(), own),
+            lists: BlockLists::new(memory),
+            losses: 0,
+            commands: false,
+            limits: &[],
+        }
+    }
+
+    /// Judges a whole trace: [`step`](Judge::step) for each event, then [`finish`](Judge::finish).
+    ///
+    /// # Errors
+    /// A line that cannot be read, or no memory. What was found until then is kept.
+    pub fn run(&mut self, reader: TraceReader<'t>) -> Result<(), CallbackError> {
+        self.limits = reader.format().limits();
+        self.engine.knows_strangers = reader.format().capabilities().unknown_pointers;
+        for item in reader {
+            let (line, event) = item?;
+            self.step(line, event)?;
+        }
+        self.finish();
+        Ok(())
+    }
+
+    /// Judges one event.
+    ///
+    /// # Errors
+    /// No memory for what must be remembered of it; it can be tried again.
+    pub fn step(&mut self, line: u64, event: TraceEvent<'t>) -> Result<(), HostError> {
+        match event {
+            TraceEvent::Owner {
+                owner,
+                parent,
+                kind,
+            } => {
+                // Nobody declares one so often, and each time it is another owner of its group.
+                if id(owner).is_some_and(|id| {
+                    self.engine.owners_of(id, MAX_DECLARATIONS) == MAX_DECLARATIONS
+                }) {
+                    self.engine.lose_one();
+                } else {
+                    self.engine
+                        .add_owner(|| CallbackOwner::of_log(id(owner), kind, parent))?;
+                }
+            }
+            TraceEvent::Enter { by, command } => self.enter(line, by, command)?,
+            TraceEvent::Leave { by, result } => self.leave(line, by, result),
+            TraceEvent::Allocate { by, block, asked } => {
+                self.suppose(by);
+                self.lists.reserve()?;
+                if let Err(refused) = self.allocated(line, by, block, whole(asked)) {
+                    self.lists.abandon();
+                    return Err(refused);
+                }
+            }
+            TraceEvent::ReallocateBegin { by, old } => {
+                self.thread(by.thread)?.moving.try_reserve(1)?;
+                let (who, owner) = self.caller_context(line, by)?;
+                let moving =
+                    address(old).and_then(|old| self.engine.moving(&who, owner, old, None).ok());
+                let thread = self.thread(by.thread)?;
+                thread
+                    .moving
+                    .try_push(moving)
+                    .map_err(|refused| refused.error)?;
+            }
+            TraceEvent::Reallocate {
+                by,
+                old,
+                new,
+                asked,
+            } => self.reallocate(line, by, (old, new), whole(asked))?,
+            TraceEvent::Free { by, block } => {
+                let (who, owner) = self.caller_context(line, by)?;
+                match address(block) {
+                    Some(address) => drop(self.engine.released(&who, owner, address)),
+                    None => self.engine.freed_null(&who, owner),
+                }
+            }
+            TraceEvent::Notice {
+                by,
+                event,
+                size,
+                kind,
+                scope,
+            } => {
+                let (who, owner) = self.caller_context(line, by)?;
+                self.engine.notified(&who, owner, event, size, kind, scope);
+            }
+            TraceEvent::Created { by, handle, kind } => {
+                let (_, owner) = self.caller_context(line, by)?;
+                let number = owner.number();
+                self.engine
+                    .created(kind, handle, Some(owner).filter(|owner| owner.id.is_some()));
+                let thread = self.known(by.thread);
+                let last = thread.and_then(|thread| {
+                    thread
+                        .making
+                        .take_if(|making| !making.many && making.owner == number)
+                });
+                last.into_iter()
+                    .for_each(|making| self.engine.object_created(making));
+            }
+            TraceEvent::Destroyed { by, handle, kind } => {
+                let (who, owner) = self.caller_context(line, by)?;
+                let left = self
+                    .as_it_is(by.thread)
+                    .map_or("", |thread| thread.command_left);
+                let command = who.bracket.map_or(left, |bracket| bracket.name);
+                let owner = Some(owner).filter(|owner| owner.id.is_some());
+                let last = self.engine.destroyed(&who, kind, handle, owner, command);
+                if let Some(last) = last.filter(|last| last.has_no_objects()) {
+                    let head = &self.engine.first_of_group(last.group).unwrap_or(last).held;
+                    self.engine
+                        .left_by(last, &who, command, Some(&mut self.lists.of_owner(head)));
+                    // Each of the others is gone, or was told of now.
+                    self.lists.retain(head, |at| self.engine.is_moving(at));
+                }
+            }
+            TraceEvent::Seen { by, block, what } => {
+                let (who, owner) = self.caller_context(line, by)?;
+                match self.engine.check_request(address(block)) {
+                    Some(asked) if what == Sighting::Misaligned => {
+                        self.engine.misaligned(&who, owner, asked)
+                    }
+                    _ => self.engine.seen(&who, owner, what),
+                }
+            }
+            TraceEvent::Lost { events } => self.lose(events),
+            TraceEvent::Phase { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// The trace is over: what is live now is left.
+    pub fn finish(&mut self) {
+        if !self.commands {
+            self.engine.forget_commands();
+        }
+        self.engine.finish();
+    }
+
+    /// What was found until now, by rule and line, in memory of `memory`.
+    ///
+    /// # Errors
+    /// The refusal of `memory`.
+    pub fn findings<A: HostSource>(
+        &self,
+        memory: A,
+    ) -> Result<TryVec<CheckFinding<'t>, A>, HostError> {
+        self.engine.findings(memory)
+    }
+
+    /// What the trace does not tell, and so is not judged, one sentence each.
+    pub fn limits(&self) -> impl Iterator<Item = &'static str> {
+        let commands = if self.commands { &[] } else { NO_COMMANDS };
+        self.limits.iter().chain(commands).copied()
+    }
+
+    /// Events that the recorder lost, and observations for which there was no room here or which those events make doubtful.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.engine.lost()
+    }
+
+    /// Whatever began may have ended since.
+    fn lose(&mut self, events: u64) {
+        self.engine.lose_events(events);
+        self.losses = self.losses.saturating_add(1);
+        self.lists.leave_all();
+    }
+
+    /// Whose callbacks a command about this owner was given: its own, and those above it.
+    fn allocation_answered(&self, owner: u64) -> Owners {
+        let mut owners = Owners::default();
+        let mut number = owner;
+        // No deeper than objects lie in Vulkan; a trace may well run in a circle.
+        for _ in 0..8 {
+            let Some(owner) = id(number).and_then(|id| self.engine.owner(id)) else {
+                break;
+            };
+            match owner.kind {
+                "VkInstance" => owners.instance = owner.id,
+                "VkDevice" => owners.device = owner.id,
+                "VkDeferredOperationKHR" => owners.deferred = owners.deferred.or(owner.id),
+                // They have no callbacks of their own.
+                "VkQueue" | "VkPhysicalDevice" | "VkCommandBuffer" | "VkDescriptorSet" | "" => {}
+                _ => owners.object = owners.object.or(owner.id),
+            }
+            number = owner.parent;
+        }
+        owners
+    }
+
+    /// A trace names one owner for a command. Where the command may be given a cache or a deferred operation beside, the first one
+    /// that is asked is taken for the one that it was given.
+    fn suppose(&mut self, by: Caller) {
+        let Some(owner) = id(by.owner).and_then(|id| self.engine.owner(id)) else {
+            return;
+        };
+        // As `known`: the engine is borrowed.
+        let thread = self
+            .threads
+            .get_mut(&by.thread)
+            .filter(|thread| thread.losses == self.losses);
+        let Some(bracket) = thread.and_then(|thread| thread.brackets.last_mut()) else {
+            return;
+        };
+        let (row, owners) = (bracket.row(), &mut bracket.owners);
+        match owner.kind {
+            "VkPipelineCache" | "VkValidationCacheEXT"
+                if row.may_allocate.contains(Scope::Cache) && !row.is_of_cache() =>
+            {
+                owners.cache = owners.cache.or(owner.id);
+            }
+            // What a join works on is what was deferred.
+            "VkPipeline" | "VkAccelerationStructureKHR" | "VkMicromapEXT"
+                if row.action == CommandAction::Join =>
+            {
+                owners.object = owners.object.or(owner.id);
+            }
+            "VkDeferredOperationKHR" if row.deferrable => {
+                owners.deferred = owners.deferred.or(owner.id)
+            }
+            _ => {}
+        }
+    }
+
+    /// Who did what the line says, at whose callbacks. Declares an owner that the trace did not.
+    fn caller_context(
+        &self,
+        line: u64,
+        by: Caller,
+    ) -> Result<(CallerContext<'_, 't>, &CallbackOwner<'t>), HostError> {
+        let number = id(by.owner).map_or(0, OwnerId::get);
+        let owner = match self.engine.numbered(number) {
+            Some(owner) => owner,
+            None => self
+                .engine
+                .add_owner(|| CallbackOwner::of_log(id(by.owner), "", 0))?,
+        };
+        let issued = self
+            .threads
+            .get(&by.thread)
+            .is_some_and(|thread| thread.issued);
+        let bracket = self.innermost(by.thread);
+        Ok((
+            CallerContext {
+                bracket,
+                thread: by.thread,
+                issued,
+                known: by.thread != 0,
+                at: line,
+            },
+            owner,
+        ))
+    }
+
+    fn innermost(&self, thread: u64) -> Option<&Bracket<'t>> {
+        self.as_it_is(thread)
+            .and_then(|known| known.brackets.last())
+    }
+
+    /// The thread, unless events were lost since it was looked at.
+    fn as_it_is(&self, thread: u64) -> Option<&Thread<'h, 't>> {
+        self.threads
+            .get(&thread)
+            .filter(|thread| thread.losses == self.losses)
+    }
+
+    /// The thread, if it was heard of; what it was in before events were lost it may have left.
+    fn known(&mut self, thread: u64) -> Option<&mut Thread<'h, 't>> {
+        let thread = self.threads.get_mut(&thread)?;
+        thread.forget_before(self.losses);
+        Some(thread)
+    }
+
+    fn thread(&mut self, number: u64) -> Result<&mut Thread<'h, 't>, HostError> {
+        let (own, losses) = (*self.threads.allocator(), self.losses);
+        let fresh = |_: &u64| Thread {
+            losses,
+            brackets: TryVec::new_in(own),
+            moving: TryVec::new_in(own),
+            command_left: "",
+            making: None,
+            issued: false,
+        };
+        let thread = self
+            .threads
+            .try_get_or_insert_with(number, fresh)
+            .map_err(|refused| refused.error)?;
+        thread.forget_before(losses);
+        Ok(thread)
+    }
+
+    #[cold]
+    fn refusal(&self) -> HostError {
+        self.engine
+            .memory()
+            .refusal(core::alloc::Layout::new::<Moving<'t>>(), SCOPE)
+    }
+}
+
+/// The owner of this number; 0 is nobody.
+fn id(number: u64) -> Option<OwnerId> {
+    u32::try_from(number).ok().and_then(OwnerId::from_number)
+}
+
+/// The number of a block, as an address.
+fn address(pointer: Pointer) -> Option<NonZeroU64> {
+    match pointer {
+        Pointer::Null => None,
+        Pointer::Block(number) => NonZeroU64::new(number),
+        Pointer::Unknown(number) => NonZeroU64::new(1 << 63 | number),
+    }
+}
+
+const fn whole(asked: Request) -> BlockRequest {
+    BlockRequest {
+        size: asked.size,
+        align: asked.align,
+        scope: asked.scope,
+    }
+}
+
+impl fmt::Debug for Judge<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Judge")
+            .field("commands", &self.commands)
+            .field("lost", &self.lost())
+            .finish_non_exhaustive()
+    }
+}

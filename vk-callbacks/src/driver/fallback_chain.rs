@@ -1,0 +1,209 @@
+//! Which allocator serves a request: the most specific one there is.
+//!
+//! Vulkan specification, *Host Memory*, "The most specific allocator available":
+//!
+//! | scope | asked in this order | row |
+//! |---|---|---|
+//! | command, object | object, device, instance, the driver's own | V28, V30 |
+//! | cache | the cache's (where the command has one beside its object) or the object's, device, instance, the driver's own | V29 |
+//! | device | device, instance, the driver's own | V31 |
+//! | instance | instance, the driver's own | V32 |
+
+#![forbid(unsafe_code)]
+
+use core::alloc::Layout;
+use core::fmt;
+
+use alloc_core::{HostAllocator, HostError, Scope};
+
+use super::block::DriverBlock;
+use crate::error::CallbackError;
+
+/// Any allocator that threads may share, for as long as `'h`.
+pub type DynHost<'h> = dyn HostAllocator + Sync + 'h;
+
+/// The allocators one command may use. Made for the command, on the stack; two words a level.
+#[derive(Clone, Copy)]
+pub struct FallbackChain<'a> {
+    /// Outer `None`: the command has no cache beside its object. Inner: the cache was created without an allocator.
+    cache: Option<Option<&'a DynHost<'a>>>,
+    object: Option<&'a DynHost<'a>>,
+    device: Option<&'a DynHost<'a>>,
+    instance: Option<&'a DynHost<'a>>,
+    default: &'a DynHost<'a>,
+}
+
+/// Where in the chain an allocator stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Level {
+    /// That of a pipeline or validation cache which the command was given beside its object: V29, V37.
+    Cache,
+    /// The command's own `pAllocator`; for pool children the pool's (V34).
+    Object,
+    /// What `vkCreateDevice` got.
+    Device,
+    /// What `vkCreateInstance` got.
+    Instance,
+    /// The driver's own allocator: no application gave any (V33).
+    Default,
+}
+
+/// The allocator that serves a request, and where it stands.
+#[derive(Clone, Copy)]
+pub struct ServedBlock<'a> {
+    /// The allocator.
+    pub allocator: &'a DynHost<'a>,
+    /// Its place in the chain.
+    pub level: Level,
+}
+
+impl<'a> FallbackChain<'a> {
+    /// A chain that has only the driver's own allocator yet.
+    #[must_use]
+    pub const fn new(default: &'a DynHost<'a>) -> Self {
+        Self {
+            cache: None,
+            object: None,
+            device: None,
+            instance: None,
+            default,
+        }
+    }
+
+    /// With what `vkCreateInstance` got.
+    #[must_use]
+    pub const fn instance(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
+        self.instance = allocator;
+        self
+    }
+
+    /// With what `vkCreateDevice` got.
+    #[must_use]
+    pub const fn device(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
+        self.device = allocator;
+        self
+    }
+
+    /// With this command's `pAllocator`, or its pool's.
+    #[must_use]
+    pub const fn object(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
+        self.object = allocator;
+        self
+    }
+
+    /// With what the pipeline cache of `vkCreate*Pipelines`, or the validation cache of `vkCreateShaderModule`, was created with;
+    /// `None` if that was nothing. Memory of scope cache comes from there or from the device, and never from the object's allocator:
+    /// the cache will outlive the object.
+    ///
+    /// A command that creates or destroys a cache has it as its [`object`](Self::object) and does not call this.
+    #[must_use]
+    pub const fn cache(mut self, allocator: Option<&'a DynHost<'a>>) -> Self {
+        self.cache = Some(allocator);
+        self
+    }
+
+    /// The most specific allocator for `scope`.
+    #[must_use]
+    pub fn resolve(&self, scope: Scope) -> ServedBlock<'a> {
+        let first = match scope {
+            Scope::Cache if self.cache.is_some() => Level::Cache,
+            Scope::Command | Scope::Object | Scope::Cache => Level::Object,
+            Scope::Device => Level::Device,
+            Scope::Instance => Level::Instance,
+        };
+        self.at(first)
+            .or_else(|| {
+                Level::ALL
+                    .iter()
+                    .filter(|level| **level > first.max(Level::Object))
+                    .find_map(|level| self.at(*level))
+            })
+            .unwrap_or(ServedBlock {
+                allocator: self.default,
+                level: Level::Default,
+            })
+    }
+
+    /// The allocator at `level`, if there is one.
+    #[must_use]
+    pub fn at(&self, level: Level) -> Option<ServedBlock<'a>> {
+        let allocator = match level {
+            Level::Cache => self.cache.flatten(),
+            Level::Object => self.object,
+            Level::Device => self.device,
+            Level::Instance => self.instance,
+            Level::Default => Some(self.default),
+        }?;
+        Some(ServedBlock { allocator, level })
+    }
+
+    /// A block from the most specific allocator for `scope`. It knows where it came from and goes back there.
+    ///
+    /// # Errors
+    /// [`CallbackError::Host`] with the reason that allocator gives.
+    pub fn allocate(&self, layout: Layout, scope: Scope) -> Result<DriverBlock<'a>, CallbackError> {
+        DriverBlock::allocate(self.resolve(scope), layout, scope, false)
+    }
+
+    /// As [`allocate`](Self::allocate), filled with zeros.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate).
+    pub fn allocate_zeroed(
+        &self,
+        layout: Layout,
+        scope: Scope,
+    ) -> Result<DriverBlock<'a>, CallbackError> {
+        DriverBlock::allocate(self.resolve(scope), layout, scope, true)
+    }
+}
+
+impl Level {
+    /// Most specific first.
+    pub const ALL: &'static [Self] = &[
+        Self::Cache,
+        Self::Object,
+        Self::Device,
+        Self::Instance,
+        Self::Default,
+    ];
+
+    /// `cache`, `object`, `device`, `instance` or `default`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cache => "cache",
+            Self::Object => "object",
+            Self::Device => "device",
+            Self::Instance => "instance",
+            Self::Default => "default",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Debug for FallbackChain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(Level::ALL.iter().filter(|level| self.at(**level).is_some()))
+            .finish()
+    }
+}
+
+impl fmt::Debug for ServedBlock<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Served({})", self.level)
+    }
+}
+
+impl ServedBlock<'_> {
+    pub(crate) fn refusal(&self, layout: Layout, scope: Scope) -> HostError {
+        self.allocator.refusal(layout, scope)
+    }
+}

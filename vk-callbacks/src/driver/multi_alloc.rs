@@ -1,0 +1,216 @@
+//! Several typed arrays in one block: one allocation, one refusal to handle, one free.
+//!
+//! ```text
+//!  block                                                            layout.size()
+//!   | a: [A; n] | gap | b: [B; m] | c: [] takes nothing | gap | d: [D; k] |
+//!   ^ aligned to the largest alignment of all
+//! ```
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::num::NonZeroUsize;
+use core::ptr::NonNull;
+use core::slice;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use alloc_core::{HostError, Scope};
+
+use super::block::{DriverBlock, Stored};
+use super::fallback_chain::FallbackChain;
+use crate::error::CallbackError;
+
+/// A plan of arrays, to be taken as one block. There is no limit on how many.
+///
+/// ```
+/// # use alloc_core::{FromGlobalAlloc, Scope};
+/// # use vk_callbacks::{FallbackChain, MultiAlloc};
+/// # static OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+/// # let chain = FallbackChain::new(&OWN);
+/// let mut plan = MultiAlloc::new();
+/// let handles = plan.array::<u64>(3)?;
+/// let flags = plan.array::<u8>(5)?;
+/// let none = plan.array::<u32>(0)?;
+/// let mut block = plan.allocate_zeroed(&chain, Scope::Object)?;
+/// assert_eq!(block.get(handles).map(|p| p.len()), Some(3));
+/// assert!(block.get(none).is_none(), "an array without a byte is NULL");
+/// for flag in block.slice_mut(flags) {
+///     flag.write(1);
+/// }
+/// # Ok::<(), vk_callbacks::CallbackError>(())
+/// ```
+#[derive(Debug)]
+pub struct MultiAlloc {
+    layout: Layout,
+    plan: PlanId,
+}
+
+/// One array of a plan; good for the block made from that plan, and for no other.
+#[derive(Debug)]
+pub struct Member<T> {
+    offset: usize,
+    len: usize,
+    plan: PlanId,
+    of: PhantomData<fn() -> T>,
+}
+
+/// The block of a plan. Dropping it gives the whole back to where it came from.
+#[derive(Debug)]
+#[must_use = "dropping a block gives it back"]
+pub struct MultiBlock<'a> {
+    block: DriverBlock<'a>,
+    plan: PlanId,
+}
+
+impl MultiAlloc {
+    /// An empty plan.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            layout: Layout::new::<()>(),
+            plan: PlanId::fresh(),
+        }
+    }
+
+    /// Adds `[T; len]`. Arrays lie in the order they were added, each at its own alignment.
+    ///
+    /// # Errors
+    /// [`HostError::TooLarge`] when the array or the whole would exceed `isize::MAX` bytes; the plan stays as it was.
+    pub fn array<T>(&mut self, len: usize) -> Result<Member<T>, CallbackError> {
+        const TOO_LARGE: CallbackError = CallbackError::Host(HostError::TooLarge);
+        let array = Layout::array::<T>(len).map_err(|_| TOO_LARGE)?;
+        if array.size() == 0 {
+            return Ok(Member {
+                offset: 0,
+                len: 0,
+                plan: self.plan,
+                of: PhantomData,
+            });
+        }
+        let (layout, offset) = self.layout.extend(array).map_err(|_| TOO_LARGE)?;
+        self.layout = layout;
+        Ok(Member {
+            offset,
+            len,
+            plan: self.plan,
+            of: PhantomData,
+        })
+    }
+
+    /// What will be asked for.
+    #[must_use]
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Takes the block; its content is undefined.
+    ///
+    /// # Errors
+    /// [`CallbackError::EmptySet`] when no array has a byte; [`CallbackError::Host`] when there is no memory.
+    pub fn allocate<'a>(
+        self,
+        chain: &FallbackChain<'a>,
+        scope: Scope,
+    ) -> Result<MultiBlock<'a>, CallbackError> {
+        self.allocate_block(chain, scope, false)
+    }
+
+    /// Takes the block, filled with zeros.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate).
+    pub fn allocate_zeroed<'a>(
+        self,
+        chain: &FallbackChain<'a>,
+        scope: Scope,
+    ) -> Result<MultiBlock<'a>, CallbackError> {
+        self.allocate_block(chain, scope, true)
+    }
+
+    fn allocate_block<'a>(
+        self,
+        chain: &FallbackChain<'a>,
+        scope: Scope,
+        zeroed: bool,
+    ) -> Result<MultiBlock<'a>, CallbackError> {
+        if self.layout.size() == 0 {
+            return Err(CallbackError::EmptySet);
+        }
+        let block = DriverBlock::allocate(chain.resolve(scope), self.layout, scope, zeroed)?;
+        Ok(MultiBlock {
+            block,
+            plan: self.plan,
+        })
+    }
+}
+
+impl Default for MultiAlloc {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a> MultiBlock<'a> {
+    /// Where an array lies, to keep in the object; `None` when it has no byte (Vulkan's and Mesa's NULL), or is of another plan.
+    #[must_use]
+    pub fn get<T>(&self, member: Member<T>) -> Option<NonNull<[T]>> {
+        let end = member
+            .len
+            .checked_mul(size_of::<T>())?
+            .checked_add(member.offset)?;
+        // The numbers of plans wrap, if only after 2^32 of them on a small machine; the bounds hold even then.
+        if member.plan != self.plan
+            || member.len == 0
+            || end > self.block.layout().size()
+            || align_of::<T>() > self.block.layout().align()
+        {
+            return None;
+        }
+        // SAFETY: the member ends within the block, as just seen.
+        let first = unsafe { self.block.as_ptr().add(member.offset) };
+        first
+            .as_ptr()
+            .addr()
+            .is_multiple_of(align_of::<T>())
+            .then(|| NonNull::slice_from_raw_parts(first.cast(), member.len))
+    }
+
+    /// An array to fill; empty when it has no byte, or is of another plan.
+    #[must_use]
+    pub fn slice_mut<T>(&mut self, member: Member<T>) -> &mut [MaybeUninit<T>] {
+        match self.get(member) {
+            // SAFETY: `get` answers with aligned memory of this block for `len` values; the borrow of `self` is exclusive.
+            Some(array) => unsafe { slice::from_raw_parts_mut(array.as_ptr().cast(), array.len()) },
+            None => &mut [],
+        }
+    }
+
+    /// The block itself.
+    pub const fn block(&self) -> &DriverBlock<'a> {
+        &self.block
+    }
+
+    /// Keeps the whole beyond the command: one receipt for all arrays.
+    pub fn store(self) -> Stored {
+        self.block.store()
+    }
+}
+
+impl<T> Clone for Member<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Member<T> {}
+
+/// Tells plans apart, so that a member of one cannot be looked up in the block of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PlanId(NonZeroUsize);
+
+impl PlanId {
+    fn fresh() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        Self(NonZeroUsize::new(NEXT.fetch_add(1, Relaxed)).unwrap_or(NonZeroUsize::MIN))
+    }
+}

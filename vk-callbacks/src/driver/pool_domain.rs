@@ -1,0 +1,150 @@
+//! What a driver's command or descriptor pool keeps of its callbacks: its children draw on them, command after command (V34, V38, V39).
+
+use alloc_core::{CloseError, Context, ContextHandle, ContextOptions, Scope, TryVec};
+
+use super::callbacks::CallbackAllocator;
+use super::domain::{DeviceDomain, InstanceDomain};
+use super::fallback_chain::FallbackChain;
+use crate::error::CallbackError;
+use crate::raw::RawCallbacks;
+
+/// A pool's callbacks by value, a context over them for what children hold, and the children's handles.
+///
+/// 1. Place it in its object, 2. [`open`](Self::open) it there, 3. [`close`](Self::close) it when the children are destroyed, 4. destroy the object.
+#[derive(Debug)]
+pub struct PoolDomain {
+    // Before `own`: its memory is of the context, and the context's of `own`.
+    children: Option<TryVec<u64, ContextHandle>>,
+    context: Option<Context>,
+    own: Option<CallbackAllocator>,
+}
+
+impl PoolDomain {
+    /// Copies `p_allocator`, which may be NULL.
+    ///
+    /// # Errors
+    /// As [`CallbackAllocator::from_raw`].
+    ///
+    /// # Safety
+    /// As [`CallbackAllocator::from_ptr`].
+    pub unsafe fn new(p_allocator: *const RawCallbacks) -> Result<Self, CallbackError> {
+        Ok(Self {
+            children: None,
+            context: None,
+            // SAFETY: forwarded.
+            own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
+        })
+    }
+
+    /// Makes the context `name`, of scope object, over the most specific of pool, device and instance.
+    ///
+    /// # Errors
+    /// No memory: it is not open.
+    ///
+    /// # Safety
+    /// From here until [`close`](Self::close) answers `Ok`, this domain, `device` and `instance` live and do not move.
+    pub unsafe fn open(
+        &mut self,
+        name: &'static str,
+        device: &DeviceDomain,
+        instance: &InstanceDomain<'_>,
+    ) -> Result<(), CallbackError> {
+        let options = ContextOptions::new(name).scope(Scope::Object);
+        let callbacks = self.own.as_ref().or(device.own()).or(instance.own());
+        let context = match callbacks {
+            // SAFETY: it lies in one of the three domains, which stay where they are until `close`.
+            Some(callbacks) => unsafe { Context::root(callbacks, options) },
+            // SAFETY: as above; the driver's own allocator is kept by the instance's domain.
+            None => unsafe { Context::root(instance.default_allocator(), options) },
+        }
+        .map_err(CallbackError::Host)?;
+        self.children = Some(TryVec::new_in(context.handle()));
+        self.context = Some(context);
+        Ok(())
+    }
+
+    /// The context, for what children hold, while the pool is open.
+    #[must_use]
+    pub const fn context(&self) -> Option<&Context> {
+        self.context.as_ref()
+    }
+
+    /// The pool's callbacks, if it was given any.
+    #[must_use]
+    pub const fn own(&self) -> Option<&CallbackAllocator> {
+        self.own.as_ref()
+    }
+
+    /// What a command on the pool or on a child may use.
+    #[must_use]
+    pub fn chain<'a>(
+        &'a self,
+        device: &'a DeviceDomain,
+        instance: &'a InstanceDomain<'_>,
+    ) -> FallbackChain<'a> {
+        device.chain(instance, self.own())
+    }
+
+    /// Makes room for `count` more children, so that [`add_child`](Self::add_child) is not refused.
+    ///
+    /// # Errors
+    /// No memory, or the pool is not open.
+    pub fn reserve_children(&mut self, count: usize) -> Result<(), CallbackError> {
+        let children = self.children.as_mut().ok_or(CallbackError::ContextInUse)?;
+        children.try_reserve(count).map_err(CallbackError::Host)
+    }
+
+    /// Notes a child, to be destroyed with the pool.
+    ///
+    /// # Errors
+    /// As [`reserve_children`](Self::reserve_children).
+    pub fn add_child(&mut self, handle: u64) -> Result<(), CallbackError> {
+        let children = self.children.as_mut().ok_or(CallbackError::ContextInUse)?;
+        children
+            .try_push(handle)
+            .map_err(|refused| CallbackError::Host(refused.error))
+    }
+
+    /// Forgets a child. False when the pool has none of that handle.
+    pub fn remove_child(&mut self, handle: u64) -> bool {
+        let Some(children) = &mut self.children else {
+            return false;
+        };
+        let position = children.iter().rposition(|child| *child == handle);
+        position.is_some_and(|position| children.swap_remove(position).is_some())
+    }
+
+    /// Takes the newest child off the list.
+    pub fn pop_child(&mut self) -> Option<u64> {
+        self.children.as_mut()?.pop()
+    }
+
+    /// The children, the oldest first, unless some were removed.
+    #[must_use]
+    pub fn children(&self) -> &[u64] {
+        self.children.as_deref().unwrap_or_default()
+    }
+
+    /// Frees what the context has. `brought` are the callbacks of the destroying command: what a pool with callbacks of its own
+    /// allocated is freed through them (V5, V42).
+    ///
+    /// # Errors
+    /// The context stays, when children still hold memory of it.
+    ///
+    /// # Safety
+    /// `brought` are compatible with the callbacks of the pool (V42).
+    pub unsafe fn close(&mut self, brought: Option<CallbackAllocator>) -> Result<(), CloseError> {
+        // The context's backing is this field, not what lies in it.
+        if let (Some(own), Some(brought)) = (&mut self.own, brought) {
+            *own = brought;
+        }
+        self.children = None;
+        let Some(context) = self.context.take() else {
+            return Ok(());
+        };
+        context.close_root().map_err(|refused| {
+            self.context = Some(refused.value);
+            refused.error
+        })
+    }
+}

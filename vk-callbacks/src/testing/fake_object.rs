@@ -1,0 +1,157 @@
+//! An object of the fake driver; its state lies in the application's memory, as all the rest of it.
+
+use core::ptr::NonNull;
+
+use alloc_core::NoticeEvent;
+
+use super::chain::{FakeBlock, FakeChain, OutOfMemory};
+use super::host::{Host, PassedCallbacks};
+use super::kind::FakeKind;
+use crate::raw::INTERNAL_EXECUTABLE;
+
+/// The most parts an object has.
+const PARTS: usize = 3;
+
+/// What a handle points at.
+pub(super) struct FakeObject {
+    pub(super) kind: FakeKind,
+    /// What its `vkCreate*` got, by value; of a pool's child what the pool got (V34).
+    pub(super) own: Option<Host>,
+    /// What its `vkCreate*` got, as it was passed. A correct driver has no use for it.
+    pub(super) passed: PassedCallbacks,
+    state: FakeBlock,
+    parts: [Option<FakeBlock>; PARTS],
+    /// Of a pool: the child made last. Of a child: the one made before it.
+    next: Option<Handle>,
+    /// What a command buffer recorded.
+    pub(super) recorded: Option<FakeBlock>,
+}
+
+/// A handle: never 0, and not used again after its object was destroyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Handle(NonNull<FakeObject>);
+
+// SAFETY: objects are used by one thread at a time, as Vulkan asks of the program (external synchronisation).
+unsafe impl Send for Handle {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    pub(super) fn number(self) -> u64 {
+        self.0.addr().get() as u64
+    }
+
+    pub(super) fn get(&self) -> &FakeObject {
+        // SAFETY: a handle leads to the live object that `make` wrote; the program destroys each once.
+        unsafe { self.0.as_ref() }
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut FakeObject {
+        // SAFETY: as in `get`; the program uses an object on one thread at a time.
+        unsafe { self.0.as_mut() }
+    }
+
+    /// Takes all the memory of an object; what was taken goes back when a part of it is refused.
+    pub(super) fn create(
+        chain: &FakeChain,
+        kind: FakeKind,
+        given: PassedCallbacks,
+    ) -> Result<Self, OutOfMemory> {
+        let scope = kind.scope();
+        let state = chain.allocate(size_of::<FakeObject>(), align_of::<FakeObject>(), scope)?;
+        let own = given.copy().or(chain.object);
+        let thing = FakeObject {
+            kind,
+            own,
+            passed: given,
+            state,
+            parts: [None; PARTS],
+            next: None,
+            recorded: None,
+        };
+        let at = state.at.cast::<FakeObject>();
+        // SAFETY: a block of the size and alignment of a `FakeObject`, just taken.
+        unsafe { at.write(thing) };
+        let mut handle = Self(at);
+        for ((size, align), part) in kind.parts().iter().zip(&mut handle.get_mut().parts) {
+            match chain.allocate(*size, *align, scope) {
+                Ok(block) => *part = Some(block),
+                Err(refused) => {
+                    handle.free_memory(chain);
+                    return Err(refused);
+                }
+            }
+        }
+        handle.notify(chain, NoticeEvent::Allocated);
+        Ok(handle)
+    }
+
+    /// Gives all the memory of an object back.
+    pub(super) fn destroy(self, chain: &FakeChain) {
+        self.notify(chain, NoticeEvent::Freed);
+        self.free_memory(chain);
+    }
+
+    fn free_memory(mut self, chain: &FakeChain) {
+        let thing = self.get_mut();
+        let recorded = thing.recorded.take();
+        for part in thing
+            .parts
+            .iter_mut()
+            .rev()
+            .filter_map(Option::take)
+            .chain(recorded)
+        {
+            chain.free(part);
+        }
+        let state = thing.state;
+        chain.free(state);
+    }
+
+    /// Drops the last part without giving it back: a leak.
+    pub(super) fn forget_a_part(&mut self) {
+        if let Some(part) = self
+            .get_mut()
+            .parts
+            .iter_mut()
+            .rev()
+            .find(|part| part.is_some())
+        {
+            *part = None;
+        }
+    }
+
+    /// Makes the first part half as large again, and small again.
+    pub(super) fn resize_a_part(&mut self, chain: &FakeChain) -> Result<(), OutOfMemory> {
+        let Some(part) = self.get_mut().parts.iter_mut().flatten().next() else {
+            return Ok(());
+        };
+        let size = part.size;
+        chain.resize(part, size + size / 2)?;
+        chain.resize(part, size)
+    }
+
+    fn notify(self, chain: &FakeChain, event: NoticeEvent) {
+        let (kind, scope) = (self.get().kind, self.get().kind.scope());
+        if let (1.., Some((_, host))) = (kind.executable(), chain.most_specific(scope)) {
+            host.notify(event, kind.executable(), INTERNAL_EXECUTABLE, scope);
+        }
+    }
+
+    /// Puts a child into its pool.
+    pub(super) fn adopt(&mut self, mut child: Self) {
+        child.get_mut().next = self.get_mut().next.replace(child);
+    }
+
+    /// The pool's youngest child.
+    pub(super) fn child(&self) -> Option<Self> {
+        self.get().next
+    }
+
+    /// Takes the pool's youngest child out.
+    pub(super) fn release_child(&mut self) -> Option<Self> {
+        let mut child = self.get().next?;
+        self.get_mut().next = child.get_mut().next.take();
+        Some(child)
+    }
+}

@@ -1,0 +1,339 @@
+//! Notifications, threads, commands, and what stands behind: V20 and on.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::pin::pin;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use alloc_core::{
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, NoticeEvent, Scope,
+};
+use testkit::Child;
+use vk_callbacks::{
+    BareBridge, BracketCoverage, Command, Owners, Recorder, TraceEvent, TraceReader,
+};
+
+use super::support::{Moody, Witness2, bridged, faultless, moody};
+use crate::common::{Driver, assert_filled, fill, raw};
+
+#[test]
+fn v20_only_executable_memory_is_notified() {
+    bridged(|driver, witness, notes| {
+        driver.internal(true, 4096, 1, raw(Scope::Object));
+        driver.internal(true, 4096, 0, 5);
+        driver.internal(false, 4096, 0, -1);
+        assert_eq!((notes().bad_notifications, notes().faults()), (3, 3));
+        assert!(witness.notices().is_empty());
+        driver.internal(true, 4096, 0, raw(Scope::Device));
+        driver.internal(false, 4096, 0, raw(Scope::Device));
+        let told = notes().internal(Scope::Device);
+        assert_eq!(
+            (
+                told.allocations,
+                told.allocated_bytes,
+                told.frees,
+                told.freed_bytes
+            ),
+            (1, 4096, 1, 4096),
+            "in balance"
+        );
+        assert_eq!(notes().internal(Scope::Object), Default::default());
+    });
+}
+
+#[test]
+fn v21_notifications_are_passed_on_and_change_nothing() {
+    faultless(|driver, witness| {
+        driver.internal(true, 100, 0, raw(Scope::Object));
+        let notices = witness.notices();
+        assert!(matches!(
+            notices[..],
+            [Notice {
+                event: NoticeEvent::Allocated,
+                bytes: 100,
+                scope: Scope::Object,
+                ..
+            }]
+        ));
+        assert_eq!(witness.total().live_bytes, 0);
+    });
+}
+
+#[test]
+fn v24_a_block_may_be_freed_and_reallocated_on_another_thread() {
+    struct Sent(*mut u8);
+    // SAFETY: the tests hand each block to one thread.
+    unsafe impl Send for Sent {}
+    faultless(|driver, _| {
+        let blocks: Vec<_> = (0..20)
+            .map(|i| {
+                let block = driver.alloc(100, 1 << (i % 9), Scope::Object);
+                fill(block, 100, i);
+                Sent(block)
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            for (i, block) in blocks.into_iter().enumerate() {
+                scope.spawn(move || {
+                    let Sent(block) = { block };
+                    let grown = driver.realloc(block, 200, 1 << (i % 9), Scope::Object);
+                    assert_filled(grown, 100, i as u8);
+                    driver.free(grown);
+                    driver.free(driver.alloc(10, 1, Scope::Command));
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn v25_the_thread_knows_that_it_is_inside_a_callback() {
+    // `Moody` asserts it on every entry.
+    moody(Moody::default(), |driver, _, notes| {
+        assert!(!vk_callbacks::in_callback());
+        let block = driver.alloc(8, 8, Scope::Command);
+        let block = driver.realloc(block, 80, 8, Scope::Command);
+        driver.free(block);
+        driver.internal(true, 8, 0, 0);
+        assert!(!vk_callbacks::in_callback());
+        assert_eq!(notes().faults(), 0);
+    });
+}
+
+#[test]
+fn v25_a_command_entered_inside_a_callback_says_so() {
+    struct Calls(Cell<bool>);
+    // SAFETY: the test has one thread.
+    unsafe impl Sync for Calls {}
+    // SAFETY: gives nothing out.
+    unsafe impl HostAllocator for Calls {
+        fn traits(&self) -> AllocatorTraits {
+            AllocatorTraits::new()
+        }
+        fn allocate(&self, _: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+            let inside = Command::new(
+                "vkDeviceWaitIdle",
+                Owners::default(),
+                BracketCoverage::Complete,
+            )
+            .run(|frame| frame.info());
+            self.0.set(inside.entered_in_callback && inside.depth == 2);
+            Err(AllocError)
+        }
+        unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout, _: Scope) {}
+    }
+    let backing = Calls(Cell::new(false));
+    let bridge = pin!(BareBridge::new(&backing));
+    let driver = Driver(bridge.as_ref().raw());
+    Command::new(
+        "vkCreateDevice",
+        Owners::default(),
+        BracketCoverage::Complete,
+    )
+    .run(|frame| {
+        assert!(driver.alloc(8, 8, Scope::Command).is_null());
+        assert!(!frame.info().entered_in_callback);
+    });
+    assert!(backing.0.get());
+}
+
+#[test]
+#[cfg(not(miri))]
+fn v27_an_allocator_may_end_the_process() {
+    const NAME: &str = "circumstances::v27_an_allocator_may_end_the_process";
+    struct Aborts;
+    // SAFETY: gives nothing out.
+    unsafe impl HostAllocator for Aborts {
+        fn traits(&self) -> AllocatorTraits {
+            AllocatorTraits::new()
+        }
+        fn allocate(&self, _: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+            std::process::exit(42)
+        }
+        unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout, _: Scope) {}
+    }
+    if Child::is_child(NAME) {
+        let bridge = pin!(BareBridge::new(Aborts));
+        Driver(bridge.as_ref().raw()).alloc(8, 8, Scope::Object);
+        unreachable!("the callback returned");
+    }
+    Child::this_test(NAME).run().assert_code(42);
+}
+
+#[test]
+fn v35_a_scope_out_of_range_is_null_and_noted() {
+    bridged(|driver, witness, notes| {
+        for scope in [5, -1, i32::MAX, i32::MIN] {
+            assert!(driver.alloc_raw(64, 8, scope).is_null());
+        }
+        assert_eq!((notes().bad_scopes, witness.total().allocations), (4, 0));
+    });
+}
+
+#[test]
+fn m41_a_guarding_backing_gets_payloads_that_end_where_the_block_ends() {
+    let backing = Moody {
+        exact: true,
+        ..Moody::default()
+    };
+    moody(backing, |driver, backing, _| {
+        for log in 0..=13 {
+            for size in [1, 33, 100] {
+                let align = 1_usize << log;
+                let before = backing.inner.0.total().live_bytes;
+                let block = driver.alloc(size, align, Scope::Object);
+                let taken = (backing.inner.0.total().live_bytes - before) as usize;
+                // What is taken is header or alignment in front, and the payload: nothing behind.
+                assert_eq!(taken, size + align.max(16));
+                assert!(block.addr().is_multiple_of(align));
+                // A backing that was asked for `align` itself gave a base so aligned; the payload is one step behind.
+                fill(block, size, log);
+                let block = driver.realloc(block, size * 3, align, Scope::Object);
+                assert_filled(block, size, log);
+                driver.free(block);
+            }
+        }
+    });
+}
+
+/// A byte behind each block that nobody may touch, looked at when the block goes.
+///
+/// ```text
+/// | the bridge's header | payload | canary |
+///  ^ block                         ^ layout.size() behind it
+/// ```
+#[derive(Default)]
+struct Canary {
+    inner: Witness2,
+    blocks: AtomicUsize,
+    overruns: AtomicUsize,
+}
+
+impl Canary {
+    const BYTE: u8 = 0xc5;
+
+    fn with(layout: Layout) -> Layout {
+        Layout::from_size_align(layout.size() + 1, layout.align()).expect("small")
+    }
+}
+
+// SAFETY: blocks are the witness's, with a byte more.
+unsafe impl HostAllocator for Canary {
+    fn traits(&self) -> AllocatorTraits {
+        self.inner.0.traits().with_exact_alignment()
+    }
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        let block = self.inner.0.allocate(Self::with(layout), scope)?;
+        // SAFETY: the byte behind what was asked for.
+        unsafe { block.as_ptr().wrapping_add(layout.size()).write(Self::BYTE) };
+        self.blocks.fetch_add(1, SeqCst);
+        Ok(block)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: as in `allocate`.
+        let byte = unsafe { block.as_ptr().wrapping_add(layout.size()).read() };
+        self.overruns
+            .fetch_add(usize::from(byte != Self::BYTE), SeqCst);
+        // SAFETY: forwarded.
+        unsafe { self.inner.0.deallocate(block, Self::with(layout), scope) }
+    }
+}
+
+/// Guard and record at once: `recorder -> bridge -> guard`, and a driver that writes one byte too many.
+#[test]
+fn m41_a_guard_below_the_bridge_sees_one_byte_too_many_and_a_recorder_above_the_same_calls() {
+    let (guard, log) = (Canary::default(), FromGlobalAlloc::SYSTEM);
+    let bridge = pin!(BareBridge::new(&guard));
+    let recorder = Recorder::new(&log).expect("memory");
+    // SAFETY: the bridge outlives the recorder, and nothing is called after it.
+    let driver = Driver(
+        *unsafe { recorder.tap(1, bridge.as_ref().raw()) }
+            .expect("memory")
+            .raw(),
+    );
+    let mut rounds = 0;
+    for log in 0..=13 {
+        for size in [1, 33, 100] {
+            let align = 1_usize << log;
+            for too_many in [0, 1] {
+                let block = driver.alloc(size, align, Scope::Object);
+                fill(block, size + too_many, log);
+                let before = guard.overruns.load(SeqCst);
+                driver.free(block);
+                assert_eq!(
+                    guard.overruns.load(SeqCst) - before,
+                    too_many,
+                    "{size} bytes at {align}"
+                );
+                // A reallocation moves the block, so the old one is looked at, and the new one is as well guarded.
+                let block = driver.alloc(size, align, Scope::Object);
+                fill(block, size + too_many, log);
+                let block = driver.realloc(block, size + 50, align, Scope::Object);
+                assert_eq!(
+                    guard.overruns.load(SeqCst) - before,
+                    2 * too_many,
+                    "{size} bytes at {align}, reallocated"
+                );
+                fill(block, size + 50 + too_many, log);
+                driver.free(block);
+                assert_eq!(
+                    guard.overruns.load(SeqCst) - before,
+                    3 * too_many,
+                    "{size} + 50 bytes at {align}"
+                );
+                rounds += 1;
+            }
+        }
+    }
+    let mut text = String::new();
+    recorder.write("a model", &mut text).expect("memory");
+    let events: Vec<_> = TraceReader::new(&text)
+        .expect("own header")
+        .map(|line| line.expect("own line").1)
+        .collect();
+    let count = |is: fn(&TraceEvent<'_>) -> bool| events.iter().filter(|event| is(event)).count();
+    let calls = [
+        count(|event| matches!(event, TraceEvent::Allocate { .. })),
+        count(|event| matches!(event, TraceEvent::Reallocate { .. })),
+        count(|event| matches!(event, TraceEvent::Free { .. })),
+    ];
+    assert_eq!(calls, [2 * rounds, rounds, 2 * rounds]);
+    assert_eq!(
+        guard.blocks.load(SeqCst),
+        calls[0] + calls[1],
+        "the guard gave a block for each"
+    );
+    recorder.close().expect("nothing is live");
+    guard.inner.0.assert_empty("at the end of the test");
+}
+
+#[test]
+fn m38_one_abstraction_carries_debugging_and_callbacks() {
+    // A debugging decorator under a bridge; over it a driver's chain: one trait all the way.
+    moody(
+        Moody {
+            poison: true,
+            ..Moody::default()
+        },
+        |driver, backing, notes| {
+            // SAFETY: the bridge outlives the allocator.
+            let host =
+                unsafe { vk_callbacks::CallbackAllocator::from_raw(&driver.0) }.expect("whole");
+            static OWN: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+            let chain = vk_callbacks::FallbackChain::new(&OWN).instance(Some(&host));
+            let block = chain
+                .allocate(Layout::new::<[u8; 40]>(), Scope::Instance)
+                .expect("memory");
+            assert_eq!(
+                // SAFETY: the decorator wrote all of it.
+                unsafe { block.as_ptr().read() },
+                0xa5,
+                "the decorator below was not reached"
+            );
+            assert_eq!(backing.inner.0.scope(Scope::Instance).live_bytes, 40 + 16);
+            drop(block);
+            assert_eq!(notes().faults(), 0);
+        },
+    );
+}

@@ -1,0 +1,278 @@
+//! What a bridge is, and what it gives: V1 to V10.
+
+use std::alloc::Layout;
+use std::pin::pin;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::SeqCst;
+
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope};
+use testkit::RecordingAllocator;
+use vk_callbacks::{BareBridge, BracketCoverage, Command, Owners};
+
+use super::support::{Keeps, Moody, bridged, faultless, moody, quietly};
+use crate::common::{Driver, assert_filled, fill, raw};
+
+#[test]
+fn v1_pfn_allocation_is_there() {
+    faultless(|driver, _| assert!(driver.0.pfn_allocation.is_some()));
+}
+
+#[test]
+fn v2_pfn_reallocation_is_there() {
+    faultless(|driver, _| assert!(driver.0.pfn_reallocation.is_some()));
+}
+
+#[test]
+fn v3_pfn_free_is_there() {
+    faultless(|driver, _| assert!(driver.0.pfn_free.is_some()));
+}
+
+#[test]
+fn v4_both_notifications_are_there() {
+    faultless(|driver, _| {
+        assert!(driver.0.pfn_internal_allocation.is_some() && driver.0.pfn_internal_free.is_some())
+    });
+}
+
+#[test]
+fn v5_the_user_data_tells_bridges_apart() {
+    let witnesses = [RecordingAllocator::system(), RecordingAllocator::system()];
+    let first = pin!(BareBridge::new(&witnesses[0]));
+    let second = pin!(BareBridge::new(&witnesses[1]));
+    let (a, b) = (Driver(first.as_ref().raw()), Driver(second.as_ref().raw()));
+    assert_ne!(a.0.p_user_data, b.0.p_user_data);
+    let memory = a.alloc(10, 1, Scope::Object);
+    assert_eq!(witnesses.each_ref().map(|w| w.total().live_blocks), [1, 0]);
+    a.free(memory);
+}
+
+#[test]
+fn v7_size_zero_is_a_real_block_of_sixteen_bytes() {
+    faultless(|driver, witness| {
+        let blocks: Vec<_> = (0..9)
+            .map(|log| driver.alloc(0, 1 << log, Scope::Command))
+            .collect();
+        for (log, block) in blocks.iter().enumerate() {
+            assert!(!block.is_null() && block.addr().is_multiple_of(1 << log));
+        }
+        let mut unique = blocks.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), blocks.len(), "a live pointer was given twice");
+        assert_eq!(
+            (witness.zero_sized(), witness.total().live_blocks),
+            (0, 9),
+            "size 0 reached the backing"
+        );
+        let small = driver.alloc(0, 8, Scope::Command);
+        assert_eq!(witness.total().allocations, 10);
+        assert_eq!(
+            witness.total().live_bytes,
+            5 * 16 + 32 + 64 + 128 + 256 + 16
+        );
+        blocks
+            .into_iter()
+            .chain([small])
+            .for_each(|block| driver.free(block));
+    });
+}
+
+#[test]
+fn v7_alignments_one_to_a_megabyte_are_kept_and_take_no_more_than_they_must() {
+    faultless(|driver, witness| {
+        let top = if cfg!(miri) { 13 } else { 20 };
+        for log in 0..=top {
+            for size in [1, 4, 16, 100] {
+                let block = driver.alloc(size, 1 << log, Scope::Object);
+                assert!(block.addr().is_multiple_of(1 << log), "{size} {log}");
+                assert_eq!(
+                    witness.total().live_bytes as usize,
+                    size + (1 << log).max(16)
+                );
+                fill(block, size, 1);
+                driver.free(block);
+            }
+        }
+    });
+}
+
+#[test]
+fn v7_an_alignment_that_is_no_power_of_two_is_null_and_noted() {
+    bridged(|driver, witness, notes| {
+        for (i, align) in [0, 3, 24, usize::MAX, (1 << 31) + 1]
+            .into_iter()
+            .enumerate()
+        {
+            assert!(driver.alloc(64, align, Scope::Object).is_null());
+            assert_eq!(notes().bad_alignments, i as u64 + 1);
+        }
+        assert_eq!(witness.total().allocations, 0);
+    });
+}
+
+#[test]
+fn v7_a_size_that_no_machine_has_is_null_and_noted() {
+    bridged(|driver, witness, notes| {
+        for (i, size) in [usize::MAX, usize::MAX - 15, 1 << 63, 1 << 47]
+            .into_iter()
+            .enumerate()
+        {
+            for align in [1, 16, 64, 8192] {
+                assert!(driver.alloc(size, align, Scope::Object).is_null());
+            }
+            assert_eq!(notes().too_large, 4 * (i as u64 + 1));
+        }
+        assert_eq!(
+            (witness.total().allocations, witness.refused()),
+            (0, 0),
+            "the backing was asked"
+        );
+    });
+}
+
+#[test]
+fn v8_a_refusal_is_null() {
+    moody(Moody::default(), |driver, backing, notes| {
+        backing.refuse.store(true, SeqCst);
+        assert!(driver.alloc(64, 8, Scope::Object).is_null());
+        assert!(driver.alloc(64, 256, Scope::Object).is_null());
+        assert_eq!((notes().backing_refusals, notes().faults()), (2, 0));
+    });
+}
+
+#[test]
+fn v8_a_panic_in_the_allocator_is_null_and_the_bridge_goes_on() {
+    quietly(|| {
+        moody(Moody::default(), |driver, backing, notes| {
+            let [kept, freed, grown, shrunk, aligned] =
+                [8, 8, 8, 8, 256].map(|align| driver.alloc(64, align, Scope::Object));
+            fill(kept, 64, 7);
+            backing.panics.store(true, SeqCst);
+            assert!(driver.alloc(64, 8, Scope::Object).is_null());
+            assert!(driver.alloc(64, 256, Scope::Object).is_null());
+            assert!(driver.realloc(grown, 128, 8, Scope::Object).is_null());
+            assert!(driver.realloc(shrunk, 32, 8, Scope::Object).is_null());
+            assert!(driver.realloc(aligned, 128, 256, Scope::Object).is_null());
+            driver.free(freed);
+            driver.internal(true, 64, 0, raw(Scope::Object));
+            assert_eq!((notes().panics, notes().faults()), (7, 7));
+            assert_filled(kept, 64, 7);
+            assert!(!vk_callbacks::in_callback());
+            backing.panics.store(false, SeqCst);
+            let grown = driver.realloc(kept, 128, 8, Scope::Object);
+            assert_filled(grown, 64, 7);
+            driver.free(grown);
+        });
+    });
+}
+
+/// What the backing freed before it panicked may be somebody else's by then: not a byte of it may be written.
+#[test]
+fn v8_a_panic_while_a_block_is_resized_leaves_it_alone_and_freed() {
+    /// Takes the block away and panics.
+    struct Takes(Keeps);
+    // SAFETY: blocks are the witness's; a resize that panics keeps the block, as a deallocation does.
+    unsafe impl HostAllocator for Takes {
+        fn traits(&self) -> AllocatorTraits {
+            AllocatorTraits::new()
+        }
+        fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            self.0.allocate(layout, scope)
+        }
+        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+            // SAFETY: forwarded.
+            unsafe { self.0.deallocate(block, layout, scope) }
+        }
+        unsafe fn grow(
+            &self,
+            block: NonNull<u8>,
+            old: Layout,
+            _: Layout,
+            scope: Scope,
+        ) -> Result<NonNull<u8>, AllocError> {
+            // SAFETY: forwarded.
+            unsafe { self.0.deallocate(block, old, scope) };
+            // SAFETY: nobody else's now, and `old.size()` bytes.
+            unsafe { block.write_bytes(0xdd, old.size()) };
+            panic!("an allocator with a bug");
+        }
+        unsafe fn shrink(
+            &self,
+            block: NonNull<u8>,
+            old: Layout,
+            _: Layout,
+            scope: Scope,
+        ) -> Result<NonNull<u8>, AllocError> {
+            // SAFETY: forwarded.
+            unsafe { self.0.deallocate(block, old, scope) };
+            panic!("an allocator with a bug");
+        }
+    }
+    quietly(|| {
+        let bridge = pin!(BareBridge::new(Takes(Keeps(
+            RecordingAllocator::system(),
+            std::sync::Mutex::default()
+        ))));
+        let driver = Driver(bridge.as_ref().raw());
+        let grown = driver.alloc(64, 8, Scope::Object);
+        assert!(driver.realloc(grown, 640, 8, Scope::Object).is_null());
+        for i in 0..64 + 16 {
+            assert_eq!(
+                // SAFETY: the backing keeps the block, header and all.
+                unsafe { grown.wrapping_sub(16).wrapping_add(i).read() },
+                0xdd,
+                "byte {i} was written"
+            );
+        }
+        // Here the mark can still be read: a free that follows is a second one, and nothing is freed twice.
+        let shrunk = driver.alloc(64, 8, Scope::Object);
+        assert!(driver.realloc(shrunk, 6, 8, Scope::Object).is_null());
+        driver.free(shrunk);
+        assert!(driver.realloc(shrunk, 6, 8, Scope::Object).is_null());
+        let notes = bridge.counters();
+        assert_eq!(
+            (notes.panics, notes.freed_pointers, notes.faults()),
+            (2, 2, 4),
+            "{notes:?}"
+        );
+        assert_eq!(bridge.backing().0.kept(), 2);
+    });
+}
+
+#[test]
+fn v9_a_command_can_tell_whether_it_was_refused() {
+    moody(Moody::default(), |driver, backing, _| {
+        Command::new("vkCreateImage", Owners::default(), BracketCoverage::Partial).run(|frame| {
+            driver.free(driver.alloc(64, 8, Scope::Object));
+            assert_eq!(
+                frame.null_answers(),
+                0,
+                "OUT_OF_HOST_MEMORY now would be the driver's own malloc"
+            );
+            backing.refuse.store(true, SeqCst);
+            assert!(driver.alloc(64, 8, Scope::Object).is_null());
+            assert_eq!(frame.null_answers(), 1);
+        });
+    });
+}
+
+#[test]
+fn v10_new_memory_is_as_the_backing_gave_it() {
+    moody(
+        Moody {
+            poison: true,
+            ..Moody::default()
+        },
+        |driver, _, _| {
+            for (size, align) in [(64, 8), (100, 64), (33, 8192)] {
+                let block = driver.alloc(size, align, Scope::Object);
+                assert!(
+                    // SAFETY: the backing wrote all bytes of the block.
+                    (0..size).all(|i| unsafe { block.wrapping_add(i).read() } == 0xa5),
+                    "the bridge wrote into the payload"
+                );
+                driver.free(block);
+            }
+        },
+    );
+}

@@ -1,0 +1,184 @@
+//! Allocators with moods, and a driver over a bridge over a witness.
+
+use std::alloc::Layout;
+use std::pin::pin;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Notice, Scope};
+use testkit::RecordingAllocator;
+use vk_callbacks::{BareBridge, BridgeCounters};
+
+use crate::common::Driver;
+
+/// Runs `test` with a driver over a bridge over a witness; nothing may be live afterwards.
+pub(crate) fn bridged(test: impl FnOnce(Driver, &RecordingAllocator, &dyn Fn() -> BridgeCounters)) {
+    let witness = RecordingAllocator::system();
+    {
+        let bridge = pin!(BareBridge::new(&witness));
+        test(Driver(bridge.as_ref().raw()), &witness, &|| {
+            bridge.counters()
+        });
+    }
+    witness.assert_empty("at the end of the test");
+}
+
+/// As [`bridged`] for tests without any fault.
+pub(crate) fn faultless(test: impl FnOnce(Driver, &RecordingAllocator)) {
+    bridged(|driver, witness, notes| {
+        test(driver, witness);
+        assert_eq!(notes().faults(), 0, "{:?}", notes());
+    });
+}
+
+/// Refuses everything while set; panics while the other is set; asserts the rules of a callee.
+#[derive(Default)]
+pub(crate) struct Moody {
+    pub(crate) inner: Witness2,
+    pub(crate) refuse: AtomicBool,
+    pub(crate) panics: AtomicBool,
+    pub(crate) poison: bool,
+    pub(crate) exact: bool,
+}
+
+/// A witness with a default.
+pub(crate) struct Witness2(pub(crate) RecordingAllocator);
+
+impl Default for Witness2 {
+    fn default() -> Self {
+        Self(RecordingAllocator::system())
+    }
+}
+
+impl Moody {
+    pub(crate) fn mood(&self) -> Result<(), AllocError> {
+        assert!(
+            vk_callbacks::in_callback(),
+            "entered from outside of a callback"
+        );
+        assert!(!self.panics.load(SeqCst), "an allocator with a bug");
+        if self.refuse.load(SeqCst) {
+            Err(AllocError)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+// SAFETY: blocks are the witness's.
+unsafe impl HostAllocator for Moody {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits {
+            exact_alignment: self.exact,
+            ..AllocatorTraits::new()
+        }
+    }
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.mood()?;
+        let block = self.inner.0.allocate(layout, scope)?;
+        if self.poison {
+            // SAFETY: just given with this size.
+            unsafe { block.as_ptr().write_bytes(0xa5, layout.size()) };
+        }
+        Ok(block)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // The block goes first, so that a panic leaks nothing that the test would miss.
+        // SAFETY: forwarded.
+        unsafe { self.inner.0.deallocate(block, layout, scope) };
+        let _ = self.mood();
+    }
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        if self.panics.load(SeqCst) {
+            // As in `deallocate`; a backing that moves blocks may panic at any moment of it.
+            // SAFETY: forwarded; the bridge does not touch a block again whose resize panicked.
+            unsafe { self.inner.0.deallocate(block, old, scope) };
+        }
+        self.mood()?;
+        // SAFETY: forwarded.
+        unsafe { self.inner.0.grow(block, old, new, scope) }
+    }
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        if self.panics.load(SeqCst) {
+            // SAFETY: as in `grow`.
+            unsafe { self.inner.0.deallocate(block, old, scope) };
+        }
+        self.mood()?;
+        // SAFETY: forwarded.
+        unsafe { self.inner.0.shrink(block, old, new, scope) }
+    }
+    fn notify(&self, notice: Notice) {
+        let _ = self.mood();
+        self.inner.0.notify(notice);
+    }
+}
+
+pub(crate) fn moody(
+    backing: Moody,
+    test: impl FnOnce(Driver, &Moody, &dyn Fn() -> BridgeCounters),
+) {
+    {
+        let bridge = pin!(BareBridge::new(&backing));
+        test(Driver(bridge.as_ref().raw()), &backing, &|| {
+            bridge.counters()
+        });
+    }
+    backing.inner.0.assert_empty("at the end of the test");
+}
+
+/// The default hook would print the panics that these tests make on purpose.
+pub(crate) fn quietly<R>(body: impl FnOnce() -> R) -> R {
+    testkit::silence_panics("an allocator with a bug");
+    body()
+}
+
+/// Keeps what it is given back, so that a stale pointer can be looked at without undefined behaviour.
+pub(crate) struct Keeps(
+    pub(crate) RecordingAllocator,
+    pub(crate) std::sync::Mutex<Vec<(usize, Layout, Scope)>>,
+);
+
+// SAFETY: blocks are the witness's; none is given twice.
+unsafe impl HostAllocator for Keeps {
+    fn traits(&self) -> AllocatorTraits {
+        self.0.traits()
+    }
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.0.allocate(layout, scope)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        self.1.lock().expect("no panic inside").push((
+            block.as_ptr().expose_provenance(),
+            layout,
+            scope,
+        ));
+    }
+}
+
+impl Keeps {
+    pub(crate) fn kept(&self) -> usize {
+        self.1.lock().expect("no panic inside").len()
+    }
+}
+
+impl Drop for Keeps {
+    fn drop(&mut self) {
+        for (at, layout, scope) in self.1.get_mut().expect("no panic inside").drain(..) {
+            let block = NonNull::new(ptr::with_exposed_provenance_mut(at)).expect("a block");
+            // SAFETY: given back by the bridge, and kept since.
+            unsafe { self.0.deallocate(block, layout, scope) };
+        }
+    }
+}

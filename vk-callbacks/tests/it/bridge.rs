@@ -1,0 +1,508 @@
+//! A context handed to Vulkan: who is charged, when it may be closed, and what a late driver finds.
+
+use std::alloc::{Layout, System};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use crate::common::{Driver, assert_filled, fill};
+use alloc_core::{
+    AllocError, AllocatorTraits, Budget, Context, ContextOptions, FromGlobalAlloc, HostAllocator,
+    HostError, Scope, TryVec,
+};
+use testkit::programs::{Stream, callback_stream};
+use testkit::{Child, RecordingAllocator, silence_panics};
+use vk_callbacks::leaked_bridges;
+use vk_callbacks::{Bridge, CallbackAllocator, CallbackError, FallbackChain, Live, Object};
+
+static OWN: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+fn root(witness: &RecordingAllocator) -> Context {
+    // SAFETY: each test closes the root before the witness goes, or fails.
+    unsafe { Context::root(witness, ContextOptions::new("application").label("root")) }
+        .expect("memory")
+}
+
+fn driver(bridge: &Bridge) -> Driver {
+    Driver(*bridge.callbacks().raw())
+}
+
+fn end(root: Context, witness: &RecordingAllocator) {
+    root.close_root().expect("nothing is left");
+    witness.assert_empty("after the root was closed");
+}
+
+#[test]
+fn v5_the_user_data_is_the_state_which_lies_in_the_contexts_own_memory() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let context = root.child("vulkan").expect("memory");
+    let bridge = Bridge::new(context).expect("fresh");
+    assert_eq!(bridge.usage().total().live_blocks, 1, "the state");
+    assert!(bridge.usage().total().live_bytes < 500);
+    let state = bridge.raw().p_user_data;
+    let moved = Box::new(bridge);
+    assert_eq!(
+        moved.raw().p_user_data,
+        state,
+        "the state does not move with the bridge"
+    );
+    driver(&moved).free(driver(&moved).alloc(10, 8, Scope::Object));
+    drop(moved.close().expect("nothing live"));
+    end(root, &witness);
+}
+
+#[test]
+fn closing_with_live_blocks_gives_the_bridge_back_with_counts() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let bridge = Bridge::new(root.child("vulkan").expect("memory")).expect("fresh");
+    let blocks = [
+        driver(&bridge).alloc(100, 8, Scope::Object),
+        driver(&bridge).alloc(10, 64, Scope::Cache),
+    ];
+    let busy = bridge.close().expect_err("two blocks are live");
+    assert_eq!(busy.value.live().total().blocks, 2);
+    assert_eq!(busy.value.live().scope(Scope::Object).bytes, 116);
+    assert_eq!(busy.value.live().scope(Scope::Cache).bytes, 74);
+    assert_eq!(
+        busy.to_string(),
+        "Vulkan still holds 2 blocks (190 bytes): 1 object, 1 cache: destroy its objects first, then close again"
+    );
+    let [object, cache] = blocks;
+    driver(&busy.value).free(object);
+    let busy = busy.value.close().expect_err("one block is live");
+    assert!(
+        busy.to_string()
+            .starts_with("Vulkan still holds 1 block (74 bytes): 1 cache: "),
+        "{busy}"
+    );
+    driver(&busy.value).free(cache);
+    let context = busy.value.close().expect("nothing live");
+    assert_eq!(context.usage().total().live_blocks, 0);
+    assert_eq!(
+        context.usage().total().total_blocks,
+        3,
+        "two blocks and the state"
+    );
+    drop(context);
+    end(root, &witness);
+}
+
+#[test]
+fn a_root_can_be_bridged_and_closed() {
+    let witness = RecordingAllocator::system();
+    let bridge = Bridge::new(root(&witness)).expect("its own record and label are not in use");
+    assert_eq!(bridge.live(), Live::default());
+    let block = driver(&bridge).alloc(0, 1, Scope::Instance);
+    assert_eq!(bridge.live().scope(Scope::Instance).blocks, 1);
+    driver(&bridge).free(block);
+    end(bridge.close().expect("nothing live"), &witness);
+}
+
+#[test]
+fn a_context_in_use_is_refused_and_given_back() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let context = root.child("mixed").expect("memory");
+    let mut mine = TryVec::new_in(context.handle());
+    mine.try_push(1_u32).expect("memory");
+    let refused = Bridge::new(context).expect_err("it holds a block");
+    assert_eq!(refused.error, CallbackError::ContextInUse);
+    drop(mine);
+    let grandchild = refused.value.child("below").expect("memory");
+    let refused = Bridge::new(refused.value).expect_err("it has a child");
+    drop(grandchild);
+    drop(Bridge::new(refused.value).expect("now it is fresh"));
+    end(root, &witness);
+}
+
+#[test]
+fn no_memory_for_the_state_gives_the_context_back() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let context = root
+        .child_with(ContextOptions::new("small").budget(Budget::exact(100)))
+        .expect("memory");
+    let refused = Bridge::new(context).expect_err("the state does not fit");
+    assert!(matches!(
+        refused.error,
+        CallbackError::Host(HostError::OverBudget { .. })
+    ));
+    drop(refused.value);
+    end(root, &witness);
+}
+
+#[test]
+fn v8_over_budget_is_null_and_gives_the_memory_back_later() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let context = root
+        .child_with(ContextOptions::new("limited").budget(Budget::exact(2000)))
+        .expect("memory");
+    let bridge = Bridge::new(context).expect("fits");
+    let driver = driver(&bridge);
+    let first = driver.alloc(1000, 8, Scope::Object);
+    assert!(!first.is_null() && driver.alloc(1000, 8, Scope::Object).is_null());
+    assert!(driver.realloc(first, 2000, 8, Scope::Object).is_null());
+    driver.free(first);
+    let second = driver.alloc(1000, 8, Scope::Object);
+    assert!(!second.is_null());
+    driver.free(second);
+    assert_eq!(bridge.counters().backing_refusals, 2);
+    drop(bridge.close().expect("nothing live"));
+    end(root, &witness);
+}
+
+/// Panics while set, before anything is done. Keeps what it was to resize or free then: the bridge leaks it.
+struct Panicky {
+    inner: RecordingAllocator,
+    panics: AtomicBool,
+    leaked: Mutex<Vec<(usize, Layout, Scope)>>,
+}
+
+impl Panicky {
+    fn mood(&self) {
+        assert!(!self.panics.load(SeqCst), "an allocator with a bug");
+    }
+
+    fn leak(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        if self.panics.load(SeqCst) {
+            self.leaked.lock().expect("no panic under the lock").push((
+                block.as_ptr().expose_provenance(),
+                layout,
+                scope,
+            ));
+        }
+    }
+}
+
+// SAFETY: blocks are the witness's.
+unsafe impl HostAllocator for Panicky {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new()
+    }
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.mood();
+        self.inner.allocate(layout, scope)
+    }
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        self.leak(block, layout, scope);
+        self.mood();
+        // SAFETY: forwarded.
+        unsafe { self.inner.deallocate(block, layout, scope) }
+    }
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        self.leak(block, old, scope);
+        self.mood();
+        // SAFETY: forwarded.
+        unsafe { self.inner.grow(block, old, new, scope) }
+    }
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        self.leak(block, old, scope);
+        self.mood();
+        // SAFETY: forwarded.
+        unsafe { self.inner.shrink(block, old, new, scope) }
+    }
+}
+
+#[test]
+fn v8_a_panic_below_a_budget_is_null_and_charges_nothing() {
+    silence_panics("an allocator with a bug");
+    for budget in [Budget::exact(1 << 20), Budget::limit(1 << 20)] {
+        let backing = Panicky {
+            inner: RecordingAllocator::system(),
+            panics: AtomicBool::new(false),
+            leaked: Mutex::default(),
+        };
+        // SAFETY: closed below.
+        let root =
+            unsafe { Context::root(&backing, ContextOptions::new("application")) }.expect("memory");
+        let bridge = Bridge::new(
+            root.child_with(ContextOptions::new("limited").budget(budget))
+                .expect("memory"),
+        )
+        .expect("fits");
+        let driver = driver(&bridge);
+        let [grown, shrunk, aligned, freed] =
+            [8, 8, 256, 8].map(|align| driver.alloc(1000, align, Scope::Object));
+        // What a thread leases ahead, it has leased by now.
+        driver.free(driver.alloc(4000, 256, Scope::Object));
+        let now = || {
+            (
+                bridge.usage(),
+                bridge.context().budget().expect("it has one").charged,
+                backing.inner.total().live_bytes,
+            )
+        };
+        let before = now();
+
+        backing.panics.store(true, SeqCst);
+        for round in 1..=3 {
+            assert!(driver.alloc(500, 8, Scope::Object).is_null());
+            assert!(driver.alloc(500, 256, Scope::Object).is_null());
+            assert_eq!(
+                (now(), bridge.counters().panics),
+                (before, 2 * round),
+                "{budget:?}"
+            );
+        }
+        for (block, size, align) in [(grown, 2000, 8), (shrunk, 10, 8), (aligned, 2000, 256)] {
+            assert!(driver.realloc(block, size, align, Scope::Object).is_null());
+            assert_eq!(now(), before, "{budget:?}: {size} bytes at {align}");
+        }
+        assert_eq!(bridge.counters().panics, 9);
+        driver.free(freed);
+        assert_eq!(
+            (bridge.counters().panics, bridge.counters().faults()),
+            (10, 10)
+        );
+        assert_eq!(now(), before, "{budget:?}: what is leaked stays charged");
+        backing.panics.store(false, SeqCst);
+
+        // The bridge goes on, and what it leaked is all that is left.
+        driver.free(driver.alloc(500, 8, Scope::Object));
+        let leaked = std::mem::take(&mut *backing.leaked.lock().expect("no panic under the lock"));
+        assert_eq!(
+            (leaked.len(), bridge.live().total().blocks),
+            (4, 4),
+            "{budget:?}"
+        );
+        for (at, layout, scope) in leaked {
+            let block = NonNull::new(std::ptr::with_exposed_provenance_mut(at)).expect("a block");
+            // SAFETY: live in this context: the panic came before anything was done, and the bridge does not touch it again.
+            unsafe { bridge.context().deallocate(block, layout, scope) };
+        }
+        drop(bridge.close().expect("nothing live"));
+        end(root, &backing.inner);
+    }
+}
+
+/// In a process of its own, whose count of leaked bridges is its own.
+#[test]
+fn a_bridge_dropped_while_vulkan_holds_blocks_leaves_no_dangling_pointer() {
+    const NAME: &str = "a_bridge_dropped_while_vulkan_holds_blocks_leaves_no_dangling_pointer";
+    if !Child::is_child(NAME) {
+        Child::this_test(NAME).run().assert_code(0);
+        return;
+    }
+    // What is leaked on purpose is not a leak of the test's allocator: it is never torn down.
+    let witness: &'static RecordingAllocator = Box::leak(Box::new(RecordingAllocator::system()));
+    let root = Context::root_static(witness, ContextOptions::new("application")).expect("memory");
+    let bridge = Bridge::new(root.child("vulkan").expect("memory")).expect("fresh");
+    let driver = driver(&bridge);
+    let block = driver.alloc(100, 8, Scope::Object);
+    let before = leaked_bridges();
+    drop(bridge);
+    assert_eq!(leaked_bridges(), before + 1);
+    // A late driver: new requests are refused, the free still reaches the allocator.
+    assert!(driver.alloc(10, 8, Scope::Object).is_null());
+    driver.free(block);
+    assert_eq!(witness.scope(Scope::Object).live_blocks, 0);
+    let refused = root
+        .close_root()
+        .expect_err("the state of the leaked bridge is left");
+    assert_eq!(
+        (
+            refused.error.outstanding().blocks,
+            refused.error.outstanding().contexts
+        ),
+        (1, 1),
+        "{:?}",
+        refused.error.outstanding()
+    );
+    let _ = refused.value.abandon();
+}
+
+#[test]
+fn law_5_no_state_lock_is_held_when_the_backing_is_entered() {
+    /// Asserts it on each call.
+    struct Strict(RecordingAllocator);
+    // SAFETY: blocks are the witness's.
+    unsafe impl HostAllocator for Strict {
+        fn traits(&self) -> AllocatorTraits {
+            self.0.traits()
+        }
+        fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+            assert_eq!(alloc_core::held_state_locks(), 0);
+            self.0.allocate(layout, scope)
+        }
+        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+            assert_eq!(alloc_core::held_state_locks(), 0);
+            // SAFETY: forwarded.
+            unsafe { self.0.deallocate(block, layout, scope) }
+        }
+    }
+    let strict = Strict(RecordingAllocator::system());
+    // SAFETY: closed below.
+    let root = unsafe { Context::root(&strict, ContextOptions::new("root")) }.expect("memory");
+    let bridge = Bridge::new(root.child("vulkan").expect("memory")).expect("fresh");
+    let driver = driver(&bridge);
+    let block = driver.alloc(100, 64, Scope::Device);
+    let block = driver.realloc(block, 1000, 64, Scope::Device);
+    driver.free(block);
+    assert_eq!(bridge.counters().faults(), 0);
+    drop(bridge.close().expect("nothing live"));
+    end(root, &strict.0);
+}
+
+/// application's context -> callbacks -> a driver's allocator -> the driver's root context -> children -> a collection
+#[test]
+fn m43_a_compilers_context_carries_the_applications_allocator() {
+    let witness = RecordingAllocator::system();
+    let application = root(&witness);
+    let bridge = Bridge::new(application.child("vulkan device").expect("memory")).expect("fresh");
+    // In the driver: the plumbing that was missing between pAllocator and the compiler's contexts.
+    {
+        // SAFETY: the bridge outlives the driver.
+        let p_allocator = unsafe { CallbackAllocator::from_raw(&bridge.raw()) }.expect("whole");
+        // SAFETY: `p_allocator` outlives the root, which is closed below.
+        let device = unsafe {
+            Context::root(
+                &p_allocator,
+                ContextOptions::new("device").scope(Scope::Device),
+            )
+        }
+        .expect("memory");
+        let compiler = device
+            .child_with(ContextOptions::new("compiler").scope(Scope::Object))
+            .expect("memory");
+        let pass = compiler.child("a pass").expect("memory");
+        let mut instructions = TryVec::new_in(pass.handle());
+        for i in 0..1000_u64 {
+            instructions.try_push(i).expect("memory");
+        }
+        assert_eq!(
+            pass.scope(),
+            Scope::Object,
+            "inherited from the compiler's context"
+        );
+        let held = bridge.live().scope(Scope::Object);
+        assert!(
+            held.bytes >= 8000,
+            "the pass's instructions are the application's to see: {held:?}"
+        );
+        assert_eq!(witness.scope(Scope::Object).live_bytes, held.bytes);
+        assert_eq!(pass.usage().scope(Scope::Object).live_blocks, 1);
+        drop(instructions);
+        drop((pass, compiler));
+        device.close_root().expect("nothing is left");
+    }
+    assert_eq!(
+        (bridge.live(), bridge.counters().faults()),
+        (Live::default(), 0)
+    );
+    drop(bridge.close().expect("nothing live"));
+    end(application, &witness);
+}
+
+#[test]
+fn m38_one_tree_shows_application_driver_and_objects() {
+    let witness = RecordingAllocator::system();
+    let application = root(&witness);
+    let make = |name| Bridge::new(application.child(name).expect("memory")).expect("fresh");
+    let (instance, device, buffer) = (make("instance"), make("device"), make("buffer"));
+    // SAFETY: the bridges outlive the allocators.
+    let of =
+        |bridge: &Bridge| unsafe { CallbackAllocator::from_raw(&bridge.raw()) }.expect("whole");
+    let (i, d, b) = (of(&instance), of(&device), of(&buffer));
+    let chain = FallbackChain::new(&OWN).instance(Some(&i)).device(Some(&d));
+    let own = chain.object(Some(&b));
+    let first = Object::create(&own, [0_u8; 100]).expect("memory");
+    let second = Object::create(&chain, [0_u8; 200]).expect("memory");
+    assert_eq!(
+        [&instance, &device, &buffer].map(|bridge| bridge.live().total().blocks),
+        [0, 1, 1]
+    );
+    assert_eq!(
+        application.subtree_usage().total().live_bytes,
+        witness.total().live_bytes
+    );
+    // SAFETY: the same chains.
+    unsafe { first.destroy(&own) }.expect("destroyed");
+    // SAFETY: as above.
+    unsafe { second.destroy(&chain) }.expect("destroyed");
+    for bridge in [buffer, device, instance] {
+        drop(bridge.close().expect("nothing live"));
+    }
+    end(application, &witness);
+}
+
+#[test]
+fn v24_two_threads_and_blocks_that_cross_end_with_nothing_live() {
+    let witness = RecordingAllocator::system();
+    let root = root(&witness);
+    let bridge = Bridge::new(root.child("vulkan").expect("memory")).expect("fresh");
+    let driver = driver(&bridge);
+    let rounds = if cfg!(miri) { 20 } else { 2000 };
+    let (to, from) = std::sync::mpsc::channel::<usize>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for i in 0..rounds {
+                let block = driver.alloc(i % 300, 1 << (i % 8), Scope::ALL[i % 5]);
+                fill(block, i % 300, 1);
+                to.send(block.expose_provenance())
+                    .expect("the other thread listens");
+            }
+        });
+        scope.spawn(move || {
+            for (i, address) in from.into_iter().enumerate() {
+                let block = std::ptr::with_exposed_provenance_mut(address);
+                let block = driver.realloc(block, i % 300 + 7, 1 << (i % 8), Scope::ALL[i % 5]);
+                assert_filled(block, i % 300, 1);
+                driver.free(block);
+            }
+        });
+    });
+    assert_eq!(bridge.live(), Live::default());
+    assert_eq!(bridge.counters().faults(), 0);
+    drop(bridge.close().expect("nothing live"));
+    end(root, &witness);
+}
+
+/// Random streams through bridges over a bare allocator and over contexts, against the model in testkit.
+#[test]
+fn a_wild_driver_meets_what_the_model_says() {
+    let mut ran = testkit::programs::Ran::default();
+    for seed in 0..if cfg!(miri) { 1 } else { 200 } {
+        let mut rng = testkit::Rng::new(seed);
+        let program = rng.bytes(if cfg!(miri) { 200 } else { 3000 });
+        let witnesses = [RecordingAllocator::system(), RecordingAllocator::system()];
+        let roots = witnesses.each_ref().map(root);
+        let bridges = roots
+            .each_ref()
+            .map(|root| Bridge::new(root.child("vulkan").expect("memory")).expect("fresh"));
+        let streams: Vec<_> = bridges
+            .iter()
+            .zip(&witnesses)
+            .map(|(bridge, witness)| {
+                let raw = bridge.raw();
+                // SAFETY: a `VkAllocationCallbacks` of ours.
+                unsafe { Stream::new((&raw const raw).cast(), witness.clone()) }
+            })
+            .collect();
+        // SAFETY: the bridges live until the end of the round, and nobody else uses them.
+        ran.add(unsafe { callback_stream(&program, &streams) });
+        for bridge in bridges {
+            drop(bridge.close().expect("nothing live"));
+        }
+        for (root, witness) in roots.into_iter().zip(&witnesses) {
+            end(root, witness);
+        }
+    }
+    if !cfg!(miri) {
+        ran.assert_meaningful();
+    }
+}

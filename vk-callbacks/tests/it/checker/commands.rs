@@ -1,0 +1,108 @@
+//! What is judged when a command returns, and what of it hangs on a single detail.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::*;
+
+fn said(checker: &Checker<'_>) -> Vec<String> {
+    let found = checker
+        .findings(Scoped::new(&SYSTEM, Scope::Object))
+        .expect("there is memory");
+    found.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn v44_a_handle_of_0_is_none() {
+    let bench = Bench::new(&SYSTEM);
+    bench.checker.created("VkBuffer", 0, Some(bench.owner));
+    bench
+        .checker
+        .destroyed("VkBuffer", 0, Some(bench.owner), "vkDestroyBuffer");
+    assert_eq!(kinds(&bench.checker), []);
+    bench
+        .checker
+        .destroyed("VkBuffer", 1, Some(bench.owner), "vkDestroyBuffer");
+    assert_eq!(kinds(&bench.checker), [FindingKind::UnknownHandle]);
+}
+
+#[test]
+fn v28_a_command_that_unwinds_is_judged_as_one_that_returns() {
+    let bench = Bench::new(&SYSTEM);
+    let body = || {
+        bench.run("vkCreateBuffer", || {
+            bench.driver.alloc(8, 8, Scope::Command);
+            std::panic::resume_unwind(Box::new("no driver, a closure of the application"));
+        });
+    };
+    assert!(catch_unwind(AssertUnwindSafe(body)).is_err());
+    assert_eq!(kinds(&bench.checker), [FindingKind::CommandBlockLeft]);
+}
+
+#[test]
+fn v28_a_late_free_of_another_commands_block_hides_no_block_of_this_one() {
+    let bench = Bench::new(&SYSTEM);
+    let first = bench.run("vkCreateBuffer", || {
+        bench.driver.alloc(8, 8, Scope::Command)
+    });
+    bench.run("vkDestroyBuffer", || {
+        bench.driver.alloc(8, 8, Scope::Command);
+        bench.driver.free(first);
+    });
+    let found = bench
+        .checker
+        .findings(Scoped::new(&SYSTEM, Scope::Object))
+        .expect("there is memory");
+    let left: Vec<_> = found
+        .iter()
+        .map(|found| (found.kind, found.command, found.count, found.freed_later))
+        .collect();
+    let kind = FindingKind::CommandBlockLeft;
+    assert_eq!(
+        left,
+        [
+            (kind, "vkCreateBuffer", 1, 1),
+            (kind, "vkDestroyBuffer", 1, 0)
+        ]
+    );
+}
+
+#[test]
+fn v28_what_was_moved_is_left_with_the_size_that_it_has() {
+    let bench = Bench::new(&SYSTEM);
+    bench.run("vkCreateBuffer", || {
+        let block = bench.driver.alloc(8, 8, Scope::Command);
+        bench.driver.realloc(block, 72, 8, Scope::Command);
+    });
+    let said = said(&bench.checker);
+    assert!(
+        said.len() == 1 && said[0].contains("left 72 B (scope COMMAND)"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn v31_v32_a_command_of_the_instance_has_no_device_whatever_it_was_told() {
+    let (checker, app) = (checker(&SYSTEM), App::default());
+    let (device, instance) = (OwnerId::fresh(), OwnerId::fresh());
+    let wrapped = |id, kind| Driver(*wrap(&checker, app.callbacks(), id, kind, 0).raw());
+    let (of_device, of_instance) = (wrapped(device, "VkDevice"), wrapped(instance, "VkInstance"));
+    let owners = Owners {
+        device: Some(device),
+        instance: Some(instance),
+        ..Owners::default()
+    };
+    let of = |name, driver: &Driver| {
+        let command = Command::new(name, owners, BracketCoverage::Complete);
+        checker.run(command, |_| driver.free(driver.alloc(8, 8, Scope::Command)));
+    };
+    of("vkEnumeratePhysicalDevices", &of_instance);
+    of("vkDeviceWaitIdle", &of_device);
+    assert_eq!(kinds(&checker), [], "the first there is");
+    of("vkDeviceWaitIdle", &of_instance);
+    assert_eq!(kinds(&checker), [FindingKind::CommandLessSpecific]);
+    of("vkEnumeratePhysicalDevices", &of_device);
+    assert_eq!(
+        kinds(&checker),
+        [FindingKind::OutsideChain, FindingKind::CommandLessSpecific]
+    );
+}

@@ -1,0 +1,267 @@
+//! Several threads at once, and threads that are not the application's.
+
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use vk_callbacks::BareBridge;
+
+use super::*;
+
+/// A block on its way to another thread.
+pub(super) struct Sent(pub(super) *mut u8);
+
+// SAFETY: blocks may be freed on another thread than the one that took them (V24).
+unsafe impl Send for Sent {}
+
+fn said(checker: &Checker<'_>) -> Vec<String> {
+    let found = checker
+        .findings(Scoped::new(&SYSTEM, Scope::Object))
+        .expect("there is memory");
+    found.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn v22_v23_a_free_on_a_foreign_thread_is_found_and_relabelled_when_the_thread_issues_a_command() {
+    let bench = Bench::new(&SYSTEM);
+    let block = Sent(bench.run("vkCreateBuffer", || {
+        bench.driver.alloc(168, 8, Scope::Object)
+    }));
+    thread::scope(|scope| {
+        let (bench, driver) = (&bench, bench.driver);
+        scope.spawn(move || {
+            let block = block;
+            driver.free(block.0);
+            let told = said(&bench.checker);
+            assert!(
+                told.len() == 1 && told[0].starts_with("V22/V23: the implementation freed 168 B"),
+                "{told:?}"
+            );
+            assert!(
+                told[0].ends_with("on a thread that has never issued a command"),
+                "{told:?}"
+            );
+            bench.run("vkGetFenceStatus", || ());
+            let told = said(&bench.checker);
+            assert!(
+                told.len() == 1
+                    && told[0].starts_with("V22: ")
+                    && told[0].ends_with("between commands"),
+                "{told:?}"
+            );
+        });
+    });
+}
+
+/// Freeing takes no memory: what a thread finds lies where there is room, and not all at one place.
+#[test]
+fn v23_many_kinds_of_free_on_one_foreign_thread_have_room() {
+    const COMMANDS: [&str; 24] = [
+        "vkCreateBuffer",
+        "vkCreateImage",
+        "vkCreateFence",
+        "vkCreateEvent",
+        "vkCreateSampler",
+        "vkCreateQueryPool",
+        "vkCreateSemaphore",
+        "vkCreateRenderPass",
+        "vkCreateFramebuffer",
+        "vkCreateImageView",
+        "vkCreateBufferView",
+        "vkCreateShaderModule",
+        "vkCreatePipelineCache",
+        "vkCreatePipelineLayout",
+        "vkCreateDescriptorSetLayout",
+        "vkCreateDescriptorPool",
+        "vkCreateCommandPool",
+        "vkCreateGraphicsPipelines",
+        "vkCreateComputePipelines",
+        "vkAllocateMemory",
+        "vkCreatePrivateDataSlot",
+        "vkCreateSamplerYcbcrConversion",
+        "vkCreateDescriptorUpdateTemplate",
+        "vkCreateSwapchainKHR",
+    ];
+    let bench = Bench::new(&SYSTEM);
+    let blocks = COMMANDS
+        .map(|command| Sent(bench.run(command, || bench.driver.alloc(8, 8, Scope::Object))));
+    thread::scope(|scope| {
+        let driver = bench.driver;
+        scope.spawn(move || blocks.into_iter().for_each(|block| driver.free(block.0)));
+    });
+    let freed = kinds(&bench.checker)
+        .into_iter()
+        .filter(|kind| *kind == FindingKind::FreedOnForeignThread);
+    assert_eq!(freed.count(), COMMANDS.len());
+    bench.checker.close().expect("nothing is live");
+}
+
+#[test]
+fn v22_one_partial_bracket_makes_all_suspect() {
+    let bench = Bench::new(&SYSTEM);
+    let block = bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object));
+    bench.driver.free(block);
+    let levels = || {
+        let found = bench
+            .checker
+            .findings(Scoped::new(&SYSTEM, Scope::Object))
+            .expect("there is memory");
+        found
+            .iter()
+            .map(|found| (found.level().name(), found.kind))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(levels(), [("violation", FindingKind::FreedBetweenCommands)]);
+    bench.checker.run(
+        Command::new(
+            "vkGetFenceStatus",
+            Owners::default(),
+            BracketCoverage::Partial,
+        ),
+        |_| (),
+    );
+    assert_eq!(levels(), [("suspect", FindingKind::FreedBetweenCommands)]);
+}
+
+#[test]
+fn v24_threads_that_take_move_and_free_each_others_blocks_are_let_be() {
+    let app = App::default();
+    let checker = checker(&SYSTEM);
+    let owner = OwnerId::fresh();
+    let driver = Driver(*wrap(&checker, app.callbacks(), owner, "VkBuffer", 0).raw());
+    let (send, receive) = channel::<Sent>();
+    let receive = Mutex::new(receive);
+    thread::scope(|scope| {
+        for worker in 0..3_usize {
+            let (send, checker, receive) = (send.clone(), &checker, &receive);
+            scope.spawn(move || {
+                for round in 0..if cfg!(miri) { 10 } else { 500_usize } {
+                    checker.run(command("vkCreateBuffer", owner), |_| {
+                        let block = driver.alloc(round % 200 + 1, 8, Scope::Object);
+                        let own = driver.alloc(16, 8, Scope::Command);
+                        let block =
+                            driver.realloc(block, round % 300 + worker + 1, 8, Scope::Object);
+                        driver.free(own);
+                        send.send(Sent(block)).expect("somebody receives");
+                    });
+                    checker.run(command("vkDestroyBuffer", owner), |_| {
+                        let other = receive
+                            .lock()
+                            .expect("no panic")
+                            .recv()
+                            .expect("one was sent before");
+                        driver.free(other.0);
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(
+        (kinds(&checker), checker.live_blocks(), app.heap.live()),
+        (vec![], 0, 0)
+    );
+    // The same program with one block kept says so.
+    checker.run(command("vkCreateBuffer", owner), |_| {
+        driver.alloc(16, 8, Scope::Command)
+    });
+    assert_eq!(kinds(&checker), [FindingKind::CommandBlockLeft]);
+}
+
+#[test]
+fn v26_a_deferred_operation_is_joined_by_several_threads() {
+    let checker = checker(&SYSTEM);
+    let bridge = std::pin::pin!(BareBridge::new(&SYSTEM));
+    let (operation, pipeline, device) = (OwnerId::fresh(), OwnerId::fresh(), OwnerId::fresh());
+    let wrapped = |id, kind| Driver(*wrap(&checker, bridge.as_ref().raw(), id, kind, 1).raw());
+    let of_operation = wrapped(operation, "VkDeferredOperationKHR");
+    let of_pipeline = wrapped(pipeline, "VkPipeline");
+    let of_device = wrapped(device, "VkDevice");
+    let owners = Owners {
+        object: Some(pipeline),
+        deferred: Some(operation),
+        device: Some(device),
+        ..Owners::default()
+    };
+    let join = Command::new(
+        "vkDeferredOperationJoinKHR",
+        owners,
+        BracketCoverage::Complete,
+    );
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                checker.run(join, |_| {
+                    for driver in [of_operation, of_pipeline] {
+                        let block = driver.alloc(64, 8, Scope::Object);
+                        driver.free(block);
+                    }
+                });
+            });
+        }
+    });
+    assert_eq!(kinds(&checker), []);
+    checker.run(join, |_| {
+        of_device.free(of_device.alloc(64, 8, Scope::Object))
+    });
+    assert_eq!(kinds(&checker), [FindingKind::OutsideDeferred]);
+}
+
+#[test]
+fn v22_a_thread_that_was_early_for_two_checkers_is_relabelled_by_each() {
+    let (first, second) = (Bench::new(&SYSTEM), Bench::new(&SYSTEM));
+    let blocks = [&first, &second]
+        .map(|bench| Sent(bench.run("vkCreateBuffer", || bench.driver.alloc(8, 8, Scope::Object))));
+    thread::scope(|scope| {
+        let (first, second) = (&first, &second);
+        let drivers = [first.driver, second.driver];
+        scope.spawn(move || {
+            let blocks = blocks;
+            for (driver, block) in drivers.iter().zip(&blocks) {
+                driver.free(block.0);
+            }
+            let both = || (kinds(&first.checker), kinds(&second.checker));
+            let (foreign, between) = (
+                vec![FindingKind::FreedOnForeignThread],
+                vec![FindingKind::FreedBetweenCommands],
+            );
+            assert_eq!(both(), (foreign.clone(), foreign.clone()));
+            first.run("vkGetFenceStatus", || ());
+            assert_eq!(both(), (between.clone(), foreign));
+            second.run("vkGetFenceStatus", || ());
+            first.run("vkGetFenceStatus", || ());
+            assert_eq!(both(), (between.clone(), between));
+        });
+    });
+}
+
+#[test]
+fn v21_a_notification_on_a_foreign_thread_is_relabelled_when_the_thread_issues_a_command() {
+    let bench = Bench::new(&SYSTEM);
+    thread::scope(|scope| {
+        let (bench, driver) = (&bench, bench.driver);
+        scope.spawn(move || {
+            driver.internal(true, 64, 0, 1);
+            assert_eq!(
+                kinds(&bench.checker),
+                [FindingKind::NotifiedOnForeignThread]
+            );
+            bench.run("vkGetFenceStatus", || driver.internal(false, 64, 0, 1));
+            assert_eq!(
+                kinds(&bench.checker),
+                [FindingKind::NotifiedBetweenCommands]
+            );
+        });
+    });
+}
+
+#[test]
+fn two_checkers_know_nothing_of_each_other() {
+    let (first, second) = (Bench::new(&SYSTEM), Bench::new(&SYSTEM));
+    first.run("vkCreateBuffer", || {
+        second.run("vkCreateBuffer", || first.driver.free(std::ptr::null_mut()));
+    });
+    assert_eq!(
+        (kinds(&first.checker), kinds(&second.checker)),
+        (vec![FindingKind::NullFree], vec![])
+    );
+}

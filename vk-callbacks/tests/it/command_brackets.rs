@@ -1,0 +1,123 @@
+//! Brackets: who runs, on which thread, and how deep.
+
+#![cfg(feature = "std")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+
+use alloc_core::FromGlobalAlloc;
+use vk_callbacks::{
+    BareBridge, BracketCoverage, Command, CommandInfo, Owners, brackets_available, command_depth,
+    current_command, current_thread,
+};
+
+fn run<R>(name: &'static str, body: impl FnOnce(CommandInfo) -> R) -> R {
+    Command::new(name, Owners::default(), BracketCoverage::Complete).run(|frame| body(frame.info()))
+}
+
+#[test]
+fn v22_outside_of_a_bracket_no_command_runs() {
+    assert!(brackets_available());
+    assert_eq!((current_command(), command_depth()), (None, 0));
+    run("vkCreateInstance", |info| {
+        assert_eq!(current_command(), Some(info))
+    });
+    assert_eq!(current_command(), None);
+}
+
+#[test]
+fn brackets_nest_without_a_limit_and_serials_rise() {
+    fn nested(left: u32, above: u64) {
+        run("vkQueueSubmit", |info| {
+            assert!(info.serial > above);
+            assert_eq!(info.depth, 101 - left);
+            if left > 1 {
+                nested(left - 1, info.serial);
+            }
+            assert_eq!(
+                current_command().map(|c| c.serial),
+                Some(info.serial),
+                "the inner one left"
+            );
+        });
+    }
+    nested(100, 0);
+    assert_eq!(command_depth(), 0);
+}
+
+#[test]
+fn a_command_that_unwinds_leaves_its_bracket() {
+    run("outer", |outer| {
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            run("inner", |_| std::panic::resume_unwind(Box::new(1)))
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(current_command(), Some(outer));
+    });
+    assert_eq!(current_command(), None);
+}
+
+#[test]
+fn v23_each_thread_has_its_own_command_and_its_own_number() {
+    run("vkWaitForFences", |here| {
+        assert_eq!(here.thread, current_thread());
+        let (there, command) = std::thread::spawn(|| (current_thread(), current_command()))
+            .join()
+            .expect("no panic");
+        assert_eq!(command, None, "a worker is in no command");
+        assert!(there != here.thread && there > 0 && here.thread > 0);
+        let later = std::thread::spawn(current_thread).join().expect("no panic");
+        assert!(
+            later > there,
+            "the number of a thread that ended is not used again"
+        );
+    });
+}
+
+#[test]
+fn owners_are_named_by_their_bridges() {
+    let system = FromGlobalAlloc::SYSTEM;
+    let device = pin!(BareBridge::new(system));
+    let instance = pin!(BareBridge::new(system));
+    let owners = Owners {
+        device: Some(device.owner()),
+        instance: Some(instance.owner()),
+        ..Owners::default()
+    };
+    assert_ne!(owners.device, owners.instance);
+    Command::new("vkCreateBuffer", owners, BracketCoverage::Partial).run(|frame| {
+        assert_eq!(
+            (frame.info().owners, frame.info().coverage),
+            (owners, BracketCoverage::Partial)
+        );
+    });
+}
+
+/// Whoever walks a callback's stack knows by it where the command begins.
+#[test]
+#[cfg(all(feature = "std", not(miri)))]
+fn a_command_says_where_on_the_stack_it_lies() {
+    /// An address in a frame below the caller's.
+    #[inline(never)]
+    fn below() -> usize {
+        let local = 0_u8;
+        std::hint::black_box(&raw const local).addr()
+    }
+    #[inline(never)]
+    fn inner() -> CommandInfo {
+        run("vkCreateBuffer", |inner| {
+            assert!(below() < inner.stack, "{inner:?}");
+            inner
+        })
+    }
+    #[inline(never)]
+    fn outer() -> CommandInfo {
+        run("vkCreateDevice", |outer| {
+            let inner = inner();
+            assert!(inner.stack < outer.stack, "{inner:?} in {outer:?}");
+            outer
+        })
+    }
+    let here = 0_u8;
+    assert!(outer().stack < std::hint::black_box(&raw const here).addr());
+}

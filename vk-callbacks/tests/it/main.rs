@@ -1,0 +1,25 @@
+//! All tests of the crate that may share a process. Beside this file stand those that install a global allocator.
+
+mod application_side;
+mod bridge;
+mod callback_stream;
+mod checker;
+mod command_brackets;
+mod command_table;
+mod common;
+mod driver_objects;
+mod driver_side;
+mod fake_driver;
+mod fallible;
+mod foreign;
+mod hostile_traces;
+mod judge;
+mod operations;
+mod recorder;
+mod recorder_stream;
+mod reentry;
+mod replay;
+mod sweep;
+mod trace_programs;
+mod trace_reader;
+mod trace_text;

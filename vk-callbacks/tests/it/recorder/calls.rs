@@ -1,0 +1,225 @@
+//! One call at a time: what passes, and what is written.
+
+use super::*;
+
+#[test]
+fn v5_v7_v35_calls_pass_unchanged_legal_or_not() {
+    let (model, memory) = (Model::default(), system());
+    let recorder = Recorder::new(&memory).expect("memory");
+    let driver = tap(&recorder, 3, model.callbacks()).expect("memory");
+    let block = driver.allocate(0, 3, 77);
+    driver.notice(9, 1, -4);
+    let block = driver.reallocate(block, 20, 64, 2);
+    driver.free(block);
+    driver.free(0);
+    let seen = model.with(|state| state.seen.clone());
+    assert_eq!(
+        seen,
+        [
+            (0, 0, 3, 77),
+            (0, 9, 1, -4),
+            (16, 20, 64, 2),
+            (64, 0, 0, -1),
+            (0, 0, 0, -1)
+        ]
+    );
+    let me = current_thread();
+    assert_eq!(
+        lines(&recorder),
+        [
+            format!("a,{me},3,1,0,3,77"),
+            format!("i,{me},3,9,1,-4"),
+            format!("b,{me},3,1"),
+            format!("r,{me},3,1,2,20,64,2"),
+            format!("f,{me},3,2"),
+            format!("f,{me},3,0"),
+            "z,8".to_owned(),
+        ]
+    );
+    recorder.close().expect("nothing is live");
+}
+
+#[test]
+fn v1_v4_missing_functions_stay_missing_and_notices_are_heard_anyway() {
+    let memory = system();
+    let recorder = Recorder::new(&memory).expect("memory");
+    let none = RawCallbacks {
+        p_user_data: ptr::null_mut(),
+        pfn_allocation: None,
+        pfn_reallocation: None,
+        pfn_free: None,
+        pfn_internal_allocation: None,
+        pfn_internal_free: None,
+    };
+    let driver = tap(&recorder, 1, none).expect("memory");
+    let raw = driver.0.raw();
+    assert!(
+        raw.pfn_allocation.is_none() && raw.pfn_reallocation.is_none() && raw.pfn_free.is_none()
+    );
+    driver.notice(64, 0, 1);
+    let me = current_thread();
+    let seen = |what| format!("s,{me},1,0,{what}");
+    let lacks = [
+        seen("no-pfnAllocation"),
+        seen("no-pfnReallocation"),
+        seen("no-pfnFree"),
+    ];
+    let [first, second, third] = lacks;
+    assert_eq!(
+        lines(&recorder),
+        [
+            first,
+            second,
+            third,
+            format!("i,{me},1,64,0,1"),
+            "z,6".to_owned()
+        ]
+    );
+}
+
+#[test]
+fn v9_v11_v19_refusals_unknown_pointers_and_second_frees_are_written_as_such() {
+    let (model, memory) = (Model::default(), system());
+    let recorder = Recorder::new(&memory).expect("memory");
+    let driver = tap(&recorder, 1, model.callbacks()).expect("memory");
+    let block = driver.allocate(8, 8, 1);
+    model.with(|state| state.refuse = true);
+    assert_eq!(driver.allocate(8, 8, 1), 0);
+    assert_eq!(driver.reallocate(block, 80, 8, 1), 0);
+    driver.free(block);
+    driver.free(block);
+    driver.free(0xbad0);
+    driver.free(0xbee0);
+    driver.free(0xbad0);
+    driver.reallocate(0xbee0, 16, 8, 1);
+    let tails: Vec<_> = lines(&recorder)
+        .into_iter()
+        .map(|line| line.replacen(&format!(",{},1", current_thread()), "", 1))
+        .collect();
+    assert_eq!(
+        tails,
+        [
+            "a,1,8,8,1",
+            "a,0,8,8,1",
+            "b,1",
+            "r,1,0,80,8,1",
+            "f,1",
+            "f,1",
+            "f,?1",
+            "f,?2",
+            "f,?1",
+            "b,?2",
+            "r,?2,0,16,8,1",
+            "z,13"
+        ]
+    );
+}
+
+#[test]
+fn commands_owners_and_phases_are_written_where_they_happened() {
+    let memory = system();
+    let recorder = Recorder::new(&memory).expect("memory");
+    recorder.phase("setup");
+    recorder.owner(1, 0, "VkInstance");
+    recorder.owner(2, 1, "VkBuffer, the large one");
+    recorder.enter_for(2, "vkCreateBuffer");
+    recorder.enter("vkGetBufferMemoryRequirements");
+    recorder.leave(0);
+    recorder.leave(-1);
+    let me = current_thread();
+    assert_eq!(
+        lines(&recorder),
+        [
+            "p,setup".to_owned(),
+            "o,1,0,VkInstance".to_owned(),
+            "o,2,1,VkBuffer, the large one".to_owned(),
+            format!("e,{me},2,vkCreateBuffer"),
+            format!("e,{me},0,vkGetBufferMemoryRequirements"),
+            format!("l,{me},0"),
+            format!("l,{me},-1"),
+            "z,9".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn an_address_given_away_during_a_reallocation_keeps_the_two_blocks_apart() {
+    let (model, memory) = (Model::default(), system());
+    let recorder = Recorder::new(&memory).expect("memory");
+    let driver = tap(&recorder, 1, model.callbacks()).expect("memory");
+    let first = driver.allocate(8, 16, 1);
+    let other = std::thread::scope(|scope| {
+        let (send, receive) = std::sync::mpsc::channel();
+        let raw = Driver(driver.0);
+        // Another thread is given the old address before the reallocation has returned.
+        let meanwhile = move || {
+            let theirs = std::thread::spawn(move || (raw.allocate(4, 16, 1), current_thread()))
+                .join()
+                .expect("no panic");
+            send.send(theirs).expect("the test waits");
+        };
+        *model.meanwhile.lock().expect("no panic") = Some(Box::new(meanwhile));
+        scope.spawn(|| ()).join().expect("no panic");
+        let moved = driver.reallocate(first, 80, 16, 1);
+        let (theirs, other) = receive.recv().expect("it ran");
+        assert_eq!(
+            theirs, first,
+            "the model must give the address again, or this proves nothing"
+        );
+        driver.free(theirs);
+        driver.free(moved);
+        other
+    });
+    let me = current_thread();
+    assert_eq!(
+        lines(&recorder),
+        [
+            format!("a,{me},1,1,8,16,1"),
+            format!("b,{me},1,1"),
+            format!("a,{other},1,2,4,16,1"),
+            format!("r,{me},1,1,3,80,16,1"),
+            format!("f,{me},1,2"),
+            format!("f,{me},1,3"),
+            "z,8".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn a_recorder_with_live_blocks_does_not_close() {
+    let (model, memory) = (Model::default(), RecordingAllocator::system());
+    let recorder = Recorder::new(&memory).expect("memory");
+    let one = tap(&recorder, 1, model.callbacks()).expect("memory");
+    let two = tap(&recorder, 2, model.callbacks()).expect("memory");
+    let block = one.allocate(8, 8, 1);
+    let in_use = recorder.close().expect_err("a block is live");
+    assert_eq!(in_use.value.live_blocks(), 1);
+    let recorder = in_use.value;
+    two.free(block); // through a compatible tap
+    recorder.close().expect("nothing is live");
+    memory.assert_empty("after close");
+
+    let memory = RecordingAllocator::system();
+    let recorder = Recorder::new(&memory).expect("memory");
+    tap(&recorder, 1, model.callbacks())
+        .expect("memory")
+        .allocate(8, 8, 1);
+    // SAFETY: nobody calls the tap any more.
+    unsafe { recorder.close_anyway() };
+    memory.assert_empty("after close_anyway");
+}
+
+#[test]
+#[cfg(not(miri))] // it leaks on purpose, which miri reports
+fn a_recorder_dropped_with_live_blocks_stays_callable() {
+    let (model, memory) = (Model::default(), RecordingAllocator::system());
+    let recorder = Recorder::new(&memory).expect("memory");
+    let tap_of = tap(&recorder, 1, model.callbacks()).expect("memory");
+    let block = tap_of.allocate(8, 8, 1);
+    drop(recorder);
+    assert!(
+        memory.total().live_bytes > 0,
+        "leaked, so that the tap stays callable"
+    );
+    tap_of.free(block);
+}

@@ -1,0 +1,77 @@
+//! The recorder between a driver and callbacks: what passes is unchanged, and the trace says what passed.
+
+mod calls;
+mod malloc;
+mod memory;
+mod model;
+mod programs;
+mod threads;
+
+use std::alloc::{Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use alloc_core::{AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Scope, Scoped};
+use proptest::prelude::*;
+use testkit::RecordingAllocator;
+use vk_callbacks::{
+    CallbackError, Caller, Pointer, RawCallbacks, Recorder, Replay, ReplayFinding, ReplayTarget,
+    Request, Tap, Totals, TraceEvent, TraceReader, Written, current_thread,
+};
+
+use malloc::{Malloc, churn, drain};
+use model::{Driver, Model};
+
+fn system() -> FromGlobalAlloc<System> {
+    FromGlobalAlloc::SYSTEM
+}
+
+fn tap(recorder: &Recorder<'_>, owner: u64, inner: RawCallbacks) -> Result<Driver, CallbackError> {
+    // SAFETY: the tests keep what is behind the tap until the recorder is gone, and call nothing afterwards.
+    unsafe { recorder.tap(owner, inner) }.map(Driver)
+}
+
+fn trace(recorder: &Recorder<'_>) -> (String, Written) {
+    let mut text = String::new();
+    let written = recorder
+        .write("model", &mut text)
+        .expect("memory for the numbers");
+    assert_eq!(written.lines, text.lines().count() as u64);
+    (text, written)
+}
+
+fn lines(recorder: &Recorder<'_>) -> Vec<String> {
+    trace(recorder)
+        .0
+        .lines()
+        .skip(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Collects findings; blocks come from a witness.
+struct Ears(RecordingAllocator, Vec<ReplayFinding>);
+
+impl ReplayTarget for Ears {
+    type Sink = RecordingAllocator;
+    fn sink(&mut self, _: u64) -> RecordingAllocator {
+        self.0.clone()
+    }
+    fn finding(&mut self, _: u64, finding: ReplayFinding) {
+        self.1.push(finding);
+    }
+}
+
+fn replays(text: &str) -> (Totals, Vec<ReplayFinding>) {
+    let mut ears = Ears(RecordingAllocator::system(), Vec::new());
+    let mut replay = Replay::new(Scoped::new(system(), Scope::Object));
+    let totals = replay
+        .run(TraceReader::new(text).expect("own header"), &mut ears)
+        .expect("own lines");
+    ears.0.assert_empty("after the replay");
+    (totals, ears.1)
+}

@@ -1,0 +1,558 @@
+//! The text of host traces: what is written reads back, and what is damaged says where.
+
+use std::io::Read as _;
+
+use alloc_core::NoticeEvent;
+use proptest::prelude::*;
+use vk_callbacks::{
+    Caller, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault, TraceFormat,
+    TraceReader, TraceWriter,
+};
+
+/// An event that owns its text.
+#[derive(Clone, Debug)]
+enum Owned {
+    Named(u8, u64, u64, String),
+    Plain(TraceEvent<'static>),
+}
+
+impl Owned {
+    fn event(&self) -> TraceEvent<'_> {
+        match self {
+            Self::Named(0, owner, parent, kind) => TraceEvent::Owner {
+                owner: *owner,
+                parent: *parent,
+                kind,
+            },
+            Self::Named(2, owner, handle, kind) => TraceEvent::Created {
+                by: Caller {
+                    thread: *handle,
+                    owner: *owner,
+                },
+                handle: *handle,
+                kind,
+            },
+            Self::Named(3, owner, handle, kind) => TraceEvent::Destroyed {
+                by: Caller {
+                    thread: *handle,
+                    owner: *owner,
+                },
+                handle: *handle,
+                kind,
+            },
+            Self::Named(1, _, _, name) => TraceEvent::Phase { name },
+            Self::Named(_, thread, owner, command) => TraceEvent::Enter {
+                by: Caller {
+                    thread: *thread,
+                    owner: *owner,
+                },
+                command,
+            },
+            Self::Plain(event) => *event,
+        }
+    }
+}
+
+fn pointer() -> impl Strategy<Value = Pointer> {
+    prop_oneof![
+        Just(Pointer::Null),
+        (1..=u64::MAX).prop_map(Pointer::Block),
+        any::<u64>().prop_map(Pointer::Unknown)
+    ]
+}
+
+fn event() -> impl Strategy<Value = Owned> {
+    let by = || (any::<u64>(), any::<u64>()).prop_map(|(thread, owner)| Caller { thread, owner });
+    let asked = || {
+        (any::<u64>(), any::<u64>(), any::<i32>()).prop_map(|(size, align, scope)| Request {
+            size,
+            align,
+            scope,
+        })
+    };
+    let side = prop_oneof![Just(NoticeEvent::Allocated), Just(NoticeEvent::Freed)];
+    prop_oneof![
+        (0..5_u8, any::<u64>(), any::<u64>(), "[^\\p{Cc}]{0,12}")
+            .prop_map(|(what, a, b, name)| Owned::Named(what, a, b, name)),
+        (any::<u64>(), any::<i32>()).prop_map(|(thread, result)| Owned::Plain(TraceEvent::Leave {
+            by: Caller { thread, owner: 0 },
+            result
+        })),
+        (by(), pointer(), asked())
+            .prop_map(|(by, block, asked)| Owned::Plain(TraceEvent::Allocate { by, block, asked })),
+        (by(), pointer())
+            .prop_map(|(by, old)| Owned::Plain(TraceEvent::ReallocateBegin { by, old })),
+        (by(), pointer(), pointer(), asked()).prop_map(|(by, old, new, asked)| Owned::Plain(
+            TraceEvent::Reallocate {
+                by,
+                old,
+                new,
+                asked
+            }
+        )),
+        (by(), pointer()).prop_map(|(by, block)| Owned::Plain(TraceEvent::Free { by, block })),
+        (by(), side, any::<u64>(), any::<i32>(), any::<i32>()).prop_map(
+            |(by, event, size, kind, scope)| Owned::Plain(TraceEvent::Notice {
+                by,
+                event,
+                size,
+                kind,
+                scope
+            })
+        ),
+        any::<u64>().prop_map(|events| Owned::Plain(TraceEvent::Lost { events })),
+        (
+            by(),
+            pointer(),
+            prop::sample::select(Sighting::ALL.to_vec())
+        )
+            .prop_map(|(by, block, what)| Owned::Plain(TraceEvent::Seen {
+                by,
+                block,
+                what
+            })),
+    ]
+}
+
+fn written(driver: &str, events: &[Owned]) -> String {
+    let mut text = String::new();
+    let mut writer = TraceWriter::new(&mut text, driver).expect("a String takes all");
+    for event in events {
+        writer.event(&event.event()).expect("a String takes all");
+    }
+    let lines = writer.finish().expect("a String takes all");
+    assert_eq!(lines, text.matches('\n').count() as u64);
+    text
+}
+
+/// Reads to the end or to the first error; answers with the last event's line.
+fn read(text: &str) -> Result<u64, TraceError> {
+    let mut last = 0;
+    for item in TraceReader::new(text)? {
+        last = item?.0;
+    }
+    Ok(last)
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_back(driver in "[^\\p{Cc}]{0,20}", events in prop::collection::vec(event(), 0..60)) {
+        let text = written(&driver, &events);
+        let reader = TraceReader::new(&text).expect("own header");
+        prop_assert_eq!(reader.format(), TraceFormat::Two);
+        prop_assert_eq!(reader.driver(), driver.as_str());
+        let read: Vec<_> = reader.map(|item| item.expect("own lines")).collect();
+        let expected: Vec<_> = events.iter().zip(3_u64..).map(|(event, line)| (line, event.event())).collect();
+        prop_assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn a_trace_cut_anywhere_names_the_line(events in prop::collection::vec(event(), 1..30), cut in any::<prop::sample::Index>()) {
+        let text = written("any", &events);
+        let mut at = cut.index(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        let cut = &text[..at];
+        let feeds = cut.matches('\n').count() as u64;
+        match read(cut) {
+            Ok(_) => prop_assert_eq!(at, text.len() - 1, "only the last line feed may be missed"),
+            Err(error) => prop_assert_eq!(error.line, feeds + 1, "{}", error),
+        }
+    }
+
+    #[test]
+    fn one_changed_byte_names_a_line_or_reads(
+        events in prop::collection::vec(event(), 1..20),
+        at in any::<prop::sample::Index>(),
+        byte: u8,
+    ) {
+        let mut bytes = written("any", &events).into_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        match TraceReader::from_bytes(&bytes) {
+            Err(error) => prop_assert!((1..=lines + 1).contains(&error.line)),
+            Ok(reader) => {
+                for item in reader {
+                    let line = item.map_or_else(|error| error.line, |(line, _)| line);
+                    prop_assert!((1..=lines + 1).contains(&line));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), header in 0..3_u8) {
+        let mut text = match header {
+            0 => Vec::new(),
+            1 => b"# steward host trace 2\n".to_vec(),
+            _ => b"# host-allocation trace\n".to_vec(),
+        };
+        text.extend(bytes);
+        if let Ok(reader) = TraceReader::from_bytes(&text) {
+            prop_assert!(reader.count() <= 2 * text.len());
+        }
+    }
+
+    #[test]
+    fn no_line_of_our_own_letters_makes_it_panic(body in "([abrfijelopxz][,0-9?-]{0,24}\n?){0,12}", two: bool) {
+        let header = if two { "# steward host trace 2\n" } else { "# host-allocation trace\n" };
+        if let Err(error) = read(&format!("{header}{body}")) {
+            prop_assert!(error.line >= 2);
+        }
+    }
+}
+
+#[test]
+fn cut_at_every_line_of_format_2() {
+    let events = [
+        Owned::Named(1, 0, 0, "start".into()),
+        Owned::Named(2, 1, 0, "vkCreateInstance".into()),
+        Owned::Plain(TraceEvent::Lost { events: 1 }),
+    ];
+    let text = written("any", &events);
+    let ends: Vec<_> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    for (whole, end) in ends.iter().enumerate().take(ends.len() - 1) {
+        let error = read(&text[..*end]).expect_err("no end marker");
+        assert_eq!(
+            error,
+            TraceError {
+                line: whole as u64 + 2,
+                fault: TraceFault::NoEnd
+            }
+        );
+    }
+    assert_eq!(read(&text), Ok(5));
+}
+
+#[test]
+fn damage_is_named_by_line_and_kind() {
+    let cases: &[(&str, u64, TraceFault)] = &[
+        ("", 1, TraceFault::NotATrace),
+        ("\n", 1, TraceFault::NotATrace),
+        (
+            "# steward host trace 3\nz,1\n",
+            1,
+            TraceFault::UnknownVersion,
+        ),
+        ("# steward host trace 2", 1, TraceFault::CutOff),
+        (
+            "# steward host trace 2\nq,1\n",
+            2,
+            TraceFault::UnknownOperation,
+        ),
+        (
+            "# steward host trace 2\n\nz,2\n",
+            2,
+            TraceFault::UnknownOperation,
+        ),
+        (
+            "# steward host trace 2\na,1,1,1,16,8\n",
+            2,
+            TraceFault::MissingField("scope"),
+        ),
+        (
+            "# steward host trace 2\na,1,1,1,16,8,1,9\n",
+            2,
+            TraceFault::ExtraField,
+        ),
+        (
+            "# steward host trace 2\na,1,1,1,18446744073709551616,8,1\n",
+            2,
+            TraceFault::BadNumber("size"),
+        ),
+        (
+            "# steward host trace 2\na,1,1,1,+16,8,1\n",
+            2,
+            TraceFault::BadNumber("size"),
+        ),
+        (
+            "# steward host trace 2\nl,1,2147483648\n",
+            2,
+            TraceFault::BadNumber("result"),
+        ),
+        (
+            "# steward host trace 2\nl,1,--1\n",
+            2,
+            TraceFault::BadNumber("result"),
+        ),
+        (
+            "# steward host trace 2\nf,1,1,?\n",
+            2,
+            TraceFault::BadNumber("block"),
+        ),
+        (
+            "# steward host trace 2\np,x\nz,9\n",
+            3,
+            TraceFault::WrongCount { said: 9 },
+        ),
+        (
+            "# steward host trace 2\nz,18446744073709551615\n",
+            2,
+            TraceFault::WrongCount { said: u64::MAX },
+        ),
+        (
+            "# steward host trace 2\nz,1\np,x\n",
+            3,
+            TraceFault::BehindEnd,
+        ),
+        (
+            "# host-allocation trace\na,1,0,1,8,1\n",
+            2,
+            TraceFault::MissingField("thread"),
+        ),
+        (
+            "# host-allocation trace\na,1,0,1,8,1,0\n",
+            2,
+            TraceFault::MissingField("phase"),
+        ),
+        (
+            "# host-allocation trace\na,1,0,1,8,1,0,x",
+            2,
+            TraceFault::CutOff,
+        ),
+        (
+            "# host-allocation trace\no,1,0,1,8,1,0,x\n",
+            2,
+            TraceFault::UnknownOperation,
+        ),
+    ];
+    for (text, line, fault) in cases {
+        let error = read(text).expect_err(text);
+        assert_eq!(
+            error,
+            TraceError {
+                line: *line,
+                fault: *fault
+            },
+            "{text:?}"
+        );
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("line {line}: expected ")),
+            "{error}"
+        );
+    }
+    let error = TraceReader::from_bytes(b"# steward host trace 2\np,x\n\xff\n")
+        .map(|_| ())
+        .expect_err("not text");
+    assert_eq!(
+        error,
+        TraceError {
+            line: 3,
+            fault: TraceFault::NotText
+        }
+    );
+}
+
+#[test]
+fn line_breaks_in_names_become_spaces() {
+    let text = written("a\r\nb", &[Owned::Named(1, 0, 0, "two\nlines".into())]);
+    assert_eq!(
+        text,
+        "# steward host trace 2\n# driver: a  b\np,two lines\nz,3\n"
+    );
+}
+
+#[test]
+fn carriage_returns_and_comments_are_no_part_of_a_trace() {
+    let text =
+        "# steward host trace 2\r\n# made by: hand\r\n# driver: x\r\np,one\r\n# between\r\nz,5\r\n";
+    let reader = TraceReader::new(text).expect("a header");
+    assert_eq!(reader.driver(), "x");
+    let events: Vec<_> = reader.map(|item| item.expect("whole lines")).collect();
+    assert_eq!(events, [(4, TraceEvent::Phase { name: "one" })]);
+}
+
+#[test]
+fn each_format_says_what_it_cannot_judge() {
+    assert!(TraceFormat::Two.limits().is_empty());
+    assert!(TraceFormat::Two.capabilities().commands);
+    let old = TraceReader::new("# host-allocation trace; driver: d\n").expect("a header");
+    assert_eq!((old.format(), old.driver()), (TraceFormat::One, "d"));
+    assert!(
+        !old.capabilities().commands
+            && !old.capabilities().owners
+            && !old.capabilities().truncation
+    );
+    assert!(
+        old.format()
+            .limits()
+            .iter()
+            .any(|limit| limit.contains("no commands"))
+    );
+}
+
+/// One of the recorded traces that the program carries.
+fn recorded(name: &str) -> String {
+    let path = format!("{}/../steward/traces/{name}", env!("CARGO_MANIFEST_DIR"));
+    let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file)
+        .read_to_string(&mut text)
+        .expect("gzip of text");
+    text
+}
+
+/// Phase, operation, calls, bytes.
+type Row = (String, char, u64, u64);
+
+fn add(rows: &mut Vec<Row>, phase: &str, op: char, bytes: u64) {
+    match rows.iter_mut().find(|row| row.0 == phase && row.1 == op) {
+        Some(row) => (row.2, row.3) = (row.2 + 1, row.3 + bytes),
+        None => rows.push((phase.to_owned(), op, 1, bytes)),
+    }
+}
+
+/// The same by the shortest way, which shares nothing with the reader.
+fn naive(text: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let columns: Vec<&str> = line.split(',').collect();
+        let op = columns[0].chars().next().expect("a letter");
+        add(
+            &mut rows,
+            columns[7],
+            op,
+            columns[3].parse().expect("a size"),
+        );
+    }
+    rows
+}
+
+#[test]
+fn the_recorded_traces_read_to_the_totals_of_a_naive_parser() {
+    for (name, driver) in [
+        ("lavapipe-22.3.csv.gz", "llvmpipe"),
+        ("nvidia-580-h200.csv.gz", "NVIDIA H200"),
+    ] {
+        let text = recorded(name);
+        let reader = TraceReader::new(&text).expect("a header");
+        assert!(reader.driver().starts_with(driver), "{}", reader.driver());
+        let mut rows = Vec::new();
+        let mut phase = "";
+        for item in reader {
+            match item.expect("a recorded line").1 {
+                TraceEvent::Phase { name } => phase = name,
+                TraceEvent::Allocate { asked, .. } => add(&mut rows, phase, 'a', asked.size),
+                TraceEvent::Reallocate { asked, .. } => add(&mut rows, phase, 'r', asked.size),
+                TraceEvent::Free { .. } => add(&mut rows, phase, 'f', 0),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(rows.len() > 10);
+        assert_eq!(rows, naive(&text), "{name}");
+    }
+}
+
+#[test]
+fn a_recorded_trace_cut_anywhere_names_the_line_or_is_legal() {
+    let text = recorded("nvidia-580-h200.csv.gz");
+    // At a line's end format 1 cannot know, so that is legal; a cut within a line is not.
+    for (line, (at, _)) in text.match_indices('\n').enumerate().step_by(16) {
+        assert!(read(&text[..=at]).is_ok(), "cut behind line {}", line + 1);
+    }
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..200 {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let at = usize::try_from(seed >> 32).expect("32 bits") % text.len();
+        let cut = &text[..at];
+        match read(cut) {
+            Ok(_) => assert!(cut.ends_with('\n')),
+            Err(error) => assert_eq!(error.line, cut.matches('\n').count() as u64 + 1, "{error}"),
+        }
+    }
+}
+
+#[test]
+fn format_1_turns_into_format_2_and_reads_the_same() {
+    let text = recorded("nvidia-580-h200.csv.gz");
+    let events: Vec<_> = TraceReader::new(&text)
+        .expect("a header")
+        .map(|item| item.expect("a line").1)
+        .collect();
+    let two = written(
+        "NVIDIA H200",
+        &events.iter().map(|event| plain(*event)).collect::<Vec<_>>(),
+    );
+    let again: Vec<_> = TraceReader::new(&two)
+        .expect("a header")
+        .map(|item| item.expect("a line").1)
+        .collect();
+    assert_eq!(again, events);
+}
+
+fn plain(event: TraceEvent<'_>) -> Owned {
+    match event {
+        TraceEvent::Phase { name } => Owned::Named(1, 0, 0, name.to_owned()),
+        TraceEvent::Allocate { by, block, asked } => {
+            Owned::Plain(TraceEvent::Allocate { by, block, asked })
+        }
+        TraceEvent::Reallocate {
+            by,
+            old,
+            new,
+            asked,
+        } => Owned::Plain(TraceEvent::Reallocate {
+            by,
+            old,
+            new,
+            asked,
+        }),
+        TraceEvent::Free { by, block } => Owned::Plain(TraceEvent::Free { by, block }),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_name_that_is_too_long_is_written_as_far_as_it_can_be_read() {
+    // Two bytes a letter, behind one of one: no letter ends at the limit.
+    let name = format!("v{}", "\u{e9}".repeat(3000));
+    let by = Caller {
+        thread: 1,
+        owner: 1,
+    };
+    let events = [
+        TraceEvent::Owner {
+            owner: 1,
+            parent: 0,
+            kind: &name,
+        },
+        TraceEvent::Enter { by, command: &name },
+        TraceEvent::Created {
+            by,
+            handle: 1,
+            kind: &name,
+        },
+        TraceEvent::Destroyed {
+            by,
+            handle: 1,
+            kind: &name,
+        },
+    ];
+    let mut text = String::new();
+    let mut writer = TraceWriter::new(&mut text, "d").expect("a String takes all");
+    events
+        .iter()
+        .for_each(|event| writer.event(event).expect("a String takes all"));
+    writer.finish().expect("a String takes all");
+    for item in TraceReader::new(&text).expect("a header") {
+        let (_, event) = item.expect("what was written can be read");
+        let (TraceEvent::Owner { kind: read, .. }
+        | TraceEvent::Enter { command: read, .. }
+        | TraceEvent::Created { kind: read, .. }
+        | TraceEvent::Destroyed { kind: read, .. }) = event
+        else {
+            panic!("{event:?}")
+        };
+        assert!(
+            read.len() == TraceReader::MAX_NAME - 1 && name.starts_with(read),
+            "{}",
+            read.len()
+        );
+    }
+}

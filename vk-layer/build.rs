@@ -1,0 +1,6 @@
+//! The layer stays loaded: programs unload the Vulkan loader while threads of a driver, or a handler that runs at exit, still call it.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+}

@@ -1,0 +1,375 @@
+//! The accounts: one context for each kind of object, below one for the device, below one for the instance.
+//!
+//! ```text
+//!   steward --- instance ---+--- VkInstance, VkSurfaceKHR ..
+//!                           +--- device ---+--- VkDevice, VkBuffer ..
+//! ```
+//!
+//! Accounts are never freed. When an instance or device is gone and has left nothing, the next one goes on with its accounts: what is kept
+//! is bounded by what lives at once, totals are those of all objects, and peaks are exact.
+
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use alloc_core::{Budget, Context, ContextOptions, Scope, Usage};
+use vk_callbacks::{Bridge, CheckOptions, CheckedOwner, Checker, OwnerId, RawCallbacks};
+
+use crate::commands::{KINDS, ROWS, is_of_loader, row};
+use crate::coverage;
+use crate::device_memory::DeviceMemory;
+use crate::foreign::ForeignOwner;
+use crate::guarding;
+use crate::hooks::coverage;
+use crate::per_process::PerProcess;
+use crate::record::{SYSTEM, free_record, new_record};
+use crate::settings::settings;
+
+/// A limit that is none: an exact budget's high-water mark is the exact peak of all scopes together.
+const PEAK_ONLY: Budget = Budget::exact(u64::MAX - 1);
+
+/// The accounts of one instance, or of one device, and of those that follow it.
+pub(crate) struct Accounts {
+    context: Context,
+    kinds: [KindAccount; ROWS],
+    /// Of the devices below.
+    pub(crate) devices: AccountsList,
+    /// Of a device.
+    pub(crate) device_memory: DeviceMemory,
+    in_use: AtomicBool,
+    next: AtomicPtr<Accounts>,
+}
+
+/// The account of one kind of object.
+pub(crate) struct KindAccount {
+    owner: AtomicPtr<KindOwner>,
+    /// Objects that were created, and that were ended.
+    pub(crate) created: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    /// The program's own callbacks, as the checker watches them.
+    foreign: AtomicPtr<ForeignOwner>,
+    /// Commands that came with callbacks of the program.
+    pub(crate) foreign_commands: AtomicU64,
+}
+
+/// The context of a kind, and the callbacks that the driver is given for it.
+pub(crate) struct KindOwner {
+    bridge: Bridge,
+    callbacks: RawCallbacks,
+    /// What the context held before: the bridge's own state.
+    bridge_usage: Usage,
+}
+
+/// Some objects of a kind came with callbacks of the program, and some without.
+pub(crate) struct SeveralOwners;
+
+/// Stands for an owner that could not be made: its kind has none for ever, since what is created without callbacks is destroyed
+/// without (V43).
+static REFUSED: u8 = 0;
+
+impl KindAccount {
+    const fn new() -> Self {
+        Self {
+            owner: AtomicPtr::new(ptr::null_mut()),
+            foreign: AtomicPtr::new(ptr::null_mut()),
+            created: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            foreign_commands: AtomicU64::new(0),
+        }
+    }
+
+    /// The owner, if there is one already.
+    pub(crate) fn owner(&self) -> Option<&KindOwner> {
+        let owner = self.owner.load(Ordering::Acquire);
+        if ptr::eq(owner, refused()) {
+            return None;
+        }
+        // SAFETY: null, or a record that `owner_or_new` published, which stays for ever.
+        unsafe { owner.as_ref() }
+    }
+
+    /// The owner of the program's callbacks, if there were any.
+    pub(crate) fn foreign(&self) -> Option<&ForeignOwner> {
+        // SAFETY: null, or a record that `foreign_or_new` published, which stays for ever.
+        unsafe { self.foreign.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Whose callbacks an object was created with; none for 0.
+    pub(crate) fn owner_of(&self, handle: u64) -> Option<OwnerId> {
+        if handle == 0 {
+            return None;
+        }
+        let foreign = self.foreign().filter(|foreign| foreign.has(handle));
+        foreign
+            .map(|foreign| foreign.id)
+            .or_else(|| self.owner().map(KindOwner::id))
+    }
+
+    /// Whose callbacks every object of the kind was created with; an error where it is not the same for all.
+    pub(crate) fn one_owner(&self) -> Result<Option<OwnerId>, SeveralOwners> {
+        match (self.owner().map(KindOwner::id), self.foreign()) {
+            (Some(_), Some(_)) => Err(SeveralOwners),
+            (own, foreign) => Ok(own.or(foreign.map(|foreign| foreign.id))),
+        }
+    }
+
+    /// As [`KindAccount::foreign`]; `None` where nobody checks, or there is no memory.
+    pub(crate) fn foreign_or_new(&self, kind: &'static str) -> Option<&ForeignOwner> {
+        if self.foreign().is_none() {
+            let new = ForeignOwner::new(kind).and_then(new_record)?;
+            let published = self.foreign.compare_exchange(
+                ptr::null_mut(),
+                new.as_ptr(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            if published.is_err() {
+                // SAFETY: another thread's was first, and nobody has seen this one.
+                drop(unsafe { free_record(new) });
+            }
+        }
+        self.foreign()
+    }
+
+    fn owner_or_new(&self, kind: &'static str, above: &Context) -> Option<&KindOwner> {
+        if self.owner.load(Ordering::Acquire).is_null() {
+            let new = KindOwner::new(kind, above).and_then(new_record);
+            let pointer = new.map_or(refused().cast_mut(), NonNull::as_ptr);
+            let published = self.owner.compare_exchange(
+                ptr::null_mut(),
+                pointer,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            if let (Err(_), Some(new)) = (published, new) {
+                // SAFETY: another thread's was first, and nobody has seen this one.
+                drop(unsafe { free_record(new) });
+            }
+        }
+        self.owner()
+    }
+}
+
+fn refused() -> *const KindOwner {
+    (&raw const REFUSED).cast()
+}
+
+impl KindOwner {
+    fn new(kind: &'static str, above: &Context) -> Option<Self> {
+        let options = ContextOptions::new(kind)
+            .scope(default_scope(kind))
+            .budget(PEAK_ONLY);
+        let bridge = Bridge::new(above.child_with(options).ok()?).ok()?;
+        let mut callbacks = bridge.raw();
+        if let Some(checker) = checker() {
+            let owner = CheckedOwner::new(bridge.owner(), kind);
+            // SAFETY: the bridge lives as long as its record, for ever once it is published; before that nobody has the callbacks.
+            match unsafe { checker.wrap(callbacks, owner) } {
+                Ok(checked) => callbacks = *checked.raw(),
+                Err(_) => {
+                    UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        Some(Self {
+            bridge_usage: bridge.usage(),
+            bridge,
+            callbacks: coverage::counted(callbacks)?,
+        })
+    }
+
+    pub(crate) const fn callbacks(&self) -> &RawCallbacks {
+        &self.callbacks
+    }
+
+    pub(crate) fn id(&self) -> OwnerId {
+        self.bridge.owner()
+    }
+
+    /// What the driver was given, without the bridge's own state.
+    pub(crate) fn usage(&self) -> Usage {
+        self.bridge.usage().without(&self.bridge_usage)
+    }
+
+    /// The most bytes that were live at once, of all scopes.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        let high = self
+            .bridge
+            .context()
+            .budget()
+            .map_or(0, |budget| budget.high);
+        high.saturating_sub(self.bridge_usage.total().live_bytes)
+    }
+}
+
+impl Accounts {
+    fn new(context: Context) -> Self {
+        Self {
+            context,
+            kinds: [const { KindAccount::new() }; ROWS],
+            devices: AccountsList::new(),
+            device_memory: DeviceMemory::new(),
+            in_use: AtomicBool::new(true),
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// The account of the kind that the row is about.
+    pub(crate) fn kind(&self, index: usize) -> Option<&KindAccount> {
+        self.kinds.get(*KINDS.get(index)?)
+    }
+
+    /// Whose callbacks replace NULL in the row's command; none for what the loader creates.
+    pub(crate) fn owner_or_new(&self, index: usize) -> Option<&KindOwner> {
+        let kind = row(index).object;
+        if is_of_loader(kind) || settings().passes_through {
+            return None;
+        }
+        self.kind(index)?.owner_or_new(kind, &self.context)
+    }
+
+    /// As [`Accounts::owner_or_new`] for a kind that is passed through: the owner that it has, and if it has none it never gets one.
+    pub(crate) fn last_owner(&self, index: usize) -> Option<&KindOwner> {
+        let kind = self.kind(index)?;
+        let none = ptr::null_mut();
+        let refused = refused().cast_mut();
+        // An error: there is an owner, or it was refused before.
+        let _ = kind
+            .owner
+            .compare_exchange(none, refused, Ordering::AcqRel, Ordering::Acquire);
+        kind.owner()
+    }
+
+    /// The kinds that something is known of, with their names.
+    pub(crate) fn known_kinds(&self) -> impl Iterator<Item = (&'static str, &KindAccount)> {
+        let names = vk_callbacks::CommandRow::all().iter().map(|row| row.object);
+        names
+            .zip(&self.kinds)
+            .filter(|(_, kind)| kind.owner().is_some() || kind.created.load(Ordering::Relaxed) != 0)
+    }
+
+    fn is_empty(&self) -> bool {
+        let owners = self.kinds.iter().filter_map(KindAccount::owner);
+        let live: u64 = owners.map(|owner| owner.usage().total().live_blocks).sum();
+        let foreign = self.kinds.iter().filter_map(KindAccount::foreign);
+        let foreign: u64 = foreign.map(|owner| owner.usage().live_blocks).sum();
+        live == 0 && foreign == 0 && self.device_memory.is_empty()
+    }
+
+    /// The instance or device is gone. What it left stays where the report finds it: then nobody goes on with these accounts.
+    pub(crate) fn release(&self) {
+        if self.is_empty() {
+            self.in_use.store(false, Ordering::Release);
+        }
+    }
+
+    /// Whether an instance or device has these accounts, or one has left something.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.in_use.load(Ordering::Acquire)
+    }
+
+    /// Accounts for a device of this instance.
+    pub(crate) fn for_device(&self) -> Option<&'static Self> {
+        self.devices.acquire(|| {
+            let options = ContextOptions::new("device").scope(Scope::Device);
+            self.context.child_with(options).ok()
+        })
+    }
+}
+
+/// Accounts of several instances, or of several devices of one.
+pub(crate) struct AccountsList(AtomicPtr<Accounts>);
+
+impl AccountsList {
+    const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// All of them, the latest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Accounts> + use<> {
+        let at = |pointer: &AtomicPtr<Accounts>| {
+            // SAFETY: null, or a record that `acquire` published, which stays for ever.
+            unsafe { pointer.load(Ordering::Acquire).as_ref() }
+        };
+        std::iter::successors(at(&self.0), move |accounts: &&'static Accounts| {
+            at(&accounts.next)
+        })
+    }
+
+    /// Nobody has had accounts yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Acquire).is_null()
+    }
+
+    /// Those that nobody uses, or new ones.
+    fn acquire(&self, context: impl FnOnce() -> Option<Context>) -> Option<&'static Accounts> {
+        let unused = self.iter().find(|accounts| {
+            let swap = |flag: &AtomicBool| {
+                flag.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed)
+            };
+            swap(&accounts.in_use).is_ok()
+        });
+        if unused.is_some() {
+            return unused;
+        }
+        let new = new_record(Accounts::new(context()?))?;
+        // SAFETY: just allocated, and never freed.
+        let accounts: &'static Accounts = unsafe { new.as_ref() };
+        let mut first = self.0.load(Ordering::Acquire);
+        loop {
+            accounts.next.store(first, Ordering::Relaxed);
+            let added =
+                self.0
+                    .compare_exchange(first, new.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
+            match added {
+                Ok(_) => return Some(accounts),
+                Err(other) => first = other,
+            }
+        }
+    }
+}
+
+/// The accounts of all instances.
+pub(crate) static INSTANCES: AccountsList = AccountsList::new();
+
+/// Accounts for an instance.
+pub(crate) fn for_instance() -> Option<&'static Accounts> {
+    // Neither a guard nor `SYSTEM` calls anybody of ours back while the root is being made.
+    let root = ROOT.get_or_make(|| guarding::root(&settings().guarding))?;
+    INSTANCES.acquire(|| {
+        let options = ContextOptions::new("instance").scope(Scope::Instance);
+        root.child_with(options).ok()
+    })
+}
+
+/// The checker of this process, unless it is switched off or there is no memory for it.
+pub(crate) fn checker() -> Option<&'static Checker<'static>> {
+    let options = CheckOptions {
+        coverage: coverage(),
+        ..CheckOptions::default()
+    };
+    let new = || Checker::new(&SYSTEM, options).ok();
+    CHECKER.get_or_make(|| if settings().check { new() } else { None })
+}
+
+/// In the child of a fork: its instances are the next ones.
+pub(crate) fn after_fork() {
+    ROOT.forget();
+    CHECKER.forget();
+    INSTANCES.0.store(ptr::null_mut(), Ordering::Release);
+    UNCHECKED_OWNERS.store(0, Ordering::Relaxed);
+}
+
+static ROOT: PerProcess<Context> = PerProcess::new();
+static CHECKER: PerProcess<Checker<'static>> = PerProcess::new();
+
+/// Kinds whose callbacks the checker does not watch: it had no memory or place for them.
+pub(crate) static UNCHECKED_OWNERS: AtomicU64 = AtomicU64::new(0);
+
+fn default_scope(kind: &str) -> Scope {
+    match kind {
+        "VkInstance" => Scope::Instance,
+        "VkDevice" => Scope::Device,
+        "VkPipelineCache" | "VkValidationCacheEXT" => Scope::Cache,
+        _ => Scope::Object,
+    }
+}

@@ -1,0 +1,280 @@
+//! What the loader and a layer say to one another, as `vk_layer.h` has it, and the few structs of Vulkan that are read.
+
+use std::ffi::{c_char, c_void};
+
+use crate::hooks::{get_device_proc_addr, get_instance_proc_addr};
+
+/// A command of any signature.
+pub(crate) type VoidFunction = unsafe extern "system" fn();
+/// `PFN_vkGetInstanceProcAddr` and `PFN_vkGetDeviceProcAddr`: the handle, the name.
+pub(crate) type GetProcAddr =
+    unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>;
+
+pub(crate) const SUCCESS: i32 = 0;
+pub(crate) const OPERATION_DEFERRED: i32 = 1_000_268_002;
+pub(crate) const ERROR_OUT_OF_HOST_MEMORY: i32 = -1;
+pub(crate) const ERROR_INITIALIZATION_FAILED: i32 = -3;
+
+const INTERFACE_VERSION: u32 = 2;
+/// `LAYER_NEGOTIATE_INTERFACE_STRUCT`.
+const NEGOTIATE_STRUCT: i32 = 1;
+/// `VK_LAYER_LINK_INFO`.
+const LINK_INFO: i32 = 0;
+/// `VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO`.
+pub(crate) const LOADER_INSTANCE: i32 = 47;
+/// `VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO`.
+pub(crate) const LOADER_DEVICE: i32 = 48;
+
+/// `VkNegotiateLayerInterface`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct NegotiateLayerInterface {
+    /// 1.
+    pub s_type: i32,
+    /// Nothing is defined.
+    pub p_next: *mut c_void,
+    /// The loader's version, and then the one that both speak.
+    pub loader_layer_interface_version: u32,
+    /// Looks up commands of an instance.
+    pub pfn_get_instance_proc_addr:
+        Option<unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>>,
+    /// Looks up commands of a device.
+    pub pfn_get_device_proc_addr:
+        Option<unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>>,
+    /// Looks up commands of a physical device; the layer has none to offer, and unknown ones then pass it by.
+    pub pfn_get_physical_device_proc_addr:
+        Option<unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>>,
+}
+
+/// What the loader asks first: agrees on version 2 of the interface and says how commands are looked up. Calls nothing.
+///
+/// `VK_ERROR_INITIALIZATION_FAILED` for a loader below version 2, or another struct.
+///
+/// # Safety
+/// `interface` is NULL, or points to a struct that may be read and written.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
+    interface: *mut NegotiateLayerInterface,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let Some(interface) = (unsafe { interface.as_mut() }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    if interface.s_type != NEGOTIATE_STRUCT
+        || interface.loader_layer_interface_version < INTERFACE_VERSION
+    {
+        return ERROR_INITIALIZATION_FAILED;
+    }
+    interface.loader_layer_interface_version = INTERFACE_VERSION;
+    interface.pfn_get_instance_proc_addr = Some(get_instance_proc_addr);
+    interface.pfn_get_device_proc_addr = Some(get_device_proc_addr);
+    interface.pfn_get_physical_device_proc_addr = None;
+    SUCCESS
+}
+
+/// What every struct of Vulkan begins with.
+#[repr(C)]
+pub(crate) struct BaseStruct {
+    pub(crate) s_type: i32,
+    pub(crate) p_next: *mut BaseStruct,
+}
+
+#[cfg(test)]
+impl BaseStruct {
+    pub(crate) const fn new(s_type: i32, p_next: *mut Self) -> Self {
+        Self { s_type, p_next }
+    }
+}
+
+/// `VkLayerInstanceCreateInfo` and `VkLayerDeviceCreateInfo`, where they hold a link.
+#[repr(C)]
+struct LayerCreateInfo {
+    base: BaseStruct,
+    function: i32,
+    link: *mut LayerLink,
+}
+
+/// `VkLayerInstanceLink` and `VkLayerDeviceLink`.
+#[repr(C)]
+struct LayerLink {
+    next: *mut LayerLink,
+    get_instance_proc_addr: Option<GetProcAddr>,
+    /// Of a device's link. An instance's has another function here, which is not used.
+    get_device_proc_addr: Option<GetProcAddr>,
+}
+
+/// How the layer below looks up its commands.
+#[derive(Clone, Copy)]
+pub(crate) struct NextLayer {
+    pub(crate) get_instance_proc_addr: GetProcAddr,
+    pub(crate) get_device_proc_addr: Option<GetProcAddr>,
+}
+
+/// Finds the loader's link of type `s_type` in a create info, and moves it on for the layer below.
+///
+/// # Safety
+/// `info` is NULL or a create info as the loader hands it to a layer.
+pub(crate) unsafe fn advance_link(info: *const c_void, s_type: i32) -> Option<NextLayer> {
+    let mut at = info.cast_mut().cast::<BaseStruct>();
+    loop {
+        // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
+        let base = unsafe { at.as_ref() }?;
+        if base.s_type == s_type {
+            let layer = at.cast::<LayerCreateInfo>();
+            // SAFETY: structs of this type are the loader's own, and this large.
+            let layer = unsafe { &mut *layer };
+            if layer.function == LINK_INFO {
+                // SAFETY: a struct with this function holds a link, or NULL where the chain is wrong.
+                let link = unsafe { layer.link.as_ref() }?;
+                layer.link = link.next;
+                return Some(NextLayer {
+                    get_instance_proc_addr: link.get_instance_proc_addr?,
+                    get_device_proc_addr: link.get_device_proc_addr,
+                });
+            }
+        }
+        at = base.p_next;
+    }
+}
+
+/// `VK_MAX_MEMORY_TYPES`.
+pub(crate) const MAX_TYPES: usize = 32;
+/// `VK_MAX_MEMORY_HEAPS`.
+pub(crate) const MAX_HEAPS: usize = 16;
+
+/// `VkPhysicalDeviceMemoryProperties`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MemoryProperties {
+    type_count: u32,
+    types: [MemoryType; MAX_TYPES],
+    heap_count: u32,
+    heaps: [MemoryHeap; MAX_HEAPS],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct MemoryType {
+    flags: u32,
+    heap: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct MemoryHeap {
+    size: u64,
+    flags: u32,
+}
+
+impl MemoryProperties {
+    /// The heap of a memory type; none for a type that the device does not have.
+    pub(crate) fn heap_of(&self, memory_type: u32) -> Option<usize> {
+        let is_there = memory_type < self.type_count;
+        let found = self.types.get(memory_type as usize).filter(|_| is_there)?;
+        Some(found.heap as usize)
+    }
+}
+
+/// `VkMemoryAllocateInfo`.
+#[repr(C)]
+pub(crate) struct MemoryAllocateInfo {
+    base: BaseStruct,
+    pub(crate) allocation_size: u64,
+    pub(crate) memory_type_index: u32,
+}
+
+/// What the chain of a `VkMemoryAllocateInfo` says of the block, by the names of [`MEMORY_USES`].
+pub(crate) type MemoryUses = [bool; MEMORY_USES.len()];
+
+/// See [`MemoryUses`].
+pub(crate) const MEMORY_USES: [&str; 3] = ["imported", "exported", "dedicated"];
+
+impl MemoryAllocateInfo {
+    #[cfg(test)]
+    pub(crate) const fn new(
+        p_next: *mut BaseStruct,
+        allocation_size: u64,
+        memory_type_index: u32,
+    ) -> Self {
+        Self {
+            base: BaseStruct::new(5, p_next),
+            allocation_size,
+            memory_type_index,
+        }
+    }
+
+    /// # Safety
+    /// The chain is one as Vulkan has it.
+    pub(crate) unsafe fn uses(&self) -> MemoryUses {
+        let mut uses = [false; MEMORY_USES.len()];
+        let mut at = self.base.p_next;
+        // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
+        while let Some(base) = unsafe { at.as_ref() } {
+            let [imported, exported, dedicated] = &mut uses;
+            match base.s_type {
+                // Of handles of Windows, Zircon and Metal, of file descriptors, Android's buffers and host pointers.
+                1_000_073_000 | 1_000_364_000 | 1_000_602_000 | 1_000_074_000 | 1_000_129_003
+                | 1_000_178_000 => *imported = true,
+                1_000_072_002 => *exported = true,
+                1_000_127_001 => *dedicated = true,
+                _ => {}
+            }
+            at = base.p_next;
+        }
+        uses
+    }
+}
+
+/// `VkBufferCreateInfo`, as far as its size.
+#[repr(C)]
+pub(crate) struct BufferCreateInfo {
+    base: BaseStruct,
+    flags: u32,
+    pub(crate) size: u64,
+}
+
+/// `VkCommandBufferAllocateInfo` and `VkDescriptorSetAllocateInfo`, as far as both are alike.
+#[repr(C)]
+pub(crate) struct PoolAllocateInfo {
+    base: BaseStruct,
+    pub(crate) pool: u64,
+}
+
+/// `VkDebugUtilsObjectNameInfoEXT`.
+#[repr(C)]
+pub(crate) struct ObjectNameInfo {
+    base: BaseStruct,
+    pub(crate) object_type: i32,
+    pub(crate) object: u64,
+    pub(crate) name: *const c_char,
+}
+
+/// `VkPipelineBinaryHandlesInfoKHR`.
+#[repr(C)]
+pub(crate) struct PipelineBinaryList {
+    base: BaseStruct,
+    pub(crate) count: u32,
+    pub(crate) handles: *mut u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::{BaseStruct, MemoryAllocateInfo};
+
+    #[test]
+    fn the_chain_says_what_memory_is_for() {
+        let mut last = BaseStruct::new(1_000_074_000, ptr::null_mut());
+        let mut other = BaseStruct::new(1_000_060_000, &raw mut last);
+        let mut first = BaseStruct::new(1_000_127_001, &raw mut other);
+        for (p_next, uses) in [
+            (ptr::null_mut(), [false; 3]),
+            (&raw mut first, [true, false, true]),
+        ] {
+            let info = MemoryAllocateInfo::new(p_next, 1, 0);
+            // SAFETY: a chain of three structs that live, or none.
+            assert_eq!(unsafe { info.uses() }, uses);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The hooked commands: rows of the table of vk-callbacks, by index.
+
+#![forbid(unsafe_code)]
+
+use vk_callbacks::CommandRow;
+
+/// The number of rows of the table.
+pub(crate) const ROWS: usize = CommandRow::all().len();
+
+/// The index of the row whose command is `name`.
+pub(crate) fn row_index(name: &[u8]) -> Option<usize> {
+    CommandRow::all()
+        .binary_search_by(|row| row.name.as_bytes().cmp(name))
+        .ok()
+}
+
+/// As [`row_index`], of a command that is there: a name that is not fails to compile.
+#[expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_macros,
+    reason = "runs at compile time, where a panic is an error of the compiler"
+)]
+pub(crate) const fn known_row(name: &str) -> usize {
+    let rows = CommandRow::all();
+    let mut index = 0;
+    while index < rows.len() {
+        if equal(rows[index].name, name) {
+            return index;
+        }
+        index += 1;
+    }
+    panic!("no such command")
+}
+
+/// The row with this index, which is below [`ROWS`]: [`row_index`] answered it, or it is a constant of a hook.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "an index is a row's, as the comment says"
+)]
+pub(crate) const fn row(index: usize) -> &'static CommandRow {
+    &CommandRow::all()[index]
+}
+
+/// For each row the index of the first row about the same kind of object: one number a kind.
+#[expect(clippy::indexing_slicing, reason = "runs at compile time")]
+pub(crate) const KINDS: [usize; ROWS] = {
+    let rows = CommandRow::all();
+    let mut kinds = [0; ROWS];
+    let mut index = 0;
+    while index < ROWS {
+        let mut first = 0;
+        while !equal(rows[first].object, rows[index].object) {
+            first += 1;
+        }
+        kinds[index] = first;
+        index += 1;
+    }
+    kinds
+};
+
+/// The row is the first about its kind of object.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "an index is a row's, as `row` says"
+)]
+pub(crate) const fn is_first_of_kind(index: usize) -> bool {
+    KINDS[index] == index && !row(index).object.is_empty()
+}
+
+/// Objects of this kind are the loader's own: it reads `pAllocator` itself, at its own ends.
+pub(crate) const fn is_of_loader(kind: &str) -> bool {
+    equal(kind, "VkSurfaceKHR")
+        || equal(kind, "VkDebugUtilsMessengerEXT")
+        || equal(kind, "VkDebugReportCallbackEXT")
+}
+
+const fn equal(a: &str, b: &str) -> bool {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    while let ([x, more @ ..], [y, others @ ..]) = (a, b) {
+        if *x != *y {
+            return false;
+        }
+        (a, b) = (more, others);
+    }
+    a.is_empty() && b.is_empty()
+}

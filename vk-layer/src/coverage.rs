@@ -1,0 +1,70 @@
+//! Callback coverage, with the setting `meter`: what came through callbacks beside what the meter of the heap saw meanwhile.
+
+use vk_accounts::meter::{self, CallbackCoverage, CountingCallbacks, ThreadActivity, during};
+use vk_accounts::report::Honour;
+use vk_callbacks::RawCallbacks;
+
+use crate::accounts::{Accounts, INSTANCES};
+use crate::per_process::PerProcess;
+use crate::record::new_record;
+use crate::report::get;
+use crate::settings::settings;
+
+static COVERAGE: PerProcess<CallbackCoverage> = PerProcess::new();
+
+/// The first instance is being created: what is allocated from now on counts.
+pub(crate) fn start() {
+    if settings().meter {
+        meter::this_thread_is_application();
+        COVERAGE.get_or_make(CallbackCoverage::begin);
+    }
+}
+
+/// In the child of a fork: what was counted is the parent's.
+pub(crate) fn after_fork() {
+    COVERAGE.forget();
+}
+
+/// What this thread allocates outside of commands is the program's, or ours.
+pub(crate) fn this_thread_issues_commands() {
+    if COVERAGE.get().is_some() {
+        meter::this_thread_is_application();
+    }
+}
+
+/// The layer below runs a command.
+pub(crate) fn in_command<R>(call: impl FnOnce() -> R) -> R {
+    if COVERAGE.get().is_none() {
+        return call();
+    }
+    during(ThreadActivity::InCommand, call)
+}
+
+/// Callbacks that hand on to these, and count; they stay for ever. `None` where there is no memory for them.
+pub(crate) fn counted(callbacks: RawCallbacks) -> Option<RawCallbacks> {
+    let Some(coverage) = COVERAGE.get() else {
+        return Some(callbacks);
+    };
+    let counting = new_record(CountingCallbacks::new(callbacks, &coverage.requested))?;
+    // SAFETY: just allocated, and never freed.
+    Some(unsafe { counting.as_ref() }.callbacks())
+}
+
+/// The coverage until now, or why it is not known; none where nobody asked for it.
+pub(crate) fn honour() -> Option<Honour> {
+    if !settings().meter {
+        return None;
+    }
+    let commands = |accounts: &Accounts| -> u64 {
+        let kinds = accounts.known_kinds();
+        kinds.map(|(_, kind)| get(&kind.foreign_commands)).sum()
+    };
+    let foreign_commands = INSTANCES.iter().map(|instance| {
+        let devices = instance.devices.iter().map(commands);
+        commands(instance) + devices.sum::<u64>()
+    });
+    Some(CallbackCoverage::honour(
+        COVERAGE.get(),
+        foreign_commands.sum(),
+    ))
+}

@@ -1,0 +1,191 @@
+//! Device memory: what `vkAllocateMemory` and `vkFreeMemory` say, by heap and type.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::chain::{
+    MAX_HEAPS, MAX_TYPES, MEMORY_USES, MemoryAllocateInfo, MemoryProperties, MemoryUses,
+};
+use crate::handle_map::HandleMap;
+use crate::record::{free_record, new_record};
+
+/// The counts of one heap or type. Bytes are those that were asked for.
+#[derive(Default)]
+pub(crate) struct MemoryCount {
+    pub(crate) live_bytes: AtomicU64,
+    pub(crate) live_blocks: AtomicU64,
+    pub(crate) peak_bytes: AtomicU64,
+    pub(crate) total_bytes: AtomicU64,
+    pub(crate) total_blocks: AtomicU64,
+    pub(crate) refusals: AtomicU64,
+}
+
+/// The device memory of one device, and of those that follow it.
+pub(crate) struct DeviceMemory {
+    pub(crate) heaps: [MemoryCount; MAX_HEAPS],
+    pub(crate) types: [MemoryCount; MAX_TYPES],
+    /// In the order of [`MEMORY_USES`]. A block may be in several, or in none.
+    pub(crate) uses: [MemoryCount; MEMORY_USES.len()],
+    /// Blocks that are counted nowhere, because there was no memory for their records.
+    pub(crate) lost_blocks: AtomicU64,
+}
+
+/// What is kept of a block until it is freed.
+#[derive(Clone, Copy)]
+pub(crate) struct MemoryBlock {
+    bytes: u64,
+    memory_type: u32,
+    uses: MemoryUses,
+}
+
+/// The blocks of one device that are live, and which heap its memory types are of.
+pub(crate) struct MemoryBlocks {
+    blocks: HandleMap<MemoryBlock>,
+    properties: MemoryProperties,
+}
+
+impl MemoryCount {
+    fn allocated(&self, bytes: u64) {
+        let live = self.live_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak_bytes.fetch_max(live, Ordering::Relaxed);
+        self.live_blocks.fetch_add(1, Ordering::Relaxed);
+        self.total_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.total_blocks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn freed(&self, bytes: u64) {
+        self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.live_blocks.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl DeviceMemory {
+    pub(crate) fn new() -> Self {
+        Self {
+            heaps: std::array::from_fn(|_| MemoryCount::default()),
+            types: std::array::from_fn(|_| MemoryCount::default()),
+            uses: std::array::from_fn(|_| MemoryCount::default()),
+            lost_blocks: AtomicU64::new(0),
+        }
+    }
+
+    /// Nothing is live.
+    pub(crate) fn is_empty(&self) -> bool {
+        let live = |count: &MemoryCount| count.live_blocks.load(Ordering::Relaxed);
+        self.types.iter().map(live).sum::<u64>() == 0
+    }
+}
+
+impl MemoryBlocks {
+    pub(crate) const fn new(properties: MemoryProperties) -> Self {
+        Self {
+            blocks: HandleMap::new(),
+            properties,
+        }
+    }
+
+    /// The counts that a block of this type and these uses is counted in.
+    fn counts<'a>(
+        &self,
+        counts: &'a DeviceMemory,
+        (memory_type, uses): (u32, MemoryUses),
+    ) -> impl Iterator<Item = &'a MemoryCount> + use<'a> {
+        let of_type = counts.types.get(memory_type as usize);
+        let heap = self.properties.heap_of(memory_type);
+        let of_heap = heap.and_then(|heap| counts.heaps.get(heap));
+        let of_uses = counts.uses.iter().zip(uses);
+        let of_uses = of_uses.filter(|(_, is_so)| *is_so).map(|(count, _)| count);
+        of_type.into_iter().chain(of_heap).chain(of_uses)
+    }
+
+    /// `vkAllocateMemory` has returned: with this handle, or 0 when it was refused.
+    ///
+    /// # Safety
+    /// The info's chain is one as Vulkan has it.
+    pub(crate) unsafe fn allocated(
+        &self,
+        counts: &DeviceMemory,
+        info: &MemoryAllocateInfo,
+        handle: u64,
+    ) {
+        let (bytes, memory_type) = (info.allocation_size, info.memory_type_index);
+        // SAFETY: forwarded.
+        let uses = unsafe { info.uses() };
+        if handle == 0 {
+            for count in self.counts(counts, (memory_type, uses)) {
+                count.refusals.fetch_add(1, Ordering::Relaxed);
+            }
+            return;
+        }
+        let block = new_record(MemoryBlock {
+            bytes,
+            memory_type,
+            uses,
+        });
+        let Some(block) = block else {
+            counts.lost_blocks.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        if self.blocks.insert(key(handle), block) {
+            self.counts(counts, (memory_type, uses))
+                .for_each(|count| count.allocated(bytes));
+        } else {
+            counts.lost_blocks.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: from `new_record`, and no table has it.
+            unsafe { free_record(block) };
+        }
+    }
+
+    /// `vkFreeMemory` is about to be called: afterwards the handle may be another block's.
+    pub(crate) fn freed(&self, counts: &DeviceMemory, handle: u64) {
+        let Some(block) = self.blocks.remove(key(handle)) else {
+            return;
+        };
+        // SAFETY: from `new_record`; the table had it alone, and has it no longer.
+        let block = unsafe { free_record(block) };
+        self.counts(counts, (block.memory_type, block.uses))
+            .for_each(|count| count.freed(block.bytes));
+    }
+}
+
+/// What the program never freed goes with its device; it stays counted as live.
+impl Drop for MemoryBlocks {
+    fn drop(&mut self) {
+        while let Some(block) = self.blocks.pop() {
+            // SAFETY: from `new_record`; the table had it alone, and has it no longer.
+            unsafe { free_record(block) };
+        }
+    }
+}
+
+/// Handles may be small numbers, and 0 is none; keys are above 1.
+const fn key(handle: u64) -> usize {
+    (handle as usize).wrapping_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+    use std::sync::atomic::Ordering;
+
+    use super::{DeviceMemory, MemoryBlocks, MemoryCount};
+    use crate::chain::{BaseStruct, MemoryAllocateInfo, MemoryProperties};
+
+    #[test]
+    fn dedicated_memory_is_counted_apart_until_it_is_freed() {
+        let counts = DeviceMemory::new();
+        let blocks = MemoryBlocks::new(MemoryProperties::default());
+        let mut dedicated = BaseStruct::new(1_000_127_001, ptr::null_mut());
+        for (handle, p_next) in [(1, ptr::null_mut()), (2, &raw mut dedicated)] {
+            let info = MemoryAllocateInfo::new(p_next, 4096, 3);
+            // SAFETY: a chain of one live struct, or none.
+            unsafe { blocks.allocated(&counts, &info, handle) };
+        }
+        let live = |count: &MemoryCount| count.live_bytes.load(Ordering::Relaxed);
+        let [imported, exported, dedicated] = &counts.uses;
+        assert_eq!((live(imported), live(exported)), (0, 0));
+        assert_eq!((live(&counts.types[3]), live(dedicated)), (8192, 4096));
+        blocks.freed(&counts, 2);
+        assert_eq!((live(&counts.types[3]), live(dedicated)), (4096, 0));
+        assert_eq!(dedicated.peak_bytes.load(Ordering::Relaxed), 4096);
+    }
+}

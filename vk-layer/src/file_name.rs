@@ -1,0 +1,65 @@
+//! Names of files in settings: `%p` stands for the number of the process, `%e` for the name of its executable, `%%` for `%`.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::{HostError, TryString};
+
+use crate::record::{Own, own};
+use crate::settings::pattern::{MAX_PATH, executable};
+use crate::settings::table::InvalidValue;
+
+/// A name for [`expand`]. Refused where a `%` stands for nothing.
+pub(crate) fn pattern(name: &str) -> Result<TryString<Own>, InvalidValue> {
+    let mut rest = name;
+    while let Some((_, escape)) = rest.split_once('%') {
+        rest = escape.strip_prefix(['p', 'e', '%']).ok_or(InvalidValue)?;
+    }
+    let mut pattern = TryString::new_in(own());
+    pattern.try_push_str(name).map_err(|_| InvalidValue)?;
+    Ok(pattern)
+}
+
+/// The name that a [`pattern`] stands for when the file is written: a fork changes the number of the process.
+pub(crate) fn expand(pattern: &str) -> Result<TryString<Own>, HostError> {
+    let mut name = TryString::new_in(own());
+    let mut rest = pattern;
+    while let Some((before, escape)) = rest.split_once('%') {
+        name.try_push_str(before)?;
+        let mut characters = escape.chars();
+        match characters.next() {
+            Some('p') => name.try_write_fmt(format_args!("{}", std::process::id()))?,
+            Some('e') => name.try_push_str(executable(&mut [0; MAX_PATH]))?,
+            _ => name.try_push('%')?,
+        }
+        rest = characters.as_str();
+    }
+    name.try_push_str(rest)?;
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{expand, pattern};
+
+    #[test]
+    fn placeholders_are_replaced_and_no_other_is_taken() {
+        let process = std::process::id();
+        let path = std::env::current_exe().expect("a path");
+        let executable = path.file_name().expect("a name").display().to_string();
+        for (name, expected) in [
+            ("a", "a".to_owned()),
+            ("", String::new()),
+            ("%p", process.to_string()),
+            ("a%p.%e%%p", format!("a{process}.{executable}%p")),
+            ("\u{e9}%e", format!("\u{e9}{executable}")),
+        ] {
+            let Ok(pattern) = pattern(name) else {
+                panic!("{name} is refused");
+            };
+            assert_eq!(expand(&pattern).expect("memory").as_str(), expected);
+        }
+        for name in ["50%", "a%q", "%p%\u{e9}"] {
+            assert!(pattern(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The child of a fork starts with nothing: no accounts, no checker, no state file. What it calls on objects of the
+//! parent works, unless another thread of the parent was in a callback at the fork: the lock that it held then stays held.
+
+use std::sync::Once;
+
+use crate::settings::complain;
+use crate::{accounts, coverage, guarding, hooks, leaks, report, state};
+
+/// Sees to it that a child starts afresh.
+pub(crate) fn watch() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: the library is never unloaded, so that the function is there at every fork.
+        let refused = unsafe { libc::pthread_atfork(None, None, Some(start_afresh)) } != 0;
+        if refused {
+            complain(format_args!(
+                "a forked child will report its parent's objects as well: the C library has no room for a handler"
+            ));
+        }
+    });
+}
+
+/// In the child, on its one thread: stores and no more, as such a handler must.
+extern "C" fn start_afresh() {
+    // SAFETY: the other threads of the parent do not exist here.
+    unsafe { alloc_core::after_fork() };
+    state::after_fork();
+    accounts::after_fork();
+    hooks::after_fork();
+    report::after_fork();
+    leaks::after_fork();
+    guarding::after_fork();
+    coverage::after_fork();
+}

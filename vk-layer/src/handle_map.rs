@@ -1,0 +1,151 @@
+//! A map from addresses and handles to records, without a lock: chunks of 256 slots, of which more are added and none removed.
+
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use crate::record::{free_record, new_record};
+
+const SLOTS: usize = 256;
+/// No key: the slot is free.
+const FREE: usize = 0;
+/// No key either, since handles are aligned: the slot's value is being written.
+const CLAIMED: usize = 1;
+
+/// Maps keys above 1 to records of the caller, of which it only keeps the addresses.
+pub(crate) struct HandleMap<T> {
+    slots: [Slot<T>; SLOTS],
+    next: AtomicPtr<HandleMap<T>>,
+}
+
+struct Slot<T> {
+    key: AtomicUsize,
+    value: AtomicPtr<T>,
+}
+
+impl<T> HandleMap<T> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            slots: [const {
+                Slot {
+                    key: AtomicUsize::new(FREE),
+                    value: AtomicPtr::new(ptr::null_mut()),
+                }
+            }; SLOTS],
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Adds a pair. `false` when there is no memory for a further chunk, or the key is none.
+    pub(crate) fn insert(&self, key: usize, value: NonNull<T>) -> bool {
+        if key <= CLAIMED {
+            return false;
+        }
+        let mut chunk = self;
+        loop {
+            if chunk.insert_here(key, value) {
+                return true;
+            }
+            match chunk.following_or_new() {
+                Some(following) => chunk = following,
+                None => return false,
+            }
+        }
+    }
+
+    /// The value of the key.
+    pub(crate) fn get(&self, key: usize) -> Option<NonNull<T>> {
+        let slot = self.find(key)?;
+        NonNull::new(slot.value.load(Ordering::Acquire))
+    }
+
+    /// Removes the key. The caller sees to it that no other thread removes or looks for the same one.
+    pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
+        let slot = self.find(key)?;
+        let value = NonNull::new(slot.value.load(Ordering::Acquire));
+        slot.key.store(FREE, Ordering::Release);
+        value
+    }
+
+    /// Takes any value out. `None` when there is none left.
+    pub(crate) fn pop(&mut self) -> Option<NonNull<T>> {
+        let mut chunk = Some(&*self);
+        while let Some(here) = chunk {
+            let used = |slot: &&Slot<T>| slot.key.load(Ordering::Acquire) > CLAIMED;
+            if let Some(slot) = here.slots.iter().find(used) {
+                return self.remove(slot.key.load(Ordering::Acquire));
+            }
+            chunk = here.following();
+        }
+        None
+    }
+
+    fn find(&self, key: usize) -> Option<&Slot<T>> {
+        if key <= CLAIMED {
+            return None;
+        }
+        let mut chunk = Some(self);
+        while let Some(here) = chunk {
+            let of_key = |slot: &&Slot<T>| slot.key.load(Ordering::Acquire) == key;
+            if let Some(slot) = here.probe(key).find(of_key) {
+                return Some(slot);
+            }
+            chunk = here.following();
+        }
+        None
+    }
+
+    /// All slots, from the one where the key is put if that is free.
+    fn probe(&self, key: usize) -> impl Iterator<Item = &Slot<T>> {
+        // Addresses differ in their middle bits, numbers in their low ones: the product mixes both into its middle.
+        let start = (key.wrapping_mul(0x9e37_79b9) >> 16) % SLOTS;
+        self.slots.iter().cycle().skip(start).take(SLOTS)
+    }
+
+    fn insert_here(&self, key: usize, value: NonNull<T>) -> bool {
+        let claimed = self.probe(key).find(|slot| {
+            slot.key
+                .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        });
+        if let Some(slot) = claimed {
+            slot.value.store(value.as_ptr(), Ordering::Release);
+            slot.key.store(key, Ordering::Release);
+        }
+        claimed.is_some()
+    }
+
+    fn following(&self) -> Option<&Self> {
+        // SAFETY: null, or a chunk that `following_or_new` added, which stays until `self` is dropped.
+        unsafe { self.next.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn following_or_new(&self) -> Option<&Self> {
+        if let Some(following) = self.following() {
+            return Some(following);
+        }
+        let new = new_record(Self::new())?;
+        let added = self.next.compare_exchange(
+            ptr::null_mut(),
+            new.as_ptr(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if added.is_err() {
+            // SAFETY: from `new_record`, and no other thread has seen it.
+            drop(unsafe { free_record(new) });
+        }
+        self.following()
+    }
+}
+
+impl<T> Drop for HandleMap<T> {
+    fn drop(&mut self) {
+        let mut next = NonNull::new(*self.next.get_mut());
+        while let Some(chunk) = next {
+            // SAFETY: from `new_record`; only this map knew it.
+            let mut chunk = unsafe { free_record(chunk) };
+            // Else its own drop would recurse, once for each chunk.
+            next = NonNull::new(std::mem::replace(chunk.next.get_mut(), ptr::null_mut()));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! One command: which callbacks it gets, the checker's bracket around it, and what is noted afterwards.
+
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use vk_callbacks::{Command, OwnerId, Owners, RawCallbacks};
+
+use super::fence::{HookPhase, caught, fenced};
+use super::names::coverage;
+use crate::accounts::{Accounts, KindOwner, checker};
+use crate::chain::ERROR_INITIALIZATION_FAILED;
+use crate::commands::{is_of_loader, row};
+use crate::coverage::{in_command, this_thread_issues_commands};
+use crate::foreign::{EndedObject, ForeignUse};
+use crate::leaks;
+use crate::{report, state};
+
+/// Hooked commands until now.
+pub(crate) static COMMANDS: AtomicU64 = AtomicU64::new(0);
+
+/// How a command ended, and whose callbacks it had: those that replaced NULL, or the program's, where they are watched.
+pub(super) struct Finished<'a> {
+    number: u64,
+    pub(super) result: i32,
+    pub(super) owner: Option<OwnerId>,
+    foreign: Option<ForeignUse<'a>>,
+    /// Goes when the command has ended the object.
+    _ended: Option<EndedObject>,
+}
+
+/// Runs the row's command with the callbacks that it is to have: those of its kind where the program passed NULL; the program's own are
+/// watched, unless they are for an object (`ends`) that was created when nobody could. Whatever goes wrong in the layer, the command is
+/// called, once, and its result is returned.
+pub(super) fn run<'a>(
+    index: usize,
+    accounts: &'a Accounts,
+    parents: Owners,
+    callbacks: (*const RawCallbacks, Option<u64>),
+    call: impl FnOnce(*const RawCallbacks) -> i32,
+) -> Finished<'a> {
+    let mut call = Some(call);
+    let mut once = |allocator| {
+        let call = call.take();
+        call.map_or(ERROR_INITIALIZATION_FAILED, |call| call(allocator))
+    };
+    // Not generic: otherwise each of the hooks would have a copy of it, which were a quarter of the library.
+    run_once(index, accounts, parents, callbacks, &mut once)
+}
+
+fn run_once<'a>(
+    index: usize,
+    accounts: &'a Accounts,
+    parents: Owners,
+    (allocator, ends): (*const RawCallbacks, Option<u64>),
+    call: &mut dyn FnMut(*const RawCallbacks) -> i32,
+) -> Finished<'a> {
+    let number = COMMANDS.fetch_add(1, Ordering::Relaxed) + 1;
+    state::command_begins(number, index);
+    this_thread_issues_commands();
+    let origin = fenced(index, || leaks::enter(index));
+    let chosen = fenced(index, || choose(index, accounts, (allocator, ends)));
+    let chosen = chosen.unwrap_or_else(|| {
+        let is_replaced = allocator.is_null() && !is_of_loader(row(index).object);
+        Chosen {
+            replacement: accounts.last_owner(index).filter(|_| is_replaced),
+            ..Chosen::default()
+        }
+    });
+    let Chosen {
+        replacement,
+        foreign,
+        ended,
+    } = chosen;
+    let watched_by = foreign.as_ref().map(ForeignUse::id);
+    let owner = replacement.map(KindOwner::id).or(watched_by);
+    let given = replacement.map_or(allocator, |owner| ptr::from_ref(owner.callbacks()));
+    let watched = foreign.as_ref().map(|foreign| foreign.checked.as_ptr());
+    let allocator = watched.unwrap_or(given);
+    let mut result = None;
+    let mut call_once = || *result.get_or_insert_with(|| in_command(|| call(allocator)));
+    fenced(index, || {
+        strike(index, HookPhase::Around);
+        if let Some(checker) = checker() {
+            checker.run(command(index, parents, owner), |frame| {
+                let result = call_once();
+                frame.returned(result);
+                result
+            });
+        }
+    });
+    // The first time where nothing is judged.
+    let result = call_once();
+    caught(|| drop(origin));
+    Finished {
+        number,
+        result,
+        owner,
+        foreign,
+        _ended: ended,
+    }
+}
+
+impl Finished<'_> {
+    /// What the layer does beside the command is done as well.
+    pub(super) fn finish(self, index: usize) -> i32 {
+        fenced(index, || state::command_ended(self.number));
+        caught(report::write_if_due);
+        caught(|| report::write_if_requested(self.number));
+        self.result
+    }
+}
+
+/// Whose callbacks replace NULL, or how the program's own are watched.
+#[derive(Default)]
+struct Chosen<'a> {
+    replacement: Option<&'a KindOwner>,
+    foreign: Option<ForeignUse<'a>>,
+    ended: Option<EndedObject>,
+}
+
+fn choose<'a>(
+    index: usize,
+    accounts: &'a Accounts,
+    (allocator, ends): (*const RawCallbacks, Option<u64>),
+) -> Chosen<'a> {
+    strike(index, HookPhase::Before);
+    // SAFETY: NULL, or the command's argument, which is valid while it runs.
+    let Some(raw) = (unsafe { allocator.as_ref() }) else {
+        return Chosen {
+            replacement: accounts.owner_or_new(index),
+            ..Chosen::default()
+        };
+    };
+    let Some(kind) = accounts.kind(index) else {
+        return Chosen::default();
+    };
+    kind.foreign_commands.fetch_add(1, Ordering::Relaxed);
+    let ended = ends.and_then(|handle| kind.foreign()?.remove(handle));
+    let name = row(index).object;
+    let is_watched = (ends.is_none() || ended.is_some()) && !is_of_loader(name);
+    // SAFETY: Vulkan's promise about `pAllocator`: valid for the command, and for what it creates.
+    let watch = || unsafe { ForeignUse::new(kind, name, *raw) };
+    Chosen {
+        replacement: None,
+        foreign: is_watched.then(watch).flatten(),
+        ended,
+    }
+}
+
+/// The row's command, for the checker.
+fn command(index: usize, parents: Owners, owner: Option<OwnerId>) -> Command {
+    let row = row(index);
+    let owners = match row.object {
+        "VkInstance" => Owners {
+            instance: owner,
+            ..parents
+        },
+        "VkDevice" => Owners {
+            device: owner,
+            ..parents
+        },
+        _ => Owners {
+            object: owner,
+            ..parents
+        },
+    };
+    Command::of(row, row.name, owners, coverage())
+}
+
+/// Where a test has planted a panic.
+fn strike(index: usize, phase: HookPhase) {
+    #[cfg(feature = "planted-panic")]
+    crate::planted_panic::strike(row(index).name, phase);
+    #[cfg(not(feature = "planted-panic"))]
+    let _ = (index, phase);
+}
+
+/// The row's command has created an object.
+pub(super) fn created(index: usize, accounts: &Accounts, handle: u64, finished: &Finished<'_>) {
+    count_created(index, accounts, 1);
+    fenced(index, || {
+        leaks::created(index, handle);
+        if let Some(foreign) = &finished.foreign {
+            foreign.created(handle);
+        }
+        if let Some(checker) = checker() {
+            checker.created(row(index).object, handle, finished.owner);
+        }
+    });
+}
+
+/// So many objects were, or will be, created.
+pub(super) fn count_created(index: usize, accounts: &Accounts, objects: u64) {
+    fenced(index, || {
+        strike(index, HookPhase::After);
+        if let Some(kind) = accounts.kind(index) {
+            kind.created.fetch_add(objects, Ordering::Relaxed);
+        }
+    });
+}
+
+/// The row's command has ended an object.
+pub(super) fn ended(index: usize, accounts: &Accounts, handle: u64, finished: &Finished<'_>) {
+    fenced(index, || {
+        strike(index, HookPhase::After);
+        if let Some(checker) = checker() {
+            checker.destroyed(row(index).object, handle, finished.owner, row(index).name);
+        }
+        if let Some(kind) = accounts.kind(index) {
+            kind.ended.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+}

@@ -1,0 +1,69 @@
+//! The fence: a panic of the layer does not unwind into C, and no command loses its result by one.
+//!
+//! After a panic the kind of object whose command it struck is passed through: its commands go down with the callbacks that the kind has
+//! already, so that what was created with ours is still destroyed with ours, and nothing is counted or judged any more. A kind that has none
+//! yet never gets any.
+
+#![forbid(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::commands::{KINDS, ROWS, row};
+use crate::settings::complain;
+
+/// What the layer does beside a command.
+#[cfg_attr(
+    not(feature = "planted-panic"),
+    expect(unreachable_pub, reason = "tests name it, with this feature")
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookPhase {
+    /// It chooses the callbacks.
+    Before,
+    /// It judges, with the command inside.
+    Around,
+    /// It counts what the command has done.
+    After,
+}
+
+/// By the first row of a kind: its commands are passed through.
+static PASSED: [AtomicBool; ROWS] = [const { AtomicBool::new(false) }; ROWS];
+
+/// Runs what the layer does beside the row's command. `None` when it panicked, now or for this kind before.
+pub(super) fn fenced<T>(index: usize, work: impl FnOnce() -> T) -> Option<T> {
+    let passed = PASSED.get(*KINDS.get(index)?)?;
+    if passed.load(Ordering::Relaxed) {
+        return None;
+    }
+    let done = caught(work);
+    if done.is_none() && !passed.swap(true, Ordering::Relaxed) {
+        complain(format_args!(
+            "the layer panicked at {}: from now on {} is passed through, and neither counted nor judged; please report this defect",
+            row(index).name,
+            row(index).object,
+        ));
+    }
+    done
+}
+
+/// Runs `work`. `None` when it panicked.
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
+    // What a panic may leave half done is counts: they are atomics, and records are published whole.
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => Some(done),
+        Err(payload) => {
+            // Dropping a payload may panic as well.
+            std::mem::forget(payload);
+            None
+        }
+    }
+}
+
+/// The kinds that are passed through after a panic.
+pub(crate) fn passed_kinds() -> impl Iterator<Item = &'static str> {
+    let passed = PASSED.iter().enumerate();
+    passed
+        .filter(|(_, passed)| passed.load(Ordering::Relaxed))
+        .map(|(index, _)| row(index).object)
+}

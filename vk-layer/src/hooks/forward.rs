@@ -1,0 +1,286 @@
+//! One hook for all commands without a `pAllocator`: it passes on what it got, whatever the command's parameters are.
+//!
+//! Parameters of Vulkan's commands are integers, pointers and floats, none larger than 8 bytes, 16 at most. The calling conventions of C on
+//! x86-64 (System V) and AArch64 (AAPCS64) put integers and pointers into one row of registers and then on the stack, 8 bytes each,
+//! and floats into a row of registers of their own; who calls also removes. So a function of 16 words and 4 floats passes all on
+//! unchanged: what lies behind a command's own parameters is read and passed on, and looked at by nobody.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::transmute;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use vk_callbacks::{AllocatorSource, Command, CommandRow};
+
+use super::bracket::COMMANDS;
+use super::fence::caught;
+use super::names::{HookedName, Role, SLOTS, coverage, in_slot, lose_coverage};
+use super::owners::owners;
+use crate::accounts::checker;
+use crate::chain::{ERROR_INITIALIZATION_FAILED, ObjectNameInfo, VoidFunction};
+use crate::coverage::{in_command, this_thread_issues_commands};
+use crate::leaks::{FrameCommand, enter_command, leaks, object_kind, set_name};
+use crate::parent::Parent;
+use crate::settings::complain;
+use crate::{report, state};
+
+#[cfg(not(all(
+    target_pointer_width = "64",
+    unix,
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+compile_error!("the calling convention is not one of those that `forward` relies on");
+
+/// More words than any command has parameters.
+const WORDS: usize = 16;
+/// As many floats as fit; no command has more than 3.
+const FLOATS: usize = 4;
+
+/// What a command was called with, and what lies behind.
+pub(super) struct Arguments {
+    words: [usize; WORDS],
+    floats: [f64; FLOATS],
+}
+
+impl Arguments {
+    /// The parameter with this index, among those that are no floats.
+    pub(super) fn word(&self, index: usize) -> usize {
+        self.words.get(index).copied().unwrap_or_default()
+    }
+
+    fn handle(&self) -> *mut c_void {
+        self.word(0) as *mut c_void
+    }
+}
+
+type Forward = unsafe extern "system" fn(
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    usize,
+    f64,
+    f64,
+    f64,
+    f64,
+) -> usize;
+
+/// The hook of a slot.
+unsafe extern "system" fn forward<const SLOT: usize>(
+    w0: usize,
+    w1: usize,
+    w2: usize,
+    w3: usize,
+    w4: usize,
+    w5: usize,
+    w6: usize,
+    w7: usize,
+    w8: usize,
+    w9: usize,
+    w10: usize,
+    w11: usize,
+    w12: usize,
+    w13: usize,
+    w14: usize,
+    w15: usize,
+    f0: f64,
+    f1: f64,
+    f2: f64,
+    f3: f64,
+) -> usize {
+    let arguments = Arguments {
+        words: [
+            w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15,
+        ],
+        floats: [f0, f1, f2, f3],
+    };
+    // SAFETY: forwarded: the arguments of the slot's command.
+    unsafe { run(SLOT, &arguments) }
+}
+
+/// Calls the command of the layer below.
+///
+/// # Safety
+/// The function may be called with these arguments.
+unsafe fn call(function: VoidFunction, arguments: &Arguments) -> usize {
+    // SAFETY: see the module: who has fewer parameters does not look at the others.
+    let function = unsafe { transmute::<VoidFunction, Forward>(function) };
+    let [
+        w0,
+        w1,
+        w2,
+        w3,
+        w4,
+        w5,
+        w6,
+        w7,
+        w8,
+        w9,
+        w10,
+        w11,
+        w12,
+        w13,
+        w14,
+        w15,
+    ] = arguments.words;
+    let [f0, f1, f2, f3] = arguments.floats;
+    // SAFETY: forwarded.
+    unsafe {
+        function(
+            w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15, f0, f1, f2, f3,
+        )
+    }
+}
+
+/// Runs the command of a slot: in a bracket, and with what else the layer does. Whatever goes wrong in the layer, the command is called,
+/// once, and its result is returned.
+///
+/// # Safety
+/// The arguments are those of the slot's command, on a live handle.
+unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
+    let failed = ERROR_INITIALIZATION_FAILED as usize;
+    let Some(hooked) = in_slot(slot) else {
+        return failed;
+    };
+    // SAFETY: the caller's promise: the command's first parameter is what it is called on.
+    let parent = caught(|| unsafe { Parent::of(hooked.row, arguments.handle()) }).flatten();
+    let found = parent.and_then(|parent| {
+        // SAFETY: the caller's promise: it lives while the command runs.
+        let function = caught(|| unsafe { parent.other(slot, hooked.c_name()) }).flatten()?;
+        Some((parent, function))
+    });
+    let Some((parent, function)) = found else {
+        return failed;
+    };
+    if hooked.role == Role::NameObject {
+        // SAFETY: the caller's promise: this command's info.
+        fenced(|| unsafe { note_name(arguments.word(1) as *const ObjectNameInfo) });
+    }
+    this_thread_issues_commands();
+    let origin = fenced(|| enter_command(hooked.name(), kind_of_origin(hooked.row)));
+    let mut result = None;
+    fenced(|| {
+        if let Some(checker) = checker().filter(|_| hooked.is_bracketed()) {
+            // SAFETY: forwarded.
+            let owners = unsafe { owners(hooked.row, parent, arguments) };
+            let command = Command::of(hooked.row, hooked.name(), owners, coverage());
+            checker.run(command, |frame| {
+                // SAFETY: the caller's promise.
+                let returned = in_command(|| unsafe { call(function, arguments) });
+                result = Some(returned);
+                if hooked.returns_result {
+                    frame.returned(returned as i32);
+                }
+            });
+        }
+    });
+    // The first time where nothing is judged.
+    // SAFETY: the caller's promise.
+    let result = result.unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
+    caught(|| drop(origin));
+    fenced(|| ended(hooked));
+    result
+}
+
+/// What the layer does after a command, beside judging it.
+fn ended(hooked: &HookedName) {
+    let frame = match hooked.role {
+        Role::Submit => {
+            state::submit_ended();
+            report::write_if_requested(COMMANDS.load(Ordering::Relaxed));
+            FrameCommand::Submit
+        }
+        Role::Present => FrameCommand::Present,
+        Role::NameObject | Role::None => return report::write_if_due(),
+    };
+    if let Some(leaks) = leaks() {
+        leaks.frame_command(frame);
+    }
+    report::write_if_due();
+}
+
+/// Runs what the layer does beside a command; nothing any more once it has panicked.
+fn fenced<T>(work: impl FnOnce() -> T) -> Option<T> {
+    static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
+    if HAS_PANICKED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let done = caught(work);
+    if done.is_none() && !HAS_PANICKED.swap(true, Ordering::Relaxed) {
+        lose_coverage();
+        complain(format_args!(
+            "the layer panicked: from now on commands without callbacks are not judged; please report this defect"
+        ));
+    }
+    done
+}
+
+/// For what kind of object the driver allocates meanwhile.
+fn kind_of_origin(row: &CommandRow) -> &'static str {
+    match (row.source(alloc_core::Scope::Object), row.object) {
+        (AllocatorSource::Pool, "VkDescriptorSet" | "VkDescriptorPool") => "VkDescriptorPool",
+        (AllocatorSource::Pool, _) => "VkCommandPool",
+        (AllocatorSource::Instance, _) => "VkInstance",
+        _ => "VkDevice",
+    }
+}
+
+/// # Safety
+/// NULL, or an info whose name is NULL, which takes a name away, or ends with 0.
+unsafe fn note_name(info: *const ObjectNameInfo) {
+    // SAFETY: the caller's promise.
+    let Some(info) = (unsafe { info.as_ref() }) else {
+        return;
+    };
+    let Some(kind) = object_kind(info.object_type) else {
+        return;
+    };
+    let name: *const c_char = info.name;
+    if name.is_null() {
+        return set_name(kind, info.object, "");
+    }
+    // SAFETY: the caller's promise.
+    if let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() {
+        set_name(kind, info.object, name);
+    }
+}
+
+/// The hook of a slot.
+pub(super) fn hook_of_slot(slot: usize) -> Option<VoidFunction> {
+    HOOKS.get(slot).copied()
+}
+
+const fn hook_at<const SLOT: usize>() -> VoidFunction {
+    let function: Forward = forward::<SLOT>;
+    // SAFETY: a function's address; whoever calls it casts it to the signature of its command.
+    unsafe { transmute::<Forward, VoidFunction>(function) }
+}
+
+macro_rules! sixteen {
+    ($($high:literal)*) => {
+        [$(
+            hook_at::<{ $high * 16 + 0 }>(), hook_at::<{ $high * 16 + 1 }>(),
+            hook_at::<{ $high * 16 + 2 }>(), hook_at::<{ $high * 16 + 3 }>(),
+            hook_at::<{ $high * 16 + 4 }>(), hook_at::<{ $high * 16 + 5 }>(),
+            hook_at::<{ $high * 16 + 6 }>(), hook_at::<{ $high * 16 + 7 }>(),
+            hook_at::<{ $high * 16 + 8 }>(), hook_at::<{ $high * 16 + 9 }>(),
+            hook_at::<{ $high * 16 + 10 }>(), hook_at::<{ $high * 16 + 11 }>(),
+            hook_at::<{ $high * 16 + 12 }>(), hook_at::<{ $high * 16 + 13 }>(),
+            hook_at::<{ $high * 16 + 14 }>(), hook_at::<{ $high * 16 + 15 }>(),
+        )*]
+    };
+}
+
+static HOOKS: [VoidFunction; SLOTS] = sixteen!(
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+);

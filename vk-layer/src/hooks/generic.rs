@@ -1,0 +1,414 @@
+//! One function for each signature of a command with a `pAllocator`; the row is a constant of each.
+//!
+//! All are called as Vulkan has it: on a live parent, with pointers that are valid for the command. That is the contract of every function
+//! here, and what the layer below is called with in turn.
+
+use std::ffi::c_void;
+use std::mem::transmute;
+use std::ptr::NonNull;
+
+use vk_callbacks::{OwnerId, Owners, RawCallbacks};
+
+use super::bracket::{Finished, count_created, created, ended, run};
+use super::fence::{caught, fenced};
+use crate::accounts::Accounts;
+use crate::chain::{
+    BufferCreateInfo, ERROR_INITIALIZATION_FAILED, MemoryAllocateInfo, OPERATION_DEFERRED,
+    PipelineBinaryList, VoidFunction,
+};
+use crate::commands::{known_row, row};
+use crate::leaks;
+use crate::parent::Parent;
+
+type Callbacks = *const RawCallbacks;
+type Handle = *mut c_void;
+type Info = *const c_void;
+
+const CREATE_BUFFER: usize = known_row("vkCreateBuffer");
+const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
+const FREE_MEMORY: usize = known_row("vkFreeMemory");
+const CREATE_CACHE: usize = known_row("vkCreatePipelineCache");
+const CREATE_DEFERRED: usize = known_row("vkCreateDeferredOperationKHR");
+
+/// The parent of a command, and the command of the layer below.
+struct Next<'c> {
+    parent: &'c Parent,
+    function: VoidFunction,
+}
+
+impl<'c> Next<'c> {
+    /// # Safety
+    /// As [`Parent::of`].
+    unsafe fn of(index: usize, handle: Handle) -> Option<Self> {
+        // SAFETY: forwarded.
+        let parent = caught(|| unsafe { Parent::of(row(index), handle) })??;
+        Some(Self {
+            parent,
+            function: parent.next(index)?,
+        })
+    }
+
+    fn accounts(&self) -> &'c Accounts {
+        self.parent.accounts
+    }
+
+    /// Whose callbacks the object was created with, which the row creates.
+    fn owner_of(&self, index: usize, handle: u64) -> Option<OwnerId> {
+        self.accounts().kind(index)?.owner_of(handle)
+    }
+
+    /// Notes the object that a successful command has written to `object`.
+    ///
+    /// # Safety
+    /// After a success `object` may be read.
+    unsafe fn created_one(&self, index: usize, finished: &Finished<'_>, object: *const u64) {
+        if finished.result >= 0 {
+            // SAFETY: forwarded.
+            let handle = unsafe { *object };
+            created(index, self.accounts(), handle, finished);
+        }
+    }
+
+    /// Notes those of `count` handles that are not 0.
+    ///
+    /// # Safety
+    /// `objects` points to so many handles.
+    unsafe fn created_many(
+        &self,
+        index: usize,
+        finished: &Finished<'_>,
+        count: u32,
+        objects: *const u64,
+    ) {
+        let Some(objects) = NonNull::new(objects.cast_mut()) else {
+            return;
+        };
+        // SAFETY: forwarded.
+        let objects = unsafe { NonNull::slice_from_raw_parts(objects, count as usize).as_ref() };
+        for handle in objects.iter().filter(|handle| **handle != 0) {
+            created(index, self.accounts(), *handle, finished);
+        }
+    }
+}
+
+pub(super) unsafe extern "system" fn create<const ROW: usize>(
+    parent: Handle,
+    info: Info,
+    allocator: Callbacks,
+    object: *mut u64,
+) -> i32 {
+    type Function = unsafe extern "system" fn(Handle, Info, Callbacks, *mut u64) -> i32;
+    // SAFETY: the caller's promise.
+    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the row's command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let finished = run(
+        ROW,
+        next.accounts(),
+        next.parent.owners(),
+        (allocator, None),
+        |allocator| {
+            // SAFETY: the caller's arguments; the callbacks outlive every object that is created with them.
+            unsafe { function(parent, info, allocator, object) }
+        },
+    );
+    // SAFETY: the caller's promise.
+    unsafe { next.created_one(ROW, &finished, object) };
+    if (ROW == CREATE_BUFFER || ROW == ALLOCATE_MEMORY) && finished.result >= 0 {
+        // SAFETY: the command has written it.
+        let handle = unsafe { *object };
+        // SAFETY: the caller's promise: the info of one of these commands.
+        fenced(ROW, || unsafe { note_size(ROW, info, handle) });
+    }
+    if ROW == ALLOCATE_MEMORY
+        && let Some(blocks) = &next.parent.memory
+    {
+        // SAFETY: the caller's promise: this command's info.
+        let info = unsafe { &*info.cast::<MemoryAllocateInfo>() };
+        let handle = if finished.result >= 0 {
+            // SAFETY: the command has written it.
+            unsafe { *object }
+        } else {
+            0
+        };
+        // SAFETY: the caller's promise.
+        fenced(ROW, || unsafe {
+            blocks.allocated(&next.accounts().device_memory, info, handle)
+        });
+    }
+    finished.finish(ROW)
+}
+
+/// # Safety
+/// `info` is that of the row's command.
+unsafe fn note_size(row: usize, info: Info, handle: u64) {
+    let bytes = if row == CREATE_BUFFER {
+        // SAFETY: the caller's promise.
+        unsafe { &*info.cast::<BufferCreateInfo>() }.size
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { &*info.cast::<MemoryAllocateInfo>() }.allocation_size
+    };
+    leaks::set_size(row, handle, bytes);
+}
+
+pub(super) unsafe extern "system" fn create_without_info<const ROW: usize>(
+    parent: Handle,
+    allocator: Callbacks,
+    object: *mut u64,
+) -> i32 {
+    type Function = unsafe extern "system" fn(Handle, Callbacks, *mut u64) -> i32;
+    // SAFETY: the caller's promise.
+    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the row's command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let finished = run(
+        ROW,
+        next.accounts(),
+        next.parent.owners(),
+        (allocator, None),
+        |allocator| {
+            // SAFETY: as in `create`.
+            unsafe { function(parent, allocator, object) }
+        },
+    );
+    // SAFETY: the caller's promise.
+    unsafe { next.created_one(ROW, &finished, object) };
+    finished.finish(ROW)
+}
+
+pub(super) unsafe extern "system" fn create_for_display<const ROW: usize>(
+    parent: Handle,
+    display: u64,
+    info: Info,
+    allocator: Callbacks,
+    object: *mut u64,
+) -> i32 {
+    type Function = unsafe extern "system" fn(Handle, u64, Info, Callbacks, *mut u64) -> i32;
+    // SAFETY: the caller's promise.
+    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the row's command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let finished = run(
+        ROW,
+        next.accounts(),
+        next.parent.owners(),
+        (allocator, None),
+        |allocator| {
+            // SAFETY: as in `create`.
+            unsafe { function(parent, display, info, allocator, object) }
+        },
+    );
+    // SAFETY: the caller's promise.
+    unsafe { next.created_one(ROW, &finished, object) };
+    finished.finish(ROW)
+}
+
+pub(super) unsafe extern "system" fn create_many<const ROW: usize>(
+    parent: Handle,
+    count: u32,
+    infos: Info,
+    allocator: Callbacks,
+    objects: *mut u64,
+) -> i32 {
+    type Function = unsafe extern "system" fn(Handle, u32, Info, Callbacks, *mut u64) -> i32;
+    // SAFETY: the caller's promise.
+    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the row's command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let finished = run(
+        ROW,
+        next.accounts(),
+        next.parent.owners(),
+        (allocator, None),
+        |allocator| {
+            // SAFETY: as in `create`.
+            unsafe { function(parent, count, infos, allocator, objects) }
+        },
+    );
+    // Shaders that were created before one failed are there; of swapchains an error leaves the handles undefined.
+    if finished.result >= 0 || row(ROW).object == "VkShaderEXT" {
+        // SAFETY: the caller's promise.
+        unsafe { next.created_many(ROW, &finished, count, objects) };
+    }
+    finished.finish(ROW)
+}
+
+pub(super) unsafe extern "system" fn create_list<const ROW: usize>(
+    parent: Handle,
+    info: Info,
+    allocator: Callbacks,
+    list: *mut PipelineBinaryList,
+) -> i32 {
+    type Function =
+        unsafe extern "system" fn(Handle, Info, Callbacks, *mut PipelineBinaryList) -> i32;
+    // SAFETY: the caller's promise.
+    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the row's command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let finished = run(
+        ROW,
+        next.accounts(),
+        next.parent.owners(),
+        (allocator, None),
+        |allocator| {
+            // SAFETY: as in `create`.
+            unsafe { function(parent, info, allocator, list) }
+        },
+    );
+    // SAFETY: the caller's promise.
+    let list = unsafe { &*list };
+    // Without an array the command only says how many there would be.
+    // SAFETY: the command has written so many handles, after errors too.
+    unsafe { next.created_many(ROW, &finished, list.count, list.handles) };
+    finished.finish(ROW)
+}
+
+pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
+    parent: Handle,
+    cache: u64,
+    count: u32,
+    infos: Info,
+    allocator: Callbacks,
+    objects: *mut u64,
+) -> i32 {
+    type Function = unsafe extern "system" fn(Handle, u64, u32, Info, Callbacks, *mut u64) -> i32;
+    // SAFETY: the caller's promise.
+    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the row's command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let owners = Owners {
+        cache: next.owner_of(CREATE_CACHE, cache),
+        ..next.parent.owners()
+    };
+    let finished = run(
+        ROW,
+        next.accounts(),
+        owners,
+        (allocator, None),
+        |allocator| {
+            // SAFETY: as in `create`.
+            unsafe { function(parent, cache, count, infos, allocator, objects) }
+        },
+    );
+    // SAFETY: the caller's promise; the command has written each handle, 0 where it failed.
+    unsafe { next.created_many(ROW, &finished, count, objects) };
+    finished.finish(ROW)
+}
+
+pub(super) unsafe extern "system" fn create_deferred_pipelines<const ROW: usize>(
+    parent: Handle,
+    operation: u64,
+    cache: u64,
+    count: u32,
+    infos: Info,
+    allocator: Callbacks,
+    objects: *mut u64,
+) -> i32 {
+    type Function =
+        unsafe extern "system" fn(Handle, u64, u64, u32, Info, Callbacks, *mut u64) -> i32;
+    // SAFETY: the caller's promise.
+    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the row's command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let owners = Owners {
+        cache: next.owner_of(CREATE_CACHE, cache),
+        deferred: next.owner_of(CREATE_DEFERRED, operation),
+        ..next.parent.owners()
+    };
+    // The program's own callbacks may be called until the operation is joined, long after this command: they go down as they came, as
+    // those of an object that nobody watches.
+    let unwatched = (operation != 0).then_some(0);
+    let finished = run(
+        ROW,
+        next.accounts(),
+        owners,
+        (allocator, unwatched),
+        |allocator| {
+            // SAFETY: as in `create`.
+            unsafe { function(parent, operation, cache, count, infos, allocator, objects) }
+        },
+    );
+    if finished.result == OPERATION_DEFERRED {
+        // The handles are written later.
+        count_created(ROW, next.accounts(), count.into());
+    } else {
+        // SAFETY: the caller's promise; the command has written each handle, 0 where it failed.
+        unsafe { next.created_many(ROW, &finished, count, objects) };
+    }
+    finished.finish(ROW)
+}
+
+pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
+    parent: Handle,
+    object: u64,
+    allocator: Callbacks,
+) {
+    type Function = unsafe extern "system" fn(Handle, u64, Callbacks);
+    // SAFETY: the caller's promise.
+    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
+        return;
+    };
+    // SAFETY: the row's command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    fenced(ROW, || leaks::destroying(ROW, object));
+    if ROW == FREE_MEMORY
+        && let Some(blocks) = &next.parent.memory
+    {
+        fenced(ROW, || blocks.freed(&next.accounts().device_memory, object));
+    }
+    let finished = run(
+        ROW,
+        next.accounts(),
+        next.parent.owners(),
+        (allocator, Some(object)),
+        |allocator| {
+            // SAFETY: the caller's arguments; NULL was replaced when the object was created, too.
+            unsafe { function(parent, object, allocator) };
+            0
+        },
+    );
+    if object != 0 {
+        ended(ROW, next.accounts(), object, &finished);
+    }
+    finished.finish(ROW);
+}
+
+pub(super) unsafe extern "system" fn release<const ROW: usize>(
+    parent: Handle,
+    info: Info,
+    allocator: Callbacks,
+) -> i32 {
+    type Function = unsafe extern "system" fn(Handle, Info, Callbacks) -> i32;
+    // SAFETY: the caller's promise.
+    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the row's command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let finished = run(
+        ROW,
+        next.accounts(),
+        next.parent.owners(),
+        (allocator, None),
+        |allocator| {
+            // SAFETY: as in `destroy`.
+            unsafe { function(parent, info, allocator) }
+        },
+    );
+    finished.finish(ROW)
+}

@@ -1,0 +1,313 @@
+//! Instances and devices: `vkCreateInstance`, `vkCreateDevice`, and the commands that destroy them.
+//!
+//! As in `generic`, the contract of each function is that of the command.
+
+use std::ffi::c_void;
+use std::mem::transmute;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use vk_callbacks::{OwnerId, Owners, RawCallbacks};
+
+use super::bracket::{created, ended, run};
+use super::fence::caught;
+use crate::accounts::{self, Accounts};
+use crate::chain::{
+    ERROR_INITIALIZATION_FAILED, ERROR_OUT_OF_HOST_MEMORY, LOADER_DEVICE, LOADER_INSTANCE,
+    MemoryProperties, SUCCESS, VoidFunction, advance_link,
+};
+use crate::commands::{known_row, row};
+use crate::coverage;
+use crate::device_memory::MemoryBlocks;
+use crate::fork;
+use crate::handle_map::HandleMap;
+use crate::leaks;
+use crate::parent::{CommandName, DEVICES, INSTANCES, Parent, dispatch_key};
+use crate::record::{free_record, new_record};
+use crate::report;
+use crate::settings::{self, settings};
+use crate::state;
+
+type Callbacks = *const RawCallbacks;
+type Handle = *mut c_void;
+type Info = *const c_void;
+type Destroy = unsafe extern "system" fn(Handle, Callbacks);
+
+const CREATE_INSTANCE: usize = known_row("vkCreateInstance");
+const CREATE_DEVICE: usize = known_row("vkCreateDevice");
+const DESTROY_INSTANCE: usize = known_row("vkDestroyInstance");
+const DESTROY_DEVICE: usize = known_row("vkDestroyDevice");
+
+/// Those of this process: a forked child starts with none.
+pub(super) static LIVE_INSTANCES: AtomicUsize = AtomicUsize::new(0);
+
+/// Some instance was created and not destroyed.
+pub(crate) fn has_live_instance() -> bool {
+    LIVE_INSTANCES.load(Ordering::Acquire) != 0
+}
+
+pub(super) unsafe extern "system" fn create_instance(
+    info: Info,
+    allocator: Callbacks,
+    instance: *mut Handle,
+) -> i32 {
+    type Function = unsafe extern "system" fn(Info, Callbacks, *mut Handle) -> i32;
+    // SAFETY: the caller's promise: the loader's chain.
+    let Some(below) = (unsafe { advance_link(info, LOADER_INSTANCE) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    let name = CommandName::of(CREATE_INSTANCE);
+    let look_up = below.get_instance_proc_addr;
+    // SAFETY: before there is an instance this command is looked up with NULL.
+    let Some(function) = (unsafe { look_up(ptr::null_mut(), name.as_ptr()) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(function) };
+    // SAFETY: the caller's promise: the command's create info.
+    caught(|| unsafe { settings::load(info) });
+    let Some(accounts) = caught(accounts::for_instance).flatten() else {
+        return ERROR_OUT_OF_HOST_MEMORY;
+    };
+    if !settings().passes_through {
+        caught(report::at_exit);
+        caught(fork::watch);
+        caught(state::open);
+        caught(leaks::start);
+        caught(report::listen);
+        caught(coverage::start);
+    }
+    let finished = run(
+        CREATE_INSTANCE,
+        accounts,
+        Owners::default(),
+        (allocator, None),
+        |allocator| {
+            // SAFETY: the caller's arguments; the callbacks outlive the instance.
+            unsafe { function(info, allocator, instance) }
+        },
+    );
+    if finished.result < 0 {
+        accounts.release();
+        return finished.finish(CREATE_INSTANCE);
+    }
+    // SAFETY: the command has written it.
+    let handle = unsafe { *instance };
+    // SAFETY: the layer's below, for its own instance.
+    let parent = unsafe { Parent::new(handle, look_up, accounts, finished.owner) };
+    let passed = Passed::new(CREATE_INSTANCE, accounts, allocator, finished.owner);
+    // SAFETY: a handle that was just created, with what was passed.
+    let registered =
+        caught(|| unsafe { register(&INSTANCES, handle, parent, DESTROY_INSTANCE, &passed) });
+    // The program never gets a handle that the layer does not know: it could not pass its commands on.
+    let registered = registered.unwrap_or(ERROR_OUT_OF_HOST_MEMORY);
+    if registered != SUCCESS {
+        finished.finish(CREATE_INSTANCE);
+        return registered;
+    }
+    LIVE_INSTANCES.fetch_add(1, Ordering::AcqRel);
+    created(CREATE_INSTANCE, accounts, number(handle), &finished);
+    finished.finish(CREATE_INSTANCE)
+}
+
+pub(super) unsafe extern "system" fn create_device(
+    physical_device: Handle,
+    info: Info,
+    allocator: Callbacks,
+    device: *mut Handle,
+) -> i32 {
+    type Function = unsafe extern "system" fn(Handle, Info, Callbacks, *mut Handle) -> i32;
+    // SAFETY: the caller's promise.
+    let Some(instance) = (unsafe { Parent::of(row(CREATE_DEVICE), physical_device) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the caller's promise: the loader's chain.
+    let Some(below) = (unsafe { advance_link(info, LOADER_DEVICE) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    let Some(look_up) = below.get_device_proc_addr else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    let name = CommandName::of(CREATE_DEVICE);
+    let handle = ptr::with_exposed_provenance_mut(instance.handle);
+    // SAFETY: the layer's below, with its own instance.
+    let function = unsafe { (below.get_instance_proc_addr)(handle, name.as_ptr()) };
+    let Some(function) = function else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(function) };
+    let Some(accounts) = caught(|| instance.accounts.for_device()).flatten() else {
+        return ERROR_OUT_OF_HOST_MEMORY;
+    };
+    let owners = Owners {
+        instance: instance.owner,
+        ..Owners::default()
+    };
+    let finished = run(
+        CREATE_DEVICE,
+        accounts,
+        owners,
+        (allocator, None),
+        |allocator| {
+            // SAFETY: the caller's arguments; the callbacks outlive the device.
+            unsafe { function(physical_device, info, allocator, device) }
+        },
+    );
+    if finished.result < 0 {
+        accounts.release();
+        return finished.finish(CREATE_DEVICE);
+    }
+    // SAFETY: the command has written it.
+    let handle = unsafe { *device };
+    // SAFETY: the layer's below, for its own device.
+    let mut parent = unsafe { Parent::new(handle, look_up, accounts, finished.owner) };
+    parent.instance_owner = instance.owner;
+    // SAFETY: the instance's, and the physical device is one of its.
+    let properties = unsafe { memory_properties(instance, physical_device) };
+    parent.memory = Some(MemoryBlocks::new(properties));
+    let passed = Passed::new(CREATE_DEVICE, accounts, allocator, finished.owner);
+    // SAFETY: a handle that was just created, with what was passed.
+    let registered =
+        caught(|| unsafe { register(&DEVICES, handle, parent, DESTROY_DEVICE, &passed) });
+    // The program never gets a handle that the layer does not know: it could not pass its commands on.
+    let registered = registered.unwrap_or(ERROR_OUT_OF_HOST_MEMORY);
+    if registered == SUCCESS {
+        created(CREATE_DEVICE, accounts, number(handle), &finished);
+        return finished.finish(CREATE_DEVICE);
+    }
+    finished.finish(CREATE_DEVICE);
+    registered
+}
+
+/// `vkDestroyInstance` and `vkDestroyDevice`.
+pub(super) unsafe extern "system" fn destroy_parent<const ROW: usize>(
+    handle: Handle,
+    allocator: Callbacks,
+) {
+    let parents = if ROW == DESTROY_INSTANCE {
+        &INSTANCES
+    } else {
+        &DEVICES
+    };
+    // SAFETY: the caller's promise: NULL, or a handle that is live until the layer below has destroyed it.
+    let key = unsafe { dispatch_key(handle) };
+    let Some(parent) = parents.remove(key) else {
+        return;
+    };
+    // SAFETY: from `register`; it is in no table any more, and Vulkan's rules let no other command use the handle now.
+    let parent = unsafe { free_record(parent) };
+    let owners = Owners {
+        instance: parent.instance_owner,
+        ..Owners::default()
+    };
+    caught(|| leaks::destroying(ROW, number(handle)));
+    let finished = run(
+        ROW,
+        parent.accounts,
+        owners,
+        (allocator, Some(number(handle))),
+        |allocator| {
+            if let Some(function) = parent.next(ROW) {
+                // SAFETY: the row's command has this signature.
+                let function = unsafe { transmute::<VoidFunction, Destroy>(function) };
+                // SAFETY: the caller's arguments; NULL was replaced when the object was created, too.
+                unsafe { function(handle, allocator) };
+            }
+            0
+        },
+    );
+    ended(ROW, parent.accounts, number(handle), &finished);
+    caught(|| parent.accounts.release());
+    finished.finish(ROW);
+    if ROW == DESTROY_INSTANCE && is_last_instance() {
+        caught(report::write);
+    }
+}
+
+/// An instance is gone: whether it was the last one. One that a parent created before a fork is not counted here.
+fn is_last_instance() -> bool {
+    let before = LIVE_INSTANCES.fetch_update(Ordering::AcqRel, Ordering::Acquire, |live| {
+        live.checked_sub(1)
+    });
+    before == Ok(1)
+}
+
+/// With what an instance or device was created.
+struct Passed {
+    accounts: &'static Accounts,
+    callbacks: Callbacks,
+}
+
+impl Passed {
+    fn new(
+        index: usize,
+        accounts: &'static Accounts,
+        allocator: Callbacks,
+        owner: Option<OwnerId>,
+    ) -> Self {
+        let replaced = accounts.kind(index).and_then(|kind| kind.owner());
+        let replaced = replaced.filter(|_| owner.is_some());
+        Self {
+            accounts,
+            callbacks: replaced.map_or(allocator, |owner| ptr::from_ref(owner.callbacks())),
+        }
+    }
+}
+
+/// Makes a new instance or device known; one that there is no memory for is destroyed again.
+///
+/// # Safety
+/// `handle` was just created with what was passed, and nobody has it yet; `index` is of the command that destroys it.
+unsafe fn register(
+    parents: &HandleMap<Parent>,
+    handle: Handle,
+    parent: Parent,
+    index: usize,
+    passed: &Passed,
+) -> i32 {
+    let destroy = parent.next(index);
+    // SAFETY: forwarded: a live handle.
+    let key = unsafe { dispatch_key(handle) };
+    if let Some(parent) = new_record(parent) {
+        if parents.insert(key, parent) {
+            return SUCCESS;
+        }
+        // SAFETY: from `new_record`, and no table has it.
+        drop(unsafe { free_record(parent) });
+    }
+    if let Some(destroy) = destroy {
+        // SAFETY: the row's command has this signature.
+        let destroy = unsafe { transmute::<VoidFunction, Destroy>(destroy) };
+        // SAFETY: forwarded: the handle is live, unused, and these are its callbacks.
+        unsafe { destroy(handle, passed.callbacks) };
+    }
+    passed.accounts.release();
+    ERROR_OUT_OF_HOST_MEMORY
+}
+
+/// The memory types of a physical device; none where the layer below does not say.
+///
+/// # Safety
+/// The physical device is one of the instance's.
+unsafe fn memory_properties(instance: &Parent, physical_device: Handle) -> MemoryProperties {
+    type Function = unsafe extern "system" fn(Handle, *mut MemoryProperties);
+    let mut properties = MemoryProperties::default();
+    let handle = ptr::with_exposed_provenance_mut(instance.handle);
+    let name = c"vkGetPhysicalDeviceMemoryProperties";
+    // SAFETY: the layer's below, with its own instance.
+    if let Some(function) = unsafe { (instance.get_proc_addr)(handle, name.as_ptr()) } {
+        // SAFETY: the command has this signature.
+        let function = unsafe { transmute::<VoidFunction, Function>(function) };
+        // SAFETY: the caller's promise, and a struct that may be written.
+        unsafe { function(physical_device, &raw mut properties) };
+    }
+    properties
+}
+
+/// A dispatchable handle as the checker knows it.
+fn number(handle: Handle) -> u64 {
+    handle.addr() as u64
+}
+
+const _: () = assert!(row(DESTROY_INSTANCE).destroys() && row(DESTROY_DEVICE).destroys());

@@ -1,0 +1,108 @@
+//! What the layer answers for which command.
+
+mod bracket;
+mod fence;
+mod forward;
+mod generic;
+mod lifetimes;
+mod names;
+mod owners;
+mod table;
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::Ordering;
+
+use crate::chain::{GetProcAddr, VoidFunction};
+use crate::commands::{known_row, row_index};
+use crate::handle_map::HandleMap;
+use crate::parent::{DEVICES, INSTANCES, Parent, dispatch_key};
+
+pub(crate) use bracket::COMMANDS;
+#[cfg(feature = "planted-panic")]
+pub use fence::HookPhase;
+pub(crate) use fence::{caught, passed_kinds};
+pub(crate) use lifetimes::has_live_instance;
+pub(crate) use names::{SLOTS, coverage, unknown_names};
+
+const CREATE_INSTANCE: usize = known_row("vkCreateInstance");
+
+/// `vkGetInstanceProcAddr`: a hook where the layer below has the command, else what that answers.
+///
+/// # Safety
+/// As Vulkan's: `instance` is NULL or a live instance, `name` ends with 0.
+pub(crate) unsafe extern "system" fn get_instance_proc_addr(
+    instance: *mut c_void,
+    name: *const c_char,
+) -> Option<VoidFunction> {
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+    if text == b"vkGetInstanceProcAddr" {
+        return Some(as_void(get_instance_proc_addr));
+    }
+    // The loader asks for it with NULL, or with an instance that it is only about to create.
+    if text == b"vkCreateInstance" {
+        return table::hook(CREATE_INSTANCE);
+    }
+    // SAFETY: forwarded.
+    let (parent, next) = unsafe { next_proc_addr(&INSTANCES, instance, name) }?;
+    if text == b"vkGetDeviceProcAddr" {
+        return Some(as_void(get_device_proc_addr));
+    }
+    Some(hook_of(text, parent, next).unwrap_or(next))
+}
+
+/// `vkGetDeviceProcAddr`, in the same way.
+///
+/// # Safety
+/// As Vulkan's: `device` is NULL or a live device, `name` ends with 0.
+pub(crate) unsafe extern "system" fn get_device_proc_addr(
+    device: *mut c_void,
+    name: *const c_char,
+) -> Option<VoidFunction> {
+    // SAFETY: forwarded.
+    let (parent, next) = unsafe { next_proc_addr(&DEVICES, device, name) }?;
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+    if text == b"vkGetDeviceProcAddr" {
+        return Some(as_void(get_device_proc_addr));
+    }
+    Some(hook_of(text, parent, next).unwrap_or(next))
+}
+
+/// Whom the handle belongs to, and what the layer below answers.
+///
+/// # Safety
+/// `handle` is NULL, or a live instance or device, whichever `parents` are; `name` ends with 0.
+unsafe fn next_proc_addr(
+    parents: &'static HandleMap<Parent>,
+    handle: *mut c_void,
+    name: *const c_char,
+) -> Option<(&'static Parent, VoidFunction)> {
+    // SAFETY: forwarded.
+    let parent = parents.get(unsafe { dispatch_key(handle) })?;
+    // SAFETY: it is there for as long as the handle lives, and the callers do not keep it.
+    let parent = unsafe { parent.as_ref() };
+    // SAFETY: the function of the layer below, for its own handle.
+    let next = unsafe { (parent.get_proc_addr)(handle, name) }?;
+    Some((parent, next))
+}
+
+/// `next` is what the layer below answers for `parent`.
+fn hook_of(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunction> {
+    caught(|| {
+        row_index(name)
+            .and_then(table::hook)
+            .or_else(|| names::hook(name, parent, next))
+    })?
+}
+
+/// In the child of a fork.
+pub(crate) fn after_fork() {
+    COMMANDS.store(0, Ordering::Relaxed);
+    lifetimes::LIVE_INSTANCES.store(0, Ordering::Relaxed);
+}
+
+fn as_void(function: GetProcAddr) -> VoidFunction {
+    // SAFETY: functions have addresses of one size; whoever calls it casts it back, as C's callers of these functions do.
+    unsafe { std::mem::transmute::<GetProcAddr, VoidFunction>(function) }
+}

@@ -1,0 +1,234 @@
+//! The commands without a `pAllocator` that are hooked: each name that is looked up gets a slot for good. No list of them is kept: what
+//! a command is follows from its name, in the table of vk-callbacks.
+
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use vk_callbacks::{BracketCoverage, CommandAction, CommandLevel, CommandRow};
+
+use super::fence::passed_kinds;
+use super::forward::hook_of_slot;
+use crate::accounts::checker;
+use crate::chain::VoidFunction;
+use crate::leaks::leaks;
+use crate::parent::{CommandName, Parent};
+use crate::record::{free_record, new_record};
+use crate::settings::{Brackets, settings};
+
+/// More than Vulkan has commands without a `pAllocator`.
+pub(crate) const SLOTS: usize = 1024;
+
+/// A name that was looked up.
+pub(super) struct HookedName {
+    name: CommandName,
+    pub(super) row: &'static CommandRow,
+    pub(super) role: Role,
+    bracketing: Bracketing,
+    pub(super) returns_result: bool,
+}
+
+impl HookedName {
+    pub(super) fn name(&'static self) -> &'static str {
+        self.name.as_str()
+    }
+
+    pub(super) fn is_bracketed(&self) -> bool {
+        self.bracketing == Bracketing::Bracketed
+    }
+
+    pub(super) fn c_name(&self) -> &CommandName {
+        &self.name
+    }
+}
+
+/// What else the layer does with a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Submit,
+    Present,
+    NameObject,
+    None,
+}
+
+impl Role {
+    fn of(name: &str) -> Self {
+        match name {
+            "vkQueueSubmit" | "vkQueueSubmit2" | "vkQueueSubmit2KHR" => Self::Submit,
+            "vkQueuePresentKHR" => Self::Present,
+            "vkSetDebugUtilsObjectNameEXT" => Self::NameObject,
+            _ => Self::None,
+        }
+    }
+
+    /// Somebody wants to know of it, whether it is bracketed or not.
+    fn is_wanted(self) -> bool {
+        match self {
+            Self::Submit => leaks().is_some() || settings().state.is_some(),
+            Self::Present | Self::NameObject => leaks().is_some(),
+            Self::None => false,
+        }
+    }
+}
+
+/// Whether the checker is told when a command runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bracketing {
+    Bracketed,
+    /// The settings leave it out.
+    Declined,
+    /// Nothing is known of the command.
+    Unknown,
+}
+
+impl Bracketing {
+    fn of(row: &CommandRow) -> Self {
+        match settings().brackets {
+            _ if is_unknown(row) => Self::Unknown,
+            Brackets::None => Self::Declined,
+            Brackets::Some if is_recording(row) => Self::Declined,
+            Brackets::Some | Brackets::All => Self::Bracketed,
+        }
+    }
+}
+
+/// A command was looked up that cannot be bracketed.
+static IS_PARTIAL: AtomicBool = AtomicBool::new(false);
+
+static NAMES: [AtomicPtr<HookedName>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
+
+/// The hook of a command without a `pAllocator`; none where nobody wants to know of it. `next` is what the layer below answers for
+/// `parent`.
+pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<VoidFunction> {
+    let name = std::str::from_utf8(name).ok()?;
+    let is_command = name
+        .strip_prefix("vk")
+        .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()));
+    if !is_command || name.len() >= CommandName::CAPACITY || settings().passes_through {
+        return None;
+    }
+    let row = CommandRow::of(name);
+    let role = Role::of(name);
+    let bracketing = Bracketing::of(row);
+    let is_judged = checker().is_some() && bracketing != Bracketing::Declined;
+    if row.level == CommandLevel::BeforeInstance || !(is_judged || role.is_wanted()) {
+        return None;
+    }
+    let slot = slot_of(name, || HookedName {
+        name: CommandName::new(name),
+        row,
+        role,
+        bracketing,
+        returns_result: returns_result(name),
+    });
+    if slot.is_none() || bracketing == Bracketing::Unknown {
+        IS_PARTIAL.store(true, Ordering::Relaxed);
+        return None;
+    }
+    let (slot, hook) = (slot?, hook_of_slot(slot?)?);
+    if parent.is_device() == (row.level == CommandLevel::Device) && next as usize != hook as usize {
+        parent.set_other(slot, next);
+    }
+    Some(hook)
+}
+
+/// What brackets prove: less than the setting says once a command was looked up that has none, or the layer has panicked.
+pub(crate) fn coverage() -> BracketCoverage {
+    if IS_PARTIAL.load(Ordering::Relaxed) || passed_kinds().next().is_some() {
+        return BracketCoverage::Partial;
+    }
+    match settings().brackets {
+        Brackets::None => BracketCoverage::Partial,
+        Brackets::Some => BracketCoverage::ExceptRecording,
+        Brackets::All => BracketCoverage::Complete,
+    }
+}
+
+/// From now on nothing is proven by a command that has no bracket.
+pub(super) fn lose_coverage() {
+    IS_PARTIAL.store(true, Ordering::Relaxed);
+}
+
+/// The names that were looked up and that nothing is known of.
+pub(crate) fn unknown_names() -> impl Iterator<Item = &'static str> {
+    let hooked = (0..SLOTS).filter_map(in_slot);
+    hooked
+        .filter(|hooked| hooked.bracketing == Bracketing::Unknown)
+        .map(HookedName::name)
+}
+
+/// The name in this slot.
+pub(super) fn in_slot(slot: usize) -> Option<&'static HookedName> {
+    // SAFETY: null, or a record that `slot_of` published, which stays for ever.
+    unsafe { NAMES.get(slot)?.load(Ordering::Acquire).as_ref() }
+}
+
+/// The slot of the name; a new one if it has none.
+fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
+    // FNV-1a: names are short and differ at their ends.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let first = (hash >> 32) as usize;
+    let mut made = None;
+    let mut new = Some(new);
+    for slot in (0..SLOTS).map(|at| first.wrapping_add(at) % SLOTS) {
+        let place = NAMES.get(slot)?;
+        if place.load(Ordering::Acquire).is_null() {
+            if let Some(new) = new.take() {
+                made = new_record(new());
+            }
+            let swapped = place.compare_exchange(
+                ptr::null_mut(),
+                made?.as_ptr(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            if swapped.is_ok() {
+                return Some(slot);
+            }
+        }
+        if in_slot(slot).is_some_and(|there| there.name() == name) {
+            if let Some(made) = made {
+                // SAFETY: from `new_record`; another thread's was first, and nobody has seen this one.
+                unsafe { free_record(made) };
+            }
+            return Some(slot);
+        }
+    }
+    None
+}
+
+/// Of all commands that begin `vkCmd`.
+fn is_recording(row: &CommandRow) -> bool {
+    row.name == "vkCmd*"
+}
+
+/// Nothing is known of the command; or it may have a `pAllocator`, whose place nobody knows: what it came with stays.
+fn is_unknown(row: &CommandRow) -> bool {
+    row.action == CommandAction::Unknown
+        || (row.has_allocator_parameter() && row.name.ends_with('*'))
+}
+
+/// The command answers with a `VkResult`. Of others that do nothing is judged by it.
+fn returns_result(name: &str) -> bool {
+    const BEGINNINGS: [&str; 15] = [
+        "vkAllocate",
+        "vkBeginCommandBuffer",
+        "vkBind",
+        "vkDeferredOperationJoin",
+        "vkDeviceWaitIdle",
+        "vkEndCommandBuffer",
+        "vkMapMemory",
+        "vkMerge",
+        "vkQueueBindSparse",
+        "vkQueuePresent",
+        "vkQueueSubmit",
+        "vkQueueWaitIdle",
+        "vkResetCommand",
+        "vkResetDescriptorPool",
+        "vkWait",
+    ];
+    BEGINNINGS
+        .iter()
+        .any(|beginning| name.starts_with(beginning))
+}

@@ -1,0 +1,63 @@
+//! Whose callbacks a command without a `pAllocator` may draw from: the pool's or the cache's, the device's, the instance's.
+
+use std::ffi::c_void;
+
+use vk_callbacks::{AllocatorSource, CommandAction, CommandRow, Owners};
+
+use super::forward::Arguments;
+use crate::chain::PoolAllocateInfo;
+use crate::commands::known_row;
+use crate::parent::Parent;
+
+const CREATE_COMMAND_POOL: usize = known_row("vkCreateCommandPool");
+const CREATE_DESCRIPTOR_POOL: usize = known_row("vkCreateDescriptorPool");
+const CREATE_PIPELINE_CACHE: usize = known_row("vkCreatePipelineCache");
+const CREATE_VALIDATION_CACHE: usize = known_row("vkCreateValidationCacheEXT");
+const CREATE_DEFERRED: usize = known_row("vkCreateDeferredOperationKHR");
+
+/// See the module. None at all where it cannot be known: then nothing is said about who was asked.
+///
+/// # Safety
+/// The arguments are those of a command of this row.
+pub(super) unsafe fn owners(row: &CommandRow, parent: &Parent, arguments: &Arguments) -> Owners {
+    let behind = parent.owners();
+    let index = match (row.source(alloc_core::Scope::Object), row.object) {
+        (AllocatorSource::Pool, "VkDescriptorSet" | "VkDescriptorPool") => CREATE_DESCRIPTOR_POOL,
+        (AllocatorSource::Pool, _) => CREATE_COMMAND_POOL,
+        (AllocatorSource::Cache, "VkValidationCacheEXT") => CREATE_VALIDATION_CACHE,
+        (AllocatorSource::Cache, _) => CREATE_PIPELINE_CACHE,
+        (AllocatorSource::DeferredOperation, _) => CREATE_DEFERRED,
+        _ => return behind,
+    };
+    let Some(kind) = parent.accounts.kind(index) else {
+        return behind;
+    };
+    let handle = match row.action {
+        CommandAction::Allocate => {
+            let info = arguments.word(1) as *const c_void;
+            // SAFETY: the caller's promise: an info that names a pool.
+            unsafe { &*info.cast::<PoolAllocateInfo>() }.pool
+        }
+        // Of a command buffer nobody knows the pool.
+        CommandAction::Record => 0,
+        _ => arguments.word(1) as u64,
+    };
+    let owner = if handle == 0 {
+        match kind.one_owner() {
+            Ok(owner) => owner,
+            Err(_) => return Owners::default(),
+        }
+    } else {
+        kind.owner_of(handle)
+    };
+    if index == CREATE_DEFERRED {
+        return Owners {
+            deferred: owner,
+            ..behind
+        };
+    }
+    Owners {
+        object: owner,
+        ..behind
+    }
+}

@@ -1,0 +1,68 @@
+//! The hooks: for each row of the table of commands the generic function of its signature, with the row's index built in.
+
+use vk_callbacks::CommandSignature;
+
+use super::{generic, lifetimes};
+use crate::chain::VoidFunction;
+use crate::commands::{ROWS, known_row, row};
+
+/// The table below has so many places; the table of commands has fewer rows.
+const PLACES: usize = 512;
+const _: () = assert!(ROWS <= PLACES);
+
+/// The hook of the row, if its command has a `pAllocator`.
+pub(super) fn hook(index: usize) -> Option<VoidFunction> {
+    HOOKS.get(index).copied().flatten()
+}
+
+/// Casts a function of any signature.
+macro_rules! void {
+    ($function:expr) => {{
+        let function = $function as *const ();
+        // SAFETY: the address of a function; whoever calls it casts it to the signature of its row.
+        Some(unsafe { std::mem::transmute::<*const (), VoidFunction>(function) })
+    }};
+}
+
+const fn hook_at<const ROW: usize>() -> Option<VoidFunction> {
+    use CommandSignature as Sig;
+    if ROW >= ROWS {
+        return None;
+    }
+    let Some(signature) = row(ROW).signature else {
+        return None;
+    };
+    match signature {
+        Sig::CreateInstance => void!(lifetimes::create_instance),
+        Sig::Create if ROW == known_row("vkCreateDevice") => void!(lifetimes::create_device),
+        Sig::Create => void!(generic::create::<ROW>),
+        Sig::CreateWithoutInfo => void!(generic::create_without_info::<ROW>),
+        Sig::CreateForDisplay => void!(generic::create_for_display::<ROW>),
+        Sig::CreateMany => void!(generic::create_many::<ROW>),
+        Sig::CreateList => void!(generic::create_list::<ROW>),
+        Sig::CreatePipelines => void!(generic::create_pipelines::<ROW>),
+        Sig::CreateDeferredPipelines => void!(generic::create_deferred_pipelines::<ROW>),
+        Sig::Destroy => void!(generic::destroy::<ROW>),
+        Sig::Release => void!(generic::release::<ROW>),
+        Sig::DestroyParent => void!(lifetimes::destroy_parent::<ROW>),
+    }
+}
+
+macro_rules! sixteen {
+    ($($high:literal)*) => {
+        [$(
+            hook_at::<{ $high * 16 }>(), hook_at::<{ $high * 16 + 1 }>(),
+            hook_at::<{ $high * 16 + 2 }>(), hook_at::<{ $high * 16 + 3 }>(),
+            hook_at::<{ $high * 16 + 4 }>(), hook_at::<{ $high * 16 + 5 }>(),
+            hook_at::<{ $high * 16 + 6 }>(), hook_at::<{ $high * 16 + 7 }>(),
+            hook_at::<{ $high * 16 + 8 }>(), hook_at::<{ $high * 16 + 9 }>(),
+            hook_at::<{ $high * 16 + 10 }>(), hook_at::<{ $high * 16 + 11 }>(),
+            hook_at::<{ $high * 16 + 12 }>(), hook_at::<{ $high * 16 + 13 }>(),
+            hook_at::<{ $high * 16 + 14 }>(), hook_at::<{ $high * 16 + 15 }>(),
+        )*]
+    };
+}
+
+static HOOKS: [Option<VoidFunction>; PLACES] = sixteen!(
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+);

@@ -1,0 +1,142 @@
+//! What is alive of one origin, and how that grows from mark to mark.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A count of objects or blocks with their bytes. Exact when no command runs.
+#[derive(Default)]
+pub(crate) struct LiveCount {
+    live: AtomicU64,
+    bytes: AtomicU64,
+    total: AtomicU64,
+    /// At the first mark that counts.
+    first: AtomicU64,
+    first_bytes: AtomicU64,
+    /// At the last mark.
+    last: AtomicU64,
+    last_bytes: AtomicU64,
+    /// Between how many marks there were more, and less, at the second one.
+    grew: AtomicU64,
+    shrank: AtomicU64,
+}
+
+/// How a count changed from the first mark that counts to the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CountGrowth {
+    pub(crate) count: i64,
+    pub(crate) bytes: i64,
+    pub(crate) grew: u64,
+    pub(crate) shrank: u64,
+}
+
+impl LiveCount {
+    pub(crate) fn add(&self, bytes: u64) {
+        self.live.fetch_add(1, Ordering::Relaxed);
+        self.total.fetch_add(1, Ordering::Relaxed);
+        self.add_bytes(bytes);
+    }
+
+    /// The last one that was added has so many bytes more.
+    pub(crate) fn add_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove(&self, bytes: u64) {
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn live(&self) -> u64 {
+        get(&self.live)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        get(&self.bytes)
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        get(&self.total)
+    }
+
+    pub(crate) fn growth(&self) -> CountGrowth {
+        CountGrowth {
+            count: difference(get(&self.last), get(&self.first)),
+            bytes: difference(get(&self.last_bytes), get(&self.first_bytes)),
+            grew: get(&self.grew),
+            shrank: get(&self.shrank),
+        }
+    }
+
+    /// A mark. One that is first forgets what came before: growth is counted from it. Marks come one after the other.
+    pub(super) fn mark(&self, is_first: bool) {
+        let (live, bytes) = (self.live(), self.bytes());
+        if is_first {
+            set(&self.first, live);
+            set(&self.first_bytes, bytes);
+            set(&self.grew, 0);
+            set(&self.shrank, 0);
+        } else {
+            let last = get(&self.last);
+            self.grew
+                .fetch_add(u64::from(live > last), Ordering::Relaxed);
+            self.shrank
+                .fetch_add(u64::from(live < last), Ordering::Relaxed);
+        }
+        set(&self.last, live);
+        set(&self.last_bytes, bytes);
+    }
+}
+
+fn get(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+fn set(count: &AtomicU64, value: u64) {
+    count.store(value, Ordering::Relaxed);
+}
+
+fn difference(after: u64, before: u64) -> i64 {
+    after.wrapping_sub(before).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CountGrowth, LiveCount};
+
+    #[test]
+    fn growth_is_counted_from_the_first_mark_to_the_last() {
+        let count = LiveCount::default();
+        count.add(100);
+        count.mark(true);
+        for _ in 0..3 {
+            count.add(10);
+            count.add(10);
+            count.mark(false);
+        }
+        count.remove(10);
+        count.mark(false);
+        count.mark(false);
+        count.add(10);
+        let growth = CountGrowth {
+            count: 5,
+            bytes: 50,
+            grew: 3,
+            shrank: 1,
+        };
+        assert_eq!(
+            count.growth(),
+            growth,
+            "what came after the last mark is not growth yet"
+        );
+        assert_eq!((count.live(), count.bytes(), count.total()), (7, 160, 8));
+        count.mark(true);
+        let none = CountGrowth {
+            count: 0,
+            bytes: 0,
+            grew: 0,
+            shrank: 0,
+        };
+        assert_eq!(count.growth(), none);
+    }
+}

@@ -1,0 +1,215 @@
+//! Marks: moments between which growth is counted. Each frame is one, until somebody requests marks.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use crate::request::MARK;
+
+/// Frames that are no marks yet: a program creates what it keeps during its first ones.
+const WARM_UP_FRAMES: u64 = 10;
+
+/// Which command ends a frame, and how many frames are a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// `None`: `vkQueuePresentKHR`, and `vkQueueSubmit` until that is called.
+    pub(crate) command: Option<FrameCommand>,
+    /// 0: there are no marks but those that are requested.
+    pub(crate) every: u64,
+}
+
+/// A command that may end a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrameCommand {
+    Submit,
+    Present,
+}
+
+/// What the marks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum MarkKind {
+    None,
+    Submit,
+    Present,
+    Request,
+}
+
+pub(crate) struct Marks {
+    frame: Frame,
+    /// A [`MarkKind`].
+    kind: AtomicU8,
+    frames: AtomicU64,
+    marks: AtomicU64,
+    is_marking: AtomicBool,
+}
+
+impl Frame {
+    pub(crate) const DEFAULT: Self = Self {
+        command: None,
+        every: 1,
+    };
+
+    /// `auto`, `present` or `submit`, with `:N` behind it where not each is a mark; `none`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (name, every) = text.split_once(':').unwrap_or((text, "1"));
+        let every = every.parse().ok().filter(|every| *every != 0)?;
+        let command = match name {
+            "auto" => None,
+            "present" => Some(FrameCommand::Present),
+            "submit" => Some(FrameCommand::Submit),
+            "none" => {
+                return Some(Self {
+                    command: None,
+                    every: 0,
+                });
+            }
+            _ => return None,
+        };
+        Some(Self { command, every })
+    }
+}
+
+impl MarkKind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Submit => "vkQueueSubmit",
+            Self::Present => "vkQueuePresentKHR",
+            Self::Request => "request",
+        }
+    }
+
+    /// Marks of this kind that are passed over before growth is counted.
+    pub(crate) const fn warm_up(self) -> u64 {
+        match self {
+            Self::Submit | Self::Present => WARM_UP_FRAMES,
+            Self::None | Self::Request => 0,
+        }
+    }
+
+    const fn from_number(number: u8) -> Self {
+        match number {
+            1 => Self::Submit,
+            2 => Self::Present,
+            3 => Self::Request,
+            _ => Self::None,
+        }
+    }
+}
+
+impl Marks {
+    pub(super) const fn new(frame: Frame) -> Self {
+        Self {
+            frame,
+            kind: AtomicU8::new(0),
+            frames: AtomicU64::new(0),
+            marks: AtomicU64::new(0),
+            is_marking: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> MarkKind {
+        MarkKind::from_number(self.kind.load(Ordering::Relaxed))
+    }
+
+    /// Marks of this kind until now.
+    pub(crate) fn count(&self) -> u64 {
+        self.marks.load(Ordering::Relaxed)
+    }
+
+    /// How many frames are a mark; 1 where marks are requested.
+    pub(crate) fn frames_a_mark(&self) -> u64 {
+        match self.kind() {
+            MarkKind::Submit | MarkKind::Present => self.frame.every,
+            MarkKind::None | MarkKind::Request => 1,
+        }
+    }
+
+    /// True when this command is the last of the frames that are one mark.
+    pub(super) fn ends_frame(&self, command: FrameCommand) -> bool {
+        let is_asked_for = self.frame.command.is_none_or(|only| only == command);
+        if self.frame.every == 0 || !is_asked_for {
+            return false;
+        }
+        let kind = match command {
+            FrameCommand::Submit => MarkKind::Submit,
+            FrameCommand::Present => MarkKind::Present,
+        };
+        self.becomes(kind)
+            && (self.frames.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.frame.every)
+    }
+
+    /// True when somebody requested a mark since the last time.
+    pub(super) fn is_requested(&self) -> bool {
+        MARK.is_due() && self.becomes(MarkKind::Request)
+    }
+
+    /// Whether marks of this kind count: those before count no more where a better kind comes.
+    fn becomes(&self, kind: MarkKind) -> bool {
+        let before = self.kind.fetch_max(kind as u8, Ordering::Relaxed);
+        if before < kind as u8 {
+            self.marks.store(0, Ordering::Relaxed);
+        }
+        before <= kind as u8
+    }
+
+    /// Runs `mark`, unless another thread is marking, and says whether this is the mark that growth is counted from.
+    pub(super) fn mark_once(&self, mark: impl FnOnce(bool)) {
+        if self.is_marking.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let number = self.marks.fetch_add(1, Ordering::Relaxed);
+        let warm_up = self.kind().warm_up();
+        if number >= warm_up {
+            mark(number == warm_up);
+        }
+        self.is_marking.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, FrameCommand, MarkKind, Marks, WARM_UP_FRAMES};
+
+    #[test]
+    fn a_frame_is_a_command_and_a_number() {
+        assert_eq!(Frame::parse("auto"), Some(Frame::DEFAULT));
+        let third = Frame {
+            command: Some(FrameCommand::Present),
+            every: 3,
+        };
+        assert_eq!(Frame::parse("present:3"), Some(third));
+        for bad in ["", "draw", "submit:0", "submit:", "present:-1"] {
+            assert_eq!(Frame::parse(bad), None, "{bad}");
+        }
+        assert_eq!(Frame::parse("none").map(|none| none.every), Some(0));
+    }
+
+    /// The number of marks that counted, and of those that growth was counted from.
+    fn run(marks: &Marks, commands: &[FrameCommand]) -> (u64, u64) {
+        let (mut counted, mut firsts) = (0, 0);
+        for command in commands {
+            if marks.ends_frame(*command) {
+                marks.mark_once(|is_first| {
+                    counted += 1;
+                    firsts += u64::from(is_first);
+                });
+            }
+        }
+        (counted, firsts)
+    }
+
+    #[test]
+    fn submits_are_frames_until_something_is_presented() {
+        use FrameCommand::{Present, Submit};
+        let marks = Marks::new(Frame::DEFAULT);
+        assert_eq!(run(&marks, &[Submit; 12]), (12 - WARM_UP_FRAMES, 1));
+        assert_eq!((marks.kind(), marks.count()), (MarkKind::Submit, 12));
+        assert_eq!(run(&marks, &[Present, Submit]), (0, 0));
+        assert_eq!((marks.kind(), marks.count()), (MarkKind::Present, 1));
+        assert_eq!(run(&marks, &[Submit; 50]), (0, 0));
+        let third = Frame::parse("submit:3").expect("a frame");
+        let marks = Marks::new(third);
+        assert_eq!(run(&marks, &[Submit; 36]), (12 - WARM_UP_FRAMES, 1));
+        assert_eq!(run(&marks, &[Present; 36]), (0, 0));
+    }
+}

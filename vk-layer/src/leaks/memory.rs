@@ -1,0 +1,144 @@
+//! The memory behind the callbacks where stacks are asked for: each block knows its origin, by an address in front of it.
+
+use std::alloc::{Layout, System};
+use std::ptr::NonNull;
+
+use alloc_core::{
+    AllocError, AllocatorTraits, FromGlobalAlloc, HostAllocator, Notice, Scope, dangling,
+    with_requester,
+};
+
+use super::{Origin, leaks};
+use crate::record::SYSTEM;
+
+/// See the module. What is in front of a block lies inside of the block behind it: where that is guarded, offsets in the guard's reports
+/// count from there.
+pub(crate) struct TrackedMemory<B: 'static>(pub(crate) &'static B);
+
+pub(crate) static TRACKED: TrackedMemory<FromGlobalAlloc<System>> = TrackedMemory(&SYSTEM);
+
+/// What is written in front of a block.
+#[derive(Clone, Copy)]
+struct BlockHeader {
+    /// `None` of what the layer itself keeps there.
+    origin: Option<&'static Origin>,
+    /// Without the bridge's.
+    bytes: u64,
+}
+
+/// The layout with room for the header in front, and how far behind its start the block is.
+fn with_header(layout: Layout) -> Result<(Layout, usize), AllocError> {
+    let header = Layout::new::<BlockHeader>();
+    header.extend(layout).map_err(|_| AllocError)
+}
+
+/// # Safety
+/// `block` was given by a [`TrackedMemory`] with this layout, and is live.
+unsafe fn start_of(block: NonNull<u8>, front: usize) -> NonNull<u8> {
+    // SAFETY: the caller's promise: so many bytes in front of it begins the block of the allocator behind.
+    unsafe { block.sub(front) }
+}
+
+impl<B> TrackedMemory<B> {
+    fn new_header(layout: Layout) -> BlockHeader {
+        // Only a bridge has bytes in front: its blocks are the driver's.
+        let of_driver = with_requester(|requester| {
+            let requester = requester.filter(|requester| requester.front != 0)?;
+            Some((
+                requester.name,
+                layout.size().saturating_sub(requester.front),
+            ))
+        });
+        let (kind, bytes) = of_driver.unwrap_or_default();
+        BlockHeader {
+            origin: of_driver.and_then(|_| leaks()?.origin_of_block(kind)),
+            bytes: bytes as u64,
+        }
+    }
+
+    fn allocate_with(
+        layout: Layout,
+        allocate: impl FnOnce(Layout) -> Result<NonNull<u8>, AllocError>,
+    ) -> Result<NonNull<u8>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(dangling(layout));
+        }
+        let (whole, front) = with_header(layout)?;
+        let start = allocate(whole)?;
+        let header = Self::new_header(layout);
+        if let Some(origin) = header.origin {
+            origin.blocks.add(header.bytes);
+        }
+        // SAFETY: the beginning of a block that has room for it, and its alignment.
+        unsafe { start.cast::<BlockHeader>().write(header) };
+        // SAFETY: within the block, by `with_header`.
+        Ok(unsafe { start.add(front) })
+    }
+}
+
+// SAFETY: each block is a part of its own of one of the allocator behind, with the layout's size and alignment, and that stays until it is freed.
+unsafe impl<B: HostAllocator + Sync> HostAllocator for TrackedMemory<B> {
+    fn traits(&self) -> AllocatorTraits {
+        self.0.traits().with_requester()
+    }
+
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        Self::allocate_with(layout, |whole| self.0.allocate(whole, scope))
+    }
+
+    fn allocate_zeroed(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        Self::allocate_with(layout, |whole| self.0.allocate_zeroed(whole, scope))
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        let (Ok((whole, front)), true) = (with_header(layout), layout.size() != 0) else {
+            return;
+        };
+        // SAFETY: the caller's promise.
+        let start = unsafe { start_of(block, front) };
+        // SAFETY: `allocate_with` wrote it.
+        let header = unsafe { start.cast::<BlockHeader>().read() };
+        if let Some(origin) = header.origin {
+            origin.blocks.remove(header.bytes);
+        }
+        // SAFETY: the block of the allocator behind, with the layout that it was allocated with.
+        unsafe { self.0.deallocate(start, whole, scope) };
+    }
+
+    fn notify(&self, notice: Notice) {
+        self.0.notify(notice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::Layout;
+
+    use alloc_core::{HostAllocator as _, Scope};
+
+    use super::{TRACKED, with_header};
+
+    #[test]
+    fn the_header_lies_in_front_of_blocks_of_every_alignment() {
+        for align in [1, 8, 16, 64, 4096] {
+            let layout = Layout::from_size_align(40, align).expect("a layout");
+            let (whole, front) = with_header(layout).expect("a layout");
+            assert!(front >= 16 && front.is_multiple_of(align) && whole.size() == front + 40);
+            let block = TRACKED
+                .allocate_zeroed(layout, Scope::Object)
+                .expect("memory");
+            assert!(block.addr().get().is_multiple_of(align));
+            // SAFETY: 40 bytes that were just allocated.
+            let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), 40) };
+            assert!(bytes.iter().all(|byte| *byte == 0));
+            // SAFETY: the live block.
+            unsafe { TRACKED.deallocate(block, layout, Scope::Object) };
+        }
+        let empty = Layout::new::<()>();
+        let block = TRACKED
+            .allocate(empty, Scope::Object)
+            .expect("no memory needed");
+        // SAFETY: as allocated.
+        unsafe { TRACKED.deallocate(block, empty, Scope::Object) };
+    }
+}

@@ -1,0 +1,223 @@
+//! Where in the program everything was created that is alive: with the setting `stacks`.
+//!
+//! ```text
+//!   a hooked command -> the program's call stack, stored once -> Origin (stack, kind of object)
+//!       driver's block (TrackedMemory) --counted--------------->   | blocks: live, bytes, total
+//!       created object (ObjectTable: handle, size, name) ------>   | objects: live, bytes, total
+//!       mark: a frame, or a request --------------------------->   | growth since the mark before
+//! ```
+
+mod counts;
+mod marks;
+mod memory;
+mod object_type;
+mod objects;
+mod origins;
+
+use std::alloc::System;
+use std::cell::Cell;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use alloc_core::FromGlobalAlloc;
+use debug_guard::{Stack, StackDepot};
+
+pub(crate) use counts::LiveCount;
+pub(crate) use marks::{Frame, FrameCommand};
+pub(crate) use memory::{TRACKED, TrackedMemory};
+pub(crate) use object_type::object_kind;
+pub(crate) use objects::AliveObject;
+pub(crate) use origins::Origin;
+
+use crate::commands::{KINDS, row};
+use crate::per_process::PerProcess;
+use crate::record::SYSTEM;
+use crate::request::{install_handler, request_mark};
+use crate::settings::settings;
+use marks::Marks;
+use objects::ObjectTable;
+use origins::OriginTable;
+
+/// What is alive, by the call stack that created it.
+pub(crate) struct Leaks {
+    depot: StackDepot<&'static FromGlobalAlloc<System>>,
+    origins: OriginTable,
+    objects: ObjectTable,
+    pub(crate) marks: Marks,
+    /// Objects and blocks without a record, because there was no memory for it.
+    pub(crate) lost: AtomicU64,
+}
+
+thread_local! {
+    /// The origin of what the driver allocates now.
+    static CURRENT: Cell<Option<&'static Origin>> = const { Cell::new(None) };
+    /// The origin of the command that this thread ended last.
+    static LAST: Cell<Option<&'static Origin>> = const { Cell::new(None) };
+}
+
+static LEAKS: PerProcess<Leaks> = PerProcess::new();
+
+/// `None` where stacks are not asked for, or there is no memory for them.
+pub(crate) fn leaks() -> Option<&'static Leaks> {
+    if !settings().stacks {
+        return None;
+    }
+    LEAKS.get_or_make(Leaks::new)
+}
+
+/// In the child of a fork: what is alive is the parent's.
+pub(crate) fn after_fork() {
+    LEAKS.forget();
+}
+
+/// The first instance is being created: from now on the signal that the settings name requests marks.
+pub(crate) fn start() {
+    static STARTED: Once = Once::new();
+    if leaks().is_some()
+        && let Some(signal) = settings().mark_signal
+    {
+        STARTED.call_once(|| install_handler(signal, request_mark, "mark"));
+    }
+}
+
+/// A hooked command that is being executed; its drop is the command's end.
+pub(crate) struct CommandOrigin {
+    before: Option<&'static Origin>,
+}
+
+/// The row's command begins on this thread. `None` where stacks are not asked for.
+pub(crate) fn enter(index: usize) -> Option<CommandOrigin> {
+    leaks()?;
+    let row = row(index);
+    enter_command(row.name, row.object)
+}
+
+/// As [`enter`], of a command by its name: what the driver allocates meanwhile is for an object of this kind.
+pub(crate) fn enter_command(name: &'static str, kind: &'static str) -> Option<CommandOrigin> {
+    let leaks = leaks()?;
+    leaks.mark_if_requested();
+    let origin = leaks
+        .depot
+        .capture(name)
+        .and_then(|stack| leaks.origins.get_or_insert(Some(stack), name, kind));
+    leaks.count_lost(origin.is_none());
+    Some(CommandOrigin {
+        before: CURRENT.replace(origin),
+    })
+}
+
+impl Drop for CommandOrigin {
+    fn drop(&mut self) {
+        LAST.set(CURRENT.replace(self.before));
+    }
+}
+
+/// The row's command, which this thread ended last, has created an object.
+pub(crate) fn created(index: usize, handle: u64) {
+    let Some(leaks) = leaks() else { return };
+    let is_kept = LAST.get().is_some_and(|origin| {
+        let is_kept = leaks.objects.insert((kind(index), handle), origin);
+        if is_kept {
+            origin.objects.add(0);
+        }
+        is_kept
+    });
+    leaks.count_lost(!is_kept);
+}
+
+/// The object that was just created has so many bytes.
+pub(crate) fn set_size(index: usize, handle: u64, bytes: u64) {
+    if let Some(leaks) = leaks() {
+        leaks.objects.set_size((kind(index), handle), bytes);
+    }
+}
+
+/// The row's command is about to destroy the object: afterwards the handle may be another object's.
+pub(crate) fn destroying(index: usize, handle: u64) {
+    let Some(leaks) = leaks() else { return };
+    if let Some(object) = leaks.objects.remove((kind(index), handle)) {
+        object.origin.objects.remove(object.bytes);
+    }
+}
+
+/// The program has given an object a debug name.
+pub(crate) fn set_name(kind: &str, handle: u64, name: &str) {
+    let Some(leaks) = leaks() else { return };
+    let rows = vk_callbacks::CommandRow::all();
+    if let Some(kind) = rows.iter().position(|row| row.object == kind) {
+        leaks.objects.set_name((kind, handle), name);
+    }
+}
+
+fn kind(index: usize) -> usize {
+    KINDS.get(index).copied().unwrap_or(index)
+}
+
+impl Leaks {
+    fn new() -> Option<Self> {
+        Some(Self {
+            depot: StackDepot::new(&SYSTEM).ok()?,
+            origins: OriginTable::new(),
+            objects: ObjectTable::new(),
+            marks: Marks::new(settings().frame),
+            lost: AtomicU64::new(0),
+        })
+    }
+
+    /// Whose block the driver allocates on this thread: of the command that runs, or of the kind alone where none is hooked.
+    fn origin_of_block(&self, kind: &'static str) -> Option<&'static Origin> {
+        let origin = CURRENT
+            .get()
+            .or_else(|| self.origins.get_or_insert(None, "", kind));
+        self.count_lost(origin.is_none());
+        origin
+    }
+
+    fn count_lost(&self, is_lost: bool) {
+        if is_lost {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A command that may end a frame has returned.
+    pub(crate) fn frame_command(&self, command: FrameCommand) {
+        if self.marks.ends_frame(command) {
+            self.mark();
+        }
+    }
+
+    fn mark_if_requested(&self) {
+        if self.marks.is_requested() {
+            self.mark();
+        }
+    }
+
+    fn mark(&self) {
+        self.marks.mark_once(|is_first| {
+            for origin in self.origins.iter() {
+                origin.objects.mark(is_first);
+                origin.blocks.mark(is_first);
+            }
+        });
+    }
+
+    /// The stacks that something is alive of, the latest first.
+    pub(crate) fn live_origins(&self) -> impl Iterator<Item = &'static Origin> {
+        let all = self.origins.iter();
+        all.filter(|origin| origin.objects.live() != 0 || origin.blocks.live() != 0)
+    }
+
+    pub(crate) fn stack(&self, origin: &Origin) -> Option<Stack<'_>> {
+        self.depot.get(origin.stack?).map(|(_, stack)| stack)
+    }
+
+    /// Calls `each` with the oldest objects of an origin that are alive, as many as `objects` has room for.
+    pub(crate) fn oldest_objects(
+        &self,
+        origin: &'static Origin,
+        max: usize,
+        each: &mut dyn FnMut(u64, &AliveObject),
+    ) {
+        self.objects.oldest(origin, max, each);
+    }
+}

@@ -1,0 +1,122 @@
+//! The objects that are alive, by kind and handle.
+
+#![forbid(unsafe_code)]
+
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use alloc_core::{TryMap, TryString};
+
+use super::origins::Origin;
+use crate::record::{Own, own};
+
+/// An object that was created and not destroyed.
+pub(crate) struct AliveObject {
+    pub(super) origin: &'static Origin,
+    /// What its create info says; 0 where that says nothing.
+    pub(crate) bytes: u64,
+    /// Its debug name, if the program gave one.
+    pub(crate) name: Option<TryString<Own>>,
+    number: u64,
+}
+
+/// The index of its kind, and its handle.
+type Key = (usize, u64);
+type Shard = TryMap<Key, AliveObject, Own>;
+
+const SHARDS: usize = 16;
+/// Of longer debug names the beginning is kept.
+const MAX_NAME: usize = 120;
+
+pub(super) struct ObjectTable {
+    shards: [Mutex<Shard>; SHARDS],
+    created: AtomicU64,
+}
+
+impl ObjectTable {
+    pub(super) const fn new() -> Self {
+        Self {
+            shards: [const { Mutex::new(TryMap::new_in(own())) }; SHARDS],
+            created: AtomicU64::new(0),
+        }
+    }
+
+    /// `false` when there is no memory for it.
+    pub(super) fn insert(&self, key: Key, origin: &'static Origin) -> bool {
+        let object = AliveObject {
+            origin,
+            bytes: 0,
+            name: None,
+            number: self.created.fetch_add(1, Ordering::Relaxed),
+        };
+        self.with(key, |shard| shard.try_insert(key, object).is_ok()) == Some(true)
+    }
+
+    pub(super) fn remove(&self, key: Key) -> Option<AliveObject> {
+        self.with(key, |shard| shard.remove(&key))?
+    }
+
+    pub(super) fn set_size(&self, key: Key, bytes: u64) {
+        self.with(key, |shard| {
+            if let Some(object) = shard.get_mut(&key) {
+                object.bytes = bytes;
+                object.origin.objects.add_bytes(bytes);
+            }
+        });
+    }
+
+    pub(super) fn set_name(&self, key: Key, name: &str) {
+        let end = name.floor_char_boundary(MAX_NAME);
+        let name = name.get(..end).unwrap_or_default();
+        let name = TryString::try_from_str_in(name, own()).ok();
+        self.with(key, |shard| {
+            if let Some(object) = shard.get_mut(&key) {
+                object.name = name;
+            }
+        });
+    }
+
+    /// Calls `each` with the `max` oldest objects of an origin, in the order of their creation.
+    pub(super) fn oldest(
+        &self,
+        origin: &Origin,
+        max: usize,
+        each: &mut dyn FnMut(u64, &AliveObject),
+    ) {
+        let mut from = 0;
+        for _ in 0..max {
+            let mut oldest: Option<(u64, Key)> = None;
+            for shard in &self.shards {
+                let shard = lock(shard);
+                let later = shard
+                    .iter()
+                    .filter(|(_, object)| ptr::eq(object.origin, origin) && object.number >= from);
+                for (key, object) in later {
+                    if oldest.is_none_or(|(number, _)| object.number < number) {
+                        oldest = Some((object.number, *key));
+                    }
+                }
+            }
+            let Some((number, key)) = oldest else { return };
+            self.with(key, |shard| {
+                if let Some(object) = shard.get(&key) {
+                    each(key.1, object);
+                }
+            });
+            from = number.saturating_add(1);
+        }
+    }
+
+    /// Under the lock the system's allocator may be called, and nobody else.
+    fn with<R>(&self, key: Key, change: impl FnOnce(&mut Shard) -> R) -> Option<R> {
+        // Handles are addresses, or count up.
+        let number = (key.1 ^ (key.1 >> 7)) as usize % SHARDS;
+        let mut shard = lock(self.shards.get(number)?);
+        Some(change(&mut shard))
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,55 @@
+//! `VK_LAYER_STEWARD_memory`: a Vulkan layer that counts the host memory a driver allocates for a program that passes no callbacks.
+//!
+//! ```text
+//!   program -> loader -> VK_LAYER_STEWARD_memory -> layers below -> driver
+//!                          | pAllocator NULL: the callbacks of that kind of object
+//!                          | pAllocator given: passed on as it is
+//!                          +-> accounts by instance, device and kind; device memory by heap; checker -> report
+//! ```
+//!
+//! The loader finds [`vkNegotiateLoaderLayerInterfaceVersion`] in the shared library; there is no other interface. Settings and
+//! limits are in README.md.
+//!
+//! Threads: as Vulkan allows; objects are found without a lock, and no lock is held over a command or a callback.
+#![allow(
+    non_snake_case,
+    reason = "the loader's documentation asks for libVkLayer_<name>.so"
+)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::disallowed_types,
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
+
+mod accounts;
+mod chain;
+mod commands;
+mod coverage;
+mod device_memory;
+mod error_output;
+mod file_name;
+mod foreign;
+mod fork;
+mod guarding;
+mod handle_map;
+mod hooks;
+mod leaks;
+mod parent;
+mod per_process;
+#[cfg(feature = "planted-panic")]
+pub mod planted_panic;
+mod record;
+mod report;
+mod request;
+mod settings;
+mod state;
+
+pub use chain::{NegotiateLayerInterface, vkNegotiateLoaderLayerInterfaceVersion};
+pub use settings::{ENVIRONMENT_PREFIX, FILE_PREFIX, SETTINGS, Setting};

@@ -1,0 +1,186 @@
+//! Instances and devices, found by the word that all handles of one begin with.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::transmute;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use vk_callbacks::{CommandLevel, CommandRow, OwnerId, Owners};
+
+use crate::accounts::Accounts;
+use crate::chain::{GetProcAddr, VoidFunction};
+use crate::commands::{ROWS, row};
+use crate::device_memory::MemoryBlocks;
+use crate::handle_map::HandleMap;
+use crate::hooks::SLOTS;
+
+/// An instance or a device.
+pub(crate) struct Parent {
+    /// As the layer below knows it. Kept as an address, since nobody follows it here.
+    pub(crate) handle: usize,
+    /// `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr` of the layer below.
+    pub(crate) get_proc_addr: GetProcAddr,
+    /// The commands of the layer below.
+    next: [Option<VoidFunction>; ROWS],
+    /// Those without a `pAllocator`, by their slot: null until one is called or looked up.
+    others: [AtomicPtr<()>; SLOTS],
+    pub(crate) accounts: &'static Accounts,
+    /// Whose callbacks it was created with; none if it came with the program's own.
+    pub(crate) owner: Option<OwnerId>,
+    /// Of a device: whose callbacks the instance was created with.
+    pub(crate) instance_owner: Option<OwnerId>,
+    /// Of a device: its memory that is live.
+    pub(crate) memory: Option<MemoryBlocks>,
+}
+
+/// The instances; physical devices begin with the same word.
+pub(crate) static INSTANCES: HandleMap<Parent> = HandleMap::new();
+/// The devices; queues and command buffers begin with the same word.
+pub(crate) static DEVICES: HandleMap<Parent> = HandleMap::new();
+
+impl Parent {
+    /// # Safety
+    /// `get_proc_addr` is the layer's below, and may be called with `handle`.
+    pub(crate) unsafe fn new(
+        handle: *mut c_void,
+        get_proc_addr: GetProcAddr,
+        accounts: &'static Accounts,
+        owner: Option<OwnerId>,
+    ) -> Self {
+        let next = std::array::from_fn(|index| {
+            let name = CommandName::of(index);
+            // SAFETY: the caller's promise; the name ends with 0.
+            let found = unsafe { get_proc_addr(handle, name.as_ptr()) };
+            found.filter(|_| row(index).has_allocator_parameter())
+        });
+        Self {
+            handle: handle.expose_provenance(),
+            get_proc_addr,
+            next,
+            others: [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS],
+            accounts,
+            owner,
+            instance_owner: None,
+            memory: None,
+        }
+    }
+
+    /// The command with this row, of the layer below.
+    pub(crate) fn next(&self, index: usize) -> Option<VoidFunction> {
+        self.next.get(index).copied().flatten()
+    }
+
+    /// The command of this slot and name, of the layer below.
+    ///
+    /// # Safety
+    /// The instance or device is live.
+    pub(crate) unsafe fn other(&self, slot: usize, name: &CommandName) -> Option<VoidFunction> {
+        let place = self.others.get(slot)?;
+        let known = place.load(Ordering::Relaxed);
+        if !known.is_null() {
+            // SAFETY: stored below: a function's address, as this type.
+            return Some(unsafe { transmute::<*mut (), VoidFunction>(known) });
+        }
+        // Once an instance is there the loader answers for it with the first layer's, which leads back to here.
+        if !self.is_device() {
+            return None;
+        }
+        let handle = ptr::with_exposed_provenance_mut(self.handle);
+        // SAFETY: the caller's promise; the name ends with 0.
+        let function = unsafe { (self.get_proc_addr)(handle, name.as_ptr()) }?;
+        self.set_other(slot, function);
+        Some(function)
+    }
+
+    /// The command of this slot was looked up. The first answer stays: the loader asks before it answers with the first layer's.
+    pub(crate) fn set_other(&self, slot: usize, function: VoidFunction) {
+        if let Some(place) = self.others.get(slot) {
+            let none = ptr::null_mut();
+            let function = function as *mut ();
+            // An error: there is one already.
+            let _ = place.compare_exchange(none, function, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_device(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// Whose callbacks stand behind those of a command.
+    pub(crate) fn owners(&self) -> Owners {
+        let is_device = self.is_device();
+        Owners {
+            device: self.owner.filter(|_| is_device),
+            instance: if is_device {
+                self.instance_owner
+            } else {
+                self.owner
+            },
+            ..Owners::default()
+        }
+    }
+
+    /// The instance or device that a command of the row is called on.
+    ///
+    /// # Safety
+    /// `handle` is NULL or a handle that the command may be called on. The answer is not used once that command has returned.
+    pub(crate) unsafe fn of<'c>(row: &CommandRow, handle: *mut c_void) -> Option<&'c Self> {
+        let parents = match row.level {
+            CommandLevel::Device => &DEVICES,
+            CommandLevel::Instance | CommandLevel::BeforeInstance => &INSTANCES,
+        };
+        // SAFETY: the caller's promise.
+        let parent = parents.get(unsafe { dispatch_key(handle) })?;
+        // SAFETY: freed by the command that destroys the instance or device; Vulkan's rules let no other command run then.
+        Some(unsafe { parent.as_ref() })
+    }
+}
+
+/// The word that tells whose handle it is; 0 of NULL.
+///
+/// # Safety
+/// `handle` is NULL or a live dispatchable handle.
+pub(crate) unsafe fn dispatch_key(handle: *mut c_void) -> usize {
+    NonNull::new(handle.cast::<usize>()).map_or(0, |handle| {
+        // SAFETY: the loader keeps the address of its table in the first word of every dispatchable handle.
+        unsafe { handle.read() }
+    })
+}
+
+/// The name of a command, as C has it.
+pub(crate) struct CommandName([u8; CommandName::CAPACITY]);
+
+impl CommandName {
+    pub(crate) const CAPACITY: usize = 96;
+
+    pub(crate) fn of(index: usize) -> Self {
+        Self::new(row(index).name)
+    }
+
+    /// Of a longer name the beginning.
+    pub(crate) fn new(name: &str) -> Self {
+        let mut bytes = [0; Self::CAPACITY];
+        for (to, from) in bytes.iter_mut().take(Self::CAPACITY - 1).zip(name.bytes()) {
+            *to = from;
+        }
+        Self(bytes)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        let name = CStr::from_bytes_until_nul(&self.0).ok();
+        name.and_then(|name| name.to_str().ok()).unwrap_or_default()
+    }
+
+    pub(crate) const fn as_ptr(&self) -> *const c_char {
+        self.0.as_ptr().cast()
+    }
+}
+
+/// Every name is shorter than the buffer, so that a 0 follows it.
+const _: () = {
+    let mut index = 0;
+    while index < ROWS {
+        assert!(row(index).name.len() < CommandName::CAPACITY);
+        index += 1;
+    }
+};

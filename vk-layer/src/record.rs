@@ -1,0 +1,32 @@
+//! The layer's own records: in memory of the system's allocator, at addresses that atomics can hold.
+
+use std::alloc::System;
+use std::ptr::NonNull;
+
+use alloc_core::{FromGlobalAlloc, Scope, Scoped, TryBox};
+
+/// What everything of the layer's is allocated from, and all that is behind the callbacks.
+pub(crate) static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
+
+/// [`SYSTEM`] for collections and records of the layer.
+pub(crate) type Own = Scoped<&'static FromGlobalAlloc<System>>;
+
+/// See [`Own`].
+pub(crate) const fn own() -> Own {
+    Scoped::new(&SYSTEM, Scope::Object)
+}
+
+/// Moves `value` into a block of its own. `None` when there is no memory.
+pub(crate) fn new_record<T>(value: T) -> Option<NonNull<T>> {
+    let record = TryBox::try_new_in(value, own()).ok()?;
+    Some(TryBox::into_raw_with_allocator(record).0)
+}
+
+/// Frees the block and returns the value.
+///
+/// # Safety
+/// `record` comes from [`new_record`], and no reference to it is used any more.
+pub(crate) unsafe fn free_record<T>(record: NonNull<T>) -> T {
+    // SAFETY: the caller's promise: a block of this allocator with a valid value, which nobody else uses.
+    TryBox::into_inner(unsafe { TryBox::from_raw_in(record, own()) })
+}

@@ -1,0 +1,214 @@
+//! The report for programs: one object of JSON.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use alloc_core::{HostError, TryString};
+
+use super::process;
+use super::rows::{Findings, KindRow, MemoryRow, get};
+use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS};
+use crate::chain::MEMORY_USES;
+use crate::coverage;
+use crate::device_memory::MemoryCount;
+use crate::guarding;
+use crate::hooks::{passed_kinds, unknown_names};
+use crate::record::Own;
+use crate::settings::settings;
+
+/// Counted up when a member changes its meaning or goes.
+const FORMAT: u32 = 1;
+
+/// Appends the report after so many commands.
+pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
+    text.try_write_fmt(format_args!(
+        "{{\"layer_format\":{FORMAT},\"process\":{},\"commands\":{commands},\"instances\":[",
+        std::process::id()
+    ))?;
+    for (number, instance) in (0_u32..).zip(INSTANCES.iter()) {
+        separate(number, text)?;
+        accounts(instance, text)?;
+        text.try_push_str(",\"devices\":[")?;
+        for (number, device) in (0_u32..).zip(instance.devices.iter()) {
+            separate(number, text)?;
+            accounts(device, text)?;
+            let memory = &device.device_memory;
+            memory_rows("heaps", &memory.heaps, text)?;
+            memory_rows("types", &memory.types, text)?;
+            for (name, count) in MEMORY_USES.iter().zip(&memory.uses) {
+                memory_rows(name, std::slice::from_ref(count), text)?;
+            }
+            text.try_write_fmt(format_args!(
+                ",\"lost_blocks\":{}}}",
+                get(&memory.lost_blocks)
+            ))?;
+        }
+        text.try_push_str("]}")?;
+    }
+    text.try_push_str("],\"passed_through\":[")?;
+    for (number, kind) in (0..).zip(passed_kinds()) {
+        separate(number, text)?;
+        text.try_write_fmt(format_args!("\"{kind}\""))?;
+    }
+    text.try_push(']')?;
+    findings(text)?;
+    complaints(text)?;
+    let (guard, fail) = guarding::results();
+    text.try_write_fmt(format_args!(
+        ",\"guard\":{},\"fail\":{},\"honour\":{}",
+        object(serde_json::to_string(&guard)),
+        object(serde_json::to_string(&fail)),
+        object(serde_json::to_string(&coverage::honour())),
+    ))?;
+    process::render_json(text)?;
+    super::leaks::render(text)?;
+    text.try_push_str("}\n")
+}
+
+/// The JSON of a value that can always be expressed.
+fn object<T: From<&'static str>>(json: serde_json::Result<T>) -> T {
+    json.unwrap_or_else(|_| "null".into())
+}
+
+/// What is wrong with the settings.
+fn complaints(text: &mut TryString<Own>) -> Result<(), HostError> {
+    text.try_push_str(",\"settings\":[")?;
+    for (number, complaint) in (0..).zip(&settings().complaints) {
+        separate(number, text)?;
+        text.try_write_fmt(format_args!("\"{}\"", Escaped(complaint.as_str())))?;
+    }
+    text.try_push(']')
+}
+
+pub(super) fn separate(number: u32, text: &mut TryString<Own>) -> Result<(), HostError> {
+    if number == 0 {
+        return Ok(());
+    }
+    text.try_push(',')
+}
+
+/// Opens the object of an instance or device.
+fn accounts(accounts: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
+    text.try_write_fmt(format_args!(
+        "{{\"in_use\":{},\"kinds\":[",
+        accounts.is_in_use()
+    ))?;
+    for (number, row) in (0..).zip(KindRow::all(accounts)) {
+        separate(number, text)?;
+        text.try_write_fmt(format_args!(
+            "{{\"kind\":\"{}\",\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"total_bytes\":{},\
+             \"total_blocks\":{},\"objects_created\":{},\"objects_alive\":{},\"foreign_commands\":{},\"live_by_scope\":{}}}",
+            row.kind,
+            row.live_bytes,
+            row.live_blocks,
+            row.peak_bytes,
+            row.total_bytes,
+            row.total_blocks,
+            row.objects_created,
+            row.objects_alive,
+            row.foreign_commands,
+            object(serde_json::to_string(&row.live_by_scope)),
+        ))?;
+    }
+    text.try_push(']')
+}
+
+fn memory_rows(
+    name: &str,
+    counts: &[MemoryCount],
+    text: &mut TryString<Own>,
+) -> Result<(), HostError> {
+    text.try_write_fmt(format_args!(",\"{name}\":["))?;
+    for (number, row) in (0..).zip(MemoryRow::all(counts)) {
+        separate(number, text)?;
+        text.try_write_fmt(format_args!(
+            "{{\"index\":{},\"live_bytes\":{},\"live_blocks\":{},\"peak_bytes\":{},\"total_bytes\":{},\
+             \"total_blocks\":{},\"refusals\":{}}}",
+            row.index,
+            row.live_bytes,
+            row.live_blocks,
+            row.peak_bytes,
+            row.total_bytes,
+            row.total_blocks,
+            row.refusals,
+        ))?;
+    }
+    text.try_push(']')
+}
+
+fn findings(text: &mut TryString<Own>) -> Result<(), HostError> {
+    let Some(findings) = Findings::new()? else {
+        return text.try_push_str(",\"check\":null");
+    };
+    text.try_push_str(",\"check\":{\"findings\":[")?;
+    for (number, finding) in (0..).zip(&findings.rows) {
+        separate(number, text)?;
+        text.try_push_str("{\"rule\":\"")?;
+        for (number, rule) in (0_u32..).zip(finding.rules()) {
+            let separator = if number == 0 { "" } else { "/" };
+            text.try_write_fmt(format_args!("{separator}V{rule}"))?;
+        }
+        text.try_write_fmt(format_args!(
+            "\",\"kind\":\"{}\",\"level\":\"{}\",\"owner\":\"{}\",\"command\":\"{}\",\"scope\":\"{}\",\"count\":{},\"bytes\":{},\
+             \"first_serial\":{},\"sentence\":\"{}\"}}",
+            finding.kind.name(),
+            finding.level().name(),
+            finding.owner_kind,
+            finding.command,
+            finding.scope.map_or("", |scope| scope.name()),
+            finding.count,
+            finding.bytes,
+            finding.first_serial,
+            Escaped(finding),
+        ))?;
+    }
+    text.try_push_str("],\"without_brackets\":[")?;
+    for (number, name) in (0..).zip(unknown_names()) {
+        separate(number, text)?;
+        text.try_write_fmt(format_args!("\"{name}\""))?;
+    }
+    text.try_write_fmt(format_args!(
+        "],\"between_commands\":{},\"lost\":{},\"unchecked_kinds\":{}}}",
+        findings.between_commands,
+        findings.lost,
+        get(&UNCHECKED_OWNERS)
+    ))
+}
+
+/// What `Display` writes, as the inside of a string of JSON.
+pub(super) struct Escaped<T>(pub(super) T);
+
+impl<T: fmt::Display> fmt::Display for Escaped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write as _;
+        write!(Escaping(f), "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|c| match c {
+            '"' | '\\' => write!(self.0, "\\{c}"),
+            '\0'..='\x1f' => write!(self.0, "\\u{:04x}", u32::from(c)),
+            _ => self.0.write_char(c),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Escaped;
+
+    #[test]
+    fn strings_are_escaped() {
+        let text = "a \"quote\", a \\ and a\nline";
+        let json = format!("\"{}\"", Escaped(text));
+        assert_eq!(
+            serde_json::from_str::<String>(&json).expect("a string"),
+            text
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! What is alive, by call stack, as JSON: the program `steward run` names the functions.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::{HostError, TryString};
+use debug_guard::ModuleFinder;
+
+use super::json::{Escaped, separate};
+use super::rows::get;
+use crate::leaks::{AliveObject, Leaks, LiveCount, Origin, leaks};
+use crate::record::Own;
+
+/// So many objects of a stack are listed.
+const MAX_OBJECTS: usize = 4;
+
+/// Appends the member `leaks`.
+pub(super) fn render(text: &mut TryString<Own>) -> Result<(), HostError> {
+    let Some(leaks) = leaks() else {
+        return text.try_push_str(",\"leaks\":null");
+    };
+    let marks = &leaks.marks;
+    let kind = marks.kind();
+    text.try_write_fmt(format_args!(
+        ",\"leaks\":{{\"mark\":\"{}\",\"frames_a_mark\":{},\"intervals\":{},\"warm_up\":{},\"lost\":{},\"stacks\":[",
+        kind.name(),
+        marks.frames_a_mark(),
+        marks.count().saturating_sub(kind.warm_up().saturating_add(1)),
+        kind.warm_up(),
+        get(&leaks.lost),
+    ))?;
+    let mut modules = ModuleFinder::new();
+    let layer = modules.find(render as *const () as usize);
+    let mut own_module = TryString::new_in(crate::record::own());
+    own_module.try_push_str(layer.map_or("", |(path, _)| path))?;
+    for (number, origin) in (0..).zip(leaks.live_origins()) {
+        separate(number, text)?;
+        text.try_write_fmt(format_args!(
+            "{{\"command\":\"{}\",\"kind\":\"{}\"",
+            origin.command, origin.kind
+        ))?;
+        count("objects", &origin.objects, text)?;
+        count("blocks", &origin.blocks, text)?;
+        objects(leaks, origin, text)?;
+        frames(leaks, origin, (&mut modules, &own_module), text)?;
+        text.try_push('}')?;
+    }
+    text.try_push_str("]}")
+}
+
+fn count(name: &str, count: &LiveCount, text: &mut TryString<Own>) -> Result<(), HostError> {
+    let growth = count.growth();
+    text.try_write_fmt(format_args!(
+        ",\"{name}\":{{\"live\":{},\"bytes\":{},\"total\":{},\"growth\":{{\"count\":{},\"bytes\":{},\"grew\":{},\"shrank\":{}}}}}",
+        count.live(),
+        count.bytes(),
+        count.total(),
+        growth.count,
+        growth.bytes,
+        growth.grew,
+        growth.shrank,
+    ))
+}
+
+fn objects(
+    leaks: &Leaks,
+    origin: &'static Origin,
+    text: &mut TryString<Own>,
+) -> Result<(), HostError> {
+    text.try_push_str(",\"oldest\":[")?;
+    let (mut number, mut written) = (0, Ok(()));
+    leaks.oldest_objects(origin, MAX_OBJECTS, &mut |handle, object| {
+        if written.is_ok() {
+            written = separate(number, text).and_then(|()| one_object(handle, object, text));
+        }
+        number += 1;
+    });
+    written?;
+    text.try_push(']')
+}
+
+fn one_object(
+    handle: u64,
+    object: &AliveObject,
+    text: &mut TryString<Own>,
+) -> Result<(), HostError> {
+    text.try_write_fmt(format_args!(
+        "{{\"handle\":\"{handle:#x}\",\"bytes\":{},\"name\":\"{}\"}}",
+        object.bytes,
+        Escaped(object.name.as_ref().map_or("", TryString::as_str)),
+    ))
+}
+
+/// The program's frames: those of this layer and of the loader, at the inner end, are left out.
+fn frames(
+    leaks: &Leaks,
+    origin: &Origin,
+    (modules, own_module): (&mut ModuleFinder, &str),
+    text: &mut TryString<Own>,
+) -> Result<(), HostError> {
+    text.try_push_str(",\"frames\":[")?;
+    let stack = leaks.stack(origin).unwrap_or_default();
+    let mut number = 0;
+    for address in stack.frames {
+        let (module, offset) = modules.find(*address).unwrap_or_default();
+        if number == 0 && (module == own_module || is_loader(module)) {
+            continue;
+        }
+        separate(number, text)?;
+        text.try_write_fmt(format_args!(
+            "{{\"address\":\"{address:#x}\",\"module\":\"{}\",\"offset\":\"{offset:#x}\"}}",
+            Escaped(module),
+        ))?;
+        number += 1;
+    }
+    text.try_push(']')
+}
+
+fn is_loader(module: &str) -> bool {
+    let name = module.rsplit('/').next().unwrap_or_default();
+    name.starts_with("libvulkan.so")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_loader_is_known_by_its_name() {
+        assert!(super::is_loader(
+            "/usr/lib/x86_64-linux-gnu/libvulkan.so.1.3.239"
+        ));
+        assert!(!super::is_loader("/usr/lib/libvulkan_lvp.so") && !super::is_loader(""));
+    }
+}

@@ -1,0 +1,77 @@
+//! The process that a report is about: its executable's name, and its arguments where the settings ask for them.
+
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::Read as _;
+
+use alloc_core::{HostError, TryString, TryVec};
+
+use super::json::Escaped;
+use crate::record::{Own, own};
+use crate::settings::{executable_name, settings};
+
+/// Appends the members of JSON.
+pub(super) fn render_json(text: &mut TryString<Own>) -> Result<(), HostError> {
+    text.try_write_fmt(format_args!(
+        ",\"executable\":\"{}\"",
+        Escaped(executable_name()?.as_str())
+    ))?;
+    if !settings().arguments {
+        return Ok(());
+    }
+    text.try_push_str(",\"arguments\":[")?;
+    let command_line = command_line()?;
+    for (number, argument) in (0_u32..).zip(arguments(&command_line)) {
+        let separator = if number == 0 { "" } else { "," };
+        text.try_write_fmt(format_args!("{separator}\"{}\"", Escaped(argument)))?;
+    }
+    text.try_push(']')
+}
+
+/// Appends a line of text where arguments are wanted.
+pub(super) fn render_text(text: &mut TryString<Own>) -> Result<(), HostError> {
+    if !settings().arguments {
+        return Ok(());
+    }
+    text.try_push_str("arguments:")?;
+    for argument in arguments(&command_line()?) {
+        text.try_write_fmt(format_args!(" {argument}"))?;
+    }
+    text.try_push('\n')
+}
+
+/// Each ends with 0. One that is not UTF-8 is left out from where it is not.
+fn arguments(command_line: &[u8]) -> impl Iterator<Item = &str> {
+    let line = command_line.strip_suffix(b"\0").unwrap_or(command_line);
+    line.split(|byte| *byte == 0).map(|argument| {
+        let valid = argument.utf8_chunks().next();
+        valid.map_or("", |chunk| chunk.valid())
+    })
+}
+
+/// The command line as the kernel has it. Empty where that is not shown.
+fn command_line() -> Result<TryVec<u8, Own>, HostError> {
+    let mut line = TryVec::new_in(own());
+    if let Ok(mut file) = File::open("/proc/self/cmdline") {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = file.read(&mut buffer) {
+            line.try_extend_from_slice(buffer.get(..length).unwrap_or_default())?;
+        }
+    }
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{arguments, command_line};
+
+    #[test]
+    fn ly50_arguments_are_those_of_the_process() {
+        let line = command_line().expect("memory");
+        let own: Vec<_> = std::env::args().collect();
+        assert_eq!(arguments(&line).collect::<Vec<_>>(), own);
+        let odd: Vec<_> = arguments(b"a\0\0b\xff\0").collect();
+        assert_eq!(odd, ["a", "", "b"]);
+    }
+}

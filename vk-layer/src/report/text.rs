@@ -1,0 +1,188 @@
+//! The report for people.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use alloc_core::{HostError, TryString};
+
+use super::rows::{Findings, KindRow, MemoryRow, get};
+use super::{HAS_ENDED, process};
+use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS};
+use crate::chain::MEMORY_USES;
+use crate::coverage;
+use crate::guarding;
+use crate::hooks::{passed_kinds, unknown_names};
+use crate::record::Own;
+use crate::settings::settings;
+
+/// Appends the report after so many commands.
+pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), HostError> {
+    text.try_write_fmt(format_args!(
+        "Host memory that Vulkan allocated through callbacks: process {}, {commands} commands\n\
+         (bytes, with the 16 in front of each block)\n\n\
+         {:<36}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}\n",
+        std::process::id(),
+        "",
+        "live",
+        "peak",
+        "total",
+        "blocks",
+        "objects",
+        "alive",
+    ))?;
+    process::render_text(text)?;
+    for complaint in &settings().complaints {
+        text.try_write_fmt(format_args!("setting: {}\n", complaint.as_str()))?;
+    }
+    for (number, instance) in (1..).zip(INSTANCES.iter()) {
+        text.try_write_fmt(format_args!("instance {number}\n"))?;
+        kinds(instance, 2, text)?;
+        for (number, device) in (1..).zip(instance.devices.iter()) {
+            text.try_write_fmt(format_args!("  device {number}\n"))?;
+            kinds(device, 4, text)?;
+            device_memory(device, text)?;
+        }
+    }
+    alive_at_end(text)?;
+    for kind in passed_kinds() {
+        text.try_write_fmt(format_args!(
+            "\nThe layer panicked: since then {kind} is passed through, neither counted nor judged.\n"
+        ))?;
+    }
+    findings(text)?;
+    let (guard, fail) = guarding::results();
+    guard.map_or(Ok(()), |guard| {
+        text.try_write_fmt(format_args!("\n{guard}"))
+    })?;
+    fail.map_or(Ok(()), |fail| text.try_write_fmt(format_args!("\n{fail}")))?;
+    coverage::honour().map_or(Ok(()), |honour| {
+        text.try_write_fmt(format_args!(
+            "\n{honour}(past them: the heap in hooked commands, and on threads that never called one, also if they are the program's)\n"
+        ))
+    })
+}
+
+/// What a program that destroys nothing has to know.
+fn alive_at_end(text: &mut TryString<Own>) -> Result<(), HostError> {
+    let alive = |accounts: &Accounts, kind: &str| -> u64 {
+        let rows = KindRow::all(accounts).filter(|row| row.kind == kind);
+        rows.map(|row| row.objects_alive).sum()
+    };
+    let instances = INSTANCES.iter().map(|one| alive(one, "VkInstance")).sum();
+    let devices = INSTANCES
+        .iter()
+        .flat_map(|instance| instance.devices.iter());
+    let devices = devices.map(|one| alive(one, "VkDevice")).sum();
+    if !HAS_ENDED.load(Ordering::Relaxed) || instances + devices == 0 {
+        return Ok(());
+    }
+    let s = |number: u64| if number == 1 { "" } else { "s" };
+    text.try_write_fmt(format_args!(
+        "\nThe program ended with {instances} instance{} and {devices} device{} alive: what is live below them the program did not destroy, \
+         and the driver is not to blame for it.\n",
+        s(instances),
+        s(devices),
+    ))
+}
+
+fn kinds(accounts: &Accounts, indent: usize, text: &mut TryString<Own>) -> Result<(), HostError> {
+    for row in KindRow::all(accounts) {
+        text.try_write_fmt(format_args!(
+            "{:indent$}{:<width$}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}",
+            "",
+            row.kind,
+            row.live_bytes,
+            row.peak_bytes,
+            row.total_bytes,
+            row.total_blocks,
+            row.objects_created,
+            row.objects_alive,
+            width = 36 - indent,
+        ))?;
+        if row.foreign_commands != 0 {
+            text.try_write_fmt(format_args!(
+                "  ({} commands with callbacks of the program)",
+                row.foreign_commands
+            ))?;
+        }
+        text.try_push('\n')?;
+    }
+    Ok(())
+}
+
+fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), HostError> {
+    let memory = &device.device_memory;
+    for (what, counts) in [("heap", &memory.heaps[..]), ("type", &memory.types[..])] {
+        for row in MemoryRow::all(counts) {
+            text.try_write_fmt(format_args!(
+                "    device memory, {what} {:<13}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}",
+                row.index,
+                row.live_bytes,
+                row.peak_bytes,
+                row.total_bytes,
+                row.total_blocks,
+                row.total_blocks,
+                row.live_blocks,
+            ))?;
+            if row.refusals != 0 {
+                text.try_write_fmt(format_args!("  ({} refused)", row.refusals))?;
+            }
+            text.try_push('\n')?;
+        }
+    }
+    for row in MemoryRow::all(&memory.uses) {
+        text.try_write_fmt(format_args!(
+            "    of it {:<26}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}\n",
+            MEMORY_USES.get(row.index).copied().unwrap_or_default(),
+            row.live_bytes,
+            row.peak_bytes,
+            row.total_bytes,
+            row.total_blocks,
+            row.total_blocks,
+            row.live_blocks,
+        ))?;
+    }
+    match get(&memory.lost_blocks) {
+        0 => Ok(()),
+        lost => text.try_write_fmt(format_args!(
+            "    {lost} blocks of device memory are not counted: no memory for their records\n"
+        )),
+    }
+}
+
+fn findings(text: &mut TryString<Own>) -> Result<(), HostError> {
+    let Some(findings) = Findings::new()? else {
+        return text.try_push_str("\nCallbacks were not checked.\n");
+    };
+    text.try_write_fmt(format_args!("\nFindings: {}\n", findings.rows.len()))?;
+    for finding in &findings.rows {
+        text.try_write_fmt(format_args!("  {}: {finding}\n", finding.level().name()))?;
+    }
+    let asides = [
+        (
+            findings.between_commands,
+            "callbacks came between the commands that have brackets, and are not judged",
+        ),
+        (findings.lost, "observations were lost for lack of memory"),
+        (
+            get(&UNCHECKED_OWNERS),
+            "kinds of objects are not checked: the checker had no memory or place for them",
+        ),
+    ];
+    for (number, name) in (0..).zip(unknown_names()) {
+        let before = if number == 0 {
+            "  without brackets, since nothing is known of them: "
+        } else {
+            ", "
+        };
+        text.try_write_fmt(format_args!("{before}{name}"))?;
+    }
+    if unknown_names().next().is_some() {
+        text.try_push('\n')?;
+    }
+    for (count, what) in asides.into_iter().filter(|(count, _)| *count != 0) {
+        text.try_write_fmt(format_args!("  {count} {what}\n"))?;
+    }
+    Ok(())
+}

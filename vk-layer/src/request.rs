@@ -1,0 +1,62 @@
+//! What a signal asks for: its handler sets a flag, and a hooked command looks at it.
+
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::settings::complain;
+
+/// Set by a handler.
+pub(crate) struct Request(AtomicBool);
+
+/// A mark between which growth is counted.
+pub(crate) static MARK: Request = Request(AtomicBool::new(false));
+/// A report.
+pub(crate) static REPORT: Request = Request(AtomicBool::new(false));
+
+impl Request {
+    /// Whether it was asked for since the last time.
+    pub(crate) fn is_due(&self) -> bool {
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+pub(crate) extern "C" fn request_mark(_: i32) {
+    MARK.0.store(true, Ordering::Relaxed);
+}
+
+pub(crate) extern "C" fn request_report(_: i32) {
+    REPORT.0.store(true, Ordering::Relaxed);
+}
+
+/// The signal with this name, of those that a program may use as it likes.
+pub(crate) fn signal_number(name: &str) -> Option<i32> {
+    match name {
+        "USR1" => Some(libc::SIGUSR1),
+        "USR2" => Some(libc::SIGUSR2),
+        _ => None,
+    }
+}
+
+/// Gives the signal this handler, one of the two above, unless something else is done with it already.
+pub(crate) fn install_handler(signal: i32, handler: extern "C" fn(i32), what: &str) {
+    // SAFETY: a struct of numbers and addresses, of which all zeros are valid.
+    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks for the signal's action; NULL changes nothing.
+    let is_known = unsafe { libc::sigaction(signal, ptr::null(), &raw mut before) } == 0;
+    if !is_known || before.sa_sigaction != libc::SIG_DFL {
+        complain(format_args!(
+            "signal {signal} is handled already, by the program or for another setting: it requests no {what}"
+        ));
+        return;
+    }
+    let mut action = before;
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler is a function of a library that is never unloaded, and only stores to an atomic.
+    let refused = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } != 0;
+    if refused {
+        complain(format_args!(
+            "signal {signal} cannot be handled: it requests no {what}"
+        ));
+    }
+}

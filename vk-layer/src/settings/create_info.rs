@@ -1,0 +1,165 @@
+//! Reads `VkLayerSettingsCreateInfoEXT` from the chain of a `VkInstanceCreateInfo`.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::slice;
+
+use alloc_core::{HostError, TryString};
+
+use super::entries::{Entries, Source, push};
+use crate::chain::BaseStruct;
+use crate::record::own;
+
+/// The layer's name, under which a program may chain settings for it.
+const LAYER: &CStr = c"VK_LAYER_STEWARD_memory";
+/// `VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT`.
+const LAYER_SETTINGS: i32 = 1_000_496_000;
+
+/// `VkLayerSettingsCreateInfoEXT`.
+#[repr(C)]
+struct LayerSettingsCreateInfo {
+    base: BaseStruct,
+    setting_count: u32,
+    settings: *const LayerSetting,
+}
+
+/// `VkLayerSettingEXT`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct LayerSetting {
+    pub(super) layer_name: *const c_char,
+    pub(super) setting_name: *const c_char,
+    pub(super) value_type: i32,
+    pub(super) value_count: u32,
+    pub(super) values: *const c_void,
+}
+
+/// Appends the settings that the create info chains for this layer.
+///
+/// # Safety
+/// `info` is NULL or a valid create info.
+pub(super) unsafe fn push_create_info(
+    entries: &mut Entries,
+    info: *const c_void,
+) -> Result<(), HostError> {
+    let mut at = info.cast::<BaseStruct>();
+    loop {
+        // SAFETY: the caller's promise: the chain's structs all begin so, and end with NULL.
+        let Some(base) = (unsafe { at.as_ref() }) else {
+            return Ok(());
+        };
+        if base.s_type == LAYER_SETTINGS {
+            let settings = at.cast::<LayerSettingsCreateInfo>();
+            // SAFETY: a struct of this type is this large.
+            let settings = unsafe { &*settings };
+            // SAFETY: the caller's promise: as many settings as the count says.
+            let settings = unsafe { slice_of(settings.settings, settings.setting_count) };
+            for setting in settings {
+                // SAFETY: forwarded: one of a valid create info.
+                unsafe { push_setting(entries, setting) }?;
+            }
+        }
+        at = base.p_next;
+    }
+}
+
+/// # Safety
+/// Names end with 0, and there are as many values of the type as the count says.
+pub(super) unsafe fn push_setting(
+    entries: &mut Entries,
+    setting: &LayerSetting,
+) -> Result<(), HostError> {
+    // SAFETY: the caller's promise.
+    let layer = unsafe { text_of(setting.layer_name) };
+    // SAFETY: the caller's promise.
+    let name = unsafe { text_of(setting.setting_name) };
+    let (Some(layer), Some(Ok(name))) = (layer, name.map(CStr::to_str)) else {
+        return Ok(());
+    };
+    if layer != LAYER {
+        return Ok(());
+    }
+    // SAFETY: forwarded.
+    let value = unsafe { value_of(setting) }?;
+    push(entries, Source::CreateInfo, name, &value)
+}
+
+/// The first value as text: settings of this layer have one. Empty for none, and for a type that is not known.
+///
+/// # Safety
+/// As many values of the type as the count says.
+unsafe fn value_of(setting: &LayerSetting) -> Result<TryString<crate::record::Own>, HostError> {
+    let mut text = TryString::new_in(own());
+    if setting.value_count == 0 || setting.values.is_null() {
+        return Ok(text);
+    }
+    match setting.value_type {
+        0 => {
+            // SAFETY: `VK_LAYER_SETTING_TYPE_BOOL32_EXT`: `VkBool32`.
+            let value = unsafe { setting.values.cast::<u32>().read() };
+            text.try_push_str(if value == 0 { "false" } else { "true" })?;
+        }
+        1 => {
+            // SAFETY: `VK_LAYER_SETTING_TYPE_INT32_EXT`.
+            let value = unsafe { setting.values.cast::<i32>().read() };
+            text.try_write_fmt(format_args!("{value}"))?;
+        }
+        2 => {
+            // SAFETY: `VK_LAYER_SETTING_TYPE_INT64_EXT`.
+            let value = unsafe { setting.values.cast::<i64>().read() };
+            text.try_write_fmt(format_args!("{value}"))?;
+        }
+        3 => {
+            // SAFETY: `VK_LAYER_SETTING_TYPE_UINT32_EXT`.
+            let value = unsafe { setting.values.cast::<u32>().read() };
+            text.try_write_fmt(format_args!("{value}"))?;
+        }
+        4 => {
+            // SAFETY: `VK_LAYER_SETTING_TYPE_UINT64_EXT`.
+            let value = unsafe { setting.values.cast::<u64>().read() };
+            text.try_write_fmt(format_args!("{value}"))?;
+        }
+        5 => {
+            // SAFETY: `VK_LAYER_SETTING_TYPE_FLOAT32_EXT`.
+            let value = unsafe { setting.values.cast::<f32>().read() };
+            text.try_write_fmt(format_args!("{value}"))?;
+        }
+        6 => {
+            // SAFETY: `VK_LAYER_SETTING_TYPE_FLOAT64_EXT`.
+            let value = unsafe { setting.values.cast::<f64>().read() };
+            text.try_write_fmt(format_args!("{value}"))?;
+        }
+        7 => {
+            // SAFETY: `VK_LAYER_SETTING_TYPE_STRING_EXT`: pointers to strings.
+            let value = unsafe { setting.values.cast::<*const c_char>().read() };
+            // SAFETY: the caller's promise: NULL, or a string.
+            let value = unsafe { text_of(value) };
+            text.try_push_str(
+                value
+                    .and_then(|value| value.to_str().ok())
+                    .unwrap_or_default(),
+            )?;
+        }
+        _ => {}
+    }
+    Ok(text)
+}
+
+/// # Safety
+/// NULL, or a string that ends with 0 and lives as long as the create info.
+unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a CStr> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise, and not NULL.
+    Some(unsafe { CStr::from_ptr(text) })
+}
+
+/// # Safety
+/// NULL, or so many elements that live as long as the create info.
+unsafe fn slice_of<'a, T>(first: *const T, count: u32) -> &'a [T] {
+    if first.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise, and not NULL.
+    unsafe { slice::from_raw_parts(first, count as usize) }
+}

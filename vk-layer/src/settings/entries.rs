@@ -1,0 +1,87 @@
+//! What a source says, as pairs of text: a setting's name in small letters, and its value.
+
+#![forbid(unsafe_code)]
+
+use alloc_core::{HostError, TryString, TryVec};
+
+use super::table::{ENVIRONMENT_PREFIX, FILE_PREFIX};
+use crate::record::{Own, own};
+
+/// Where an entry comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    CreateInfo,
+    Environment,
+    File,
+}
+
+/// One setting that a source names.
+pub(super) struct Entry {
+    pub(super) source: Source,
+    pub(super) name: TryString<Own>,
+    pub(super) value: TryString<Own>,
+}
+
+/// The entries of all sources; of two with one name the first holds.
+pub(super) type Entries = TryVec<Entry, Own>;
+
+/// Appends an entry. A value with nothing but blanks sets nothing.
+pub(super) fn push(
+    entries: &mut Entries,
+    source: Source,
+    name: &str,
+    value: &str,
+) -> Result<(), HostError> {
+    let mut small = TryString::new_in(own());
+    for letter in name.chars() {
+        small.try_push(letter.to_ascii_lowercase())?;
+    }
+    let entry = Entry {
+        source,
+        name: small,
+        value: TryString::try_from_str_in(value.trim(), own())?,
+    };
+    entries.try_push(entry).map_err(|refused| refused.error)
+}
+
+/// Appends `NAME=value` of the environment where the name is ours.
+pub(super) fn push_variable(entries: &mut Entries, variable: &str) -> Result<(), HostError> {
+    let Some((name, value)) = variable.split_once('=') else {
+        return Ok(());
+    };
+    match name.strip_prefix(ENVIRONMENT_PREFIX) {
+        Some(name) => push(entries, Source::Environment, name, value),
+        None => Ok(()),
+    }
+}
+
+/// Appends what a settings file says to us: `steward_memory.name = value`, and `#` in front of comments. Other layers' lines mean nothing
+/// to us, and neither do those that are not text.
+pub(super) fn push_file(entries: &mut Entries, file: &[u8]) -> Result<(), HostError> {
+    for line in file.split(|byte| *byte == b'\n') {
+        let Ok(line) = str::from_utf8(line) else {
+            continue;
+        };
+        let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
+        let Some(line) = line.strip_prefix(FILE_PREFIX) else {
+            continue;
+        };
+        let (name, value) = line.split_once('=').unwrap_or((line, ""));
+        push(entries, Source::File, name.trim(), value)?;
+    }
+    Ok(())
+}
+
+/// The name as the source has it, for people.
+pub(super) fn full_name(entry: &Entry) -> Result<TryString<Own>, HostError> {
+    let mut name = TryString::new_in(own());
+    if entry.source == Source::Environment {
+        name.try_push_str(ENVIRONMENT_PREFIX)?;
+        for letter in entry.name.chars() {
+            name.try_push(letter.to_ascii_uppercase())?;
+        }
+    } else {
+        name.try_write_fmt(format_args!("{FILE_PREFIX}{}", entry.name.as_str()))?;
+    }
+    Ok(name)
+}

@@ -1,0 +1,113 @@
+//! Reads the environment of the process, and the settings file that it names.
+
+use std::ffi::{CStr, c_char};
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use alloc_core::{HostError, TryString, TryVec};
+
+use super::entries::{Entries, push_file, push_variable};
+use crate::record::{Own, own};
+
+const FILE: &str = "vk_layer_settings.txt";
+/// Below a folder of shared data.
+const DATA_FOLDER: &str = "vulkan/settings.d";
+/// More of a settings file is not read.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Appends the variables of ours.
+pub(super) fn push_environment(entries: &mut Entries) -> Result<(), HostError> {
+    unsafe extern "C" {
+        static environ: *const *const c_char;
+    }
+    // SAFETY: the C library's list, as it is now. Vulkan's loader reads the environment in the same way, in the same command.
+    let mut next = unsafe { environ };
+    while !next.is_null() {
+        // SAFETY: the list ends with NULL, which was not reached yet.
+        let variable = unsafe { *next };
+        if variable.is_null() {
+            break;
+        }
+        // SAFETY: each entry is a string that ends with 0.
+        let variable = unsafe { CStr::from_ptr(variable) };
+        if let Ok(variable) = variable.to_str() {
+            push_variable(entries, variable)?;
+        }
+        // SAFETY: this entry was not the last, NULL.
+        next = unsafe { next.add(1) };
+    }
+    Ok(())
+}
+
+/// Appends what the first settings file says that is there: the one that `VK_LAYER_SETTINGS_PATH` names, or is in the folder that it
+/// names; one in the user's or the system's folders for data; one in the working folder.
+pub(super) fn push_settings_file(entries: &mut Entries) -> Result<(), HostError> {
+    if let Some(named) = variable(c"VK_LAYER_SETTINGS_PATH")? {
+        for path in [
+            TryString::try_from_str_in(&named, own())?,
+            joined(&[&named, FILE])?,
+        ] {
+            if push_from(entries, &path)? {
+                return Ok(());
+            }
+        }
+    }
+    let user = match variable(c"XDG_DATA_HOME")? {
+        Some(folder) => Some(folder),
+        None => match variable(c"HOME")? {
+            Some(home) => Some(joined(&[&home, ".local/share"])?),
+            None => None,
+        },
+    };
+    let system = variable(c"XDG_DATA_DIRS")?;
+    let system = system
+        .as_ref()
+        .map_or("/usr/local/share:/usr/share", TryString::as_str);
+    let folders = user.iter().map(TryString::as_str).chain(system.split(':'));
+    for folder in folders.filter(|folder| folder.starts_with('/')) {
+        if push_from(entries, &joined(&[folder, DATA_FOLDER, FILE])?)? {
+            return Ok(());
+        }
+    }
+    push_from(entries, FILE).map(drop)
+}
+
+fn joined(parts: &[&str]) -> Result<TryString<Own>, HostError> {
+    TryString::try_join_in(parts, "/", own())
+}
+
+/// Whether the file is there and could be read. It is opened without waiting for a writer, if it is a pipe, which is then left alone.
+fn push_from(entries: &mut Entries, path: &str) -> Result<bool, HostError> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let Ok(file) = options.open(path) else {
+        return Ok(false);
+    };
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(false);
+    }
+    let mut text = TryVec::new_in(own());
+    let mut file = file.take(MAX_FILE);
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = file.read(&mut buffer) {
+        text.try_extend_from_slice(buffer.get(..length).unwrap_or_default())?;
+    }
+    push_file(entries, &text)?;
+    Ok(true)
+}
+
+/// The value of a variable, if it is set, not empty and text.
+fn variable(name: &CStr) -> Result<Option<TryString<Own>>, HostError> {
+    // SAFETY: the name ends with 0. Vulkan's loader reads the environment in the same way, in the same command.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: a string that the environment holds, for as long as nobody changes that.
+    let value = unsafe { CStr::from_ptr(value) };
+    let value = value.to_str().ok().filter(|value| !value.is_empty());
+    value
+        .map(|value| TryString::try_from_str_in(value, own()))
+        .transpose()
+}

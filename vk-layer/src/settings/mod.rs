@@ -1,0 +1,214 @@
+//! What the program, its environment and a settings file ask for. Read once, when the first instance is created.
+
+mod create_info;
+mod entries;
+mod environment;
+pub(crate) mod pattern;
+pub(crate) mod table;
+mod target;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use alloc_core::{HostError, TryString, TryVec};
+
+use vk_accounts::guard_run::Guarding;
+
+use crate::error_output;
+use crate::leaks::Frame;
+use crate::record::{Own, own};
+use entries::{Entries, Entry, full_name};
+
+pub use table::{ENVIRONMENT_PREFIX, FILE_PREFIX, SETTINGS, Setting};
+pub(crate) use target::Target;
+
+/// The settings of this process.
+pub(crate) struct Settings {
+    /// The process has more rights than who started it, or `match` leaves it out: no callbacks are replaced, no file is written.
+    pub(crate) passes_through: bool,
+    /// Whether callbacks are judged.
+    pub(crate) check: bool,
+    pub(crate) brackets: Brackets,
+    pub(crate) text: Option<Target>,
+    pub(crate) json: Option<Target>,
+    /// The file of the state, as `file_name` takes it.
+    pub(crate) state: Option<TryString<Own>>,
+    /// How blocks are guarded, and which requests are refused.
+    pub(crate) guarding: Guarding,
+    /// Whether everything that is alive has a call stack.
+    pub(crate) stacks: bool,
+    /// What is a frame, and so a mark between which growth is counted.
+    pub(crate) frame: Frame,
+    /// The signal that requests a mark.
+    pub(crate) mark_signal: Option<i32>,
+    /// Whether the report has the honour ratio.
+    pub(crate) meter: bool,
+    /// The signal that requests a report.
+    pub(crate) signal: Option<i32>,
+    /// Whether the report has the arguments of the process.
+    pub(crate) arguments: bool,
+    /// Seconds between two reports; 0 for none but those at the end.
+    pub(crate) interval: u64,
+    /// What is wrong with the settings that were found, a line each.
+    pub(crate) complaints: TryVec<TryString<Own>, Own>,
+}
+
+/// Which commands without a `pAllocator` the checker is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Brackets {
+    None,
+    /// All but those that record into a command buffer.
+    Some,
+    All,
+}
+
+static SETTINGS_OF_PROCESS: OnceLock<Settings> = OnceLock::new();
+
+/// See [`Settings`]. Before the first instance: those without a create info.
+pub(crate) fn settings() -> &'static Settings {
+    // SAFETY: without a create info nothing is read.
+    unsafe { load(std::ptr::null()) }
+}
+
+/// Reads the settings at the first call; later ones, of other instances too, find them as they are.
+///
+/// # Safety
+/// `info` is NULL or a valid `VkInstanceCreateInfo`.
+pub(crate) unsafe fn load(info: *const c_void) -> &'static Settings {
+    SETTINGS_OF_PROCESS.get_or_init(|| {
+        // SAFETY: asks the kernel's auxiliary vector; any number may be asked for.
+        let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+        if is_privileged {
+            return Settings::of_privileged_process();
+        }
+        let mut entries = TryVec::new_in(own());
+        // SAFETY: forwarded.
+        let read = unsafe { push_all(&mut entries, info) };
+        let settings = read.and_then(|()| Settings::new(&entries));
+        let settings = settings.unwrap_or_else(|error| {
+            complain(format_args!("settings are left out: {error}"));
+            Settings::default()
+        });
+        for complaint in &settings.complaints {
+            complain(format_args!("{}", complaint.as_str()));
+        }
+        settings
+    })
+}
+
+/// Appends all sources' entries, in the order in which they hold.
+///
+/// # Safety
+/// As [`load`].
+unsafe fn push_all(entries: &mut Entries, info: *const c_void) -> Result<(), HostError> {
+    // SAFETY: forwarded.
+    unsafe { create_info::push_create_info(entries, info) }?;
+    environment::push_environment(entries)?;
+    environment::push_settings_file(entries)
+}
+
+impl Default for Settings {
+    /// As when nothing is set.
+    fn default() -> Self {
+        Self {
+            passes_through: false,
+            check: true,
+            brackets: Brackets::Some,
+            text: Some(Target::ErrorOutput),
+            json: None,
+            state: None,
+            guarding: Guarding::default(),
+            stacks: false,
+            frame: Frame::DEFAULT,
+            mark_signal: None,
+            meter: false,
+            signal: None,
+            arguments: false,
+            interval: 0,
+            complaints: TryVec::new_in(own()),
+        }
+    }
+}
+
+impl Settings {
+    fn of_privileged_process() -> Self {
+        Self {
+            passes_through: true,
+            check: false,
+            text: None,
+            ..Self::default()
+        }
+    }
+
+    fn new(entries: &[Entry]) -> Result<Self, HostError> {
+        let mut settings = Self {
+            text: None,
+            ..Self::default()
+        };
+        for setting in SETTINGS {
+            let named = |entry: &&Entry| {
+                entry.name.as_str() == setting.name && !entry.value.as_str().is_empty()
+            };
+            if let Some(entry) = entries.iter().find(named)
+                && (setting.set)(&mut settings, &entry.value).is_err()
+            {
+                let name = full_name(entry)?;
+                let line = format_args!(
+                    "{} is \"{}\": expected {}; the default is taken: {}",
+                    name.as_str(),
+                    entry.value.as_str(),
+                    setting.values,
+                    setting.default,
+                );
+                settings.add_complaint(line)?;
+            }
+        }
+        for entry in entries {
+            if SETTINGS
+                .iter()
+                .all(|setting| setting.name != entry.name.as_str())
+            {
+                let name = full_name(entry)?;
+                let mut expected = TryString::new_in(own());
+                for setting in SETTINGS {
+                    expected.try_write_fmt(format_args!(" {}", setting.name))?;
+                }
+                let line = format_args!(
+                    "{} is no setting of this layer; expected one of:{}",
+                    name.as_str(),
+                    expected.as_str()
+                );
+                settings.add_complaint(line)?;
+            }
+        }
+        if settings.text.is_none() && settings.json.is_none() {
+            settings.text = Some(Target::ErrorOutput);
+        }
+        Ok(settings)
+    }
+
+    fn add_complaint(&mut self, line: std::fmt::Arguments<'_>) -> Result<(), HostError> {
+        let mut complaint = TryString::new_in(own());
+        complaint.try_write_fmt(line)?;
+        self.complaints
+            .try_push(complaint)
+            .map_err(|refused| refused.error)
+    }
+}
+
+/// The name of this process's executable.
+pub(crate) fn executable_name() -> Result<TryString<Own>, HostError> {
+    let mut buffer = [0; pattern::MAX_PATH];
+    TryString::try_from_str_in(pattern::executable(&mut buffer), own())
+}
+
+/// One line on the error output.
+pub(crate) fn complain(what: std::fmt::Arguments<'_>) {
+    let mut line = TryString::new_in(own());
+    let written = line.try_write_fmt(format_args!("VK_LAYER_STEWARD_memory: {what}\n"));
+    if written.is_ok() {
+        error_output::write(line.as_bytes());
+    }
+}

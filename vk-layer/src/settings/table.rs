@@ -1,0 +1,211 @@
+//! The table of settings: a new one is a row here and a field of [`Settings`]. Documents, help and errors come from it.
+
+#![forbid(unsafe_code)]
+
+use vk_accounts::guard_run::parse_back_end;
+
+use super::{Brackets, Settings, Target, pattern};
+use crate::file_name;
+use crate::leaks::Frame;
+use crate::request::signal_number;
+
+/// What stands in front of a setting's name in the environment, where the name is in capitals.
+pub const ENVIRONMENT_PREFIX: &str = "VK_STEWARD_MEMORY_";
+/// What stands in front of a setting's name in `vk_layer_settings.txt`.
+pub const FILE_PREFIX: &str = "steward_memory.";
+
+/// One setting of the layer.
+#[derive(Clone, Copy)]
+pub struct Setting {
+    /// Its name, in small letters.
+    pub name: &'static str,
+    /// Which values there are, for documents and errors.
+    pub values: &'static str,
+    /// The value when nothing sets it.
+    pub default: &'static str,
+    /// What it does, in one sentence.
+    pub about: &'static str,
+    /// Stores a value.
+    pub(super) set: fn(&mut Settings, &str) -> Result<(), InvalidValue>,
+}
+
+/// A value is not one of the setting's, or there is no memory for it.
+pub(crate) struct InvalidValue;
+
+/// All settings.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "text",
+        values: "a file, or `-` for the error output",
+        default: "`-` where `json` is not set",
+        about: "Where the report goes; in the name of a file `%p` is the number of the process, `%e` the name of its executable.",
+        set: |settings, value| {
+            settings.text = Some(Target::new(value)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "json",
+        values: "a file, or `-` for the error output",
+        default: "none",
+        about: "Where the same goes as JSON.",
+        set: |settings, value| {
+            settings.json = Some(Target::new(value)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "state",
+        values: "a file",
+        default: "none",
+        about: "The file that keeps the last numbers however the process ends, named in the same way; `steward top` reads it.",
+        set: |settings, value| {
+            settings.state = Some(file_name::pattern(value)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "check",
+        values: "true or false",
+        default: "true",
+        about: "Whether callbacks are judged by Vulkan's rules.",
+        set: |settings, value| {
+            settings.check = boolean(value)?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "brackets",
+        values: "`none`, `some` or `all`",
+        default: "`some`",
+        about: "Which commands without a `pAllocator` are judged: none, all but those that record into a command buffer, or those too.",
+        set: |settings, value| {
+            settings.brackets = match value {
+                "none" => Brackets::None,
+                "some" => Brackets::Some,
+                "all" => Brackets::All,
+                _ => return Err(InvalidValue),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "guard",
+        values: "`fence`, `strict`, `cookie` or `sampled[=N]`",
+        default: "none",
+        about: "How each block that the driver gets through callbacks that replaced NULL is guarded.",
+        set: |settings, value| {
+            settings.guarding.guard = Some(value.parse().map_err(|_| InvalidValue)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "back_end",
+        values: "the name of a back end",
+        default: "the best there is",
+        about: "With a guard: the one back end to use.",
+        set: |settings, value| {
+            settings.guarding.back_end = Some(parse_back_end(value).map_err(|_| InvalidValue)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "fail",
+        values: "a plan, as of `steward --fail`",
+        default: "none",
+        about: "Which requests of the driver are refused on purpose.",
+        set: |settings, value| {
+            settings.guarding.fail = Some(value.parse().map_err(|_| InvalidValue)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "stacks",
+        values: "true or false",
+        default: "false",
+        about: "Whether what is alive has the program's call stack, in the JSON.",
+        set: |settings, value| {
+            settings.stacks = boolean(value)?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "frame",
+        values: "`auto`, `present` or `submit`, each with `:N` for every N-th, or `none`",
+        default: "`auto`: submits until something is presented",
+        about: "With stacks: what ends a frame; growth is counted between frames.",
+        set: |settings, value| {
+            settings.frame = Frame::parse(value).ok_or(InvalidValue)?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "mark_signal",
+        values: "`USR1` or `USR2`",
+        default: "none",
+        about: "With stacks: the signal that requests a mark, between which growth is counted instead. A program's own handler stays.",
+        set: |settings, value| {
+            settings.mark_signal = Some(signal_number(value).ok_or(InvalidValue)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "meter",
+        values: "true or false",
+        default: "false",
+        about: "Whether the report has the honour ratio: how much of what the driver allocates goes through callbacks. The meter's library has to be preloaded, as `steward run --meter` does.",
+        set: |settings, value| {
+            settings.meter = boolean(value)?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "signal",
+        values: "`USR1` or `USR2`",
+        default: "none",
+        about: "The signal that requests a report: the next hooked command writes it. A program's own handler stays.",
+        set: |settings, value| {
+            settings.signal = Some(signal_number(value).ok_or(InvalidValue)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "match",
+        values: "a pattern with `*` and `?`",
+        default: "`*`",
+        about: "Only processes whose executable's name fits are counted; in all others every command passes through unchanged.",
+        set: |settings, value| {
+            settings.passes_through |= !pattern::fits_executable(value);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "arguments",
+        values: "true or false",
+        default: "false",
+        about: "Whether the report has the arguments of the process.",
+        set: |settings, value| {
+            settings.arguments = boolean(value)?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "interval",
+        values: "a whole number of seconds, 0 for none",
+        default: "0",
+        about: "How often a report is written while the program runs: by the first hooked command after that time.",
+        set: |settings, value| {
+            settings.interval = value.parse().map_err(|_| InvalidValue)?;
+            Ok(())
+        },
+    },
+];
+
+/// The value of a setting that is on or off.
+fn boolean(value: &str) -> Result<bool, InvalidValue> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(InvalidValue),
+    }
+}

@@ -1,0 +1,235 @@
+//! The state file: the numbers of the process in a shared mapping, which outlives every end of it. `vk_accounts::state_file` has the layout.
+//!
+//! It is updated after each of the first 1000 commands, then after every 64th and after each submit. One thread updates at a time, and
+//! the others pass by.
+
+mod mapping;
+
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+
+use vk_accounts::state_file::{
+    COMMANDS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH, MAGIC, MAX_HEAPS, MAX_KINDS,
+    NAME_WORDS, PROCESS, REPORTED, ROWS, SEQUENCE, STARTED, STARTED_ROW,
+};
+
+use crate::accounts::{Accounts, INSTANCES, KindAccount};
+use crate::commands::{self, row};
+use crate::device_memory::MemoryCount;
+use crate::file_name::expand;
+use crate::hooks;
+use crate::settings::{complain, settings};
+use mapping::Words;
+
+/// So many commands are followed one by one.
+const EVERY_COMMAND_UNTIL: u64 = 1000;
+const INTERVAL: u64 = 64;
+
+const _: () = assert!(crate::chain::MAX_HEAPS == MAX_HEAPS);
+
+static STATE: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
+static IS_OPENED: AtomicBool = AtomicBool::new(false);
+static IS_UPDATED: AtomicBool = AtomicBool::new(false);
+
+/// The first row of each kind, by its place in the file.
+#[expect(clippy::indexing_slicing, reason = "runs at compile time")]
+const PLACES: [Option<usize>; MAX_KINDS] = {
+    let mut places = [None; MAX_KINDS];
+    let (mut index, mut place) = (0, 0);
+    while index < commands::ROWS {
+        if commands::is_first_of_kind(index) {
+            // Fails to compile where there are too many kinds.
+            places[place] = Some(index);
+            place += 1;
+        }
+        index += 1;
+    }
+    places
+};
+
+/// The first instance is about to be created: makes the file, if the settings name one.
+pub(crate) fn open() {
+    let Some(pattern) = &settings().state else {
+        return;
+    };
+    if IS_OPENED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let Ok(name) = expand(pattern) else {
+        return complain(format_args!("no state file: out of host memory"));
+    };
+    match mapping::create(&name) {
+        Ok(words) => init(words),
+        Err(error) => complain(format_args!(
+            "{} cannot be written ({error}): name a file in a folder that can be written to",
+            name.as_str()
+        )),
+    }
+}
+
+/// In the child of a fork: the mapping is the parent's.
+pub(crate) fn after_fork() {
+    STATE.store(ptr::null_mut(), Ordering::Relaxed);
+    IS_OPENED.store(false, Ordering::Relaxed);
+    IS_UPDATED.store(false, Ordering::Relaxed);
+}
+
+/// A command begins, so that a command that never ends is known.
+pub(crate) fn command_begins(number: u64, index: usize) {
+    if let Some(words) = words() {
+        put(words, STARTED_ROW, index as u64 + 1);
+        put(words, STARTED, number);
+    }
+}
+
+/// A command has ended: updates the numbers when it is time to.
+pub(crate) fn command_ended(number: u64) {
+    let is_due = number <= EVERY_COMMAND_UNTIL || number.is_multiple_of(INTERVAL);
+    if let Some(words) = words().filter(|_| is_due) {
+        update(words, number);
+    }
+}
+
+/// A submit has ended: updates the numbers.
+pub(crate) fn submit_ended() {
+    if let Some(words) = words() {
+        update(words, hooks::COMMANDS.load(Ordering::Relaxed));
+    }
+}
+
+/// A report was written, after so many commands.
+pub(crate) fn reported(commands: u64) {
+    if let Some(words) = words() {
+        update(words, commands);
+        put(words, REPORTED, commands);
+    }
+}
+
+fn words() -> Option<&'static Words> {
+    // SAFETY: null, or a mapping that is never undone.
+    unsafe { STATE.load(Ordering::Acquire).as_ref() }
+}
+
+fn init(mapping: NonNull<Words>) {
+    // SAFETY: a mapping of this size that is never undone; zero is a value of every word.
+    let words = unsafe { mapping.as_ref() };
+    put(words, 1, LENGTH as u64);
+    put(words, PROCESS, std::process::id().into());
+    put(words, ROWS, commands::ROWS as u64);
+    for (place, index) in PLACES.iter().enumerate() {
+        let name = index.map_or("", |index| row(index).object).as_bytes();
+        let at = KINDS + place * KIND_WORDS;
+        for (word, chunk) in (at..at + NAME_WORDS).zip(name.chunks(8)) {
+            let mut bytes = [0; 8];
+            for (to, from) in bytes.iter_mut().zip(chunk) {
+                *to = *from;
+            }
+            put(words, word, u64::from_ne_bytes(bytes));
+        }
+    }
+    // Last: without it the file is none.
+    put(words, 0, MAGIC);
+    STATE.store(mapping.as_ptr(), Ordering::Release);
+}
+
+fn update(words: &Words, number: u64) {
+    if IS_UPDATED.swap(true, Ordering::Acquire) {
+        return;
+    }
+    let mut sums = Sums::new();
+    for instance in INSTANCES.iter() {
+        sums.add(instance);
+        instance.devices.iter().for_each(|device| sums.add(device));
+    }
+    let sequence = words
+        .get(SEQUENCE)
+        .map_or(0, |word| word.load(Ordering::Relaxed));
+    // Odd, also where an update was given up half done.
+    let odd = sequence | 1;
+    put(words, SEQUENCE, odd);
+    // Whoever reads one of the numbers below has to find an odd or a changed number above.
+    fence(Ordering::Release);
+    for (place, sum) in sums.kinds.iter().enumerate() {
+        put_all(words, KINDS + place * KIND_WORDS + NAME_WORDS, sum);
+    }
+    for (heap, sum) in sums.heaps.iter().enumerate() {
+        put_all(words, HEAPS + heap * HEAP_WORDS, sum);
+    }
+    put(words, COMMANDS, number);
+    if let Some(word) = words.get(SEQUENCE) {
+        word.store(odd.wrapping_add(1), Ordering::Release);
+    }
+    IS_UPDATED.store(false, Ordering::Release);
+}
+
+/// The numbers of all instances and devices together, in the order of the file.
+struct Sums {
+    kinds: [[u64; KIND_WORDS - NAME_WORDS]; MAX_KINDS],
+    heaps: [[u64; HEAP_WORDS]; MAX_HEAPS],
+}
+
+impl Sums {
+    const fn new() -> Self {
+        Self {
+            kinds: [[0; KIND_WORDS - NAME_WORDS]; MAX_KINDS],
+            heaps: [[0; HEAP_WORDS]; MAX_HEAPS],
+        }
+    }
+
+    fn add(&mut self, accounts: &Accounts) {
+        for (sum, index) in self.kinds.iter_mut().zip(PLACES) {
+            if let Some(kind) = index.and_then(|index| accounts.kind(index)) {
+                add_all(sum, kind_numbers(kind));
+            }
+        }
+        for (sum, count) in self.heaps.iter_mut().zip(&accounts.device_memory.heaps) {
+            add_all(sum, heap_numbers(count));
+        }
+    }
+}
+
+fn kind_numbers(kind: &KindAccount) -> [u64; 8] {
+    let owner = kind.owner();
+    let usage = owner.map(|owner| owner.usage().total()).unwrap_or_default();
+    [
+        usage.live_bytes,
+        usage.live_blocks,
+        owner.map_or(0, |owner| owner.peak_bytes()),
+        usage.total_bytes,
+        usage.total_blocks,
+        get(&kind.created),
+        get(&kind.ended),
+        get(&kind.foreign_commands),
+    ]
+}
+
+fn heap_numbers(count: &MemoryCount) -> [u64; 6] {
+    [
+        get(&count.live_bytes),
+        get(&count.live_blocks),
+        get(&count.peak_bytes),
+        get(&count.total_bytes),
+        get(&count.total_blocks),
+        get(&count.refusals),
+    ]
+}
+
+fn get(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+fn add_all<const N: usize>(sum: &mut [u64], numbers: [u64; N]) {
+    for (sum, number) in sum.iter_mut().zip(numbers) {
+        *sum = sum.saturating_add(number);
+    }
+}
+
+fn put_all(words: &Words, at: usize, values: &[u64]) {
+    for (word, value) in words.iter().skip(at).zip(values) {
+        word.store(*value, Ordering::Relaxed);
+    }
+}
+
+fn put(words: &Words, index: usize, value: u64) {
+    put_all(words, index, &[value]);
+}

@@ -1,0 +1,299 @@
+// A program that uses Vulkan and knows nothing of the layer. The first argument says what it does, and how it ends.
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// What is needed of vulkan_core.h, which need not be installed.
+typedef void (*Function)(void);
+typedef Function (*GetProcAddr)(void *, const char *);
+struct QueueInfo { int type; const void *next; uint32_t flags, family, count; const float *priorities; };
+struct InstanceInfo {
+    int type; const void *next; uint32_t flags; const void *application;
+    uint32_t layers; const char *const *layer_names; uint32_t extensions; const char *const *extension_names;
+};
+struct DeviceInfo {
+    int type; const void *next; uint32_t flags, queues; const struct QueueInfo *queue;
+    uint32_t layers; const char *const *layer_names; uint32_t extensions; const char *const *extension_names;
+    const void *features;
+};
+struct BufferInfo {
+    int type; const void *next; uint32_t flags; uint64_t size; uint32_t usage; int sharing; uint32_t families; const uint32_t *family;
+};
+struct MessengerInfo { int type; const void *next; uint32_t flags, severity, types; uint32_t (*callback)(void); void *data; };
+
+static void *loader;
+static GetProcAddr get_proc_addr;
+
+static void fail(const char *what) {
+    fprintf(stderr, "client: %s\n", what);
+    _exit(99);
+}
+
+static void open_loader(void) {
+    loader = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!loader) fail("no loader");
+    get_proc_addr = (GetProcAddr)dlsym(loader, "vkGetInstanceProcAddr");
+}
+
+static Function of_instance(void *instance, const char *name) {
+    Function function = get_proc_addr(instance, name);
+    if (!function) fail(name);
+    return function;
+}
+
+static void *create_instance_with(const char *extension) {
+    struct InstanceInfo info = {.type = 1, .extensions = extension != NULL, .extension_names = &extension};
+    void *instance = NULL;
+    int (*create)(const void *, const void *, void **) = (void *)of_instance(NULL, "vkCreateInstance");
+    if (create(&info, NULL, &instance) != 0) fail("no instance");
+    return instance;
+}
+
+static void *create_instance(void) { return create_instance_with(NULL); }
+
+static void destroy_instance(void *instance) {
+    ((void (*)(void *, const void *))of_instance(instance, "vkDestroyInstance"))(instance, NULL);
+}
+
+static void *create_device(void *instance) {
+    uint32_t count = 1;
+    void *physical = NULL, *device = NULL;
+    ((int (*)(void *, uint32_t *, void **))of_instance(instance, "vkEnumeratePhysicalDevices"))(instance, &count, &physical);
+    if (count != 1) fail("no device");
+    float priority = 1;
+    struct QueueInfo queue = {.type = 2, .count = 1, .priorities = &priority};
+    struct DeviceInfo info = {.type = 3, .queues = 1, .queue = &queue};
+    int (*create)(void *, const void *, const void *, void **) = (void *)of_instance(instance, "vkCreateDevice");
+    if (create(physical, &info, NULL, &device) != 0) fail("no device");
+    return device;
+}
+
+static void destroy_device(void *instance, void *device) {
+    ((void (*)(void *, const void *))of_instance(instance, "vkDestroyDevice"))(device, NULL);
+}
+
+// Creates so many buffers, and destroys those that are not to stay.
+static void use_buffers(void *instance, void *device, int number, int stay) {
+    int (*create)(void *, const void *, const void *, uint64_t *) = (void *)of_instance(instance, "vkCreateBuffer");
+    void (*destroy)(void *, uint64_t, const void *) = (void *)of_instance(instance, "vkDestroyBuffer");
+    struct BufferInfo info = {.type = 12, .size = 256, .usage = 32};
+    for (int index = 0; index < number; index++) {
+        uint64_t buffer = 0;
+        if (create(device, &info, NULL, &buffer) != 0) fail("no buffer");
+        if (index >= stay) destroy(device, buffer, NULL);
+    }
+}
+
+static void whole_life(int buffers) {
+    void *instance = create_instance(), *device = create_device(instance);
+    use_buffers(instance, device, buffers, 0);
+    destroy_device(instance, device);
+    destroy_instance(instance);
+}
+
+// A buffer of no bytes, which is against Vulkan's rules.
+static void mistake(void) {
+    void *instance = create_instance(), *device = create_device(instance);
+    int (*create)(void *, const void *, const void *, uint64_t *) = (void *)of_instance(instance, "vkCreateBuffer");
+    void (*destroy)(void *, uint64_t, const void *) = (void *)of_instance(instance, "vkDestroyBuffer");
+    struct BufferInfo info = {.type = 12, .usage = 32};
+    uint64_t buffer = 0;
+    if (create(device, &info, NULL, &buffer) == 0) destroy(device, buffer, NULL);
+    destroy_device(instance, device);
+    destroy_instance(instance);
+}
+
+// An instance and a device with three buffers, all of which stay.
+static void leave(void) {
+    void *instance = create_instance();
+    use_buffers(instance, create_device(instance), 4, 3);
+}
+
+static void *eight_lives(void *unused) {
+    for (int index = 0; index < 8; index++) whole_life(500);
+    return unused;
+}
+
+static void *leave_and_exit(void *unused) {
+    leave();
+    exit(0);
+    return unused;
+}
+
+static long resident_kilobytes(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%*s %ld", &pages) != 1) fail("no statm");
+    fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static int mappings_of_layer(void) {
+    char line[4096];
+    int number = 0;
+    FILE *file = fopen("/proc/self/maps", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        number += strstr(line, "libVkLayer_steward") && strstr(line, " 00000000 ");
+    }
+    if (file) fclose(file);
+    return number;
+}
+
+static void in_child(void (*work)(void)) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        work();
+        exit(0);
+    }
+    if (waitpid(child, &status, 0) != child || status != 0) fail("the child failed");
+}
+
+static void nothing(void) {}
+static void one_instance(void) { destroy_instance(create_instance()); }
+static uint32_t message(void) { return 0; }
+
+static void leak_messenger(void) {
+    void *instance = create_instance_with("VK_EXT_debug_utils");
+    struct MessengerInfo info = {.type = 1000128004, .severity = 0x1000, .types = 1, .callback = message};
+    uint64_t messenger = 0;
+    int (*create)(void *, const void *, const void *, uint64_t *) = (void *)of_instance(instance, "vkCreateDebugUtilsMessengerEXT");
+    if (create(instance, &info, NULL, &messenger) != 0) fail("no messenger");
+    destroy_instance(instance);
+}
+
+// Is its own loader, since the real one opens no layer by name in a process with raised privileges.
+struct Link { struct Link *next; GetProcAddr instance, device; };
+struct LinkInfo { int type; const void *next; int function; struct Link *link; };
+struct Negotiation { int type; void *next; uint32_t version; GetProcAddr instance, device, physical; };
+static int replaced;
+static void *fake_instance[1] = {fake_instance};
+
+static int fake_create(const void *info, const void *allocator, void **instance) {
+    (void)info;
+    replaced = allocator != NULL;
+    *instance = fake_instance;
+    return 0;
+}
+
+static void fake_destroy(void *instance, const void *allocator) { (void)instance, (void)allocator; }
+
+static Function fake_get(void *instance, const char *name) {
+    (void)instance;
+    if (strcmp(name, "vkCreateInstance") == 0) return (Function)fake_create;
+    return strcmp(name, "vkDestroyInstance") == 0 ? (Function)fake_destroy : NULL;
+}
+
+static void secure(const char *library) {
+    void *layer = dlopen(library, RTLD_NOW);
+    if (!layer) fail(dlerror());
+    struct Negotiation negotiation = {.type = 1, .version = 2};
+    int (*negotiate)(void *) = (int (*)(void *))dlsym(layer, "vkNegotiateLoaderLayerInterfaceVersion");
+    if (!negotiate || negotiate(&negotiation) != 0) fail("no layer");
+    struct Link link = {.instance = fake_get};
+    struct LinkInfo chain = {.type = 47, .link = &link};
+    struct InstanceInfo info = {.type = 1, .next = &chain};
+    void *instance = NULL;
+    int (*create)(const void *, const void *, void **) = (void *)negotiation.instance(NULL, "vkCreateInstance");
+    if (create(&info, NULL, &instance) != 0) fail("no instance");
+    ((void (*)(void *, const void *))negotiation.instance(instance, "vkDestroyInstance"))(instance, NULL);
+    printf("privileged %d replaced %d\n", getauxval(AT_SECURE) != 0, replaced);
+}
+
+static const char *mode = "";
+static void *of_constructor;
+
+__attribute__((constructor)) static void before_main(int number, char **arguments) {
+    if (number > 1) mode = arguments[1];
+    if (strcmp(mode, "static") == 0) {
+        open_loader();
+        of_constructor = create_instance();
+    }
+}
+
+__attribute__((destructor)) static void after_main(void) {
+    if (of_constructor) destroy_instance(of_constructor);
+}
+
+int main(int number, char **arguments) {
+    if (strcmp(mode, "secure") == 0 && number > 2) {
+        secure(arguments[2]);
+        return 0;
+    }
+    if (strcmp(mode, "static") == 0) return 0;
+    // The driver stays loaded: what comes and goes is the loader.
+    if (strcmp(mode, "many") == 0 || strcmp(mode, "dlclose") == 0) dlopen("libvulkan_lvp.so", RTLD_NOW);
+    if (strcmp(mode, "dlclose") != 0) open_loader();
+    if (strcmp(mode, "plain") == 0) {
+        whole_life(10);
+    } else if (strcmp(mode, "mistake") == 0) {
+        mistake();
+    } else if (strcmp(mode, "leave") == 0) {
+        leave();
+    } else if (strcmp(mode, "threads") == 0) {
+        pthread_t threads[6];
+        for (int index = 0; index < 6; index++) pthread_create(&threads[index], NULL, eight_lives, NULL);
+        for (int index = 0; index < 6; index++) pthread_join(threads[index], NULL);
+    } else if (strcmp(mode, "many") == 0) {
+        long after_ten = 0;
+        for (int index = 0; index < 300; index++) {
+            one_instance();
+            if (index == 9) after_ten = resident_kilobytes();
+        }
+        printf("%ld\n", resident_kilobytes() - after_ten);
+    } else if (strcmp(mode, "dlclose") == 0) {
+        long after_ten = 0;
+        for (int index = 0; index < 60; index++) {
+            open_loader();
+            one_instance();
+            dlclose(loader);
+            if (index == 9) after_ten = resident_kilobytes();
+        }
+        printf("%ld %d\n", resident_kilobytes() - after_ten, mappings_of_layer());
+    } else if (strcmp(mode, "fork") == 0) {
+        void *instance = create_instance();
+        in_child(nothing);
+        in_child(one_instance);
+        destroy_instance(instance);
+    } else if (strcmp(mode, "exit-from-thread") == 0) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, leave_and_exit, NULL);
+        pthread_join(thread, NULL);
+    } else if (strcmp(mode, "messenger") == 0) {
+        leak_messenger();
+    } else {
+        leave();
+        if (strcmp(mode, "kill") == 0) raise(SIGKILL);
+        if (strcmp(mode, "abort") == 0) abort();
+        if (strcmp(mode, "_exit") == 0) _exit(3);
+        if (strcmp(mode, "segv") == 0) raise(SIGSEGV);
+        if (strcmp(mode, "signal") == 0) {
+            raise(SIGUSR2);
+            leave();
+            _exit(3);
+        }
+        if (strcmp(mode, "request") == 0 && number > 2) {
+            fclose(fopen(arguments[2], "w"));
+            leave();
+            // So many commands that the layer looks for the file.
+            whole_life(100);
+            _exit(3);
+        }
+        if (strcmp(mode, "wait") == 0) {
+            printf("%d\n", getpid());
+            fflush(stdout);
+            return getchar() == EOF ? 0 : 1;
+        }
+        fail("no such mode");
+    }
+    return 0;
+}

@@ -1,0 +1,137 @@
+//! The child of a fork, over the fake driver: own accounts, own files, and no lock of a thread that is gone.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{env, fs, ptr, thread};
+
+use serde_json::Value;
+use testkit::Child;
+use vk_accounts::state_file::{self, State};
+use vk_callbacks::RawCallbacks;
+
+use crate::driver::{Layer, create_object};
+
+const NONE: *const RawCallbacks = ptr::null();
+const FOLDER: &str = "STEWARD_TEST_FOLDER";
+const FORKS: usize = 40;
+
+#[test]
+fn ly37_a_forked_child_reports_what_is_its_own() {
+    let test = "ly37_a_forked_child_reports_what_is_its_own";
+    if let Some(folder) = env::var_os(FOLDER).filter(|_| Child::is_child(test)) {
+        return fork_with_and_without_an_instance(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |extension| folder.path().join(format!("%p.{extension}"));
+    let child = Child::this_test(test)
+        .env(FOLDER, folder.path())
+        .env("VK_STEWARD_MEMORY_JSON", file("json"))
+        .env("VK_STEWARD_MEMORY_STATE", file("state"))
+        .run();
+    child.assert_code(0);
+    let entries = fs::read_dir(folder.path()).expect("a folder");
+    let names: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|it| it == "json"))
+        .collect();
+    // The parent, and the child with an instance: not the one without.
+    assert_eq!(names.len(), 2, "{names:?}");
+    let mut reports: Vec<Value> = names
+        .iter()
+        .map(|path| serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON"))
+        .collect();
+    reports.sort_by_key(|report| report["commands"].as_u64());
+    let [of_child, of_parent] = &*reports else {
+        unreachable!("two, as above");
+    };
+    assert_eq!(of_child["commands"], 2, "{of_child}");
+    assert_eq!(of_child["instances"].as_array().map(Vec::len), Some(1));
+    assert_eq!(of_child["instances"][0]["devices"], Value::Array(vec![]));
+    assert_eq!(of_parent["commands"], 5, "{of_parent}");
+    let kinds = &of_parent["instances"][0]["devices"][0]["kinds"];
+    assert!(kinds.to_string().contains("VkBuffer"), "{of_parent}");
+}
+
+/// The state of the calling process.
+fn state(folder: &Path) -> Option<State> {
+    state_file::read(&folder.join(format!("{}.state", std::process::id()))).ok()
+}
+
+fn fork_with_and_without_an_instance(folder: &Path) {
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    let device = layer.create_device(instance, NONE).expect("a device");
+    let create = layer.of_device(device, c"vkCreateBuffer").expect("a hook");
+    create_object(create, device, NONE).expect("a buffer");
+    in_child(|| ());
+    in_child(|| {
+        assert!(state(folder).is_none(), "not before its first instance");
+        let instance = layer.create_instance(NONE).expect("an instance");
+        let state = state(folder).expect("a state");
+        assert_eq!((state.commands, state.kinds.len()), (1, 1), "{state}");
+        assert_eq!(state.process, u64::from(std::process::id()));
+        layer.destroy_instance(instance, NONE);
+    });
+    let after = state(folder).expect("a state");
+    assert_eq!((after.commands, after.kinds.len()), (3, 3), "{after}");
+    layer.destroy_device(device, NONE);
+    layer.destroy_instance(instance, NONE);
+}
+
+#[test]
+fn lc9_locks_of_threads_that_are_gone_do_not_stop_a_forked_child() {
+    let test = "lc9_locks_of_threads_that_are_gone_do_not_stop_a_forked_child";
+    if !Child::is_child(test) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("%p.json");
+        let child = Child::this_test(test).env("VK_STEWARD_MEMORY_JSON", file);
+        child.run().assert_code(0);
+        return;
+    }
+    let layer = Layer::new();
+    // As long as it lives the threads below end no last instance, so that none of them is writing a report at a fork.
+    let instance = layer.create_instance(NONE).expect("an instance");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            // Reads of accounts and ends of instances hold the lists' lock nearly all the time.
+            scope.spawn(|| {
+                let layer = Layer::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    let instance = layer.create_instance(NONE).expect("an instance");
+                    layer.destroy_instance(instance, NONE);
+                }
+            });
+        }
+        for _ in 0..FORKS {
+            in_child(|| {
+                let instance = layer.create_instance(NONE).expect("an instance");
+                layer.destroy_instance(instance, NONE);
+            });
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    layer.destroy_instance(instance, NONE);
+}
+
+/// Runs `work` in a forked child, which ends by `exit`, and waits for it.
+fn in_child(work: impl FnOnce()) {
+    // SAFETY: what the child does until it ends needs no lock but the allocator's, which the C library sees to.
+    match unsafe { libc::fork() } {
+        -1 => panic!("no child"),
+        0 => {
+            // A lock that is held for ever would keep it waiting.
+            // SAFETY: a number of seconds.
+            unsafe { libc::alarm(30) };
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            // SAFETY: runs the handlers of this process.
+            unsafe { libc::exit(i32::from(done.is_err())) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: the child's number, and room for its status.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!((waited, status), (child, 0));
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Tests of the layer: over a loader and a driver that are made up, and on lavapipe.
+
+mod brackets;
+mod c_client;
+mod client;
+mod driver;
+mod fake;
+mod fork;
+mod handlers;
+mod headers;
+mod judging;
+mod panics;
