@@ -116,7 +116,7 @@ pub enum Misuse {
     NoBudget,
     /// More foreign memory was to be withdrawn than is declared.
     NotDeclared,
-    /// A [tagged](crate::tagged) block that is being freed was to be resized.
+    /// A [tagged](crate::tagged) block that is being freed was to be resized, or to have a destructor.
     Dying,
     /// A table of the process that [tagged](crate::tagged) blocks need is full.
     TableFull,
@@ -189,7 +189,7 @@ impl fmt::Display for Misuse {
             Self::NotARoot => "this context is not a root: use close()",
             Self::NoBudget => "this context was made without a budget: give it one in its options",
             Self::NotDeclared => "less foreign memory of this kind is declared at the context: withdraw where and what was declared",
-            Self::Dying => "the block is being freed: allocate another one",
+            Self::Dying => "the block is being freed: use another one",
             Self::TableFull => "a table of the process is full: share domains and destructors",
             Self::NoDomain => "the domain has ended: allocate from one that is there",
             Self::IsARoot => "this context is a root: use close_root() or abandon()",

@@ -72,7 +72,7 @@ int main(void)
    struct pipeline *pipeline;
    if (create_pipeline(&device, NULL, &pipeline) != 0)
       return 1;
-   steward_usage_info usage;
+   steward_usage_info usage = {.size = sizeof usage};
    steward_subtree_usage(application, &usage);
    printf("object: %llu blocks\n", (unsigned long long)usage.scopes[STEWARD_SCOPE_OBJECT].live_blocks);
    destroy_pipeline(&device, pipeline, NULL);

@@ -60,7 +60,8 @@ typedef void *(*steward_resize_fn)(void *data, void *block, size_t old_size, siz
 typedef void (*steward_free_fn)(void *data, void *block, size_t size, size_t align, int32_t scope);
 typedef void (*steward_writer_fn)(void *user, const char *text, size_t length);
 
-/* size of each struct is sizeof of it. */
+/* Whoever calls sets the size of each struct to its sizeof, also of those that are filled in: no byte beyond it is read or written. A struct
+ * whose size was not set is refused, or left as it is. */
 typedef struct steward_host {
   size_t size;
   void *data;

@@ -60,12 +60,14 @@ public:
    steward_usage_info usage() const
    {
       steward_usage_info info{};
+      info.size = sizeof info;
       steward_usage(owner_, &info);
       return info;
    }
    steward_usage_info subtree_usage() const
    {
       steward_usage_info info{};
+      info.size = sizeof info;
       steward_subtree_usage(owner_, &info);
       return info;
    }

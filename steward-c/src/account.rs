@@ -7,6 +7,7 @@ use alloc_core::{BudgetUsage, ContextHandle, Snapshot, Usage};
 
 use crate::edge::{StewardContext, context, enter};
 use crate::refusal::{SUCCESS, UNKNOWN, note};
+use crate::sized::{self, SizedStruct};
 
 /// `steward_scope_usage`.
 #[repr(C)]
@@ -29,6 +30,9 @@ pub struct StewardUsageInfo {
     pub total: StewardScopeUsage,
 }
 
+// SAFETY: numbers, the first of them the size.
+unsafe impl SizedStruct for StewardUsageInfo {}
+
 /// `steward_budget_info`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +42,9 @@ pub struct StewardBudgetInfo {
     pub charged: u64,
     pub high: u64,
 }
+
+// SAFETY: numbers, the first of them the size.
+unsafe impl SizedStruct for StewardBudgetInfo {}
 
 pub type StewardWriterFn =
     unsafe extern "C" fn(user: *mut c_void, text: *const c_char, length: usize);
@@ -49,7 +56,7 @@ fn write_usage(
 ) {
     // SAFETY: NULL or a live owner.
     let context = unsafe { context(owner) };
-    if let Some(context) = context.filter(|_| !out.is_null()) {
+    if let Some(context) = context {
         let usage = read(&context);
         let row = |usage: alloc_core::ScopeUsage| StewardScopeUsage {
             live_bytes: usage.live_bytes,
@@ -64,8 +71,8 @@ fn write_usage(
             scopes: alloc_core::Scope::ALL.map(|scope| row(usage.scope(scope))),
             total: row(usage.total()),
         };
-        // SAFETY: the caller's place.
-        unsafe { out.write(info) };
+        // SAFETY: NULL or the caller's place.
+        unsafe { sized::write(out, &info) };
     }
 }
 
@@ -100,7 +107,7 @@ pub unsafe extern "C" fn steward_budget(
             charged,
             high,
             ..
-        }) = budget.filter(|_| !out.is_null())
+        }) = budget
         else {
             return UNKNOWN;
         };
@@ -110,9 +117,12 @@ pub unsafe extern "C" fn steward_budget(
             charged,
             high,
         };
-        // SAFETY: the caller's place.
-        unsafe { out.write(info) };
-        SUCCESS
+        // SAFETY: NULL or the caller's place.
+        if unsafe { sized::write(out, &info) } {
+            SUCCESS
+        } else {
+            UNKNOWN
+        }
     })
 }
 

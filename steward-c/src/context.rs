@@ -14,7 +14,8 @@ use crate::edge::{
     StewardContext, StewardHandle, context, enter, quiet_panics, raw, raw_handle, text,
 };
 use crate::host::{CHost, StewardHost};
-use crate::refusal::{NOT_READY, SUCCESS, note, pointer};
+use crate::refusal::{NOT_READY, SUCCESS, UNKNOWN, note, pointer};
+use crate::sized::{self, SizedStruct};
 
 /// `steward_options`.
 #[repr(C)]
@@ -25,6 +26,20 @@ pub struct StewardOptions {
     pub budget: i32,
     pub limit: u64,
 }
+
+impl Default for StewardOptions {
+    fn default() -> Self {
+        Self {
+            size: size_of::<Self>(),
+            scope: -1,
+            budget: 0,
+            limit: 0,
+        }
+    }
+}
+
+// SAFETY: numbers, the first of them the size.
+unsafe impl SizedStruct for StewardOptions {}
 
 /// `steward_outstanding`.
 #[repr(C)]
@@ -38,6 +53,9 @@ pub struct StewardOutstanding {
     pub handles: u64,
 }
 
+// SAFETY: numbers, the first of them the size.
+unsafe impl SizedStruct for StewardOutstanding {}
+
 /// What every context of C is called; its own name is the label.
 const NAME: &str = "c";
 const ABI_MAJOR: u32 = 0;
@@ -48,9 +66,15 @@ pub extern "C" fn steward_abi() -> u32 {
     ABI_MAJOR << 16 | ABI_MINOR
 }
 
-/// Hands a new owner to C.
-unsafe fn store(out: *mut *mut StewardContext, made: Result<Context, HostError>) -> i32 {
-    let (context, result) = match made {
+/// Hands the new owner to C. Without a place for it nothing is made.
+unsafe fn store(
+    out: *mut *mut StewardContext,
+    make: impl FnOnce() -> Result<Context, HostError>,
+) -> i32 {
+    let Some(out) = NonNull::new(out) else {
+        return UNKNOWN;
+    };
+    let (context, result) = match make() {
         Ok(context) => (raw(context), SUCCESS),
         Err(error) => (null_mut(), note(error)),
     };
@@ -77,7 +101,7 @@ pub unsafe extern "C" fn steward_root_malloc(
         let options = ContextOptions::new(NAME).label(unsafe { text(name) });
         let system: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
         // SAFETY: the caller's place.
-        unsafe { store(out, root_over(system, options)) }
+        unsafe { store(out, || root_over(system, options)) }
     })
 }
 
@@ -88,17 +112,18 @@ pub unsafe extern "C" fn steward_root(
     out: *mut *mut StewardContext,
 ) -> i32 {
     enter("steward_root", || {
-        // SAFETY: NULL or the caller's struct.
-        let host = unsafe { host.as_ref() };
+        // SAFETY: the caller's struct.
+        let host = NonNull::new(host.cast_mut()).and_then(|host| unsafe { sized::read(host) });
         // SAFETY: the caller's functions keep to the header.
-        let host = host.and_then(|host| unsafe { CHost::new(host) });
+        let host = host.and_then(|host| unsafe { CHost::new(&host) });
         // SAFETY: the caller's string.
         let options = ContextOptions::new(NAME).label(unsafe { text(name) });
-        let made = host
-            .ok_or(HostError::Misuse(Misuse::OtherBacking))
-            .and_then(|host| root_over(host, options));
+        let make = || {
+            let host = host.ok_or(HostError::Misuse(Misuse::OtherBacking))?;
+            root_over(host, options)
+        };
         // SAFETY: the caller's place.
-        unsafe { store(out, made) }
+        unsafe { store(out, make) }
     })
 }
 
@@ -114,7 +139,7 @@ pub unsafe extern "C" fn steward_root_from_callbacks(
         let callbacks = unsafe { CallbackAllocator::from_ptr(callbacks) };
         // SAFETY: the caller's string.
         let options = ContextOptions::new(NAME).label(unsafe { text(name) });
-        let made = match (callbacks, scope_of(scope)) {
+        let make = || match (callbacks, scope_of(scope)) {
             (Ok(Some(callbacks)), Some(scope)) => root_over(callbacks, options.scope(scope)),
             (Ok(None), Some(scope)) => {
                 let system: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
@@ -123,7 +148,7 @@ pub unsafe extern "C" fn steward_root_from_callbacks(
             _ => Err(HostError::Misuse(Misuse::OtherScope)),
         };
         // SAFETY: the caller's place.
-        unsafe { store(out, made) }
+        unsafe { store(out, make) }
     })
 }
 
@@ -137,8 +162,12 @@ pub unsafe extern "C" fn steward_child(
     enter("steward_child", || {
         // SAFETY: the caller's string.
         let mut chosen = ContextOptions::new(NAME).label(unsafe { text(name) });
-        // SAFETY: NULL or the caller's struct.
-        if let Some(options) = unsafe { options.as_ref() } {
+        if let Some(options) = NonNull::new(options.cast_mut()) {
+            // SAFETY: the caller's struct.
+            let Some(options) = (unsafe { sized::read(options) }) else {
+                // SAFETY: the caller's place.
+                return unsafe { store(out, || Err(HostError::Misuse(Misuse::OutOfRange))) };
+            };
             if let Some(scope) = scope_of(options.scope) {
                 chosen = chosen.scope(scope);
             }
@@ -150,11 +179,13 @@ pub unsafe extern "C" fn steward_child(
             };
         }
         // SAFETY: NULL or a live owner.
-        let made = unsafe { context(parent) }
-            .ok_or(HostError::Misuse(Misuse::OtherContext))
-            .and_then(|parent| parent.child_with(chosen));
+        let parent = unsafe { context(parent) };
+        let make = || {
+            let parent = parent.ok_or(HostError::Misuse(Misuse::OtherContext))?;
+            parent.child_with(chosen)
+        };
         // SAFETY: the caller's place.
-        unsafe { store(out, made) }
+        unsafe { store(out, make) }
     })
 }
 
@@ -198,18 +229,16 @@ pub unsafe extern "C" fn steward_abandon(
 }
 
 unsafe fn write_outstanding(left: *mut StewardOutstanding, outstanding: Outstanding) {
-    if !left.is_null() {
-        let fields = StewardOutstanding {
-            size: size_of::<StewardOutstanding>(),
-            bytes: outstanding.bytes,
-            blocks: outstanding.blocks,
-            foreign_bytes: outstanding.foreign_bytes,
-            contexts: outstanding.contexts,
-            handles: outstanding.handles,
-        };
-        // SAFETY: the caller's place.
-        unsafe { left.write(fields) };
-    }
+    let fields = StewardOutstanding {
+        size: size_of::<StewardOutstanding>(),
+        bytes: outstanding.bytes,
+        blocks: outstanding.blocks,
+        foreign_bytes: outstanding.foreign_bytes,
+        contexts: outstanding.contexts,
+        handles: outstanding.handles,
+    };
+    // SAFETY: NULL or the caller's place.
+    unsafe { sized::write(left, &fields) };
 }
 
 #[unsafe(no_mangle)]

@@ -1,8 +1,10 @@
 //! The edge to C.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
+use std::sync::OnceLock;
 
 use alloc_core::{Context, ContextHandle};
 use std::mem::ManuallyDrop;
@@ -24,8 +26,10 @@ pub struct StewardHandle {
 /// and the process ends.
 pub fn enter<R>(function: &str, call: impl FnOnce() -> R) -> R {
     let errno = Errno::save();
+    let outer = INSIDE.replace(true);
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(answer) => {
+            INSIDE.set(outer);
             errno.restore();
             answer
         }
@@ -44,13 +48,37 @@ pub fn enter<R>(function: &str, call: impl FnOnce() -> R) -> R {
     }
 }
 
-/// From the first context on, panics of this library say nothing but [`enter`]'s line. The standard library in it is its own.
+thread_local! {
+    /// True while this thread runs a function of the interface.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+#[expect(
+    clippy::disallowed_types,
+    reason = "the standard library's own type of hooks"
+)]
+type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
+
+/// The program's own hook, where a Rust program links this library; else the standard library's.
+static OUTER: OnceLock<Hook> = OnceLock::new();
+
+/// From the first context on, panics within a function of the interface say nothing but [`enter`]'s line. All others are the program's.
 #[expect(
     clippy::disallowed_types,
     reason = "a box of a value without size takes no memory"
 )]
 pub fn quiet_panics() {
-    std::panic::set_hook(Box::new(|_| ()));
+    OUTER.get_or_init(|| {
+        let outer = take_hook();
+        set_hook(Box::new(|panic| {
+            if !INSIDE.get()
+                && let Some(outer) = OUTER.get()
+            {
+                outer(panic);
+            }
+        }));
+        outer
+    });
 }
 
 /// The thread's `errno`, where it is known how to reach it.

@@ -2,9 +2,11 @@
 
 use std::alloc::Layout;
 use std::ffi::c_void;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
 use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope, dangling, move_block};
+
+use crate::sized::SizedStruct;
 
 pub type StewardAllocFn =
     unsafe extern "C" fn(data: *mut c_void, size: usize, align: usize, scope: i32) -> *mut c_void;
@@ -34,6 +36,21 @@ pub struct StewardHost {
     pub resize: Option<StewardResizeFn>,
     pub free: Option<StewardFreeFn>,
 }
+
+impl Default for StewardHost {
+    fn default() -> Self {
+        Self {
+            size: size_of::<Self>(),
+            data: null_mut(),
+            alloc: None,
+            resize: None,
+            free: None,
+        }
+    }
+}
+
+// SAFETY: a size, an address, and functions that C sets to functions of their types or to NULL.
+unsafe impl SizedStruct for StewardHost {}
 
 /// A [`StewardHost`] with all that it needs.
 pub struct CHost {

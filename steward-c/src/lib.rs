@@ -29,3 +29,4 @@ pub mod edge;
 pub mod host;
 pub mod ralloc;
 pub mod refusal;
+pub mod sized;

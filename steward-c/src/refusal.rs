@@ -4,6 +4,8 @@ use std::cell::Cell;
 
 use alloc_core::HostError;
 
+use crate::sized::{self, SizedStruct};
+
 /// `VK_SUCCESS`.
 pub const SUCCESS: i32 = 0;
 /// `VK_NOT_READY`.
@@ -25,6 +27,9 @@ pub struct StewardRefusal {
     pub short_by: u64,
     pub leased_elsewhere: u64,
 }
+
+// SAFETY: numbers, the first of them the size.
+unsafe impl SizedStruct for StewardRefusal {}
 
 thread_local! {
     static LAST: Cell<Option<HostError>> = const { Cell::new(None) };
@@ -99,10 +104,8 @@ pub fn fields(error: Option<HostError>) -> StewardRefusal {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn steward_last_refusal(out: *mut StewardRefusal) {
     let fields = fields(LAST.try_with(Cell::get).ok().flatten());
-    if !out.is_null() {
-        // SAFETY: the caller passes a place of this type.
-        unsafe { out.write(fields) };
-    }
+    // SAFETY: NULL or the caller's place.
+    unsafe { sized::write(out, &fields) };
 }
 
 #[cfg(test)]
@@ -138,7 +141,10 @@ mod tests {
             ),
         ];
         let read = || {
-            let mut out = StewardRefusal::default();
+            let mut out = StewardRefusal {
+                size: size_of::<StewardRefusal>(),
+                ..StewardRefusal::default()
+            };
             // SAFETY: a place of this type.
             unsafe { steward_last_refusal(&raw mut out) };
             out

@@ -332,7 +332,8 @@ impl TaggedBlock {
     /// Sets, exchanges or removes what is called when the block is freed.
     ///
     /// # Errors
-    /// [`Misuse::TableFull`] when the process has 4 094 other destructors; the former one stays.
+    /// [`Misuse::TableFull`] when the process has 4 094 other destructors; the former one stays. [`Misuse::Dying`] from within a
+    /// destructor, for a block that is being freed: a destructor that set itself again would be called without end.
     ///
     /// # Safety
     /// See the type.
@@ -342,6 +343,9 @@ impl TaggedBlock {
     ) -> Result<(), HostError> {
         // SAFETY: forwarded.
         let block = unsafe { self.block() };
+        if destructor.is_some() && block.has(DYING) {
+            return Err(HostError::Misuse(Misuse::Dying));
+        }
         let number = match destructor {
             Some(destructor) => tables::number_of_destructor(destructor)
                 .ok_or(HostError::Misuse(Misuse::TableFull))?,

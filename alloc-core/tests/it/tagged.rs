@@ -218,6 +218,12 @@ fn ca20_a_destructor_may_free_siblings_and_allocate_below_itself() {
             block.free();
             assert!(!block.steal(None) && !parent.steal(None));
             assert_eq!(block.resize(99), Err(HostError::Misuse(Misuse::Dying)));
+            assert_eq!(
+                block.set_destructor(Some(free_and_allocate)),
+                Err(HostError::Misuse(Misuse::Dying)),
+                "it would be called without end"
+            );
+            assert_eq!(block.set_destructor(None), Ok(()));
             let below = block.allocate(8, Fill::Zeros).expect("a block");
             below.payload().cast::<u64>().write(77);
             below.set_destructor(Some(note)).expect("one function");

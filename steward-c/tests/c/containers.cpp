@@ -25,6 +25,7 @@ int main()
       CHECK(numbers[999] == 999);
       CHECK(textures.usage().total.live_bytes == numbers.capacity() * sizeof(int));
       steward_outstanding left{};
+      left.size = sizeof left;
       CHECK(textures.close(&left) == 1 && left.blocks == 1);
       std::vector<int, steward::allocator<int>> moved = std::move(numbers);
       CHECK(moved.size() == 1000);

@@ -79,16 +79,16 @@ static void contexts(void)
    char *block = steward_zalloc(child, 60, 8, STEWARD_SCOPE_DEFAULT);
    CHECK(block != NULL && block[59] == 0);
    CHECK(steward_alloc(child, 60, 8, STEWARD_SCOPE_DEFAULT) == NULL);
-   steward_usage_info usage;
+   steward_usage_info usage = {.size = sizeof usage};
    steward_usage(child, &usage);
    CHECK(usage.scopes[STEWARD_SCOPE_OBJECT].live_bytes == 60 && usage.total.live_blocks == 1);
-   steward_refusal refusal;
+   steward_refusal refusal = {.size = sizeof refusal};
    steward_last_refusal(&refusal);
    CHECK(refusal.kind == STEWARD_REFUSAL_OVER_BUDGET && refusal.context == usage.id && refusal.short_by == 20);
    CHECK(steward_set_limit(child, 10) == -1 && steward_set_limit(child, 200) == 0);
    block = steward_realloc(child, block, 60, 150, 8, STEWARD_SCOPE_DEFAULT);
    CHECK(block != NULL);
-   steward_budget_info budget;
+   steward_budget_info budget = {.size = sizeof budget};
    CHECK(steward_budget(child, &budget) == 0 && budget.charged == 150 && budget.limit == 200);
    CHECK(steward_budget(root, &budget) == -13);
    CHECK(steward_alloc(child, 8, 3, 0) == NULL && steward_alloc(child, SIZE_MAX - 15, 16, 0) == NULL);
@@ -103,7 +103,7 @@ static void contexts(void)
    CHECK(more != NULL && steward_budget(soft, &budget) == 0 && budget.high > budget.limit);
    steward_free(soft, more, 1000, 8, STEWARD_SCOPE_CACHE);
    CHECK(steward_close(soft, NULL) == 0);
-   steward_outstanding left;
+   steward_outstanding left = {.size = sizeof left};
    CHECK(steward_close(child, &left) == 1 && left.bytes == 150 && left.blocks == 1);
    steward_handle *handle = steward_retain(child);
    steward_free(child, block, 150, 8, STEWARD_SCOPE_DEFAULT);
@@ -114,6 +114,21 @@ static void contexts(void)
    CHECK(host.live == 0 && errno == 5);
    steward_host empty = {sizeof empty, NULL, NULL, NULL, NULL};
    CHECK(steward_root(&empty, NULL, &root) == -13 && root == NULL);
+   empty.size = 0;
+   CHECK(steward_root(&empty, NULL, &root) == -13 && steward_root(NULL, NULL, &root) == -13 && root == NULL);
+   CHECK(steward_root_malloc("m", NULL) == -13);
+   /* Fields that a header does not have are not read and not written. */
+   steward_usage_info first = {.size = sizeof first.size + sizeof first.id};
+   CHECK(steward_root_malloc("m", &root) == 0);
+   steward_usage(root, &first);
+   CHECK(first.id != 0 && first.total.live_blocks == 0);
+   options.size = sizeof options.size + sizeof options.scope;
+   options.budget = STEWARD_BUDGET_EXACT;
+   CHECK(steward_child(root, "no budget", &options, &child) == 0 && steward_budget(child, &budget) == -13);
+   CHECK(steward_close(child, NULL) == 0 && steward_close(root, NULL) == 0);
+   options.size = 0;
+   CHECK(steward_root_malloc("m", &root) == 0 && steward_child(root, "n", &options, &child) == -13 && child == NULL);
+   CHECK(steward_close(root, NULL) == 0);
    CHECK(steward_root_malloc("m", &root) == 0 && steward_close(root, NULL) == 0);
    CHECK(steward_abi() >> 16 == 0);
 }
@@ -137,7 +152,7 @@ static void callbacks(void)
    char *shader = steward_ralloc_asprintf(NULL, "%s", "shader");
    steward_ralloc_leave(before);
    CHECK(shader != NULL && steward_ralloc_strdup(shader, "child") != NULL);
-   steward_usage_info usage;
+   steward_usage_info usage = {.size = sizeof usage};
    steward_subtree_usage(root, &usage);
    CHECK(usage.scopes[STEWARD_SCOPE_OBJECT].live_blocks == 5); /* root, its label, the record of the domain, two blocks */
    long live = host.live;
@@ -146,7 +161,7 @@ static void callbacks(void)
    steward_ralloc_steal(shader, own);
    steward_domain_close(domain);
    CHECK(steward_ralloc_size(shader, 1) == NULL);
-   steward_refusal refusal;
+   steward_refusal refusal = {.size = sizeof refusal};
    steward_last_refusal(&refusal);
    CHECK(refusal.kind == STEWARD_REFUSAL_CLOSED);
    steward_ralloc_free(shader);
@@ -296,7 +311,7 @@ static void threads(void)
       CHECK(pthread_create(&thread[i], NULL, build, domain) == 0);
    for (int i = 0; i < 4; i++)
       CHECK(pthread_join(thread[i], &tree[i]) == 0);
-   steward_usage_info usage;
+   steward_usage_info usage = {.size = sizeof usage};
    steward_subtree_usage(root, &usage);
    /* Both contexts' records, their labels, the domain's record, and per thread the top and two thirds of its blocks. */
    CHECK(usage.total.live_blocks == 2 + 2 + 1 + 4 * (1 + BLOCKS - (BLOCKS + 2) / 3));

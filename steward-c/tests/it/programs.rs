@@ -59,7 +59,9 @@ fn ca5_ca9_ca11_ca13_ca21_ca22_ca23_ca25_ca28_the_interface_does_what_its_header
 fn ca10_a_panic_is_one_line_and_ends_the_process() {
     const CHILD: &str = "STEWARD_C_PANICS";
     if std::env::var_os(CHILD).is_some() {
+        std::panic::set_hook(Box::new(|_| eprintln!("the program's own hook")));
         steward_c::edge::quiet_panics();
+        assert!(std::panic::catch_unwind(|| panic!("the program's own")).is_err());
         steward_c::edge::enter("planted", || panic!("on order"));
     }
     let output = Command::new(std::env::current_exe().expect("a path"))
@@ -73,7 +75,7 @@ fn ca10_a_panic_is_one_line_and_ends_the_process() {
         .expect("it starts");
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "steward: planted: the library panicked; the process ends\n"
+        "the program's own hook\nsteward: planted: the library panicked; the process ends\n"
     );
     #[cfg(unix)]
     assert_eq!(
