@@ -58,12 +58,21 @@ impl<T> HandleMap<T> {
         NonNull::new(slot.value.load(Ordering::Acquire))
     }
 
-    /// Removes the key. The caller sees to it that no other thread removes or looks for the same one.
+    /// Removes one pair with this key: of several threads each removes another one, or none. (Two objects may have one handle.)
+    /// The caller sees to it that nobody uses what [`HandleMap::get`] answered for it.
     pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
-        let slot = self.find(key)?;
-        let value = NonNull::new(slot.value.load(Ordering::Acquire));
-        slot.key.store(FREE, Ordering::Release);
-        value
+        loop {
+            let slot = self.find(key)?;
+            let claimed =
+                slot.key
+                    .compare_exchange(key, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
+            // Else another thread was first, and the slot may be another key's already.
+            if claimed.is_ok() {
+                let value = NonNull::new(slot.value.load(Ordering::Relaxed));
+                slot.key.store(FREE, Ordering::Release);
+                return value;
+            }
+        }
     }
 
     /// Takes any value out. `None` when there is none left.
@@ -147,5 +156,49 @@ impl<T> Drop for HandleMap<T> {
             // Else its own drop would recurse, once for each chunk.
             next = NonNull::new(std::mem::replace(chunk.next.get_mut(), ptr::null_mut()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::NonNull;
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::HandleMap;
+
+    #[test]
+    fn ly21_threads_that_remove_one_key_each_get_another_record() {
+        const ROUNDS: usize = 3000;
+        let map = HandleMap::<u8>::new();
+        let round = Barrier::new(2);
+        let remove = |_| {
+            round.wait();
+            let removed = map.remove(40).map(NonNull::addr);
+            round.wait();
+            removed
+        };
+        let record = |address: usize| NonNull::new(std::ptr::without_provenance_mut(address));
+        thread::scope(|scope| {
+            let other = scope.spawn(|| (0..ROUNDS).map(remove).collect::<Vec<_>>());
+            // Two objects with one handle, as Vulkan allows, and in each third round one.
+            let mine: Vec<_> = (0..ROUNDS)
+                .map(|number| {
+                    let pair = [16, 32];
+                    for address in &pair[..1 + usize::from(number % 3 != 0)] {
+                        assert!(map.insert(40, record(*address).expect("an address")));
+                    }
+                    remove(number)
+                })
+                .collect();
+            let other = other.join().expect("a thread that ends");
+            for (number, pair) in mine.into_iter().zip(other).enumerate() {
+                let mut pair = [pair.0, pair.1].map(|address| address.map_or(0, usize::from));
+                pair.sort_unstable();
+                let expected = if number % 3 == 0 { [0, 16] } else { [16, 32] };
+                assert_eq!(pair, expected, "round {number}");
+            }
+        });
+        assert!(map.get(40).is_none());
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Finished<'a> {
     number: u64,
     pub(super) result: i32,
     pub(super) owner: Option<OwnerId>,
+    /// What the layer below was called with, where nobody watches the program's own.
+    given: *const RawCallbacks,
     foreign: Option<ForeignUse<'a>>,
     /// Goes when the command has ended the object.
     _ended: Option<EndedObject>,
@@ -95,6 +97,7 @@ fn run_once<'a>(
         number,
         result,
         owner,
+        given,
         foreign,
         _ended: ended,
     }
@@ -108,6 +111,29 @@ impl Finished<'_> {
         caught(|| report::write_if_requested(self.number));
         self.result
     }
+}
+
+/// Ends by the row's command what `finished` has created and nobody gets to know: with the very callbacks that it was created with.
+pub(super) fn undo(
+    index: usize,
+    parents: Owners,
+    finished: &Finished<'_>,
+    call: impl FnOnce(*const RawCallbacks),
+) {
+    let mut call = Some(call);
+    let mut call_once = || {
+        if let Some(call) = call.take() {
+            let watched = finished.foreign.as_ref();
+            call(watched.map_or(finished.given, |foreign| foreign.checked.as_ptr()));
+        }
+    };
+    caught(|| {
+        if let Some(checker) = checker() {
+            checker.run(command(index, parents, finished.owner), |_| call_once());
+        }
+    });
+    // The first time where nothing is judged.
+    call_once();
 }
 
 /// Whose callbacks replace NULL, or how the program's own are watched.

@@ -16,7 +16,6 @@ mod origins;
 
 use std::alloc::System;
 use std::cell::Cell;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::FromGlobalAlloc;
@@ -30,6 +29,7 @@ pub(crate) use objects::AliveObject;
 pub(crate) use origins::Origin;
 
 use crate::commands::{KINDS, row};
+use crate::once::OnceAcrossForks;
 use crate::per_process::PerProcess;
 use crate::record::SYSTEM;
 use crate::request::{install_handler, request_mark};
@@ -72,7 +72,7 @@ pub(crate) fn after_fork() {
 
 /// The first instance is being created: from now on the signal that the settings name requests marks.
 pub(crate) fn start() {
-    static STARTED: Once = Once::new();
+    static STARTED: OnceAcrossForks = OnceAcrossForks::new();
     if leaks().is_some()
         && let Some(signal) = settings().mark_signal
     {
