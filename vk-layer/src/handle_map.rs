@@ -22,6 +22,11 @@ struct Slot<T> {
     value: AtomicPtr<T>,
 }
 
+/// The key of a handle that may be a small number, and is 0 for none.
+pub(crate) const fn key(handle: u64) -> usize {
+    (handle as usize).wrapping_add(CLAIMED)
+}
+
 impl<T> HandleMap<T> {
     pub(crate) const fn new() -> Self {
         Self {
@@ -168,7 +173,7 @@ mod tests {
     use super::HandleMap;
 
     #[test]
-    fn ly21_threads_that_remove_one_key_each_get_another_record() {
+    fn ly4_threads_that_remove_one_key_each_remove_another_record() {
         const ROUNDS: usize = 3000;
         let map = HandleMap::<u8>::new();
         let round = Barrier::new(2);

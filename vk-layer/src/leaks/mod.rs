@@ -112,10 +112,15 @@ impl Drop for CommandOrigin {
     }
 }
 
-/// The row's command, which this thread ended last, has created an object.
-pub(crate) fn created(index: usize, handle: u64) {
+/// That of the command which this thread ended last.
+pub(crate) fn last_origin() -> Option<&'static Origin> {
+    LAST.get()
+}
+
+/// The row's command, which was called there, has created an object.
+pub(crate) fn created(index: usize, handle: u64, origin: Option<&'static Origin>) {
     let Some(leaks) = leaks() else { return };
-    let is_kept = LAST.get().is_some_and(|origin| {
+    let is_kept = origin.is_some_and(|origin| {
         let is_kept = leaks.objects.insert((kind(index), handle), origin);
         if is_kept {
             origin.objects.add(0);

@@ -38,7 +38,7 @@ pub(crate) fn report_of(
 }
 
 /// The row of a kind of object of the one device.
-fn of_device<'v>(report: &'v Value, kind: &str) -> &'v Value {
+pub(crate) fn of_device<'v>(report: &'v Value, kind: &str) -> &'v Value {
     let kinds = report["instances"][0]["devices"][0]["kinds"].as_array();
     let mut rows = kinds.expect("rows").iter();
     let row = rows.find(|row| row["kind"] == kind);
@@ -47,12 +47,12 @@ fn of_device<'v>(report: &'v Value, kind: &str) -> &'v Value {
 
 /// Callbacks of one object of the program: what it counts is its own, and it stands on the stack.
 #[derive(Default)]
-struct OwnCallbacks {
-    calls: Vec<(&'static str, usize, usize, RawScope, usize)>,
+pub(crate) struct OwnCallbacks {
+    pub(crate) calls: Vec<(&'static str, usize, usize, RawScope, usize)>,
 }
 
 impl OwnCallbacks {
-    fn raw(&mut self) -> RawCallbacks {
+    pub(crate) fn raw(&mut self) -> RawCallbacks {
         RawCallbacks {
             p_user_data: ptr::from_mut(self).cast(),
             pfn_allocation: Some(allocation),
