@@ -157,11 +157,16 @@ pub fn fold_thread() {
     });
 }
 
-/// In the child of a fork: makes the lists of threads those of a process with one thread, and frees the locks that guard them.
+/// In the child of a fork: makes the list of threads that of a process with one thread, so that roots made from now on work as in a new
+/// process.
 ///
-/// The other threads of the parent are gone, and may have held such locks. What the calling thread had counted and not yet folded is
-/// forgotten, so that contexts from before the fork no longer count exactly here. Their own locks stay as they were: use new roots.
-/// Allocates nothing, takes no lock and calls nobody, as a handler of `pthread_atfork` must. Without feature `std` it does nothing.
+/// The other threads of the parent are gone. Two locks that they may have held are freed: the list's, and that of the calling thread's
+/// own table. Locks of trees, rows, budgets and owned values stay as they were, held for ever where such a thread held one: using a
+/// context from before the fork, a free too, may then wait for ever. Nor do such contexts count exactly any more: what threads had counted
+/// and not folded is forgotten, the caller's too, and what they had leased of budgets stays leased.
+///
+/// It allocates nothing, waits for nobody and calls nobody, as a handler of `pthread_atfork` must. Without feature `std` it does
+/// nothing: then there is no list of threads.
 ///
 /// # Safety
 /// No other thread of the process uses this crate: in the child of a fork none but the caller exists.

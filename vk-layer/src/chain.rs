@@ -11,6 +11,7 @@ pub(crate) type GetProcAddr =
     unsafe extern "system" fn(*mut c_void, *const c_char) -> Option<VoidFunction>;
 
 pub(crate) const SUCCESS: i32 = 0;
+pub(crate) const NOT_READY: i32 = 1;
 pub(crate) const OPERATION_DEFERRED: i32 = 1_000_268_002;
 pub(crate) const ERROR_OUT_OF_HOST_MEMORY: i32 = -1;
 pub(crate) const ERROR_INITIALIZATION_FAILED: i32 = -3;

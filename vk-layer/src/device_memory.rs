@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::chain::{
     MAX_HEAPS, MAX_TYPES, MEMORY_USES, MemoryAllocateInfo, MemoryProperties, MemoryUses,
 };
-use crate::handle_map::HandleMap;
+use crate::handle_map::{HandleMap, key};
 use crate::record::{free_record, new_record};
 
 /// The counts of one heap or type. Bytes are those that were asked for.
@@ -155,11 +155,6 @@ impl Drop for MemoryBlocks {
             unsafe { free_record(block) };
         }
     }
-}
-
-/// Handles may be small numbers, and 0 is none; keys are above 1.
-const fn key(handle: u64) -> usize {
-    (handle as usize).wrapping_add(1)
 }
 
 #[cfg(test)]

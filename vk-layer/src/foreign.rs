@@ -9,7 +9,7 @@ use alloc_core::ScopeUsage;
 use vk_callbacks::{Checked, CheckedOwner, OwnerId, OwnerUsage, RawCallbacks};
 
 use crate::accounts::{KindAccount, UNCHECKED_OWNERS, checker};
-use crate::handle_map::HandleMap;
+use crate::handle_map::{HandleMap, key};
 use crate::hooks::caught;
 use crate::record::{free_record, new_record};
 
@@ -125,9 +125,4 @@ fn retire(checked: &Checked) {
         // SAFETY: the command has returned, or the object is gone: Vulkan lets nobody call what it was given for it any more.
         unsafe { checker.retire(checked) }
     }
-}
-
-/// Handles may be small numbers, and 0 is none; keys are above 1.
-const fn key(handle: u64) -> usize {
-    (handle as usize).wrapping_add(1)
 }

@@ -1,14 +1,13 @@
 //! The child of a fork starts with nothing: no accounts, no checker, no state file. What it calls on objects of the
 //! parent works, unless another thread of the parent was in a callback at the fork: the lock that it held then stays held.
 
-use std::sync::Once;
-
+use crate::once::OnceAcrossForks;
 use crate::settings::complain;
 use crate::{accounts, coverage, guarding, hooks, leaks, report, state};
 
 /// Sees to it that a child starts afresh.
 pub(crate) fn watch() {
-    static REGISTERED: Once = Once::new();
+    static REGISTERED: OnceAcrossForks = OnceAcrossForks::new();
     REGISTERED.call_once(|| {
         // SAFETY: the library is never unloaded, so that the function is there at every fork.
         let refused = unsafe { libc::pthread_atfork(None, None, Some(start_afresh)) } != 0;

@@ -22,6 +22,11 @@ struct Slot<T> {
     value: AtomicPtr<T>,
 }
 
+/// The key of a handle that may be a small number, and is 0 for none.
+pub(crate) const fn key(handle: u64) -> usize {
+    (handle as usize).wrapping_add(CLAIMED)
+}
+
 impl<T> HandleMap<T> {
     pub(crate) const fn new() -> Self {
         Self {
@@ -58,12 +63,21 @@ impl<T> HandleMap<T> {
         NonNull::new(slot.value.load(Ordering::Acquire))
     }
 
-    /// Removes the key. The caller sees to it that no other thread removes or looks for the same one.
+    /// Removes one pair with this key: of several threads each removes another one, or none. (Two objects may have one handle.)
+    /// The caller sees to it that nobody uses what [`HandleMap::get`] answered for it.
     pub(crate) fn remove(&self, key: usize) -> Option<NonNull<T>> {
-        let slot = self.find(key)?;
-        let value = NonNull::new(slot.value.load(Ordering::Acquire));
-        slot.key.store(FREE, Ordering::Release);
-        value
+        loop {
+            let slot = self.find(key)?;
+            let claimed =
+                slot.key
+                    .compare_exchange(key, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
+            // Else another thread was first, and the slot may be another key's already.
+            if claimed.is_ok() {
+                let value = NonNull::new(slot.value.load(Ordering::Relaxed));
+                slot.key.store(FREE, Ordering::Release);
+                return value;
+            }
+        }
     }
 
     /// Takes any value out. `None` when there is none left.
@@ -147,5 +161,49 @@ impl<T> Drop for HandleMap<T> {
             // Else its own drop would recurse, once for each chunk.
             next = NonNull::new(std::mem::replace(chunk.next.get_mut(), ptr::null_mut()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::NonNull;
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::HandleMap;
+
+    #[test]
+    fn ly4_threads_that_remove_one_key_each_remove_another_record() {
+        const ROUNDS: usize = 3000;
+        let map = HandleMap::<u8>::new();
+        let round = Barrier::new(2);
+        let remove = |_| {
+            round.wait();
+            let removed = map.remove(40).map(NonNull::addr);
+            round.wait();
+            removed
+        };
+        let record = |address: usize| NonNull::new(std::ptr::without_provenance_mut(address));
+        thread::scope(|scope| {
+            let other = scope.spawn(|| (0..ROUNDS).map(remove).collect::<Vec<_>>());
+            // Two objects with one handle, as Vulkan allows, and in each third round one.
+            let mine: Vec<_> = (0..ROUNDS)
+                .map(|number| {
+                    let pair = [16, 32];
+                    for address in &pair[..1 + usize::from(number % 3 != 0)] {
+                        assert!(map.insert(40, record(*address).expect("an address")));
+                    }
+                    remove(number)
+                })
+                .collect();
+            let other = other.join().expect("a thread that ends");
+            for (number, pair) in mine.into_iter().zip(other).enumerate() {
+                let mut pair = [pair.0, pair.1].map(|address| address.map_or(0, usize::from));
+                pair.sort_unstable();
+                let expected = if number % 3 == 0 { [0, 16] } else { [16, 32] };
+                assert_eq!(pair, expected, "round {number}");
+            }
+        });
+        assert!(map.get(40).is_none());
     }
 }

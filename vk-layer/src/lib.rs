@@ -41,6 +41,7 @@ mod guarding;
 mod handle_map;
 mod hooks;
 mod leaks;
+mod once;
 mod parent;
 mod per_process;
 #[cfg(feature = "planted-panic")]

@@ -12,7 +12,7 @@ use crate::chain::{GetProcAddr, VoidFunction};
 use crate::commands::{ROWS, row};
 use crate::device_memory::MemoryBlocks;
 use crate::handle_map::HandleMap;
-use crate::hooks::SLOTS;
+use crate::hooks::{DeferredOperations, SLOTS};
 
 /// An instance or a device.
 pub(crate) struct Parent {
@@ -31,6 +31,8 @@ pub(crate) struct Parent {
     pub(crate) instance_owner: Option<OwnerId>,
     /// Of a device: its memory that is live.
     pub(crate) memory: Option<MemoryBlocks>,
+    /// Of a device: what was deferred.
+    pub(crate) deferred: DeferredOperations,
 }
 
 /// The instances; physical devices begin with the same word.
@@ -62,6 +64,7 @@ impl Parent {
             owner,
             instance_owner: None,
             memory: None,
+            deferred: DeferredOperations::new(),
         }
     }
 

@@ -5,8 +5,8 @@
 mod callbacks;
 mod coverage;
 
-use std::sync::OnceLock;
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 
 use serde::{Deserialize, Serialize};
 
@@ -89,8 +89,16 @@ struct MeterTable {
 
 /// The meter of this process, looked up once.
 fn table() -> Option<&'static MeterTable> {
-    static FOUND: OnceLock<Option<&'static MeterTable>> = OnceLock::new();
-    *FOUND.get_or_init(look_up)
+    // Not a cell of `std`: of those the child of a fork waits for a thread that it does not have. All who look find the same.
+    static FOUND: AtomicPtr<MeterTable> = AtomicPtr::new(ptr::null_mut());
+    static IS_LOOKED_UP: AtomicBool = AtomicBool::new(false);
+    if !IS_LOOKED_UP.load(Ordering::Acquire) {
+        let found = look_up().map_or(ptr::null(), ptr::from_ref);
+        FOUND.store(found.cast_mut(), Ordering::Relaxed);
+        IS_LOOKED_UP.store(true, Ordering::Release);
+    }
+    // SAFETY: null, or what `look_up` answered.
+    unsafe { FOUND.load(Ordering::Relaxed).as_ref() }
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -7,12 +7,12 @@ use vk_callbacks::{Command, OwnerId, Owners, RawCallbacks};
 
 use super::fence::{HookPhase, caught, fenced};
 use super::names::coverage;
-use crate::accounts::{Accounts, KindOwner, checker};
+use crate::accounts::{Accounts, KindAccount, KindOwner, checker};
 use crate::chain::ERROR_INITIALIZATION_FAILED;
 use crate::commands::{is_of_loader, row};
 use crate::coverage::{in_command, this_thread_issues_commands};
 use crate::foreign::{EndedObject, ForeignUse};
-use crate::leaks;
+use crate::leaks::{self, Origin};
 use crate::{report, state};
 
 /// Hooked commands until now.
@@ -23,6 +23,8 @@ pub(super) struct Finished<'a> {
     number: u64,
     pub(super) result: i32,
     pub(super) owner: Option<OwnerId>,
+    /// What the layer below was called with, where nobody watches the program's own.
+    given: *const RawCallbacks,
     foreign: Option<ForeignUse<'a>>,
     /// Goes when the command has ended the object.
     _ended: Option<EndedObject>,
@@ -38,27 +40,64 @@ pub(super) fn run<'a>(
     callbacks: (*const RawCallbacks, Option<u64>),
     call: impl FnOnce(*const RawCallbacks) -> i32,
 ) -> Finished<'a> {
+    let (allocator, ends) = callbacks;
+    run_with(
+        index,
+        accounts,
+        parents,
+        Passed::ByProgram(allocator, ends),
+        call,
+    )
+}
+
+/// What a command comes with.
+#[derive(Clone, Copy)]
+pub(super) enum Passed<'a> {
+    /// What the program passed, and the object that the command ends.
+    ByProgram(*const RawCallbacks, Option<u64>),
+    /// The program's own that are watched for longer than the command.
+    Watched(&'a ForeignUse<'a>),
+}
+
+/// As [`run`].
+pub(super) fn run_with<'a>(
+    index: usize,
+    accounts: &'a Accounts,
+    parents: Owners,
+    passed: Passed<'_>,
+    call: impl FnOnce(*const RawCallbacks) -> i32,
+) -> Finished<'a> {
     let mut call = Some(call);
     let mut once = |allocator| {
         let call = call.take();
         call.map_or(ERROR_INITIALIZATION_FAILED, |call| call(allocator))
     };
     // Not generic: otherwise each of the hooks would have a copy of it, which were a quarter of the library.
-    run_once(index, accounts, parents, callbacks, &mut once)
+    run_once(index, accounts, parents, passed, &mut once)
 }
 
 fn run_once<'a>(
     index: usize,
     accounts: &'a Accounts,
     parents: Owners,
-    (allocator, ends): (*const RawCallbacks, Option<u64>),
+    passed: Passed<'_>,
     call: &mut dyn FnMut(*const RawCallbacks) -> i32,
 ) -> Finished<'a> {
+    let (allocator, ends, kept) = match passed {
+        Passed::ByProgram(allocator, ends) => (allocator, ends, None),
+        Passed::Watched(kept) => (kept.checked.as_ptr(), None, Some(kept)),
+    };
     let number = COMMANDS.fetch_add(1, Ordering::Relaxed) + 1;
     state::command_begins(number, index);
     this_thread_issues_commands();
     let origin = fenced(index, || leaks::enter(index));
-    let chosen = fenced(index, || choose(index, accounts, (allocator, ends)));
+    let chosen = fenced(index, || match kept {
+        None => choose(index, accounts, (allocator, ends)),
+        Some(_) => {
+            count_foreign_command(index, accounts);
+            Chosen::default()
+        }
+    });
     let chosen = chosen.unwrap_or_else(|| {
         let is_replaced = allocator.is_null() && !is_of_loader(row(index).object);
         Chosen {
@@ -71,7 +110,7 @@ fn run_once<'a>(
         foreign,
         ended,
     } = chosen;
-    let watched_by = foreign.as_ref().map(ForeignUse::id);
+    let watched_by = foreign.as_ref().or(kept).map(ForeignUse::id);
     let owner = replacement.map(KindOwner::id).or(watched_by);
     let given = replacement.map_or(allocator, |owner| ptr::from_ref(owner.callbacks()));
     let watched = foreign.as_ref().map(|foreign| foreign.checked.as_ptr());
@@ -95,12 +134,18 @@ fn run_once<'a>(
         number,
         result,
         owner,
+        given,
         foreign,
         _ended: ended,
     }
 }
 
-impl Finished<'_> {
+impl<'a> Finished<'a> {
+    /// The program's callbacks, as they are watched while the command runs.
+    pub(super) fn foreign(&self) -> Option<&ForeignUse<'a>> {
+        self.foreign.as_ref()
+    }
+
     /// What the layer does beside the command is done as well.
     pub(super) fn finish(self, index: usize) -> i32 {
         fenced(index, || state::command_ended(self.number));
@@ -108,6 +153,29 @@ impl Finished<'_> {
         caught(|| report::write_if_requested(self.number));
         self.result
     }
+}
+
+/// Ends by the row's command what `finished` has created and nobody gets to know: with the very callbacks that it was created with.
+pub(super) fn undo(
+    index: usize,
+    parents: Owners,
+    finished: &Finished<'_>,
+    call: impl FnOnce(*const RawCallbacks),
+) {
+    let mut call = Some(call);
+    let mut call_once = || {
+        if let Some(call) = call.take() {
+            let watched = finished.foreign.as_ref();
+            call(watched.map_or(finished.given, |foreign| foreign.checked.as_ptr()));
+        }
+    };
+    caught(|| {
+        if let Some(checker) = checker() {
+            checker.run(command(index, parents, finished.owner), |_| call_once());
+        }
+    });
+    // The first time where nothing is judged.
+    call_once();
 }
 
 /// Whose callbacks replace NULL, or how the program's own are watched.
@@ -131,10 +199,9 @@ fn choose<'a>(
             ..Chosen::default()
         };
     };
-    let Some(kind) = accounts.kind(index) else {
+    let Some(kind) = count_foreign_command(index, accounts) else {
         return Chosen::default();
     };
-    kind.foreign_commands.fetch_add(1, Ordering::Relaxed);
     let ended = ends.and_then(|handle| kind.foreign()?.remove(handle));
     let name = row(index).object;
     let is_watched = (ends.is_none() || ended.is_some()) && !is_of_loader(name);
@@ -145,6 +212,13 @@ fn choose<'a>(
         foreign: is_watched.then(watch).flatten(),
         ended,
     }
+}
+
+/// The row's command comes with callbacks of the program.
+fn count_foreign_command(index: usize, accounts: &Accounts) -> Option<&KindAccount> {
+    let kind = accounts.kind(index)?;
+    kind.foreign_commands.fetch_add(1, Ordering::Relaxed);
+    Some(kind)
 }
 
 /// The row's command, for the checker.
@@ -177,14 +251,26 @@ fn strike(index: usize, phase: HookPhase) {
 
 /// The row's command has created an object.
 pub(super) fn created(index: usize, accounts: &Accounts, handle: u64, finished: &Finished<'_>) {
+    let origin = leaks::last_origin();
+    let callbacks = (finished.owner, finished.foreign.as_ref());
+    created_with((index, accounts), handle, callbacks, origin);
+}
+
+/// As [`created`], of an object with callbacks of this owner: those of the program where there is a use of them.
+pub(super) fn created_with(
+    (index, accounts): (usize, &Accounts),
+    handle: u64,
+    (owner, foreign): (Option<OwnerId>, Option<&ForeignUse<'_>>),
+    origin: Option<&'static Origin>,
+) {
     count_created(index, accounts, 1);
     fenced(index, || {
-        leaks::created(index, handle);
-        if let Some(foreign) = &finished.foreign {
+        leaks::created(index, handle, origin);
+        if let Some(foreign) = foreign {
             foreign.created(handle);
         }
         if let Some(checker) = checker() {
-            checker.created(row(index).object, handle, finished.owner);
+            checker.created(row(index).object, handle, owner);
         }
     });
 }

@@ -188,6 +188,10 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     // SAFETY: the caller's promise.
     let result = result.unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
     caught(|| drop(origin));
+    if hooked.role.says_done(result as i32) {
+        let operation = arguments.word(1) as u64;
+        fenced(|| parent.deferred.note_done(operation, parent.accounts));
+    }
     fenced(|| ended(hooked));
     result
 }
@@ -201,7 +205,9 @@ fn ended(hooked: &HookedName) {
             FrameCommand::Submit
         }
         Role::Present => FrameCommand::Present,
-        Role::NameObject | Role::None => return report::write_if_due(),
+        Role::NameObject | Role::Join | Role::DeferredResult | Role::None => {
+            return report::write_if_due();
+        }
     };
     if let Some(leaks) = leaks() {
         leaks.frame_command(frame);

@@ -9,12 +9,12 @@ use std::ptr::NonNull;
 
 use vk_callbacks::{OwnerId, Owners, RawCallbacks};
 
-use super::bracket::{Finished, count_created, created, ended, run};
+use super::bracket::{Finished, created, ended, run};
 use super::fence::{caught, fenced};
 use crate::accounts::Accounts;
 use crate::chain::{
-    BufferCreateInfo, ERROR_INITIALIZATION_FAILED, MemoryAllocateInfo, OPERATION_DEFERRED,
-    PipelineBinaryList, VoidFunction,
+    BufferCreateInfo, ERROR_INITIALIZATION_FAILED, MemoryAllocateInfo, PipelineBinaryList,
+    VoidFunction,
 };
 use crate::commands::{known_row, row};
 use crate::leaks;
@@ -27,19 +27,19 @@ type Info = *const c_void;
 const CREATE_BUFFER: usize = known_row("vkCreateBuffer");
 const ALLOCATE_MEMORY: usize = known_row("vkAllocateMemory");
 const FREE_MEMORY: usize = known_row("vkFreeMemory");
-const CREATE_CACHE: usize = known_row("vkCreatePipelineCache");
-const CREATE_DEFERRED: usize = known_row("vkCreateDeferredOperationKHR");
+pub(super) const CREATE_CACHE: usize = known_row("vkCreatePipelineCache");
+const DESTROY_DEFERRED: usize = known_row("vkDestroyDeferredOperationKHR");
 
 /// The parent of a command, and the command of the layer below.
-struct Next<'c> {
-    parent: &'c Parent,
-    function: VoidFunction,
+pub(super) struct Next<'c> {
+    pub(super) parent: &'c Parent,
+    pub(super) function: VoidFunction,
 }
 
 impl<'c> Next<'c> {
     /// # Safety
     /// As [`Parent::of`].
-    unsafe fn of(index: usize, handle: Handle) -> Option<Self> {
+    pub(super) unsafe fn of(index: usize, handle: Handle) -> Option<Self> {
         // SAFETY: forwarded.
         let parent = caught(|| unsafe { Parent::of(row(index), handle) })??;
         Some(Self {
@@ -48,12 +48,12 @@ impl<'c> Next<'c> {
         })
     }
 
-    fn accounts(&self) -> &'c Accounts {
+    fn accounts(&self) -> &'static Accounts {
         self.parent.accounts
     }
 
     /// Whose callbacks the object was created with, which the row creates.
-    fn owner_of(&self, index: usize, handle: u64) -> Option<OwnerId> {
+    pub(super) fn owner_of(&self, index: usize, handle: u64) -> Option<OwnerId> {
         self.accounts().kind(index)?.owner_of(handle)
     }
 
@@ -80,15 +80,28 @@ impl<'c> Next<'c> {
         count: u32,
         objects: *const u64,
     ) {
-        let Some(objects) = NonNull::new(objects.cast_mut()) else {
-            return;
-        };
         // SAFETY: forwarded.
-        let objects = unsafe { NonNull::slice_from_raw_parts(objects, count as usize).as_ref() };
-        for handle in objects.iter().filter(|handle| **handle != 0) {
-            created(index, self.accounts(), *handle, finished);
+        for handle in unsafe { handles(count, objects) } {
+            created(index, self.accounts(), handle, finished);
         }
     }
+}
+
+/// Those of an array that are not 0; none of NULL.
+///
+/// # Safety
+/// `objects` is NULL, or points to so many handles that live as long as what is answered.
+pub(super) unsafe fn handles<'h>(
+    count: u32,
+    objects: *const u64,
+) -> impl Iterator<Item = u64> + use<'h> {
+    let objects = NonNull::new(objects.cast_mut());
+    let objects = objects.map(|objects| {
+        // SAFETY: the caller's promise.
+        unsafe { NonNull::slice_from_raw_parts(objects, count as usize).as_ref() }
+    });
+    let objects: &'h [u64] = objects.unwrap_or_default();
+    objects.iter().copied().filter(|handle| *handle != 0)
 }
 
 pub(super) unsafe extern "system" fn create<const ROW: usize>(
@@ -308,51 +321,6 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
     finished.finish(ROW)
 }
 
-pub(super) unsafe extern "system" fn create_deferred_pipelines<const ROW: usize>(
-    parent: Handle,
-    operation: u64,
-    cache: u64,
-    count: u32,
-    infos: Info,
-    allocator: Callbacks,
-    objects: *mut u64,
-) -> i32 {
-    type Function =
-        unsafe extern "system" fn(Handle, u64, u64, u32, Info, Callbacks, *mut u64) -> i32;
-    // SAFETY: the caller's promise.
-    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
-        return ERROR_INITIALIZATION_FAILED;
-    };
-    // SAFETY: the row's command has this signature.
-    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
-    let owners = Owners {
-        cache: next.owner_of(CREATE_CACHE, cache),
-        deferred: next.owner_of(CREATE_DEFERRED, operation),
-        ..next.parent.owners()
-    };
-    // The program's own callbacks may be called until the operation is joined, long after this command: they go down as they came, as
-    // those of an object that nobody watches.
-    let unwatched = (operation != 0).then_some(0);
-    let finished = run(
-        ROW,
-        next.accounts(),
-        owners,
-        (allocator, unwatched),
-        |allocator| {
-            // SAFETY: as in `create`.
-            unsafe { function(parent, operation, cache, count, infos, allocator, objects) }
-        },
-    );
-    if finished.result == OPERATION_DEFERRED {
-        // The handles are written later.
-        count_created(ROW, next.accounts(), count.into());
-    } else {
-        // SAFETY: the caller's promise; the command has written each handle, 0 where it failed.
-        unsafe { next.created_many(ROW, &finished, count, objects) };
-    }
-    finished.finish(ROW)
-}
-
 pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
     parent: Handle,
     object: u64,
@@ -371,6 +339,12 @@ pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
     {
         fenced(ROW, || blocks.freed(&next.accounts().device_memory, object));
     }
+    // Goes when the command is back: until then the driver may free what the operation kept.
+    let _deferred = if ROW == DESTROY_DEFERRED {
+        fenced(ROW, || next.parent.deferred.remove(object)).flatten()
+    } else {
+        None
+    };
     let finished = run(
         ROW,
         next.accounts(),

@@ -7,14 +7,14 @@ use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use vk_callbacks::{OwnerId, Owners, RawCallbacks};
+use vk_callbacks::{Owners, RawCallbacks};
 
-use super::bracket::{created, ended, run};
+use super::bracket::{Finished, created, ended, run, undo};
 use super::fence::caught;
-use crate::accounts::{self, Accounts};
+use crate::accounts;
 use crate::chain::{
     ERROR_INITIALIZATION_FAILED, ERROR_OUT_OF_HOST_MEMORY, LOADER_DEVICE, LOADER_INSTANCE,
-    MemoryProperties, SUCCESS, VoidFunction, advance_link,
+    MemoryProperties, VoidFunction, advance_link,
 };
 use crate::commands::{known_row, row};
 use crate::coverage;
@@ -66,12 +66,15 @@ pub(super) unsafe extern "system" fn create_instance(
     let function = unsafe { transmute::<VoidFunction, Function>(function) };
     // SAFETY: the caller's promise: the command's create info.
     caught(|| unsafe { settings::load(info) });
+    // Before there is anything that a child of a fork must not have.
+    if !settings().passes_through {
+        caught(fork::watch);
+    }
     let Some(accounts) = caught(accounts::for_instance).flatten() else {
         return ERROR_OUT_OF_HOST_MEMORY;
     };
     if !settings().passes_through {
         caught(report::at_exit);
-        caught(fork::watch);
         caught(state::open);
         caught(leaks::start);
         caught(report::listen);
@@ -95,15 +98,11 @@ pub(super) unsafe extern "system" fn create_instance(
     let handle = unsafe { *instance };
     // SAFETY: the layer's below, for its own instance.
     let parent = unsafe { Parent::new(handle, look_up, accounts, finished.owner) };
-    let passed = Passed::new(CREATE_INSTANCE, accounts, allocator, finished.owner);
-    // SAFETY: a handle that was just created, with what was passed.
-    let registered =
-        caught(|| unsafe { register(&INSTANCES, handle, parent, DESTROY_INSTANCE, &passed) });
-    // The program never gets a handle that the layer does not know: it could not pass its commands on.
-    let registered = registered.unwrap_or(ERROR_OUT_OF_HOST_MEMORY);
-    if registered != SUCCESS {
+    // SAFETY: a handle that the command has just created.
+    if !unsafe { register(&INSTANCES, parent, DESTROY_INSTANCE, (handle, &finished)) } {
+        accounts.release();
         finished.finish(CREATE_INSTANCE);
-        return registered;
+        return ERROR_OUT_OF_HOST_MEMORY;
     }
     LIVE_INSTANCES.fetch_add(1, Ordering::AcqRel);
     created(CREATE_INSTANCE, accounts, number(handle), &finished);
@@ -166,18 +165,14 @@ pub(super) unsafe extern "system" fn create_device(
     // SAFETY: the instance's, and the physical device is one of its.
     let properties = unsafe { memory_properties(instance, physical_device) };
     parent.memory = Some(MemoryBlocks::new(properties));
-    let passed = Passed::new(CREATE_DEVICE, accounts, allocator, finished.owner);
-    // SAFETY: a handle that was just created, with what was passed.
-    let registered =
-        caught(|| unsafe { register(&DEVICES, handle, parent, DESTROY_DEVICE, &passed) });
-    // The program never gets a handle that the layer does not know: it could not pass its commands on.
-    let registered = registered.unwrap_or(ERROR_OUT_OF_HOST_MEMORY);
-    if registered == SUCCESS {
-        created(CREATE_DEVICE, accounts, number(handle), &finished);
-        return finished.finish(CREATE_DEVICE);
+    // SAFETY: a handle that the command has just created.
+    if !unsafe { register(&DEVICES, parent, DESTROY_DEVICE, (handle, &finished)) } {
+        accounts.release();
+        finished.finish(CREATE_DEVICE);
+        return ERROR_OUT_OF_HOST_MEMORY;
     }
-    finished.finish(CREATE_DEVICE);
-    registered
+    created(CREATE_DEVICE, accounts, number(handle), &finished);
+    finished.finish(CREATE_DEVICE)
 }
 
 /// `vkDestroyInstance` and `vkDestroyDevice`.
@@ -233,57 +228,45 @@ fn is_last_instance() -> bool {
     before == Ok(1)
 }
 
-/// With what an instance or device was created.
-struct Passed {
-    accounts: &'static Accounts,
-    callbacks: Callbacks,
-}
-
-impl Passed {
-    fn new(
-        index: usize,
-        accounts: &'static Accounts,
-        allocator: Callbacks,
-        owner: Option<OwnerId>,
-    ) -> Self {
-        let replaced = accounts.kind(index).and_then(|kind| kind.owner());
-        let replaced = replaced.filter(|_| owner.is_some());
-        Self {
-            accounts,
-            callbacks: replaced.map_or(allocator, |owner| ptr::from_ref(owner.callbacks())),
-        }
-    }
-}
-
-/// Makes a new instance or device known; one that there is no memory for is destroyed again.
+/// Makes a new instance or device known. `false` where there is no memory for that: then it is destroyed again, since the program could
+/// not use a handle that the layer does not know.
 ///
 /// # Safety
-/// `handle` was just created with what was passed, and nobody has it yet; `index` is of the command that destroys it.
+/// `handle` was just created by the command, and nobody has it yet; `index` is of the command that destroys it.
 unsafe fn register(
     parents: &HandleMap<Parent>,
-    handle: Handle,
     parent: Parent,
     index: usize,
-    passed: &Passed,
-) -> i32 {
-    let destroy = parent.next(index);
+    (handle, finished): (Handle, &Finished<'_>),
+) -> bool {
+    let (destroy, instance) = (parent.next(index), parent.instance_owner);
     // SAFETY: forwarded: a live handle.
     let key = unsafe { dispatch_key(handle) };
-    if let Some(parent) = new_record(parent) {
-        if parents.insert(key, parent) {
-            return SUCCESS;
+    let is_known = caught(|| {
+        let record = new_record(parent)?;
+        if !parents.insert(key, record) {
+            // SAFETY: from `new_record`, and no table has it.
+            drop(unsafe { free_record(record) });
+            return None;
         }
-        // SAFETY: from `new_record`, and no table has it.
-        drop(unsafe { free_record(parent) });
+        Some(())
+    });
+    if is_known.flatten().is_some() {
+        return true;
     }
+    let owners = Owners {
+        instance,
+        ..Owners::default()
+    };
     if let Some(destroy) = destroy {
         // SAFETY: the row's command has this signature.
         let destroy = unsafe { transmute::<VoidFunction, Destroy>(destroy) };
         // SAFETY: forwarded: the handle is live, unused, and these are its callbacks.
-        unsafe { destroy(handle, passed.callbacks) };
+        undo(index, owners, finished, |allocator| unsafe {
+            destroy(handle, allocator);
+        });
     }
-    passed.accounts.release();
-    ERROR_OUT_OF_HOST_MEMORY
+    false
 }
 
 /// The memory types of a physical device; none where the layer below does not say.

@@ -1,6 +1,7 @@
 //! What the layer answers for which command.
 
 mod bracket;
+mod deferred;
 mod fence;
 mod forward;
 mod generic;
@@ -18,6 +19,7 @@ use crate::handle_map::HandleMap;
 use crate::parent::{DEVICES, INSTANCES, Parent, dispatch_key};
 
 pub(crate) use bracket::COMMANDS;
+pub(crate) use deferred::DeferredOperations;
 #[cfg(feature = "planted-panic")]
 pub use fence::HookPhase;
 pub(crate) use fence::{caught, passed_kinds};

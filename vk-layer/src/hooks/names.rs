@@ -9,7 +9,7 @@ use vk_callbacks::{BracketCoverage, CommandAction, CommandLevel, CommandRow};
 use super::fence::passed_kinds;
 use super::forward::hook_of_slot;
 use crate::accounts::checker;
-use crate::chain::VoidFunction;
+use crate::chain::{NOT_READY, SUCCESS, VoidFunction};
 use crate::leaks::leaks;
 use crate::parent::{CommandName, Parent};
 use crate::record::{free_record, new_record};
@@ -47,6 +47,10 @@ pub(super) enum Role {
     Submit,
     Present,
     NameObject,
+    /// It says whether what was deferred is done.
+    Join,
+    /// It answers with the result of what was deferred, once there is one.
+    DeferredResult,
     None,
 }
 
@@ -56,7 +60,18 @@ impl Role {
             "vkQueueSubmit" | "vkQueueSubmit2" | "vkQueueSubmit2KHR" => Self::Submit,
             "vkQueuePresentKHR" => Self::Present,
             "vkSetDebugUtilsObjectNameEXT" => Self::NameObject,
+            "vkDeferredOperationJoinKHR" => Self::Join,
+            "vkGetDeferredOperationResultKHR" => Self::DeferredResult,
             _ => Self::None,
+        }
+    }
+
+    /// By this answer of the command its deferred operation is done.
+    pub(super) const fn says_done(self, result: i32) -> bool {
+        match self {
+            Self::Join => result == SUCCESS,
+            Self::DeferredResult => result != NOT_READY,
+            _ => false,
         }
     }
 
@@ -65,6 +80,7 @@ impl Role {
         match self {
             Self::Submit => leaks().is_some() || settings().state.is_some(),
             Self::Present | Self::NameObject => leaks().is_some(),
+            Self::Join | Self::DeferredResult => true,
             Self::None => false,
         }
     }

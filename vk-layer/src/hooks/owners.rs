@@ -52,6 +52,7 @@ pub(super) unsafe fn owners(row: &CommandRow, parent: &Parent, arguments: &Argum
     };
     if index == CREATE_DEFERRED {
         return Owners {
+            object: parent.deferred.owner_of(handle),
             deferred: owner,
             ..behind
         };

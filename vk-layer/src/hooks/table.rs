@@ -2,7 +2,7 @@
 
 use vk_callbacks::CommandSignature;
 
-use super::{generic, lifetimes};
+use super::{deferred, generic, lifetimes};
 use crate::chain::VoidFunction;
 use crate::commands::{ROWS, known_row, row};
 
@@ -41,7 +41,7 @@ const fn hook_at<const ROW: usize>() -> Option<VoidFunction> {
         Sig::CreateMany => void!(generic::create_many::<ROW>),
         Sig::CreateList => void!(generic::create_list::<ROW>),
         Sig::CreatePipelines => void!(generic::create_pipelines::<ROW>),
-        Sig::CreateDeferredPipelines => void!(generic::create_deferred_pipelines::<ROW>),
+        Sig::CreateDeferredPipelines => void!(deferred::create_pipelines::<ROW>),
         Sig::Destroy => void!(generic::destroy::<ROW>),
         Sig::Release => void!(generic::release::<ROW>),
         Sig::DestroyParent => void!(lifetimes::destroy_parent::<ROW>),

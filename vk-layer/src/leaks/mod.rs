@@ -16,7 +16,6 @@ mod origins;
 
 use std::alloc::System;
 use std::cell::Cell;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloc_core::FromGlobalAlloc;
@@ -30,6 +29,7 @@ pub(crate) use objects::AliveObject;
 pub(crate) use origins::Origin;
 
 use crate::commands::{KINDS, row};
+use crate::once::OnceAcrossForks;
 use crate::per_process::PerProcess;
 use crate::record::SYSTEM;
 use crate::request::{install_handler, request_mark};
@@ -72,7 +72,7 @@ pub(crate) fn after_fork() {
 
 /// The first instance is being created: from now on the signal that the settings name requests marks.
 pub(crate) fn start() {
-    static STARTED: Once = Once::new();
+    static STARTED: OnceAcrossForks = OnceAcrossForks::new();
     if leaks().is_some()
         && let Some(signal) = settings().mark_signal
     {
@@ -112,10 +112,15 @@ impl Drop for CommandOrigin {
     }
 }
 
-/// The row's command, which this thread ended last, has created an object.
-pub(crate) fn created(index: usize, handle: u64) {
+/// That of the command which this thread ended last.
+pub(crate) fn last_origin() -> Option<&'static Origin> {
+    LAST.get()
+}
+
+/// The row's command, which was called there, has created an object.
+pub(crate) fn created(index: usize, handle: u64, origin: Option<&'static Origin>) {
     let Some(leaks) = leaks() else { return };
-    let is_kept = LAST.get().is_some_and(|origin| {
+    let is_kept = origin.is_some_and(|origin| {
         let is_kept = leaks.objects.insert((kind(index), handle), origin);
         if is_kept {
             origin.objects.add(0);

@@ -2,22 +2,22 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::write;
+use crate::once::ValueAcrossForks;
 use crate::settings::settings;
 
 /// Writes a report if the settings ask for one at intervals, and it is time.
 pub(crate) fn write_if_due() {
-    static START: OnceLock<Instant> = OnceLock::new();
+    static START: ValueAcrossForks<Instant> = ValueAcrossForks::new();
     static SCHEDULE: Schedule = Schedule(AtomicU64::new(0));
     let interval = settings().interval;
     if interval == 0 {
         return;
     }
-    let seconds = START.get_or_init(Instant::now).elapsed().as_secs();
+    let seconds = START.get_or_make(Instant::now).elapsed().as_secs();
     if SCHEDULE.is_due(seconds, interval) {
         write();
     }

@@ -9,7 +9,6 @@ mod request;
 mod rows;
 mod text;
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use alloc_core::{HostError, TryString};
 use crate::accounts::INSTANCES;
 use crate::file_name::expand;
 use crate::hooks::{COMMANDS, caught, has_live_instance};
+use crate::once::OnceAcrossForks;
 use crate::record::{Own, own};
 use crate::settings::{Target, complain, settings};
 use crate::state;
@@ -47,7 +47,7 @@ pub(crate) fn at_exit() {
         caught(write);
     }
 
-    static REGISTERED: Once = Once::new();
+    static REGISTERED: OnceAcrossForks = OnceAcrossForks::new();
     REGISTERED.call_once(|| {
         // SAFETY: the library is never unloaded, so that the function is there at exit.
         let refused = unsafe { libc::atexit(write_at_exit) } != 0;
@@ -64,7 +64,9 @@ pub(crate) fn write() {
     if settings().passes_through || INSTANCES.is_empty() {
         return;
     }
-    let Some(_turn) = WritingTurn::new() else {
+    let is_last = || HAS_ENDED.load(Ordering::Relaxed) || !has_live_instance();
+    let wait = || std::thread::sleep(Duration::from_millis(1));
+    let Some(_turn) = WritingTurn::new(&WRITING, is_last, wait) else {
         return;
     };
     let commands = COMMANDS.load(Ordering::Relaxed);
@@ -83,27 +85,31 @@ pub(crate) fn write() {
 }
 
 /// One thread at a time writes; the next one may when this goes, by a panic too.
-struct WritingTurn;
+struct WritingTurn<'w>(&'w AtomicBool);
 
-impl WritingTurn {
-    /// `None` while another thread writes. The last report of all waits for it, for a second at most.
-    fn new() -> Option<Self> {
+impl<'w> WritingTurn<'w> {
+    /// `None` while another thread writes. Who writes the last report of all waits for that, but not for ever.
+    fn new(
+        is_writing: &'w AtomicBool,
+        is_last: impl Fn() -> bool,
+        mut wait: impl FnMut(),
+    ) -> Option<Self> {
         for _ in 0..1000 {
-            if !WRITING.swap(true, Ordering::Acquire) {
-                return Some(Self);
+            if !is_writing.swap(true, Ordering::Acquire) {
+                return Some(Self(is_writing));
             }
-            if has_live_instance() && !HAS_ENDED.load(Ordering::Relaxed) {
+            if !is_last() {
                 return None;
             }
-            std::thread::sleep(Duration::from_millis(1));
+            wait();
         }
         None
     }
 }
 
-impl Drop for WritingTurn {
+impl Drop for WritingTurn<'_> {
     fn drop(&mut self) {
-        WRITING.store(false, Ordering::Release);
+        self.0.store(false, Ordering::Release);
     }
 }
 
@@ -128,5 +134,40 @@ fn write_to(target: &Target, commands: u64, render: Render) {
                 ));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::WritingTurn;
+
+    #[test]
+    fn ly33_the_last_report_waits_for_one_that_is_being_written() {
+        let is_writing = AtomicBool::new(false);
+        let never = || panic!("nobody writes");
+        let mut other = WritingTurn::new(&is_writing, || false, never);
+        assert!(other.is_some());
+        let not_last = WritingTurn::new(&is_writing, || false, || panic!("another comes later"));
+        assert!(not_last.is_none() && is_writing.load(Ordering::Relaxed));
+        // The other thread is done after the third look.
+        let mut waits = 0;
+        let last = WritingTurn::new(
+            &is_writing,
+            || true,
+            || {
+                waits += 1;
+                if waits == 3 {
+                    drop(other.take());
+                }
+            },
+        );
+        assert!(last.is_some());
+        let mut waits = 0_u32;
+        let given_up = WritingTurn::new(&is_writing, || true, || waits += 1);
+        assert!(given_up.is_none() && waits == 1000, "a writer that hangs");
+        drop(last);
+        assert!(!is_writing.load(Ordering::Relaxed));
     }
 }

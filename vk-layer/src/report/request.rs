@@ -3,12 +3,12 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
-use std::sync::Once;
 
 use alloc_core::TryString;
 
 use super::write;
 use crate::file_name::expand;
+use crate::once::OnceAcrossForks;
 use crate::per_process::PerProcess;
 use crate::record::{Own, own};
 use crate::request::{REPORT, install_handler, request_report};
@@ -21,7 +21,7 @@ static REQUEST_FILE: PerProcess<TryString<Own>> = PerProcess::new();
 
 /// The first instance is being created: from now on reports can be requested.
 pub(crate) fn listen() {
-    static STARTED: Once = Once::new();
+    static STARTED: OnceAcrossForks = OnceAcrossForks::new();
     if let Some(signal) = settings().signal {
         STARTED.call_once(|| install_handler(signal, request_report, "report"));
     }

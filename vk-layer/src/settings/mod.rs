@@ -10,7 +10,6 @@ mod target;
 mod tests;
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
 
 use alloc_core::{HostError, TryString, TryVec};
 
@@ -18,6 +17,7 @@ use vk_accounts::guard_run::Guarding;
 
 use crate::error_output;
 use crate::leaks::Frame;
+use crate::once::ValueAcrossForks;
 use crate::record::{Own, own};
 use entries::{Entries, Entry, full_name};
 
@@ -64,7 +64,7 @@ pub(crate) enum Brackets {
     All,
 }
 
-static SETTINGS_OF_PROCESS: OnceLock<Settings> = OnceLock::new();
+static SETTINGS_OF_PROCESS: ValueAcrossForks<Settings> = ValueAcrossForks::new();
 
 /// See [`Settings`]. Before the first instance: those without a create info.
 pub(crate) fn settings() -> &'static Settings {
@@ -77,7 +77,7 @@ pub(crate) fn settings() -> &'static Settings {
 /// # Safety
 /// `info` is NULL or a valid `VkInstanceCreateInfo`.
 pub(crate) unsafe fn load(info: *const c_void) -> &'static Settings {
-    SETTINGS_OF_PROCESS.get_or_init(|| {
+    SETTINGS_OF_PROCESS.get_or_make(|| {
         // SAFETY: asks the kernel's auxiliary vector; any number may be asked for.
         let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
         if is_privileged {

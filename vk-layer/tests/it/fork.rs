@@ -1,15 +1,16 @@
 //! The child of a fork, over the fake driver: own accounts, own files, and no lock of a thread that is gone.
 
 use std::path::Path;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{env, fs, ptr, thread};
+use std::{env, fs, io, ptr, thread};
 
 use serde_json::Value;
 use testkit::Child;
 use vk_accounts::state_file::{self, State};
 use vk_callbacks::RawCallbacks;
 
-use crate::driver::{Layer, create_object};
+use crate::driver::{Layer, create_object, create_without_table, fail_creation};
 
 const NONE: *const RawCallbacks = ptr::null();
 const FOLDER: &str = "STEWARD_TEST_FOLDER";
@@ -79,6 +80,40 @@ fn fork_with_and_without_an_instance(folder: &Path) {
 }
 
 #[test]
+fn ly35_a_create_that_failed_has_ended_in_the_state() {
+    let test = "ly35_a_create_that_failed_has_ended_in_the_state";
+    let Some(folder) = env::var_os(FOLDER).filter(|_| Child::is_child(test)) else {
+        let folder = tempfile::tempdir().expect("a folder");
+        let child = Child::this_test(test)
+            .env(FOLDER, folder.path())
+            .env("VK_STEWARD_MEMORY_STATE", folder.path().join("%p.state"));
+        child.run().assert_code(0);
+        return;
+    };
+    let layer = Layer::new();
+    let started_and_ended = || {
+        let state = state(Path::new(&folder)).expect("a state");
+        (state.started_commands, state.commands)
+    };
+    fail_creation(true);
+    layer.create_instance(NONE).expect_err("refused");
+    assert_eq!(started_and_ended(), (1, 1));
+    fail_creation(false);
+    let instance = layer.create_instance(NONE).expect("an instance");
+    fail_creation(true);
+    layer.create_device(instance, NONE).expect_err("refused");
+    assert_eq!(started_and_ended(), (3, 3));
+    fail_creation(false);
+    // Such as the layer itself has to refuse.
+    create_without_table(true);
+    layer.create_instance(NONE).expect_err("nobody finds it");
+    layer.create_device(instance, NONE).expect_err("the same");
+    assert_eq!(started_and_ended(), (5, 5));
+    create_without_table(false);
+    layer.destroy_instance(instance, NONE);
+}
+
+#[test]
 fn lc9_locks_of_threads_that_are_gone_do_not_stop_a_forked_child() {
     let test = "lc9_locks_of_threads_that_are_gone_do_not_stop_a_forked_child";
     if !Child::is_child(test) {
@@ -110,6 +145,37 @@ fn lc9_locks_of_threads_that_are_gone_do_not_stop_a_forked_child() {
             });
         }
         is_over.store(true, Ordering::Relaxed);
+    });
+    layer.destroy_instance(instance, NONE);
+}
+
+#[test]
+fn ly37_a_child_writes_its_report_though_a_thread_of_the_parent_held_the_error_output() {
+    let test = "ly37_a_child_writes_its_report_though_a_thread_of_the_parent_held_the_error_output";
+    if !Child::is_child(test) {
+        let child = Child::this_test(test).env("VK_STEWARD_MEMORY_TEXT", "-");
+        let ran = child.run();
+        ran.assert_code(0);
+        // The child's, and the parent's.
+        let reports = ran.stderr.matches("Host memory that Vulkan allocated");
+        assert_eq!(reports.count(), 2, "{ran}");
+        return;
+    }
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    let (is_locked, is_over) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _held = io::stderr().lock();
+            is_locked.wait();
+            is_over.wait();
+        });
+        is_locked.wait();
+        in_child(|| {
+            let instance = layer.create_instance(NONE).expect("an instance");
+            layer.destroy_instance(instance, NONE);
+        });
+        is_over.wait();
     });
     layer.destroy_instance(instance, NONE);
 }

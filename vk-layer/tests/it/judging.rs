@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::Child;
 use vk_callbacks::{Bridge, RawCallbacks, RawScope};
 
-use crate::driver::{Layer, create_object, destroy_object, seen};
+use crate::driver::{Layer, create_object, create_without_table, destroy_object, seen};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 const NONE: *const RawCallbacks = ptr::null();
@@ -38,7 +38,7 @@ pub(crate) fn report_of(
 }
 
 /// The row of a kind of object of the one device.
-fn of_device<'v>(report: &'v Value, kind: &str) -> &'v Value {
+pub(crate) fn of_device<'v>(report: &'v Value, kind: &str) -> &'v Value {
     let kinds = report["instances"][0]["devices"][0]["kinds"].as_array();
     let mut rows = kinds.expect("rows").iter();
     let row = rows.find(|row| row["kind"] == kind);
@@ -47,12 +47,12 @@ fn of_device<'v>(report: &'v Value, kind: &str) -> &'v Value {
 
 /// Callbacks of one object of the program: what it counts is its own, and it stands on the stack.
 #[derive(Default)]
-struct OwnCallbacks {
-    calls: Vec<(&'static str, usize, usize, RawScope, usize)>,
+pub(crate) struct OwnCallbacks {
+    pub(crate) calls: Vec<(&'static str, usize, usize, RawScope, usize)>,
 }
 
 impl OwnCallbacks {
-    fn raw(&mut self) -> RawCallbacks {
+    pub(crate) fn raw(&mut self) -> RawCallbacks {
         RawCallbacks {
             p_user_data: ptr::from_mut(self).cast(),
             pfn_allocation: Some(allocation),
@@ -172,6 +172,48 @@ fn ly15_each_object_may_bring_its_own_user_data_in_a_struct_that_is_gone() {
     assert_eq!(row["live_blocks"], 0, "{row}");
     assert_eq!(report["check"]["findings"], json!([]));
     assert_eq!(report["check"]["unchecked_kinds"], 0);
+}
+
+#[test]
+fn ly13_what_the_layer_cannot_register_is_destroyed_as_it_was_created() {
+    let test = "ly13_what_the_layer_cannot_register_is_destroyed_as_it_was_created";
+    let Some(report) = report_of(test, &[], || {
+        let layer = Layer::new();
+        let mut own = OwnCallbacks::default();
+        let raw = own.raw();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        seen();
+        create_without_table(true);
+        for callbacks in [NONE, &raw const raw] {
+            for (create, destroy, is_device) in [
+                ("vkCreateInstance", "vkDestroyInstance", false),
+                ("vkCreateDevice", "vkDestroyDevice", true),
+            ] {
+                let result = if is_device {
+                    layer.create_device(instance, callbacks)
+                } else {
+                    layer.create_instance(callbacks)
+                };
+                assert_eq!(result, Err(-1), "{create}");
+                let seen = seen();
+                let names: Vec<_> = seen.iter().map(|seen| seen.command).collect();
+                assert_eq!(names, [create, destroy]);
+                // The driver frees through what it allocated through: ours, or those that watch the program's.
+                assert!(seen[0].user_data.is_some());
+                assert_eq!(seen[0].user_data, seen[1].user_data, "{create}");
+            }
+        }
+        let calls: Vec<_> = own.calls.iter().map(|call| call.0).collect();
+        assert_eq!(calls, ["allocation", "free", "allocation", "free"]);
+        create_without_table(false);
+        layer.destroy_instance(instance, NONE);
+    }) else {
+        return;
+    };
+    let instances = report["instances"].to_string();
+    assert!(instances.contains("\"total_blocks\":1"), "{report}");
+    assert!(!instances.contains("\"live_blocks\":1"), "{report}");
+    assert_eq!(report["check"]["findings"], json!([]), "{report}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod brackets;
 mod c_client;
 mod client;
+mod deferred;
 mod driver;
 mod fake;
 mod fork;

@@ -1,0 +1,220 @@
+//! Commands that were deferred: what they create is there once the operation is done, which the commands that join it say.
+
+use std::ffi::c_void;
+use std::mem::transmute;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+
+use vk_callbacks::{OwnerId, Owners, RawCallbacks};
+
+use super::bracket::{Passed, count_created, created_with, run_with};
+use super::fence::fenced;
+use super::generic::{CREATE_CACHE, Next, handles};
+use crate::accounts::Accounts;
+use crate::chain::{ERROR_INITIALIZATION_FAILED, OPERATION_DEFERRED, VoidFunction};
+use crate::commands::{known_row, row};
+use crate::foreign::ForeignUse;
+use crate::handle_map::{HandleMap, key};
+use crate::leaks::{Origin, last_origin};
+use crate::record::{free_record, new_record};
+
+type Callbacks = *const RawCallbacks;
+type Handle = *mut c_void;
+type Info = *const c_void;
+
+const CREATE_DEFERRED: usize = known_row("vkCreateDeferredOperationKHR");
+
+/// The operations of a device that something was deferred with, until they are destroyed or used again.
+pub(crate) struct DeferredOperations(HandleMap<Deferred>);
+
+/// A command that was deferred.
+pub(crate) struct Deferred {
+    index: usize,
+    count: u32,
+    /// The program's array: the handles are written when the operation is done. Kept as an address until then.
+    objects: usize,
+    owner: Option<OwnerId>,
+    origin: Option<&'static Origin>,
+    /// The program's own callbacks: the layer below may keep their address, and call them, until the operation is done.
+    foreign: Option<ForeignUse<'static>>,
+    progress: AtomicU8,
+}
+
+const PENDING: u8 = 0;
+const NOTING: u8 = 1;
+const DONE: u8 = 2;
+
+impl Deferred {
+    /// Before the command is called.
+    ///
+    /// # Safety
+    /// `allocator` is NULL, or callbacks that may be called until the operation is done and as long as what it creates lives.
+    unsafe fn new(
+        index: usize,
+        accounts: &'static Accounts,
+        allocator: Callbacks,
+        (count, objects): (u32, *const u64),
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        let foreign = unsafe { allocator.as_ref() }.and_then(|raw| {
+            let kind = accounts.kind(index)?;
+            // SAFETY: the caller's promise.
+            unsafe { ForeignUse::new(kind, row(index).object, *raw) }
+        });
+        Self {
+            index,
+            count,
+            objects: objects.expose_provenance(),
+            owner: None,
+            origin: None,
+            foreign,
+            progress: AtomicU8::new(PENDING),
+        }
+    }
+
+    /// Notes what was created.
+    ///
+    /// # Safety
+    /// The array is the program's still, and its handles were written.
+    unsafe fn note_created(&self, accounts: &Accounts) {
+        let objects = std::ptr::with_exposed_provenance(self.objects);
+        let callbacks = (self.owner, self.foreign.as_ref());
+        // SAFETY: the caller's promise.
+        for handle in unsafe { handles(self.count, objects) } {
+            created_with((self.index, accounts), handle, callbacks, self.origin);
+        }
+    }
+}
+
+impl DeferredOperations {
+    pub(crate) const fn new() -> Self {
+        Self(HandleMap::new())
+    }
+
+    /// Whose callbacks the command came with that was deferred with the operation.
+    pub(super) fn owner_of(&self, operation: u64) -> Option<OwnerId> {
+        let deferred = self.0.get(key(operation))?;
+        // SAFETY: freed by the command that destroys or uses the operation again, which Vulkan lets nobody call meanwhile.
+        unsafe { deferred.as_ref() }.owner
+    }
+
+    /// A command on the operation has said that it is done: the first one to see it notes what was created. Whoever else sees it waits for
+    /// that, since the program may free the array as soon as one of them is back.
+    pub(super) fn note_done(&self, operation: u64, accounts: &Accounts) {
+        let Some(deferred) = self.0.get(key(operation)) else {
+            return;
+        };
+        // SAFETY: as in `owner_of`.
+        let deferred = unsafe { deferred.as_ref() };
+        let swapped = deferred.progress.compare_exchange(
+            PENDING,
+            NOTING,
+            Ordering::Acquire,
+            Ordering::Acquire,
+        );
+        if swapped.is_ok() {
+            let _noting = Noting(&deferred.progress);
+            // SAFETY: the operation is done, and the program does not know it yet.
+            return unsafe { deferred.note_created(accounts) };
+        }
+        while deferred.progress.load(Ordering::Acquire) == NOTING {
+            thread::yield_now();
+        }
+    }
+
+    /// `false` where there is no memory for a further one.
+    fn insert(&self, operation: u64, deferred: NonNull<Deferred>) -> bool {
+        drop(self.remove(operation));
+        self.0.insert(key(operation), deferred)
+    }
+
+    /// What was deferred with the operation, which is about to be destroyed or used again: its drop ends the watch.
+    pub(super) fn remove(&self, operation: u64) -> Option<Deferred> {
+        let record = self.0.remove(key(operation))?;
+        // SAFETY: from `new_record`; the table had it alone, and has it no longer.
+        Some(unsafe { free_record(record) })
+    }
+}
+
+/// Operations that the program did not destroy go with their device.
+impl Drop for DeferredOperations {
+    fn drop(&mut self) {
+        while let Some(record) = self.0.pop() {
+            // SAFETY: from `new_record`; the table had it alone, and has it no longer.
+            drop(unsafe { free_record(record) });
+        }
+    }
+}
+
+/// Its drop lets the others on, after a panic too.
+struct Noting<'d>(&'d AtomicU8);
+
+impl Drop for Noting<'_> {
+    fn drop(&mut self) {
+        self.0.store(DONE, Ordering::Release);
+    }
+}
+
+pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
+    parent: Handle,
+    operation: u64,
+    cache: u64,
+    count: u32,
+    infos: Info,
+    allocator: Callbacks,
+    objects: *mut u64,
+) -> i32 {
+    type Function =
+        unsafe extern "system" fn(Handle, u64, u64, u32, Info, Callbacks, *mut u64) -> i32;
+    // SAFETY: the caller's promise.
+    let Some(next) = (unsafe { Next::of(ROW, parent) }) else {
+        return ERROR_INITIALIZATION_FAILED;
+    };
+    // SAFETY: the row's command has this signature.
+    let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
+    let accounts = next.parent.accounts;
+    let owners = Owners {
+        cache: next.owner_of(CREATE_CACHE, cache),
+        deferred: next.owner_of(CREATE_DEFERRED, operation),
+        ..next.parent.owners()
+    };
+    let mut record = None;
+    if operation != 0 {
+        // SAFETY: the caller's promise: until the operation is done all that the command came with stays valid.
+        let deferred = || unsafe { Deferred::new(ROW, accounts, allocator, (count, objects)) };
+        record = fenced(ROW, || new_record(deferred())).flatten();
+    }
+    // SAFETY: just allocated, and nobody else knows it.
+    let foreign = record.and_then(|record| unsafe { record.as_ref() }.foreign.as_ref());
+    let passed = match foreign {
+        Some(foreign) => Passed::Watched(foreign),
+        // Callbacks that cannot be watched for long enough go down as they came, as those of an object that nobody watches.
+        None => Passed::ByProgram(allocator, (operation != 0).then_some(0)),
+    };
+    let finished = run_with(ROW, accounts, owners, passed, |allocator| {
+        // SAFETY: as in `create`: the callbacks outlive what is created, and the operation.
+        unsafe { function(parent, operation, cache, count, infos, allocator, objects) }
+    });
+    if let Some(mut record) = record {
+        // SAFETY: nobody else knows it yet.
+        let deferred = unsafe { record.as_mut() };
+        (deferred.owner, deferred.origin) = (finished.owner, last_origin());
+    }
+    if finished.result != OPERATION_DEFERRED {
+        // SAFETY: the caller's promise; the command has written each handle, 0 where it failed.
+        let all = unsafe { handles(count, objects) };
+        // SAFETY: as above.
+        let foreign = record.and_then(|record| unsafe { record.as_ref() }.foreign.as_ref());
+        let callbacks = (finished.owner, foreign.or(finished.foreign()));
+        all.for_each(|handle| created_with((ROW, accounts), handle, callbacks, last_origin()));
+        if let Some(record) = record {
+            // SAFETY: from `new_record`, and nobody else has it.
+            drop(unsafe { free_record(record) });
+        }
+    } else if !record.is_some_and(|record| next.parent.deferred.insert(operation, record)) {
+        // Nobody will know when it is done: its objects count now, and callbacks that are watched stay so.
+        count_created(ROW, accounts, count.into());
+    }
+    finished.finish(ROW)
+}

@@ -1,0 +1,151 @@
+//! Work that a process does once, also when it forks meanwhile.
+//!
+//! `std`'s cells make others wait until the thread is done that came first. In the child of a fork that thread may be gone, and its work
+//! half done: here its claim carries the number of its process, and the child takes the work over.
+
+use std::cell::UnsafeCell;
+use std::mem::{MaybeUninit, forget};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{process, thread};
+
+const NOT_DONE: u64 = 0;
+const DONE: u64 = 1;
+
+/// See the module. What the parent has done counts as done in the child.
+pub(crate) struct OnceAcrossForks(AtomicU64);
+
+impl OnceAcrossForks {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU64::new(NOT_DONE))
+    }
+
+    /// Does `work`, unless it was done. Threads that come meanwhile wait; after a panic the next one tries again.
+    pub(crate) fn call_once(&self, work: impl FnOnce()) {
+        if self.0.load(Ordering::Acquire) == DONE {
+            return;
+        }
+        let Some(unclaim) = self.claim(own_claim()) else {
+            return;
+        };
+        work();
+        forget(unclaim);
+        self.0.store(DONE, Ordering::Release);
+    }
+
+    /// `None` when the work is done.
+    fn claim(&self, own: u64) -> Option<Unclaim<'_>> {
+        let mut before = NOT_DONE;
+        loop {
+            let swapped =
+                self.0
+                    .compare_exchange(before, own, Ordering::Acquire, Ordering::Acquire);
+            before = match swapped {
+                Ok(_) => return Some(Unclaim(self)),
+                Err(DONE) => return None,
+                Err(now) if now == own => {
+                    thread::yield_now();
+                    NOT_DONE
+                }
+                // Free again, or a thread of the parent has claimed it, which this process does not have.
+                Err(now) => now,
+            };
+        }
+    }
+}
+
+/// The calling process's.
+fn own_claim() -> u64 {
+    u64::from(process::id()) + DONE + 1
+}
+
+/// Its drop gives the claim up: the work has panicked.
+struct Unclaim<'o>(&'o OnceAcrossForks);
+
+impl Drop for Unclaim<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(NOT_DONE, Ordering::Release);
+    }
+}
+
+/// A value that is made at its first use.
+pub(crate) struct ValueAcrossForks<T> {
+    once: OnceAcrossForks,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: the one thread that has the claim writes the value; afterwards it is only read.
+unsafe impl<T: Send + Sync> Sync for ValueAcrossForks<T> {}
+
+impl<T> ValueAcrossForks<T> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            once: OnceAcrossForks::new(),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    /// The value, which `make` makes if there is none.
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
+        self.once.call_once(|| {
+            let made = make();
+            // SAFETY: the claim is this thread's, and nobody reads before the work is done. What a thread that is gone has written of a
+            // value is overwritten, and never read.
+            unsafe { self.value.get().write(MaybeUninit::new(made)) };
+        });
+        // SAFETY: the work is done: nobody writes any more.
+        let value = unsafe { &*self.value.get() };
+        // SAFETY: as above: it was written.
+        unsafe { value.assume_init_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+
+    use super::{OnceAcrossForks, ValueAcrossForks, own_claim};
+
+    #[test]
+    fn ly37_what_a_thread_of_the_parent_has_begun_the_child_does() {
+        // As a fork leaves it: claimed by a thread of another process.
+        let value = ValueAcrossForks::new();
+        value.once.0.store(own_claim() + 1, Ordering::Relaxed);
+        let made = Cell::new(0);
+        for _ in 0..2 {
+            let one_more = || {
+                made.set(made.get() + 1);
+                7
+            };
+            assert_eq!(*value.get_or_make(one_more), 7);
+        }
+        assert_eq!(made.get(), 1);
+    }
+
+    #[test]
+    fn of_several_threads_one_does_the_work_and_all_see_it() {
+        let value = ValueAcrossForks::new();
+        let made = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let number = value.get_or_make(|| made.fetch_add(1, Ordering::Relaxed) + 40);
+                    assert_eq!(*number, 40);
+                });
+            }
+        });
+        assert_eq!(made.into_inner(), 1);
+    }
+
+    #[test]
+    fn work_that_panicked_is_tried_again() {
+        let once = OnceAcrossForks::new();
+        let panicked = catch_unwind(AssertUnwindSafe(|| once.call_once(|| panic!("planted"))));
+        assert!(panicked.is_err());
+        let is_done = Cell::new(false);
+        once.call_once(|| is_done.set(true));
+        assert!(is_done.get());
+    }
+}

@@ -1,0 +1,193 @@
+//! Commands that create several objects, at once or later, over a driver that is made up.
+
+use std::ffi::c_void;
+use std::mem::transmute;
+use std::ptr;
+
+use serde_json::{Value, json};
+use vk_callbacks::RawCallbacks;
+
+use crate::driver::{Layer, VoidFunction, destroy_object};
+use crate::judging::{OwnCallbacks, of_device, report_of};
+
+const NONE: *const RawCallbacks = ptr::null();
+type Handle = *mut c_void;
+
+/// Creates three pipelines, of which the second fails, and destroys the others, with these callbacks and in this way.
+fn pipelines(device: Handle, layer: &Layer, callbacks: *const RawCallbacks, way: Way) {
+    type Create = unsafe extern "system" fn(
+        Handle,
+        u64,
+        u64,
+        u32,
+        *const c_void,
+        *const RawCallbacks,
+        *mut u64,
+    ) -> i32;
+    type CreateOperation = unsafe extern "system" fn(Handle, *const RawCallbacks, *mut u64) -> i32;
+    type OnOperation = unsafe extern "system" fn(Handle, u64) -> i32;
+    let function = |name| layer.of_device(device, name).expect("the driver has it");
+    let on_operation = |name| {
+        // SAFETY: the command has this signature.
+        unsafe { transmute::<VoidFunction, OnOperation>(function(name)) }
+    };
+    let create = function(c"vkCreateRayTracingPipelinesKHR");
+    // SAFETY: the command has this signature.
+    let create = unsafe { transmute::<VoidFunction, Create>(create) };
+    let create_operation = function(c"vkCreateDeferredOperationKHR");
+    // SAFETY: the command has this signature.
+    let create_operation = unsafe { transmute::<VoidFunction, CreateOperation>(create_operation) };
+    let join = on_operation(c"vkDeferredOperationJoinKHR");
+    let result = on_operation(c"vkGetDeferredOperationResultKHR");
+    let (mut operation, mut pipelines) = (0, vec![0; 3]);
+    if way != Way::AtOnce {
+        // SAFETY: a live device, and room for a handle.
+        let result = unsafe { create_operation(device, NONE, &raw mut operation) };
+        assert_eq!(result, 0);
+    }
+    // SAFETY: a live device, room for three, and callbacks that outlive all.
+    let created = unsafe {
+        create(
+            device,
+            operation,
+            0,
+            3,
+            ptr::null(),
+            callbacks,
+            pipelines.as_mut_ptr(),
+        )
+    };
+    if way == Way::AtOnce {
+        assert_eq!(created, -1, "the driver's answer comes through");
+    } else {
+        assert_eq!(created, 1_000_268_002);
+        // SAFETY: a live device and operation.
+        assert_eq!(unsafe { result(device, operation) }, 1);
+        // SAFETY: a live device and operation.
+        assert_eq!(unsafe { join(device, operation) }, 1_000_268_001);
+        assert_eq!(pipelines, [0; 3]);
+        for _ in 0..2 {
+            // SAFETY: a live device and operation.
+            assert_eq!(unsafe { join(device, operation) }, 0);
+            // SAFETY: a live device and operation.
+            assert_eq!(unsafe { result(device, operation) }, 0);
+        }
+    }
+    assert_eq!(pipelines[1], 0);
+    let created = [pipelines[0], pipelines[2]];
+    // Nobody reads the array once it is known that the operation is done.
+    pipelines.fill(u64::MAX);
+    if way != Way::AtOnce {
+        destroy_object(
+            function(c"vkDestroyDeferredOperationKHR"),
+            device,
+            operation,
+            NONE,
+        );
+    }
+    if way != Way::LeftAlive {
+        for pipeline in created {
+            destroy_object(function(c"vkDestroyPipeline"), device, pipeline, callbacks);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    AtOnce,
+    Deferred,
+    /// Deferred, and the pipelines stay.
+    LeftAlive,
+}
+
+/// The report of two times three pipelines: with callbacks of the program, and without.
+fn report(test: &str, way: Way) -> Option<Value> {
+    report_of(test, &[], || {
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        let device = layer.create_device(instance, NONE).expect("a device");
+        let mut own = OwnCallbacks::default();
+        let raw = own.raw();
+        pipelines(device, &layer, &raw const raw, way);
+        pipelines(device, &layer, NONE, way);
+        let frees = own.calls.iter().filter(|call| call.0 == "free").count();
+        let expected = if way == Way::LeftAlive { 0 } else { 2 };
+        assert_eq!((own.calls.len() - frees, frees), (2, expected));
+        layer.destroy_device(device, NONE);
+        layer.destroy_instance(instance, NONE);
+    })
+}
+
+fn assert_row(row: &Value, numbers: [(&str, u64); 4]) {
+    for (name, expected) in numbers {
+        assert_eq!(row[name], expected, "{name} of {row}");
+    }
+}
+
+#[test]
+fn ly16_each_object_of_a_command_that_failed_in_part_counts() {
+    let test = "ly16_each_object_of_a_command_that_failed_in_part_counts";
+    let Some(report) = report(test, Way::AtOnce) else {
+        return;
+    };
+    assert_row(
+        of_device(&report, "VkPipeline"),
+        [
+            ("objects_created", 4),
+            ("objects_alive", 0),
+            ("total_blocks", 4),
+            ("live_blocks", 0),
+        ],
+    );
+    // The driver says that memory was refused, which nobody did.
+    assert!(
+        !report["check"]["findings"]
+            .to_string()
+            .contains("violation")
+    );
+}
+
+#[test]
+fn ly16_what_is_deferred_counts_when_it_is_done_and_is_watched_until_then() {
+    let test = "ly16_what_is_deferred_counts_when_it_is_done_and_is_watched_until_then";
+    let Some(report) = report(test, Way::Deferred) else {
+        return;
+    };
+    assert_row(
+        of_device(&report, "VkPipeline"),
+        [
+            ("objects_created", 4),
+            ("objects_alive", 0),
+            ("total_blocks", 4),
+            ("live_blocks", 0),
+        ],
+    );
+    assert_eq!(report["check"]["findings"], json!([]), "{report}");
+}
+
+#[test]
+fn ly16_deferred_objects_that_are_left_are_said() {
+    let test = "ly16_deferred_objects_that_are_left_are_said";
+    let Some(report) = report(test, Way::LeftAlive) else {
+        return;
+    };
+    assert_row(
+        of_device(&report, "VkPipeline"),
+        [
+            ("objects_created", 4),
+            ("objects_alive", 4),
+            ("total_blocks", 4),
+            ("live_blocks", 4),
+        ],
+    );
+    let findings = report["check"]["findings"].as_array().expect("findings");
+    let left: Vec<_> = findings
+        .iter()
+        .map(|finding| (finding["kind"].as_str(), finding["owner"].as_str()))
+        .collect();
+    assert_eq!(
+        left,
+        [(Some("LiveAtEnd"), Some("VkPipeline")); 2],
+        "{report}"
+    );
+}
