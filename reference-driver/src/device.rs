@@ -47,7 +47,10 @@ pub(crate) unsafe fn own(p_allocator: PAllocator) -> Result<Option<CallbackAlloc
     unsafe { CallbackAllocator::from_ptr(callbacks(p_allocator)) }.map_err(refused)
 }
 
-pub(crate) const fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
+/// A command's own callbacks as vk-callbacks' struct, which is the same.
+pub(crate) fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
+    #[cfg(feature = "testing")]
+    crate::defects::given(p_allocator.cast());
     p_allocator.cast()
 }
 

@@ -12,6 +12,8 @@
 //! As a shared library it exports what a Vulkan loader needs of a driver; a program that links it calls [`get_instance_proc_addr`].
 
 mod bytes;
+#[cfg(feature = "testing")]
+mod defects;
 mod descriptors;
 mod device;
 mod draw;
@@ -33,6 +35,8 @@ use core::ffi::c_char;
 
 use ash::vk;
 
+#[cfg(feature = "testing")]
+pub use defects::{PLANTABLE, VARIABLE};
 pub use spirv::Unsupported;
 
 use names::Level;
