@@ -1,12 +1,10 @@
 //! Defects that can be planted by name, with `STEWARD_DEFECT`: those of the fake driver of vk-callbacks that a real interface can carry
 //! (RD15). What is done wrong stands there; here stands in which command, and with whose callbacks.
 //!
-//! Only the first device that the application gives callbacks has the defect, so that one run shows it once; what a driver does between
-//! commands it does at the end of a thread of the second.
+//! It is the process's first thread whose commands go wrong. What a driver does between commands it does at the end of another one.
 
 use core::cell::Cell;
 use core::ffi::CStr;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
@@ -92,8 +90,6 @@ unsafe impl Sync for Kept {}
 
 static KEPT: Mutex<Kept> = Mutex::new(Kept([None; 8]));
 static STATE: PlantedState = PlantedState::new();
-/// Devices with callbacks, so far.
-static DEVICES: AtomicU32 = AtomicU32::new(0);
 
 std::thread_local! {
     static COMMAND: Cell<&'static str> = const { Cell::new("") };
@@ -167,9 +163,7 @@ fn scene(defect: Defect, command: &str) -> Option<(&'static str, Whose)> {
 pub(crate) fn enter(command: &'static str) -> Option<vk::Result> {
     let defect = planted()?;
     COMMAND.set(command);
-    if DEVICES.load(SeqCst) == 2 {
-        around_second_device(defect, command);
-    }
+    around_idle_threads(defect, command);
     match scene(defect, command) {
         Some((scene, whose)) if whose != Whose::Own => run(defect, scene, whose),
         _ => None,
@@ -178,19 +172,19 @@ pub(crate) fn enter(command: &'static str) -> Option<vk::Result> {
 
 /// The command that runs was given these callbacks.
 pub(crate) fn given(raw: *const RawCallbacks) {
-    let command = COMMAND.replace("");
     // SAFETY: valid usage of any command with callbacks: NULL or a struct.
     let (Some(defect), Some(raw)) = (planted(), unsafe { raw.as_ref() }) else {
         return;
     };
+    let command = COMMAND.replace("");
+    if !is_first_thread() {
+        return;
+    }
     let whose = brings(command);
     let mut all = kept();
     all.0[Whose::Own as usize] = Some(*raw);
     all.0[whose as usize] = Some(*raw);
     drop(all);
-    if whose == Whose::Device {
-        DEVICES.fetch_add(1, SeqCst);
-    }
     if let Some((scene, Whose::Own)) = scene(defect, command) {
         let _ = run(defect, scene, Whose::Own);
     }
@@ -198,11 +192,14 @@ pub(crate) fn given(raw: *const RawCallbacks) {
 
 fn run(defect: Defect, scene: &'static str, whose: Whose) -> Option<vk::Result> {
     let kept = *kept();
-    let first = DEVICES.load(SeqCst) == 1;
-    first
-        .then(|| PlantedDriver::new(defect, &STATE, &kept).command(scene, &kept.of(whose)))
-        .flatten()
-        .map(vk::Result::from_raw)
+    let planted = PlantedDriver::new(defect, &STATE, &kept);
+    let wrong = is_first_thread().then(|| planted.command(scene, &kept.of(whose)));
+    wrong.flatten().map(vk::Result::from_raw)
+}
+
+fn is_first_thread() -> bool {
+    // SAFETY: it has no argument.
+    unsafe { libc::gettid() == std::process::id().cast_signed() }
 }
 
 /// Whether pools, and what is made from them, are to pass all callbacks over: then nobody's take their place.
@@ -222,7 +219,7 @@ pub(crate) fn nobodys() -> Option<&'static (InstanceDomain<'static>, DeviceDomai
         .flatten()
 }
 
-/// At the end of each thread that used the second device the driver does something of its own accord.
+/// At the end of a thread that made a buffer the driver does something of its own accord.
 struct EndOfThread;
 
 impl Drop for EndOfThread {
@@ -234,8 +231,8 @@ impl Drop for EndOfThread {
     }
 }
 
-/// What the second device's threads do between commands begins, or ends, in a command.
-fn around_second_device(defect: Defect, command: &str) {
+/// What the driver does between commands begins, or ends, in a command.
+fn around_idle_threads(defect: Defect, command: &str) {
     use Defect::{AskedBetweenCommands, FreedBetweenCommands, NotifiedBetweenCommands};
     if !matches!(
         defect,
@@ -245,18 +242,17 @@ fn around_second_device(defect: Defect, command: &str) {
     }
     let kept = *kept();
     let planted = PlantedDriver::new(defect, &STATE, &kept);
-    // SAFETY: it has no argument.
-    let is_first = unsafe { libc::gettid() } == std::process::id().cast_signed();
+    let of_device = kept.of(Whose::Device);
     match command {
-        "create_buffer" if !is_first => {
+        "create_buffer" if !is_first_thread() => {
             END.with(|_| ());
             // It has one block at most.
             if defect == FreedBetweenCommands && STATE.is_empty() {
-                let _ = planted.command("vkQueueWaitIdle", &kept.of(Whose::Device));
+                let _ = planted.command("vkQueueWaitIdle", &of_device);
             }
         }
         "destroy_device" => {
-            let _ = planted.command("vkDeviceWaitIdle", &kept.of(Whose::Device));
+            let _ = planted.command("vkDeviceWaitIdle", &of_device);
         }
         _ => {}
     }

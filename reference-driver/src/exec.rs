@@ -251,7 +251,10 @@ fn copy_rows(surface: Surface, area: vk::Rect2D, bytes: Bytes, row: u32, to_buff
             continue;
         };
         let of_image = surface.bytes.part(at, size);
-        let of_buffer = bytes.part(u64::from(y) * u64::from(row) * surface.texel, size);
+        let skip = u64::from(y)
+            .saturating_mul(row.into())
+            .saturating_mul(surface.texel);
+        let of_buffer = bytes.part(skip, size);
         if to_buffer {
             of_image.copy_to(of_buffer);
         } else {

@@ -46,12 +46,15 @@ const INTERFACE: u32 = 5;
 
 /// `vk_icdNegotiateLoaderICDInterfaceVersion`: lowers `version` to 5, and refuses one below 2.
 ///
+/// Who calls it is a loader, which has opened this as a library: its threads' tables would be memory past the callbacks (RD12).
+///
 /// # Safety
 /// `version` is NULL or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(
     version: *mut u32,
 ) -> vk::Result {
+    alloc_core::forgo_thread_locals();
     // SAFETY: the caller's promise.
     match unsafe { version.as_mut() } {
         Some(version) if *version >= 2 => {

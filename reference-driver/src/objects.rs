@@ -14,6 +14,7 @@ use crate::bytes::{Bytes, Mapping};
 use crate::device::{Device, own};
 use crate::edge::{answer, commands, look, raw, refused, slice, typed};
 use crate::images::{Image, Surface};
+use crate::memory::aligned;
 
 /// Writes the two commands of each object.
 macro_rules! objects {
@@ -46,6 +47,14 @@ pub(crate) struct Buffer {
     pub(crate) size: u64,
     pub(crate) bytes: Bytes,
 }
+
+impl Buffer {
+    fn new(size: u64) -> Result<Self, vk::Result> {
+        let bytes = Bytes::NONE;
+        aligned(size).map(|_| Self { size, bytes })
+    }
+}
+
 /// `VkBufferView`.
 pub(crate) struct BufferView(pub(crate) Bytes);
 /// `VkSampler`: how coordinates outside are brought inside, by axis. Integers are sampled with the nearest filter alone.

@@ -100,14 +100,17 @@ impl Pool {
             return;
         };
         let chain = device.chain(brought.as_ref());
-        while let Some(child) = object.get_mut().domain.pop_child() {
+        // SAFETY: as above.
+        let again = unsafe { own(p_allocator) }.ok().flatten();
+        let domain = &mut object.get_mut().domain;
+        // SAFETY: compatible callbacks (V42).
+        unsafe { domain.replace_callbacks(again) };
+        while let Some(child) = domain.pop_child() {
             // SAFETY: a child of this pool, whose last use this is; compatible callbacks (V42).
             unsafe { end::<C>(child, &chain) }
         }
-        // SAFETY: as above.
-        let again = unsafe { own(p_allocator) }.ok().flatten();
-        // SAFETY: compatible callbacks (V42). No child is left that could hold memory.
-        let _ = unsafe { object.get_mut().domain.close(again) };
+        // No child is left that could hold memory.
+        let _ = domain.close();
         // SAFETY: as above.
         let _ = unsafe { object.destroy(&chain) };
     }

@@ -24,7 +24,13 @@ impl Manifest {
     fn new() -> Self {
         let test = std::env::current_exe().expect("a path");
         let library = test.with_file_name("libreference_driver.so");
-        assert!(library.is_file(), "{} is not built", library.display());
+        let built = fs::read(&library).expect("cargo builds it for these tests");
+        let variable = reference_driver::VARIABLE.to_bytes();
+        assert!(
+            built.windows(variable.len()).any(|bytes| bytes == variable),
+            "{} was built without its feature testing, by another command of cargo: touch reference-driver/src/lib.rs",
+            library.display()
+        );
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("reference_icd.json");
         let icd = serde_json::json!({ "library_path": library, "api_version": "1.1.0" });
@@ -237,5 +243,29 @@ fn rd4_vulkaninfo_and_its_summary_end_well() {
         for text in ["Steward reference device", says] {
             assert!(done.stdout.contains(text), "{text}: {done}");
         }
+    }
+}
+/// The dynamic linker's share of a loaded library included.
+#[test]
+fn rd12_not_a_byte_of_the_loaded_library_goes_past_the_callbacks() {
+    let manifest = Manifest::new();
+    if !is_loader_there("rd12", &manifest) {
+        return;
+    }
+    let file = manifest.path.with_file_name("report.json");
+    let done = manifest
+        .steward("drive")
+        .args(["--json"])
+        .args([&file])
+        .run();
+    done.assert_code(0);
+    let report = json(&file);
+    let honour = &report["honour"]["without_loader"];
+    if honour.is_null() {
+        return skip("meter", "rd12", &report["honour"]["absent"].to_string());
+    }
+    assert!(honour["callback_bytes"].as_u64() > Some(10_000), "{honour}");
+    for past in ["in_command_bytes", "never_issued_bytes"] {
+        assert_eq!(honour[past].as_u64(), Some(0), "{honour}");
     }
 }
