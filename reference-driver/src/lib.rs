@@ -11,6 +11,21 @@
 //!
 //! As a shared library it exports what a Vulkan loader needs of a driver; a program that links it calls [`get_instance_proc_addr`].
 
+#![cfg_attr(
+    not(feature = "testing"),
+    deny(
+        clippy::disallowed_types,
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing
+    )
+)]
+
+mod arithmetic;
 mod bytes;
 #[cfg(feature = "testing")]
 mod defects;
@@ -21,15 +36,19 @@ mod edge;
 mod exec;
 mod images;
 mod interpreter;
+mod invocation;
 mod limits;
 mod memory;
 mod names;
 mod objects;
 mod physical;
+mod pipeline_state;
 mod pipelines;
+mod pointers;
 mod pools;
 mod record;
 mod spirv;
+mod words;
 
 use core::ffi::c_char;
 

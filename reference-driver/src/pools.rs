@@ -16,7 +16,8 @@ use crate::objects::{AnyObject, placed};
 /// `VkCommandPool` and `VkDescriptorPool`.
 pub(crate) struct Pool {
     domain: PoolDomain,
-    device: u64,
+    /// It outlives the pool, and nobody changes it (valid usage of vkDestroyDevice).
+    device: &'static Device,
     max_children: usize,
 }
 
@@ -40,24 +41,9 @@ impl CommandBuffer {
     }
 }
 
-impl AnyObject for DispatchableObject<CommandBuffer> {
-    unsafe fn of(handle: u64) -> Option<Self> {
-        // SAFETY: forwarded.
-        unsafe { Self::from_handle(handle) }
-    }
-    fn handle(self) -> u64 {
-        self.into_handle()
-    }
-    unsafe fn end(self, chain: &FallbackChain<'_>) {
-        // SAFETY: forwarded.
-        let _ = unsafe { self.destroy(chain) };
-    }
-}
-
 impl Pool {
     fn create(
-        device: &Device,
-        handle: vk::Device,
+        device: &'static Device,
         p_allocator: PAllocator,
         max_children: u32,
     ) -> Result<u64, vk::Result> {
@@ -71,11 +57,10 @@ impl Pool {
         };
         // SAFETY: as above.
         let domain = unsafe { PoolDomain::new(callbacks(p_allocator)) }.map_err(refused)?;
-        let (device_handle, max_children) = (raw(handle), max_children as usize);
         let pool = Self {
             domain,
-            device: device_handle,
-            max_children,
+            device,
+            max_children: max_children as usize,
         };
         let mut pool = placed(Object::create(&chain, pool))?;
         let (device, instance) = below(device);
@@ -150,10 +135,7 @@ impl Pool {
 
     /// What the pool's commands may use.
     fn chain(&self) -> FallbackChain<'_> {
-        // SAFETY: valid usage: a device is destroyed after its pools.
-        let device = unsafe { DispatchableObject::<Device>::borrow_handle(self.device) };
-        let (device, instance) =
-            below(device.unwrap_or_else(|| unreachable!("a pool has a device")));
+        let (device, instance) = below(self.device);
         self.domain.chain(device, instance)
     }
 
@@ -181,7 +163,7 @@ fn below(device: &Device) -> (&DeviceDomain, &InstanceDomain<'static>) {
     if let Some((instance, device)) = crate::defects::nobodys() {
         return (device, instance);
     }
-    (&device.domain, &device.instance().domain)
+    (&device.domain, &device.instance.domain)
 }
 
 /// Whether a defect is planted that has pools pass their callbacks over.
@@ -226,24 +208,16 @@ fn new_set(layout: vk::DescriptorSetLayout, chain: &FallbackChain<'_>) -> Result
 }
 
 commands! {
-    fn create_command_pool(device: vk::Device, _info: *const vk::CommandPoolCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool as write _) -> vk::Result {
+    fn create_command_pool(device: vk::Device as dispatch Device, _info: *const vk::CommandPoolCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool as write _) -> vk::Result {
         *out = vk::CommandPool::null();
-        // SAFETY: valid usage: a live device.
-        let Some(of) = (unsafe { DispatchableObject::<Device>::borrow_handle(raw(device)) }) else {
-            return vk::Result::ERROR_UNKNOWN;
-        };
-        answer(Pool::create(of, device, p_allocator.cast(), u32::MAX).map(|pool| *out = typed(pool)))
+        answer(Pool::create(device, p_allocator.cast(), u32::MAX).map(|pool| *out = typed(pool)))
     }
     fn destroy_command_pool(device: vk::Device as dispatch Device, pool: vk::CommandPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
         Pool::destroy::<DispatchableObject<CommandBuffer>>(device, p_allocator.cast(), raw(pool));
     }
-    fn create_descriptor_pool(device: vk::Device, info: *const vk::DescriptorPoolCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::DescriptorPool as write _) -> vk::Result {
+    fn create_descriptor_pool(device: vk::Device as dispatch Device, info: *const vk::DescriptorPoolCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::DescriptorPool as write _) -> vk::Result {
         *out = vk::DescriptorPool::null();
-        // SAFETY: valid usage: a live device.
-        let Some(of) = (unsafe { DispatchableObject::<Device>::borrow_handle(raw(device)) }) else {
-            return vk::Result::ERROR_UNKNOWN;
-        };
-        answer(Pool::create(of, device, p_allocator.cast(), info.max_sets).map(|pool| *out = typed(pool)))
+        answer(Pool::create(device, p_allocator.cast(), info.max_sets).map(|pool| *out = typed(pool)))
     }
     fn destroy_descriptor_pool(device: vk::Device as dispatch Device, pool: vk::DescriptorPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
         Pool::destroy::<Set>(device, p_allocator.cast(), raw(pool));

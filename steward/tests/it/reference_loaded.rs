@@ -1,47 +1,23 @@
 //! The reference driver as a driver: its shared library, which cargo has built for these tests, opened by the loader. Skipped where there is
 //! no loader, and what needs `vulkaninfo` without it.
 
+#[path = "../support/manifest.rs"]
+mod manifest;
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use reference_driver::PLANTABLE;
 use serde_json::Value;
-use tempfile::TempDir;
 use testkit::{Child, Finished, skip};
 use vk_callbacks::{Defect, FindingKind, RuleLevel};
 
+use manifest::Manifest;
+
 use crate::run::{is_program, json, steward};
 
-/// A manifest of the driver, in a folder of its own.
-struct Manifest {
-    _folder: TempDir,
-    path: PathBuf,
-}
-
 impl Manifest {
-    fn new() -> Self {
-        let test = std::env::current_exe().expect("a path");
-        let library = test.with_file_name("libreference_driver.so");
-        let built = fs::read(&library).expect("cargo builds it for these tests");
-        let variable = reference_driver::VARIABLE.to_bytes();
-        assert!(
-            built.windows(variable.len()).any(|bytes| bytes == variable),
-            "{} was built without its feature testing, by another command of cargo: touch reference-driver/src/lib.rs",
-            library.display()
-        );
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("reference_icd.json");
-        let icd = serde_json::json!({ "library_path": library, "api_version": "1.1.0" });
-        let text = serde_json::json!({ "file_format_version": "1.0.0", "ICD": icd });
-        fs::write(&path, text.to_string()).expect("room");
-        Self {
-            _folder: folder,
-            path,
-        }
-    }
-
     /// `steward COMMAND --driver MANIFEST`, once the loader is there.
     fn steward(&self, command: &str) -> Child {
         steward(&[command, "--driver"])
@@ -114,14 +90,18 @@ fn planted(manifest: &Manifest, defect: Defect) -> Result<(), String> {
         .args([&file])
         .env(variable, defect.to_string())
         .run();
-    let (data, kind) = (json(&file), defect.finding());
+    let kind = defect.finding();
+    let wrong = |what: &str| Err(format!("{defect}: {what}: {done}"));
+    let Ok(text) = fs::read(&file) else {
+        return wrong("nothing was written");
+    };
+    let data: Value = serde_json::from_slice(&text).expect("JSON");
     let faults: Vec<_> = data["faults"]
         .as_array()
         .expect("a list")
         .iter()
         .map(|fault| fault.as_str().unwrap_or_default())
         .collect();
-    let wrong = |what: &str| Err(format!("{defect}: {what}: {done}"));
     let code = if kind.level() == RuleLevel::Note {
         0
     } else {

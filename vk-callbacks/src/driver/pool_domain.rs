@@ -10,9 +10,10 @@ use crate::raw::RawCallbacks;
 
 /// A pool's callbacks by value, a context over them for what children hold, and the children's handles.
 ///
-/// 1. Place it in its object, 2. [`open`](Self::open) it there, 3. when it is destroyed, [replace its
-/// callbacks](Self::replace_callbacks) by those that the command brought and destroy the children, 4. [`close`](Self::close) it, 5. destroy
-/// the object.
+/// 1. Place it in its object.
+/// 2. [`open`](Self::open) it there.
+/// 3. When it is destroyed, [replace its callbacks](Self::replace_callbacks) by those that the command brought, and destroy the children.
+/// 4. [`close`](Self::close) it, and destroy the object.
 #[derive(Debug)]
 pub struct PoolDomain {
     // Before `own`: its memory is of the context, and the context's of `own`.
