@@ -31,30 +31,57 @@ mod local {
         }
     }
 
+    /// Whether thread-locals stay untouched, since [`super::forgo_thread_locals`].
+    #[cfg(feature = "loaded-library")]
+    pub(super) static FORGONE: core::sync::atomic::AtomicBool =
+        core::sync::atomic::AtomicBool::new(false);
+
+    #[inline]
+    fn are_forgone() -> bool {
+        #[cfg(feature = "loaded-library")]
+        return FORGONE.load(core::sync::atomic::Ordering::Relaxed);
+        #[cfg(not(feature = "loaded-library"))]
+        false
+    }
+
     #[inline]
     pub(crate) fn with_table<R>(f: impl FnOnce(Option<&AccountTable>) -> R) -> R {
+        if are_forgone() {
+            return f(None);
+        }
         TABLE.with(|table| f(Some(table)))
     }
 
     /// Whose request this thread is in; null outside of any.
     #[inline]
     pub(crate) fn requester() -> *const Requester<'static> {
+        if are_forgone() {
+            return core::ptr::null();
+        }
         REQUESTER.get()
     }
 
     /// Answers with the one before.
     #[inline]
     pub(crate) fn swap_requester(origin: *const Requester<'static>) -> *const Requester<'static> {
+        if are_forgone() {
+            return core::ptr::null();
+        }
         REQUESTER.replace(origin)
     }
 
     /// The last refusal of this thread.
     pub(crate) fn refusal() -> Option<Refusal> {
+        if are_forgone() {
+            return None;
+        }
         REFUSAL.get()
     }
 
     pub(crate) fn note_refusal(refusal: Refusal) {
-        REFUSAL.set(Some(refusal));
+        if !are_forgone() {
+            REFUSAL.set(Some(refusal));
+        }
     }
 
     pub(crate) fn on_exit() -> bool {
@@ -71,19 +98,22 @@ mod local {
 
     #[inline]
     pub(crate) fn lock_acquired() {
-        if super::AUDIT {
+        if super::AUDIT && !are_forgone() {
             LOCKS.with(|n| n.set(n.get().saturating_add(1)));
         }
     }
 
     #[inline]
     pub(crate) fn lock_released() {
-        if super::AUDIT {
+        if super::AUDIT && !are_forgone() {
             LOCKS.with(|n| n.set(n.get().saturating_sub(1)));
         }
     }
 
     pub(crate) fn locks() -> usize {
+        if are_forgone() {
+            return 0;
+        }
         LOCKS.with(Cell::get)
     }
 }
@@ -133,6 +163,16 @@ pub(crate) use local::{
 
 #[cfg(feature = "std")]
 const AUDIT: bool = cfg!(any(debug_assertions, feature = "lock-audit"));
+
+/// From here on this copy of the crate uses no thread-local storage: it counts on the shared rows, as without feature `std`.
+///
+/// For a library that is opened at run time. The dynamic linker allocates such a library's thread-local storage with `malloc`, 4 KiB a thread,
+/// at the thread's first call of it: past every allocator that the library was given. Call this before anything else of the crate, as the
+/// library is opened; there is no way back.
+#[cfg(all(feature = "std", feature = "loaded-library"))]
+pub fn forgo_thread_locals() {
+    local::FORGONE.store(true, core::sync::atomic::Ordering::Relaxed);
+}
 
 /// Lists the calling thread for counting now rather than at its first allocation.
 ///

@@ -31,7 +31,8 @@ pub(crate) struct PhysicalDevice {
 /// `VkDevice`.
 pub(crate) struct Device {
     pub(crate) domain: DeviceDomain,
-    instance: u64,
+    /// It outlives the device, and nobody changes it (valid usage of vkDestroyInstance).
+    pub(crate) instance: &'static Instance,
     queue: u64,
 }
 
@@ -47,23 +48,17 @@ pub(crate) unsafe fn own(p_allocator: PAllocator) -> Result<Option<CallbackAlloc
     unsafe { CallbackAllocator::from_ptr(callbacks(p_allocator)) }.map_err(refused)
 }
 
-pub(crate) const fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
+/// A command's own callbacks as vk-callbacks' struct, which is the same.
+pub(crate) fn callbacks(p_allocator: PAllocator) -> *const RawCallbacks {
+    #[cfg(feature = "testing")]
+    crate::defects::given(p_allocator.cast());
     p_allocator.cast()
 }
 
 impl Device {
-    /// The instance, which outlives the device.
-    pub(crate) fn instance(&self) -> &Instance {
-        // SAFETY: valid usage: an instance is destroyed after its devices, and nobody changes it.
-        unsafe { DispatchableObject::borrow_handle(self.instance) }.unwrap_or_else(|| {
-            // The handle is that of `vkCreateDevice`'s physical device.
-            unreachable!("a device has an instance")
-        })
-    }
-
     /// What a command on the device may use.
     pub(crate) fn chain<'a>(&'a self, own: Option<&'a CallbackAllocator>) -> FallbackChain<'a> {
-        self.domain.chain(&self.instance().domain, own)
+        self.domain.chain(&self.instance.domain, own)
     }
 }
 
@@ -129,9 +124,10 @@ fn create_device_object(
             return Err(vk::Result::ERROR_EXTENSION_NOT_PRESENT);
         }
     }
-    // SAFETY: the physical device's instance lives.
-    let instance = unsafe { DispatchableObject::<Instance>::borrow_handle(physical.instance) }
-        .ok_or(vk::Result::ERROR_UNKNOWN)?;
+    // SAFETY: the physical device's instance lives, longer than the device.
+    let instance: Option<&'static Instance> =
+        unsafe { DispatchableObject::<Instance>::borrow_handle(physical.instance) };
+    let instance = instance.ok_or(vk::Result::ERROR_UNKNOWN)?;
     // SAFETY: valid usage of vkCreateDevice.
     let domain = unsafe { DeviceDomain::new(callbacks(p_allocator)) }.map_err(refused)?;
     let chain = domain.chain(&instance.domain, None);
@@ -144,7 +140,6 @@ fn create_device_object(
             return Err(refused(rejected.error));
         }
     };
-    let instance = physical.instance;
     Ok(place
         .fill(Device {
             domain,
@@ -164,7 +159,7 @@ fn destroy_device_object(device: u64, p_allocator: PAllocator) {
     let brought = unsafe { DeviceDomain::new(callbacks(p_allocator)) };
     let brought = brought.ok().filter(|brought| brought.own().is_some());
     let domain = brought.as_ref().unwrap_or(&device.domain);
-    let chain = domain.chain(&device.instance().domain, None);
+    let chain = domain.chain(&device.instance.domain, None);
     // SAFETY: the queue goes with its device.
     if let Some(queue) = unsafe { DispatchableObject::<Queue>::from_handle(device.queue) } {
         // SAFETY: compatible callbacks (V42).

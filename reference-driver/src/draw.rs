@@ -2,9 +2,10 @@
 
 use ash::vk;
 
-use crate::exec::{Bound, Invocation};
+use crate::exec::Bound;
 use crate::interpreter;
-use crate::pipelines::State;
+use crate::invocation::InvocationWorld;
+use crate::pipeline_state::State;
 use crate::spirv::Module;
 
 /// A vertex in pixels, with depth, and 1 over its fourth coordinate.
@@ -33,7 +34,7 @@ pub(crate) fn triangles(bound: &Bound, state: &State, words: &[u32], vertices: u
 
 /// Runs the vertex shader and brings its position into pixels.
 fn transform(bound: &Bound, state: &State, module: &Module<'_>, index: u32) -> Option<Vertex> {
-    let mut world = Invocation {
+    let mut world = InvocationWorld {
         bound,
         stage: vk::ShaderStageFlags::VERTEX,
         builtin: [index, 0, 0, 0],
@@ -90,14 +91,21 @@ fn fill(
             let Some(weights) = inside(corners, centre) else {
                 continue;
             };
-            let mix = |lane: usize| {
-                (0..3)
-                    .map(|corner| weights[corner] / whole * corners[corner][lane])
+            let mix = |lane: fn(&Vertex) -> f32| {
+                let parts = corners.iter().zip(weights);
+                parts
+                    .map(|(corner, weight)| weight / whole * lane(corner))
                     .sum::<f32>()
             };
-            let builtin = [centre[0], centre[1], mix(2), mix(3)].map(f32::to_bits);
+            let builtin = [
+                centre[0],
+                centre[1],
+                mix(|corner| corner[2]),
+                mix(|corner| corner[3]),
+            ]
+            .map(f32::to_bits);
             let stage = vk::ShaderStageFlags::FRAGMENT;
-            let mut world = Invocation {
+            let mut world = InvocationWorld {
                 bound,
                 stage,
                 builtin,
@@ -115,9 +123,9 @@ fn fill(
 
 /// How near a point is to each corner, if it lies inside; on an edge, where that is a top or a left one.
 fn inside(corners: [Vertex; 3], at: [f32; 2]) -> Option<[f32; 3]> {
+    let [a, b, c] = corners;
     let mut weights = [0.0; 3];
-    for (corner, weight) in weights.iter_mut().enumerate() {
-        let (from, to) = (corners[(corner + 1) % 3], corners[(corner + 2) % 3]);
+    for (weight, (from, to)) in weights.iter_mut().zip([(b, c), (c, a), (a, b)]) {
         *weight = area(from, to, at);
         let (right, down) = (to[0] - from[0], to[1] - from[1]);
         let keeps_edge = down < 0.0 || (down == 0.0 && right > 0.0);

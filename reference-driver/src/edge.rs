@@ -6,14 +6,26 @@ use vk_callbacks::{CallbackError, VK_ERROR_OUT_OF_HOST_MEMORY};
 /// What a command answers when its arguments are no valid usage.
 pub(crate) trait Answer {
     const INVALID: Self;
+
+    /// What a planted defect answers.
+    #[cfg(feature = "testing")]
+    fn wrong(result: vk::Result) -> Self;
 }
 
 impl Answer for () {
     const INVALID: Self = ();
+
+    #[cfg(feature = "testing")]
+    fn wrong(_: vk::Result) -> Self {}
 }
 
 impl Answer for vk::Result {
     const INVALID: Self = Self::ERROR_UNKNOWN;
+
+    #[cfg(feature = "testing")]
+    fn wrong(result: Self) -> Self {
+        result
+    }
 }
 
 /// The `VkResult` of a refusal by the driver side of vk-callbacks.
@@ -45,6 +57,10 @@ macro_rules! commands {
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty $(as $how:ident $kind:ty)?),* $(,)?) $(-> $ret:ty)? $body:block)*) => {$(
         $(#[$meta])*
         pub(crate) unsafe extern "system" fn $name($($arg: $ty),*) $(-> $ret)? {
+            #[cfg(feature = "testing")]
+            if let Some(planted) = $crate::defects::enter(stringify!($name)) {
+                return $crate::edge::Answer::wrong(planted);
+            }
             $($(
                 // SAFETY: valid usage of the command, as the caller promises: a live handle of this kind, or a pointer to what the
                 // command reads or writes, which nobody else changes meanwhile.

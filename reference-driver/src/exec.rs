@@ -6,13 +6,13 @@ use ash::vk;
 use vk_callbacks::{DispatchableObject, Object};
 
 use crate::bytes::Bytes;
-use crate::descriptors::{Descriptor, Slot};
 use crate::draw;
 use crate::edge::{Items, answer, commands, raw, slice};
 use crate::images::Surface;
-use crate::interpreter::{self, Output, World};
+use crate::interpreter;
+use crate::invocation::InvocationWorld;
 use crate::objects::{Event, Fence, UNAVAILABLE};
-use crate::pipelines::{State, has_builtin};
+use crate::pipeline_state::State;
 use crate::pools::CommandBuffer;
 use crate::spirv::Module;
 
@@ -43,116 +43,39 @@ pub(crate) enum Cmd {
 
 /// What commands before have bound.
 pub(crate) struct Bound {
-    pipelines: [u64; 2],
-    sets: [[u64; MAX_SETS]; 2],
-    push: [u32; MAX_PUSH / 4],
+    pub(crate) compute: PointBound,
+    pub(crate) graphics: PointBound,
+    pub(crate) push: [u32; MAX_PUSH / 4],
     pub(crate) target: Surface,
     query: Option<(u64, u32)>,
-}
-
-/// Of the two bind points, in which place what is bound is kept.
-fn place(point: vk::PipelineBindPoint) -> usize {
-    usize::from(point == vk::PipelineBindPoint::GRAPHICS)
-}
-
-/// The world of one invocation.
-pub(crate) struct Invocation<'b> {
-    pub(crate) bound: &'b Bound,
-    pub(crate) stage: vk::ShaderStageFlags,
-    pub(crate) builtin: [u32; 4],
-    pub(crate) position: [u32; 4],
-    pub(crate) color: [u32; 4],
-}
-
-impl Invocation<'_> {
-    fn descriptor(&self, binding: u32) -> Descriptor {
-        let point = usize::from(self.stage != vk::ShaderStageFlags::COMPUTE);
-        let sets = self
-            .bound
-            .sets
-            .get(point)
-            .and_then(|sets| sets.get((binding >> 16) as usize));
-        // SAFETY: valid usage: what is bound lives until the work has ended, and is not written meanwhile.
-        let slots = sets.and_then(|set| unsafe { Items::<((), Slot)>::look(*set) });
-        let found = slots.and_then(|(_, slots)| {
-            slots
-                .iter()
-                .find(|slot| slot.binding == binding & 0xFFFF && slot.element == 0)
-        });
-        found.map_or(Descriptor::None, |slot| slot.descriptor)
-    }
-
-    fn bytes(&self, binding: u32) -> Bytes {
-        match self.descriptor(binding) {
-            Descriptor::Bytes(bytes) => bytes,
-            _ => Bytes::NONE,
-        }
-    }
-}
-
-impl World for Invocation<'_> {
-    fn builtin(&self, number: u32) -> Option<[u32; 4]> {
-        has_builtin(self.stage, number).then_some(self.builtin)
-    }
-    fn push_constant(&self, offset: u32) -> u32 {
-        let word = self.bound.push.get((offset / 4) as usize);
-        word.copied().unwrap_or(0)
-    }
-    fn load(&self, binding: u32, offset: u32) -> u32 {
-        self.bytes(binding).word(offset.into())
-    }
-    fn store(&mut self, binding: u32, offset: u32, word: u32) {
-        self.bytes(binding).set_word(offset.into(), word);
-    }
-    fn fetch(&self, binding: u32, index: u32) -> u32 {
-        self.bytes(binding).word(4 * u64::from(index))
-    }
-    fn sample(&self, binding: u32, [x, y]: [f32; 2]) -> u32 {
-        let Descriptor::Picture(surface, [u, v]) = self.descriptor(binding) else {
-            return 0;
-        };
-        let at = (wrap(x, surface.width, u), wrap(y, surface.height, v));
-        let offset = match at {
-            (Some(x), Some(y)) => surface.offset(x, y),
-            // Outside, at the border: transparent black.
-            _ => None,
-        };
-        offset.map_or(0, |offset| surface.bytes.word(offset))
-    }
-    fn output(&mut self, output: Output, words: [u32; 4]) {
-        match output {
-            Output::Position => self.position = words,
-            Output::Location(0) => self.color = words,
-            Output::Location(_) => {}
-        }
-    }
-}
-
-/// The texel that a coordinate from 0 to 1 falls on; `None` on a border.
-fn wrap(at: f32, size: u32, mode: vk::SamplerAddressMode) -> Option<u32> {
-    let (texel, size) = ((at * size as f32).floor() as i64, i64::from(size).max(1));
-    let texel = match mode {
-        vk::SamplerAddressMode::REPEAT => texel.rem_euclid(size),
-        vk::SamplerAddressMode::MIRRORED_REPEAT => {
-            let twice = texel.rem_euclid(2 * size);
-            twice.min(2 * size - 1 - twice)
-        }
-        vk::SamplerAddressMode::CLAMP_TO_EDGE => texel.clamp(0, size - 1),
-        _ => texel,
-    };
-    u32::try_from(texel)
-        .ok()
-        .filter(|texel| i64::from(*texel) < size)
 }
 
 /// What goes wrong in a submit: the device does no more work.
 const LOST: vk::Result = vk::Result::ERROR_DEVICE_LOST;
 
+/// What is bound to one of the two bind points.
+pub(crate) struct PointBound {
+    pipeline: u64,
+    pub(crate) sets: [u64; MAX_SETS],
+}
+
+impl PointBound {
+    const NONE: Self = Self {
+        pipeline: 0,
+        sets: [0; MAX_SETS],
+    };
+
+    fn pipeline<'a>(&self) -> Result<(&'a State, &'a [u32]), vk::Result> {
+        // SAFETY: valid usage: what is bound lives until the work has ended.
+        unsafe { Items::<(State, u32)>::look(self.pipeline) }.ok_or(LOST)
+    }
+}
+
 impl Bound {
     fn new() -> Self {
         Self {
-            pipelines: [0; 2],
-            sets: [[0; MAX_SETS]; 2],
+            compute: PointBound::NONE,
+            graphics: PointBound::NONE,
             push: [0; MAX_PUSH / 4],
             target: Surface::NONE,
             query: None,
@@ -183,9 +106,9 @@ impl Bound {
             }
             Cmd::EndQuery => self.query = None,
             Cmd::Target(surface) => self.target = surface,
-            Cmd::Pipeline(point, pipeline) => self.pipelines[place(point)] = pipeline,
+            Cmd::Pipeline(point, pipeline) => self.point(point).pipeline = pipeline,
             Cmd::Set(point, index, set) => {
-                if let Some(bound) = self.sets[place(point)].get_mut(index as usize) {
+                if let Some(bound) = self.point(point).sets.get_mut(index as usize) {
                     *bound = set;
                 }
             }
@@ -200,23 +123,25 @@ impl Bound {
         Ok(())
     }
 
-    fn pipeline<'a>(&self, point: usize) -> Result<(&'a State, &'a [u32]), vk::Result> {
-        let handle = self.pipelines.get(point).copied().unwrap_or(0);
-        // SAFETY: valid usage: what is bound lives until the work has ended.
-        unsafe { Items::<(State, u32)>::look(handle) }.ok_or(LOST)
+    fn point(&mut self, point: vk::PipelineBindPoint) -> &mut PointBound {
+        match point {
+            vk::PipelineBindPoint::COMPUTE => &mut self.compute,
+            _ => &mut self.graphics,
+        }
     }
 
     fn dispatch(&self, groups: [u32; 3]) -> Result<(), vk::Result> {
         let stage = vk::ShaderStageFlags::COMPUTE;
-        let (state, words) = self.pipeline(0)?;
+        let (state, words) = self.compute.pipeline()?;
         let module = Module::new(words, stage, state.names[0].as_bytes()).map_err(|_| LOST)?;
+        let ([x, y, z], [width, height, depth]) = (groups, module.local_size);
         let [x, y, z] =
-            [0, 1, 2].map(|axis: usize| groups[axis].saturating_mul(module.local_size[axis]));
+            [(x, width), (y, height), (z, depth)].map(|(groups, size)| groups.saturating_mul(size));
         for (z, y, x) in
             (0..z).flat_map(|z| (0..y).flat_map(move |y| (0..x).map(move |x| (z, y, x))))
         {
             let builtin = [x, y, z, 0];
-            let mut world = Invocation {
+            let mut world = InvocationWorld {
                 bound: self,
                 stage,
                 builtin,
@@ -229,7 +154,7 @@ impl Bound {
     }
 
     fn draw(&self, vertices: u32) -> Result<(), vk::Result> {
-        let (state, words) = self.pipeline(1)?;
+        let (state, words) = self.graphics.pipeline()?;
         let passed = draw::triangles(self, state, words, vertices).ok_or(LOST)?;
         if let Some((pool, index)) = self.query {
             let before = query(pool, index).unwrap_or(0);
@@ -251,7 +176,10 @@ fn copy_rows(surface: Surface, area: vk::Rect2D, bytes: Bytes, row: u32, to_buff
             continue;
         };
         let of_image = surface.bytes.part(at, size);
-        let of_buffer = bytes.part(u64::from(y) * u64::from(row) * surface.texel, size);
+        let skip = u64::from(y)
+            .saturating_mul(row.into())
+            .saturating_mul(surface.texel);
+        let of_buffer = bytes.part(skip, size);
         if to_buffer {
             of_image.copy_to(of_buffer);
         } else {

@@ -4,6 +4,7 @@ use ash::vk;
 
 use crate::bytes::Bytes;
 use crate::edge::{look, raw};
+use crate::memory::aligned;
 
 /// The formats that can be copied, with the bytes of a texel. Only [`WORD`] can be sampled, drawn to, and read as texels of a buffer.
 pub(crate) const FORMATS: [(vk::Format, u64); 24] = [
@@ -67,6 +68,7 @@ impl Image {
             .into_iter()
             .try_fold(texel, u64::checked_mul)
             .ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)?;
+        aligned(size)?;
         let surface = Surface {
             bytes: Bytes::NONE,
             width: extent.width,

@@ -1,6 +1,8 @@
 //! Runs one invocation of a shader: straight through, a function at a time, without memory of its own.
 
-use crate::spirv::{Answer, MAX_IDS, Module, Type, Unsupported, id, instruction};
+use crate::arithmetic::{binary, concat};
+use crate::spirv::{Answer, MAX_IDS, Module, Unsupported};
+use crate::words::{id, instruction};
 
 /// Instructions of one invocation; a module that needs more is refused when its pipeline is created.
 const MAX_STEPS: u32 = 1 << 14;
@@ -21,21 +23,11 @@ pub(crate) enum Value {
 /// A variable, and how far into it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pointer {
-    variable: usize,
+    pub(crate) variable: usize,
     /// Bytes; of a vector outside of buffers, too.
-    offset: u32,
-    pointee: usize,
+    pub(crate) offset: u32,
+    pub(crate) pointee: usize,
 }
-
-/// The storage classes that matter.
-const UNIFORM_CONSTANT: u32 = 0;
-const INPUT: u32 = 1;
-const UNIFORM: u32 = 2;
-const OUTPUT: u32 = 3;
-const PRIVATE: u32 = 6;
-const FUNCTION: u32 = 7;
-const PUSH_CONSTANT: u32 = 9;
-const STORAGE_BUFFER: u32 = 12;
 
 /// What a shader sees of the world. Of set and binding the set is in the upper half.
 pub(crate) trait World {
@@ -88,12 +80,12 @@ pub(crate) fn run(module: &Module<'_>, world: &mut impl World) -> Answer<()> {
     invocation.body(&mut at, 0).map(drop)
 }
 
-struct Invocation<'m, 'w, W> {
-    module: &'m Module<'w>,
-    world: &'m mut W,
+pub(crate) struct Invocation<'m, 'w, W> {
+    pub(crate) module: &'m Module<'w>,
+    pub(crate) world: &'m mut W,
     values: [Value; MAX_IDS],
-    type_of: [usize; MAX_IDS],
-    variables: [[u32; 4]; MAX_IDS],
+    pub(crate) type_of: [usize; MAX_IDS],
+    pub(crate) variables: [[u32; 4]; MAX_IDS],
     steps: u32,
 }
 
@@ -181,14 +173,14 @@ impl<W: World> Invocation<'_, '_, W> {
         }))
     }
 
-    fn value(&self, operands: &[u32], index: usize) -> Answer<Value> {
+    pub(crate) fn value(&self, operands: &[u32], index: usize) -> Answer<Value> {
         match self.values.get(id(operands, index)?) {
             None | Some(Value::None) => Err(Unsupported),
             Some(value) => Ok(*value),
         }
     }
 
-    fn words(&self, operands: &[u32], index: usize) -> Answer<[u32; 4]> {
+    pub(crate) fn words(&self, operands: &[u32], index: usize) -> Answer<[u32; 4]> {
         self.value(operands, index)?.words()
     }
 
@@ -198,257 +190,4 @@ impl<W: World> Invocation<'_, '_, W> {
         *self.values.get_mut(result).ok_or(Unsupported)? = value;
         Ok(())
     }
-
-    fn local(&mut self, operands: &[u32]) -> Answer<Value> {
-        let Type::Pointer(FUNCTION, pointee) = self.module.type_at(id(operands, 0)?)? else {
-            return Err(Unsupported);
-        };
-        self.module.width(pointee)?;
-        Ok(Value::variable(id(operands, 1)?, pointee))
-    }
-
-    /// Storage class and pointee of a variable.
-    fn class(&self, variable: usize) -> Answer<(u32, usize)> {
-        let of = self.type_of.get(variable).ok_or(Unsupported)?;
-        match self.module.type_at(*of)? {
-            Type::Pointer(class, pointee) => Ok((class, pointee)),
-            _ => Err(Unsupported),
-        }
-    }
-
-    fn binding(&self, variable: usize) -> u32 {
-        let of = |decoration| self.module.decoration(variable, decoration).unwrap_or(0);
-        (of(34) << 16) | (of(33) & 0xFFFF)
-    }
-
-    fn access(&self, operands: &[u32]) -> Answer<Value> {
-        let Value::Pointer(mut pointer) = self.value(operands, 2)? else {
-            return Err(Unsupported);
-        };
-        for index in 3..operands.len() {
-            let step = self.words(operands, index)?[0];
-            let (bytes, pointee) = match self.module.type_at(pointer.pointee)? {
-                Type::Vector(size) if step < size => (4 * step, self.word_type()?),
-                Type::Array(item, stride) if stride > 0 => (step.saturating_mul(stride), item),
-                Type::Struct(at) => {
-                    let offset = self.module.member_decoration(at, step, 35);
-                    // A block of built-ins has no offsets; its only member that is known is the first one, the position.
-                    let offset = match (offset, step) {
-                        (Some(offset), _) => offset,
-                        (None, 0) => 0,
-                        _ => return Err(Unsupported),
-                    };
-                    (offset, self.module.member(at, step)?)
-                }
-                _ => return Err(Unsupported),
-            };
-            pointer.offset = pointer.offset.saturating_add(bytes);
-            pointer.pointee = pointee;
-        }
-        Ok(Value::Pointer(pointer))
-    }
-
-    /// Any type of one word.
-    fn word_type(&self) -> Answer<usize> {
-        let mut types = self.module.types.iter();
-        types
-            .position(|each| *each == Type::Word)
-            .ok_or(Unsupported)
-    }
-
-    fn load(&self, pointer: Value) -> Answer<Value> {
-        let Value::Pointer(Pointer {
-            variable,
-            offset,
-            pointee,
-        }) = pointer
-        else {
-            return Err(Unsupported);
-        };
-        let (class, _) = self.class(variable)?;
-        if class == UNIFORM_CONSTANT {
-            return match self.module.type_at(pointee)? {
-                Type::Sampled(_) | Type::Texels | Type::Picture => Ok(Value::Image(variable)),
-                _ => Err(Unsupported),
-            };
-        }
-        let whole = match class {
-            INPUT => {
-                let number = self.module.decoration(variable, 11).ok_or(Unsupported)?;
-                self.world.builtin(number).ok_or(Unsupported)?
-            }
-            PRIVATE | FUNCTION | OUTPUT => *self.variables.get(variable).ok_or(Unsupported)?,
-            _ => [0; 4],
-        };
-        let mut words = [0; 4];
-        for (index, word) in (0..).zip(words.iter_mut().take(self.module.width(pointee)?)) {
-            let at = offset.saturating_add(4 * index);
-            *word = match class {
-                PUSH_CONSTANT => self.world.push_constant(at),
-                UNIFORM | STORAGE_BUFFER => self.world.load(self.binding(variable), at),
-                INPUT | PRIVATE | FUNCTION | OUTPUT => {
-                    *whole.get((at / 4) as usize).ok_or(Unsupported)?
-                }
-                _ => return Err(Unsupported),
-            };
-        }
-        Ok(Value::Words(words))
-    }
-
-    fn store(&mut self, pointer: Value, words: [u32; 4]) -> Answer<()> {
-        let Value::Pointer(Pointer {
-            variable,
-            offset,
-            pointee,
-        }) = pointer
-        else {
-            return Err(Unsupported);
-        };
-        let (class, whole_type) = self.class(variable)?;
-        let width = self.module.width(pointee)?;
-        if class == STORAGE_BUFFER {
-            let binding = self.binding(variable);
-            for (index, word) in (0..).zip(words.into_iter().take(width)) {
-                self.world
-                    .store(binding, offset.saturating_add(4 * index), word);
-            }
-            return Ok(());
-        }
-        if !matches!(class, OUTPUT | PRIVATE | FUNCTION) {
-            return Err(Unsupported);
-        }
-        let whole = self.variables.get_mut(variable).ok_or(Unsupported)?;
-        let first = (offset / 4) as usize;
-        let places = whole.get_mut(first..first + width).ok_or(Unsupported)?;
-        places
-            .iter_mut()
-            .zip(words)
-            .for_each(|(place, word)| *place = word);
-        if class == OUTPUT {
-            let whole = *whole;
-            let output = self.output(variable, whole_type)?;
-            self.world.output(output, whole);
-        }
-        Ok(())
-    }
-
-    /// What a variable of class output is.
-    fn output(&self, variable: usize, whole: usize) -> Answer<Output> {
-        const POSITION: Option<u32> = Some(0);
-        let builtin = match self.module.type_at(whole)? {
-            Type::Struct(at) => self.module.member_decoration(at, 0, 11),
-            _ => self.module.decoration(variable, 11),
-        };
-        let location = self.module.decoration(variable, 30);
-        match (builtin, location) {
-            (POSITION, _) => Ok(Output::Position),
-            (None, Some(location)) => Ok(Output::Location(location)),
-            _ => Err(Unsupported),
-        }
-    }
-
-    fn image(&self, operands: &[u32], wanted: Type) -> Answer<u32> {
-        let Value::Image(variable) = self.value(operands, 2)? else {
-            return Err(Unsupported);
-        };
-        let (_, mut image) = self.class(variable)?;
-        if let Type::Sampled(inner) = self.module.type_at(image)? {
-            image = inner;
-        }
-        if self.module.type_at(image)? != wanted {
-            return Err(Unsupported);
-        }
-        Ok(self.binding(variable))
-    }
-
-    /// OpImageFetch, without operands of its own.
-    fn fetch(&self, operands: &[u32]) -> Answer<[u32; 4]> {
-        let binding = self.image(operands, Type::Texels)?;
-        if operands.len() != 4 {
-            return Err(Unsupported);
-        }
-        let texel = self.world.fetch(binding, self.words(operands, 3)?[0]);
-        Ok([texel, 0, 0, 1])
-    }
-
-    /// OpImageSampleImplicitLod, without operands of its own.
-    fn sample(&self, operands: &[u32]) -> Answer<[u32; 4]> {
-        let binding = self.image(operands, Type::Picture)?;
-        if operands.len() != 4 {
-            return Err(Unsupported);
-        }
-        let [x, y, ..] = self.words(operands, 3)?.map(f32::from_bits);
-        Ok([self.world.sample(binding, [x, y]), 0, 0, 1])
-    }
-
-    /// OpVectorShuffle.
-    fn shuffle(&self, operands: &[u32]) -> Answer<[u32; 4]> {
-        let [first, second] = [self.words(operands, 2)?, self.words(operands, 3)?];
-        let of = self.type_of.get(id(operands, 2)?).ok_or(Unsupported)?;
-        let width = self.module.width(*of)?;
-        let picks = operands.get(4..).ok_or(Unsupported)?;
-        let mut words = [0; 4];
-        if picks.len() > words.len() {
-            return Err(Unsupported);
-        }
-        for (word, pick) in words.iter_mut().zip(picks) {
-            let pick = *pick as usize;
-            let picked = if pick < width {
-                first.get(pick)
-            } else {
-                second.get(pick - width)
-            };
-            *word = *picked.ok_or(Unsupported)?;
-        }
-        Ok(words)
-    }
-}
-
-/// The words of several values, one behind the other.
-pub(crate) fn concat(
-    module: &Module<'_>,
-    type_of: &[usize; MAX_IDS],
-    values: &[Value; MAX_IDS],
-    parts: &[u32],
-) -> Answer<[u32; 4]> {
-    let mut words = [0; 4];
-    let mut places = words.iter_mut();
-    for index in 0..parts.len() {
-        let part = id(parts, index)?;
-        let width = module.width(*type_of.get(part).ok_or(Unsupported)?)?;
-        let value = values.get(part).ok_or(Unsupported)?.words()?;
-        for word in value.into_iter().take(width) {
-            *places.next().ok_or(Unsupported)? = word;
-        }
-    }
-    Ok(words)
-}
-
-/// What two numbers, or each pair of two vectors, make.
-pub(crate) fn binary(code: u32, a: [u32; 4], b: [u32; 4]) -> Answer<[u32; 4]> {
-    let floats =
-        |make: fn(f32, f32) -> f32, a, b| make(f32::from_bits(a), f32::from_bits(b)).to_bits();
-    let one = |a: u32, b: u32| {
-        Ok(match code {
-            128 => a.wrapping_add(b),
-            130 => a.wrapping_sub(b),
-            132 => a.wrapping_mul(b),
-            129 => floats(|a, b| a + b, a, b),
-            131 => floats(|a, b| a - b, a, b),
-            133 => floats(|a, b| a * b, a, b),
-            136 => floats(|a, b| a / b, a, b),
-            194 => a.checked_shr(b).unwrap_or(0),
-            195 => a.cast_signed().checked_shr(b).unwrap_or(0).cast_unsigned(),
-            196 => a.checked_shl(b).unwrap_or(0),
-            197 => a | b,
-            198 => a ^ b,
-            199 => a & b,
-            _ => return Err(Unsupported),
-        })
-    };
-    let mut words = [0; 4];
-    for (word, (a, b)) in words.iter_mut().zip(a.into_iter().zip(b)) {
-        *word = one(a, b)?;
-    }
-    Ok(words)
 }

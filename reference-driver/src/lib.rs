@@ -11,7 +11,24 @@
 //!
 //! As a shared library it exports what a Vulkan loader needs of a driver; a program that links it calls [`get_instance_proc_addr`].
 
+#![cfg_attr(
+    not(feature = "testing"),
+    deny(
+        clippy::disallowed_types,
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing
+    )
+)]
+
+mod arithmetic;
 mod bytes;
+#[cfg(feature = "testing")]
+mod defects;
 mod descriptors;
 mod device;
 mod draw;
@@ -19,20 +36,26 @@ mod edge;
 mod exec;
 mod images;
 mod interpreter;
+mod invocation;
 mod limits;
 mod memory;
 mod names;
 mod objects;
 mod physical;
+mod pipeline_state;
 mod pipelines;
+mod pointers;
 mod pools;
 mod record;
 mod spirv;
+mod words;
 
 use core::ffi::c_char;
 
 use ash::vk;
 
+#[cfg(feature = "testing")]
+pub use defects::{PLANTABLE, VARIABLE};
 pub use spirv::Unsupported;
 
 use names::Level;
@@ -42,12 +65,15 @@ const INTERFACE: u32 = 5;
 
 /// `vk_icdNegotiateLoaderICDInterfaceVersion`: lowers `version` to 5, and refuses one below 2.
 ///
+/// Who calls it is a loader, which has opened this as a library: its threads' tables would be memory past the callbacks (RD12).
+///
 /// # Safety
 /// `version` is NULL or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn vk_icdNegotiateLoaderICDInterfaceVersion(
     version: *mut u32,
 ) -> vk::Result {
+    alloc_core::forgo_thread_locals();
     // SAFETY: the caller's promise.
     match unsafe { version.as_mut() } {
         Some(version) if *version >= 2 => {

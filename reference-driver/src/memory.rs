@@ -15,9 +15,19 @@ use crate::objects::{Buffer, Event, Fence, UNAVAILABLE, is_up};
 /// What every resource is aligned to.
 const ALIGNMENT: u64 = 64;
 
+/// The memory that a resource of `size` bytes needs.
+///
+/// # Errors
+/// More than there are numbers for.
+pub(crate) fn aligned(size: u64) -> Result<u64, vk::Result> {
+    size.checked_next_multiple_of(ALIGNMENT)
+        .ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)
+}
+
 fn requirements(size: u64) -> vk::MemoryRequirements {
     vk::MemoryRequirements {
-        size: size.next_multiple_of(ALIGNMENT),
+        // What cannot be aligned was refused when it was created.
+        size: aligned(size).unwrap_or(u64::MAX),
         alignment: ALIGNMENT,
         memory_type_bits: 1,
     }
@@ -117,7 +127,7 @@ commands! {
     fn get_image_subresource_layout(_device: vk::Device, image: vk::Image as look Image, part: *const vk::ImageSubresource as read _, out: *mut vk::SubresourceLayout as write _) {
         let layer = image.surface.layer_size();
         *out = vk::SubresourceLayout {
-            offset: layer * u64::from(part.array_layer),
+            offset: layer.saturating_mul(part.array_layer.into()),
             size: layer,
             row_pitch: u64::from(image.surface.width) * image.surface.texel,
             array_pitch: layer,
@@ -165,7 +175,7 @@ commands! {
         for index in 0..count {
             let result = query(raw(pool), first.saturating_add(index)).unwrap_or(UNAVAILABLE);
             let there = result != UNAVAILABLE;
-            let place = out.wrapping_byte_add((stride * u64::from(index)) as usize);
+            let place = out.wrapping_byte_add(stride.wrapping_mul(index.into()) as usize);
             let value = if there { result } else { 0 };
             if !there {
                 answer = vk::Result::NOT_READY;

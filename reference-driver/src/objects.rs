@@ -8,12 +8,13 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use alloc_core::{Rejected, Scope};
 use ash::vk;
-use vk_callbacks::{ArrayObject, CallbackError, FallbackChain, Object};
+use vk_callbacks::{ArrayObject, CallbackError, DispatchableObject, FallbackChain, Object};
 
 use crate::bytes::{Bytes, Mapping};
 use crate::device::{Device, own};
 use crate::edge::{answer, commands, look, raw, refused, slice, typed};
 use crate::images::{Image, Surface};
+use crate::memory::aligned;
 
 /// Writes the two commands of each object.
 macro_rules! objects {
@@ -46,6 +47,14 @@ pub(crate) struct Buffer {
     pub(crate) size: u64,
     pub(crate) bytes: Bytes,
 }
+
+impl Buffer {
+    fn new(size: u64) -> Result<Self, vk::Result> {
+        let bytes = Bytes::NONE;
+        aligned(size).map(|_| Self { size, bytes })
+    }
+}
+
 /// `VkBufferView`.
 pub(crate) struct BufferView(pub(crate) Bytes);
 /// `VkSampler`: how coordinates outside are brought inside, by axis. Integers are sampled with the nearest filter alone.
@@ -114,33 +123,29 @@ pub(crate) trait AnyObject: Sized {
     unsafe fn end(self, chain: &FallbackChain<'_>);
 }
 
-impl<T> AnyObject for Object<T> {
-    unsafe fn of(handle: u64) -> Option<Self> {
-        // SAFETY: forwarded.
-        unsafe { Self::from_handle(handle) }
-    }
-    fn handle(self) -> u64 {
-        self.into_handle()
-    }
-    unsafe fn end(self, chain: &FallbackChain<'_>) {
-        // An object whose level the command did not bring is leaked: the application broke V42.
-        // SAFETY: forwarded.
-        let _ = unsafe { self.destroy(chain) };
-    }
+macro_rules! any_object {
+    ($([$($of:ident),*] $object:ty;)*) => {$(
+        impl<$($of),*> AnyObject for $object {
+            unsafe fn of(handle: u64) -> Option<Self> {
+                // SAFETY: forwarded.
+                unsafe { Self::from_handle(handle) }
+            }
+            fn handle(self) -> u64 {
+                self.into_handle()
+            }
+            unsafe fn end(self, chain: &FallbackChain<'_>) {
+                // An object whose level the command did not bring is leaked: the application broke V42.
+                // SAFETY: forwarded.
+                let _ = unsafe { self.destroy(chain) };
+            }
+        }
+    )*};
 }
 
-impl<T, E> AnyObject for ArrayObject<T, E> {
-    unsafe fn of(handle: u64) -> Option<Self> {
-        // SAFETY: forwarded.
-        unsafe { Self::from_handle(handle) }
-    }
-    fn handle(self) -> u64 {
-        self.into_handle()
-    }
-    unsafe fn end(self, chain: &FallbackChain<'_>) {
-        // SAFETY: forwarded; as for an object without array.
-        let _ = unsafe { self.destroy(chain) };
-    }
+any_object! {
+    [T] Object<T>;
+    [T, E] ArrayObject<T, E>;
+    [T] DispatchableObject<T>;
 }
 
 /// A refusal as the `VkResult` of the command.

@@ -10,7 +10,7 @@ objects! {
     allocate_memory, free_memory: DeviceMemory(MemoryAllocateInfo) = Object<Mapping>,
         |chain, info| placed(Object::create(chain, Mapping::new(info.allocation_size)?));
     create_buffer, destroy_buffer: Buffer(BufferCreateInfo) = Object<Buffer>,
-        |chain, info| placed(Object::create(chain, Buffer { size: info.size, bytes: Bytes::NONE }));
+        |chain, info| placed(Object::create(chain, Buffer::new(info.size)?));
     create_buffer_view, destroy_buffer_view: BufferView(BufferViewCreateInfo) = Object<BufferView>,
         |chain, info| placed(Object::create(chain, BufferView(buffer_bytes(info.buffer).part(info.offset, info.range))));
     create_image, destroy_image: Image(ImageCreateInfo) = Object<Image>,

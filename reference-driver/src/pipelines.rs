@@ -9,28 +9,13 @@ use vk_callbacks::{ArrayObject, FallbackChain};
 use crate::device::{Device, own};
 use crate::edge::{Items, commands, raw, slice, slice_mut, typed};
 use crate::interpreter::{self, Output, World};
-use crate::objects::{ColorTarget, destroy, placed};
+use crate::objects::{destroy, placed};
+use crate::pipeline_state::{EntryName, NO_STATE, State, graphics_state};
 use crate::spirv::{Module, Unsupported};
+use crate::words::each_specialization;
 
 /// `VkPipeline`: the words of a compute shader, or of a vertex and behind it a fragment shader.
 pub(crate) type Pipeline = ArrayObject<State, u32>;
-
-/// What of a pipeline is not its shaders.
-#[derive(Clone, Copy)]
-pub(crate) struct State {
-    /// Words of the first shader.
-    pub(crate) first: usize,
-    pub(crate) viewport: vk::Viewport,
-    pub(crate) scissor: vk::Rect2D,
-    pub(crate) names: [EntryName; 2],
-}
-
-/// The name of an entry point, short enough to be kept.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EntryName {
-    bytes: [u8; 32],
-    len: usize,
-}
 
 /// What a shader is tried in: nothing.
 struct Nowhere(vk::ShaderStageFlags);
@@ -78,28 +63,7 @@ pub(crate) fn try_shader(
     interpreter::run(&module, &mut Nowhere(stage))
 }
 
-impl EntryName {
-    const NONE: Self = Self {
-        bytes: [0; 32],
-        len: 0,
-    };
-
-    fn new(name: &[u8]) -> Result<Self, vk::Result> {
-        let mut new = Self {
-            len: name.len(),
-            ..Self::NONE
-        };
-        let place = new.bytes.get_mut(..name.len()).ok_or(UNSUPPORTED)?;
-        place.copy_from_slice(name);
-        Ok(new)
-    }
-
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or_default()
-    }
-}
-
-const UNSUPPORTED: vk::Result = vk::Result::ERROR_FEATURE_NOT_PRESENT;
+pub(crate) const UNSUPPORTED: vk::Result = vk::Result::ERROR_FEATURE_NOT_PRESENT;
 
 /// Makes a pipeline of one or two stages.
 fn create(
@@ -172,7 +136,7 @@ fn specialize(
             .and_then(|bytes| bytes.try_into().ok());
         let word = u32::from_ne_bytes(bytes.ok_or(Unsupported)?);
         let mut place = None;
-        Module::each_specialization(words, |at, number| {
+        each_specialization(words, |at, number| {
             if number == entry.constant_id {
                 place = Some(at);
             }
@@ -183,68 +147,6 @@ fn specialize(
     }
     Ok(())
 }
-
-/// What a graphics pipeline draws like, if the driver can.
-fn graphics_state(info: &vk::GraphicsPipelineCreateInfo<'_>) -> Option<State> {
-    // SAFETY: valid usage, here and below: NULL, or valid states and arrays.
-    let vertices = unsafe { info.p_vertex_input_state.as_ref() }?;
-    // SAFETY: as above.
-    let assembly = unsafe { info.p_input_assembly_state.as_ref() }?;
-    // SAFETY: as above.
-    let raster = unsafe { info.p_rasterization_state.as_ref() }?;
-    // SAFETY: as above.
-    let viewport = unsafe { info.p_viewport_state.as_ref() }?;
-    // SAFETY: as above.
-    let blend = unsafe { info.p_color_blend_state.as_ref() }?;
-    // SAFETY: as above.
-    let dynamic = unsafe { info.p_dynamic_state.as_ref() };
-    // SAFETY: as above.
-    let writes = unsafe { slice(blend.p_attachments, blend.attachment_count) };
-    // SAFETY: as above.
-    let pass = unsafe { Items::<(ColorTarget, bool)>::look(raw(info.render_pass)) };
-    // SAFETY: as above.
-    let viewports = unsafe { slice(viewport.p_viewports, viewport.viewport_count) };
-    // SAFETY: as above.
-    let scissors = unsafe { slice(viewport.p_scissors, viewport.scissor_count) };
-    let writes_red = matches!(writes, [one] if one.blend_enable == vk::FALSE
-        && one.color_write_mask.contains(vk::ColorComponentFlags::R));
-    let plain = vertices.vertex_attribute_description_count == 0
-        && assembly.topology == vk::PrimitiveTopology::TRIANGLE_LIST
-        && raster.cull_mode == vk::CullModeFlags::NONE
-        && raster.polygon_mode == vk::PolygonMode::FILL
-        && raster.rasterizer_discard_enable == vk::FALSE
-        && blend.logic_op_enable == vk::FALSE
-        && dynamic.is_none_or(|dynamic| dynamic.dynamic_state_count == 0)
-        && pass.is_some_and(|(color, _)| *color != ColorTarget::Unsupported);
-    match (viewports, scissors) {
-        (&[viewport], &[scissor]) if plain && writes_red => Some(State {
-            viewport,
-            scissor,
-            ..NO_STATE
-        }),
-        _ => None,
-    }
-}
-
-const NO_STATE: State = State {
-    first: 0,
-    viewport: vk::Viewport {
-        x: 0.0,
-        y: 0.0,
-        width: 0.0,
-        height: 0.0,
-        min_depth: 0.0,
-        max_depth: 0.0,
-    },
-    scissor: vk::Rect2D {
-        offset: vk::Offset2D { x: 0, y: 0 },
-        extent: vk::Extent2D {
-            width: 0,
-            height: 0,
-        },
-    },
-    names: [EntryName::NONE; 2],
-};
 
 fn graphics(
     chain: &FallbackChain<'_>,

@@ -2,7 +2,10 @@
 
 use alloc_core::{ContextHandle, Rejected, Scope, TryVec};
 use ash::vk;
-use vk_callbacks::{ArrayObject, DispatchableObject, FallbackChain, Object, PoolDomain};
+use vk_callbacks::{
+    ArrayObject, DeviceDomain, DispatchableObject, FallbackChain, InstanceDomain, Object,
+    PoolDomain,
+};
 
 use crate::descriptors::{Descriptor, Set, Slot};
 use crate::device::{Device, PAllocator, callbacks, own};
@@ -13,7 +16,8 @@ use crate::objects::{AnyObject, placed};
 /// `VkCommandPool` and `VkDescriptorPool`.
 pub(crate) struct Pool {
     domain: PoolDomain,
-    device: u64,
+    /// It outlives the pool, and nobody changes it (valid usage of vkDestroyDevice).
+    device: &'static Device,
     max_children: usize,
 }
 
@@ -37,43 +41,31 @@ impl CommandBuffer {
     }
 }
 
-impl AnyObject for DispatchableObject<CommandBuffer> {
-    unsafe fn of(handle: u64) -> Option<Self> {
-        // SAFETY: forwarded.
-        unsafe { Self::from_handle(handle) }
-    }
-    fn handle(self) -> u64 {
-        self.into_handle()
-    }
-    unsafe fn end(self, chain: &FallbackChain<'_>) {
-        // SAFETY: forwarded.
-        let _ = unsafe { self.destroy(chain) };
-    }
-}
-
 impl Pool {
     fn create(
-        device: &Device,
-        handle: vk::Device,
+        device: &'static Device,
         p_allocator: PAllocator,
         max_children: u32,
     ) -> Result<u64, vk::Result> {
         // SAFETY: valid usage of the creating command.
         let own = unsafe { own(p_allocator) }?;
         let chain = device.chain(own.as_ref());
+        let p_allocator = if passes_over() {
+            core::ptr::null()
+        } else {
+            p_allocator
+        };
         // SAFETY: as above.
         let domain = unsafe { PoolDomain::new(callbacks(p_allocator)) }.map_err(refused)?;
-        let (device_handle, max_children) = (raw(handle), max_children as usize);
         let pool = Self {
             domain,
-            device: device_handle,
-            max_children,
+            device,
+            max_children: max_children as usize,
         };
         let mut pool = placed(Object::create(&chain, pool))?;
-        let domain = &mut pool.get_mut().domain;
+        let (device, instance) = below(device);
         // SAFETY: the pool lies in its object, the device in its own, until `destroy` closes the domain.
-        let opened = unsafe { domain.open("pool", &device.domain, &device.instance().domain) };
-        match opened {
+        match unsafe { pool.get_mut().domain.open("pool", device, instance) } {
             Ok(()) => Ok(pool.into_handle()),
             Err(error) => {
                 // SAFETY: the chain it was created with.
@@ -93,14 +85,17 @@ impl Pool {
             return;
         };
         let chain = device.chain(brought.as_ref());
-        while let Some(child) = object.get_mut().domain.pop_child() {
+        // SAFETY: as above.
+        let again = unsafe { own(p_allocator) }.ok().flatten();
+        let domain = &mut object.get_mut().domain;
+        // SAFETY: compatible callbacks (V42).
+        unsafe { domain.replace_callbacks(again) };
+        while let Some(child) = domain.pop_child() {
             // SAFETY: a child of this pool, whose last use this is; compatible callbacks (V42).
             unsafe { end::<C>(child, &chain) }
         }
-        // SAFETY: as above.
-        let again = unsafe { own(p_allocator) }.ok().flatten();
-        // SAFETY: compatible callbacks (V42). No child is left that could hold memory.
-        let _ = unsafe { object.get_mut().domain.close(again) };
+        // No child is left that could hold memory.
+        let _ = domain.close();
         // SAFETY: as above.
         let _ = unsafe { object.destroy(&chain) };
     }
@@ -120,9 +115,7 @@ impl Pool {
         let done = (0..out.len()).try_for_each(|index| {
             let context = self.domain.context().map(|context| context.handle());
             let context = context.ok_or(vk::Result::ERROR_UNKNOWN)?;
-            let device = self.device();
-            let chain = self.domain.chain(&device.domain, &device.instance().domain);
-            let child = make(index, &chain, &context)?.handle();
+            let child = make(index, &self.chain(), &context)?.handle();
             self.domain.add_child(child).map_err(refused)
         });
         if done.is_err() {
@@ -140,18 +133,16 @@ impl Pool {
         Ok(())
     }
 
-    fn device<'a>(&self) -> &'a Device {
-        // SAFETY: valid usage: a device is destroyed after its pools.
-        unsafe { DispatchableObject::borrow_handle(self.device) }
-            .unwrap_or_else(|| unreachable!("a pool has a device"))
+    /// What the pool's commands may use.
+    fn chain(&self) -> FallbackChain<'_> {
+        let (device, instance) = below(self.device);
+        self.domain.chain(device, instance)
     }
 
     fn free_newest<C: AnyObject>(&mut self) {
         if let Some(child) = self.domain.pop_child() {
-            let device = self.device();
-            let chain = self.domain.chain(&device.domain, &device.instance().domain);
             // SAFETY: a child of this pool, made with this chain, whose last use this is.
-            unsafe { end::<C>(child, &chain) }
+            unsafe { end::<C>(child, &self.chain()) }
         }
     }
 
@@ -159,13 +150,28 @@ impl Pool {
         for handle in handles {
             let child = raw(*handle);
             if self.domain.remove_child(child) {
-                let device = self.device();
-                let chain = self.domain.chain(&device.domain, &device.instance().domain);
                 // SAFETY: as in `free_newest`.
-                unsafe { end::<C>(child, &chain) }
+                unsafe { end::<C>(child, &self.chain()) }
             }
         }
     }
+}
+
+/// Where a pool without callbacks finds some.
+fn below(device: &Device) -> (&DeviceDomain, &InstanceDomain<'static>) {
+    #[cfg(feature = "testing")]
+    if let Some((instance, device)) = crate::defects::nobodys() {
+        return (device, instance);
+    }
+    (&device.domain, &device.instance.domain)
+}
+
+/// Whether a defect is planted that has pools pass their callbacks over.
+fn passes_over() -> bool {
+    #[cfg(feature = "testing")]
+    return crate::defects::nobodys().is_some();
+    #[cfg(not(feature = "testing"))]
+    false
 }
 
 /// # Safety
@@ -202,24 +208,16 @@ fn new_set(layout: vk::DescriptorSetLayout, chain: &FallbackChain<'_>) -> Result
 }
 
 commands! {
-    fn create_command_pool(device: vk::Device, _info: *const vk::CommandPoolCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool as write _) -> vk::Result {
+    fn create_command_pool(device: vk::Device as dispatch Device, _info: *const vk::CommandPoolCreateInfo<'_>, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool as write _) -> vk::Result {
         *out = vk::CommandPool::null();
-        // SAFETY: valid usage: a live device.
-        let Some(of) = (unsafe { DispatchableObject::<Device>::borrow_handle(raw(device)) }) else {
-            return vk::Result::ERROR_UNKNOWN;
-        };
-        answer(Pool::create(of, device, p_allocator.cast(), u32::MAX).map(|pool| *out = typed(pool)))
+        answer(Pool::create(device, p_allocator.cast(), u32::MAX).map(|pool| *out = typed(pool)))
     }
     fn destroy_command_pool(device: vk::Device as dispatch Device, pool: vk::CommandPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
         Pool::destroy::<DispatchableObject<CommandBuffer>>(device, p_allocator.cast(), raw(pool));
     }
-    fn create_descriptor_pool(device: vk::Device, info: *const vk::DescriptorPoolCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::DescriptorPool as write _) -> vk::Result {
+    fn create_descriptor_pool(device: vk::Device as dispatch Device, info: *const vk::DescriptorPoolCreateInfo<'_> as read _, p_allocator: *const vk::AllocationCallbacks<'_>, out: *mut vk::DescriptorPool as write _) -> vk::Result {
         *out = vk::DescriptorPool::null();
-        // SAFETY: valid usage: a live device.
-        let Some(of) = (unsafe { DispatchableObject::<Device>::borrow_handle(raw(device)) }) else {
-            return vk::Result::ERROR_UNKNOWN;
-        };
-        answer(Pool::create(of, device, p_allocator.cast(), info.max_sets).map(|pool| *out = typed(pool)))
+        answer(Pool::create(device, p_allocator.cast(), info.max_sets).map(|pool| *out = typed(pool)))
     }
     fn destroy_descriptor_pool(device: vk::Device as dispatch Device, pool: vk::DescriptorPool, p_allocator: *const vk::AllocationCallbacks<'_>) {
         Pool::destroy::<Set>(device, p_allocator.cast(), raw(pool));

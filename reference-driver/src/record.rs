@@ -45,7 +45,9 @@ fn rows(
             .base_array_layer
             .max(region.image_offset.z.max(0).cast_unsigned());
         for layer in 0..layers {
-            let skip = u64::from(layer) * u64::from(row) * u64::from(height) * first.texel;
+            let skip = [row.into(), height.into(), first.texel]
+                .into_iter()
+                .fold(u64::from(layer), u64::saturating_mul);
             let bytes = buffer_bytes(buffer)
                 .part(region.buffer_offset.saturating_add(skip), vk::WHOLE_SIZE);
             let offset = vk::Offset2D {

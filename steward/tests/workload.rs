@@ -1,10 +1,12 @@
-//! The workload on live drivers: lavapipe and SwiftShader. A process each, with one thread, because the loader's environment
+//! The workload on live drivers: lavapipe, SwiftShader and the reference driver, which the loader opens. A process each, with one thread, because the loader's environment
 //! is set here.
 //!
 //! Each test prints `ok`, `SKIPPED <test>: <reason>` or `FAILED`; with `STEWARD_REQUIRE=lavapipe,swiftshader` a skip for want of
 //! the driver fails, with `STEWARD_REQUIRE=validation` one for want of the layer. `STEWARD_SWIFTSHADER=<manifest>` names a
 //! SwiftShader that the loader does not find by itself.
 
+#[path = "support/manifest.rs"]
+mod manifest;
 #[path = "support/plain_callbacks.rs"]
 mod plain_callbacks;
 
@@ -13,6 +15,7 @@ use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
 
 use ash::vk;
+use manifest::Manifest;
 use plain_callbacks::PlainCallbacks;
 use vk_accounts::{CreatedObject, Hooks, NoHooks, ObjectKind};
 use vk_steward::drivers::{self, DriverError, Selected};
@@ -64,7 +67,9 @@ const TESTS: [Test; 11] = [
 ];
 
 /// Drivers that the tests run on where they are installed.
-const DRIVERS: [&str; 2] = ["lavapipe", "swiftshader"];
+const DRIVERS: [&str; 3] = ["lavapipe", "swiftshader", REFERENCE];
+/// Not the one that the program is linked with: its shared library, by the path of its manifest.
+const REFERENCE: &str = "reference_icd";
 /// As the only argument: list the drivers, print the error and exit with 2.
 const LIST_ONLY: &str = "list-drivers-in-a-child";
 /// As the first argument: run the tests on the driver that comes next.
@@ -78,7 +83,14 @@ fn main() -> ExitCode {
         ref wanted => {
             without_a_loader_there_is_an_error_with_a_remedy();
             // A process each: choosing a driver narrows the loader to it for good.
+            let reference = Manifest::new();
+            let reference = reference.path.to_str().expect("a plain path");
             let passed = DRIVERS.map(|driver| {
+                let driver = if driver == REFERENCE {
+                    reference
+                } else {
+                    driver
+                };
                 let added =
                     testkit::swiftshader().map(|manifest| ("VK_ADD_DRIVER_FILES", manifest));
                 child()
@@ -117,6 +129,11 @@ fn list_only() -> ExitCode {
 
 fn on_driver(driver: &str, wanted: &[&str]) -> ExitCode {
     let selected = select(driver);
+    let driver = if driver.contains('/') {
+        REFERENCE
+    } else {
+        driver
+    };
     let wanted: Vec<_> = wanted
         .iter()
         .filter(|argument| !argument.starts_with('-'))
@@ -164,6 +181,10 @@ fn is_required(what: &str) -> bool {
 
 /// Also asks for a driver that does not exist, which must name those that do.
 fn select(driver: &str) -> Result<Selected, DriverError> {
+    if driver.contains('/') {
+        // SAFETY: one thread of our own, and the driver has none.
+        return unsafe { drivers::select(Some(driver)) };
+    }
     // SAFETY: one thread of our own. The drivers that CI installs keep no thread after their instance that reads the environment.
     let nobody = unsafe { drivers::select(Some("no such driver")) };
     match nobody.map(|selected| selected.info().clone()) {
@@ -215,6 +236,7 @@ fn every_result_is_right_in_every_round(driver: &Selected) -> Outcome {
             report.driver_name == "llvmpipe" && version.starts_with("Mesa "),
             "{version}"
         ),
+        _ if driver.info().stem == REFERENCE => assert_eq!(version, "0.1.0"),
         _ => assert!(
             report.driver_name == "SwiftShader driver" && version.contains('.'),
             "{version}"

@@ -107,8 +107,8 @@ pub use recorder::{Recorder, Tap, Written};
 pub use replay::{OneSink, Replay, ReplayFinding, ReplayTarget, ScopeTotals, Totals};
 #[cfg(feature = "testing")]
 pub use testing::{
-    Call, Defect, Dispatch, FakeKind, FakeProgram, FaultyAllocator, Harm, Interruption,
-    PassedCallbacks,
+    Call, CommandCallbacks, Defect, Dispatch, FakeKind, FakeProgram, FaultyAllocator, Harm,
+    Interruption, PassedCallbacks, PlantedDriver, PlantedState,
 };
 pub use trace::{
     Caller, Capabilities, Pointer, Request, Sighting, TraceError, TraceEvent, TraceFault,

@@ -14,7 +14,7 @@ pub struct BundledExpectations {
 }
 
 /// All of them.
-pub const EXPECTATIONS: [BundledExpectations; 3] = [
+pub const EXPECTATIONS: [BundledExpectations; 4] = [
     BundledExpectations {
         name: "lavapipe-22.3",
         text: include_str!("../../expectations/lavapipe-22.3.toml"),
@@ -26,6 +26,10 @@ pub const EXPECTATIONS: [BundledExpectations; 3] = [
     BundledExpectations {
         name: "nvidia-580",
         text: include_str!("../../expectations/nvidia-580.toml"),
+    },
+    BundledExpectations {
+        name: "reference-0.1",
+        text: include_str!("../../expectations/reference-0.1.toml"),
     },
 ];
 
@@ -79,6 +83,7 @@ mod tests {
         );
         assert_eq!(name("SwiftShader driver 5.0.0"), Some("swiftshader-5.0"));
         assert_eq!(name("NVIDIA 580.159.04"), Some("nvidia-580"));
+        assert_eq!(name("reference_icd 0.1.0"), Some("reference-0.1"));
         assert_eq!(name("llvmpipe Mesa 25.0.1 (LLVM 19.1.0)"), None);
     }
 }

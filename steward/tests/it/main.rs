@@ -18,6 +18,7 @@ mod metered;
 mod named_files;
 mod page;
 mod reference;
+mod reference_loaded;
 mod replay;
 mod report_format;
 mod run;

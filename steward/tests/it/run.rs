@@ -29,7 +29,7 @@ fn shell(script: &str) -> Child {
     steward(&["run", "--", "sh", "-c", script])
 }
 
-fn is_program(name: &str) -> bool {
+pub(crate) fn is_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }

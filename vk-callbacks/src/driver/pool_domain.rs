@@ -10,7 +10,10 @@ use crate::raw::RawCallbacks;
 
 /// A pool's callbacks by value, a context over them for what children hold, and the children's handles.
 ///
-/// 1. Place it in its object, 2. [`open`](Self::open) it there, 3. [`close`](Self::close) it when the children are destroyed, 4. destroy the object.
+/// 1. Place it in its object.
+/// 2. [`open`](Self::open) it there.
+/// 3. When it is destroyed, [replace its callbacks](Self::replace_callbacks) by those that the command brought, and destroy the children.
+/// 4. [`close`](Self::close) it, and destroy the object.
 #[derive(Debug)]
 pub struct PoolDomain {
     // Before `own`: its memory is of the context, and the context's of `own`.
@@ -125,19 +128,23 @@ impl PoolDomain {
         self.children.as_deref().unwrap_or_default()
     }
 
-    /// Frees what the context has. `brought` are the callbacks of the destroying command: what a pool with callbacks of its own
-    /// allocated is freed through them (V5, V42).
-    ///
-    /// # Errors
-    /// The context stays, when children still hold memory of it.
+    /// From here on what the pool and its children hold is freed through `brought`, the callbacks of the destroying command, if it brought
+    /// any and the pool has its own (V5, V42).
     ///
     /// # Safety
     /// `brought` are compatible with the callbacks of the pool (V42).
-    pub unsafe fn close(&mut self, brought: Option<CallbackAllocator>) -> Result<(), CloseError> {
+    pub unsafe fn replace_callbacks(&mut self, brought: Option<CallbackAllocator>) {
         // The context's backing is this field, not what lies in it.
         if let (Some(own), Some(brought)) = (&mut self.own, brought) {
             *own = brought;
         }
+    }
+
+    /// Frees what the context has.
+    ///
+    /// # Errors
+    /// The context stays, when children still hold memory of it.
+    pub fn close(&mut self) -> Result<(), CloseError> {
         self.children = None;
         let Some(context) = self.context.take() else {
             return Ok(());

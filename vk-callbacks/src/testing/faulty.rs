@@ -14,8 +14,8 @@ use crate::raw::{RawCallbacks, RawInternalType, RawScope};
 
 /// An alignment that the allocator ignores.
 pub(super) const MISALIGNED: usize = 256;
-/// A size that it refuses.
-pub(super) const REFUSED: usize = 3_000_001;
+/// A size that it refuses, as any allocator would.
+pub(super) const REFUSED: usize = isize::MAX as usize / 2;
 /// A size of which it gives the same block twice.
 pub(super) const ADDRESS_REUSED: usize = 2001;
 /// The size of a block that it keeps when it is reallocated to 0.

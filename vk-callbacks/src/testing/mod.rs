@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Correct by default: it copies callbacks by value, asks the most specific ones in the right scope, and gives everything back.
-//! A test plants one [`Defect`] (driver, application, allocator or layer), or one [`Harm`] if a guard is used.
+//! A test plants one [`Defect`] (driver, application, allocator or layer), or one [`Harm`] if a guard is used. A [`PlantedDriver`] plants
+//! those of a driver in a real one.
 
 mod chain;
 mod defect;
@@ -20,6 +21,7 @@ mod host;
 mod jobs;
 mod kind;
 mod planted;
+mod planted_driver;
 mod planted_state;
 mod pools;
 mod program;
@@ -30,4 +32,6 @@ pub use faulty::{FaultyAllocator, Interruption};
 pub use harm::Harm;
 pub use host::PassedCallbacks;
 pub use kind::FakeKind;
+pub use planted_driver::{CommandCallbacks, PlantedDriver};
+pub use planted_state::PlantedState;
 pub use program::FakeProgram;

@@ -6,12 +6,26 @@ use core::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 use super::chain::FakeBlock;
 
 /// One block that is freed somewhere else than where it was taken.
-#[derive(Default)]
-pub(super) struct PlantedState {
+#[derive(Debug, Default)]
+pub struct PlantedState {
     block: AtomicPtr<u8>,
 }
 
 impl PlantedState {
+    /// Without a block.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            block: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Whether no block is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.block.load(SeqCst).is_null()
+    }
+
     /// Keeps the address of `block`.
     pub(super) fn put(&self, block: FakeBlock) {
         self.block.store(block.at.as_ptr(), SeqCst);

@@ -150,15 +150,17 @@ fn v34_what_a_pools_children_hold_comes_from_the_pools_callbacks() {
         (Some(11), None)
     );
 
-    // SAFETY: nothing was brought.
-    let refused = unsafe { pool_domain.close(None) };
+    let refused = pool_domain.close();
     assert!(refused.is_err(), "a child holds memory");
-    drop(recorded);
     let other = App::compatible(&pools);
     // SAFETY: compatible callbacks.
     let brought = unsafe { CallbackAllocator::from_raw(&other.callbacks()) }.expect("whole");
+    let before = pools.calls().len();
     // SAFETY: as above.
-    unsafe { pool_domain.close(Some(brought)) }.expect("no child");
+    unsafe { pool_domain.replace_callbacks(Some(brought)) };
+    drop(recorded);
+    pool_domain.close().expect("no child");
+    assert_eq!(pools.calls().len(), before, "also what a child holds");
     assert!(
         !other.calls().is_empty(),
         "freed through what destroy brought"
@@ -181,8 +183,7 @@ fn v30_a_pool_without_callbacks_draws_on_the_next_level() {
         // SAFETY: the box and both domains stay until it is closed.
         unsafe { pool.open("pool", &device, given) }.expect("memory");
         assert_eq!(app.heap.live(), expected);
-        // SAFETY: nothing was brought.
-        unsafe { pool.close(None) }.expect("no child");
+        pool.close().expect("no child");
         assert_eq!(app.heap.live(), 0);
     }
 }

@@ -84,6 +84,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "PoolDomain::remove_child",
                 "PoolDomain::pop_child",
                 "PoolDomain::children",
+                "PoolDomain::replace_callbacks",
                 "PoolDomain::close",
             ],
             "",
@@ -310,5 +311,6 @@ fn in_pool(ground: &Ground<'_>, body: impl FnOnce(&Pool, &DeviceDomain, &Instanc
     let pool = RefCell::new(pool);
     body(&pool, &device, &instance);
     // SAFETY: nothing was brought.
-    unsafe { pool.borrow_mut().close(None) }.expect("no child");
+    unsafe { pool.borrow_mut().replace_callbacks(None) };
+    pool.borrow_mut().close().expect("no child");
 }

@@ -1,0 +1,9 @@
+//! The driver without a loader: its commands by name, its objects, and its reader of shaders. Whole programs on it, and the loader, are in
+//! `steward/tests`.
+
+mod application;
+mod commands;
+mod device;
+mod kinds;
+mod shaders;
+mod template;

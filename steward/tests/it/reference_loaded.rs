@@ -1,0 +1,251 @@
+//! The reference driver as a driver: its shared library, which cargo has built for these tests, opened by the loader. Skipped where there is
+//! no loader, and what needs `vulkaninfo` without it.
+
+#[path = "../support/manifest.rs"]
+mod manifest;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use reference_driver::PLANTABLE;
+use serde_json::Value;
+use testkit::{Child, Finished, skip};
+use vk_callbacks::{Defect, FindingKind, RuleLevel};
+
+use manifest::Manifest;
+
+use crate::run::{is_program, json, steward};
+
+impl Manifest {
+    /// `steward COMMAND --driver MANIFEST`, once the loader is there.
+    fn steward(&self, command: &str) -> Child {
+        steward(&[command, "--driver"])
+            .args([&self.path])
+            .env_remove("VK_LOADER_DRIVERS_SELECT")
+            .env_remove("VK_ADD_DRIVER_FILES")
+    }
+
+    /// Any program that asks the loader for drivers, and finds this one.
+    fn program(&self, program: &str) -> Child {
+        Child::new(program)
+            .env("VK_DRIVER_FILES", &self.path)
+            .env("VK_ICD_FILENAMES", &self.path)
+            .env_remove("VK_LOADER_DRIVERS_SELECT")
+            .env_remove("VK_ADD_DRIVER_FILES")
+            .env_remove("VK_INSTANCE_LAYERS")
+    }
+}
+
+/// Whether there is a loader that opens the driver.
+fn is_loader_there(test: &str, manifest: &Manifest) -> bool {
+    let done = manifest.steward("check").run();
+    if done.stderr.contains("there is no Vulkan loader") {
+        skip(
+            "loader",
+            test,
+            done.stderr.lines().next().unwrap_or_default(),
+        );
+        return false;
+    }
+    true
+}
+
+/// Rules and kinds of what was found that is not expected, and of notes. What a bridge counts by itself has no kind.
+fn found(data: &Value) -> BTreeSet<(String, String)> {
+    let list = |name: &str| data[name].as_array().expect("a list").clone();
+    let differences = list("differences")
+        .into_iter()
+        .map(|each| each["finding"].clone());
+    let rows = differences
+        .chain(list("notes"))
+        .filter(|row| row.is_object());
+    let text = |row: &Value, name: &str| row[name].as_str().expect("text").to_owned();
+    rows.map(|row| (text(&row, "rule"), text(&row, "kind")))
+        .filter(|(_, kind)| !kind.is_empty())
+        .collect()
+}
+
+/// What a thread of the driver does between commands shows at the end of the second context's thread.
+fn is_between_commands(defect: Defect) -> bool {
+    let between = [
+        Defect::NotifiedBetweenCommands,
+        Defect::AskedBetweenCommands,
+        Defect::FreedBetweenCommands,
+    ];
+    between.contains(&defect)
+}
+
+fn rules(kind: FindingKind) -> Vec<String> {
+    kind.rules().iter().map(|rule| format!("V{rule}")).collect()
+}
+
+/// `steward check` on a driver with the defect: a wrong answer says which.
+fn planted(manifest: &Manifest, defect: Defect) -> Result<(), String> {
+    let variable = reference_driver::VARIABLE.to_str().expect("plain");
+    let file = manifest.path.with_file_name(format!("{defect}.json"));
+    let done = manifest
+        .steward("check")
+        .args(["--rounds", "1", "--json"])
+        .args([&file])
+        .env(variable, defect.to_string())
+        .run();
+    let kind = defect.finding();
+    let wrong = |what: &str| Err(format!("{defect}: {what}: {done}"));
+    let Ok(text) = fs::read(&file) else {
+        return wrong("nothing was written");
+    };
+    let data: Value = serde_json::from_slice(&text).expect("JSON");
+    let faults: Vec<_> = data["faults"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|fault| fault.as_str().unwrap_or_default())
+        .collect();
+    let code = if kind.level() == RuleLevel::Note {
+        0
+    } else {
+        1
+    };
+    if done.code != Some(code) {
+        return wrong("another exit");
+    }
+    if is_between_commands(defect) {
+        let told = format!("two contexts: {}: ", rules(kind)[0]);
+        return match (&faults[..], found(&data).is_empty()) {
+            ([fault], true) if fault.starts_with(&told) && fault.contains(", between commands") => {
+                Ok(())
+            }
+            _ => wrong("not that alone, of two contexts"),
+        };
+    }
+    let found: Vec<_> = found(&data).into_iter().collect();
+    match &found[..] {
+        [(rule, found)]
+            if *found == kind.name() && rules(kind).contains(rule) && faults.is_empty() =>
+        {
+            Ok(())
+        }
+        _ => wrong("not that alone"),
+    }
+}
+
+/// The table defect -> rule, through the real loader: each defect is found as its own kind, and as no other. Two at a time: a process each.
+#[test]
+fn rd15_the_checker_finds_each_planted_defect_through_the_loader_and_no_other() {
+    let manifest = Manifest::new();
+    if !is_loader_there("rd15", &manifest) {
+        return;
+    }
+    assert!(PLANTABLE.len() >= 40);
+    let next = AtomicUsize::new(0);
+    let lane = || {
+        let next_one = || PLANTABLE.get(next.fetch_add(1, Relaxed));
+        let wrong =
+            std::iter::from_fn(next_one).filter_map(|defect| planted(&manifest, *defect).err());
+        wrong.collect::<Vec<_>>()
+    };
+    let wrong = std::thread::scope(|threads| {
+        let other = threads.spawn(lane);
+        [lane(), other.join().expect("no panic")].concat()
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Without a defect nothing is found but what the loader does: alone, without the loader, and below Steward's layer.
+#[test]
+fn rd13_rd15_the_correct_driver_is_without_a_finding_also_below_the_layer() {
+    let manifest = Manifest::new();
+    if !is_loader_there("rd13", &manifest) {
+        return;
+    }
+    let file = manifest.path.with_file_name("check.json");
+    for options in [&["--direct"][..], &[]] {
+        let done = manifest
+            .steward("check")
+            .args(options)
+            .args(["--json"])
+            .args([&file])
+            .run();
+        done.assert_code(0);
+        let data = json(&file);
+        assert_eq!(
+            (found(&data), &data["faults"]),
+            (BTreeSet::new(), &Value::Array(Vec::new())),
+            "{done}"
+        );
+        let of_loader = |known: &Value| known["finding"]["owner"] == "VkInstance";
+        let expected = data["expected"].as_array().expect("a list");
+        assert!(
+            expected.iter().all(of_loader) && (options.is_empty() || expected.is_empty()),
+            "{data}"
+        );
+    }
+    let done = manifest
+        .steward("drive")
+        .args(["--layer", "--json"])
+        .args([&file])
+        .run();
+    done.assert_code(0);
+    let report = json(&file);
+    let kinds = report["instances"][0]["devices"][0]["kinds"]
+        .as_array()
+        .expect("rows")
+        .len();
+    assert!(kinds > 15, "{report}");
+    // With the layer between, the loader's list is the layer's finding too.
+    let findings = report["check"]["findings"].as_array().expect("rows");
+    let of_loader = |row: &Value| {
+        row["rule"] == "V28" && row["command"] == "vkCreateDevice" && row["scope"] == "command"
+    };
+    assert!(findings.iter().all(of_loader), "{findings:?}");
+    assert!(
+        report["leftovers"].as_array().is_none_or(Vec::is_empty),
+        "{report}"
+    );
+}
+
+/// Also the whole list, with every limit and format.
+#[test]
+fn rd4_vulkaninfo_and_its_summary_end_well() {
+    let manifest = Manifest::new();
+    if !is_program("vulkaninfo") {
+        return skip("vulkaninfo", "rd4", "there is no vulkaninfo");
+    }
+    let run =
+        |arguments: &[&str]| -> Finished { manifest.program("vulkaninfo").args(arguments).run() };
+    for (arguments, says) in [
+        (&["--summary"][..], "deviceName"),
+        (&[], "maxImageDimension2D"),
+    ] {
+        let done = run(arguments);
+        done.assert_code(0);
+        for text in ["Steward reference device", says] {
+            assert!(done.stdout.contains(text), "{text}: {done}");
+        }
+    }
+}
+/// The dynamic linker's share of a loaded library included.
+#[test]
+fn rd12_not_a_byte_of_the_loaded_library_goes_past_the_callbacks() {
+    let manifest = Manifest::new();
+    if !is_loader_there("rd12", &manifest) {
+        return;
+    }
+    let file = manifest.path.with_file_name("report.json");
+    let done = manifest
+        .steward("drive")
+        .args(["--json"])
+        .args([&file])
+        .run();
+    done.assert_code(0);
+    let report = json(&file);
+    let honour = &report["honour"]["without_loader"];
+    if honour.is_null() {
+        return skip("meter", "rd12", &report["honour"]["absent"].to_string());
+    }
+    assert!(honour["callback_bytes"].as_u64() > Some(10_000), "{honour}");
+    for past in ["in_command_bytes", "never_issued_bytes"] {
+        assert_eq!(honour[past].as_u64(), Some(0), "{honour}");
+    }
+}

@@ -1,0 +1,87 @@
+//! The planted defects for a driver with commands of its own: what the fake driver does wrong in a command, in the midst of a real one.
+
+use alloc_core::Scope;
+
+use super::chain::FakeChain;
+use super::defect::Defect;
+use super::dispatch::Dispatch;
+use super::driver::FakeDriver;
+use super::host::PassedCallbacks;
+use super::planted::SCENE;
+use super::planted_state::PlantedState;
+
+/// A real driver in which a [`Defect`] was planted. It says which command runs, with whose callbacks; what the fake driver would do wrong
+/// there is done.
+pub struct PlantedDriver<'d> {
+    defect: Defect,
+    kept: &'d PlantedState,
+    dispatch: &'d dyn Dispatch,
+}
+
+/// The callbacks that a command may use, each as its object was created with.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandCallbacks {
+    /// Those of the object that the command is about.
+    pub object: PassedCallbacks,
+    /// Those of the device.
+    pub device: PassedCallbacks,
+    /// Those of the instance.
+    pub instance: PassedCallbacks,
+}
+
+impl<'d> PlantedDriver<'d> {
+    /// A driver with this defect. `dispatch` has the callbacks of other objects, and threads.
+    #[must_use]
+    pub const fn new(defect: Defect, kept: &'d PlantedState, dispatch: &'d dyn Dispatch) -> Self {
+        Self {
+            defect,
+            kept,
+            dispatch,
+        }
+    }
+
+    /// The command of that name runs. An error is what it is to answer.
+    #[must_use]
+    pub fn command(&self, command: &'static str, callbacks: &CommandCallbacks) -> Option<i32> {
+        let (driver, chain) = self.driver(callbacks);
+        let take = |scope| chain.allocate(64, 8, scope).ok();
+        match (command, self.defect) {
+            // The fake driver does these two in commands that it has beside.
+            (SCENE, Defect::FreedOnForeignThread) => {
+                let block = take(Scope::Device)?;
+                self.dispatch.alongside(&mut || (), &|| chain.free(block));
+                None
+            }
+            ("vkCreateDescriptorUpdateTemplate", Defect::LiveAfterDestroy) => {
+                take(Scope::Object);
+                None
+            }
+            _ => driver.misbehave(command, &chain),
+        }
+    }
+
+    /// No command runs on this thread.
+    pub fn between_commands(&self, callbacks: &CommandCallbacks) {
+        self.driver(callbacks).0.idle();
+    }
+
+    fn driver(&self, callbacks: &CommandCallbacks) -> (FakeDriver<'d>, FakeChain) {
+        let [object, device, instance] =
+            [callbacks.object, callbacks.device, callbacks.instance].map(PassedCallbacks::copy);
+        let driver = FakeDriver {
+            dispatch: self.dispatch,
+            kept: self.kept,
+            defect: Some(self.defect),
+            harm: None,
+            habits: false,
+            instance,
+            device,
+        };
+        let chain = FakeChain {
+            object,
+            device,
+            instance,
+        };
+        (driver, chain)
+    }
+}
