@@ -240,7 +240,13 @@ mod tests {
         let (plan, none) = plan.with_array(0, 8, 64);
         let (plan, third) = plan.with_array(1, 1, 1);
         assert_eq!((first, second, none, third), (0, 8, usize::MAX, 24));
-        assert_eq!(plan, StewardMultialloc { bytes: 25, align: 8 });
+        assert_eq!(
+            plan,
+            StewardMultialloc {
+                bytes: 25,
+                align: 8
+            }
+        );
         for (count, size, align) in [
             (usize::MAX, 2, 1),
             (1, usize::MAX, 1),

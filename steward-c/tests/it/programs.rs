@@ -123,3 +123,17 @@ fn the_example_of_a_driver_gives_everything_back() {
         "object: 5 blocks\neverything came back\n"
     );
 }
+
+/// The chain of object, device, instance and C library for every combination and scope; a hundred arrays in one block; compiles that survive
+/// each refusal by a reserve. Under valgrind too.
+#[test]
+fn ca17_ca27_the_drivers_side_does_what_its_header_says() {
+    let Some(installed) = installed("ca17") else {
+        return;
+    };
+    let program = installed.compile("tests/c/driver_side.c", C11, "steward");
+    succeed(&run(&program), "the driver's side");
+    if let Some(output) = run_under_valgrind("ca17 under valgrind", &program) {
+        succeed(&output, "the driver's side under valgrind");
+    }
+}
