@@ -163,6 +163,10 @@ int32_t steward_set_limit(const steward_context *owner, uint64_t limit);
 /* The tree from this context down as JSON, in pieces. The copy that is written is memory of the context. */
 int32_t steward_snapshot_json(const steward_context *owner, steward_writer_fn writer, void *user);
 
+/* Prepares the calling thread for counting, which its first block does else. It is the one thing that the C library takes memory for: 32 bytes
+ * a thread, for what is done when the thread ends. False on a thread that is ending. */
+bool steward_attach_thread(void);
+
 /* The application's side: the context becomes the bridge's, and *out what to pass as pAllocator. The context must be unused. */
 int32_t steward_bridge_init(steward_bridge *place, steward_context *owner, struct VkAllocationCallbacks *out);
 /* Gives the context back. VK_NOT_READY, and the bridge stays, while Vulkan holds blocks or a callback runs on this thread. */

@@ -137,3 +137,25 @@ fn ca17_ca27_the_drivers_side_does_what_its_header_says() {
         succeed(&output, "the driver's side under valgrind");
     }
 }
+
+/// Of glibc, whose functions a program can replace. Thread-local storage is the program's own, since the library is linked, not loaded.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn ca12_nothing_is_asked_of_malloc_over_a_host_of_ones_own() {
+    let Some(installed) = installed("ca12") else {
+        return;
+    };
+    let program = installed.compile("tests/c/no_malloc.c", C11, "steward");
+    let output = run(&program);
+    succeed(&output, "over a host");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "begin\nnothing was asked of malloc, and hundreds of blocks of the host\n"
+    );
+    // It would have been seen.
+    let output = Command::new(&program).arg("on purpose").output();
+    let output = output.expect("it starts");
+    assert_eq!(output.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.ends_with(" was called\n"), "{said}");
+}
