@@ -33,6 +33,10 @@ typedef void (*steward_destructor_fn)(void *payload);
 
 /* The context becomes the domain's. fallback, which may be NULL, serves what the context refuses, for code that cannot survive a NULL. */
 int32_t steward_domain_new(steward_context *owner, const steward_domain *fallback, steward_domain **out);
+/* A domain over bytes that are set aside now, as one block of the context, which stays the caller's: a fallback that works when there is no
+ * memory. About 1 KiB of it is its own record; what is left serves blocks of all domains that fall back to it, and is whole again when they
+ * are freed. When it is full, NULL is the answer. On failure *out is NULL. */
+int32_t steward_domain_reserve(const steward_context *owner, size_t bytes, steward_domain **out);
 /* Nothing more can be allocated; whoever frees the last block ends the domain and its context. */
 void steward_domain_close(steward_domain *domain);
 /* Whether the fallback was asked since the last call. */

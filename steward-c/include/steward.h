@@ -163,6 +163,10 @@ int32_t steward_set_limit(const steward_context *owner, uint64_t limit);
 /* The tree from this context down as JSON, in pieces. The copy that is written is memory of the context. */
 int32_t steward_snapshot_json(const steward_context *owner, steward_writer_fn writer, void *user);
 
+/* Prepares the calling thread for counting, which its first block does else. It is the one thing that the C library takes memory for: 32 bytes
+ * a thread, for what is done when the thread ends. False on a thread that is ending. */
+bool steward_attach_thread(void);
+
 /* The application's side: the context becomes the bridge's, and *out what to pass as pAllocator. The context must be unused. */
 int32_t steward_bridge_init(steward_bridge *place, steward_context *owner, struct VkAllocationCallbacks *out);
 /* Gives the context back. VK_NOT_READY, and the bridge stays, while Vulkan holds blocks or a callback runs on this thread. */
@@ -175,6 +179,34 @@ void *steward_alloc2(const struct VkAllocationCallbacks *own, const struct VkAll
 void *steward_zalloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size,
                       size_t align, int32_t scope);
 void steward_free2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, void *block);
+
+/* The same for a driver that keeps the callbacks in its VkInstance and VkDevice. The struct lies there, and stays where it is. */
+typedef struct steward_chain {
+  size_t words[12];
+} steward_chain;
+
+/* Copies *own, the pAllocator of vkCreateInstance or vkCreateDevice, which may be NULL. parent is NULL in an instance, and in a device its
+ * instance's chain, which outlives it. Takes no memory, and needs no end. */
+int32_t steward_chain_init(steward_chain *place, const struct VkAllocationCallbacks *own, const steward_chain *parent);
+/* Blocks from the most specific allocator for the scope: COMMAND, OBJECT and CACHE from own (the pAllocator of the command, of a pool's child
+ * its pool's, of memory of a cache the cache's), DEVICE from the device's; where that is NULL, from the next of device, instance and C library.
+ * Size 0 is refused. */
+void *steward_chain_alloc(const steward_chain *chain, const struct VkAllocationCallbacks *own, size_t size, size_t align, int32_t scope);
+void *steward_chain_zalloc(const steward_chain *chain, const struct VkAllocationCallbacks *own, size_t size, size_t align,
+                           int32_t scope);
+/* own is what it was at the allocation, or compatible with it. */
+void steward_chain_free(const steward_chain *chain, const struct VkAllocationCallbacks *own, void *block, int32_t scope);
+
+/* Several arrays in one block, as many as wanted. Begin with a struct of zeros, add arrays, and allocate plan.bytes with plan.align by any
+ * function above. An array without bytes has no place: STEWARD_ARRAY is NULL. A plan that is too large is one that no allocator serves. */
+typedef struct steward_multialloc {
+  size_t bytes;
+  size_t align;
+} steward_multialloc;
+
+/* Where the array begins, for STEWARD_ARRAY. */
+size_t steward_multialloc_add(steward_multialloc *plan, size_t count, size_t size, size_t align);
+#define STEWARD_ARRAY(type, block, offset) ((offset) == SIZE_MAX ? (type *)NULL : (type *)((char *)(block) + (offset)))
 
 #ifdef __cplusplus
 }

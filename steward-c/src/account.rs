@@ -162,6 +162,11 @@ pub unsafe extern "C" fn steward_snapshot_json(
     })
 }
 
+#[unsafe(no_mangle)]
+pub extern "C" fn steward_attach_thread() -> bool {
+    enter("steward_attach_thread", alloc_core::attach_thread)
+}
+
 /// A C function that takes text.
 struct Sink {
     writer: StewardWriterFn,

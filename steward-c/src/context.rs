@@ -361,7 +361,7 @@ pub unsafe extern "C" fn steward_free(
     });
 }
 
-fn layout_of(size: usize, align: usize) -> Result<Layout, HostError> {
+pub(crate) fn layout_of(size: usize, align: usize) -> Result<Layout, HostError> {
     if !align.is_power_of_two() {
         return Err(HostError::Misuse(Misuse::BadAlignment));
     }

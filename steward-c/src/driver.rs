@@ -4,20 +4,60 @@ use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
-use alloc_core::HostAllocator;
+use alloc_core::{AllocError, AllocatorTraits, HostAllocator, Scope, dangling};
 use vk_callbacks::{CallbackAllocator, RawCallbacks};
 
 use crate::context::scope_of;
 use crate::edge::enter;
 
-/// The object's callbacks, or else its parent's; `None` where neither has any.
-unsafe fn most_specific(
+/// What serves where no callbacks are. A block is freed without its size, so that C can free it.
+pub struct CLibrary;
+
+pub static C_LIBRARY: CLibrary = CLibrary;
+
+// SAFETY: blocks of `posix_memalign`, of the size and alignment that were asked for, which stay until they are freed.
+unsafe impl HostAllocator for CLibrary {
+    fn traits(&self) -> AllocatorTraits {
+        AllocatorTraits::new().never_unwinds()
+    }
+
+    fn allocate(&self, layout: Layout, _: Scope) -> Result<NonNull<u8>, AllocError> {
+        if layout.size() == 0 {
+            return Ok(dangling(layout));
+        }
+        let mut block = null_mut();
+        let align = layout.align().max(size_of::<*mut c_void>());
+        // SAFETY: a place for the answer, and an alignment that is a power of two and a multiple of a pointer's size.
+        let refused = unsafe { libc::posix_memalign(&raw mut block, align, layout.size()) };
+        NonNull::new(block.cast())
+            .filter(|_| refused == 0)
+            .ok_or(AllocError)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, _: Scope) {
+        if layout.size() != 0 {
+            // SAFETY: the caller's live block of the C library.
+            unsafe { libc::free(block.as_ptr().cast()) };
+        }
+    }
+}
+
+/// Calls `call` with the object's callbacks, or else its parent's, or else the C library; `None` where functions are missing.
+///
+/// # Safety
+/// Both are NULL or the caller's struct, whose functions keep Vulkan's rules.
+unsafe fn with_most_specific<R>(
     own: *const RawCallbacks,
     parent: *const RawCallbacks,
-) -> Result<Option<CallbackAllocator>, ()> {
+    call: impl FnOnce(&vk_callbacks::DynHost<'_>) -> R,
+) -> Option<R> {
     let callbacks = if own.is_null() { parent } else { own };
-    // SAFETY: NULL or the caller's struct, whose functions keep Vulkan's rules.
-    unsafe { CallbackAllocator::from_ptr(callbacks) }.map_err(|_| ())
+    // SAFETY: forwarded.
+    match unsafe { CallbackAllocator::from_ptr(callbacks) } {
+        Ok(Some(callbacks)) => Some(call(&callbacks)),
+        Ok(None) => Some(call(&C_LIBRARY)),
+        Err(_) => None,
+    }
 }
 
 unsafe fn allocate(
@@ -26,25 +66,24 @@ unsafe fn allocate(
     size: usize,
     align: usize,
     scope: i32,
+    zeroed: bool,
 ) -> *mut c_void {
     let (Ok(layout), Some(scope)) = (Layout::from_size_align(size, align), scope_of(scope)) else {
         return null_mut();
     };
-    // SAFETY: forwarded.
-    match unsafe { most_specific(own, parent) } {
-        _ if size == 0 => null_mut(),
-        Err(()) => null_mut(),
-        Ok(Some(callbacks)) => callbacks
-            .allocate(layout, scope)
-            .map_or(null_mut(), |block| block.as_ptr().cast()),
-        Ok(None) => {
-            let mut block = null_mut();
-            let align = align.max(size_of::<*mut c_void>());
-            // SAFETY: a place for the answer, and an alignment that is a power of two and a multiple of a pointer's size.
-            let refused = unsafe { libc::posix_memalign(&raw mut block, align, size) };
-            if refused == 0 { block } else { null_mut() }
-        }
+    if size == 0 {
+        return null_mut();
     }
+    // SAFETY: forwarded.
+    let block = unsafe {
+        with_most_specific(own, parent, |allocator| match zeroed {
+            true => allocator.allocate_zeroed(layout, scope),
+            false => allocator.allocate(layout, scope),
+        })
+    };
+    block
+        .and_then(Result::ok)
+        .map_or(null_mut(), |block| block.as_ptr().cast())
 }
 
 #[unsafe(no_mangle)]
@@ -57,7 +96,7 @@ pub unsafe extern "C" fn steward_alloc2(
 ) -> *mut c_void {
     // SAFETY: forwarded.
     enter("steward_alloc2", || unsafe {
-        allocate(own, parent, size, align, scope)
+        allocate(own, parent, size, align, scope, false)
     })
 }
 
@@ -69,14 +108,9 @@ pub unsafe extern "C" fn steward_zalloc2(
     align: usize,
     scope: i32,
 ) -> *mut c_void {
-    enter("steward_zalloc2", || {
-        // SAFETY: forwarded.
-        let block = unsafe { allocate(own, parent, size, align, scope) };
-        if !block.is_null() {
-            // SAFETY: a new block of that size.
-            unsafe { block.cast::<u8>().write_bytes(0, size) };
-        }
-        block
+    // SAFETY: forwarded.
+    enter("steward_zalloc2", || unsafe {
+        allocate(own, parent, size, align, scope, true)
     })
 }
 
@@ -90,16 +124,11 @@ pub unsafe extern "C" fn steward_free2(
         let Some(memory) = NonNull::new(block.cast::<u8>()) else {
             return;
         };
-        // SAFETY: forwarded.
-        match unsafe { most_specific(own, parent) } {
-            // Callbacks are told neither size nor scope.
-            // SAFETY: the caller's live block of these callbacks.
-            Ok(Some(callbacks)) => unsafe {
-                callbacks.deallocate(memory, Layout::new::<u8>(), alloc_core::Scope::Object);
-            },
-            // SAFETY: the caller's live block of the C library.
-            Ok(None) => unsafe { libc::free(block) },
-            Err(()) => (),
-        }
+        // SAFETY: forwarded; the caller's live block of these callbacks, which are told neither size nor scope.
+        let _freed = unsafe {
+            with_most_specific(own, parent, |allocator| {
+                allocator.deallocate(memory, Layout::new::<u8>(), Scope::Object);
+            })
+        };
     });
 }

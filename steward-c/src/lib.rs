@@ -23,6 +23,7 @@
 
 pub mod account;
 pub mod bridge;
+pub mod chain;
 pub mod context;
 pub mod driver;
 pub mod edge;

@@ -12,7 +12,7 @@ use alloc_core::tagged::{
 };
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc, HostError, Misuse, Scope};
 
-use crate::edge::{StewardContext, enter, quiet_panics};
+use crate::edge::{StewardContext, context, enter, quiet_panics};
 use crate::refusal::{SUCCESS, UNKNOWN, note, pointer};
 
 /// The owner of a domain.
@@ -123,6 +123,27 @@ pub unsafe extern "C" fn steward_domain_new(
                 note(rejected.error)
             }
         }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn steward_domain_reserve(
+    owner: *const StewardContext,
+    bytes: usize,
+    out: *mut *mut StewardDomain,
+) -> i32 {
+    enter("steward_domain_reserve", || {
+        // SAFETY: NULL or a live owner.
+        let (Some(owner), Some(out)) = (unsafe { context(owner) }, NonNull::new(out)) else {
+            return UNKNOWN;
+        };
+        let (domain, result) = match TaggedDomain::reserve(&owner, bytes) {
+            Ok(domain) => (domain.into_raw().cast().as_ptr(), SUCCESS),
+            Err(error) => (null_mut(), note(error)),
+        };
+        // SAFETY: the caller's place.
+        unsafe { out.write(domain) };
+        result
     })
 }
 

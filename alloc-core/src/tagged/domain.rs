@@ -7,8 +7,9 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use super::block::{Block, Plan};
+use super::reserve::Reserve;
 use super::{Fill, TaggedBlock, tables};
-use crate::context::{Context, ContextHandle};
+use crate::context::{Context, ContextHandle, ContextOptions};
 use crate::error::{HostError, Misuse};
 use crate::rejected::Rejected;
 use crate::scope::Scope;
@@ -88,6 +89,35 @@ impl TaggedDomain {
         fallback: &Self,
     ) -> Result<Self, Rejected<Context, HostError>> {
         Self::create(context, Some(fallback.record))
+    }
+
+    /// A domain over `bytes` that are set aside now, as one block of `context`: to fall back to, for code that cannot survive a refusal.
+    /// About 1 KiB of them is its own record. Blocks are rounded up by less than a half, and used again by blocks of about
+    /// the same size. The context cannot be closed before this domain has ended.
+    ///
+    /// ```
+    /// use alloc_core::tagged::{Fill, TaggedDomain};
+    /// # use alloc_core::{Budget, Context, ContextOptions, FromGlobalAlloc};
+    /// # static SYSTEM: FromGlobalAlloc<std::alloc::System> = FromGlobalAlloc::SYSTEM;
+    /// let root = Context::root_static(&SYSTEM, ContextOptions::new("device"))?;
+    /// let reserve = TaggedDomain::reserve(&root, 64 << 10)?;
+    /// let small = root.child_with(ContextOptions::new("pipeline").budget(Budget::exact(300)))?;
+    /// let compiler = TaggedDomain::with_fallback(small, &reserve)?;
+    ///
+    /// let served = compiler.allocate(1000, Fill::Undefined)?;
+    /// assert!(compiler.reset_refused(), "the compile succeeded, and must be thrown away");
+    /// // SAFETY: not used after this.
+    /// unsafe { served.free() };
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The context's refusal; [`HostError::OutOfHostMemory`] also where `bytes` have no room for the record; [`Misuse::TableFull`].
+    pub fn reserve(context: &ContextHandle, bytes: usize) -> Result<Self, HostError> {
+        let options = ContextOptions::new("reserve").scope(context.scope());
+        let root = Context::root_owned(Reserve::new(context, bytes)?, options);
+        let root = root.map_err(|rejected| rejected.error)?;
+        Self::new(root).map_err(|rejected| rejected.error)
     }
 
     fn create(

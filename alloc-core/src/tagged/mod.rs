@@ -18,6 +18,7 @@ mod block;
 mod domain;
 mod gc;
 mod linear;
+mod reserve;
 mod resize;
 mod tables;
 mod tree;

@@ -322,6 +322,102 @@ fn a_fallback_serves_what_is_refused_and_outlives_the_domain() {
     root.close_root().expect("nothing is left");
 }
 
+/// Random use against a model: what a reserve hands out lies in the one block that was set aside, aligned and apart, with what was written;
+/// it refuses when it is full, and is whole again when everything was freed.
+#[test]
+fn ca27_a_reserve_serves_out_of_one_block_until_it_is_full() {
+    const BYTES: usize = 32 << 10;
+    let witness = RecordingAllocator::system();
+    // SAFETY: closed below.
+    let root = unsafe { Context::root(&witness, ContextOptions::new("root")) }.expect("a root");
+    assert!(
+        TaggedDomain::reserve(&root, 100).is_err(),
+        "no room for its record"
+    );
+    let before = witness.total();
+    let reserve = TaggedDomain::reserve(&root, BYTES).expect("memory");
+    assert_eq!(witness.total().live_blocks, before.live_blocks + 1);
+    let mut rng = Rng::new(27);
+    let mut most = Vec::new();
+    for _round in 0..3 {
+        let mut live: Vec<(TaggedBlock, usize, u8)> = Vec::new();
+        let mut refused = 0;
+        for step in 0..if cfg!(miri) { 200 } else { 5000 } {
+            let fill = step as u8;
+            let size = 1 + rng.below(700) as usize;
+            match rng.below(5) {
+                0 | 1 if !live.is_empty() => {
+                    let (block, size, fill) =
+                        live.swap_remove(rng.below(live.len() as u64) as usize);
+                    // SAFETY: live, of this size, freed here.
+                    unsafe {
+                        let bytes = NonNull::slice_from_raw_parts(block.payload(), size);
+                        assert!(bytes.as_ref().iter().all(|byte| *byte == fill));
+                        block.free();
+                    }
+                }
+                2 if !live.is_empty() => {
+                    let (block, old, fill) =
+                        live.swap_remove(rng.below(live.len() as u64) as usize);
+                    // SAFETY: live; where it is refused, it is as it was.
+                    unsafe {
+                        let (block, kept) =
+                            block.resize(size).map_or((block, old), |new| (new, size));
+                        let bytes = NonNull::slice_from_raw_parts(block.payload(), old.min(kept));
+                        assert!(bytes.as_ref().iter().all(|byte| *byte == fill));
+                        block.payload().write_bytes(fill, kept);
+                        live.push((block, kept, fill));
+                    }
+                }
+                _ => match reserve.allocate(size, Fill::Undefined) {
+                    Ok(block) => {
+                        // SAFETY: new, of this size.
+                        unsafe { block.payload().write_bytes(fill, size) };
+                        live.push((block, size, fill));
+                    }
+                    Err(error) => {
+                        refused += 1;
+                        assert!(
+                            matches!(error, HostError::OutOfHostMemory { .. }),
+                            "{error}"
+                        );
+                    }
+                },
+            }
+        }
+        assert!(cfg!(miri) || refused > 0, "it was never full");
+        for (block, size, fill) in live {
+            // SAFETY: live, of this size, freed here.
+            unsafe {
+                let bytes = NonNull::slice_from_raw_parts(block.payload(), size);
+                assert!(bytes.as_ref().iter().all(|byte| *byte == fill));
+                block.free();
+            }
+        }
+        // All that was freed is found again, however it was cut before.
+        let mut large = Vec::new();
+        while let Ok(block) = reserve.allocate(1000, Fill::Undefined) {
+            large.push(block);
+        }
+        most.push(large.len());
+        for block in large {
+            // SAFETY: live, freed here.
+            unsafe { block.free() };
+        }
+    }
+    assert!(most[0] > BYTES / 1000 / 2, "{most:?}");
+    assert_eq!(most, [most[0]; 3], "it is whole again");
+    assert_eq!(
+        witness.total().live_blocks,
+        before.live_blocks + 1,
+        "no other block was allocated"
+    );
+    drop(reserve);
+    assert_eq!(witness.total().live_blocks, before.live_blocks);
+    root.close_root().expect("nothing is left");
+    witness.assert_empty("at the end");
+}
+
 #[test]
 fn ca20_sizes_that_overflow_are_refused_and_those_above_4_gib_are_not() {
     let root = root();

@@ -171,6 +171,8 @@ fn assertions() -> String {
             high
         },
         bridge::StewardBridge { words },
+        chain::StewardChain { words },
+        chain::StewardMultialloc { bytes, align },
     );
     for function in functions() {
         let name = function.sig.ident.to_string();

@@ -1,6 +1,8 @@
 //! The C interface, compiled by the C compiler that is there: without one each test prints that it was skipped.
 
+mod accounts;
 mod headers;
 mod installed;
+mod mesa;
 mod programs;
 mod symbols;

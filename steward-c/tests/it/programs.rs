@@ -123,3 +123,39 @@ fn the_example_of_a_driver_gives_everything_back() {
         "object: 5 blocks\neverything came back\n"
     );
 }
+
+/// The chain of object, device, instance and C library for every combination and scope; a hundred arrays in one block; compiles that survive
+/// each refusal by a reserve. Under valgrind too.
+#[test]
+fn ca17_ca27_the_drivers_side_does_what_its_header_says() {
+    let Some(installed) = installed("ca17") else {
+        return;
+    };
+    let program = installed.compile("tests/c/driver_side.c", C11, "steward");
+    succeed(&run(&program), "the driver's side");
+    if let Some(output) = run_under_valgrind("ca17 under valgrind", &program) {
+        succeed(&output, "the driver's side under valgrind");
+    }
+}
+
+/// Of glibc, whose functions a program can replace. Thread-local storage is the program's own, since the library is linked, not loaded.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn ca12_nothing_is_asked_of_malloc_over_a_host_of_ones_own() {
+    let Some(installed) = installed("ca12") else {
+        return;
+    };
+    let program = installed.compile("tests/c/no_malloc.c", C11, "steward");
+    let output = run(&program);
+    succeed(&output, "over a host");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "begin\nnothing was asked of malloc, and hundreds of blocks of the host\n"
+    );
+    // It would have been seen.
+    let output = Command::new(&program).arg("on purpose").output();
+    let output = output.expect("it starts");
+    assert_eq!(output.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.ends_with(" was called\n"), "{said}");
+}

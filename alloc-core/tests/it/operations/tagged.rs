@@ -58,6 +58,11 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             "beyond the first chunk",
             linear::<S>,
         ),
+        takes(
+            &["TaggedDomain::reserve"],
+            "one block, used and given back",
+            reserve::<S>,
+        ),
         Operation {
             names: &["TaggedDomain::with_fallback", "TaggedDomain::reset_refused"],
             how: "an allocation that a fallback serves",
@@ -206,6 +211,27 @@ fn linear<S: Stage>(stage: &S, ground: &Ground) {
         assert_eq!(linear.block(), block);
         block.free();
     }
+}
+
+fn reserve<S: Stage>(stage: &S, ground: &Ground) {
+    let context = ground
+        .context()
+        .child("set aside")
+        .expect("refused nothing");
+    let reserve = stage.attempt(
+        || {
+            (
+                ground.picture(),
+                context.usage().scope(context.scope()).live_blocks,
+            )
+        },
+        || TaggedDomain::reserve(&context, 8192),
+    );
+    let bytes = context.usage().total().live_bytes;
+    let block = reserve.allocate(100, Fill::Zeros).expect("refused nothing");
+    assert_eq!(context.usage().total().live_bytes, bytes, "it was there");
+    // SAFETY: live, and freed here.
+    unsafe { block.free() };
 }
 
 fn fallback<S: Stage>(stage: &S, ground: &Ground) {
