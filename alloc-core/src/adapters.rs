@@ -84,32 +84,6 @@ unsafe impl<G: GlobalAlloc> HostAllocator for FromGlobalAlloc<G> {
         }
     }
 
-    unsafe fn grow(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { self.resize(block, old, new, scope) }
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { self.resize(block, old, new, scope) }
-    }
-}
-
-impl<G: GlobalAlloc> FromGlobalAlloc<G> {
-    /// # Safety
-    /// As [`HostAllocator::deallocate`] for `block` and `old`.
     unsafe fn resize(
         &self,
         block: NonNull<u8>,
@@ -166,25 +140,21 @@ unsafe impl<A: Allocator> HostAllocator for FromAllocator<A> {
         // SAFETY: the caller's promise.
         unsafe { self.0.deallocate(block, layout) }
     }
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
         new: Layout,
         _: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.grow(block, old, new) }.map(NonNull::cast)
-    }
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        _: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.shrink(block, old, new) }.map(NonNull::cast)
+        let moved = if new.size() >= old.size() {
+            // SAFETY: the caller's promise.
+            unsafe { self.0.grow(block, old, new) }
+        } else {
+            // SAFETY: as above.
+            unsafe { self.0.shrink(block, old, new) }
+        };
+        moved.map(NonNull::cast)
     }
 }
 
@@ -233,7 +203,7 @@ unsafe impl<H: HostAllocator> Allocator for Scoped<H> {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: forwarded.
-        let block = unsafe { self.host.grow(block, old, new, self.scope) }?;
+        let block = unsafe { self.host.resize(block, old, new, self.scope) }?;
         Ok(NonNull::slice_from_raw_parts(block, new.size()))
     }
     unsafe fn shrink(
@@ -243,7 +213,7 @@ unsafe impl<H: HostAllocator> Allocator for Scoped<H> {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: forwarded.
-        let block = unsafe { self.host.shrink(block, old, new, self.scope) }?;
+        let block = unsafe { self.host.resize(block, old, new, self.scope) }?;
         Ok(NonNull::slice_from_raw_parts(block, new.size()))
     }
 }

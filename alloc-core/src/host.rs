@@ -22,9 +22,9 @@ use crate::scope::Scope;
 /// - No panic, no unwinding; a failure is `Err`.
 ///
 /// # Safety
-/// A block given out stays valid, unaliased and unmoved until it is deallocated, grown or shrunk through the same allocator
-/// (or a clone of it), is aligned to `layout.align()` and holds at least `layout.size()` bytes. `grow` and `shrink` keep the
-/// first `min(old, new)` bytes, and when they fail leave the old block as it was.
+/// A block given out stays valid, unaliased and unmoved until it is deallocated or resized through the same allocator
+/// (or a clone of it), is aligned to `layout.align()` and holds at least `layout.size()` bytes. `resize` keeps the
+/// first `min(old, new)` bytes, and when it fails leaves the old block as it was.
 ///
 /// Moving the allocator invalidates no block, and a clone is the same allocator: each gives back what the other gave.
 pub unsafe trait HostAllocator {
@@ -56,32 +56,14 @@ pub unsafe trait HostAllocator {
     /// `block` is live, was given by this allocator, and `layout` and `scope` are those it was last given with.
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope);
 
-    /// Makes a block larger (or gives it another alignment), moving it where it must.
+    /// Makes a block larger or smaller, or gives it another alignment, moving it where it must.
     ///
     /// # Errors
     /// [`AllocError`] when there is no room; the old block is untouched and still the caller's.
     ///
     /// # Safety
-    /// As [`deallocate`](HostAllocator::deallocate) for `block`, `old` and `scope`; `new.size() >= old.size()`.
-    unsafe fn grow(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded from this function's contract.
-        unsafe { move_block(self, block, old, new, scope) }
-    }
-
-    /// Makes a block smaller (or gives it another alignment), moving it where it must.
-    ///
-    /// # Errors
-    /// As [`grow`](HostAllocator::grow).
-    ///
-    /// # Safety
-    /// As [`deallocate`](HostAllocator::deallocate) for `block`, `old` and `scope`; `new.size() <= old.size()`.
-    unsafe fn shrink(
+    /// As [`deallocate`](HostAllocator::deallocate) for `block`, `old` and `scope`.
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -170,7 +152,7 @@ pub const fn dangling(layout: Layout) -> NonNull<u8> {
     layout.dangling_ptr()
 }
 
-/// Takes a new block, copies, frees the old one: what `grow` and `shrink` do where nothing better is known.
+/// Takes a new block, copies, frees the old one: what `resize` does where nothing better is known.
 ///
 /// # Errors
 /// [`AllocError`] when the new block cannot be had; the old one is untouched.
@@ -212,7 +194,7 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
         unsafe { (**self).deallocate(block, layout, scope) }
     }
     #[inline]
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -220,18 +202,7 @@ unsafe impl<A: HostAllocator + ?Sized> HostAllocator for &A {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
-        unsafe { (**self).grow(block, old, new, scope) }
-    }
-    #[inline]
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { (**self).shrink(block, old, new, scope) }
+        unsafe { (**self).resize(block, old, new, scope) }
     }
     fn notify(&self, notice: Notice) {
         (**self).notify(notice);

@@ -118,7 +118,7 @@ trait Resizer: Subject {
 impl<H: HostAllocator + Sync> Resizer for ByScope<H> {
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> NonNull<u8> {
         // SAFETY: forwarded.
-        unsafe { self.0.grow(block, old, new, Scope::Object) }.expect("memory")
+        unsafe { self.0.resize(block, old, new, Scope::Object) }.expect("memory")
     }
 }
 

@@ -115,13 +115,8 @@ fn direct<H: HostAllocator>(trace: &Trace, host: &H) {
             }
             Op::Resize { from, to, layout } => {
                 let (block, old, scope) = slots[from];
-                let block = if layout.size() >= old.size() {
-                    // SAFETY: the slot's block is live with this layout and scope, and the new size is not smaller.
-                    unsafe { host.grow(block, old, layout, scope) }
-                } else {
-                    // SAFETY: as above, and the new size is smaller.
-                    unsafe { host.shrink(block, old, layout, scope) }
-                };
+                // SAFETY: the slot's block is live with this layout and scope.
+                let block = unsafe { host.resize(block, old, layout, scope) };
                 slots[to] = (block.expect("memory"), layout, scope);
             }
             Op::Give { slot } => {

@@ -61,8 +61,9 @@ fn every_mode_serves_with_every_depth_of_stacks() {
             // SAFETY: all of the block.
             unsafe { block.write_bytes(1, size) };
             // SAFETY: a live block of this guard.
-            let grown = unsafe { guard.grow(block, bytes(size), bytes(size + 100), Scope::Object) }
-                .expect("memory");
+            let grown =
+                unsafe { guard.resize(block, bytes(size), bytes(size + 100), Scope::Object) }
+                    .expect("memory");
             assert_eq!(
                 // SAFETY: bytes of the block.
                 unsafe { grown.as_ptr().wrapping_add(size - 1).read() },

@@ -328,13 +328,8 @@ pub unsafe extern "C" fn steward_realloc(
         };
         let moved = place(old_size, align, scope, &context).and_then(|(old, scope)| {
             let new = layout_of(size, align)?;
-            let moved = if size > old_size {
-                // SAFETY: the caller's live block of this size, alignment and scope.
-                unsafe { context.grow(old_block.cast(), old, new, scope) }
-            } else {
-                // SAFETY: as above.
-                unsafe { context.shrink(old_block.cast(), old, new, scope) }
-            };
+            // SAFETY: the caller's live block of this size, alignment and scope.
+            let moved = unsafe { context.resize(old_block.cast(), old, new, scope) };
             moved.map_err(|_| HostAllocator::refusal(&*context, new, scope))
         });
         pointer(moved).cast()

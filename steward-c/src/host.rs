@@ -82,26 +82,6 @@ impl CHost {
             _ => None,
         }
     }
-
-    unsafe fn resize(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        let Some(resize) = self
-            .resize
-            .filter(|_| old.size() != 0 && new.size() != 0 && old.align() == new.align())
-        else {
-            // SAFETY: forwarded.
-            return unsafe { move_block(self, block, old, new, scope) };
-        };
-        let (block, scope) = (block.as_ptr().cast(), scope.as_raw().cast_signed());
-        // SAFETY: a live block of this host; `new` promises functions that may be called so.
-        let moved = unsafe { resize(self.data, block, old.size(), new.size(), new.align(), scope) };
-        NonNull::new(moved.cast()).ok_or(AllocError)
-    }
 }
 
 // SAFETY: the header asks the functions for blocks of the size and alignment asked for, which stay until they are freed.
@@ -128,25 +108,23 @@ unsafe impl HostAllocator for CHost {
         }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { self.resize(block, old, new, scope) }
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { self.resize(block, old, new, scope) }
+        let Some(resize) = self
+            .resize
+            .filter(|_| old.size() != 0 && new.size() != 0 && old.align() == new.align())
+        else {
+            // SAFETY: forwarded.
+            return unsafe { move_block(self, block, old, new, scope) };
+        };
+        let (block, scope) = (block.as_ptr().cast(), scope.as_raw().cast_signed());
+        // SAFETY: a live block of this host; `new` promises functions that may be called so.
+        let moved = unsafe { resize(self.data, block, old.size(), new.size(), new.align(), scope) };
+        NonNull::new(moved.cast()).ok_or(AllocError)
     }
 }

@@ -57,6 +57,17 @@ pub enum Call {
     Other(&'static str),
 }
 
+impl Call {
+    /// That of a resize, by where it goes.
+    pub(crate) fn resize(old: Layout, new: Layout) -> Self {
+        if new.size() > old.size() {
+            Self::Grow
+        } else {
+            Self::Shrink
+        }
+    }
+}
+
 /// On which side of the forwarded call a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -169,7 +180,7 @@ unsafe impl<A: HostAllocator> HostAllocator for HookedAllocator<A> {
         });
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -177,21 +188,8 @@ unsafe impl<A: HostAllocator> HostAllocator for HookedAllocator<A> {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
-        around(Call::Grow, new.size(), || unsafe {
-            self.inner.grow(block, old, new, scope)
-        })
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        around(Call::Shrink, new.size(), || unsafe {
-            self.inner.shrink(block, old, new, scope)
+        around(Call::resize(old, new), new.size(), || unsafe {
+            self.inner.resize(block, old, new, scope)
         })
     }
 

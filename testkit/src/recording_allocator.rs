@@ -17,8 +17,8 @@ use alloc_core::{
 ///
 /// # Panics
 /// Every method of [`HostAllocator`] panics, with a text that names the block, when the caller breaks a rule: a block that is
-/// not live (double free, foreign pointer), another layout or scope than the block was taken with, a `grow` that shrinks or the
-/// reverse, a call made while a lock that guards a context's state is held; and when the allocator behind does: misaligned, or
+/// not live (double free, foreign pointer), another layout or scope than the block was taken with, a
+/// call made while a lock that guards a context's state is held; and when the allocator behind does: misaligned, or
 /// overlapping a live block.
 pub struct RecordingAllocator<A = FromGlobalAlloc<System>> {
     shared: Arc<Shared<A>>,
@@ -31,7 +31,7 @@ pub struct Tally {
     pub allocations: u64,
     /// Blocks given back.
     pub frees: u64,
-    /// Successful `grow` and `shrink` calls.
+    /// Successful `resize` calls.
     pub resizes: u64,
     /// Bytes now taken.
     pub live_bytes: u64,
@@ -39,7 +39,7 @@ pub struct Tally {
     pub live_blocks: u64,
     /// Most bytes ever taken at once.
     pub peak_bytes: u64,
-    /// Bytes ever taken; a `grow` adds the difference, a `shrink` nothing.
+    /// Bytes ever taken; a `resize` adds what the block gains.
     pub total_bytes: u64,
 }
 
@@ -176,8 +176,8 @@ impl<A: HostAllocator> RecordingAllocator<A> {
         answer
     }
 
-    /// `call` is the `grow` or `shrink` of `inner` for this very block.
-    fn resize(
+    /// `call` is the `resize` of `inner` for this very block.
+    fn record_resize(
         &self,
         block: NonNull<u8>,
         (old, new): (Layout, Layout),
@@ -238,51 +238,25 @@ unsafe impl<A: HostAllocator> HostAllocator for RecordingAllocator<A> {
         unsafe { self.shared.inner.deallocate(block, layout, scope) };
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        entered("grow");
-        assert!(
-            new.size() >= old.size(),
-            "grow from {} to {} bytes",
-            old.size(),
-            new.size()
-        );
+        entered("resize");
         if old.size() == 0 {
             return self.record_allocation(new, scope, false);
         }
-        self.resize(block, (old, new), scope, |inner| {
-            // SAFETY: the caller's promise, which the record has confirmed.
-            unsafe { inner.grow(block, old, new, scope) }
-        })
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        entered("shrink");
-        assert!(
-            new.size() <= old.size(),
-            "shrink from {} to {} bytes",
-            old.size(),
-            new.size()
-        );
         if new.size() == 0 {
             // SAFETY: the caller's promise.
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
-        self.resize(block, (old, new), scope, |inner| {
+        self.record_resize(block, (old, new), scope, |inner| {
             // SAFETY: the caller's promise, which the record has confirmed.
-            unsafe { inner.shrink(block, old, new, scope) }
+            unsafe { inner.resize(block, old, new, scope) }
         })
     }
 

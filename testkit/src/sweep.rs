@@ -372,7 +372,7 @@ unsafe impl<H: HostAllocator> HostAllocator for Counted<H> {
         });
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -380,21 +380,8 @@ unsafe impl<H: HostAllocator> HostAllocator for Counted<H> {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
-        self.count(Call::Grow, new.size(), |host| unsafe {
-            host.grow(block, old, new, scope)
-        })
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        self.count(Call::Shrink, new.size(), |host| unsafe {
-            host.shrink(block, old, new, scope)
+        self.count(Call::resize(old, new), new.size(), |host| unsafe {
+            host.resize(block, old, new, scope)
         })
     }
 

@@ -6,8 +6,9 @@ use core::fmt;
 
 use alloc_core::HostError;
 
-use crate::bridge::Live;
-use crate::thread::is_busy;
+use crate::command::thread::is_busy;
+use crate::level::Level;
+use crate::live::Live;
 use crate::trace::TraceError;
 
 /// Why a call was refused. Nothing was changed by a refused call.
@@ -24,7 +25,7 @@ pub enum CallbackError {
     EmptySet,
     /// The block came from a level of the chain that this chain does not have: the object was created with an allocator
     /// and is destroyed without one. The application's fault (V42).
-    LevelMissing(crate::driver::Level),
+    LevelMissing(Level),
     /// The context given to a bridge already holds something, so "nothing live" could not be told later.
     ContextInUse,
     /// As many callbacks are watched as one process can: 262 144.

@@ -7,7 +7,7 @@
 
 use core::hash::{BuildHasher, Hasher};
 
-use crate::thread::random_seed;
+use crate::command::thread::random_seed;
 
 /// A secret, different for each table.
 #[derive(Clone, Copy, Debug)]

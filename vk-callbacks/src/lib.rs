@@ -69,6 +69,8 @@ mod error;
 mod fence;
 mod header;
 mod keyed_hash;
+mod level;
+mod live;
 mod pinned;
 mod raw;
 mod realloc_rules;
@@ -76,10 +78,9 @@ mod recorder;
 mod replay;
 #[cfg(feature = "testing")]
 mod testing;
-mod thread;
 mod trace;
 
-pub use bridge::{BareBridge, Bridge, BridgeCounters, Internal, Live, LiveScope, leaked_bridges};
+pub use bridge::{BareBridge, Bridge, BridgeCounters, Internal, leaked_bridges};
 pub use check::{
     CheckFinding, CheckOptions, Checked, CheckedOwner, Checker, Duty, FindingKind, HandedOut,
     Judge, Opened, OwnerUsage, Rule, RuleLevel, Sight, stray_callbacks,
@@ -93,12 +94,14 @@ pub use commands::{
 };
 pub use driver::{
     ArrayObject, CallbackAllocator, DeviceDomain, DispatchableObject, DispatchablePlace,
-    DriverBlock, DynHost, FallbackChain, InstanceDomain, LOADER_MAGIC, Level, Member, MultiAlloc,
+    DriverBlock, DynHost, FallbackChain, InstanceDomain, LOADER_MAGIC, Member, MultiAlloc,
     MultiBlock, Object, ObjectPlace, ObjectRef, PoolDomain, ServedBlock, Stored,
 };
 pub use error::{
     CallbackError, CallbacksInUse, Function, VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_UNKNOWN,
 };
+pub use level::Level;
+pub use live::{Live, LiveScope};
 pub use raw::{
     AllocationCallbacks, INTERNAL_EXECUTABLE, PfnAllocation, PfnFree, PfnInternalNotification,
     PfnReallocation, RawCallbacks, RawInternalType, RawScope,

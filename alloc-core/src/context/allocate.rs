@@ -248,7 +248,7 @@ impl ContextNode {
     /// Grows or shrinks. Counts the difference only: no block is counted twice, and the total rises by the growth.
     ///
     /// # Safety
-    /// As [`HostAllocator::grow`](crate::HostAllocator::grow), for a block of this node; `new` may be smaller.
+    /// As [`HostAllocator::resize`](crate::HostAllocator::resize), for a block of this node.
     pub(crate) unsafe fn resize(
         &self,
         block: NonNull<u8>,

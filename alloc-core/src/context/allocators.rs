@@ -39,17 +39,7 @@ macro_rules! host_allocator {
                 // SAFETY: forwarded.
                 unsafe { self.node().deallocate(block, layout, scope) }
             }
-            unsafe fn grow(
-                &self,
-                block: NonNull<u8>,
-                old: Layout,
-                new: Layout,
-                scope: Scope,
-            ) -> Result<NonNull<u8>, AllocError> {
-                // SAFETY: forwarded.
-                unsafe { self.node().resize(block, old, new, scope) }
-            }
-            unsafe fn shrink(
+            unsafe fn resize(
                 &self,
                 block: NonNull<u8>,
                 old: Layout,

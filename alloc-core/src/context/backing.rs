@@ -22,8 +22,7 @@ pub(crate) struct Functions {
     allocate: AllocFn,
     deallocate: FreeFn,
     zeroed: AllocFn,
-    grow: ResizeFn,
-    shrink: ResizeFn,
+    resize: ResizeFn,
     notify: unsafe fn(*const (), Notice),
     refusal: unsafe fn(*const (), Layout, Scope) -> HostError,
     traits: unsafe fn(*const ()) -> AllocatorTraits,
@@ -56,8 +55,7 @@ impl Backing {
                 allocate: Self::allocate,
                 deallocate: Self::deallocate,
                 zeroed: Self::zeroed,
-                grow: Self::grow,
-                shrink: Self::shrink,
+                resize: Self::resize,
                 notify: Self::notify,
                 refusal: Self::refusal,
                 traits: Self::traits,
@@ -102,7 +100,7 @@ impl Backing {
                 // SAFETY: forwarded.
                 unsafe { allocator.deallocate(block, layout, scope) }
             }
-            unsafe fn grow(
+            unsafe fn resize(
                 data: *const (),
                 block: NonNull<u8>,
                 old: Layout,
@@ -112,19 +110,7 @@ impl Backing {
                 // SAFETY: forwarded.
                 let allocator = unsafe { Self::at(data) };
                 // SAFETY: forwarded.
-                unsafe { allocator.grow(block, old, new, scope) }
-            }
-            unsafe fn shrink(
-                data: *const (),
-                block: NonNull<u8>,
-                old: Layout,
-                new: Layout,
-                scope: Scope,
-            ) -> Result<NonNull<u8>, AllocError> {
-                // SAFETY: forwarded.
-                let allocator = unsafe { Self::at(data) };
-                // SAFETY: forwarded.
-                unsafe { allocator.shrink(block, old, new, scope) }
+                unsafe { allocator.resize(block, old, new, scope) }
             }
             /// # Safety
             /// `data` is the address of an `A` at the beginning of a block of its own, with this layout and scope; neither is used after this.
@@ -170,9 +156,8 @@ static ABANDONED: Functions = Functions {
     allocate: |_, _, _| Err(AllocError),
     deallocate: |_, _, _, _| (),
     zeroed: |_, _, _| Err(AllocError),
-    grow: |_, _, _, _, _| Err(AllocError),
-    shrink: |_, block, _, new, _| {
-        if block.addr().get().is_multiple_of(new.align()) {
+    resize: |_, block, old, new, _| {
+        if new.size() <= old.size() && block.addr().get().is_multiple_of(new.align()) {
             Ok(block)
         } else {
             Err(AllocError)
@@ -321,7 +306,7 @@ impl Link {
     }
 
     /// # Safety
-    /// As [`HostAllocator::grow`], or, where `new` is not larger than `old`, [`HostAllocator::shrink`].
+    /// As [`HostAllocator::resize`].
     pub(crate) unsafe fn resize(
         &self,
         block: NonNull<u8>,
@@ -329,14 +314,8 @@ impl Link {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        let rest = self.functions();
-        let function = if new.size() > old.size() {
-            rest.grow
-        } else {
-            rest.shrink
-        };
         // SAFETY: `data` as in `allocate`; the block is the caller's promise.
-        unsafe { function(self.data, block, old, new, scope) }
+        unsafe { (self.functions().resize)(self.data, block, old, new, scope) }
     }
 
     pub(crate) fn notify(&self, notice: Notice) {

@@ -238,7 +238,7 @@ fn an_abandoned_block_is_not_called_aligned_when_it_is_not() {
     root.abandon();
     for block in blocks {
         // SAFETY: the live block with its layout.
-        if let Ok(kept) = unsafe { HostAllocator::shrink(&handle, block, old, new, Scope::Object) }
+        if let Ok(kept) = unsafe { HostAllocator::resize(&handle, block, old, new, Scope::Object) }
         {
             assert_eq!(kept.addr().get() % 4096, 0);
         }

@@ -131,35 +131,21 @@ unsafe impl HostAllocator for Reentrant {
         unsafe { SYSTEM.deallocate(block, layout, scope) };
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        call_back(Call::Grow);
-        if !GROWS.get() {
+        let grows = new.size() > old.size();
+        call_back(if grows { Call::Grow } else { Call::Shrink });
+        if grows && !GROWS.get() {
             return Err(AllocError);
         }
         Self::ends(block, old);
         // SAFETY: just seen to be a live block of the system with this layout.
-        let moved = unsafe { SYSTEM.grow(block, old, new, scope) }?;
-        Self::begins(moved, new);
-        Ok(moved)
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        call_back(Call::Shrink);
-        Self::ends(block, old);
-        // SAFETY: just seen to be a live block of the system with this layout.
-        let moved = unsafe { SYSTEM.shrink(block, old, new, scope) }?;
+        let moved = unsafe { SYSTEM.resize(block, old, new, scope) }?;
         Self::begins(moved, new);
         Ok(moved)
     }

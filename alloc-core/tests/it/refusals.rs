@@ -76,7 +76,7 @@ fn a_refusal_names_the_budget_that_refused_although_the_limit_was_raised_since()
         context.set_limit(1000).expect("400 are live");
         // SAFETY: the block just taken.
         let grown = unsafe {
-            HostAllocator::grow(&context, block, layout(400), layout(1100), Scope::Cache)
+            HostAllocator::resize(&context, block, layout(400), layout(1100), Scope::Cache)
         };
         context.set_limit(1 << 20).expect("more than before");
         assert_eq!(grown, Err(AllocError));
@@ -174,7 +174,7 @@ fn a_refusal_of_the_backing_is_its_own_reason_of_that_moment() {
             &|| {
                 // SAFETY: a live block, which a refused call leaves as it is.
                 unsafe {
-                    HostAllocator::grow(context, block, layout(64), layout(74), Scope::Object)
+                    HostAllocator::resize(context, block, layout(64), layout(74), Scope::Object)
                 }
                 .is_err()
             },

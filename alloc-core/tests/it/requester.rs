@@ -75,27 +75,17 @@ unsafe impl HostAllocator for Asks {
         // SAFETY: forwarded.
         unsafe { BEHIND.deallocate(block, layout, scope) }
     }
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        self.hear("grow");
+        let grows = new.size() > old.size();
+        self.hear(if grows { "grow" } else { "shrink" });
         // SAFETY: forwarded.
-        unsafe { BEHIND.grow(block, old, new, scope) }
-    }
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        self.hear("shrink");
-        // SAFETY: forwarded.
-        unsafe { BEHIND.shrink(block, old, new, scope) }
+        unsafe { BEHIND.resize(block, old, new, scope) }
     }
     fn validate_pointer(&self, _: NonNull<u8>, front: usize) -> PointerStatus {
         self.hear("vet");
@@ -136,10 +126,11 @@ fn all_calls(context: &ContextHandle) {
         .try_allocate(LAYOUT, Scope::Object)
         .expect("a block");
     // SAFETY: live.
-    let block = unsafe { context.grow(block, LAYOUT, large, Scope::Object) }.expect("a larger one");
+    let block =
+        unsafe { context.resize(block, LAYOUT, large, Scope::Object) }.expect("a larger one");
     // SAFETY: live.
     let block =
-        unsafe { context.shrink(block, large, LAYOUT, Scope::Object) }.expect("a smaller one");
+        unsafe { context.resize(block, large, LAYOUT, Scope::Object) }.expect("a smaller one");
     // SAFETY: live.
     unsafe { context.free(block, LAYOUT, Scope::Object) };
     let block = context

@@ -40,7 +40,7 @@ unsafe impl HostAllocator for Mimalloc {
         unsafe { libmimalloc_sys::mi_free(block.as_ptr().cast()) }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,

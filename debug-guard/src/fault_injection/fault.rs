@@ -8,7 +8,7 @@ use super::name::ContextName;
 
 /// Which requests are refused.
 ///
-/// Requests are numbered from 0, from the moment the plan was armed. `allocate`, `allocate_zeroed`, `grow` and `shrink` are
+/// Requests are numbered from 0, from the moment the plan was armed. `allocate`, `allocate_zeroed` and `resize` are
 /// requests; `deallocate` and requests for 0 bytes are not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum Fault {
     /// Every request after which more than this many bytes would be live. Bytes that were live when the plan was armed count.
     LiveBytes(u64),
     /// Every request after which more than this many bytes would have been given since the plan was armed, whether they were
-    /// freed meanwhile or not. A `grow` gives the difference, a `shrink` nothing.
+    /// freed meanwhile or not. A `resize` gives what the block gains.
     TotalBytes(u64),
     /// Of the requests with this scope (numbered apart, from 0) the one with this number and every later one.
     /// `Scope(s, 0)` refuses the scope altogether.

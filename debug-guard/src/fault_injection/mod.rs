@@ -158,7 +158,7 @@ fn charge(sum: &AtomicU64, bytes: u64, limit: u64) -> bool {
 }
 
 // SAFETY: blocks come from `inner` and go back to it with the layout and scope they were given with; size 0, which `inner` never
-// sees, is answered with a dangling pointer here. A refused grow or shrink has not touched the block.
+// sees, is answered with a dangling pointer here. A refused resize has not touched the block.
 unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
     /// A plan may name a context, and so may the next one.
     fn traits(&self) -> AllocatorTraits {
@@ -194,7 +194,7 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
         }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -204,28 +204,15 @@ unsafe impl<A: HostAllocator> HostAllocator for FailingAllocator<A> {
         if old.size() == 0 {
             return self.allocate(new, scope);
         }
-        let more = new.size().saturating_sub(old.size()) as u64;
-        let charge = self.admit(new.size(), more, scope)?;
-        // SAFETY: the caller's promise; a block of a size above 0 came from `inner`.
-        let answer = unsafe { self.inner.grow(block, old, new, scope) };
-        self.record_outcome(answer, charge)
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
         if new.size() == 0 {
             // SAFETY: the caller's promise. Shrinking to nothing frees, and freeing is never refused.
             unsafe { self.deallocate(block, old, scope) };
             return Ok(dangling(new));
         }
-        let charge = self.admit(new.size(), 0, scope)?;
+        let more = new.size().saturating_sub(old.size()) as u64;
+        let charge = self.admit(new.size(), more, scope)?;
         // SAFETY: the caller's promise; a block of a size above 0 came from `inner`.
-        let answer = unsafe { self.inner.shrink(block, old, new, scope) };
+        let answer = unsafe { self.inner.resize(block, old, new, scope) };
         if answer.is_ok() {
             self.live
                 .fetch_sub(old.size().saturating_sub(new.size()) as u64, Relaxed);

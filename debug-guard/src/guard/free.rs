@@ -250,7 +250,7 @@ impl GuardState {
     /// Allocates, copies and frees, so that a stale pointer to the old place points to a freed block.
     ///
     /// # Safety
-    /// As [`free`](Self::free); where blocks pass, the contract of [`HostAllocator::grow`] or [`HostAllocator::shrink`].
+    /// As [`free`](Self::free); where blocks pass, the contract of [`HostAllocator::resize`].
     pub(super) unsafe fn resize<M: HostAllocator>(
         &self,
         memory: &M,
@@ -313,7 +313,7 @@ impl GuardState {
     }
 
     /// # Safety
-    /// As [`HostAllocator::grow`] or [`HostAllocator::shrink`].
+    /// As [`HostAllocator::resize`].
     unsafe fn pass_resized<M: HostAllocator>(
         &self,
         memory: &M,
@@ -322,13 +322,8 @@ impl GuardState {
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        let moved = if new.size() >= old.size() {
-            // SAFETY: the caller's promise.
-            unsafe { memory.grow(block, old, new, scope) }
-        } else {
-            // SAFETY: as above.
-            unsafe { memory.shrink(block, old, new, scope) }
-        }?;
+        // SAFETY: the caller's promise.
+        let moved = unsafe { memory.resize(block, old, new, scope) }?;
         self.tally
             .add(Count::OffGiven, Count::OffGivenBytes, old.size());
         self.tally

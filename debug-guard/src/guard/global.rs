@@ -330,8 +330,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for GlobalGuard<A> {
         let moved = match self.core() {
             // SAFETY: the caller's promise.
             Some(core) => unsafe { core.resize(&self.inner, block, old, new, SCOPE) },
-            // SAFETY: as in `dealloc`; with the same alignment both do the same.
-            None => unsafe { self.inner.grow(block, old, new, SCOPE) },
+            // SAFETY: as in `dealloc`.
+            None => unsafe { self.inner.resize(block, old, new, SCOPE) },
         };
         moved.map_or(null_mut(), NonNull::as_ptr)
     }

@@ -11,7 +11,7 @@ use super::Guard;
 use crate::report::OnReport;
 
 // SAFETY: blocks are those of the core: pages, or blocks of `inner` with a header and a tail, each given once and valid until it comes
-// back; moving the guard moves neither. `grow` and `shrink` copy into a new block before the old one goes.
+// back; moving the guard moves neither. `resize` copies into a new block before the old one goes.
 unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
     fn traits(&self) -> AllocatorTraits {
         let (inner, options) = (self.inner.traits(), &self.core().options);
@@ -49,7 +49,7 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
         }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -59,17 +59,6 @@ unsafe impl<A: HostAllocator> HostAllocator for Guard<A> {
         if old.size() == 0 {
             return self.allocate(new, scope);
         }
-        // SAFETY: as in `deallocate`.
-        unsafe { self.core().resize(&*self.inner, block, old, new, scope) }
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
         if new.size() == 0 {
             // SAFETY: as in `deallocate`. Shrinking to nothing frees.
             unsafe { self.deallocate(block, old, scope) };

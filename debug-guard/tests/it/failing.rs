@@ -89,7 +89,7 @@ fn a_refused_grow_or_shrink_leaves_the_block() {
         host.arm(fault);
         assert_eq!(
             // SAFETY: the live block of this host.
-            unsafe { host.grow(block, bytes(16), bytes(32), Scope::Object) },
+            unsafe { host.resize(block, bytes(16), bytes(32), Scope::Object) },
             Err(AllocError),
             "{fault:?}"
         );
@@ -102,7 +102,7 @@ fn a_refused_grow_or_shrink_leaves_the_block() {
     host.arm(Fault::Nth(0));
     assert_eq!(
         // SAFETY: as above.
-        unsafe { host.shrink(block, bytes(16), bytes(8), Scope::Object) },
+        unsafe { host.resize(block, bytes(16), bytes(8), Scope::Object) },
         Err(AllocError)
     );
     assert_eq!(
@@ -112,10 +112,11 @@ fn a_refused_grow_or_shrink_leaves_the_block() {
     );
     // SAFETY: as above.
     let block =
-        unsafe { host.shrink(block, bytes(16), bytes(8), Scope::Object) }.expect("request 1");
+        unsafe { host.resize(block, bytes(16), bytes(8), Scope::Object) }.expect("request 1");
     assert_eq!((host.live_bytes(), host.total_bytes()), (8, 0));
     // SAFETY: the live block of this host.
-    let block = unsafe { host.grow(block, bytes(8), bytes(24), Scope::Object) }.expect("request 2");
+    let block =
+        unsafe { host.resize(block, bytes(8), bytes(24), Scope::Object) }.expect("request 2");
     assert_eq!(
         (host.live_bytes(), host.total_bytes(), host.requests()),
         (24, 16, 3)
@@ -137,11 +138,11 @@ fn size_zero_and_freeing_are_never_refused() {
     // SAFETY: the answer to a request for 0 bytes.
     unsafe { host.deallocate(nothing, bytes(0), Scope::Object) };
     // SAFETY: the live block of this host.
-    let nothing = unsafe { host.shrink(block, bytes(16), bytes(0), Scope::Object) }
+    let nothing = unsafe { host.resize(block, bytes(16), bytes(0), Scope::Object) }
         .expect("a shrink to 0 frees");
     assert_eq!((host.live_bytes(), host.requests()), (0, 0));
     // SAFETY: the answer to a request for 0 bytes. Growing it is a request like any other.
-    assert!(unsafe { host.grow(nothing, bytes(0), bytes(8), Scope::Object) }.is_err());
+    assert!(unsafe { host.resize(nothing, bytes(0), bytes(8), Scope::Object) }.is_err());
 }
 
 #[test]
@@ -247,7 +248,7 @@ fn t46_what_is_too_large_fails() {
     );
     let block = host.allocate(bytes(60), Scope::Object).expect("60 of 64");
     // SAFETY: the live block of this host. The new size counts, not the growth.
-    assert!(unsafe { host.grow(block, bytes(60), bytes(65), Scope::Object) }.is_err());
+    assert!(unsafe { host.resize(block, bytes(60), bytes(65), Scope::Object) }.is_err());
     // SAFETY: as above.
     unsafe { host.deallocate(block, bytes(60), Scope::Object) };
     assert_eq!((host.refused(), host.live_bytes()), (3, 0));

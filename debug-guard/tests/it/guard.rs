@@ -257,7 +257,7 @@ fn a_reallocation_moves_copies_and_marks_what_is_new() {
         unsafe { block.write_bytes(7, 16) };
         // SAFETY: a live block of this guard.
         let grown =
-            unsafe { guard.grow(block, bytes(16), bytes(64), Scope::Object) }.expect("memory");
+            unsafe { guard.resize(block, bytes(16), bytes(64), Scope::Object) }.expect("memory");
         assert_ne!(grown, block, "{mode}");
         // SAFETY: 64 bytes of ours.
         let seen = unsafe { NonNull::slice_from_raw_parts(grown, 64).as_ref() };
@@ -267,7 +267,7 @@ fn a_reallocation_moves_copies_and_marks_what_is_new() {
         );
         // SAFETY: a live block of this guard.
         let shrunk =
-            unsafe { guard.shrink(grown, bytes(64), bytes(8), Scope::Object) }.expect("memory");
+            unsafe { guard.resize(grown, bytes(64), bytes(8), Scope::Object) }.expect("memory");
         assert_eq!(
             // SAFETY: 8 bytes of ours.
             unsafe { NonNull::slice_from_raw_parts(shrunk, 8).as_ref() },
@@ -293,7 +293,7 @@ fn a_refused_reallocation_leaves_the_old_block() {
         unsafe { block.write_bytes(7, 16) };
         guard.inner().arm(Fault::From(0));
         // SAFETY: a live block of this guard.
-        assert!(unsafe { guard.grow(block, bytes(16), bytes(4096), Scope::Object) }.is_err());
+        assert!(unsafe { guard.resize(block, bytes(16), bytes(4096), Scope::Object) }.is_err());
         assert_eq!(
             // SAFETY: 16 bytes of ours.
             unsafe { NonNull::slice_from_raw_parts(block, 16).as_ref() },
@@ -727,7 +727,7 @@ fn a_report_that_unwinds_leaves_the_books_right() {
         unwinds(&|| {
             assert_eq!(
                 // SAFETY: a live block of this guard, with another layout than it has.
-                unsafe { guard.grow(block, bytes(31), bytes(100), Scope::Object) },
+                unsafe { guard.resize(block, bytes(31), bytes(100), Scope::Object) },
                 Ok(block)
             )
         });

@@ -91,8 +91,8 @@ fn all_that_a_guard_gives_and_takes_is_in_its_profile() {
                         let new = Layout::from_size_align(old.size() + layout.size(), old.align())
                             .expect("a layout");
                         // SAFETY: a live block with its layout; the new size is larger.
-                        let block =
-                            unsafe { guard.grow(block, old, new, Scope::Object) }.expect("memory");
+                        let block = unsafe { guard.resize(block, old, new, Scope::Object) }
+                            .expect("memory");
                         live.push((block, new));
                         total = (total.0 + 1, total.1 + new.size() as u64);
                         // For a moment both are there.

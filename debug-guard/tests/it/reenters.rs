@@ -100,8 +100,8 @@ fn use_it(guard: &Under, size: usize) {
         "{size}"
     );
     // SAFETY: a live block of this guard.
-    let grown =
-        unsafe { guard.grow(block, bytes(size), bytes(size + 40), Scope::Object) }.expect("memory");
+    let grown = unsafe { guard.resize(block, bytes(size), bytes(size + 40), Scope::Object) }
+        .expect("memory");
     let mut listed = 0;
     guard.live(&mut |_| listed += 1);
     assert!(listed >= usize::from(recorded) && guard.stats().live_blocks >= 2);

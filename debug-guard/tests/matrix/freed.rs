@@ -218,7 +218,7 @@ fn grows(lab: &Lab, block: *mut u8, old: usize, new: usize) -> *mut u8 {
     // SAFETY: a live block of that layout.
     let moved = unsafe {
         lab.guard
-            .grow(block, layout(old, 16), layout(new, 16), Scope::Object)
+            .resize(block, layout(old, 16), layout(new, 16), Scope::Object)
     };
     moved.expect("memory").as_ptr()
 }

@@ -52,7 +52,7 @@ fn t30_reallocated_with_another_layout() {
         // SAFETY: broken on purpose: the guard must notice.
         let grown = unsafe {
             lab.guard
-                .grow(block, layout(60, 16), layout(128, 16), Scope::Object)
+                .resize(block, layout(60, 16), layout(128, 16), Scope::Object)
         };
         note("answered", usize::from(grown.is_ok()));
     }
@@ -61,7 +61,7 @@ fn t30_reallocated_with_another_layout() {
         // SAFETY: as above.
         let shrunk = unsafe {
             lab.guard
-                .shrink(block, layout(64, 32), layout(8, 16), Scope::Object)
+                .resize(block, layout(64, 32), layout(8, 16), Scope::Object)
         };
         note("answered", usize::from(shrunk.is_ok()));
     }
@@ -118,7 +118,7 @@ fn t31_sizes_that_nobody_has() {
         // SAFETY: a live block of that layout.
         let grown = unsafe {
             lab.guard
-                .grow(block, layout(64, 16), layout(MOST - 15, 16), Scope::Object)
+                .resize(block, layout(64, 16), layout(MOST - 15, 16), Scope::Object)
         };
         assert!(grown.is_err());
         assert_eq!(loads(block.as_ptr()), 0x41);
@@ -220,7 +220,7 @@ fn t33_what_was_never_written_reads_as_a_pattern() {
         note("fresh", fresh);
         // SAFETY: a live block of that layout.
         let grown = unsafe {
-            lab.guard.grow(
+            lab.guard.resize(
                 NonNull::new(block).expect("a block"),
                 layout(64, 16),
                 layout(200, 16),

@@ -145,7 +145,7 @@ fn with_a_freed_block(lab: &Lab, number: usize) {
             // SAFETY: broken on purpose: it was freed.
             let _ = unsafe {
                 lab.guard
-                    .grow(block, layout(SIZE, 16), layout(256, 16), Scope::Object)
+                    .resize(block, layout(SIZE, 16), layout(256, 16), Scope::Object)
             };
         }
         _ => stores(block.wrapping_add(5), 0x41),

@@ -37,7 +37,8 @@ fn takes_some(host: &dyn HostAllocator, held: &mut Held) -> Result<(), AllocErro
             let last = held.len() - 1;
             let (block, size, scope) = held[last];
             // SAFETY: a live block of that layout and scope.
-            let grown = unsafe { host.grow(block, layout(size, 16), layout(size * 3, 16), scope) }?;
+            let grown =
+                unsafe { host.resize(block, layout(size, 16), layout(size * 3, 16), scope) }?;
             held[last] = (grown, size * 3, scope);
         }
     }

@@ -148,7 +148,7 @@ fn regrows(lab: &Lab, block: *mut u8, old: usize) {
     // SAFETY: broken on purpose: the guard must notice, and touches nothing then.
     let grown = unsafe {
         lab.guard
-            .grow(block, layout(old, 16), layout(256, 16), Scope::Object)
+            .resize(block, layout(old, 16), layout(256, 16), Scope::Object)
     };
     note("answered", usize::from(grown.is_ok()));
 }

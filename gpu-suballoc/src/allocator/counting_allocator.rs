@@ -59,7 +59,7 @@ unsafe impl<A: HostAllocator> HostAllocator for CountingAllocator<A> {
         self.count_freed(layout.size());
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -67,21 +67,7 @@ unsafe impl<A: HostAllocator> HostAllocator for CountingAllocator<A> {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
-        let block = unsafe { self.inner.grow(block, old, new, scope) }?;
-        self.count_allocated(new.size());
-        self.count_freed(old.size());
-        Ok(block)
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        let block = unsafe { self.inner.shrink(block, old, new, scope) }?;
+        let block = unsafe { self.inner.resize(block, old, new, scope) }?;
         self.count_allocated(new.size());
         self.count_freed(old.size());
         Ok(block)

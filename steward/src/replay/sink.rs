@@ -131,7 +131,7 @@ unsafe impl HostAllocator for Sink {
         unsafe { HostAllocator::deallocate(&self.context, block, layout, scope) }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -140,27 +140,13 @@ unsafe impl HostAllocator for Sink {
     ) -> Result<NonNull<u8>, AllocError> {
         self.tally.list();
         // SAFETY: forwarded from this function's contract.
-        let grown = unsafe { HostAllocator::grow(&self.context, block, old, new, scope) }?;
-        if old.size() == 0 && new.size() > 0 {
-            self.tally.filled(scope);
+        let moved = unsafe { self.context.resize(block, old, new, scope) }?;
+        match (old.size(), new.size()) {
+            (0, 1..) => self.tally.filled(scope),
+            (1.., 0) => self.tally.allocate_record(scope),
+            _ => {}
         }
-        Ok(grown)
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        self.tally.list();
-        // SAFETY: forwarded from this function's contract.
-        let shrunk = unsafe { HostAllocator::shrink(&self.context, block, old, new, scope) }?;
-        if new.size() == 0 && old.size() > 0 {
-            self.tally.allocate_record(scope);
-        }
-        Ok(shrunk)
+        Ok(moved)
     }
 
     fn notify(&self, notice: Notice) {

@@ -94,7 +94,7 @@ unsafe impl HostAllocator for Refusing {
         unsafe { self.side().deallocate(block, layout, scope) }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -103,22 +103,7 @@ unsafe impl HostAllocator for Refusing {
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
         self.told(
-            unsafe { self.side().grow(block, old, new, scope) },
-            new,
-            scope,
-        )
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        self.told(
-            unsafe { self.side().shrink(block, old, new, scope) },
+            unsafe { self.side().resize(block, old, new, scope) },
             new,
             scope,
         )

@@ -329,13 +329,8 @@ impl Program<'_> {
         };
         let mut old = self.live.swap_remove(index);
         let host = self.host(old.guard);
-        let moved = if new.size() >= old.layout.size() {
-            // SAFETY: a live block with its layout and scope.
-            unsafe { host.grow(old.at, old.layout, new, old.scope) }
-        } else {
-            // SAFETY: as above.
-            unsafe { host.shrink(old.at, old.layout, new, old.scope) }
-        };
+        // SAFETY: a live block with its layout and scope.
+        let moved = unsafe { host.resize(old.at, old.layout, new, old.scope) };
         let at = moved.expect("a guard over a willing allocator refuses nothing");
         assert_ne!(at, old.at, "a stale pointer would not show");
         let start = Some(old.at.addr().get());

@@ -135,7 +135,7 @@ fn block(context: &ContextHandle, scope: Scope, resized: bool) -> Passed {
     unsafe { at.write_bytes(0x5E, small.size()) };
     if resized {
         // SAFETY: a live block of the context with its layout and scope.
-        if let Ok(grown) = unsafe { HostAllocator::grow(context, at, small, large, scope) } {
+        if let Ok(grown) = unsafe { HostAllocator::resize(context, at, small, large, scope) } {
             (at, layout) = (grown, large);
             passed.bytes = large.size() as u64;
         }

@@ -33,9 +33,9 @@ fn each_request_runs_the_hook_before_it_and_after_it() {
     with_hook(1, &hook, || {
         let block = host.allocate(bytes(8), SCOPE).expect("memory");
         // SAFETY: a live block with its layout and scope, here as below.
-        let block = unsafe { host.grow(block, bytes(8), bytes(24), SCOPE) }.expect("memory");
+        let block = unsafe { host.resize(block, bytes(8), bytes(24), SCOPE) }.expect("memory");
         // SAFETY: as above.
-        let block = unsafe { host.shrink(block, bytes(24), bytes(16), SCOPE) }.expect("memory");
+        let block = unsafe { host.resize(block, bytes(24), bytes(16), SCOPE) }.expect("memory");
         // SAFETY: as above.
         unsafe { host.deallocate(block, bytes(16), SCOPE) };
         let zeros = host.allocate_zeroed(bytes(40), SCOPE).expect("memory");
@@ -182,7 +182,7 @@ impl NaiveArena<'_> {
                     // SAFETY: a live block with its layout and scope.
                     let grown = unsafe {
                         self.host
-                            .grow(start, bytes(whole), bytes(whole + 64), SCOPE)
+                            .resize(start, bytes(whole), bytes(whole + 64), SCOPE)
                     }
                     .expect("memory");
                     if !self.is_careful {

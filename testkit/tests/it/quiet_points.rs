@@ -107,14 +107,10 @@ impl Shared<'_> {
                 let (old, size) = (block.layout, 1 + rng.below(900) as usize);
                 let new = Layout::from_size_align(size, old.align()).expect("a small alignment");
                 let context = &self.contexts[block.context];
-                block.start = if size >= old.size() {
-                    // SAFETY: a live block of this context with this layout and scope; the new size is not smaller.
-                    unsafe { HostAllocator::grow(context, block.start, old, new, block.scope) }
-                } else {
-                    // SAFETY: as above; the new size is smaller.
-                    unsafe { HostAllocator::shrink(context, block.start, old, new, block.scope) }
-                }
-                .expect("there is memory");
+                // SAFETY: a live block of this context with this layout and scope.
+                block.start =
+                    unsafe { HostAllocator::resize(context, block.start, old, new, block.scope) }
+                        .expect("there is memory");
                 block.layout = new;
                 self.ledger
                     .change(&block, 0, size as i64 - old.size() as i64);

@@ -29,10 +29,10 @@ fn counts_every_call() {
     let block = witness.allocate(bytes(16), Scope::Device).expect("memory");
     // SAFETY: the live block.
     let block =
-        unsafe { witness.grow(block, bytes(16), bytes(40), Scope::Device) }.expect("memory");
+        unsafe { witness.resize(block, bytes(16), bytes(40), Scope::Device) }.expect("memory");
     // SAFETY: the live block.
     let block =
-        unsafe { witness.shrink(block, bytes(40), bytes(8), Scope::Device) }.expect("memory");
+        unsafe { witness.resize(block, bytes(40), bytes(8), Scope::Device) }.expect("memory");
     let seen = Tally {
         allocations: 1,
         frees: 0,

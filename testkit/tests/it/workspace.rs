@@ -163,9 +163,52 @@ fn nobody_imports_a_sibling() {
 }
 
 /// Folders and files of `src` by floor, lowest first, of the crates without a circle. Who is on one floor does not know its neighbour.
-const FLOORS: [(&str, &[&[&str]]); 2] = [
+///
+/// Beside each crate how many imports there are at the least, so that a crate that was not read is seen.
+const FLOORS: [(&str, usize, &[&[&str]]); 5] = [
+    (
+        "vk-callbacks",
+        60,
+        &[
+            &[
+                "commands", "fence", "header", "level", "live", "pinned", "raw",
+            ],
+            &["command", "realloc_rules", "trace"],
+            &["error", "keyed_hash"],
+            &["ash", "bridge", "check", "driver", "recorder", "replay"],
+            &["testing"],
+        ],
+    ),
+    (
+        "vk-accounts",
+        10,
+        &[
+            &["object_kind", "state_file", "units"],
+            &["ash", "report"],
+            &["accounting", "guard_run", "meter"],
+        ],
+    ),
+    (
+        "steward",
+        50,
+        &[
+            &[
+                "bundled",
+                "devices",
+                "drivers",
+                "expectations",
+                "input",
+                "symbols",
+            ],
+            &["replay", "report", "workload"],
+            &["callback_coverage", "diff", "shared_context"],
+            &["cli"],
+            &["program"],
+        ],
+    ),
     (
         "gpu-suballoc",
+        100,
         &[
             &[
                 "host_block",
@@ -187,6 +230,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     ),
     (
         "debug-guard",
+        100,
         &[
             &["mode", "report_kind", "sampling"],
             &["block", "os"],
@@ -203,7 +247,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
 #[test]
 fn no_folder_imports_one_above_it() {
     let files = files();
-    for (library, floors) in FLOORS {
+    for (library, least, floors) in FLOORS {
         let floor_of = |name: &str| floors.iter().position(|floor| floor.contains(&name));
         let sources = format!("{library}/src/");
         let mut imports = 0;
@@ -216,7 +260,8 @@ fn no_folder_imports_one_above_it() {
                 .next()
                 .unwrap_or(path)
                 .trim_end_matches(".rs");
-            if module == "lib" || path.contains("tests") || !path.ends_with(".rs") {
+            if ["lib", "main"].contains(&module) || path.contains("tests") || !path.ends_with(".rs")
+            {
                 continue;
             }
             let floor =
@@ -243,7 +288,7 @@ fn no_folder_imports_one_above_it() {
                 }
             }
         }
-        assert!(imports > 100, "{library}: {imports} imports were read");
+        assert!(imports > least, "{library}: {imports} imports were read");
     }
 }
 

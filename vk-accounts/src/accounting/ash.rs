@@ -6,7 +6,8 @@ use vk_callbacks::{BracketCoverage, Command, CommandLevel, CommandRow, Owners};
 
 use super::owner::{Owner, number};
 use super::{Accounts, Ending};
-use crate::{CreatedObject, Hooks, ObjectKind};
+use crate::ash::{CreatedObject, Hooks};
+use crate::object_kind::ObjectKind;
 
 // SAFETY: the structs lie in the accounts, which nothing moves or changes while they are borrowed. Behind them are bridges, and
 // taps of the recorder, which live there as long and keep Vulkan's rules on any thread; their backing and log outlive the

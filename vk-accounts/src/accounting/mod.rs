@@ -31,10 +31,8 @@ use vk_callbacks::{
     BracketCoverage, BridgeCounters, CallbackError, CheckOptions, Checker, Recorder, Written,
 };
 
-use crate::ObjectKind;
-use crate::report::{
-    ByScope, ContextRow, Counts, FindingRow, Leftover, Phase, PhaseStart, Sample, Sampler, Unjudged,
-};
+use crate::object_kind::ObjectKind;
+use crate::report::{Accounted, ByScope, ContextRow, Counts, Phase, PhaseStart, Sample, Sampler};
 use owner::Owner;
 pub use watching::Watching;
 
@@ -85,25 +83,6 @@ pub enum AccountError {
     /// A bridge or the recorder refused.
     #[error(transparent)]
     Callbacks(#[from] CallbackError),
-}
-
-/// What the accounts of a finished run say.
-#[derive(Clone, Debug, Default)]
-pub struct Accounted {
-    /// The phases in the order they ran.
-    pub phases: Vec<Phase>,
-    /// The contexts, parents before children.
-    pub contexts: Vec<ContextRow>,
-    /// In which phase the tree held most.
-    pub fullest_phase: String,
-    /// What was not given back.
-    pub leftovers: Vec<Leftover>,
-    /// What drivers did that the bridges noted: refused arguments, stray pointers, panics.
-    pub findings: Vec<FindingRow>,
-    /// What the checker could not judge; none where it judged all.
-    pub unjudged: Option<Unjudged>,
-    /// What was live in between.
-    pub timeline: Vec<Sample>,
 }
 
 impl<'b> Accounts<'b> {

@@ -6,7 +6,7 @@ use vk_callbacks::{
 };
 
 use super::AccountError;
-use crate::ObjectKind;
+use crate::object_kind::ObjectKind;
 use crate::report::{ByScope, FindingRow, Leftover};
 
 /// See the file's head.

@@ -6,7 +6,7 @@ use std::ptr;
 
 use ash::vk;
 
-use crate::ObjectKind;
+use crate::object_kind::ObjectKind;
 
 /// An object that a command made, or is about to destroy.
 #[derive(Clone, Copy, Debug)]

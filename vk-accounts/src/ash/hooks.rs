@@ -7,7 +7,7 @@ use alloc_core::{FromGlobalAlloc, HostAllocator};
 use ash::vk;
 
 use super::CreatedObject;
-use crate::ObjectKind;
+use crate::object_kind::ObjectKind;
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 

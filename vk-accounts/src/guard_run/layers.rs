@@ -328,7 +328,7 @@ unsafe impl HostAllocator for Layers {
         }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -339,26 +339,9 @@ unsafe impl HostAllocator for Layers {
             new,
             scope,
             // SAFETY: forwarded.
-            |faults| unsafe { faults.grow(block, old, new, scope) },
+            |faults| unsafe { faults.resize(block, old, new, scope) },
             // SAFETY: forwarded.
-            |own| unsafe { own.grow(block, old, new, scope) },
-        )
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        self.refuse_or_pass(
-            new,
-            scope,
-            // SAFETY: forwarded.
-            |faults| unsafe { faults.shrink(block, old, new, scope) },
-            // SAFETY: forwarded.
-            |own| unsafe { own.shrink(block, old, new, scope) },
+            |own| unsafe { own.resize(block, old, new, scope) },
         )
     }
 

@@ -44,7 +44,7 @@ unsafe impl HostAllocator for Source {
         unsafe { self.there().deallocate(block, layout, scope) }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -52,18 +52,7 @@ unsafe impl HostAllocator for Source {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
-        unsafe { self.there().grow(block, old, new, scope) }
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { self.there().shrink(block, old, new, scope) }
+        unsafe { self.there().resize(block, old, new, scope) }
     }
 
     fn notify(&self, notice: Notice) {

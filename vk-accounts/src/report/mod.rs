@@ -21,7 +21,6 @@ mod vulkan_memory;
 
 use serde::{Deserialize, Serialize};
 
-use crate::accounting::Accounted;
 pub use by_scope::ByScope;
 pub use device_memory::{DeviceMemory, MemoryBlock, MemoryCrop, MemoryRange};
 pub use finding::FindingRow;
@@ -90,6 +89,25 @@ pub struct Report {
     pub unjudged: Option<Unjudged>,
     /// What the source cannot tell.
     pub limits: Vec<String>,
+}
+
+/// What the accounts of a finished run say.
+#[derive(Clone, Debug, Default)]
+pub struct Accounted {
+    /// The phases in the order they ran.
+    pub phases: Vec<Phase>,
+    /// The contexts, parents before children.
+    pub contexts: Vec<ContextRow>,
+    /// In which phase the tree held most.
+    pub fullest_phase: String,
+    /// What was not given back.
+    pub leftovers: Vec<Leftover>,
+    /// What drivers did that the bridges noted: refused arguments, stray pointers, panics.
+    pub findings: Vec<FindingRow>,
+    /// What the checker could not judge; none where it judged all.
+    pub unjudged: Option<Unjudged>,
+    /// What was live in between.
+    pub timeline: Vec<Sample>,
 }
 
 impl Report {

@@ -11,12 +11,12 @@ use alloc_core::{Context, ContextHandle, HostAllocator, Rejected, Usage};
 use super::cookie_key;
 use super::counters::BridgeCounters;
 use super::entry::callbacks_of;
-use super::live::{Live, LiveScope};
 use super::state::BridgeState;
 use crate::command::OwnerId;
+use crate::command::thread::is_busy;
 use crate::error::{CallbackError, CallbacksInUse};
+use crate::live::{Live, LiveScope};
 use crate::raw::{AllocationCallbacks, RawCallbacks};
-use crate::thread::is_busy;
 
 /// A [`Context`] as `VkAllocationCallbacks`: all that Vulkan takes through it is counted in that context, scope by scope.
 ///

@@ -5,9 +5,9 @@ use core::ffi::c_void;
 use alloc_core::{HostAllocator, Notice, NoticeEvent, NoticeKind};
 
 use super::state::{BridgeState, scope_from};
+use crate::command::thread;
 use crate::fence::{Care, CareKind, FencedCare, GuardedCare, PlainCare, fenced};
 use crate::raw::{INTERNAL_EXECUTABLE, RawCallbacks, RawInternalType, RawScope};
-use crate::thread;
 
 /// The callbacks of the state at `place`, valid while it stays there. What its backing needs is asked here, once.
 pub(crate) fn callbacks_of<A: HostAllocator + Sync>(

@@ -6,12 +6,8 @@ mod context_bridge;
 mod cookie_key;
 mod counters;
 mod entry;
-mod live;
 mod state;
 
 pub use bare_bridge::BareBridge;
-pub(crate) use cookie_key::fresh_owner;
-
 pub use context_bridge::{Bridge, leaked_bridges};
 pub use counters::{BridgeCounters, Internal};
-pub use live::{Live, LiveScope};

@@ -262,20 +262,13 @@ impl<A: HostAllocator + Sync> BridgeState<A> {
         // If the block moves, what it leaves behind must not look live.
         // SAFETY: the header of a live block is writable.
         unsafe { write_word1(payload, self.seal.freed(address, word0)) };
-        let resize = || {
-            if new.layout.size() >= old.layout.size() {
-                // SAFETY: `base` is live in this backing with `old.layout` and `scope`; the new size is not smaller.
-                unsafe { self.backing.grow(base, old.layout, new.layout, scope) }
-            } else {
-                // SAFETY: as above; the new size is smaller.
-                unsafe { self.backing.shrink(base, old.layout, new.layout, scope) }
-            }
-        };
+        // SAFETY: `base` is live in this backing with `old.layout` and `scope`.
+        let resize = || unsafe { self.backing.resize(base, old.layout, new.layout, scope) };
         let answer = fence::<C, _>(|| refusal_known::<C, _>(new, resize));
         let moved = match answer {
             Ok(Ok(moved)) => moved,
             Ok(Err(_)) => {
-                // SAFETY: a refused grow or shrink left the block as it was.
+                // SAFETY: a refused resize left the block as it was.
                 unsafe { write_word1(payload, self.seal.live(address, word0)) };
                 return self.backing_refused();
             }

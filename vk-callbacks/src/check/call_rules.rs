@@ -10,13 +10,14 @@ use alloc_core::{NoticeEvent, Scope};
 
 use super::allocator_rules::{freed_elsewhere, misplaced};
 use super::block::{BlockRecord, BlockRequest, BlockState, ReportedAs};
-use super::bracket::Bracket;
 use super::engine::{CallerContext, Engine};
 use super::kind::FindingKind;
-use super::owner::{CallbackOwner, Making};
+use super::owner::CallbackOwner;
 use super::row::FindingRow;
 use super::table::{NoRoom, Promised};
+use crate::command::Bracket;
 use crate::command::BracketCoverage;
+use crate::command::Making;
 use crate::commands::{AllocatorSource, CommandAction};
 use crate::raw::{INTERNAL_EXECUTABLE, RawInternalType, RawScope};
 

@@ -14,16 +14,17 @@ use super::entry::{Checked, Watched, caller_context};
 use super::finding::CheckFinding;
 use super::handed_out::{Handed, HandedOut};
 use super::options::{CheckOptions, CheckedOwner};
-use super::owner::{CallbackOwner, Making};
+use super::owner::CallbackOwner;
 use super::owner_usage::OwnerUsage;
 use super::table::{Cursor, NoRoom, ShardedTable};
 use super::user_data;
 use super::watched_entry::{WatchedEntry, identity, key_of};
+use crate::command::Making;
+use crate::command::thread::{Running, ThreadState, is_busy, with_state};
 use crate::command::{Command, CommandFrame, OwnerId};
 use crate::error::{CallbackError, CallbacksInUse, Function};
 use crate::pinned::{SCOPE, allocate_pinned, free_pinned};
 use crate::raw::RawCallbacks;
-use crate::thread::{Running, ThreadState, is_busy, with_state};
 
 /// Watches callbacks, whosever they are, and says which of the [rules](crate::Rule) were broken by whom.
 ///

@@ -8,7 +8,6 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, 
 use alloc_core::{HostError, Scope};
 
 use super::block::{BlockRecord, ReportedAs};
-use super::bracket::Bracket;
 use super::handle_record::HandleRecord;
 use super::kind::FindingKind;
 use super::options::CheckOptions;
@@ -16,9 +15,10 @@ use super::owner::CallbackOwner;
 use super::owner_list::OwnerList;
 use super::row::FindingRow;
 use super::table::{Cursor, NoRoom, ShardedTable};
+use crate::command::Bracket;
+use crate::command::thread;
 use crate::command::{BracketCoverage, OwnerId};
 use crate::pinned::{Memory, SCOPE};
-use crate::thread;
 
 /// Rows of findings a shard, at most, and from the beginning where frees may take no memory.
 const MAX_ROWS: usize = 1024;
@@ -48,7 +48,7 @@ pub(crate) struct Engine<'h, 't> {
     below_instance: AtomicI64,
     /// Reallocations until now.
     pub(super) moves: AtomicU32,
-    /// Commands that run: of a log; else of threads that have no [place](crate::thread::Running) for that.
+    /// Commands that run: of a log; else of threads that have no [place](crate::command::thread::Running) for that.
     pub(super) running: AtomicU32,
     /// Callbacks that are compatible were told to be; a log has no word for it.
     pub(super) groups_reported: bool,

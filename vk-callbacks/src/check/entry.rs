@@ -18,8 +18,8 @@ use super::owner::CallbackOwner;
 use super::row::FindingRow;
 use super::user_data;
 use super::watched_entry::WatchedEntry;
+use crate::command::thread;
 use crate::raw::{RawCallbacks, RawInternalType, RawScope};
-use crate::thread;
 use crate::trace::Sighting;
 
 /// Callbacks to hand on instead of the ones they were made from, [`Checker::wrap`](crate::Checker::wrap).

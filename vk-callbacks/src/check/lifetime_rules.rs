@@ -8,13 +8,14 @@ use core::sync::atomic::Ordering;
 use alloc_core::Scope;
 
 use super::block::{BlockRecord, BlockState, ReportedAs};
-use super::bracket::Bracket;
 use super::engine::{CallerContext, Engine};
 use super::handle_record::HandleRecord;
 use super::kind::FindingKind;
-use super::owner::{CallbackOwner, Making};
+use super::owner::CallbackOwner;
 use super::row::FindingRow;
 use super::table::Cursor;
+use crate::command::Bracket;
+use crate::command::Making;
 use crate::command::OwnerId;
 use crate::error::VK_ERROR_OUT_OF_HOST_MEMORY;
 use crate::raw::RawCallbacks;

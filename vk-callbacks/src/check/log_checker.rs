@@ -11,12 +11,13 @@ use alloc_core::{HostAllocator, HostError, HostSource, Scope, Scoped, TryMap, Tr
 
 use super::block::BlockRequest;
 use super::block_lists::BlockLists;
-use super::bracket::Bracket;
 use super::call_rules::Moving;
 use super::engine::{CallerContext, Engine};
 use super::finding::CheckFinding;
 use super::options::CheckOptions;
-use super::owner::{CallbackOwner, Making};
+use super::owner::CallbackOwner;
+use crate::command::Bracket;
+use crate::command::Making;
 use crate::command::{OwnerId, Owners};
 use crate::commands::CommandAction;
 use crate::error::CallbackError;

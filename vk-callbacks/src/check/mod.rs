@@ -16,7 +16,6 @@
 mod allocator_rules;
 mod block;
 mod block_lists;
-mod bracket;
 mod call_rules;
 mod checker;
 mod engine;
@@ -38,7 +37,6 @@ mod table;
 mod user_data;
 mod watched_entry;
 
-pub(crate) use bracket::Bracket;
 pub use checker::Checker;
 pub use entry::Checked;
 pub use finding::CheckFinding;
@@ -46,7 +44,6 @@ pub use handed_out::HandedOut;
 pub use kind::FindingKind;
 pub use log_checker::Judge;
 pub use options::{CheckOptions, CheckedOwner, Opened};
-pub(crate) use owner::Making;
 pub use owner_usage::OwnerUsage;
 pub use rules::{Duty, Rule, RuleLevel, Sight};
 pub use user_data::stray_callbacks;

@@ -196,15 +196,6 @@ impl<'t> CallbackOwner<'t> {
     }
 }
 
-/// A command that is making an object, or has made one that nobody has told of yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Making {
-    /// The owner's number.
-    pub(crate) owner: u32,
-    /// It may make several: then that one was told does not end it, the thread's next command does.
-    pub(crate) many: bool,
-}
-
 /// A group that no application declared.
 fn own_group(id: OwnerId) -> u64 {
     1 << 32 | u64::from(id.get())

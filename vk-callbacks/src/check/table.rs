@@ -14,10 +14,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use alloc_core::support::StateMutex;
 
+use crate::command::thread::enter_growth;
 use crate::fence::fenced;
 use crate::keyed_hash::HashKey;
 use crate::pinned::{Memory, SCOPE};
-use crate::thread::enter_growth;
 
 const SHARDS: usize = 16;
 const FIRST_SLOTS: usize = 32;

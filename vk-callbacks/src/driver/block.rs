@@ -10,8 +10,9 @@ use core::ptr::NonNull;
 
 use alloc_core::{Rejected, Scope};
 
-use super::fallback_chain::{FallbackChain, Level, ServedBlock};
+use super::fallback_chain::{FallbackChain, ServedBlock};
 use crate::error::CallbackError;
+use crate::level::Level;
 
 /// Memory taken through a [`FallbackChain`], for as long as the command lasts: dropping it gives it back to the allocator it came from.
 ///

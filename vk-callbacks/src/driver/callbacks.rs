@@ -118,38 +118,6 @@ impl CallbackAllocator {
         Ok(block)
     }
 
-    /// # Safety
-    /// As [`HostAllocator::grow`] and `shrink`.
-    unsafe fn resize(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // Sizes of 0 are never forwarded; the alignment of a block cannot be changed by pfnReallocation (V15).
-        if old.size() == 0 || new.size() == 0 || old.align() != new.align() {
-            // SAFETY: forwarded.
-            return unsafe { move_block(self, block, old, new, scope) };
-        }
-        let original = block.as_ptr().cast();
-        // SAFETY: a live block of these callbacks (V11) with its own alignment (V15); see `from_raw`.
-        let answer = unsafe {
-            (self.reallocation)(
-                self.user_data,
-                original,
-                new.size(),
-                new.align(),
-                raw_scope(scope),
-            )
-        };
-        let moved = NonNull::new(answer.cast::<u8>()).ok_or(AllocError)?;
-        if moved.as_ptr().addr().is_multiple_of(new.align()) {
-            return Ok(moved);
-        }
-        Ok(self.rescue(moved, old.size().min(new.size()), new, scope))
-    }
-
     /// A reallocation that ignored the alignment (V8): the old block is gone, so the content is brought to a good one.
     ///
     /// If there is none either, the misaligned one is all there is: a refusal would tell the caller to keep a block that is
@@ -200,26 +168,34 @@ unsafe impl HostAllocator for CallbackAllocator {
         }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
         new: Layout,
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { self.resize(block, old, new, scope) }
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { self.resize(block, old, new, scope) }
+        // Sizes of 0 are never forwarded; the alignment of a block cannot be changed by pfnReallocation (V15).
+        if old.size() == 0 || new.size() == 0 || old.align() != new.align() {
+            // SAFETY: forwarded.
+            return unsafe { move_block(self, block, old, new, scope) };
+        }
+        let original = block.as_ptr().cast();
+        // SAFETY: a live block of these callbacks (V11) with its own alignment (V15); see `from_raw`.
+        let answer = unsafe {
+            (self.reallocation)(
+                self.user_data,
+                original,
+                new.size(),
+                new.align(),
+                raw_scope(scope),
+            )
+        };
+        let moved = NonNull::new(answer.cast::<u8>()).ok_or(AllocError)?;
+        if moved.as_ptr().addr().is_multiple_of(new.align()) {
+            return Ok(moved);
+        }
+        Ok(self.rescue(moved, old.size().min(new.size()), new, scope))
     }
 
     /// Told to the application by `pfnInternalAllocation` or `pfnInternalFree`, if it asked for them (V20, V21).

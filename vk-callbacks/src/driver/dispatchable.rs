@@ -10,10 +10,11 @@ use core::mem::offset_of;
 
 use alloc_core::{Rejected, Scope};
 
-use super::fallback_chain::{FallbackChain, Level};
+use super::fallback_chain::FallbackChain;
 use super::object::{Object, ObjectLayout};
 use super::place::ObjectPlace;
 use crate::error::CallbackError;
+use crate::level::Level;
 
 /// `ICD_LOADER_MAGIC`: what the first word of a dispatchable object holds until the loader writes its own there.
 pub const LOADER_MAGIC: usize = 0x01CD_C0DE;

@@ -14,9 +14,10 @@ use core::{slice, str};
 use alloc_core::{Rejected, Scope};
 
 use super::block::{DriverBlock, Stored};
-use super::fallback_chain::{FallbackChain, Level};
+use super::fallback_chain::FallbackChain;
 use super::place::ObjectPlace;
 use crate::error::CallbackError;
+use crate::level::Level;
 
 /// An object of a driver: a value behind a handle. Owns its memory; [`destroy`](Self::destroy) it with a chain.
 ///

@@ -18,9 +18,9 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::record::{LogEvent, LogRecord};
+use crate::command::thread::enter_growth;
 use crate::fence::fenced;
 use crate::pinned::{Memory, SCOPE};
-use crate::thread::enter_growth;
 
 pub(super) struct Log<'h> {
     memory: Memory<'h>,
@@ -78,7 +78,7 @@ impl<'h> Log<'h> {
         if self.stopped.load(Ordering::Relaxed) {
             return;
         }
-        let thread = crate::thread::thread_number();
+        let thread = crate::command::thread::thread_number();
         match self.slot() {
             Some(slot) => slot.write(LogRecord {
                 thread,

@@ -18,10 +18,10 @@ use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
 
 use alloc_core::{HostAllocator, Rejected, Scoped};
 
+use crate::command::thread::is_busy;
 use crate::error::{CallbackError, CallbacksInUse};
 use crate::pinned::{SCOPE, allocate_pinned, free_pinned};
 use crate::raw::RawCallbacks;
-use crate::thread::is_busy;
 use crate::trace::{Sighting, TraceEvent, TraceWriter};
 use log::Log;
 use names::Names;

@@ -12,8 +12,8 @@ use alloc_core::NoticeEvent;
 
 use super::RecorderState;
 use super::record::{LogEvent, LogRequest};
+use crate::command::thread::enter_callback;
 use crate::raw::{RawCallbacks, RawInternalType, RawScope};
-use crate::thread::enter_callback;
 use crate::trace::Sighting;
 
 /// Callbacks to hand on instead of the ones they were made from, [`Recorder::tap`](crate::Recorder::tap).

@@ -61,13 +61,8 @@ impl<S: HostAllocator> ReplayedBlock<S> {
     /// Makes it `size` bytes; when that cannot be had it is given back.
     pub(super) fn resize(mut self, size: usize) -> Option<Self> {
         let new = Layout::from_size_align(size, self.layout.align()).ok()?;
-        let moved = if size >= self.layout.size() {
-            // SAFETY: `start` came from `sink` with `layout` and `scope` and is live; the new size is not smaller.
-            unsafe { self.sink.grow(self.start, self.layout, new, self.scope) }
-        } else {
-            // SAFETY: `start` came from `sink` with `layout` and `scope` and is live; the new size is smaller.
-            unsafe { self.sink.shrink(self.start, self.layout, new, self.scope) }
-        };
+        // SAFETY: `start` came from `sink` with `layout` and `scope` and is live.
+        let moved = unsafe { self.sink.resize(self.start, self.layout, new, self.scope) };
         self.start = moved.ok()?;
         self.layout = new;
         Some(self)

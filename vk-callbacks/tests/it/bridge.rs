@@ -192,7 +192,7 @@ unsafe impl HostAllocator for Panicky {
         // SAFETY: forwarded.
         unsafe { self.inner.deallocate(block, layout, scope) }
     }
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -202,19 +202,7 @@ unsafe impl HostAllocator for Panicky {
         self.leak(block, old, scope);
         self.mood();
         // SAFETY: forwarded.
-        unsafe { self.inner.grow(block, old, new, scope) }
-    }
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        self.leak(block, old, scope);
-        self.mood();
-        // SAFETY: forwarded.
-        unsafe { self.inner.shrink(block, old, new, scope) }
+        unsafe { self.inner.resize(block, old, new, scope) }
     }
 }
 

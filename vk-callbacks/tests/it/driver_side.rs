@@ -174,7 +174,7 @@ fn v7_size_zero_is_never_forwarded() {
     assert!(block.as_ptr().addr().is_multiple_of(64));
     // SAFETY: just given.
     let grown =
-        unsafe { host.grow(block, nothing, layout(32, 64), Scope::Object) }.expect("memory");
+        unsafe { host.resize(block, nothing, layout(32, 64), Scope::Object) }.expect("memory");
     assert_eq!(
         app.calls(),
         [Call::Alloc {
@@ -184,7 +184,7 @@ fn v7_size_zero_is_never_forwarded() {
         }]
     );
     // SAFETY: just given.
-    let shrunk = unsafe { host.shrink(grown, layout(32, 64), nothing, Scope::Object) }
+    let shrunk = unsafe { host.resize(grown, layout(32, 64), nothing, Scope::Object) }
         .expect("nothing is always there");
     assert_eq!(app.calls().last(), Some(&Call::Free));
     // SAFETY: just given.
@@ -222,7 +222,7 @@ fn v8_a_reallocation_that_ignores_alignment_loses_nothing() {
     fill(block.as_ptr(), 40, 3);
     app.misalign_reallocations.store(true, SeqCst);
     // SAFETY: just given.
-    let grown = unsafe { host.grow(block, layout(40, 64), layout(400, 64), Scope::Object) }
+    let grown = unsafe { host.resize(block, layout(40, 64), layout(400, 64), Scope::Object) }
         .expect("rescued");
     assert!(grown.as_ptr().addr().is_multiple_of(64));
     assert_filled(grown.as_ptr(), 40, 3);
@@ -265,7 +265,7 @@ fn v15_reallocation_with_equal_alignment_moves_by_callback_else_by_hand() {
     fill(block.as_ptr(), 40, 9);
     // SAFETY: just given, as below.
     let grown =
-        unsafe { host.grow(block, layout(40, 8), layout(80, 8), Scope::Cache) }.expect("memory");
+        unsafe { host.resize(block, layout(40, 8), layout(80, 8), Scope::Cache) }.expect("memory");
     assert_filled(grown.as_ptr(), 40, 9);
     assert_eq!(
         app.calls().last(),
@@ -277,7 +277,7 @@ fn v15_reallocation_with_equal_alignment_moves_by_callback_else_by_hand() {
     );
     // SAFETY: as above.
     let moved =
-        unsafe { host.shrink(grown, layout(80, 8), layout(30, 64), Scope::Cache) }.expect("memory");
+        unsafe { host.resize(grown, layout(80, 8), layout(30, 64), Scope::Cache) }.expect("memory");
     assert_filled(moved.as_ptr(), 30, 9);
     assert!(moved.as_ptr().addr().is_multiple_of(64));
     assert!(
@@ -290,7 +290,7 @@ fn v15_reallocation_with_equal_alignment_moves_by_callback_else_by_hand() {
     );
     app.refuses.store(true, SeqCst);
     // SAFETY: as above.
-    assert!(unsafe { host.grow(moved, layout(30, 64), layout(300, 64), Scope::Cache) }.is_err());
+    assert!(unsafe { host.resize(moved, layout(30, 64), layout(300, 64), Scope::Cache) }.is_err());
     assert_filled(moved.as_ptr(), 30, 9);
     // SAFETY: as above.
     unsafe { host.deallocate(moved, layout(30, 64), Scope::Cache) };

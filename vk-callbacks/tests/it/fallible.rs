@@ -55,7 +55,7 @@ unsafe impl HostAllocator for Refuses {
         // SAFETY: forwarded.
         unsafe { self.witness.deallocate(block, layout, scope) }
     }
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -64,18 +64,7 @@ unsafe impl HostAllocator for Refuses {
     ) -> Result<NonNull<u8>, AllocError> {
         self.admit()?;
         // SAFETY: forwarded.
-        unsafe { self.witness.grow(block, old, new, scope) }
-    }
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        self.admit()?;
-        // SAFETY: forwarded.
-        unsafe { self.witness.shrink(block, old, new, scope) }
+        unsafe { self.witness.resize(block, old, new, scope) }
     }
 }
 
@@ -293,7 +282,7 @@ unsafe impl HostAllocator for Exact {
         // SAFETY: forwarded.
         unsafe { self.0.deallocate(block, layout, scope) }
     }
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -301,17 +290,7 @@ unsafe impl HostAllocator for Exact {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
-        unsafe { self.0.grow(block, old, new, scope) }
-    }
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { self.0.shrink(block, old, new, scope) }
+        unsafe { self.0.resize(block, old, new, scope) }
     }
 }
 

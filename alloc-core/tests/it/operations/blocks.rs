@@ -43,39 +43,47 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
             "through a handle",
             |s, g| zeroed(s, g, &g.context().handle()),
         ),
-        takes(&["HostAllocator::grow"], "through a context", |s, g| {
+        takes(&["HostAllocator::resize"], "through a context", |s, g| {
             resize(s, g, g.context(), SMALL, LARGE)
         }),
-        takes(&["HostAllocator::grow"], "through a handle", |s, g| {
+        takes(&["HostAllocator::resize"], "through a handle", |s, g| {
             resize(s, g, &g.context().handle(), SMALL, LARGE)
         }),
-        takes(&["HostAllocator::grow"], "from nothing", |s, g| {
+        takes(&["HostAllocator::resize"], "from nothing", |s, g| {
             resize(s, g, g.context(), NONE, LARGE)
         }),
-        takes(&["HostAllocator::grow"], "to another alignment", |s, g| {
-            resize(
-                s,
-                g,
-                g.context(),
-                SMALL,
-                Layout::from_size_align(999, 256).expect("a layout"),
-            );
-        }),
         takes(
-            &["HostAllocator::grow"],
+            &["HostAllocator::resize"],
+            "to another alignment",
+            |s, g| {
+                resize(
+                    s,
+                    g,
+                    g.context(),
+                    SMALL,
+                    Layout::from_size_align(999, 256).expect("a layout"),
+                );
+            },
+        ),
+        takes(
+            &["HostAllocator::resize"],
             "through adapters there and back",
             |s, g| {
                 resize(s, g, &over(Scoped::new(g.context(), SCOPE)), SMALL, LARGE);
             },
         ),
-        takes(&["HostAllocator::shrink"], "through a context", |s, g| {
-            resize(s, g, g.context(), LARGE, SMALL)
-        }),
-        takes(&["HostAllocator::shrink"], "through a handle", |s, g| {
-            resize(s, g, &g.context().handle(), LARGE, SMALL)
-        }),
+        takes(
+            &["HostAllocator::resize"],
+            "to less, through a context",
+            |s, g| resize(s, g, g.context(), LARGE, SMALL),
+        ),
+        takes(
+            &["HostAllocator::resize"],
+            "to less, through a handle",
+            |s, g| resize(s, g, &g.context().handle(), LARGE, SMALL),
+        ),
         nothing(
-            &["HostAllocator::shrink", "HostAllocator::deallocate"],
+            &["HostAllocator::resize", "HostAllocator::deallocate"],
             "to nothing frees, and freeing takes nothing",
             to_nothing,
         ),
@@ -174,13 +182,8 @@ fn resize<S: Stage>(
     let resized = stage.attempt(
         || (filled(block, old.size()), ground.picture()),
         || {
-            if new.size() > old.size() {
-                // SAFETY: live, and untouched by a refusal.
-                unsafe { host.grow(block, old, new, SCOPE) }
-            } else {
-                // SAFETY: live, and untouched by a refusal.
-                unsafe { host.shrink(block, old, new, SCOPE) }
-            }
+            // SAFETY: live, and untouched by a refusal.
+            unsafe { host.resize(block, old, new, SCOPE) }
         },
     );
     assert!(filled(resized, old.size().min(new.size())));
@@ -193,7 +196,7 @@ fn to_nothing<S: Stage>(stage: &S, ground: &Ground) {
     let block = host.allocate(LARGE, SCOPE).expect("refused nothing");
     stage.attempt_plainly(|| {
         // SAFETY: live; the attempt is made once.
-        let block = unsafe { host.shrink(block, LARGE, NONE, SCOPE) }.expect("no memory is needed");
+        let block = unsafe { host.resize(block, LARGE, NONE, SCOPE) }.expect("no memory is needed");
         // SAFETY: the live block of size 0.
         unsafe { host.deallocate(block, NONE, SCOPE) };
     });

@@ -92,7 +92,7 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                             }
                         },
                         // SAFETY: a live block of this guard.
-                        || unsafe { guard.grow(old, bytes(30), bytes(200), Scope::Object) },
+                        || unsafe { guard.resize(old, bytes(30), bytes(200), Scope::Object) },
                     )
                 });
                 assert_eq!(

@@ -53,11 +53,11 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
                             let moved = match next > now.1 {
                                 // SAFETY: the live block.
                                 true => unsafe {
-                                    failing.grow(now.0, bytes(now.1), bytes(next), Scope::Object)
+                                    failing.resize(now.0, bytes(now.1), bytes(next), Scope::Object)
                                 },
                                 // SAFETY: the live block.
                                 false => unsafe {
-                                    failing.shrink(now.0, bytes(now.1), bytes(next), Scope::Object)
+                                    failing.resize(now.0, bytes(now.1), bytes(next), Scope::Object)
                                 },
                             };
                             match moved {

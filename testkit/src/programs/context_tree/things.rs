@@ -56,13 +56,9 @@ impl Block {
     pub(super) fn resize(&mut self, new: Layout) -> bool {
         self.check(self.layout.size());
         let old = self.layout;
-        let answer = if new.size() >= old.size() {
-            // SAFETY: a live block of the context that the handle refers to, and its own layout and scope.
-            unsafe { HostAllocator::grow(&self.owner, self.start, old, new, self.scope) }
-        } else {
-            // SAFETY: as above.
-            unsafe { HostAllocator::shrink(&self.owner, self.start, old, new, self.scope) }
-        };
+        // SAFETY: a live block of the context that the handle refers to, and its own layout and scope.
+        let answer =
+            unsafe { HostAllocator::resize(&self.owner, self.start, old, new, self.scope) };
         let Ok(start) = answer else {
             self.check(old.size());
             return false;

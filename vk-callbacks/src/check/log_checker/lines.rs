@@ -8,9 +8,9 @@ use core::sync::atomic::Ordering;
 use alloc_core::HostError;
 
 use super::super::block::BlockRequest;
-use super::super::bracket::Bracket;
 use super::super::table::NoRoom;
 use super::{Judge, address};
+use crate::command::Bracket;
 use crate::trace::{Caller, Pointer};
 
 impl<'t> Judge<'_, 't> {

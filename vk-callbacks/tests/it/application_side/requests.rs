@@ -183,28 +183,20 @@ fn v8_a_panic_while_a_block_is_resized_leaves_it_alone_and_freed() {
             // SAFETY: forwarded.
             unsafe { self.0.deallocate(block, layout, scope) }
         }
-        unsafe fn grow(
+        unsafe fn resize(
             &self,
             block: NonNull<u8>,
             old: Layout,
-            _: Layout,
+            new: Layout,
             scope: Scope,
         ) -> Result<NonNull<u8>, AllocError> {
             // SAFETY: forwarded.
             unsafe { self.0.deallocate(block, old, scope) };
-            // SAFETY: nobody else's now, and `old.size()` bytes.
-            unsafe { block.write_bytes(0xdd, old.size()) };
-            panic!("an allocator with a bug");
-        }
-        unsafe fn shrink(
-            &self,
-            block: NonNull<u8>,
-            old: Layout,
-            _: Layout,
-            scope: Scope,
-        ) -> Result<NonNull<u8>, AllocError> {
-            // SAFETY: forwarded.
-            unsafe { self.0.deallocate(block, old, scope) };
+            // The bytes of a block that was to shrink stay, so that what the bridge wrote in front can be read.
+            if new.size() > old.size() {
+                // SAFETY: nobody else's now, and `old.size()` bytes.
+                unsafe { block.write_bytes(0xdd, old.size()) };
+            }
             panic!("an allocator with a bug");
         }
     }

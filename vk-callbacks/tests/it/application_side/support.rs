@@ -88,7 +88,7 @@ unsafe impl HostAllocator for Moody {
         unsafe { self.inner.0.deallocate(block, layout, scope) };
         let _ = self.mood();
     }
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -102,22 +102,7 @@ unsafe impl HostAllocator for Moody {
         }
         self.mood()?;
         // SAFETY: forwarded.
-        unsafe { self.inner.0.grow(block, old, new, scope) }
-    }
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        if self.panics.load(SeqCst) {
-            // SAFETY: as in `grow`.
-            unsafe { self.inner.0.deallocate(block, old, scope) };
-        }
-        self.mood()?;
-        // SAFETY: forwarded.
-        unsafe { self.inner.0.shrink(block, old, new, scope) }
+        unsafe { self.inner.0.resize(block, old, new, scope) }
     }
     fn notify(&self, notice: Notice) {
         let _ = self.mood();

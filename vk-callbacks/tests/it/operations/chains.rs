@@ -98,13 +98,8 @@ fn resized<S: Stage>(stage: &S, ground: &Ground<'_>) {
         || {
             let mut block = (host.allocate(LAYOUT, SCOPE)?, LAYOUT);
             for new in [MORE, LAYOUT] {
-                let resized = if new.size() > block.1.size() {
-                    // SAFETY: the live block.
-                    unsafe { host.grow(block.0, block.1, new, SCOPE) }
-                } else {
-                    // SAFETY: the live block.
-                    unsafe { host.shrink(block.0, block.1, new, SCOPE) }
-                };
+                // SAFETY: the live block.
+                let resized = unsafe { host.resize(block.0, block.1, new, SCOPE) };
                 block = resized.map(|moved| (moved, new)).inspect_err(|_| {
                     // SAFETY: the refusal left the block as it was.
                     unsafe { host.deallocate(block.0, block.1, SCOPE) };

@@ -24,7 +24,7 @@ pub struct LiveScope {
 
 impl Live {
     /// What `context` holds, without `own` in its default scope.
-    pub(super) fn of(context: &Context, own: LiveScope) -> Self {
+    pub(crate) fn of(context: &Context, own: LiveScope) -> Self {
         let usage = context.usage();
         let mut scopes = Scope::ALL.map(|scope| {
             let used = usage.scope(scope);

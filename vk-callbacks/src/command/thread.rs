@@ -9,8 +9,8 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::check::Making;
-use crate::command::CommandFrame;
+use super::bracket::Making;
+use super::frame::CommandFrame;
 
 pub(crate) use imp::{next_serial, random_seed, thread_number, with_state};
 

@@ -4,12 +4,20 @@
 
 use core::cell::Cell;
 
-use super::owner::Making;
-use crate::command::{BracketCoverage, Owners};
+use super::owner::{BracketCoverage, Owners};
 use crate::commands::{CommandAction, CommandRow};
 
 /// Not returned yet, or returns nothing.
 const NO_RESULT: i32 = 0;
+
+/// A command that is making an object, or has made one that nobody has told of yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Making {
+    /// The owner's number.
+    pub(crate) owner: u32,
+    /// It may make several: then that one was told does not end it, the thread's next command does.
+    pub(crate) many: bool,
+}
 
 /// One command of one thread.
 #[derive(Clone, Debug)]

@@ -3,13 +3,19 @@
 //! Vulkan specification, *Host Memory*: callbacks come only during a command and on the thread that called it, so a bracket
 //! around the call says whose request a callback is (rows V22, V23, V28 to V34 are judged by it).
 
-use core::marker::PhantomData;
-use core::num::NonZeroU32;
+mod bracket;
+mod frame;
+mod owner;
+pub(crate) mod thread;
+
 use core::ptr;
 
-use crate::check::Bracket;
 use crate::commands::CommandRow;
-use crate::thread::{self, ThreadState, with_state};
+use thread::{ThreadState, with_state};
+
+pub(crate) use bracket::{Bracket, Making};
+pub use frame::{CommandFrame, CommandInfo};
+pub use owner::{BracketCoverage, OwnerId, Owners};
 
 /// A Vulkan command about to be called: its name, whose callbacks it may reach, and how much of the program is bracketed.
 ///
@@ -83,152 +89,21 @@ impl Command {
     ) -> R {
         let above = thread.top();
         // SAFETY: a non-null top is the frame of a `run` further up this thread's stack, which ends after this one.
-        let depth = unsafe { above.as_ref() }.map_or(1, |frame| frame.depth.saturating_add(1));
-        let frame = CommandFrame {
-            bracket: Bracket::new(self.name, thread::next_serial(), self.owners, self.coverage)
-                .with_row(self.row),
+        let depth = unsafe { above.as_ref() }.map_or(1, |frame| frame.depth().saturating_add(1));
+        let bracket = Bracket::new(self.name, thread::next_serial(), self.owners, self.coverage)
+            .with_row(self.row);
+        let frame = CommandFrame::new(
+            bracket,
             depth,
-            thread: thread.number(),
-            entered_in_callback: thread.in_callback(),
+            thread.number(),
+            thread.in_callback(),
             checker,
-            this_thread: PhantomData,
-        };
+        );
         let _leave = RestoreFrame {
             thread,
             above: thread.enter_command(&raw const frame),
         };
         body(&frame)
-    }
-}
-
-/// Whose callbacks a command may reach, most specific first. What a bridge is called: [`Bridge::owner`](crate::Bridge::owner).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Owners {
-    /// The object's own, its pool's or, where the command is about a cache, the cache's.
-    pub object: Option<OwnerId>,
-    /// That of a cache which a command about something else is given (`pipelineCache` of `vkCreateComputePipelines`).
-    pub cache: Option<OwnerId>,
-    /// The deferred operation's, while what was deferred runs or is joined (V26).
-    pub deferred: Option<OwnerId>,
-    /// The device's.
-    pub device: Option<OwnerId>,
-    /// The instance's.
-    pub instance: Option<OwnerId>,
-}
-
-/// Names a bridge, or any callbacks that are watched, for as long as the process lives (until 2^32 were made).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwnerId(pub(crate) NonZeroU32);
-
-impl OwnerId {
-    /// A name that nobody has: for callbacks that no bridge is behind.
-    #[must_use]
-    pub fn fresh() -> Self {
-        crate::bridge::fresh_owner()
-    }
-
-    /// For logs, which number owners as they like.
-    pub(crate) const fn from_number(number: u32) -> Option<Self> {
-        match NonZeroU32::new(number) {
-            Some(number) => Some(Self(number)),
-            None => None,
-        }
-    }
-
-    /// The number itself, never 0.
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0.get()
-    }
-}
-
-/// Whether a thread without a bracket proves anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BracketCoverage {
-    /// Every command of every thread runs in a bracket.
-    Complete,
-    /// All but those that record into a command buffer (`vkCmd*`), which may run without: what comes to a command pool's callbacks
-    /// outside of brackets is theirs and no finding, all else makes a suspect.
-    ExceptRecording,
-    /// Some commands may run without.
-    Partial,
-}
-
-/// A running command, as one line of a log would tell it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommandInfo {
-    /// The command's name.
-    pub name: &'static str,
-    /// Counted up from 1 over the process.
-    pub serial: u64,
-    /// 1 for the outermost command of a thread, 2 for one called within it, ..
-    pub depth: u32,
-    /// The thread's number, as [`current_thread`].
-    pub thread: u64,
-    /// Whose callbacks it may reach.
-    pub owners: Owners,
-    /// How much of the program is bracketed.
-    pub coverage: BracketCoverage,
-    /// The command was called from inside a callback, which V25 forbids.
-    pub entered_in_callback: bool,
-    /// Where the command's frame lies on its thread's stack: what is called for the command lies below, who called it above. Whoever walks
-    /// a callback's stack has the whole command when it is past this.
-    pub stack: usize,
-}
-
-/// The command being run; lies on the stack of [`Command::run`] and cannot leave its thread.
-#[derive(Debug)]
-pub struct CommandFrame {
-    bracket: Bracket<'static>,
-    depth: u32,
-    thread: u64,
-    entered_in_callback: bool,
-    /// The checker that watches this command, or null.
-    checker: *const (),
-    this_thread: PhantomData<*const ()>,
-}
-
-impl CommandFrame {
-    /// What is running.
-    #[must_use]
-    pub fn info(&self) -> CommandInfo {
-        CommandInfo {
-            name: self.bracket.name,
-            serial: self.bracket.serial,
-            depth: self.depth,
-            thread: self.thread,
-            owners: self.bracket.owners,
-            coverage: self.bracket.coverage,
-            entered_in_callback: self.entered_in_callback,
-            stack: ptr::from_ref(self).addr(),
-        }
-    }
-
-    /// How often NULL was answered to a request of this command so far (what V9 is judged by).
-    #[must_use]
-    pub const fn null_answers(&self) -> u32 {
-        self.bracket.nulls.get()
-    }
-
-    /// The command returned this `VkResult`. Not to be called for commands that return nothing.
-    pub fn returned(&self, result: i32) {
-        self.bracket.result.set(result);
-    }
-
-    pub(crate) const fn bracket(&self) -> &Bracket<'static> {
-        &self.bracket
-    }
-
-    pub(crate) const fn thread(&self) -> u64 {
-        self.thread
-    }
-
-    pub(crate) const fn entered_in_callback(&self) -> bool {
-        self.entered_in_callback
-    }
-
-    pub(crate) const fn checker(&self) -> *const () {
-        self.checker
     }
 }
 
@@ -270,7 +145,7 @@ pub const fn brackets_available() -> bool {
 pub(crate) fn note_null_answer() {
     // SAFETY: as in `current_command`; `null_answers` is a `Cell` that only this thread reaches.
     if let Some(frame) = unsafe { thread::top().as_ref() } {
-        frame.bracket.null_answered();
+        frame.bracket().null_answered();
     }
 }
 
