@@ -164,12 +164,12 @@ pub unsafe extern "C" fn steward_chain_free(
         let Some(block) = NonNull::new(block.cast::<u8>()) else {
             return;
         };
-        // SAFETY: forwarded; the caller's live block of these callbacks, which are told neither size nor alignment.
-        let _freed = unsafe {
-            with_allocator(chain, own, scope, |allocator, scope| {
-                allocator.deallocate(block, std::alloc::Layout::new::<u8>(), scope);
-            })
+        let free = |allocator: &vk_callbacks::DynHost<'_>, scope| {
+            // SAFETY: the caller's live block of these callbacks, which are told neither size nor alignment.
+            unsafe { allocator.deallocate(block, std::alloc::Layout::new::<u8>(), scope) };
         };
+        // SAFETY: forwarded.
+        let _freed = unsafe { with_allocator(chain, own, scope, free) };
     });
 }
 

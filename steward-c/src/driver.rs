@@ -124,11 +124,11 @@ pub unsafe extern "C" fn steward_free2(
         let Some(memory) = NonNull::new(block.cast::<u8>()) else {
             return;
         };
-        // SAFETY: forwarded; the caller's live block of these callbacks, which are told neither size nor scope.
-        let _freed = unsafe {
-            with_most_specific(own, parent, |allocator| {
-                allocator.deallocate(memory, Layout::new::<u8>(), Scope::Object);
-            })
+        let free = |allocator: &vk_callbacks::DynHost<'_>| {
+            // SAFETY: the caller's live block of these callbacks, which are told neither size nor scope.
+            unsafe { allocator.deallocate(memory, Layout::new::<u8>(), Scope::Object) };
         };
+        // SAFETY: forwarded.
+        let _freed = unsafe { with_most_specific(own, parent, free) };
     });
 }

@@ -362,12 +362,7 @@ impl Side for Rust {
             return self.allocate(of, new, false);
         };
         let (from, to, scope) = (layout(old), layout(new), scope(context, old.scope));
-        let moved = if size > old.size {
-            unsafe { HostAllocator::grow(context, block, from, to, scope) }
-        } else {
-            unsafe { HostAllocator::shrink(context, block, from, to, scope) }
-        };
-        moved
+        unsafe { HostAllocator::resize(context, block, from, to, scope) }
             .map(Some)
             .map_err(|_| why(HostAllocator::refusal(context, to, scope)))
     }

@@ -140,7 +140,7 @@ unsafe impl HostAllocator for Reserve {
         }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -155,16 +155,5 @@ unsafe impl HostAllocator for Reserve {
         }
         // SAFETY: forwarded.
         unsafe { move_block(self, block, old, new, scope) }
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { self.grow(block, old, new, scope) }
     }
 }
