@@ -16,6 +16,7 @@ use vk_callbacks::{Bridge, CheckOptions, CheckedOwner, Checker, OwnerId, RawCall
 
 use crate::commands::{KINDS, ROWS, is_of_loader, row};
 use crate::coverage;
+use crate::description::DescriptionCell;
 use crate::device_memory::DeviceMemory;
 use crate::foreign::ForeignOwner;
 use crate::guarding;
@@ -35,6 +36,7 @@ pub(crate) struct Accounts {
     pub(crate) devices: AccountsList,
     /// Of a device.
     pub(crate) device_memory: DeviceMemory,
+    pub(crate) description: DescriptionCell,
     in_use: AtomicBool,
     next: AtomicPtr<Accounts>,
 }
@@ -208,6 +210,7 @@ impl Accounts {
             kinds: [const { KindAccount::new() }; ROWS],
             devices: AccountsList::new(),
             device_memory: DeviceMemory::new(),
+            description: DescriptionCell::new(),
             in_use: AtomicBool::new(true),
             next: AtomicPtr::new(ptr::null_mut()),
         }

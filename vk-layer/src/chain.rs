@@ -176,6 +176,44 @@ impl MemoryProperties {
     }
 }
 
+/// `VkPhysicalDeviceProperties`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeviceProperties {
+    pub(crate) api_version: u32,
+    pub(crate) driver_version: u32,
+    pub(crate) vendor: u32,
+    device: u32,
+    device_type: i32,
+    pub(crate) device_name: [u8; 256],
+    /// The cache's id, limits and properties of sparse memory: 544 bytes, aligned to 8.
+    rest: [u64; 69],
+}
+
+impl Default for DeviceProperties {
+    fn default() -> Self {
+        Self {
+            api_version: 0,
+            driver_version: 0,
+            vendor: 0,
+            device: 0,
+            device_type: 0,
+            device_name: [0; 256],
+            rest: [0; 69],
+        }
+    }
+}
+
+/// `VkInstanceCreateInfo`, as far as its layers.
+#[repr(C)]
+pub(crate) struct InstanceCreateInfo {
+    base: BaseStruct,
+    flags: u32,
+    application: *const c_void,
+    pub(crate) layer_count: u32,
+    pub(crate) layer_names: *const *const c_char,
+}
+
 /// `VkMemoryAllocateInfo`.
 #[repr(C)]
 pub(crate) struct MemoryAllocateInfo {

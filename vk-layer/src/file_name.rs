@@ -1,10 +1,12 @@
-//! Names of files in settings: `%p` stands for the number of the process, `%e` for the name of its executable, `%%` for `%`.
+//! Names of files in settings: `%p` stands for the number of the process, `%e` for the name of its executable, `%n` for how many reports the process
+//! has written before, and one, `%%` for `%`.
 
 #![forbid(unsafe_code)]
 
 use alloc_core::{HostError, TryString};
 
 use crate::record::{Own, own};
+use crate::report::number_of_report;
 use crate::settings::pattern::{MAX_PATH, executable};
 use crate::settings::table::InvalidValue;
 
@@ -12,7 +14,9 @@ use crate::settings::table::InvalidValue;
 pub(crate) fn pattern(name: &str) -> Result<TryString<Own>, InvalidValue> {
     let mut rest = name;
     while let Some((_, escape)) = rest.split_once('%') {
-        rest = escape.strip_prefix(['p', 'e', '%']).ok_or(InvalidValue)?;
+        rest = escape
+            .strip_prefix(['p', 'e', 'n', '%'])
+            .ok_or(InvalidValue)?;
     }
     let mut pattern = TryString::new_in(own());
     pattern.try_push_str(name).map_err(|_| InvalidValue)?;
@@ -29,6 +33,7 @@ pub(crate) fn expand(pattern: &str) -> Result<TryString<Own>, HostError> {
         match characters.next() {
             Some('p') => name.try_write_fmt(format_args!("{}", std::process::id()))?,
             Some('e') => name.try_push_str(executable(&mut [0; MAX_PATH]))?,
+            Some('n') => name.try_write_fmt(format_args!("{}", number_of_report()))?,
             _ => name.try_push('%')?,
         }
         rest = characters.as_str();
@@ -51,6 +56,7 @@ mod tests {
             ("", String::new()),
             ("%p", process.to_string()),
             ("a%p.%e%%p", format!("a{process}.{executable}%p")),
+            ("a%n", "a1".to_owned()),
             ("\u{e9}%e", format!("\u{e9}{executable}")),
         ] {
             let Ok(pattern) = pattern(name) else {

@@ -3,7 +3,7 @@
 
 use crate::once::OnceAcrossForks;
 use crate::settings::complain;
-use crate::{accounts, coverage, guarding, hooks, leaks, report, state};
+use crate::{accounts, coverage, description, guarding, hooks, leaks, report, state};
 
 /// Sees to it that a child starts afresh.
 pub(crate) fn watch() {
@@ -30,4 +30,5 @@ extern "C" fn start_afresh() {
     leaks::after_fork();
     guarding::after_fork();
     coverage::after_fork();
+    description::after_fork();
 }

@@ -32,6 +32,7 @@ mod accounts;
 mod chain;
 mod commands;
 mod coverage;
+mod description;
 mod device_memory;
 mod error_output;
 mod file_name;

@@ -8,7 +8,9 @@ use std::fmt;
 use alloc_core::Scope;
 
 use super::{Part, Unit};
-use vk_accounts::report::{ByScope, FindingRow, HonourRun, Report};
+use vk_accounts::report::{
+    ByScope, FindingRow, HonourRun, LeakFrame, LeakStack, Report, VulkanMemory, VulkanMemoryRow,
+};
 
 /// What a number is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +102,12 @@ pub(super) fn facts(report: &Report) -> BTreeMap<Key, u64> {
         facts.scopes(Part::Leftovers, &left.context, "left", &left.by_scope);
         facts.count(Part::Leftovers, &left.context, "blocks", left.blocks);
     }
+    for memory in report.vulkan_memory.iter().flatten() {
+        facts.memory(memory);
+    }
+    for stack in report.leaks.iter().flat_map(|leaks| &leaks.stacks) {
+        facts.alive(stack);
+    }
     facts.0
 }
 
@@ -152,6 +160,42 @@ impl ReportFigures {
         }
     }
 
+    fn memory(&mut self, memory: &VulkanMemory) {
+        for (what, rows) in [("heap", &memory.heaps), ("type", &memory.types)] {
+            for row in rows {
+                let name = format!("{}, {what} {}", memory.device, row.index);
+                let VulkanMemoryRow {
+                    live_bytes,
+                    live_blocks,
+                    peak_bytes,
+                    total_bytes,
+                    total_blocks,
+                    refusals,
+                    ..
+                } = *row;
+                self.bytes(Part::Memory, &name, "live", live_bytes);
+                self.bytes(Part::Memory, &name, "peak", peak_bytes);
+                self.bytes(Part::Memory, &name, "taken", total_bytes);
+                self.count(Part::Memory, &name, "live blocks", live_blocks);
+                self.count(Part::Memory, &name, "blocks", total_blocks);
+                self.count(Part::Memory, &name, "refused", refusals);
+            }
+        }
+    }
+
+    /// What lives of one stack, and those of its objects that have names.
+    fn alive(&mut self, stack: &LeakStack) {
+        let name = place(stack);
+        self.bytes(Part::Alive, &name, "bytes", stack.bytes());
+        self.count(Part::Alive, &name, "objects", stack.objects.live);
+        self.count(Part::Alive, &name, "blocks", stack.blocks.live);
+        let named = stack.oldest.iter().filter(|object| !object.name.is_empty());
+        for object in named {
+            let name = format!("{} \"{}\", {name}", stack.kind, object.name);
+            self.count(Part::Alive, &name, "objects", 1);
+        }
+    }
+
     fn honour(&mut self, name: &str, run: &HonourRun) {
         for (what, calls, bytes) in [
             ("callbacks", run.callback_calls, run.callback_bytes),
@@ -166,6 +210,33 @@ impl ReportFigures {
             self.count(Part::Honour, name, what, calls);
         }
     }
+}
+
+/// The command or kind, and the functions that called it: the same in each run of one program.
+fn place(stack: &LeakStack) -> String {
+    const FUNCTIONS: usize = 4;
+    let what = if stack.command.is_empty() {
+        &stack.kind
+    } else {
+        &stack.command
+    };
+    let functions = stack.frames.iter().flat_map(functions).take(FUNCTIONS);
+    let mut words = vec![what.clone()];
+    words.extend(functions);
+    words.join(" < ")
+}
+
+/// Those of a frame, without file and line; or the place in its file, where they have no names.
+fn functions(frame: &LeakFrame) -> Vec<String> {
+    if frame.functions.is_empty() {
+        let file = frame.module.rsplit('/').next().unwrap_or_default();
+        return vec![format!("{file}+{}", frame.offset)];
+    }
+    let name = |function: &String| match function.rsplit_once(", ") {
+        Some((name, place)) if place.contains(':') => name.to_owned(),
+        _ => function.clone(),
+    };
+    frame.functions.iter().map(name).collect()
 }
 
 /// With a number behind each name that was there before: `frames`, `frames #2`.

@@ -1,4 +1,4 @@
-//! What two reports say differently: bytes and counts, by context, phase, finding and scope.
+//! What two reports say differently: bytes and counts, by context, phase, finding and scope, heap and call stack.
 //!
 //! ```text
 //!  report --facts--> (part, name, measure) -> number   \
@@ -69,6 +69,10 @@ pub enum Part {
     Honour,
     /// What was not given back.
     Leftovers,
+    /// Device memory that a program allocated.
+    Memory,
+    /// What was alive, by the call that created it.
+    Alive,
 }
 
 /// What a number counts.
@@ -83,13 +87,15 @@ pub enum Unit {
 
 impl Part {
     /// All, in the order of a report.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Totals,
         Self::Contexts,
         Self::Phases,
         Self::Findings,
         Self::Honour,
         Self::Leftovers,
+        Self::Memory,
+        Self::Alive,
     ];
 
     /// Its heading.
@@ -102,6 +108,8 @@ impl Part {
             Self::Findings => "findings",
             Self::Honour => "honour ratio",
             Self::Leftovers => "leftovers",
+            Self::Memory => "device memory",
+            Self::Alive => "alive",
         }
     }
 }

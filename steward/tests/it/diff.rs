@@ -110,6 +110,26 @@ fn each_number_that_changes_is_told() {
             "left, object",
         ),
         ("/leftovers/0/blocks".to_owned(), Part::Leftovers, "blocks"),
+        (
+            "/vulkan_memory/0/heaps/0/live_bytes".to_owned(),
+            Part::Memory,
+            "live",
+        ),
+        (
+            "/vulkan_memory/0/types/0/refusals".to_owned(),
+            Part::Memory,
+            "refused",
+        ),
+        (
+            "/leaks/stacks/0/objects/live".to_owned(),
+            Part::Alive,
+            "objects",
+        ),
+        (
+            "/leaks/stacks/0/blocks/bytes".to_owned(),
+            Part::Alive,
+            "bytes",
+        ),
     ] {
         let mut changed = value.clone();
         let number = changed
@@ -133,6 +153,73 @@ fn each_number_that_changes_is_told() {
             "{path}"
         );
     }
+}
+
+/// What the layer writes at a request, with so many buffers alive of one call of the program.
+fn of_layer(buffers: u64, heap: u64) -> String {
+    let kind = json!({
+        "kind": "VkBuffer", "live_bytes": 48 * buffers, "live_blocks": buffers, "peak_bytes": 480, "total_bytes": 480,
+        "total_blocks": 10, "objects_created": 10, "objects_alive": buffers, "foreign_commands": 0,
+        "live_by_scope": { "command": 0, "object": 48 * buffers, "cache": 0, "device": 0, "instance": 0 },
+    });
+    let growth = json!({ "count": 0, "bytes": 0, "grew": 0, "shrank": 0 });
+    let count = json!({ "live": buffers, "bytes": 256 * buffers, "total": 10, "growth": growth });
+    let none = json!({ "live": 0, "bytes": 0, "total": 0, "growth": growth });
+    let oldest = json!({ "handle": "0x10", "bytes": 256, "name": "staging" });
+    let stack = json!({
+        "command": "vkCreateBuffer", "kind": "VkBuffer", "objects": count, "blocks": none,
+        "oldest": if buffers > 2 { vec![oldest] } else { vec![] },
+        "frames": [{ "address": "0x1010", "module": "/opt/game", "offset": "0x10" }],
+    });
+    let leaks = json!({
+        "mark": "request", "frames_a_mark": 1, "intervals": 1, "warm_up": 0, "lost": 0, "stacks": [stack],
+    });
+    let heap = json!({
+        "index": 1, "live_bytes": heap, "live_blocks": 1, "peak_bytes": 9000, "total_bytes": 9000, "total_blocks": 3,
+        "refusals": 0,
+    });
+    let device =
+        json!({ "in_use": true, "kinds": [kind], "heaps": [heap], "types": [], "lost_blocks": 0 });
+    json!({
+        "layer_format": 1, "process": 7, "commands": 9, "executable": "game", "passed_through": [], "check": null,
+        "instances": [{ "in_use": true, "kinds": [], "devices": [device] }], "settings": [], "guard": null,
+        "fail": null, "honour": null, "leaks": leaks,
+    })
+    .to_string()
+}
+
+#[test]
+fn ly54_two_reports_of_one_run_say_what_lives_in_the_second_and_not_in_the_first() {
+    let [before, after] = [of_layer(2, 4096), of_layer(5, 8192)]
+        .map(|text| ReportOrList::parse("report", text.as_bytes()).expect("what the layer writes"));
+    let [told] = Diff::all(&before, &after).try_into().expect("one program");
+    let changes: Vec<_> = told
+        .changes
+        .iter()
+        .filter(|change| matches!(change.part, Part::Memory | Part::Alive))
+        .map(|change| (&*change.name, &*change.measure, change.before, change.after))
+        .collect();
+    let place = "vkCreateBuffer < game+0x10";
+    let named = format!("VkBuffer \"staging\", {place}");
+    let expected = [
+        (
+            "instance 1, device 1, heap 1",
+            "live",
+            Some(4096),
+            Some(8192),
+        ),
+        (place, "bytes", Some(512), Some(1280)),
+        (place, "objects", Some(2), Some(5)),
+        (&*named, "objects", None, Some(1)),
+    ];
+    assert_eq!(changes, expected, "{told}");
+    assert!(told.to_string().contains("\ndevice memory"), "{told}");
+    let same = of_layer(2, 4096).replace("\"lost_blocks\"", "\"lost\"");
+    let refused = ReportOrList::parse("report", same.as_bytes());
+    assert!(
+        matches!(refused, Err(ReadError::Malformed { .. })),
+        "{refused:?}"
+    );
 }
 
 #[test]

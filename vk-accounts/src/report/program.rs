@@ -24,6 +24,9 @@ struct LayerReport {
     fail: Option<FailRun>,
     honour: Option<Honour>,
     leaks: Option<Leaks>,
+    loader: Option<String>,
+    #[serde(default)]
+    layers: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -38,6 +41,7 @@ struct LayerDevice {
     heaps: Vec<VulkanMemoryRow>,
     types: Vec<VulkanMemoryRow>,
     lost_blocks: u64,
+    description: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -77,6 +81,7 @@ impl From<LayerReport> for Report {
         let mut contexts = Vec::new();
         let mut leftovers = Vec::new();
         let mut vulkan_memory = Vec::new();
+        let mut devices = Vec::new();
         for (number, instance) in (1..).zip(layer.instances) {
             let instance_name = format!("instance {number}");
             contexts.push(ContextRow::group(&instance_name, 0));
@@ -84,6 +89,7 @@ impl From<LayerReport> for Report {
             for (number, device) in (1..).zip(instance.devices) {
                 let device_name = format!("device {number}");
                 contexts.push(ContextRow::group(&device_name, 1));
+                devices.extend(device.description);
                 add_kinds(&device.kinds, 2, (&mut contexts, &mut leftovers));
                 vulkan_memory.push(VulkanMemory {
                     device: format!("{instance_name}, {device_name}"),
@@ -100,6 +106,9 @@ impl From<LayerReport> for Report {
             arguments: layer.arguments,
             process: layer.process,
             commands: layer.commands,
+            loader: layer.loader,
+            layers: layer.layers,
+            devices,
         };
         let check = layer.check.unwrap_or_default();
         Self {
@@ -217,8 +226,8 @@ mod tests {
             "total_bytes": 80, "total_blocks": 2, "objects_created": 2, "objects_alive": 1, "foreign_commands": 0,
             "live_by_scope": { "command": 0, "object": 40, "cache": 0, "device": 0, "instance": 0 } }],
           "heaps": [{ "index": 1, "live_bytes": 0, "live_blocks": 0, "peak_bytes": 64, "total_bytes": 64, "total_blocks": 1, "refusals": 2 }],
-          "types": [], "lost_blocks": 0 }] }],
-        "check": null, "settings": ["a line"], "guard": null, "fail": null, "honour": null, "leaks": null }"#;
+          "types": [], "lost_blocks": 0, "description": "llvmpipe, driver 0.0.1" }] }],
+        "loader": "/usr/lib/libvulkan.so.1", "layers": ["VK_LAYER_X"], "check": null, "settings": ["a line"], "guard": null, "fail": null, "honour": null, "leaks": null }"#;
 
     #[test]
     fn ly33_a_layers_report_is_a_report_of_the_program() {
@@ -242,6 +251,20 @@ mod tests {
             ),
             (230, 40)
         );
+        let Source::Program {
+            loader,
+            layers,
+            devices,
+            ..
+        } = &report.source
+        else {
+            panic!("{:?}", report.source);
+        };
+        let named = (loader.as_deref(), &layers[..], &devices[..]);
+        let layers = ["VK_LAYER_X".to_owned()];
+        let devices = ["llvmpipe, driver 0.0.1".to_owned()];
+        let expected = (Some("/usr/lib/libvulkan.so.1"), &layers[..], &devices[..]);
+        assert_eq!(named, expected);
         let [left] = &*report.leftovers else {
             panic!("{:?}", report.leftovers);
         };

@@ -48,6 +48,15 @@ pub enum Source {
         process: u32,
         /// Commands that the layer hooked.
         commands: u64,
+        /// The file of the Vulkan loader; none where another layer was between.
+        #[serde(default)]
+        loader: Option<String>,
+        /// The layers that the program itself enabled.
+        #[serde(default)]
+        layers: Vec<String>,
+        /// Each device that it created, with its driver's version.
+        #[serde(default)]
+        devices: Vec<String>,
     },
 }
 
@@ -71,6 +80,9 @@ struct Fields {
     executable: Option<String>,
     arguments: Option<Vec<String>>,
     process: Option<u32>,
+    loader: Option<String>,
+    layers: Option<Vec<String>>,
+    devices: Option<Vec<String>>,
 }
 
 impl TryFrom<Fields> for Source {
@@ -99,6 +111,9 @@ impl TryFrom<Fields> for Source {
                 arguments: fields.arguments,
                 process: there(fields.process, "process")?,
                 commands: there(fields.commands, "commands")?,
+                loader: fields.loader,
+                layers: fields.layers.unwrap_or_default(),
+                devices: fields.devices.unwrap_or_default(),
             }),
             other => Err(format!(
                 "unknown kind {other:?}, expected \"driver\", \"trace\" or \"program\""

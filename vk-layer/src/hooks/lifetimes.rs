@@ -2,7 +2,7 @@
 //!
 //! As in `generic`, the contract of each function is that of the command.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,11 +13,12 @@ use super::bracket::{Finished, created, ended, run, undo};
 use super::fence::caught;
 use crate::accounts;
 use crate::chain::{
-    ERROR_INITIALIZATION_FAILED, ERROR_OUT_OF_HOST_MEMORY, LOADER_DEVICE, LOADER_INSTANCE,
-    MemoryProperties, VoidFunction, advance_link,
+    DeviceProperties, ERROR_INITIALIZATION_FAILED, ERROR_OUT_OF_HOST_MEMORY, LOADER_DEVICE,
+    LOADER_INSTANCE, MemoryProperties, VoidFunction, advance_link,
 };
 use crate::commands::{known_row, row};
 use crate::coverage;
+use crate::description::{DeviceDescription, note_surroundings};
 use crate::device_memory::MemoryBlocks;
 use crate::fork;
 use crate::handle_map::HandleMap;
@@ -79,6 +80,8 @@ pub(super) unsafe extern "system" fn create_instance(
         caught(leaks::start);
         caught(report::listen);
         caught(coverage::start);
+        // SAFETY: the caller's promise: the command's create info.
+        caught(|| unsafe { note_surroundings(info, look_up) });
     }
     let finished = run(
         CREATE_INSTANCE,
@@ -165,6 +168,13 @@ pub(super) unsafe extern "system" fn create_device(
     // SAFETY: the instance's, and the physical device is one of its.
     let properties = unsafe { memory_properties(instance, physical_device) };
     parent.memory = Some(MemoryBlocks::new(properties));
+    // SAFETY: as above.
+    let description = unsafe { device_properties(instance, physical_device) };
+    caught(|| {
+        accounts
+            .description
+            .set(DeviceDescription::new(description))
+    });
     // SAFETY: a handle that the command has just created.
     if !unsafe { register(&DEVICES, parent, DESTROY_DEVICE, (handle, &finished)) } {
         accounts.release();
@@ -274,18 +284,56 @@ unsafe fn register(
 /// # Safety
 /// The physical device is one of the instance's.
 unsafe fn memory_properties(instance: &Parent, physical_device: Handle) -> MemoryProperties {
-    type Function = unsafe extern "system" fn(Handle, *mut MemoryProperties);
     let mut properties = MemoryProperties::default();
-    let handle = ptr::with_exposed_provenance_mut(instance.handle);
-    let name = c"vkGetPhysicalDeviceMemoryProperties";
-    // SAFETY: the layer's below, with its own instance.
-    if let Some(function) = unsafe { (instance.get_proc_addr)(handle, name.as_ptr()) } {
-        // SAFETY: the command has this signature.
-        let function = unsafe { transmute::<VoidFunction, Function>(function) };
-        // SAFETY: the caller's promise, and a struct that may be written.
-        unsafe { function(physical_device, &raw mut properties) };
+    // SAFETY: forwarded; a struct of the command's.
+    unsafe {
+        write_properties(
+            instance,
+            c"vkGetPhysicalDeviceMemoryProperties",
+            physical_device,
+            &raw mut properties,
+        );
     }
     properties
+}
+
+/// What a physical device is; nothing where the layer below does not say.
+///
+/// # Safety
+/// The physical device is one of the instance's.
+unsafe fn device_properties(instance: &Parent, physical_device: Handle) -> DeviceProperties {
+    let mut properties = DeviceProperties::default();
+    // SAFETY: forwarded; a struct of the command's.
+    unsafe {
+        write_properties(
+            instance,
+            c"vkGetPhysicalDeviceProperties",
+            physical_device,
+            &raw mut properties,
+        );
+    }
+    properties
+}
+
+/// Lets the layer below write what it knows of a physical device.
+///
+/// # Safety
+/// The physical device is one of the instance's, and the command with this name writes such a struct.
+unsafe fn write_properties<T>(
+    instance: &Parent,
+    name: &CStr,
+    physical_device: Handle,
+    properties: *mut T,
+) {
+    let handle = ptr::with_exposed_provenance_mut(instance.handle);
+    // SAFETY: the layer's below, with its own instance.
+    if let Some(function) = unsafe { (instance.get_proc_addr)(handle, name.as_ptr()) } {
+        type Function<T> = unsafe extern "system" fn(Handle, *mut T);
+        // SAFETY: the command has this signature.
+        let function = unsafe { transmute::<VoidFunction, Function<T>>(function) };
+        // SAFETY: the caller's promise.
+        unsafe { function(physical_device, properties) };
+    }
 }
 
 /// A dispatchable handle as the checker knows it.

@@ -178,7 +178,7 @@ pub(super) fn in_slot(slot: usize) -> Option<&'static HookedName> {
     unsafe { NAMES.get(slot)?.load(Ordering::Acquire).as_ref() }
 }
 
-/// The slot of the name; a new one if it has none.
+/// The slot of the name; a new one if it has none. `None` where there is no memory or no slot left.
 fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
     // FNV-1a: names are short and differ at their ends.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -187,8 +187,9 @@ fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
     let first = (hash >> 32) as usize;
     let mut made = None;
     let mut new = Some(new);
-    for slot in (0..SLOTS).map(|at| first.wrapping_add(at) % SLOTS) {
-        let place = NAMES.get(slot)?;
+    let slots = (0..SLOTS).map(|at| first.wrapping_add(at) % SLOTS);
+    let mut found = None;
+    for (slot, place) in slots.filter_map(|slot| Some((slot, NAMES.get(slot)?))) {
         if place.load(Ordering::Acquire).is_null() {
             if let Some(new) = new.take() {
                 made = new_record(new());
@@ -204,14 +205,15 @@ fn slot_of(name: &str, new: impl FnOnce() -> HookedName) -> Option<usize> {
             }
         }
         if in_slot(slot).is_some_and(|there| there.name() == name) {
-            if let Some(made) = made {
-                // SAFETY: from `new_record`; another thread's was first, and nobody has seen this one.
-                unsafe { free_record(made) };
-            }
-            return Some(slot);
+            found = Some(slot);
+            break;
         }
     }
-    None
+    if let Some(made) = made {
+        // SAFETY: from `new_record`; no slot has it.
+        unsafe { free_record(made) };
+    }
+    found
 }
 
 /// Of all commands that begin `vkCmd`.

@@ -11,6 +11,7 @@ use super::rows::{Findings, KindRow, MemoryRow, get};
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS};
 use crate::chain::MEMORY_USES;
 use crate::coverage;
+use crate::description::{Surroundings, surroundings};
 use crate::device_memory::MemoryCount;
 use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
@@ -40,9 +41,16 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
                 memory_rows(name, std::slice::from_ref(count), text)?;
             }
             text.try_write_fmt(format_args!(
-                ",\"lost_blocks\":{}}}",
+                ",\"lost_blocks\":{}",
                 get(&memory.lost_blocks)
             ))?;
+            if let Some(description) = device.description.get() {
+                text.try_write_fmt(format_args!(
+                    ",\"description\":\"{}\"",
+                    Escaped(description)
+                ))?;
+            }
+            text.try_push('}')?;
         }
         text.try_push_str("]}")?;
     }
@@ -62,8 +70,25 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
         object(serde_json::to_string(&coverage::honour())),
     ))?;
     process::render_json(text)?;
+    render_surroundings(text)?;
     super::leaks::render(text)?;
     text.try_push_str("}\n")
+}
+
+/// The loader's file, and the layers that the program enabled.
+fn render_surroundings(text: &mut TryString<Own>) -> Result<(), HostError> {
+    let Some(Surroundings { loader, layers }) = surroundings() else {
+        return Ok(());
+    };
+    if let Some(loader) = loader {
+        text.try_write_fmt(format_args!(",\"loader\":\"{}\"", Escaped(loader.as_str())))?;
+    }
+    text.try_push_str(",\"layers\":[")?;
+    for (number, layer) in (0..).zip(layers) {
+        separate(number, text)?;
+        text.try_write_fmt(format_args!("\"{}\"", Escaped(layer.as_str())))?;
+    }
+    text.try_push(']')
 }
 
 /// The JSON of a value that can always be expressed.

@@ -7,6 +7,7 @@ use debug_guard::ModuleFinder;
 
 use super::json::{Escaped, separate};
 use super::rows::get;
+use crate::description::is_loader;
 use crate::leaks::{AliveObject, Leaks, LiveCount, Origin, leaks};
 use crate::record::Own;
 
@@ -113,20 +114,4 @@ fn frames(
         number += 1;
     }
     text.try_push(']')
-}
-
-fn is_loader(module: &str) -> bool {
-    let name = module.rsplit('/').next().unwrap_or_default();
-    name.starts_with("libvulkan.so")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_loader_is_known_by_its_name() {
-        assert!(super::is_loader(
-            "/usr/lib/x86_64-linux-gnu/libvulkan.so.1.3.239"
-        ));
-        assert!(!super::is_loader("/usr/lib/libvulkan_lvp.so") && !super::is_loader(""));
-    }
 }

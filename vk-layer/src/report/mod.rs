@@ -31,11 +31,14 @@ static REPORTED: AtomicU64 = AtomicU64::new(0);
 
 /// The process runs its exit handlers.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+/// Reports that this process has written.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
 static WRITING: AtomicBool = AtomicBool::new(false);
 
 /// In the child of a fork: nothing was reported of it.
 pub(crate) fn after_fork() {
     REPORTED.store(0, Ordering::Relaxed);
+    WRITTEN.store(0, Ordering::Relaxed);
     WRITING.store(false, Ordering::Relaxed);
     request::after_fork();
 }
@@ -81,7 +84,13 @@ pub(crate) fn write() {
             write_to(target, commands, render);
         }
     }
+    WRITTEN.fetch_add(1, Ordering::Relaxed);
     state::reported(commands);
+}
+
+/// The number of the report that is being written, or comes next.
+pub(crate) fn number_of_report() -> u64 {
+    WRITTEN.load(Ordering::Relaxed) + 1
 }
 
 /// One thread at a time writes; the next one may when this goes, by a panic too.

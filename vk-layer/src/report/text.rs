@@ -39,7 +39,11 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
         text.try_write_fmt(format_args!("instance {number}\n"))?;
         kinds(instance, 2, text)?;
         for (number, device) in (1..).zip(instance.devices.iter()) {
-            text.try_write_fmt(format_args!("  device {number}\n"))?;
+            text.try_write_fmt(format_args!("  device {number}"))?;
+            if let Some(description) = device.description.get() {
+                text.try_write_fmt(format_args!(": {description}"))?;
+            }
+            text.try_push('\n')?;
             kinds(device, 4, text)?;
             device_memory(device, text)?;
         }

@@ -38,7 +38,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "text",
         values: "a file, or `-` for the error output",
         default: "`-` where `json` is not set",
-        about: "Where the report goes; in the name of a file `%p` is the number of the process, `%e` the name of its executable.",
+        about: "Where the report goes; in the name of a file `%p` is the number of the process, `%e` the name of its executable, `%n` the report's number, from 1.",
         set: |settings, value| {
             settings.text = Some(Target::new(value)?);
             Ok(())

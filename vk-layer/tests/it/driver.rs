@@ -153,14 +153,21 @@ unsafe extern "system" fn create_device(
     create_dispatchable("vkCreateDevice", callbacks, object)
 }
 
+/// The first word goes with the object: who looks for it by that afterwards finds nobody.
+fn end_dispatchable(callbacks: Callbacks, object: Handle) {
+    // SAFETY: from `create_dispatchable`, and live.
+    unsafe { object.cast::<usize>().write(0) };
+    free(callbacks, object.cast());
+}
+
 unsafe extern "system" fn destroy_instance(object: Handle, callbacks: Callbacks) {
     note("vkDestroyInstance", callbacks);
-    free(callbacks, object.cast());
+    end_dispatchable(callbacks, object);
 }
 
 unsafe extern "system" fn destroy_device(object: Handle, callbacks: Callbacks) {
     note("vkDestroyDevice", callbacks);
-    free(callbacks, object.cast());
+    end_dispatchable(callbacks, object);
 }
 
 /// Defines a command that creates one object, and the one that destroys it.
@@ -359,6 +366,15 @@ macro_rules! void {
     };
 }
 
+/// `VkPhysicalDeviceProperties`: version 1.2.3 of both, and the name.
+unsafe extern "system" fn properties(_: Handle, properties: *mut u32) {
+    let version = 1 << 22 | 2 << 12 | 3;
+    let name = u32::from_ne_bytes(*b"fake");
+    let words = [version, version, 7, 0, 0, name, 0];
+    // SAFETY: the caller's struct, which begins with so many words.
+    unsafe { properties.copy_from(words.as_ptr(), words.len()) };
+}
+
 unsafe extern "system" fn next_instance_proc_addr(
     instance: Handle,
     name: *const c_char,
@@ -368,6 +384,7 @@ unsafe extern "system" fn next_instance_proc_addr(
         b"vkCreateInstance" if instance.is_null() => void!(create_instance),
         b"vkDestroyInstance" => void!(destroy_instance),
         b"vkGetDeviceProcAddr" => void!(next_device_proc_addr),
+        b"vkGetPhysicalDeviceProperties" => void!(properties),
         b"vkCreateDevice" => {
             DRIVER.with_borrow_mut(|driver| driver.device_looked_up_with = instance.addr());
             void!(create_device)
@@ -431,6 +448,8 @@ pub(crate) struct Link {
 pub(crate) struct CreateInfo {
     s_type: i32,
     pub(crate) p_next: *const c_void,
+    /// Flags, the application, layers and extensions, or what a device's has there: none of each.
+    rest: [usize; 8],
 }
 
 pub(crate) const LINK: Link = Link {
@@ -455,6 +474,7 @@ impl CreateInfo {
         Self {
             s_type: 1,
             p_next: ptr::from_mut(chain).cast(),
+            rest: [0; 8],
         }
     }
 }

@@ -33,7 +33,7 @@ fn ly11_every_command_with_callbacks_has_the_signature_of_the_headers() {
     let Some(folder) = folder() else {
         return skip("vulkan-headers", test, "no vulkan_core.h was found");
     };
-    let mut declared = BTreeMap::new();
+    let (mut declared, mut types) = (BTreeMap::new(), BTreeMap::new());
     for file in std::fs::read_dir(folder).expect("a folder").flatten() {
         let Ok(text) = std::fs::read_to_string(file.path()) else {
             continue;
@@ -43,6 +43,8 @@ fn ly11_every_command_with_callbacks_has_the_signature_of_the_headers() {
             let (name, rest) = part.split_once(")(").expect("parameters");
             let (parameters, _) = rest.split_once(");").expect("an end");
             if parameters.contains("VkAllocationCallbacks*") {
+                let last = parameters.rsplit(',').next().unwrap_or_default();
+                types.insert(name.to_owned(), last.to_owned());
                 let parameters: Vec<_> = parameters.split(',').map(kind).collect();
                 declared.insert(name.to_owned(), parameters.join(" "));
             }
@@ -54,6 +56,11 @@ fn ly11_every_command_with_callbacks_has_the_signature_of_the_headers() {
         assert_eq!(row.name, name, "has no row");
         let signature = row.signature.expect("a signature");
         assert_eq!(parameters, shape(signature), "{name}, {signature:?}");
+        // The parameters of both are alike: what the last one points to is not.
+        let is_list = types
+            .get(name)
+            .is_some_and(|last| last.contains("HandlesInfo"));
+        assert_eq!(is_list, signature == CommandSignature::CreateList, "{name}");
     }
 }
 

@@ -118,6 +118,9 @@ fn ly14_callbacks_of_the_program_are_called_as_without_the_layer_and_counted() {
     }) else {
         return;
     };
+    let device = &report["instances"][0]["devices"][0];
+    let expected = "fake, driver 1.2.3 of vendor 0x7, Vulkan 1.2.3";
+    assert_eq!(device["description"], expected, "{device}");
     let row = of_device(&report, "VkBuffer");
     for (what, expected) in [
         ("live_blocks", 0),

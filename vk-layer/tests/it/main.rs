@@ -11,3 +11,4 @@ mod handlers;
 mod headers;
 mod judging;
 mod panics;
+mod requests;

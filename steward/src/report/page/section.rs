@@ -207,6 +207,9 @@ fn about(source: &Source) -> Vec<String> {
             arguments,
             process,
             commands,
+            loader,
+            layers,
+            devices,
             ..
         } => {
             let mut about = vec![format!(
@@ -218,6 +221,14 @@ fn about(source: &Source) -> Vec<String> {
                     .as_ref()
                     .map(|arguments| format!("Arguments: {}", one_line(&arguments.join(" ")))),
             );
+            let devices = devices.iter();
+            about.extend(devices.map(|device| format!("Device: {}", one_line(device))));
+            let loader = loader.iter();
+            about.extend(loader.map(|loader| format!("Loader: {}", one_line(loader))));
+            if !layers.is_empty() {
+                let layers = one_line(&layers.join(", "));
+                about.push(format!("Layers that the program enabled: {layers}"));
+            }
             about
         }
     }

@@ -259,6 +259,9 @@ pub(crate) fn of_program() -> Report {
         arguments: None,
         process: 7,
         commands: 12,
+        loader: Some("/usr/lib/libvulkan.so.1".into()),
+        layers: vec!["VK_LAYER_X".into()],
+        devices: vec!["llvmpipe, driver 0.0.1".into()],
     };
     report
 }

@@ -200,12 +200,18 @@ impl fmt::Display for Source {
                 executable,
                 process,
                 commands,
+                devices,
                 ..
-            } => writeln!(
-                f,
-                "program: {}, process {process}, {commands} commands",
-                one_line(executable)
-            ),
+            } => {
+                writeln!(
+                    f,
+                    "program: {}, process {process}, {commands} commands",
+                    one_line(executable)
+                )?;
+                devices
+                    .iter()
+                    .try_for_each(|device| writeln!(f, "device: {}", one_line(device)))
+            }
         }
     }
 }

@@ -1,0 +1,208 @@
+//! What the report calls a device, the loader and the layers.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use alloc_core::{HostError, TryString, TryVec};
+use debug_guard::ModuleFinder;
+
+use crate::chain::{DeviceProperties, GetProcAddr, InstanceCreateInfo};
+use crate::per_process::PerProcess;
+use crate::record::{Own, new_record, own};
+
+/// NVIDIA's, which packs the parts of its version in a way of its own.
+const NVIDIA: u32 = 0x10de;
+
+/// What its driver says of a device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeviceDescription {
+    properties: DeviceProperties,
+}
+
+impl DeviceDescription {
+    pub(crate) const fn new(properties: DeviceProperties) -> Self {
+        Self { properties }
+    }
+
+    /// The device's name. Of a name that is no UTF-8, the part before.
+    pub(crate) fn name(&self) -> &str {
+        let name = CStr::from_bytes_until_nul(&self.properties.device_name);
+        let name = name.map_or(&[][..], CStr::to_bytes);
+        let valid = name.utf8_chunks().next();
+        valid.map_or("", |chunk| chunk.valid())
+    }
+}
+
+impl fmt::Display for DeviceDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DeviceProperties {
+            api_version,
+            driver_version,
+            vendor,
+            ..
+        } = self.properties;
+        let of_vulkan =
+            |version: u32| (version >> 22 & 0x7f, version >> 12 & 0x3ff, version & 0xfff);
+        let (major, minor, patch) = if vendor == NVIDIA {
+            (
+                driver_version >> 22,
+                driver_version >> 14 & 0xff,
+                driver_version >> 6 & 0xff,
+            )
+        } else {
+            of_vulkan(driver_version)
+        };
+        write!(f, "{}, driver {major}.{minor}.{patch}", self.name())?;
+        let (major, minor, patch) = of_vulkan(api_version);
+        write!(f, " of vendor {vendor:#x}, Vulkan {major}.{minor}.{patch}")
+    }
+}
+
+/// The description of the device that has some accounts, or had them last.
+pub(crate) struct DescriptionCell(AtomicPtr<DeviceDescription>);
+
+impl DescriptionCell {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    pub(crate) fn get(&self) -> Option<&DeviceDescription> {
+        // SAFETY: null, or a record that `set` published; they stay for ever, since a report may be reading.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Another device has the accounts. The same description is kept once.
+    pub(crate) fn set(&self, new: DeviceDescription) {
+        if self.get() == Some(&new) {
+            return;
+        }
+        if let Some(record) = new_record(new) {
+            self.0.store(record.as_ptr(), Ordering::Release);
+        }
+    }
+}
+
+/// What the first instance of the process stands on.
+pub(crate) struct Surroundings {
+    /// The loader's file; none where another layer is below.
+    pub(crate) loader: Option<TryString<Own>>,
+    /// The layers that the program itself enabled.
+    pub(crate) layers: TryVec<TryString<Own>, Own>,
+}
+
+static SURROUNDINGS: PerProcess<Surroundings> = PerProcess::new();
+
+/// See [`Surroundings`].
+pub(crate) fn surroundings() -> Option<&'static Surroundings> {
+    SURROUNDINGS.get()
+}
+
+/// In the child of a fork: its first instance is another.
+pub(crate) fn after_fork() {
+    SURROUNDINGS.forget();
+}
+
+/// The first instance is about to be created.
+///
+/// # Safety
+/// `info` is NULL or a valid `VkInstanceCreateInfo`.
+pub(crate) unsafe fn note_surroundings(info: *const c_void, below: GetProcAddr) {
+    SURROUNDINGS.get_or_make(|| {
+        // SAFETY: forwarded.
+        let layers = unsafe { enabled_layers(info.cast()) }.ok()?;
+        let mut finder = ModuleFinder::new();
+        let module = finder.find(below as *const () as usize);
+        let loader = module.map(|(path, _)| path).filter(|path| is_loader(path));
+        Some(Surroundings {
+            loader: loader.and_then(|path| TryString::try_from_str_in(path, own()).ok()),
+            layers,
+        })
+    });
+}
+
+/// # Safety
+/// As [`note_surroundings`].
+unsafe fn enabled_layers(
+    info: *const InstanceCreateInfo,
+) -> Result<TryVec<TryString<Own>, Own>, HostError> {
+    let mut layers = TryVec::new_in(own());
+    // SAFETY: the caller's promise.
+    let Some(info) = (unsafe { info.as_ref() }) else {
+        return Ok(layers);
+    };
+    for number in 0..info.layer_count as usize {
+        // SAFETY: the caller's promise: so many names.
+        let name = unsafe { info.layer_names.add(number) };
+        // SAFETY: one of them.
+        let name: *const c_char = unsafe { *name };
+        // SAFETY: each ends with 0.
+        if let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() {
+            let name = TryString::try_from_str_in(name, own())?;
+            layers.try_push(name).map_err(|refused| refused.error)?;
+        }
+    }
+    Ok(layers)
+}
+
+/// A file with the loader's name.
+pub(crate) fn is_loader(module: &str) -> bool {
+    let name = module.rsplit('/').next().unwrap_or_default();
+    name.starts_with("libvulkan.so")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DescriptionCell, DeviceDescription, is_loader};
+    use crate::chain::DeviceProperties;
+
+    fn description(name: &[u8], vendor: u32, driver_version: u32) -> DeviceDescription {
+        let mut device_name = [0; 256];
+        device_name[..name.len()].copy_from_slice(name);
+        let mut properties = DeviceProperties::default();
+        properties.api_version = 1 << 22 | 3 << 12 | 230;
+        (properties.driver_version, properties.vendor) = (driver_version, vendor);
+        properties.device_name = device_name;
+        DeviceDescription::new(properties)
+    }
+
+    #[test]
+    fn ly33_a_device_is_described_by_its_name_and_versions() {
+        for (name, vendor, version, expected) in [
+            (
+                &b"llvmpipe"[..],
+                0x10005,
+                1,
+                "llvmpipe, driver 0.0.1 of vendor 0x10005, Vulkan 1.3.230",
+            ),
+            (
+                b"GeForce\xff",
+                0x10de,
+                580 << 22 | 159 << 14 | 4 << 6,
+                "GeForce, driver 580.159.4 of vendor 0x10de, Vulkan 1.3.230",
+            ),
+            // Not even a 0 behind it.
+            (
+                &[b'x'; 256],
+                1,
+                0,
+                ", driver 0.0.0 of vendor 0x1, Vulkan 1.3.230",
+            ),
+        ] {
+            assert_eq!(description(name, vendor, version).to_string(), expected);
+        }
+        let cell = DescriptionCell::new();
+        assert!(cell.get().is_none());
+        for name in ["one", "one", "other"] {
+            cell.set(description(name.as_bytes(), 1, 1));
+            assert_eq!(cell.get().map(DeviceDescription::name), Some(name));
+        }
+    }
+
+    #[test]
+    fn the_loader_is_known_by_its_name() {
+        assert!(is_loader("/usr/lib/x86_64-linux-gnu/libvulkan.so.1.3.239"));
+        assert!(!is_loader("/usr/lib/libvulkan_lvp.so") && !is_loader(""));
+    }
+}

@@ -1,0 +1,73 @@
+//! Reports on request, over the fake driver: each with a number of its own.
+
+use std::path::Path;
+use std::{env, fs, ptr};
+
+use serde_json::Value;
+use testkit::Child;
+use vk_callbacks::RawCallbacks;
+
+use crate::driver::{Layer, create_object, destroy_object};
+
+const NONE: *const RawCallbacks = ptr::null();
+const JSON: &str = "VK_STEWARD_MEMORY_JSON";
+
+#[test]
+fn ly54_reports_of_one_run_lie_beside_each_other() {
+    let test = "ly54_reports_of_one_run_lie_beside_each_other";
+    if Child::is_child(test) {
+        return create_and_request();
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = Child::this_test(test)
+        .env(JSON, folder.path().join("%n.json"))
+        .env("VK_STEWARD_MEMORY_SIGNAL", "USR2")
+        .env("VK_STEWARD_MEMORY_STACKS", "true");
+    child.run().assert_code(0);
+    let buffers = |number: u32| alive(&folder.path().join(format!("{number}.json")));
+    // At the first request, at the second, and at the end.
+    assert_eq!((buffers(1), buffers(2), buffers(3)), (2, 4, 0));
+    assert!(!folder.path().join("4.json").exists());
+}
+
+/// Buffers that the report says are alive, by all call stacks.
+fn alive(report: &Path) -> u64 {
+    let report = fs::read(report).expect("a report");
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    let stacks = report["leaks"]["stacks"].as_array().expect("stacks");
+    let of_buffers = stacks
+        .iter()
+        .filter(|stack| stack["command"] == "vkCreateBuffer");
+    of_buffers
+        .map(|stack| stack["objects"]["live"].as_u64().expect("a number"))
+        .sum()
+}
+
+fn create_and_request() {
+    assert!(env::var_os(JSON).is_some());
+    let layer = Layer::new();
+    let instance = layer.create_instance(NONE).expect("an instance");
+    let device = layer.create_device(instance, NONE).expect("a device");
+    let create = layer.of_device(device, c"vkCreateBuffer").expect("a hook");
+    let destroy = layer.of_device(device, c"vkDestroyBuffer").expect("a hook");
+    let one_more = || create_object(create, device, NONE).expect("a buffer");
+    let mut buffers = vec![one_more()];
+    for more in [0, 2] {
+        buffers.extend((0..more).map(|_| one_more()));
+        // SAFETY: the layer handles the signal: it stores to an atomic.
+        assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
+        // Its hook writes the report.
+        buffers.push(one_more());
+        let oldest = buffers.remove(0);
+        if more == 0 {
+            destroy_object(destroy, device, oldest, NONE);
+        } else {
+            buffers.push(oldest);
+        }
+    }
+    for buffer in buffers {
+        destroy_object(destroy, device, buffer, NONE);
+    }
+    layer.destroy_device(device, NONE);
+    layer.destroy_instance(instance, NONE);
+}
