@@ -225,6 +225,9 @@ pub(crate) struct MemoryAllocateInfo {
 /// What the chain of a `VkMemoryAllocateInfo` says of the block, by the names of [`MEMORY_USES`].
 pub(crate) type MemoryUses = [bool; MEMORY_USES.len()];
 
+/// `VK_WHOLE_SIZE`: what is mapped goes to the end.
+pub(crate) const WHOLE_SIZE: u64 = u64::MAX;
+
 /// See [`MemoryUses`].
 pub(crate) const MEMORY_USES: [&str; 3] = ["imported", "exported", "dedicated"];
 
@@ -262,6 +265,25 @@ impl MemoryAllocateInfo {
         }
         uses
     }
+}
+
+/// `VkBindBufferMemoryInfo` and `VkBindImageMemoryInfo`.
+#[repr(C)]
+pub(crate) struct BindMemoryInfo {
+    base: BaseStruct,
+    resource: u64,
+    pub(crate) memory: u64,
+    offset: u64,
+}
+
+/// `VkMemoryMapInfo`; `VkMemoryUnmapInfo` ends behind `memory`.
+#[repr(C)]
+pub(crate) struct MapMemoryInfo {
+    base: BaseStruct,
+    flags: u32,
+    pub(crate) memory: u64,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
 }
 
 /// `VkBufferCreateInfo`, as far as its size.

@@ -1,9 +1,9 @@
 //! Device memory: what `vkAllocateMemory` and `vkFreeMemory` say, by heap and type.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::chain::{
-    MAX_HEAPS, MAX_TYPES, MEMORY_USES, MemoryAllocateInfo, MemoryProperties, MemoryUses,
+    MAX_HEAPS, MAX_TYPES, MEMORY_USES, MemoryAllocateInfo, MemoryProperties, MemoryUses, WHOLE_SIZE,
 };
 use crate::handle_map::{HandleMap, key};
 use crate::record::{free_record, new_record};
@@ -25,16 +25,23 @@ pub(crate) struct DeviceMemory {
     pub(crate) types: [MemoryCount; MAX_TYPES],
     /// In the order of [`MEMORY_USES`]. A block may be in several, or in none.
     pub(crate) uses: [MemoryCount; MEMORY_USES.len()],
+    /// In the order of [`MEMORY_STATES`].
+    pub(crate) states: [MemoryCount; MEMORY_STATES.len()],
     /// Blocks that are counted nowhere, because there was no memory for their records.
     pub(crate) lost_blocks: AtomicU64,
 }
 
+/// Whole blocks that something was bound to, and ranges that are mapped.
+pub(crate) const MEMORY_STATES: [&str; 2] = ["bound", "mapped"];
+
 /// What is kept of a block until it is freed.
-#[derive(Clone, Copy)]
 pub(crate) struct MemoryBlock {
     bytes: u64,
     memory_type: u32,
     uses: MemoryUses,
+    is_bound: AtomicBool,
+    /// The bytes that are mapped, if any are.
+    mapped: AtomicU64,
 }
 
 /// The blocks of one device that are live, and which heap its memory types are of.
@@ -66,6 +73,7 @@ impl DeviceMemory {
             heaps: std::array::from_fn(|_| MemoryCount::default()),
             types: std::array::from_fn(|_| MemoryCount::default()),
             uses: std::array::from_fn(|_| MemoryCount::default()),
+            states: std::array::from_fn(|_| MemoryCount::default()),
             lost_blocks: AtomicU64::new(0),
         }
     }
@@ -122,6 +130,8 @@ impl MemoryBlocks {
             bytes,
             memory_type,
             uses,
+            is_bound: AtomicBool::new(false),
+            mapped: AtomicU64::new(0),
         });
         let Some(block) = block else {
             counts.lost_blocks.fetch_add(1, Ordering::Relaxed);
@@ -146,6 +156,57 @@ impl MemoryBlocks {
         let block = unsafe { free_record(block) };
         self.counts(counts, (block.memory_type, block.uses))
             .for_each(|count| count.freed(block.bytes));
+        let [bound, mapped] = &counts.states;
+        if block.is_bound.into_inner() {
+            bound.freed(block.bytes);
+        }
+        Self::end_mapping(mapped, &block.mapped);
+    }
+
+    /// The block with this handle. Vulkan's rules let nobody free it while a command binds or maps it.
+    fn block(&self, handle: u64) -> Option<&MemoryBlock> {
+        let block = self.blocks.get(key(handle))?;
+        // SAFETY: from `new_record`; freed by the command that frees the memory.
+        Some(unsafe { block.as_ref() })
+    }
+
+    /// A resource was bound to the block.
+    pub(crate) fn bound(&self, counts: &DeviceMemory, handle: u64) {
+        let Some(block) = self.block(handle) else {
+            return;
+        };
+        let [bound, _] = &counts.states;
+        if !block.is_bound.swap(true, Ordering::Relaxed) {
+            bound.allocated(block.bytes);
+        }
+    }
+
+    /// The block was mapped from `offset` on, to its end where the size says so.
+    pub(crate) fn mapped(&self, counts: &DeviceMemory, handle: u64, (offset, size): (u64, u64)) {
+        let Some(block) = self.block(handle) else {
+            return;
+        };
+        let rest = block.bytes.saturating_sub(offset);
+        let bytes = if size == WHOLE_SIZE { rest } else { size };
+        let [_, mapped] = &counts.states;
+        Self::end_mapping(mapped, &block.mapped);
+        block.mapped.store(bytes, Ordering::Relaxed);
+        mapped.allocated(bytes);
+    }
+
+    /// The block was unmapped.
+    pub(crate) fn unmapped(&self, counts: &DeviceMemory, handle: u64) {
+        let [_, mapped] = &counts.states;
+        if let Some(block) = self.block(handle) {
+            Self::end_mapping(mapped, &block.mapped);
+        }
+    }
+
+    fn end_mapping(count: &MemoryCount, mapped: &AtomicU64) {
+        let bytes = mapped.swap(0, Ordering::Relaxed);
+        if bytes != 0 {
+            count.freed(bytes);
+        }
     }
 }
 

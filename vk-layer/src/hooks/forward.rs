@@ -188,9 +188,16 @@ unsafe fn run(slot: usize, arguments: &Arguments) -> usize {
     // SAFETY: the caller's promise.
     let result = result.unwrap_or_else(|| in_command(|| unsafe { call(function, arguments) }));
     caught(|| drop(origin));
-    if hooked.role.says_done(result as i32) {
-        let operation = arguments.word(1) as u64;
-        fenced(|| parent.deferred.note_done(operation, parent.accounts));
+    match hooked.role {
+        Role::Join | Role::DeferredResult if hooked.role.says_done(result as i32) => {
+            let operation = arguments.word(1) as u64;
+            fenced(|| parent.deferred.note_done(operation, parent.accounts));
+        }
+        Role::Memory(command) if !hooked.returns_result || result as i32 >= 0 => {
+            // SAFETY: the caller's promise.
+            fenced(|| unsafe { command.note(parent, arguments) });
+        }
+        _ => {}
     }
     fenced(|| ended(hooked));
     result
@@ -205,9 +212,7 @@ fn ended(hooked: &HookedName) {
             FrameCommand::Submit
         }
         Role::Present => FrameCommand::Present,
-        Role::NameObject | Role::Join | Role::DeferredResult | Role::None => {
-            return report::write_if_due();
-        }
+        _ => return report::write_if_due(),
     };
     if let Some(leaks) = leaks() {
         leaks.frame_command(frame);

@@ -6,6 +6,7 @@ mod fence;
 mod forward;
 mod generic;
 mod lifetimes;
+mod memory;
 mod names;
 mod owners;
 mod table;

@@ -8,6 +8,7 @@ use vk_callbacks::{BracketCoverage, CommandAction, CommandLevel, CommandRow};
 
 use super::fence::passed_kinds;
 use super::forward::hook_of_slot;
+use super::memory::MemoryCommand;
 use crate::accounts::checker;
 use crate::chain::{NOT_READY, SUCCESS, VoidFunction};
 use crate::leaks::leaks;
@@ -51,6 +52,8 @@ pub(super) enum Role {
     Join,
     /// It answers with the result of what was deferred, once there is one.
     DeferredResult,
+    /// It binds or maps device memory.
+    Memory(MemoryCommand),
     None,
 }
 
@@ -62,7 +65,7 @@ impl Role {
             "vkSetDebugUtilsObjectNameEXT" => Self::NameObject,
             "vkDeferredOperationJoinKHR" => Self::Join,
             "vkGetDeferredOperationResultKHR" => Self::DeferredResult,
-            _ => Self::None,
+            _ => MemoryCommand::of(name).map_or(Self::None, Self::Memory),
         }
     }
 
@@ -80,7 +83,7 @@ impl Role {
         match self {
             Self::Submit => leaks().is_some() || settings().state.is_some(),
             Self::Present | Self::NameObject => leaks().is_some(),
-            Self::Join | Self::DeferredResult => true,
+            Self::Join | Self::DeferredResult | Self::Memory(_) => true,
             Self::None => false,
         }
     }
@@ -229,7 +232,7 @@ fn is_unknown(row: &CommandRow) -> bool {
 
 /// The command answers with a `VkResult`. Of others that do nothing is judged by it.
 fn returns_result(name: &str) -> bool {
-    const BEGINNINGS: [&str; 15] = [
+    const BEGINNINGS: [&str; 16] = [
         "vkAllocate",
         "vkBeginCommandBuffer",
         "vkBind",
@@ -244,6 +247,7 @@ fn returns_result(name: &str) -> bool {
         "vkQueueWaitIdle",
         "vkResetCommand",
         "vkResetDescriptorPool",
+        "vkUnmapMemory2",
         "vkWait",
     ];
     BEGINNINGS

@@ -12,7 +12,7 @@ use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS};
 use crate::chain::MEMORY_USES;
 use crate::coverage;
 use crate::description::{Surroundings, surroundings};
-use crate::device_memory::MemoryCount;
+use crate::device_memory::{MEMORY_STATES, MemoryCount};
 use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
 use crate::record::Own;
@@ -37,7 +37,8 @@ pub(super) fn render(commands: u64, text: &mut TryString<Own>) -> Result<(), Hos
             let memory = &device.device_memory;
             memory_rows("heaps", &memory.heaps, text)?;
             memory_rows("types", &memory.types, text)?;
-            for (name, count) in MEMORY_USES.iter().zip(&memory.uses) {
+            let states = MEMORY_STATES.iter().zip(&memory.states);
+            for (name, count) in MEMORY_USES.iter().zip(&memory.uses).chain(states) {
                 memory_rows(name, std::slice::from_ref(count), text)?;
             }
             text.try_write_fmt(format_args!(

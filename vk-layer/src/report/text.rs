@@ -11,6 +11,7 @@ use super::{HAS_ENDED, process};
 use crate::accounts::{Accounts, INSTANCES, UNCHECKED_OWNERS};
 use crate::chain::MEMORY_USES;
 use crate::coverage;
+use crate::device_memory::MEMORY_STATES;
 use crate::guarding;
 use crate::hooks::{passed_kinds, unknown_names};
 use crate::record::Own;
@@ -135,10 +136,12 @@ fn device_memory(device: &Accounts, text: &mut TryString<Own>) -> Result<(), Hos
             text.try_push('\n')?;
         }
     }
-    for row in MemoryRow::all(&memory.uses) {
+    let uses = MemoryRow::all(&memory.uses).map(|row| (MEMORY_USES.get(row.index), row));
+    let states = MemoryRow::all(&memory.states).map(|row| (MEMORY_STATES.get(row.index), row));
+    for (name, row) in uses.chain(states) {
         text.try_write_fmt(format_args!(
             "    of it {:<26}{:>12}{:>12}{:>14}{:>10}{:>9}{:>9}\n",
-            MEMORY_USES.get(row.index).copied().unwrap_or_default(),
+            name.copied().unwrap_or_default(),
             row.live_bytes,
             row.peak_bytes,
             row.total_bytes,

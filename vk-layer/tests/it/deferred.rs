@@ -7,7 +7,7 @@ use std::ptr;
 use serde_json::{Value, json};
 use vk_callbacks::RawCallbacks;
 
-use crate::driver::{Layer, VoidFunction, destroy_object};
+use crate::driver::{BinaryList, Layer, VoidFunction, destroy_object};
 use crate::judging::{OwnCallbacks, of_device, report_of};
 
 const NONE: *const RawCallbacks = ptr::null();
@@ -145,6 +145,58 @@ fn ly16_each_object_of_a_command_that_failed_in_part_counts() {
             .to_string()
             .contains("violation")
     );
+}
+
+#[test]
+fn ly16_each_object_of_a_list_counts() {
+    type Create = unsafe extern "system" fn(
+        Handle,
+        *const c_void,
+        *const RawCallbacks,
+        *mut BinaryList,
+    ) -> i32;
+    let test = "ly16_each_object_of_a_list_counts";
+    let Some(report) = report_of(test, &[], || {
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        let device = layer.create_device(instance, NONE).expect("a device");
+        let function = |name| layer.of_device(device, name).expect("the driver has it");
+        let create = function(c"vkCreatePipelineBinariesKHR");
+        // SAFETY: the command has this signature.
+        let create = unsafe { transmute::<VoidFunction, Create>(create) };
+        let mut binaries = [0; 2];
+        let mut list = BinaryList {
+            s_type: 1_000_483_003,
+            p_next: ptr::null(),
+            count: 2,
+            handles: binaries.as_mut_ptr(),
+        };
+        // SAFETY: a live device, and room for two.
+        let result = unsafe { create(device, ptr::null(), NONE, &raw mut list) };
+        assert_eq!(result, 0);
+        for binary in binaries {
+            destroy_object(
+                function(c"vkDestroyPipelineBinaryKHR"),
+                device,
+                binary,
+                NONE,
+            );
+        }
+        layer.destroy_device(device, NONE);
+        layer.destroy_instance(instance, NONE);
+    }) else {
+        return;
+    };
+    assert_row(
+        of_device(&report, "VkPipelineBinaryKHR"),
+        [
+            ("objects_created", 2),
+            ("objects_alive", 0),
+            ("total_blocks", 2),
+            ("live_blocks", 0),
+        ],
+    );
+    assert_eq!(report["check"]["findings"], json!([]), "{report}");
 }
 
 #[test]

@@ -36,6 +36,8 @@ struct Driver {
     deferred: Option<(Callbacks, usize, *mut u64)>,
     /// What the last command without callbacks was called with.
     arguments: Vec<u64>,
+    /// Done once, by the next command that creates an object.
+    meanwhile: Option<Box<dyn FnOnce()>>,
 }
 
 thread_local! {
@@ -54,6 +56,11 @@ pub(crate) fn fail_creation(fail: bool) {
 
 pub(crate) fn create_without_table(without: bool) {
     DRIVER.with_borrow_mut(|driver| driver.has_no_table = without);
+}
+
+/// The next command of this thread that creates an object does this before it is back.
+pub(crate) fn do_meanwhile(work: impl FnOnce() + 'static) {
+    DRIVER.with_borrow_mut(|driver| driver.meanwhile = Some(Box::new(work)));
 }
 
 /// What the last command without callbacks was called with.
@@ -181,6 +188,9 @@ macro_rules! object {
         ) -> i32 {
             if note($create_name, callbacks) {
                 return -1;
+            }
+            if let Some(work) = DRIVER.with_borrow_mut(|driver| driver.meanwhile.take()) {
+                work();
             }
             let block = allocate(callbacks);
             // SAFETY: the caller's pointer.
@@ -355,6 +365,49 @@ unsafe extern "system" fn set_depth_bias(_: Handle, a: f32, b: f32, c: f32) {
     DRIVER.with_borrow_mut(|driver| driver.arguments = all.to_vec());
 }
 
+unsafe extern "system" fn bind_many(_: Handle, count: u32, _: *const [u64; 5]) -> i32 {
+    // What is bound three times at once is too much.
+    if count == 3 { -2 } else { 0 }
+}
+
+unsafe extern "system" fn map(
+    _: Handle,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u32,
+    _: *mut *mut c_void,
+) -> i32 {
+    0
+}
+
+unsafe extern "system" fn unmap(_: Handle, _: u64) {}
+
+/// Writes two binaries.
+unsafe extern "system" fn create_binaries(
+    _: Handle,
+    _: *const c_void,
+    callbacks: Callbacks,
+    list: *mut BinaryList,
+) -> i32 {
+    note("vkCreatePipelineBinariesKHR", callbacks);
+    // SAFETY: the caller's struct.
+    let list = unsafe { &*list };
+    // SAFETY: the caller's array.
+    let handles = unsafe { std::slice::from_raw_parts_mut(list.handles, list.count as usize) };
+    handles.fill_with(|| allocate(callbacks).addr() as u64);
+    0
+}
+
+/// `VkPipelineBinaryHandlesInfoKHR`.
+#[repr(C)]
+pub(crate) struct BinaryList {
+    pub(crate) s_type: i32,
+    pub(crate) p_next: *const c_void,
+    pub(crate) count: u32,
+    pub(crate) handles: *mut u64,
+}
+
 /// A command that nobody knows. Never inlined, as `draw`.
 #[inline(never)]
 pub(crate) unsafe extern "system" fn unknown(_: Handle) {}
@@ -408,6 +461,11 @@ unsafe extern "system" fn next_device_proc_addr(
         b"vkDestroyBuffer" => void!(destroy_buffer),
         b"vkAllocateMemory" => void!(allocate_memory),
         b"vkFreeMemory" => void!(free_memory),
+        b"vkBindBufferMemory2" => void!(bind_many),
+        b"vkMapMemory" => void!(map),
+        b"vkUnmapMemory" => void!(unmap),
+        b"vkCreatePipelineBinariesKHR" => void!(create_binaries),
+        b"vkDestroyPipelineBinaryKHR" => void!(destroy_buffer),
         b"vkCreateComputePipelines" => void!(create_pipelines),
         b"vkDestroyPipeline" => void!(destroy_pipeline),
         b"vkCreateRayTracingPipelinesKHR" => void!(create_deferred_pipelines),

@@ -127,6 +127,7 @@ fn ly3_a_name_is_hooked_where_the_next_layer_has_it_and_else_answered_as_there()
         "vkCreateCommandPool",
         "vkCreateComputePipelines",
         "vkCreateDeferredOperationKHR",
+        "vkCreatePipelineBinariesKHR",
         "vkCreateRayTracingPipelinesKHR",
         "vkDeferredOperationJoinKHR",
         "vkDestroyBuffer",
@@ -134,6 +135,7 @@ fn ly3_a_name_is_hooked_where_the_next_layer_has_it_and_else_answered_as_there()
         "vkDestroyDeferredOperationKHR",
         "vkDestroyDevice",
         "vkDestroyPipeline",
+        "vkDestroyPipelineBinaryKHR",
         "vkFreeMemory",
         "vkResetCommandPool",
     ];

@@ -2,6 +2,7 @@
 
 use std::alloc::System;
 use std::ffi::c_void;
+use std::mem::transmute;
 use std::ptr;
 
 use alloc_core::{Context, ContextOptions, FromGlobalAlloc};
@@ -9,10 +10,13 @@ use serde_json::{Value, json};
 use testkit::Child;
 use vk_callbacks::{Bridge, RawCallbacks, RawScope};
 
-use crate::driver::{Layer, create_object, create_without_table, destroy_object, seen};
+use crate::driver::{
+    Layer, VoidFunction, create_object, create_without_table, destroy_object, seen,
+};
 
 static SYSTEM: FromGlobalAlloc<System> = FromGlobalAlloc::SYSTEM;
 const NONE: *const RawCallbacks = ptr::null();
+type Handle = *mut c_void;
 
 /// The report of this test's `body`, which runs in a child with these settings.
 pub(crate) fn report_of(
@@ -217,6 +221,71 @@ fn ly13_what_the_layer_cannot_register_is_destroyed_as_it_was_created() {
     assert!(instances.contains("\"total_blocks\":1"), "{report}");
     assert!(!instances.contains("\"live_blocks\":1"), "{report}");
     assert_eq!(report["check"]["findings"], json!([]), "{report}");
+}
+
+#[test]
+fn ly20_bound_blocks_and_mapped_ranges_are_counted() {
+    type Bind = unsafe extern "system" fn(Handle, u32, *const [u64; 5]) -> i32;
+    type Map = unsafe extern "system" fn(Handle, u64, u64, u64, u32, *mut Handle) -> i32;
+    type Unmap = unsafe extern "system" fn(Handle, u64);
+    const WHOLE: u64 = u64::MAX;
+    let test = "ly20_bound_blocks_and_mapped_ranges_are_counted";
+    let Some(report) = report_of(test, &[("CHECK", "false")], || {
+        let layer = Layer::new();
+        let instance = layer.create_instance(NONE).expect("an instance");
+        let device = layer.create_device(instance, NONE).expect("a device");
+        let function = |name| layer.of_device(device, name).expect("the driver has it");
+        // SAFETY: the command has this signature.
+        let bind = unsafe { transmute::<VoidFunction, Bind>(function(c"vkBindBufferMemory2")) };
+        // SAFETY: the command has this signature.
+        let map = unsafe { transmute::<VoidFunction, Map>(function(c"vkMapMemory")) };
+        // SAFETY: the command has this signature.
+        let unmap = unsafe { transmute::<VoidFunction, Unmap>(function(c"vkUnmapMemory")) };
+        let allocate = function(c"vkAllocateMemory");
+        // 4096 bytes each.
+        let blocks = [(); 4].map(|()| create_object(allocate, device, NONE).expect("memory"));
+        let infos = blocks.map(|block| [1_000_157_000, 0, 7, block, 0]);
+        // The first one twice, the second once; where it is refused, nothing is bound.
+        for (from, count, result) in [(0, 2, 0), (0, 1, 0), (1, 3, -2)] {
+            // SAFETY: a live device, and so many infos.
+            let bound = unsafe { bind(device, count, &raw const infos[from]) };
+            assert_eq!(bound, result);
+        }
+        let map = |block, offset, size| {
+            // SAFETY: a live device and block.
+            let result = unsafe { map(device, block, offset, size, 0, &mut ptr::null_mut()) };
+            assert_eq!(result, 0);
+        };
+        map(blocks[0], 1024, WHOLE);
+        map(blocks[1], 0, 100);
+        // SAFETY: a live device, and a block that is mapped.
+        unsafe { unmap(device, blocks[0]) };
+        map(blocks[2], 4000, WHOLE);
+        let free = function(c"vkFreeMemory");
+        // Two of them are mapped still, and one of those is bound. The first block stays.
+        for block in &blocks[1..] {
+            destroy_object(free, device, *block, NONE);
+        }
+        map(blocks[0], 0, WHOLE);
+        layer.destroy_device(device, NONE);
+        layer.destroy_instance(instance, NONE);
+    }) else {
+        return;
+    };
+    let device = &report["instances"][0]["devices"][0];
+    for (state, live, peak, total, blocks) in [
+        ("bound", 4096, 8192, 8192, 2),
+        ("mapped", 4096, 4096, 3072 + 100 + 96 + 4096, 4),
+    ] {
+        let row = &device[state][0];
+        let numbers = ["live_bytes", "peak_bytes", "total_bytes", "total_blocks"];
+        let expected = [live, peak, total, blocks];
+        assert_eq!(
+            numbers.map(|number| row[number].as_u64()),
+            expected.map(Some),
+            "{row}"
+        );
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of the layer: over a loader and a driver that are made up, and on lavapipe.
 
+mod accounts;
 mod brackets;
 mod c_client;
 mod client;

@@ -1,0 +1,81 @@
+//! Commands that bind resources to device memory, and that map it.
+
+use std::ffi::c_void;
+use std::slice;
+
+use super::forward::Arguments;
+use crate::chain::{BindMemoryInfo, MapMemoryInfo};
+use crate::parent::Parent;
+
+/// One of the commands, by its parameters behind the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum MemoryCommand {
+    /// `(resource, memory, offset)`.
+    Bind,
+    /// `(count: u32, infos)`.
+    BindMany,
+    /// `(memory, offset, size, flags, data)`.
+    Map,
+    /// `(info, data)`.
+    MapByInfo,
+    /// `(memory)`.
+    Unmap,
+    /// `(info)`.
+    UnmapByInfo,
+}
+
+impl MemoryCommand {
+    pub(super) fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "vkBindBufferMemory" | "vkBindImageMemory" => Self::Bind,
+            "vkBindBufferMemory2"
+            | "vkBindBufferMemory2KHR"
+            | "vkBindImageMemory2"
+            | "vkBindImageMemory2KHR" => Self::BindMany,
+            "vkMapMemory" => Self::Map,
+            "vkMapMemory2" | "vkMapMemory2KHR" => Self::MapByInfo,
+            "vkUnmapMemory" => Self::Unmap,
+            "vkUnmapMemory2" | "vkUnmapMemory2KHR" => Self::UnmapByInfo,
+            _ => return None,
+        })
+    }
+
+    /// The command has succeeded on this device.
+    ///
+    /// # Safety
+    /// The arguments are those of the command.
+    pub(super) unsafe fn note(self, parent: &Parent, arguments: &Arguments) {
+        let Some(blocks) = &parent.memory else { return };
+        let counts = &parent.accounts.device_memory;
+        let word = |index| arguments.word(index) as u64;
+        let info = arguments.word(1) as *const c_void;
+        match self {
+            Self::Bind => blocks.bound(counts, word(2)),
+            Self::BindMany => {
+                let infos = arguments.word(2) as *const BindMemoryInfo;
+                // A count has 32 bits: what stands above is nobody's.
+                let count = word(1) as u32 as usize;
+                if infos.is_null() {
+                    return;
+                }
+                // SAFETY: the caller's promise: so many infos.
+                for info in unsafe { slice::from_raw_parts(infos, count) } {
+                    blocks.bound(counts, info.memory);
+                }
+            }
+            Self::Map => blocks.mapped(counts, word(1), (word(2), word(3))),
+            Self::MapByInfo => {
+                // SAFETY: the caller's promise.
+                let info = unsafe { &*info.cast::<MapMemoryInfo>() };
+                blocks.mapped(counts, info.memory, (info.offset, info.size));
+            }
+            Self::Unmap => blocks.unmapped(counts, word(1)),
+            Self::UnmapByInfo => {
+                // SAFETY: the caller's promise: an info whose first members are the same.
+                let memory = unsafe { &raw const (*info.cast::<MapMemoryInfo>()).memory };
+                // SAFETY: as above.
+                blocks.unmapped(counts, unsafe { memory.read() });
+            }
+        }
+    }
+}
