@@ -120,3 +120,36 @@ impl ObjectTable {
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::origins::OriginTable;
+    use super::{ObjectTable, lock};
+
+    #[test]
+    fn ly21_objects_that_were_destroyed_are_kept_nowhere() {
+        let origins = OriginTable::new();
+        let origin = origins
+            .get_or_insert(None, "vkCreateBuffer", "VkBuffer")
+            .expect("memory");
+        let table = ObjectTable::new();
+        let alive = |table: &ObjectTable| -> usize {
+            table.shards.iter().map(|shard| lock(shard).len()).sum()
+        };
+        // Addresses, numbers that count up, and both kinds with the same handles.
+        let handles = (1..500).flat_map(|number: u64| [number, number << 12]);
+        for handle in handles.clone() {
+            assert!(table.insert((1, handle), origin) && table.insert((2, handle), origin));
+            table.set_name((1, handle), "a name");
+        }
+        assert_eq!(alive(&table), 4 * 499);
+        for handle in handles {
+            for kind in [1, 2] {
+                let removed = table.remove((kind, handle)).expect("it is there");
+                assert_eq!(removed.name.is_some(), kind == 1);
+                assert!(table.remove((kind, handle)).is_none());
+            }
+        }
+        assert_eq!(alive(&table), 0);
+    }
+}
