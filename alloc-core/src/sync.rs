@@ -55,6 +55,15 @@ impl StateLock {
         StateLockHeld(self)
     }
 
+    /// `None` where somebody holds it: waits for nobody.
+    pub(crate) fn try_lock(&self) -> Option<StateLockHeld<'_>> {
+        self.0
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        threads::lock_acquired();
+        Some(StateLockHeld(self))
+    }
+
     /// Frees it, whoever holds it: its holder no longer exists.
     pub(crate) fn reset(&self) {
         self.0.store(0, Ordering::Release);

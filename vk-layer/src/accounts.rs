@@ -192,6 +192,12 @@ impl KindOwner {
         self.bridge.usage().without(&self.bridge_usage)
     }
 
+    /// As [`KindOwner::usage`]; `None` where it would have to wait for another thread.
+    pub(crate) fn try_usage(&self) -> Option<Usage> {
+        let usage = self.bridge.context().try_usage()?;
+        Some(usage.without(&self.bridge_usage))
+    }
+
     /// The most bytes that were live at once, of all scopes.
     pub(crate) fn peak_bytes(&self) -> u64 {
         let high = self

@@ -13,7 +13,7 @@ mod usage;
 
 pub(crate) use entry::{AccountEntry, Counts};
 pub(crate) use fold::{FOLD_MAX, FOLD_MIN};
-pub(crate) use registry::{evict, read_row};
+pub(crate) use registry::{evict, read_row, try_read_row};
 pub(crate) use row::AccountRow;
 pub(crate) use table::{AccountTable, slot};
 pub use usage::{ScopeUsage, Usage};

@@ -1,7 +1,7 @@
 //! All threads that count: an intrusive list, so that listing a thread takes no memory.
 
 use super::Counts;
-use super::row::AccountRow;
+use super::row::{AccountRow, RowGuard};
 use super::table::AccountTable;
 use super::usage::ScopeUsage;
 use crate::sync::{AtomicPtr, AtomicU32, Lock, Ordering};
@@ -111,7 +111,20 @@ pub(crate) fn read_row(row: &AccountRow, tag: u64) -> ScopeUsage {
         return ScopeUsage::default();
     }
     let _held = REGISTRY.lock.lock();
-    let guard = row.lock();
+    sum_of(row, tag, &row.lock())
+}
+
+/// As [`read_row`]; `None` where a lock is held that it would wait for.
+pub(crate) fn try_read_row(row: &AccountRow, tag: u64) -> Option<ScopeUsage> {
+    if row.is_untouched() {
+        return Some(ScopeUsage::default());
+    }
+    let _held = REGISTRY.lock.try_lock()?;
+    Some(sum_of(row, tag, &row.try_lock()?))
+}
+
+/// The registry's lock is held, and the row's, by `guard`.
+fn sum_of(row: &AccountRow, tag: u64, guard: &RowGuard<'_>) -> ScopeUsage {
     let mut sum = guard.counts();
     // Asked anew in each pass: a thread that opened its entry after the first must be seen by the second.
     let entries = |add: &mut dyn FnMut(Counts)| {
@@ -161,5 +174,43 @@ pub(crate) fn evict<const N: usize>(rows: [(&AccountRow, u64); N]) {
     let _held = REGISTRY.lock.lock();
     for (row, tag) in rows {
         each(row.touched(), |table| table.evict(tag));
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::super::row::AccountRow;
+    use super::{Counts, REGISTRY, try_read_row};
+
+    #[test]
+    fn lc9_a_question_that_waits_for_no_lock_is_not_answered_while_one_is_held() {
+        let (row, tag) = (AccountRow::new(), 8);
+        assert_eq!(
+            try_read_row(&row, tag),
+            Some(super::ScopeUsage::default()),
+            "nothing was counted"
+        );
+        row.touch_directly();
+        row.lock().fold(&Counts {
+            alloc_bytes: 48,
+            alloc_blocks: 1,
+            ..Counts::default()
+        });
+        {
+            let _held = row.lock();
+            assert!(try_read_row(&row, tag).is_none());
+        }
+        {
+            let _held = REGISTRY.lock.lock();
+            assert!(try_read_row(&row, tag).is_none());
+        }
+        // Other tests may hold the registry's lock for a moment.
+        let answer = loop {
+            if let Some(answer) = try_read_row(&row, tag) {
+                break answer;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
     }
 }

@@ -44,6 +44,14 @@ impl AccountRow {
         }
     }
 
+    /// As [`AccountRow::lock`]; `None` where somebody holds it.
+    pub(crate) fn try_lock(&self) -> Option<RowGuard<'_>> {
+        Some(RowGuard {
+            row: self,
+            _held: self.lock.try_lock()?,
+        })
+    }
+
     /// Notes that the thread with residue `bit` is about to hold an entry: before the entry's tag is stored.
     pub(crate) fn touch(&self, bit: u32) {
         let mask = 1u64 << (bit & 63);

@@ -127,6 +127,12 @@ impl ContextHandle {
         tree::node_usage(self.node())
     }
 
+    /// As [`ContextHandle::usage`], for who must not wait: `None` where another thread is reading or folding at this moment.
+    #[must_use]
+    pub fn try_usage(&self) -> Option<Usage> {
+        tree::try_node_usage(self.node())
+    }
+
     /// The account of this context and all below, contexts that are gone included in the totals. O(contexts), under the tree's
     /// lock: nobody makes or ends a context of the tree meanwhile.
     #[must_use]

@@ -16,7 +16,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::backing::Link;
-use crate::account::{AccountRow, Counts, ScopeUsage, read_row, slot};
+use crate::account::{AccountRow, Counts, ScopeUsage, read_row, slot, try_read_row};
 use crate::error::ContextId;
 use crate::foreign::ForeignCells;
 use crate::owned::ValueTable;
@@ -267,6 +267,11 @@ impl ContextNode {
     /// The account of one scope of this node.
     pub(crate) fn usage(&self, scope: Scope) -> ScopeUsage {
         read_row(self.row(scope), self.tag(scope))
+    }
+
+    /// As [`ContextNode::usage`]; `None` where a lock is held that it would wait for.
+    pub(crate) fn try_usage(&self, scope: Scope) -> Option<ScopeUsage> {
+        try_read_row(self.row(scope), self.tag(scope))
     }
 
     /// Counts on the shared row itself: for threads that are ending, and where there are no thread-locals.

@@ -301,6 +301,18 @@ pub(crate) fn node_usage(node: &ContextNode) -> Usage {
     }
 }
 
+/// As [`node_usage`]; `None` where a lock is held that it would wait for.
+pub(crate) fn try_node_usage(node: &ContextNode) -> Option<Usage> {
+    let mut usage = Usage {
+        scopes: [ScopeUsage::default(); Scope::COUNT],
+        foreign: node.foreign.usage(),
+    };
+    for (place, scope) in usage.scopes.iter_mut().zip(Scope::ALL) {
+        *place = node.try_usage(scope)?;
+    }
+    Some(usage)
+}
+
 /// What children of the node that are gone took in all.
 pub(crate) fn gone_usage(node: &ContextNode) -> Usage {
     Usage {

@@ -1,13 +1,14 @@
 //! The state file: the numbers of the process in a shared mapping, which outlives every end of it. `vk_accounts::state_file` has the layout.
 //!
 //! It is updated after each of the first 1000 commands, then after every 64th and after each submit. One thread updates at a time, and
-//! the others pass by.
+//! the others pass by; who would have to wait for a number leaves the update out.
 
 mod mapping;
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 
+use alloc_core::ScopeUsage;
 use vk_accounts::state_file::{
     COMMANDS, HEAP_WORDS, HEAPS, KIND_WORDS, KINDS, LENGTH, MAGIC, MAX_HEAPS, MAX_KINDS,
     NAME_WORDS, PROCESS, REPORTED, ROWS, SEQUENCE, STARTED, STARTED_ROW,
@@ -136,11 +137,13 @@ fn update(words: &Words, number: u64) {
     if IS_UPDATED.swap(true, Ordering::Acquire) {
         return;
     }
-    let mut sums = Sums::new();
-    for instance in INSTANCES.iter() {
-        sums.add(instance);
-        instance.devices.iter().for_each(|device| sums.add(device));
+    if let Some(sums) = Sums::of_all() {
+        write(words, number, &sums);
     }
+    IS_UPDATED.store(false, Ordering::Release);
+}
+
+fn write(words: &Words, number: u64, sums: &Sums) {
     let sequence = words
         .get(SEQUENCE)
         .map_or(0, |word| word.load(Ordering::Relaxed));
@@ -159,7 +162,6 @@ fn update(words: &Words, number: u64) {
     if let Some(word) = words.get(SEQUENCE) {
         word.store(odd.wrapping_add(1), Ordering::Release);
     }
-    IS_UPDATED.store(false, Ordering::Release);
 }
 
 /// The numbers of all instances and devices together, in the order of the file.
@@ -176,22 +178,38 @@ impl Sums {
         }
     }
 
-    fn add(&mut self, accounts: &Accounts) {
+    /// `None` where a number would have to be waited for: the next update has it.
+    fn of_all() -> Option<Self> {
+        let mut sums = Self::new();
+        for instance in INSTANCES.iter() {
+            sums.add(instance)?;
+            for device in instance.devices.iter() {
+                sums.add(device)?;
+            }
+        }
+        Some(sums)
+    }
+
+    fn add(&mut self, accounts: &Accounts) -> Option<()> {
         for (sum, index) in self.kinds.iter_mut().zip(PLACES) {
             if let Some(kind) = index.and_then(|index| accounts.kind(index)) {
-                add_all(sum, kind_numbers(kind));
+                add_all(sum, kind_numbers(kind)?);
             }
         }
         for (sum, count) in self.heaps.iter_mut().zip(&accounts.device_memory.heaps) {
             add_all(sum, heap_numbers(count));
         }
+        Some(())
     }
 }
 
-fn kind_numbers(kind: &KindAccount) -> [u64; 8] {
+fn kind_numbers(kind: &KindAccount) -> Option<[u64; 8]> {
     let owner = kind.owner();
-    let usage = owner.map(|owner| owner.usage().total()).unwrap_or_default();
-    [
+    let usage = match owner {
+        Some(owner) => owner.try_usage()?.total(),
+        None => ScopeUsage::default(),
+    };
+    Some([
         usage.live_bytes,
         usage.live_blocks,
         owner.map_or(0, |owner| owner.peak_bytes()),
@@ -200,7 +218,7 @@ fn kind_numbers(kind: &KindAccount) -> [u64; 8] {
         get(&kind.created),
         get(&kind.ended),
         get(&kind.foreign_commands),
-    ]
+    ])
 }
 
 fn heap_numbers(count: &MemoryCount) -> [u64; 6] {

@@ -66,6 +66,7 @@ pub(super) fn operations<S: Stage>() -> Vec<Operation<S>> {
                 "ContextHandle::parent_id",
                 "ContextHandle::is_closed",
                 "ContextHandle::usage",
+                "ContextHandle::try_usage",
                 "ContextHandle::subtree_usage",
                 "BudgetUsage::is_exceeded",
                 "ContextHandle::budget",
@@ -234,6 +235,8 @@ fn questions<S: Stage>(stage: &S, ground: &Ground) {
         );
         assert_eq!(asked.scope(), ground.context().scope());
         assert_eq!(asked.usage(), asked.subtree_usage());
+        // Another thread may be reading at this moment.
+        assert!(asked.try_usage().is_none_or(|usage| usage == asked.usage()));
         assert_eq!(asked.budget(), asked.restart_high_water());
         assert_eq!(asked.parent().map(|parent| parent.id()), asked.parent_id());
         asked.set_limit(1 << 15).expect("nothing is charged");
