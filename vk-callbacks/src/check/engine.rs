@@ -50,6 +50,8 @@ pub(crate) struct Engine<'h, 't> {
     pub(super) moves: AtomicU32,
     /// Commands that run: of a log; else of threads that have no [place](crate::command::thread::Running) for that.
     pub(super) running: AtomicU32,
+    /// Internal memory was notified through some callbacks.
+    is_notified: AtomicBool,
     /// Callbacks that are compatible were told to be; a log has no word for it.
     pub(super) groups_reported: bool,
     /// A pointer that nobody gave is told apart from a block that was given before.
@@ -108,6 +110,7 @@ impl<'h, 't> Engine<'h, 't> {
             below_instance: AtomicI64::new(0),
             moves: AtomicU32::new(0),
             running: AtomicU32::new(0),
+            is_notified: AtomicBool::new(false),
             groups_reported: !numbered,
             knows_strangers: true,
         }
@@ -305,6 +308,16 @@ impl<'h, 't> Engine<'h, 't> {
         if self.coverage.load(Ordering::Relaxed) < coverage as u8 {
             self.coverage.fetch_max(coverage as u8, Ordering::Relaxed);
         }
+    }
+
+    /// Internal memory is notified: before it is counted.
+    pub(crate) fn note_notified(&self) {
+        self.is_notified.store(true, Ordering::Release);
+    }
+
+    /// Whether any ever was; without, there is nothing to look for at the end of each object.
+    pub(crate) fn was_notified(&self) -> bool {
+        self.is_notified.load(Ordering::Acquire)
     }
 
     /// A command is running, on whatever thread.
