@@ -31,6 +31,7 @@
 mod accounts;
 mod chain;
 mod commands;
+mod count;
 mod coverage;
 mod device_memory;
 mod error_output;
