@@ -366,10 +366,13 @@ pub(crate) fn for_instance() -> Option<&'static Accounts> {
 }
 
 /// The checker of this process, unless it is switched off or there is no memory for it.
+#[inline]
 pub(crate) fn checker() -> Option<&'static Checker<'static>> {
-    if let Some(checker) = CHECKER.get() {
-        return Some(checker);
-    }
+    CHECKER.get().or_else(new_checker)
+}
+
+#[inline(never)]
+fn new_checker() -> Option<&'static Checker<'static>> {
     if !settings().check {
         return None;
     }

@@ -292,7 +292,7 @@ impl<'t> Engine<'_, 't> {
             return self.lose_handle();
         }
         if !lived {
-            self.lives(kind, 1);
+            self.lives(kind);
         }
         if let Some(owner) = owner {
             owner.objects.fetch_add(1, Ordering::AcqRel);
@@ -339,7 +339,7 @@ impl<'t> Engine<'_, 't> {
             return None;
         };
         if thing.times == 1 {
-            self.lives(kind, -1);
+            self.lives_no_more(kind);
         }
         if thing.mixed {
             // Whose count would be less? Those keep theirs: of what they hold is told at the end.

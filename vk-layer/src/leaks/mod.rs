@@ -121,7 +121,7 @@ impl Drop for CommandOrigin {
 
 /// That of the command which this thread ended last.
 pub(crate) fn last_origin() -> Option<&'static Origin> {
-    if is_on() { LAST.get() } else { None }
+    leaks().and_then(|_| LAST.get())
 }
 
 /// The row's command, which was called there, has created an object.
