@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use alloc_core::{Budget, Context, ContextOptions, Scope, Usage};
 use vk_callbacks::{Bridge, CheckOptions, CheckedOwner, Checker, OwnerId, RawCallbacks};
 
-use crate::commands::{KINDS, ROWS, is_of_loader, row};
+use crate::commands::{KINDS, ROWS, is_about_loader, row};
+use crate::count::Count;
 use crate::coverage;
 use crate::description::DescriptionCell;
 use crate::device_memory::DeviceMemory;
@@ -45,8 +46,8 @@ pub(crate) struct Accounts {
 pub(crate) struct KindAccount {
     owner: AtomicPtr<KindOwner>,
     /// Objects that were created, and that were ended.
-    pub(crate) created: AtomicU64,
-    pub(crate) ended: AtomicU64,
+    pub(crate) created: Count,
+    pub(crate) ended: Count,
     /// The program's own callbacks, as the checker watches them.
     foreign: AtomicPtr<ForeignOwner>,
     /// Commands that came with callbacks of the program.
@@ -73,10 +74,25 @@ impl KindAccount {
         Self {
             owner: AtomicPtr::new(ptr::null_mut()),
             foreign: AtomicPtr::new(ptr::null_mut()),
-            created: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
+            created: Count::new(),
+            ended: Count::new(),
             foreign_commands: AtomicU64::new(0),
         }
+    }
+
+    /// Some command has come here.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        let (commands, owner) = (
+            self.foreign_commands.load(Ordering::Relaxed),
+            self.owner.load(Ordering::Relaxed),
+        );
+        commands | self.created.get() != 0 || !owner.is_null()
+    }
+
+    /// There was a callback's owner, or an object.
+    pub(crate) fn is_known(&self) -> bool {
+        self.owner().is_some() || self.created.get() != 0
     }
 
     /// The owner, if there is one already.
@@ -227,13 +243,23 @@ impl Accounts {
         self.kinds.get(*KINDS.get(index)?)
     }
 
+    /// As [`Accounts::kind`], of the first row about a kind.
+    #[inline]
+    pub(crate) fn kind_of_row(&self, first: usize) -> Option<&KindAccount> {
+        self.kinds.get(first)
+    }
+
     /// Whose callbacks replace NULL in the row's command; none for what the loader creates.
     pub(crate) fn owner_or_new(&self, index: usize) -> Option<&KindOwner> {
-        let kind = row(index).object;
-        if is_of_loader(kind) || settings().passes_through {
+        let kind = self.kind(index)?;
+        // What has an owner is neither the loader's nor passed through.
+        if let Some(owner) = kind.owner() {
+            return Some(owner);
+        }
+        if is_about_loader(index) || settings().passes_through {
             return None;
         }
-        self.kind(index)?.owner_or_new(kind, &self.context)
+        kind.owner_or_new(row(index).object, &self.context)
     }
 
     /// As [`Accounts::owner_or_new`] for a kind that is passed through: the owner that it has, and if it has none it never gets one.
@@ -251,9 +277,7 @@ impl Accounts {
     /// The kinds that something is known of, with their names.
     pub(crate) fn known_kinds(&self) -> impl Iterator<Item = (&'static str, &KindAccount)> {
         let names = vk_callbacks::CommandRow::all().iter().map(|row| row.object);
-        names
-            .zip(&self.kinds)
-            .filter(|(_, kind)| kind.owner().is_some() || kind.created.load(Ordering::Relaxed) != 0)
+        names.zip(&self.kinds).filter(|(_, kind)| kind.is_known())
     }
 
     fn is_empty(&self) -> bool {
@@ -351,13 +375,21 @@ pub(crate) fn for_instance() -> Option<&'static Accounts> {
 }
 
 /// The checker of this process, unless it is switched off or there is no memory for it.
+#[inline]
 pub(crate) fn checker() -> Option<&'static Checker<'static>> {
+    CHECKER.get().or_else(new_checker)
+}
+
+#[inline(never)]
+fn new_checker() -> Option<&'static Checker<'static>> {
+    if !settings().check {
+        return None;
+    }
     let options = CheckOptions {
         coverage: coverage(),
         ..CheckOptions::default()
     };
-    let new = || Checker::new(&SYSTEM, options).ok();
-    CHECKER.get_or_make(|| if settings().check { new() } else { None })
+    CHECKER.get_or_make(|| Checker::new(&SYSTEM, options).ok())
 }
 
 /// In the child of a fork: its instances are the next ones.

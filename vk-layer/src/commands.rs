@@ -68,8 +68,23 @@ pub(crate) const fn is_first_of_kind(index: usize) -> bool {
     KINDS[index] == index && !row(index).object.is_empty()
 }
 
-/// Objects of this kind are the loader's own: it reads `pAllocator` itself, at its own ends.
-pub(crate) const fn is_of_loader(kind: &str) -> bool {
+/// The row is about objects that are the loader's own: it reads `pAllocator` itself, at its own ends.
+pub(crate) fn is_about_loader(index: usize) -> bool {
+    ABOUT_LOADER.get(index).copied().unwrap_or_default()
+}
+
+#[expect(clippy::indexing_slicing, reason = "runs at compile time")]
+static ABOUT_LOADER: [bool; ROWS] = {
+    let mut about = [false; ROWS];
+    let mut index = 0;
+    while index < ROWS {
+        about[index] = is_of_loader(row(index).object);
+        index += 1;
+    }
+    about
+};
+
+const fn is_of_loader(kind: &str) -> bool {
     equal(kind, "VkSurfaceKHR")
         || equal(kind, "VkDebugUtilsMessengerEXT")
         || equal(kind, "VkDebugReportCallbackEXT")

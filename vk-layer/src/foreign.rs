@@ -3,15 +3,16 @@
 //! Each object may bring its own (V5), in a struct that is gone after the command (V6). All of one kind are one owner to the checker.
 //! They are watched for as long as a command that got them runs or an object that was created with them lives.
 
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use alloc_core::ScopeUsage;
+use alloc_core::{ScopeUsage, TryBox};
 use vk_callbacks::{Checked, CheckedOwner, OwnerId, OwnerUsage, RawCallbacks};
 
 use crate::accounts::{KindAccount, UNCHECKED_OWNERS, checker};
 use crate::handle_map::{HandleMap, key};
 use crate::hooks::caught;
-use crate::record::{free_record, new_record};
+use crate::record::{Own, free_record, new_record, own};
 
 /// What is known of the program's callbacks for one kind of object.
 pub(crate) struct ForeignOwner {
@@ -50,22 +51,26 @@ impl ForeignOwner {
     /// The object is about to be destroyed: takes out what it was created with. Before the command goes down, since another object may have
     /// the handle as soon as it is back. `None` for an object that was created when nobody watched.
     pub(crate) fn remove(&self, handle: u64) -> Option<EndedObject> {
-        let record = self.objects.remove(key(handle))?;
-        // SAFETY: from `new_record`; the table had it alone, and has it no longer.
-        Some(EndedObject(unsafe { free_record(record) }))
+        self.objects.remove(key(handle)).map(EndedObject)
     }
 }
 
-/// What an object was created with that is being destroyed: watched until this goes.
-pub(crate) struct EndedObject(Checked);
+/// What an object was created with that is being destroyed: watched until this goes. The record is this one's alone.
+pub(crate) struct EndedObject(NonNull<Checked>);
 
 impl Drop for EndedObject {
     fn drop(&mut self) {
-        caught(|| retire(&self.0));
+        // SAFETY: from `new_record`; the table had it alone, and has it no longer.
+        let checked = unsafe { free_record(self.0) };
+        caught(|| retire(&checked));
     }
 }
 
-/// Callbacks of the program that a command has got: over when it goes.
+/// Callbacks of the program that a command has got: over when it goes. In a record, since most commands have none: theirs would move
+/// its room about.
+pub(crate) type ForeignRecord<'a> = TryBox<ForeignUse<'a>, Own>;
+
+/// See [`ForeignRecord`].
 pub(crate) struct ForeignUse<'a> {
     owner: &'a ForeignOwner,
     raw: RawCallbacks,
@@ -82,18 +87,19 @@ impl<'a> ForeignUse<'a> {
         kind: &'a KindAccount,
         name: &'static str,
         raw: RawCallbacks,
-    ) -> Option<Self> {
+    ) -> Option<ForeignRecord<'a>> {
         let owner = kind.foreign_or_new(name)?;
         // SAFETY: the caller's promise; they are retired when neither is there any more.
         let checked = unsafe { checker()?.wrap_for(raw, owner.id) };
         if checked.is_err() {
             UNCHECKED_OWNERS.fetch_add(1, Ordering::Relaxed);
         }
-        Some(Self {
+        let watched = Self {
             owner,
             raw,
             checked: checked.ok()?,
-        })
+        };
+        TryBox::try_new_in(watched, own()).ok()
     }
 
     pub(crate) const fn id(&self) -> OwnerId {

@@ -59,7 +59,13 @@ impl<T> HandleMap<T> {
 
     /// The value of the key.
     pub(crate) fn get(&self, key: usize) -> Option<NonNull<T>> {
-        let slot = self.find(key)?;
+        let first = self.slots.get(start_of(key))?;
+        // Most keys are where they are looked for first.
+        let slot = if first.key.load(Ordering::Acquire) == key && key > CLAIMED {
+            first
+        } else {
+            self.find(key)?
+        };
         NonNull::new(slot.value.load(Ordering::Acquire))
     }
 
@@ -93,6 +99,7 @@ impl<T> HandleMap<T> {
         None
     }
 
+    #[inline(never)]
     fn find(&self, key: usize) -> Option<&Slot<T>> {
         if key <= CLAIMED {
             return None;
@@ -110,9 +117,8 @@ impl<T> HandleMap<T> {
 
     /// All slots, from the one where the key is put if that is free.
     fn probe(&self, key: usize) -> impl Iterator<Item = &Slot<T>> {
-        // Addresses differ in their middle bits, numbers in their low ones: the product mixes both into its middle.
-        let start = (key.wrapping_mul(0x9e37_79b9) >> 16) % SLOTS;
-        self.slots.iter().cycle().skip(start).take(SLOTS)
+        let start = start_of(key);
+        (0..SLOTS).filter_map(move |at| self.slots.get(start.wrapping_add(at) % SLOTS))
     }
 
     fn insert_here(&self, key: usize, value: NonNull<T>) -> bool {
@@ -150,6 +156,12 @@ impl<T> HandleMap<T> {
         }
         self.following()
     }
+}
+
+/// Where a key is put if that slot is free.
+const fn start_of(key: usize) -> usize {
+    // Addresses differ in their middle bits, numbers in their low ones: the product mixes both into its middle.
+    (key.wrapping_mul(0x9e37_79b9) >> 16) % SLOTS
 }
 
 impl<T> Drop for HandleMap<T> {

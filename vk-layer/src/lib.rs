@@ -31,6 +31,7 @@
 mod accounts;
 mod chain;
 mod commands;
+mod count;
 mod coverage;
 mod description;
 mod device_memory;

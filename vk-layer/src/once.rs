@@ -19,9 +19,14 @@ impl OnceAcrossForks {
         Self(AtomicU64::new(NOT_DONE))
     }
 
+    #[inline]
+    fn is_done(&self) -> bool {
+        self.0.load(Ordering::Acquire) == DONE
+    }
+
     /// Does `work`, unless it was done. Threads that come meanwhile wait; after a panic the next one tries again.
     pub(crate) fn call_once(&self, work: impl FnOnce()) {
-        if self.0.load(Ordering::Acquire) == DONE {
+        if self.is_done() {
             return;
         }
         let Some(unclaim) = self.claim(own_claim()) else {
@@ -84,6 +89,23 @@ impl<T> ValueAcrossForks<T> {
         }
     }
 
+    /// The value, if it was made.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        // SAFETY: the work is done: nobody writes any more, and the value was written.
+        self.once.is_done().then(|| unsafe { self.written() })
+    }
+
+    /// # Safety
+    /// The work is done.
+    #[inline]
+    unsafe fn written(&self) -> &T {
+        // SAFETY: the caller's promise: nobody writes any more.
+        let value = unsafe { &*self.value.get() };
+        // SAFETY: as above: it was written.
+        unsafe { value.assume_init_ref() }
+    }
+
     /// The value, which `make` makes if there is none.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         self.once.call_once(|| {
@@ -92,10 +114,8 @@ impl<T> ValueAcrossForks<T> {
             // value is overwritten, and never read.
             unsafe { self.value.get().write(MaybeUninit::new(made)) };
         });
-        // SAFETY: the work is done: nobody writes any more.
-        let value = unsafe { &*self.value.get() };
-        // SAFETY: as above: it was written.
-        unsafe { value.assume_init_ref() }
+        // SAFETY: the work is done.
+        unsafe { self.written() }
     }
 }
 

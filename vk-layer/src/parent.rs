@@ -1,6 +1,6 @@
 //! Instances and devices, found by the word that all handles of one begin with.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::mem::transmute;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -151,7 +151,10 @@ pub(crate) unsafe fn dispatch_key(handle: *mut c_void) -> usize {
 }
 
 /// The name of a command, as C has it.
-pub(crate) struct CommandName([u8; CommandName::CAPACITY]);
+pub(crate) struct CommandName {
+    bytes: [u8; CommandName::CAPACITY],
+    length: usize,
+}
 
 impl CommandName {
     pub(crate) const CAPACITY: usize = 96;
@@ -163,19 +166,21 @@ impl CommandName {
     /// Of a longer name the beginning.
     pub(crate) fn new(name: &str) -> Self {
         let mut bytes = [0; Self::CAPACITY];
-        for (to, from) in bytes.iter_mut().take(Self::CAPACITY - 1).zip(name.bytes()) {
+        let length = name.floor_char_boundary(Self::CAPACITY - 1);
+        for (to, from) in bytes.iter_mut().zip(name.bytes().take(length)) {
             *to = from;
         }
-        Self(bytes)
+        Self { bytes, length }
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        let name = CStr::from_bytes_until_nul(&self.0).ok();
-        name.and_then(|name| name.to_str().ok()).unwrap_or_default()
+        let name = self.bytes.get(..self.length).unwrap_or_default();
+        // SAFETY: `new` has copied a string, up to an end of a character.
+        unsafe { std::str::from_utf8_unchecked(name) }
     }
 
     pub(crate) const fn as_ptr(&self) -> *const c_char {
-        self.0.as_ptr().cast()
+        self.bytes.as_ptr().cast()
     }
 }
 

@@ -14,6 +14,11 @@ pub(crate) static MARK: Request = Request(AtomicBool::new(false));
 pub(crate) static REPORT: Request = Request(AtomicBool::new(false));
 
 impl Request {
+    /// It was asked for, and nobody has looked yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Whether it was asked for since the last time.
     pub(crate) fn is_due(&self) -> bool {
         self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)

@@ -86,8 +86,9 @@ impl ContextNode {
     fn allocate_limited(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
         // A layout's size is at most `isize::MAX`.
         let bytes = (layout.size() as u64).cast_signed();
-        // Without a budget a ceiling is no lease.
+        // Without a budget a ceiling is no lease, and an exact one leases nothing.
         let leased = self.flags() & (CLOSED | BUDGETED) == BUDGETED
+            && !self.is_exact()
             && with_table(|table| {
                 match table.and_then(|table| table.find(self.slot(scope), self.tag(scope))) {
                     Some(entry) if bytes <= entry.ceiling().wrapping_sub(entry.delta()) => {
@@ -224,11 +225,12 @@ impl ContextNode {
     }
 
     /// True when a free has left an entry with more than it may keep to itself. Unbudgeted: -delta > ceiling, the fold
-    /// threshold. Budgeted: what is unused is more than a slice.
+    /// threshold. Budgeted: what is unused is more than a slice, or the row does not know of more than a slice of frees.
     #[inline]
     fn is_due(&self, entry: &AccountEntry, delta: i64) -> bool {
         if self.is_budgeted() {
-            entry.ceiling().wrapping_sub(delta) > self.slice().cast_signed()
+            let slice = self.slice().cast_signed();
+            entry.ceiling().wrapping_sub(delta) > slice || delta < -slice.clamp(FOLD_MIN, FOLD_MAX)
         } else {
             entry.ceiling().wrapping_add(delta) < 0
         }
@@ -325,6 +327,11 @@ impl ContextNode {
             |table| match table.and_then(|table| table.find(self.slot(scope), tag)) {
                 Some(entry) => {
                     let delta = entry.record_free(bytes, blocks);
+                    if self.is_exact() {
+                        // What was charged for the block goes back at once: no row has to change for that.
+                        entry.set_ceiling(entry.ceiling().saturating_sub_unsigned(bytes));
+                        self.refund(bytes);
+                    }
                     if self.is_due(entry, delta) {
                         self.fold(scope, entry);
                     }

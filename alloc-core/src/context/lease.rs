@@ -72,6 +72,9 @@ impl ContextNode {
     }
 
     fn reserve_once(&self, scope: Scope, bytes: i64) -> Result<(), Shortage> {
+        if self.is_exact() {
+            return self.charge(bytes.cast_unsigned(), 0).map(|_| ());
+        }
         let tag = self.tag(scope);
         with_table(|table| {
             let entry = table.and_then(|table| {
@@ -137,8 +140,11 @@ impl ContextNode {
             return Err(shortage);
         }
         let mut grant = need.saturating_add(slice / 2);
-        for node in self.charged() {
-            grant = grant.min(need.saturating_add(lease_extra(slice, node.budget.room(), need)));
+        if slice > 0 {
+            for node in self.charged() {
+                let extra = lease_extra(slice, node.budget.room(), need);
+                grant = grant.min(need.saturating_add(extra));
+            }
         }
         self.charged().for_each(|node| node.budget.add(grant));
         Ok(grant)
@@ -160,6 +166,12 @@ impl ContextNode {
     /// The smallest slice of the budgets from here up; 0 where one of them is exact.
     pub(crate) fn slice(&self) -> u64 {
         self.budget.slice.load(Ordering::Relaxed)
+    }
+
+    /// A budget from here up is exact: nothing is leased, each byte is charged when it is allocated and refunded when it is freed.
+    #[inline]
+    pub(crate) fn is_exact(&self) -> bool {
+        self.is_budgeted() && self.slice() == 0
     }
 
     pub(crate) fn budget_usage(&self) -> Option<BudgetUsage> {

@@ -615,6 +615,7 @@ impl<'t> Engine<'_, 't> {
             Some(scope) => match event {
                 NoticeEvent::Allocated => {
                     owner.notified.store(true, Ordering::Release);
+                    self.note_notified();
                     sums.count_internal_allocation(scope, size);
                 }
                 NoticeEvent::Freed if sums.count_internal_free(scope, size) => {}

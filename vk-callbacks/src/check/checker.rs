@@ -473,7 +473,7 @@ fn remember(thread: &ThreadState, engine: &Engine<'_, 'static>, making: Option<M
     let before = thread.swap_making(making.map(|making| (at, making)));
     // Another checker's, which may be gone: there it goes on being made, and nothing is said.
     if let Some((_, before)) = before.filter(|(of, _)| *of == at) {
-        engine.object_created(before);
+        engine.object_created(before, None);
     }
 }
 
@@ -494,7 +494,7 @@ fn report_pending(
             && owner.is_some_and(|owner| owner.number() == making.owner)
     };
     match pending {
-        Some((of, making)) if of_it(of, making) => engine.object_created(making),
+        Some((of, making)) if of_it(of, making) => engine.object_created(making, owner),
         _ => drop(thread.swap_making(pending)),
     }
 }

@@ -3,7 +3,7 @@
 mod findings;
 
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use alloc_core::{HostError, Scope};
 
@@ -43,13 +43,15 @@ pub(crate) struct Engine<'h, 't> {
     lossy: AtomicBool,
     /// A handle is not on record for which there was no room.
     handles_lost: AtomicBool,
-    /// Handles on record that live and lie below a device, and below an instance.
-    below_device: AtomicI64,
-    below_instance: AtomicI64,
+    /// Handles on record that live: in the low half those below a device, in the high one those below an instance. In one word, since
+    /// most objects are below both.
+    below: AtomicU64,
     /// Reallocations until now.
     pub(super) moves: AtomicU32,
     /// Commands that run: of a log; else of threads that have no [place](crate::command::thread::Running) for that.
     pub(super) running: AtomicU32,
+    /// Internal memory was notified through some callbacks.
+    is_notified: AtomicBool,
     /// Callbacks that are compatible were told to be; a log has no word for it.
     pub(super) groups_reported: bool,
     /// A pointer that nobody gave is told apart from a block that was given before.
@@ -104,10 +106,10 @@ impl<'h, 't> Engine<'h, 't> {
             lost: AtomicU64::new(0),
             lossy: AtomicBool::new(false),
             handles_lost: AtomicBool::new(false),
-            below_device: AtomicI64::new(0),
-            below_instance: AtomicI64::new(0),
+            below: AtomicU64::new(0),
             moves: AtomicU32::new(0),
             running: AtomicU32::new(0),
+            is_notified: AtomicBool::new(false),
             groups_reported: !numbered,
             knows_strangers: true,
         }
@@ -160,21 +162,28 @@ impl<'h, 't> Engine<'h, 't> {
         self.owners.of_group(group)
     }
 
-    /// A handle of this kind came to live, or ceased to: an object below a device, an instance or both.
-    pub(crate) fn lives(&self, kind: &str, by: i64) {
-        if lies_below("VkDevice", kind) {
-            self.below_device.fetch_add(by, Ordering::AcqRel);
+    /// A handle of this kind came to live: an object below a device, an instance or both.
+    pub(crate) fn lives(&self, kind: &str) {
+        let one = below(kind);
+        if one != 0 {
+            self.below.fetch_add(one, Ordering::AcqRel);
         }
-        if lies_below("VkInstance", kind) {
-            self.below_instance.fetch_add(by, Ordering::AcqRel);
+    }
+
+    /// It ceased to. Nobody says so before [`Engine::lives`] was told, so that neither half goes below 0.
+    pub(crate) fn lives_no_more(&self, kind: &str) {
+        let one = below(kind);
+        if one != 0 {
+            self.below.fetch_sub(one, Ordering::AcqRel);
         }
     }
 
     /// An object that draws on a device's or an instance's memory may live: what is left may be that one's, which the application forgot.
     pub(crate) fn has_children(&self, parent: &str) -> bool {
+        let below = self.below.load(Ordering::Acquire);
         match parent {
-            "VkDevice" => self.below_device.load(Ordering::Acquire) > 0,
-            "VkInstance" => self.below_instance.load(Ordering::Acquire) > 0,
+            "VkDevice" => below & (BELOW_INSTANCE - 1) != 0,
+            "VkInstance" => below >= BELOW_INSTANCE,
             _ => false,
         }
     }
@@ -307,6 +316,16 @@ impl<'h, 't> Engine<'h, 't> {
         }
     }
 
+    /// Internal memory is notified: before it is counted.
+    pub(crate) fn note_notified(&self) {
+        self.is_notified.store(true, Ordering::Release);
+    }
+
+    /// Whether any ever was; without, there is nothing to look for at the end of each object.
+    pub(crate) fn was_notified(&self) -> bool {
+        self.is_notified.load(Ordering::Acquire)
+    }
+
     /// A command is running, on whatever thread.
     pub(crate) fn some_command_runs(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
@@ -358,18 +377,22 @@ impl<'h, 't> Engine<'h, 't> {
     }
 }
 
-/// What kinds of object draw on the memory of a device, or of an instance.
-fn lies_below(parent: &str, kind: &str) -> bool {
+/// One in each half of the count.
+const BELOW_INSTANCE: u64 = 1 << 32;
+const BELOW_BOTH: u64 = BELOW_INSTANCE | 1;
+
+/// Whether an object of this kind draws on the memory of an instance, or on a device's and so on both.
+fn below(kind: &str) -> u64 {
     match kind {
         // They go with others, and nobody need tell.
         "VkQueue" | "VkPhysicalDevice" | "VkCommandBuffer" | "VkDescriptorSet" | "VkDisplayKHR" => {
-            false
+            0
         }
-        "VkInstance" => false,
+        "VkInstance" => 0,
         "VkDevice" | "VkSurfaceKHR" | "VkDebugUtilsMessengerEXT" | "VkDebugReportCallbackEXT" => {
-            parent == "VkInstance"
+            BELOW_INSTANCE
         }
-        _ => true,
+        _ => BELOW_BOTH,
     }
 }
 

@@ -256,9 +256,10 @@ impl<'t> Engine<'_, 't> {
         });
     }
 
-    /// The object that a command was making has been told of, or nobody will.
-    pub(crate) fn object_created(&self, making: Making) {
-        if let Some(owner) = self.numbered(making.owner) {
+    /// The object that a command was making has been told of, or nobody will. `owner` may be the one that it draws on.
+    pub(crate) fn object_created(&self, making: Making, owner: Option<&CallbackOwner<'t>>) {
+        let known = owner.filter(|owner| owner.number() == making.owner);
+        if let Some(owner) = known.or_else(|| self.numbered(making.owner)) {
             owner.count_created();
         }
     }
@@ -291,7 +292,7 @@ impl<'t> Engine<'_, 't> {
             return self.lose_handle();
         }
         if !lived {
-            self.lives(kind, 1);
+            self.lives(kind);
         }
         if let Some(owner) = owner {
             owner.objects.fetch_add(1, Ordering::AcqRel);
@@ -338,7 +339,7 @@ impl<'t> Engine<'_, 't> {
             return None;
         };
         if thing.times == 1 {
-            self.lives(kind, -1);
+            self.lives_no_more(kind);
         }
         if thing.mixed {
             // Whose count would be less? Those keep theirs: of what they hold is told at the end.
@@ -414,6 +415,9 @@ impl<'t> Engine<'_, 't> {
         owner: &CallbackOwner<'t>,
         over: impl Fn() -> bool,
     ) {
+        if !self.was_notified() {
+            return;
+        }
         let Some(first) = self.first_of_group(owner.group) else {
             return;
         };

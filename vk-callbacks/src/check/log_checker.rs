@@ -202,7 +202,7 @@ impl<'h, 't> Judge<'h, 't> {
                         .take_if(|making| !making.many && making.owner == number)
                 });
                 last.into_iter()
-                    .for_each(|making| self.engine.object_created(making));
+                    .for_each(|making| self.engine.object_created(making, None));
             }
             TraceEvent::Destroyed { by, handle, kind } => {
                 let (who, owner) = self.caller_context(line, by)?;

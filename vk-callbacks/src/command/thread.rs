@@ -6,7 +6,7 @@
 //! feature `std` there is none and everything answers "not known".
 
 use core::cell::Cell;
-use core::ptr;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::bracket::Making;
@@ -33,7 +33,10 @@ pub(crate) struct ThreadState {
 ///
 /// The mark is written and never read on the way: reading it and putting it back would cost a callback about 1 ns, in a chain from
 /// call to call. So a bridge that was entered from inside another takes the mark off for both.
-pub(crate) struct InCallback(());
+///
+/// It keeps the address of the thread's state, which in a shared library would cost a call to find again. As a pointer it stays on its
+/// thread. None where threads have no state.
+pub(crate) struct InCallback(Option<NonNull<ThreadState>>);
 
 /// This thread is in a request for memory of a checker's or a recorder's own; over when it goes.
 pub(crate) struct Growth(());
@@ -180,8 +183,10 @@ pub(crate) fn early_callback() {
 
 #[inline(always)]
 pub(crate) fn enter_callback() -> InCallback {
-    with_state(|thread| thread.in_callback.set(true));
-    InCallback(())
+    InCallback(with_state(|thread| {
+        thread.in_callback.set(true);
+        imp::lasting(thread)
+    }))
 }
 
 #[inline]
@@ -192,7 +197,10 @@ pub(crate) fn in_callback() -> bool {
 impl Drop for InCallback {
     #[inline(always)]
     fn drop(&mut self) {
-        with_state(|thread| thread.in_callback.set(false));
+        if let Some(thread) = self.0 {
+            // SAFETY: this thread's state, which has no destructor and is there until the thread's end.
+            unsafe { thread.as_ref() }.in_callback.set(false);
+        }
     }
 }
 
@@ -226,6 +234,7 @@ mod imp {
     extern crate std;
 
     use core::hash::{BuildHasher as _, Hasher as _};
+    use core::ptr::NonNull;
     use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::hash::RandomState;
     use std::thread_local;
@@ -240,6 +249,12 @@ mod imp {
     #[inline(always)]
     pub(crate) fn with_state<R>(look: impl FnOnce(&ThreadState) -> R) -> R {
         STATE.with(look)
+    }
+
+    /// The state's address, which holds as long as the thread runs.
+    #[inline(always)]
+    pub(super) fn lasting(thread: &ThreadState) -> Option<NonNull<ThreadState>> {
+        Some(NonNull::from(thread))
     }
 
     /// From the system's source of random numbers. Takes no memory.
@@ -269,6 +284,7 @@ mod imp {
 
 #[cfg(not(feature = "std"))]
 mod imp {
+    use core::ptr::NonNull;
     use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     use super::ThreadState;
@@ -277,6 +293,11 @@ mod imp {
     #[inline(always)]
     pub(crate) fn with_state<R>(look: impl FnOnce(&ThreadState) -> R) -> R {
         look(&ThreadState::new())
+    }
+
+    /// What was found is gone already.
+    pub(super) const fn lasting(_: &ThreadState) -> Option<NonNull<ThreadState>> {
+        None
     }
 
     /// Without a source of random numbers: where the program lies, if the system randomises that, and a count.

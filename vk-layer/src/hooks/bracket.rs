@@ -1,31 +1,35 @@
 //! One command: which callbacks it gets, the checker's bracket around it, and what is noted afterwards.
 
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use vk_callbacks::{Command, OwnerId, Owners, RawCallbacks};
+use vk_callbacks::{Command, OwnerId, Owners, RawCallbacks, current_thread};
 
 use super::fence::{HookPhase, caught, fenced};
 use super::names::coverage;
 use crate::accounts::{Accounts, KindAccount, KindOwner, checker};
 use crate::chain::ERROR_INITIALIZATION_FAILED;
-use crate::commands::{is_of_loader, row};
+use crate::commands::{is_about_loader, row};
+use crate::count::Count;
 use crate::coverage::{in_command, this_thread_issues_commands};
-use crate::foreign::{EndedObject, ForeignUse};
+use crate::foreign::{EndedObject, ForeignRecord, ForeignUse};
 use crate::leaks::{self, Origin};
+use crate::settings::settings;
 use crate::{report, state};
 
 /// Hooked commands until now.
-pub(crate) static COMMANDS: AtomicU64 = AtomicU64::new(0);
+pub(crate) static COMMANDS: Count = Count::new();
 
 /// How a command ended, and whose callbacks it had: those that replaced NULL, or the program's, where they are watched.
 pub(super) struct Finished<'a> {
+    /// Among those of its thread, or of others.
     number: u64,
+    thread: u64,
     pub(super) result: i32,
     pub(super) owner: Option<OwnerId>,
     /// What the layer below was called with, where nobody watches the program's own.
     given: *const RawCallbacks,
-    foreign: Option<ForeignUse<'a>>,
+    foreign: Option<ForeignRecord<'a>>,
     /// Goes when the command has ended the object.
     _ended: Option<EndedObject>,
 }
@@ -87,19 +91,25 @@ fn run_once<'a>(
         Passed::ByProgram(allocator, ends) => (allocator, ends, None),
         Passed::Watched(kept) => (kept.checked.as_ptr(), None, Some(kept)),
     };
-    let number = COMMANDS.fetch_add(1, Ordering::Relaxed) + 1;
-    state::command_begins(number, index);
+    let thread = current_thread();
+    let number = COMMANDS.add(1, thread);
+    if state::is_open() {
+        state::command_begins(COMMANDS.get(), index);
+    }
     this_thread_issues_commands();
-    let origin = fenced(index, || leaks::enter(index));
-    let chosen = fenced(index, || match kept {
-        None => choose(index, accounts, (allocator, ends)),
-        Some(_) => {
-            count_foreign_command(index, accounts);
-            Chosen::default()
+    let mut origin = None;
+    let chosen = fenced(index, || {
+        origin = leaks::enter(index);
+        match kept {
+            None => choose(index, accounts, (allocator, ends)),
+            Some(_) => {
+                count_foreign_command(index, accounts);
+                Chosen::default()
+            }
         }
     });
     let chosen = chosen.unwrap_or_else(|| {
-        let is_replaced = allocator.is_null() && !is_of_loader(row(index).object);
+        let is_replaced = allocator.is_null() && !is_about_loader(index);
         Chosen {
             replacement: accounts.last_owner(index).filter(|_| is_replaced),
             ..Chosen::default()
@@ -110,28 +120,33 @@ fn run_once<'a>(
         foreign,
         ended,
     } = chosen;
-    let watched_by = foreign.as_ref().or(kept).map(ForeignUse::id);
+    let watched_by = foreign.as_deref().or(kept).map(ForeignUse::id);
     let owner = replacement.map(KindOwner::id).or(watched_by);
     let given = replacement.map_or(allocator, |owner| ptr::from_ref(owner.callbacks()));
     let watched = foreign.as_ref().map(|foreign| foreign.checked.as_ptr());
     let allocator = watched.unwrap_or(given);
     let mut result = None;
     let mut call_once = || *result.get_or_insert_with(|| in_command(|| call(allocator)));
-    fenced(index, || {
-        strike(index, HookPhase::Around);
-        if let Some(checker) = checker() {
-            checker.run(command(index, parents, owner), |frame| {
-                let result = call_once();
-                frame.returned(result);
-                result
-            });
-        }
-    });
+    if settings().check {
+        fenced(index, || {
+            strike(index, HookPhase::Around);
+            if let Some(checker) = checker() {
+                checker.run(command(index, parents, owner), |frame| {
+                    let result = call_once();
+                    frame.returned(result);
+                    result
+                });
+            }
+        });
+    }
     // The first time where nothing is judged.
     let result = call_once();
-    caught(|| drop(origin));
+    if origin.is_some() {
+        caught(|| drop(origin));
+    }
     Finished {
         number,
+        thread,
         result,
         owner,
         given,
@@ -143,14 +158,18 @@ fn run_once<'a>(
 impl<'a> Finished<'a> {
     /// The program's callbacks, as they are watched while the command runs.
     pub(super) fn foreign(&self) -> Option<&ForeignUse<'a>> {
-        self.foreign.as_ref()
+        self.foreign.as_deref()
     }
 
     /// What the layer does beside the command is done as well.
     pub(super) fn finish(self, index: usize) -> i32 {
-        fenced(index, || state::command_ended(self.number));
-        caught(report::write_if_due);
-        caught(|| report::write_if_requested(self.number));
+        if state::is_open() {
+            fenced(index, || state::command_ended(self.number));
+        }
+        if report::may_be_due(self.number) {
+            caught(report::write_if_due);
+            caught(|| report::write_if_requested(self.number));
+        }
         self.result
     }
 }
@@ -182,7 +201,7 @@ pub(super) fn undo(
 #[derive(Default)]
 struct Chosen<'a> {
     replacement: Option<&'a KindOwner>,
-    foreign: Option<ForeignUse<'a>>,
+    foreign: Option<ForeignRecord<'a>>,
     ended: Option<EndedObject>,
 }
 
@@ -204,7 +223,7 @@ fn choose<'a>(
     };
     let ended = ends.and_then(|handle| kind.foreign()?.remove(handle));
     let name = row(index).object;
-    let is_watched = (ends.is_none() || ended.is_some()) && !is_of_loader(name);
+    let is_watched = (ends.is_none() || ended.is_some()) && !is_about_loader(index);
     // SAFETY: Vulkan's promise about `pAllocator`: valid for the command, and for what it creates.
     let watch = || unsafe { ForeignUse::new(kind, name, *raw) };
     Chosen {
@@ -252,19 +271,24 @@ fn strike(index: usize, phase: HookPhase) {
 /// The row's command has created an object.
 pub(super) fn created(index: usize, accounts: &Accounts, handle: u64, finished: &Finished<'_>) {
     let origin = leaks::last_origin();
-    let callbacks = (finished.owner, finished.foreign.as_ref());
-    created_with((index, accounts), handle, callbacks, origin);
+    let callbacks = (finished.owner, finished.foreign());
+    created_with(
+        (index, accounts),
+        handle,
+        callbacks,
+        (origin, finished.thread),
+    );
 }
 
-/// As [`created`], of an object with callbacks of this owner: those of the program where there is a use of them.
+/// As [`created`], by this thread, of an object with callbacks of this owner: those of the program where there is a use of them.
 pub(super) fn created_with(
     (index, accounts): (usize, &Accounts),
     handle: u64,
     (owner, foreign): (Option<OwnerId>, Option<&ForeignUse<'_>>),
-    origin: Option<&'static Origin>,
+    (origin, thread): (Option<&'static Origin>, u64),
 ) {
-    count_created(index, accounts, 1);
     fenced(index, || {
+        note_created(index, accounts, (1, thread));
         leaks::created(index, handle, origin);
         if let Some(foreign) = foreign {
             foreign.created(handle);
@@ -278,11 +302,15 @@ pub(super) fn created_with(
 /// So many objects were, or will be, created.
 pub(super) fn count_created(index: usize, accounts: &Accounts, objects: u64) {
     fenced(index, || {
-        strike(index, HookPhase::After);
-        if let Some(kind) = accounts.kind(index) {
-            kind.created.fetch_add(objects, Ordering::Relaxed);
-        }
+        note_created(index, accounts, (objects, current_thread()))
     });
+}
+
+fn note_created(index: usize, accounts: &Accounts, (objects, thread): (u64, u64)) {
+    strike(index, HookPhase::After);
+    if let Some(kind) = accounts.kind(index) {
+        kind.created.add(objects, thread);
+    }
 }
 
 /// The row's command has ended an object.
@@ -293,7 +321,7 @@ pub(super) fn ended(index: usize, accounts: &Accounts, handle: u64, finished: &F
             checker.destroyed(row(index).object, handle, finished.owner, row(index).name);
         }
         if let Some(kind) = accounts.kind(index) {
-            kind.ended.fetch_add(1, Ordering::Relaxed);
+            kind.ended.add(1, finished.thread);
         }
     });
 }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 
-use vk_callbacks::{OwnerId, Owners, RawCallbacks};
+use vk_callbacks::{OwnerId, Owners, RawCallbacks, current_thread};
 
 use super::bracket::{Passed, count_created, created_with, run_with};
 use super::fence::fenced;
@@ -14,7 +14,7 @@ use super::generic::{CREATE_CACHE, Next, handles};
 use crate::accounts::Accounts;
 use crate::chain::{ERROR_INITIALIZATION_FAILED, OPERATION_DEFERRED, VoidFunction};
 use crate::commands::{known_row, row};
-use crate::foreign::ForeignUse;
+use crate::foreign::{ForeignRecord, ForeignUse};
 use crate::handle_map::{HandleMap, key};
 use crate::leaks::{Origin, last_origin};
 use crate::record::{free_record, new_record};
@@ -37,7 +37,7 @@ pub(crate) struct Deferred {
     owner: Option<OwnerId>,
     origin: Option<&'static Origin>,
     /// The program's own callbacks: the layer below may keep their address, and call them, until the operation is done.
-    foreign: Option<ForeignUse<'static>>,
+    foreign: Option<ForeignRecord<'static>>,
     progress: AtomicU8,
 }
 
@@ -79,10 +79,11 @@ impl Deferred {
     /// The array is the program's still, and its handles were written.
     unsafe fn note_created(&self, accounts: &Accounts) {
         let objects = std::ptr::with_exposed_provenance(self.objects);
-        let callbacks = (self.owner, self.foreign.as_ref());
+        let callbacks = (self.owner, self.foreign.as_deref());
+        let made_by = (self.origin, current_thread());
         // SAFETY: the caller's promise.
         for handle in unsafe { handles(self.count, objects) } {
-            created_with((self.index, accounts), handle, callbacks, self.origin);
+            created_with((self.index, accounts), handle, callbacks, made_by);
         }
     }
 }
@@ -186,7 +187,7 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         record = fenced(ROW, || new_record(deferred())).flatten();
     }
     // SAFETY: just allocated, and nobody else knows it.
-    let foreign = record.and_then(|record| unsafe { record.as_ref() }.foreign.as_ref());
+    let foreign = record.and_then(|record| unsafe { record.as_ref() }.foreign.as_deref());
     let passed = match foreign {
         Some(foreign) => Passed::Watched(foreign),
         // Callbacks that cannot be watched for long enough go down as they came, as those of an object that nobody watches.
@@ -205,9 +206,10 @@ pub(super) unsafe extern "system" fn create_pipelines<const ROW: usize>(
         // SAFETY: the caller's promise; the command has written each handle, 0 where it failed.
         let all = unsafe { handles(count, objects) };
         // SAFETY: as above.
-        let foreign = record.and_then(|record| unsafe { record.as_ref() }.foreign.as_ref());
+        let foreign = record.and_then(|record| unsafe { record.as_ref() }.foreign.as_deref());
         let callbacks = (finished.owner, foreign.or(finished.foreign()));
-        all.for_each(|handle| created_with((ROW, accounts), handle, callbacks, last_origin()));
+        let made_by = (last_origin(), current_thread());
+        all.for_each(|handle| created_with((ROW, accounts), handle, callbacks, made_by));
         if let Some(record) = record {
             // SAFETY: from `new_record`, and nobody else has it.
             drop(unsafe { free_record(record) });

@@ -9,6 +9,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::names::lose_coverage;
 use crate::commands::{KINDS, ROWS, row};
 use crate::settings::complain;
 
@@ -31,20 +32,30 @@ pub enum HookPhase {
 static PASSED: [AtomicBool; ROWS] = [const { AtomicBool::new(false) }; ROWS];
 
 /// Runs what the layer does beside the row's command. `None` when it panicked, now or for this kind before.
+#[inline]
 pub(super) fn fenced<T>(index: usize, work: impl FnOnce() -> T) -> Option<T> {
     let passed = PASSED.get(*KINDS.get(index)?)?;
     if passed.load(Ordering::Relaxed) {
         return None;
     }
     let done = caught(work);
-    if done.is_none() && !passed.swap(true, Ordering::Relaxed) {
+    if done.is_none() {
+        has_panicked(index, passed);
+    }
+    done
+}
+
+#[cold]
+#[inline(never)]
+fn has_panicked(index: usize, passed: &AtomicBool) {
+    if !passed.swap(true, Ordering::Relaxed) {
+        lose_coverage();
         complain(format_args!(
             "the layer panicked at {}: from now on {} is passed through, and neither counted nor judged; please report this defect",
             row(index).name,
             row(index).object,
         ));
     }
-    done
 }
 
 /// Runs `work`. `None` when it panicked.

@@ -129,7 +129,7 @@ pub(super) unsafe extern "system" fn create<const ROW: usize>(
     );
     // SAFETY: the caller's promise.
     unsafe { next.created_one(ROW, &finished, object) };
-    if (ROW == CREATE_BUFFER || ROW == ALLOCATE_MEMORY) && finished.result >= 0 {
+    if (ROW == CREATE_BUFFER || ROW == ALLOCATE_MEMORY) && finished.result >= 0 && leaks::is_on() {
         // SAFETY: the command has written it.
         let handle = unsafe { *object };
         // SAFETY: the caller's promise: the info of one of these commands.
@@ -333,7 +333,9 @@ pub(super) unsafe extern "system" fn destroy<const ROW: usize>(
     };
     // SAFETY: the row's command has this signature.
     let function = unsafe { transmute::<VoidFunction, Function>(next.function) };
-    fenced(ROW, || leaks::destroying(ROW, object));
+    if leaks::is_on() {
+        fenced(ROW, || leaks::destroying(ROW, object));
+    }
     if ROW == FREE_MEMORY
         && let Some(blocks) = &next.parent.memory
     {

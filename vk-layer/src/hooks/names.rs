@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use vk_callbacks::{BracketCoverage, CommandAction, CommandLevel, CommandRow};
 
-use super::fence::passed_kinds;
 use super::forward::hook_of_slot;
 use super::memory::MemoryCommand;
 use crate::accounts::checker;
@@ -17,7 +16,7 @@ use crate::record::{free_record, new_record};
 use crate::settings::{Brackets, settings};
 
 /// More than Vulkan has commands without a `pAllocator`.
-pub(crate) const SLOTS: usize = 1024;
+pub(crate) const SLOTS: usize = 768;
 
 /// A name that was looked up.
 pub(super) struct HookedName {
@@ -152,7 +151,7 @@ pub(super) fn hook(name: &[u8], parent: &Parent, next: VoidFunction) -> Option<V
 
 /// What brackets prove: less than the setting says once a command was looked up that has none, or the layer has panicked.
 pub(crate) fn coverage() -> BracketCoverage {
-    if IS_PARTIAL.load(Ordering::Relaxed) || passed_kinds().next().is_some() {
+    if IS_PARTIAL.load(Ordering::Relaxed) {
         return BracketCoverage::Partial;
     }
     match settings().brackets {

@@ -59,10 +59,15 @@ static LEAKS: PerProcess<Leaks> = PerProcess::new();
 
 /// `None` where stacks are not asked for, or there is no memory for them.
 pub(crate) fn leaks() -> Option<&'static Leaks> {
-    if !settings().stacks {
+    if !is_on() {
         return None;
     }
     LEAKS.get_or_make(Leaks::new)
+}
+
+/// Whether stacks are asked for.
+pub(crate) fn is_on() -> bool {
+    settings().stacks
 }
 
 /// In the child of a fork: what is alive is the parent's.
@@ -87,7 +92,9 @@ pub(crate) struct CommandOrigin {
 
 /// The row's command begins on this thread. `None` where stacks are not asked for.
 pub(crate) fn enter(index: usize) -> Option<CommandOrigin> {
-    leaks()?;
+    if !is_on() {
+        return None;
+    }
     let row = row(index);
     enter_command(row.name, row.object)
 }
@@ -114,7 +121,7 @@ impl Drop for CommandOrigin {
 
 /// That of the command which this thread ended last.
 pub(crate) fn last_origin() -> Option<&'static Origin> {
-    LAST.get()
+    leaks().and_then(|_| LAST.get())
 }
 
 /// The row's command, which was called there, has created an object.

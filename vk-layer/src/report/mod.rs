@@ -62,6 +62,11 @@ pub(crate) fn at_exit() {
     });
 }
 
+/// Whether a report may be due when the command with this number is over: whoever is told no need not look.
+pub(crate) fn may_be_due(number: u64) -> bool {
+    settings().interval != 0 || request::may_be_requested(number)
+}
+
 /// Writes the reports that the settings ask for, if commands came since the last ones.
 pub(crate) fn write() {
     if settings().passes_through || INSTANCES.is_empty() {
@@ -72,7 +77,7 @@ pub(crate) fn write() {
     let Some(_turn) = WritingTurn::new(&WRITING, is_last, wait) else {
         return;
     };
-    let commands = COMMANDS.load(Ordering::Relaxed);
+    let commands = COMMANDS.get();
     if REPORTED.swap(commands, Ordering::Relaxed) == commands {
         return;
     }

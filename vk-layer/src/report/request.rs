@@ -33,6 +33,11 @@ pub(super) fn after_fork() {
     REQUEST_FILE.forget();
 }
 
+/// Whether [`write_if_requested`] has to look closer.
+pub(super) fn may_be_requested(number: u64) -> bool {
+    REPORT.is_pending() || (number.is_multiple_of(INTERVAL) && REQUEST_FILE.get().is_some())
+}
+
 /// Writes a report if one was requested when the command with this number is over.
 pub(crate) fn write_if_requested(number: u64) {
     let is_file_there = || {

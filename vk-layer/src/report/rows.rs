@@ -31,7 +31,7 @@ pub(super) struct KindRow {
 
 impl KindRow {
     fn new(kind: &'static str, account: &KindAccount) -> Self {
-        let created = get(&account.created);
+        let created = account.created.get();
         let foreign = account.foreign().and_then(ForeignOwner::usage_by_scope);
         let usage = account.owner().map(KindOwner::usage);
         let live_by_scope = ByScope::of(|scope| {
@@ -45,7 +45,7 @@ impl KindRow {
             kind,
             live_by_scope,
             objects_created: created,
-            objects_alive: created.saturating_sub(get(&account.ended)),
+            objects_alive: created.saturating_sub(account.ended.get()),
             foreign_commands: get(&account.foreign_commands),
             ..Self::default()
         };

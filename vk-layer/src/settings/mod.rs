@@ -67,15 +67,20 @@ pub(crate) enum Brackets {
 static SETTINGS_OF_PROCESS: ValueAcrossForks<Settings> = ValueAcrossForks::new();
 
 /// See [`Settings`]. Before the first instance: those without a create info.
+#[inline]
 pub(crate) fn settings() -> &'static Settings {
-    // SAFETY: without a create info nothing is read.
-    unsafe { load(std::ptr::null()) }
+    match SETTINGS_OF_PROCESS.get() {
+        Some(settings) => settings,
+        // SAFETY: without a create info nothing is read.
+        None => unsafe { load(std::ptr::null()) },
+    }
 }
 
 /// Reads the settings at the first call; later ones, of other instances too, find them as they are.
 ///
 /// # Safety
 /// `info` is NULL or a valid `VkInstanceCreateInfo`.
+#[cold]
 pub(crate) unsafe fn load(info: *const c_void) -> &'static Settings {
     SETTINGS_OF_PROCESS.get_or_make(|| {
         // SAFETY: asks the kernel's auxiliary vector; any number may be asked for.

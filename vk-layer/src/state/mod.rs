@@ -32,7 +32,7 @@ static STATE: AtomicPtr<Words> = AtomicPtr::new(ptr::null_mut());
 static IS_OPENED: AtomicBool = AtomicBool::new(false);
 static IS_UPDATED: AtomicBool = AtomicBool::new(false);
 
-/// The first row of each kind, by its place in the file.
+/// The first row of each kind, by its place in the file; none behind the last kind.
 #[expect(clippy::indexing_slicing, reason = "runs at compile time")]
 const PLACES: [Option<usize>; MAX_KINDS] = {
     let mut places = [None; MAX_KINDS];
@@ -68,6 +68,11 @@ pub(crate) fn open() {
     }
 }
 
+/// Somebody follows the numbers.
+pub(crate) fn is_open() -> bool {
+    !STATE.load(Ordering::Relaxed).is_null()
+}
+
 /// In the child of a fork: the mapping is the parent's.
 pub(crate) fn after_fork() {
     STATE.store(ptr::null_mut(), Ordering::Relaxed);
@@ -83,18 +88,18 @@ pub(crate) fn command_begins(number: u64, index: usize) {
     }
 }
 
-/// A command has ended: updates the numbers when it is time to.
+/// A command has ended, with this number among those of its thread or of others: updates the numbers when it is time to.
 pub(crate) fn command_ended(number: u64) {
     let is_due = number <= EVERY_COMMAND_UNTIL || number.is_multiple_of(INTERVAL);
     if let Some(words) = words().filter(|_| is_due) {
-        update(words, number);
+        update(words, hooks::COMMANDS.get());
     }
 }
 
 /// A submit has ended: updates the numbers.
 pub(crate) fn submit_ended() {
     if let Some(words) = words() {
-        update(words, hooks::COMMANDS.load(Ordering::Relaxed));
+        update(words, hooks::COMMANDS.get());
     }
 }
 
@@ -152,11 +157,16 @@ fn write(words: &Words, number: u64, sums: &Sums) {
     put(words, SEQUENCE, odd);
     // Whoever reads one of the numbers below has to find an odd or a changed number above.
     fence(Ordering::Release);
+    // What nothing is known of is 0 in the file, as it was made.
     for (place, sum) in sums.kinds.iter().enumerate() {
-        put_all(words, KINDS + place * KIND_WORDS + NAME_WORDS, sum);
+        if let Some(sum) = sum {
+            put_all(words, KINDS + place * KIND_WORDS + NAME_WORDS, sum);
+        }
     }
     for (heap, sum) in sums.heaps.iter().enumerate() {
-        put_all(words, HEAPS + heap * HEAP_WORDS, sum);
+        if let Some(sum) = sum {
+            put_all(words, HEAPS + heap * HEAP_WORDS, sum);
+        }
     }
     put(words, COMMANDS, number);
     if let Some(word) = words.get(SEQUENCE) {
@@ -164,17 +174,17 @@ fn write(words: &Words, number: u64, sums: &Sums) {
     }
 }
 
-/// The numbers of all instances and devices together, in the order of the file.
+/// The numbers of all instances and devices together, in the order of the file; none of what nothing is known of.
 struct Sums {
-    kinds: [[u64; KIND_WORDS - NAME_WORDS]; MAX_KINDS],
-    heaps: [[u64; HEAP_WORDS]; MAX_HEAPS],
+    kinds: [Option<[u64; KIND_NUMBERS]>; MAX_KINDS],
+    heaps: [Option<[u64; HEAP_NUMBERS]>; MAX_HEAPS],
 }
 
 impl Sums {
     const fn new() -> Self {
         Self {
-            kinds: [[0; KIND_WORDS - NAME_WORDS]; MAX_KINDS],
-            heaps: [[0; HEAP_WORDS]; MAX_HEAPS],
+            kinds: [None; MAX_KINDS],
+            heaps: [None; MAX_HEAPS],
         }
     }
 
@@ -192,18 +202,25 @@ impl Sums {
 
     fn add(&mut self, accounts: &Accounts) -> Option<()> {
         for (sum, index) in self.kinds.iter_mut().zip(PLACES) {
-            if let Some(kind) = index.and_then(|index| accounts.kind(index)) {
-                add_all(sum, kind_numbers(kind)?);
+            let Some(index) = index else { break };
+            if let Some(kind) = accounts.kind_of_row(index).filter(|kind| kind.is_used()) {
+                add_all(sum.get_or_insert_default(), kind_numbers(kind)?);
             }
         }
         for (sum, count) in self.heaps.iter_mut().zip(&accounts.device_memory.heaps) {
-            add_all(sum, heap_numbers(count));
+            if get(&count.total_blocks) | get(&count.refusals) != 0 {
+                add_all(sum.get_or_insert_default(), heap_numbers(count));
+            }
         }
         Some(())
     }
 }
 
-fn kind_numbers(kind: &KindAccount) -> Option<[u64; 8]> {
+/// So many words of a row are numbers.
+const KIND_NUMBERS: usize = 8;
+const HEAP_NUMBERS: usize = 6;
+
+fn kind_numbers(kind: &KindAccount) -> Option<[u64; KIND_NUMBERS]> {
     let owner = kind.owner();
     let usage = match owner {
         Some(owner) => owner.try_usage()?.total(),
@@ -215,13 +232,13 @@ fn kind_numbers(kind: &KindAccount) -> Option<[u64; 8]> {
         owner.map_or(0, |owner| owner.peak_bytes()),
         usage.total_bytes,
         usage.total_blocks,
-        get(&kind.created),
-        get(&kind.ended),
+        kind.created.get(),
+        kind.ended.get(),
         get(&kind.foreign_commands),
     ])
 }
 
-fn heap_numbers(count: &MemoryCount) -> [u64; 6] {
+fn heap_numbers(count: &MemoryCount) -> [u64; HEAP_NUMBERS] {
     [
         get(&count.live_bytes),
         get(&count.live_blocks),
@@ -236,7 +253,7 @@ fn get(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
-fn add_all<const N: usize>(sum: &mut [u64], numbers: [u64; N]) {
+fn add_all<const N: usize>(sum: &mut [u64; N], numbers: [u64; N]) {
     for (sum, number) in sum.iter_mut().zip(numbers) {
         *sum = sum.saturating_add(number);
     }

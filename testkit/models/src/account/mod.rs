@@ -22,7 +22,7 @@ mod usage {
 }
 
 /// What an account says; alloc-core's has a face besides.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct ScopeUsage {
     pub(crate) live_bytes: u64,
     pub(crate) live_blocks: u64,

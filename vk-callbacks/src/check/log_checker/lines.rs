@@ -62,7 +62,7 @@ impl<'t> Judge<'_, 't> {
         self.commands = true;
         before
             .into_iter()
-            .for_each(|making| self.engine.object_created(making));
+            .for_each(|making| self.engine.object_created(making, None));
         if first {
             self.engine.thread_issues(by.thread);
         }
@@ -93,7 +93,7 @@ impl<'t> Judge<'_, 't> {
             .and_then(|making| thread.making.replace(making));
         before
             .into_iter()
-            .for_each(|making| self.engine.object_created(making));
+            .for_each(|making| self.engine.object_created(making, None));
         let mut taken = self.lists.leave(bracket.serial);
         self.engine.running.fetch_sub(1, Ordering::Relaxed);
         self.engine.command_left(&bracket, line, Some(&mut taken));
