@@ -61,7 +61,7 @@ unsafe impl HostAllocator for Own {
         unsafe { self.get().deallocate(block, layout, scope) }
     }
 
-    unsafe fn grow(
+    unsafe fn resize(
         &self,
         block: NonNull<u8>,
         old: Layout,
@@ -69,18 +69,7 @@ unsafe impl HostAllocator for Own {
         scope: Scope,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: forwarded.
-        unsafe { self.get().grow(block, old, new, scope) }
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        scope: Scope,
-    ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: forwarded.
-        unsafe { self.get().shrink(block, old, new, scope) }
+        unsafe { self.get().resize(block, old, new, scope) }
     }
 
     fn notify(&self, notice: Notice) {
