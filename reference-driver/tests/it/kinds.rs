@@ -101,7 +101,7 @@ macro_rules! kinds {
 }
 
 #[test]
-fn rd7_rd10_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through_those_it_is_destroyed_with()
+fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through_those_it_is_destroyed_with()
  {
     let heap = Heap::default();
     let above = Callbacks::new(&heap);
@@ -319,7 +319,7 @@ fn recorded(
 }
 
 #[test]
-fn rd7_rd10_instance_and_device_lie_in_their_own_callbacks_memory() {
+fn rd7_rd10_rd21_instance_and_device_lie_in_their_own_callbacks_memory() {
     let heap = Heap::default();
     let above = Callbacks::new(&heap);
     let mut watched = Watched {
