@@ -35,6 +35,7 @@ mod draw;
 mod edge;
 mod exec;
 mod images;
+mod instance;
 mod interpreter;
 mod invocation;
 mod limits;
@@ -45,6 +46,7 @@ mod physical;
 mod pipeline_state;
 mod pipelines;
 mod pointers;
+mod pool;
 mod pools;
 mod record;
 mod spirv;
@@ -122,20 +124,31 @@ pub fn try_shader(words: &[u32], stage: vk::ShaderStageFlags) -> Result<(), Unsu
     pipelines::try_shader(words, stage, b"main")
 }
 
-/// How to write a driver that takes its host memory from callbacks.
+/// Write a driver that honours callbacks.
 ///
 /// 1. **Instance and device** keep the application's callbacks by value: an `InstanceDomain` and a `DeviceDomain`, which lie in memory of
-///    those very callbacks. An `ObjectPlace` is allocated through the domain first, then the domain moves in; to destroy it, the domain
-///    leaves the place, and the callbacks of the destroying command free it (`device.rs`).
+///    those very callbacks. A `DispatchablePlace` is allocated through the domain first, then the domain moves in; to destroy it, the domain
+///    leaves the place, and the callbacks of the destroying command free it.
 /// 2. **Each command** makes a `FallbackChain` on its stack: its own `pAllocator`, the device's, the instance's, the driver's own. All
 ///    memory comes through it, with the scope that says how long it lives.
 /// 3. **Objects** are created with the chain and carry the receipt of their memory. A value and an array are one `ArrayObject`; what the
-///    loader dispatches on is a `DispatchableObject`. The table below is all there is to a kind of object.
-/// 4. **Pools** are a `PoolDomain`: their callbacks, a context over them for what children hold, and the children (`pools.rs`).
+///    loader dispatches on is a `DispatchableObject`. One line is all there is to a kind of object.
+/// 4. **Pools** are a `PoolDomain`: their callbacks, a context over them for what children hold, and the children.
 /// 5. **Refusals** are `VK_ERROR_OUT_OF_HOST_MEMORY` where the command has an answer. `vkCmd*` have none: the command buffer remembers it
-///    for `vkEndCommandBuffer`. Where a command makes several objects, those before the refusal go again (`Pool::allocate`).
+///    for `vkEndCommandBuffer`. Where a command makes several objects, those before the refusal go again.
 ///
-/// The driver's table of objects, as it is compiled:
+/// What follows is the driver's source, as it is compiled. `commands!` makes references of raw arguments, and is the only way to write a
+/// command (`edge.rs`).
+///
+/// # An instance, in its own callbacks' memory
+///
+#[doc = concat!("```ignore\n", include_str!("instance.rs"), "```")]
+///
+/// # All other objects: a line each
 ///
 #[doc = concat!("```ignore\n", include_str!("objects_table.rs"), "```")]
+///
+/// # A pool and its children
+///
+#[doc = concat!("```ignore\n", include_str!("pool.rs"), "```")]
 pub mod template {}

@@ -1,25 +1,15 @@
-//! Pools and their children: command buffers and descriptor sets draw on the callbacks of their pool (RD9).
+//! Command pools and descriptor pools, and what is made from them.
 
 use alloc_core::{ContextHandle, Rejected, Scope, TryVec};
 use ash::vk;
-use vk_callbacks::{
-    ArrayObject, DeviceDomain, DispatchableObject, FallbackChain, InstanceDomain, Object,
-    PoolDomain,
-};
+use vk_callbacks::{ArrayObject, DispatchableObject, FallbackChain, Object};
 
 use crate::descriptors::{Descriptor, Set, Slot};
-use crate::device::{Device, PAllocator, callbacks, own};
+use crate::device::Device;
 use crate::edge::{Items, answer, commands, raw, refused, slice, slice_mut, typed};
 use crate::exec::Cmd;
-use crate::objects::{AnyObject, placed};
-
-/// `VkCommandPool` and `VkDescriptorPool`.
-pub(crate) struct Pool {
-    domain: PoolDomain,
-    /// It outlives the pool, and nobody changes it (valid usage of vkDestroyDevice).
-    device: &'static Device,
-    max_children: usize,
-}
+use crate::objects::placed;
+use crate::pool::Pool;
 
 /// `VkCommandBuffer`.
 pub(crate) struct CommandBuffer {
@@ -38,149 +28,6 @@ impl CommandBuffer {
     fn reset(&mut self) {
         self.commands.clear();
         self.failed = None;
-    }
-}
-
-impl Pool {
-    fn create(
-        device: &'static Device,
-        p_allocator: PAllocator,
-        max_children: u32,
-    ) -> Result<u64, vk::Result> {
-        // SAFETY: valid usage of the creating command.
-        let own = unsafe { own(p_allocator) }?;
-        let chain = device.chain(own.as_ref());
-        let p_allocator = if passes_over() {
-            core::ptr::null()
-        } else {
-            p_allocator
-        };
-        // SAFETY: as above.
-        let domain = unsafe { PoolDomain::new(callbacks(p_allocator)) }.map_err(refused)?;
-        let pool = Self {
-            domain,
-            device,
-            max_children: max_children as usize,
-        };
-        let mut pool = placed(Object::create(&chain, pool))?;
-        let (device, instance) = below(device);
-        // SAFETY: the pool lies in its object, the device in its own, until `destroy` closes the domain.
-        match unsafe { pool.get_mut().domain.open("pool", device, instance) } {
-            Ok(()) => Ok(pool.into_handle()),
-            Err(error) => {
-                // SAFETY: the chain it was created with.
-                let _ = unsafe { pool.destroy(&chain) };
-                Err(refused(error))
-            }
-        }
-    }
-
-    fn destroy<C: AnyObject>(device: &Device, p_allocator: PAllocator, pool: u64) {
-        // SAFETY: valid usage of the destroying command: this is the handle's last use.
-        let Some(mut object) = (unsafe { Object::<Self>::from_handle(pool) }) else {
-            return;
-        };
-        // SAFETY: as above.
-        let Ok(brought) = (unsafe { own(p_allocator) }) else {
-            return;
-        };
-        let chain = device.chain(brought.as_ref());
-        // SAFETY: as above.
-        let again = unsafe { own(p_allocator) }.ok().flatten();
-        let domain = &mut object.get_mut().domain;
-        // SAFETY: compatible callbacks (V42).
-        unsafe { domain.replace_callbacks(again) };
-        while let Some(child) = domain.pop_child() {
-            // SAFETY: a child of this pool, whose last use this is; compatible callbacks (V42).
-            unsafe { end::<C>(child, &chain) }
-        }
-        // No child is left that could hold memory.
-        let _ = domain.close();
-        // SAFETY: as above.
-        let _ = unsafe { object.destroy(&chain) };
-    }
-
-    /// Makes `out.len()` children, or none.
-    fn allocate<C: AnyObject, H: vk::Handle + Copy>(
-        &mut self,
-        out: &mut [H],
-        mut make: impl FnMut(usize, &FallbackChain<'_>, &ContextHandle) -> Result<C, vk::Result>,
-    ) -> Result<(), vk::Result> {
-        out.iter_mut().for_each(|handle| *handle = typed(0));
-        let begins = self.domain.children().len();
-        if begins.saturating_add(out.len()) > self.max_children {
-            return Err(vk::Result::ERROR_OUT_OF_POOL_MEMORY);
-        }
-        self.domain.reserve_children(out.len()).map_err(refused)?;
-        let done = (0..out.len()).try_for_each(|index| {
-            let context = self.domain.context().map(|context| context.handle());
-            let context = context.ok_or(vk::Result::ERROR_UNKNOWN)?;
-            let child = make(index, &self.chain(), &context)?.handle();
-            self.domain.add_child(child).map_err(refused)
-        });
-        if done.is_err() {
-            while self.domain.children().len() > begins {
-                self.free_newest::<C>();
-            }
-            return done;
-        }
-        for (place, child) in out
-            .iter_mut()
-            .zip(self.domain.children().iter().skip(begins))
-        {
-            *place = typed(*child);
-        }
-        Ok(())
-    }
-
-    /// What the pool's commands may use.
-    fn chain(&self) -> FallbackChain<'_> {
-        let (device, instance) = below(self.device);
-        self.domain.chain(device, instance)
-    }
-
-    fn free_newest<C: AnyObject>(&mut self) {
-        if let Some(child) = self.domain.pop_child() {
-            // SAFETY: a child of this pool, made with this chain, whose last use this is.
-            unsafe { end::<C>(child, &self.chain()) }
-        }
-    }
-
-    fn free<C: AnyObject>(&mut self, handles: &[impl vk::Handle + Copy]) {
-        for handle in handles {
-            let child = raw(*handle);
-            if self.domain.remove_child(child) {
-                // SAFETY: as in `free_newest`.
-                unsafe { end::<C>(child, &self.chain()) }
-            }
-        }
-    }
-}
-
-/// Where a pool without callbacks finds some.
-fn below(device: &Device) -> (&DeviceDomain, &InstanceDomain<'static>) {
-    #[cfg(feature = "testing")]
-    if let Some((instance, device)) = crate::defects::nobodys() {
-        return (device, instance);
-    }
-    (&device.domain, &device.instance.domain)
-}
-
-/// Whether a defect is planted that has pools pass their callbacks over.
-fn passes_over() -> bool {
-    #[cfg(feature = "testing")]
-    return crate::defects::nobodys().is_some();
-    #[cfg(not(feature = "testing"))]
-    false
-}
-
-/// # Safety
-/// As `AnyObject::of` and `AnyObject::end`.
-unsafe fn end<C: AnyObject>(child: u64, chain: &FallbackChain<'_>) {
-    // SAFETY: forwarded.
-    if let Some(child) = unsafe { C::of(child) } {
-        // SAFETY: forwarded.
-        unsafe { child.end(chain) }
     }
 }
 

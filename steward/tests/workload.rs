@@ -61,8 +61,8 @@ const TESTS: [Test; 11] = [
         listing_leaves_the_environment_as_it_was,
     ),
     (
-        "the_validation_layer_is_silent_after_it_was_heard",
-        the_validation_layer_is_silent_after_it_was_heard,
+        "rd6_the_validation_layer_is_silent_after_it_was_heard",
+        rd6_the_validation_layer_is_silent_after_it_was_heard,
     ),
 ];
 
@@ -637,7 +637,7 @@ fn without_a_loader_there_is_an_error_with_a_remedy() {
     println!("test without_a_loader_there_is_an_error_with_a_remedy ... ok");
 }
 
-fn the_validation_layer_is_silent_after_it_was_heard(driver: &Selected) -> Outcome {
+fn rd6_the_validation_layer_is_silent_after_it_was_heard(driver: &Selected) -> Outcome {
     let options = Options {
         seed: seed(),
         rounds: 2,

@@ -56,6 +56,34 @@ fn rd3_every_command_of_1_0_and_1_1_is_found_at_its_level() {
     }
 }
 
+/// Nothing of it is in the way of another library.
+#[test]
+#[cfg(target_os = "linux")]
+fn rd1_the_library_exports_the_two_functions_of_a_driver_and_nothing_else() {
+    let test = std::env::current_exe().expect("a path");
+    let library = test.with_file_name("libreference_driver.so");
+    let listed = std::process::Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(&library)
+        .output();
+    let Ok(listed) = listed else {
+        return testkit::skip("nm", "rd1", "there is no nm");
+    };
+    let text = String::from_utf8(listed.stdout).expect("names");
+    let mut names: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next_back())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "vk_icdGetInstanceProcAddr",
+            "vk_icdNegotiateLoaderICDInterfaceVersion"
+        ]
+    );
+}
+
 /// The loader writes its own word at the front of each dispatchable handle; the driver finds its object all the same.
 #[test]
 fn rd2_the_loaders_word_is_written_once_and_never_read() {

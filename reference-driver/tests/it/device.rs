@@ -3,7 +3,7 @@
 use ash::vk;
 
 use crate::application::Running;
-use crate::shaders::{COMPUTE, words};
+use crate::shader_reader::{SHADERS, words};
 
 /// The specification's table "Required Limits", of what needs no feature: at least, or at most, so much.
 #[test]
@@ -79,7 +79,7 @@ fn rd5_pipeline_creation_can_be_controlled() {
     unsafe { instance.get_physical_device_features2(running.physical, &mut features) };
     assert_eq!(control.pipeline_creation_cache_control, vk::TRUE);
 
-    let code = words(COMPUTE.0);
+    let code = words(SHADERS[0].0);
     // SAFETY: a whole module.
     let module = unsafe {
         device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&code), None)
@@ -137,10 +137,8 @@ fn sizes_near_the_end_of_64_bits_are_refused() {
     let last = u64::MAX - 63;
     let largest = buffer(last).expect("memory");
     // SAFETY: a live buffer.
-    assert_eq!(
-        unsafe { device.get_buffer_memory_requirements(largest) }.size,
-        last
-    );
+    let needed = unsafe { device.get_buffer_memory_requirements(largest) };
+    assert_eq!(needed.size, last);
     // SAFETY: not used any more.
     unsafe { device.destroy_buffer(largest, None) };
     let extent = |width| vk::Extent3D {
@@ -163,8 +161,6 @@ fn sizes_near_the_end_of_64_bits_are_refused() {
     // Memory that no process can map.
     let info = vk::MemoryAllocateInfo::default().allocation_size(u64::MAX);
     // SAFETY: the driver reads the info alone.
-    assert_eq!(
-        unsafe { device.allocate_memory(&info, None) },
-        Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)
-    );
+    let mapped = unsafe { device.allocate_memory(&info, None) };
+    assert_eq!(mapped, Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY));
 }

@@ -6,7 +6,7 @@ use ash::vk::{self, Handle as _};
 use vk::SystemAllocationScope as Scope;
 
 use crate::application::{Callbacks, Heap, Running, device, entry};
-use crate::shaders::{COMPUTE, FRAGMENT, VERTEX, words};
+use crate::shader_reader::{SHADERS, words};
 
 type Given<'g> = Option<&'g vk::AllocationCallbacks<'g>>;
 
@@ -101,7 +101,7 @@ macro_rules! kinds {
 }
 
 #[test]
-fn rd7_rd10_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through_those_it_is_destroyed_with()
+fn rd7_rd10_rd21_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through_those_it_is_destroyed_with()
  {
     let heap = Heap::default();
     let above = Callbacks::new(&heap);
@@ -145,7 +145,7 @@ fn rd7_rd10_each_kind_of_object_draws_on_its_callbacks_and_is_freed_through_thos
         .attachments(&attachments)
         .subpasses(&subpasses);
     let views = [view];
-    let [compute, vertex, fragment] = [COMPUTE, VERTEX, FRAGMENT].map(|(bytes, _)| words(bytes));
+    let [compute, vertex, fragment] = SHADERS.map(|(bytes, _)| words(bytes));
     kinds! { watched, device:
         DeviceMemory, allocate_memory, free_memory, vk::MemoryAllocateInfo::default().allocation_size(1 << 20);
         Buffer, create_buffer, destroy_buffer, buffer_info;
@@ -319,7 +319,7 @@ fn recorded(
 }
 
 #[test]
-fn rd7_rd10_instance_and_device_lie_in_their_own_callbacks_memory() {
+fn rd7_rd10_rd21_instance_and_device_lie_in_their_own_callbacks_memory() {
     let heap = Heap::default();
     let above = Callbacks::new(&heap);
     let mut watched = Watched {

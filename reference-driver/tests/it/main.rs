@@ -5,5 +5,6 @@ mod application;
 mod commands;
 mod device;
 mod kinds;
+mod shader_reader;
 mod shaders;
 mod template;

@@ -212,6 +212,9 @@ fn rd4_vulkaninfo_and_its_summary_end_well() {
     if !is_program("vulkaninfo") {
         return skip("vulkaninfo", "rd4", "there is no vulkaninfo");
     }
+    if !is_loader_there("rd4", &manifest) {
+        return;
+    }
     let run =
         |arguments: &[&str]| -> Finished { manifest.program("vulkaninfo").args(arguments).run() };
     for (arguments, says) in [

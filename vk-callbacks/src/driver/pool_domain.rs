@@ -1,6 +1,14 @@
 //! What a driver's command or descriptor pool keeps of its callbacks: its children draw on them, command after command (V34, V38, V39).
 
-use alloc_core::{CloseError, Context, ContextHandle, ContextOptions, Scope, TryVec};
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::marker::PhantomPinned;
+use core::ptr::NonNull;
+
+use alloc_core::{
+    AllocError, AllocatorTraits, CloseError, Context, ContextHandle, ContextOptions, HostAllocator,
+    Notice, Scope, TryVec,
+};
 
 use super::callbacks::CallbackAllocator;
 use super::domain::{DeviceDomain, InstanceDomain};
@@ -19,7 +27,54 @@ pub struct PoolDomain {
     // Before `own`: its memory is of the context, and the context's of `own`.
     children: Option<TryVec<u64, ContextHandle>>,
     context: Option<Context>,
-    own: Option<CallbackAllocator>,
+    own: Option<Own>,
+    // The context has the address of `own`, also while somebody changes the domain.
+    _pinned: PhantomPinned,
+}
+
+/// The pool's callbacks. The context reaches them by their address, from before they are replaced until after.
+#[derive(Debug)]
+struct Own(UnsafeCell<CallbackAllocator>);
+
+// SAFETY: they are replaced by who has the domain alone; else they are only shared, as callbacks may be.
+unsafe impl Sync for Own {}
+
+impl Own {
+    const fn get(&self) -> &CallbackAllocator {
+        // SAFETY: they are replaced by who has the domain alone, when no callback runs.
+        unsafe { &*self.0.get() }
+    }
+}
+
+// SAFETY: forwarded; compatible callbacks free each other's blocks.
+unsafe impl HostAllocator for Own {
+    fn traits(&self) -> AllocatorTraits {
+        self.get().traits()
+    }
+
+    fn allocate(&self, layout: Layout, scope: Scope) -> Result<NonNull<u8>, AllocError> {
+        self.get().allocate(layout, scope)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout, scope: Scope) {
+        // SAFETY: forwarded.
+        unsafe { self.get().deallocate(block, layout, scope) }
+    }
+
+    unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        scope: Scope,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: forwarded.
+        unsafe { self.get().resize(block, old, new, scope) }
+    }
+
+    fn notify(&self, notice: Notice) {
+        self.get().notify(notice);
+    }
 }
 
 impl PoolDomain {
@@ -31,11 +86,13 @@ impl PoolDomain {
     /// # Safety
     /// As [`CallbackAllocator::from_ptr`].
     pub unsafe fn new(p_allocator: *const RawCallbacks) -> Result<Self, CallbackError> {
+        // SAFETY: forwarded.
+        let own = unsafe { CallbackAllocator::from_ptr(p_allocator) }?;
         Ok(Self {
             children: None,
             context: None,
-            // SAFETY: forwarded.
-            own: unsafe { CallbackAllocator::from_ptr(p_allocator) }?,
+            own: own.map(|own| Own(UnsafeCell::new(own))),
+            _pinned: PhantomPinned,
         })
     }
 
@@ -53,12 +110,13 @@ impl PoolDomain {
         instance: &InstanceDomain<'_>,
     ) -> Result<(), CallbackError> {
         let options = ContextOptions::new(name).scope(Scope::Object);
-        let callbacks = self.own.as_ref().or(device.own()).or(instance.own());
-        let context = match callbacks {
-            // SAFETY: it lies in one of the three domains, which stay where they are until `close`.
-            Some(callbacks) => unsafe { Context::root(callbacks, options) },
+        let context = match (&self.own, device.own().or(instance.own())) {
+            // SAFETY: they lie in this domain, which stays where it is until `close`.
+            (Some(own), _) => unsafe { Context::root(own, options) },
+            // SAFETY: they lie in one of the other two domains, which stay where they are until `close`.
+            (None, Some(callbacks)) => unsafe { Context::root(callbacks, options) },
             // SAFETY: as above; the driver's own allocator is kept by the instance's domain.
-            None => unsafe { Context::root(instance.default_allocator(), options) },
+            (None, None) => unsafe { Context::root(instance.default_allocator(), options) },
         }
         .map_err(CallbackError::Host)?;
         self.children = Some(TryVec::new_in(context.handle()));
@@ -75,7 +133,10 @@ impl PoolDomain {
     /// The pool's callbacks, if it was given any.
     #[must_use]
     pub const fn own(&self) -> Option<&CallbackAllocator> {
-        self.own.as_ref()
+        match &self.own {
+            Some(own) => Some(own.get()),
+            None => None,
+        }
     }
 
     /// What a command on the pool or on a child may use.
@@ -134,9 +195,9 @@ impl PoolDomain {
     /// # Safety
     /// `brought` are compatible with the callbacks of the pool (V42).
     pub unsafe fn replace_callbacks(&mut self, brought: Option<CallbackAllocator>) {
-        // The context's backing is this field, not what lies in it.
-        if let (Some(own), Some(brought)) = (&mut self.own, brought) {
-            *own = brought;
+        if let (Some(own), Some(brought)) = (&self.own, brought) {
+            // SAFETY: nobody else has the domain, so no callback runs; the context has the address of the cell.
+            unsafe { *own.0.get() = brought };
         }
     }
 
