@@ -177,40 +177,8 @@ pub(crate) fn evict<const N: usize>(rows: [(&AccountRow, u64); N]) {
     }
 }
 
-#[cfg(all(test, feature = "std"))]
-mod tests {
-    use super::super::row::AccountRow;
-    use super::{Counts, REGISTRY, try_read_row};
-
-    #[test]
-    fn lc9_a_question_that_waits_for_no_lock_is_not_answered_while_one_is_held() {
-        let (row, tag) = (AccountRow::new(), 8);
-        assert_eq!(
-            try_read_row(&row, tag),
-            Some(super::ScopeUsage::default()),
-            "nothing was counted"
-        );
-        row.touch_directly();
-        row.lock().fold(&Counts {
-            alloc_bytes: 48,
-            alloc_blocks: 1,
-            ..Counts::default()
-        });
-        {
-            let _held = row.lock();
-            assert!(try_read_row(&row, tag).is_none());
-        }
-        {
-            let _held = REGISTRY.lock.lock();
-            assert!(try_read_row(&row, tag).is_none());
-        }
-        // Other tests may hold the registry's lock for a moment.
-        let answer = loop {
-            if let Some(answer) = try_read_row(&row, tag) {
-                break answer;
-            }
-            std::thread::yield_now();
-        };
-        assert_eq!((answer.live_bytes, answer.live_blocks), (48, 1));
-    }
+/// Holds the lock, for a test.
+#[cfg(test)]
+pub(super) fn hold() -> crate::sync::Held<'static> {
+    REGISTRY.lock.lock()
 }
