@@ -64,7 +64,7 @@ mod tests {
     use super::Count;
 
     #[test]
-    fn ly19_nothing_is_lost_between_threads() {
+    fn nothing_is_lost_between_threads() {
         const EACH: u64 = 10_000;
         let count = Count::new();
         thread::scope(|scope| {
