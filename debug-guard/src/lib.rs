@@ -162,8 +162,8 @@ pub use block::Changed;
 pub use call_sites::{CommandMark, StackSupport};
 pub use fault_injection::{ContextName, FailingAllocator, Fault, FaultError};
 pub use guard::{
-    GlobalGuard, Guard, GuardError, GuardInUse, GuardOptions, GuardStats, LeakMark, LeakSum, Rule,
-    Sampling,
+    ChoiceError, GlobalGuard, Guard, GuardChoice, GuardError, GuardInUse, GuardOptions, GuardStats,
+    LeakMark, LeakSum, Rule, Sampling,
 };
 pub use mode::{BackEnd, Mode, Placement, Stacks};
 pub use os::{Access, BackEnds, OsRefusal};

@@ -2,6 +2,7 @@
 
 mod allocate;
 mod check;
+mod choice;
 mod deferred_reports;
 mod error;
 mod exit;
@@ -33,6 +34,7 @@ use alloc_core::{HostAllocator, Rejected};
 use crate::profile::{FrameNames, Measure, Weight};
 use crate::report::{self, BlockInfo, DetectedAt, Leak, SeatId};
 
+pub use choice::{ChoiceError, GuardChoice};
 pub use error::{GuardError, GuardInUse};
 pub use global::GlobalGuard;
 pub use leaks::{LeakMark, LeakSum};

@@ -15,7 +15,8 @@ mod mappings;
 pub mod refused;
 mod source;
 
-pub use choice::{ChoiceError, GuardChoice, parse_back_end};
+pub use choice::parse_back_end;
+pub use debug_guard::{ChoiceError, GuardChoice};
 pub use layers::{GuardingError, Layers};
 
 use debug_guard::{BackEnd, Fault};

@@ -4,8 +4,8 @@ use std::fmt;
 
 use alloc_core::Scope;
 use debug_guard::{
-    BackEnd, BackEnds, ContextName, FrameNames, GuardOptions, Mode, OnReport, OsRefusal, Placement,
-    Rule, Sampling, StackSupport, Stacks,
+    BackEnd, BackEnds, ContextName, FrameNames, GuardChoice, GuardOptions, Mode, OnReport,
+    OsRefusal, Placement, Rule, Sampling, StackSupport, Stacks,
 };
 use testkit::{MemoryUse, Sink, Stage};
 
@@ -23,6 +23,8 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
     vec![
         Operation {
             names: &[
+                "GuardChoice::mode",
+                "GuardChoice::options",
                 "GuardOptions::back_end",
                 "GuardOptions::check",
                 "GuardOptions::check_every",
@@ -57,6 +59,8 @@ pub(super) fn table<S: Stage>() -> Vec<Operation<S>> {
             takes: |_| MemoryUse::Nothing("options are plain values"),
             body: |stage, mode| {
                 stage.attempt_plainly(|| {
+                    assert_eq!(GuardChoice::Strict.mode(), Mode::Strict);
+                    assert_eq!(GuardChoice::Strict.options().check(), Ok(()));
                     let rule = Rule::new(mode)
                         .called_from(1, 2)
                         .name("any*")
