@@ -209,6 +209,13 @@ void ralloc_steal_linear_parent(void *parent, void *handle)
    steward_ralloc_steal(parent, steward_linear_block(handle));
 }
 
+/* The options are the least bytes of a buffer, a hint: chunks have sizes of their own. */
+void *linear_context_with_opts(void *parent, const void *options)
+{
+   (void)options;
+   return linear_context(parent);
+}
+
 void ralloc_steal_linear_context(void *parent, void *handle)
 {
    steward_ralloc_steal(parent, steward_linear_block(handle));

@@ -133,6 +133,15 @@ int32_t steward_root(const steward_host *host, const char *name, steward_context
 int32_t steward_root_from_callbacks(const struct VkAllocationCallbacks *callbacks, int32_t scope, const char *name,
                                     steward_context **out);
 
+/* Roots over a context, for tests and for programs that are to be watched; the context, which stays the caller's, cannot be closed before them.
+ * The words are those of the program steward, and VK_ERROR_UNKNOWN is the answer where they are not understood.
+ * guarded, as --guard=: "fence", "strict", "cookie", "sampled", "sampled=N". Misuse of a block is written to the standard error with the
+ * block's owner, and the process is aborted. What the kernel does not offer is VK_ERROR_UNKNOWN as well.
+ * failing, as --fail=: "nth=17", "scope=object:3", "size>4096", .. : requests are refused on purpose. The root's own record is request 0, its
+ * name request 1. */
+int32_t steward_root_guarded(const steward_context *owner, const char *words, const char *name, steward_context **out);
+int32_t steward_root_failing(const steward_context *owner, const char *words, const char *name, steward_context **out);
+
 /* A context below another one, whose memory its record is. options may be NULL. */
 int32_t steward_child(steward_context *parent, const char *name, const steward_options *options, steward_context **out);
 

@@ -3,10 +3,14 @@
 #ifndef STEWARD_HPP
 #define STEWARD_HPP
 
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <type_traits>
 #include <utility>
+#if __has_include(<memory_resource>)
+#include <memory_resource>
+#endif
 
 #include "steward-ralloc.h"
 
@@ -76,6 +80,76 @@ private:
    steward_context *owner_ = nullptr;
 };
 
+// A counted handle, which keeps a closed context's record.
+class handle {
+public:
+   handle() = default;
+   explicit handle(const context &owner) : handle_(owner.get() ? steward_retain(owner.get()) : nullptr) {}
+   handle(handle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+   handle &operator=(handle &&other) noexcept
+   {
+      std::swap(handle_, other.handle_);
+      return *this;
+   }
+   handle(const handle &) = delete;
+   handle &operator=(const handle &) = delete;
+   ~handle() { steward_release(handle_); }
+   explicit operator bool() const { return handle_ != nullptr; }
+
+private:
+   steward_handle *handle_ = nullptr;
+};
+
+// A context as callbacks for Vulkan. `Callbacks` is VkAllocationCallbacks. One that cannot be closed, since Vulkan holds blocks, stays.
+template <typename Callbacks> class bridge {
+public:
+   bridge() = default;
+   // Empty where it is refused, and then `owner` is as it was.
+   explicit bridge(context &owner)
+   {
+      is_open_ = owner && steward_bridge_init(&place_, owner.get(), &callbacks_) == 0;
+      if (is_open_)
+         owner.release();
+   }
+   bridge(bridge &&other) noexcept
+      : place_(other.place_), callbacks_(other.callbacks_), is_open_(std::exchange(other.is_open_, false))
+   {
+   }
+   bridge &operator=(bridge &&other) noexcept
+   {
+      std::swap(place_, other.place_);
+      std::swap(callbacks_, other.callbacks_);
+      std::swap(is_open_, other.is_open_);
+      return *this;
+   }
+   bridge(const bridge &) = delete;
+   bridge &operator=(const bridge &) = delete;
+   ~bridge()
+   {
+      context owner;
+      close(owner);
+   }
+
+   explicit operator bool() const { return is_open_; }
+   // What to pass as pAllocator; NULL where the bridge is empty. It moves with the bridge: Vulkan keeps no address of it.
+   const Callbacks *get() const { return is_open_ ? &callbacks_ : nullptr; }
+   int32_t close(context &owner)
+   {
+      steward_context *back = nullptr;
+      int32_t result = is_open_ ? steward_bridge_close(&place_, &back) : 0;
+      if (is_open_ && result == 0) {
+         is_open_ = false;
+         owner = context(back);
+      }
+      return result;
+   }
+
+private:
+   steward_bridge place_{};
+   Callbacks callbacks_{};
+   bool is_open_ = false;
+};
+
 // A context's memory for a container. The context outlives it.
 template <typename T> class allocator {
 public:
@@ -110,6 +184,35 @@ private:
    steward_context *owner_;
 };
 
+#if defined(__cpp_lib_memory_resource)
+// The same for containers of std::pmr. The context outlives it.
+class memory_resource : public std::pmr::memory_resource {
+public:
+   explicit memory_resource(const context &owner) : owner_(owner.get()) {}
+
+private:
+   void *do_allocate(std::size_t size, std::size_t align) override
+   {
+      void *block = steward_alloc(owner_, size, align, STEWARD_SCOPE_DEFAULT);
+      if (block == nullptr) {
+#if defined(__cpp_exceptions)
+         throw std::bad_alloc();
+#else
+         std::abort();
+#endif
+      }
+      return block;
+   }
+   void do_deallocate(void *block, std::size_t size, std::size_t align) override
+   {
+      steward_free(owner_, block, size, align, STEWARD_SCOPE_DEFAULT);
+   }
+   bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override { return this == &other; }
+
+   steward_context *owner_;
+};
+#endif
+
 // A block below `parent` that holds a T, whose destructor runs once, when the block is freed. NULL where there is no memory.
 template <typename T, typename... Arguments> T *ralloc_new(const void *parent, Arguments &&...arguments)
 {
@@ -124,5 +227,23 @@ template <typename T, typename... Arguments> T *ralloc_new(const void *parent, A
 }
 
 } // namespace steward
+
+// Within a class: `new (parent) Type(..)` makes a block below `parent`, whose destructor runs once: when it is deleted, or freed with its parent.
+// NULL, and no constructor, where there is no memory. Where a constructor throws, the block is freed without a destructor.
+#define STEWARD_RALLOC_CXX(Type)                                                                                        \
+   static void *operator new(std::size_t size, const void *parent) noexcept                                             \
+   {                                                                                                                    \
+      static_assert(alignof(Type) <= 16, "payloads are aligned to 16 bytes");                                           \
+      void *block = steward_ralloc_size(parent, size);                                                                  \
+      if (block != nullptr && !std::is_trivially_destructible<Type>::value)                                             \
+         steward_ralloc_set_destructor(block, [](void *payload) { static_cast<Type *>(payload)->~Type(); });            \
+      return block;                                                                                                     \
+   }                                                                                                                    \
+   static void operator delete(void *block) noexcept                                                                    \
+   {                                                                                                                    \
+      steward_ralloc_set_destructor(block, nullptr); /* it ran */                                                       \
+      steward_ralloc_free(block);                                                                                       \
+   }                                                                                                                    \
+   static void operator delete(void *block, const void *) noexcept { operator delete(block); }
 
 #endif

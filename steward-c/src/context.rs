@@ -57,7 +57,7 @@ pub struct StewardOutstanding {
 unsafe impl SizedStruct for StewardOutstanding {}
 
 /// What every context of C is called; its own name is the label.
-const NAME: &str = "c";
+pub(crate) const NAME: &str = "c";
 const ABI_MAJOR: u32 = 0;
 const ABI_MINOR: u32 = 1;
 
@@ -67,7 +67,7 @@ pub extern "C" fn steward_abi() -> u32 {
 }
 
 /// Hands the new owner to C. Without a place for it nothing is made.
-unsafe fn store(
+pub(crate) unsafe fn store(
     out: *mut *mut StewardContext,
     make: impl FnOnce() -> Result<Context, HostError>,
 ) -> i32 {
@@ -83,7 +83,7 @@ unsafe fn store(
     result
 }
 
-fn root_over<A: HostAllocator + Send + Sync + 'static>(
+pub(crate) fn root_over<A: HostAllocator + Send + Sync + 'static>(
     allocator: A,
     options: ContextOptions<'_>,
 ) -> Result<Context, HostError> {

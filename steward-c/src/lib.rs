@@ -31,3 +31,4 @@ pub mod host;
 pub mod ralloc;
 pub mod refusal;
 pub mod sized;
+pub mod watch;

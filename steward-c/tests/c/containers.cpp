@@ -1,4 +1,5 @@
 // The C++ header, used. Returns 0, or the number of the line that failed modulo 255.
+#include <string>
 #include <vector>
 
 #include "steward.hpp"
@@ -12,6 +13,95 @@ struct node {
    explicit node(int value) : value(value) {}
    ~node() { destroyed++; }
 };
+
+struct shader {
+   STEWARD_RALLOC_CXX(shader)
+   int number;
+   shader *child = nullptr;
+   explicit shader(int number) : number(number) {}
+   ~shader() { destroyed += number; }
+};
+
+// As in vulkan_core.h.
+struct VkAllocationCallbacks {
+   void *user;
+   void *(*allocation)(void *, size_t, size_t, int32_t);
+   void *(*reallocation)(void *, void *, size_t, size_t, int32_t);
+   void (*free)(void *, void *);
+   void (*internal_allocation)(void *, size_t, int32_t, int32_t);
+   void (*internal_free)(void *, size_t, int32_t, int32_t);
+};
+
+#if defined(__cpp_exceptions)
+struct refusing {
+   STEWARD_RALLOC_CXX(refusing)
+   refusing() { throw 1; }
+   ~refusing() { destroyed += 1000; }
+};
+#endif
+
+static int owners()
+{
+   steward::context root = steward::context::over_malloc("root"), device = root.child("device");
+   {
+      steward::handle held(device), moved = std::move(held);
+      CHECK(!held && moved && device.close() == 1);
+   }
+   CHECK(device.close() == 0);
+   device = root.child("device");
+   steward::bridge<VkAllocationCallbacks> bridge(device);
+   CHECK(bridge && !device && bridge.get() != nullptr);
+   const VkAllocationCallbacks *callbacks = bridge.get();
+   void *block = callbacks->allocation(callbacks->user, 100, 16, STEWARD_SCOPE_OBJECT);
+   steward::bridge<VkAllocationCallbacks> moved = std::move(bridge);
+   CHECK(!bridge && bridge.get() == nullptr && moved);
+   CHECK(moved.close(device) == 1 && !device);
+   moved.get()->free(moved.get()->user, block);
+   CHECK(moved.close(device) == 0 && device && !moved && moved.close(device) == 0);
+   steward::context none;
+   steward::bridge<VkAllocationCallbacks> empty(none);
+   CHECK(!empty);
+#if defined(__cpp_lib_memory_resource)
+   {
+      steward::memory_resource resource(device);
+      std::pmr::vector<std::pmr::string> texts(&resource);
+      for (int i = 0; i < 50; i++)
+         texts.emplace_back("a text that is too long for the string itself");
+      CHECK(device.usage().total.live_blocks == 51 && resource == resource);
+   }
+#endif
+   CHECK(device.usage().total.live_blocks == 0);
+   CHECK(device.close() == 0 && root.close() == 0);
+   return 0;
+}
+
+static int new_and_delete()
+{
+   destroyed = 0;
+   void *top = steward_ralloc_size(nullptr, 0);
+   shader *one = new (top) shader(1), *ten = new (one) shader(10), *hundred = new (ten) shader(100);
+   CHECK(one->number == 1 && steward_ralloc_parent(hundred) == ten && steward_ralloc_parent(one) == top);
+   delete hundred;
+   CHECK(destroyed == 100);
+   delete ten;
+   CHECK(destroyed == 110);
+   ten = new (one) shader(10);
+   delete one; /* with what is below it */
+   CHECK(destroyed == 121);
+   delete static_cast<shader *>(nullptr);
+#if defined(__cpp_exceptions)
+   try {
+      new (top) refusing();
+      return __LINE__ % 255;
+   } catch (int) {
+   }
+   CHECK(destroyed == 121);
+#endif
+   one = new (top) shader(1000);
+   steward_ralloc_free(top);
+   CHECK(destroyed == 1121);
+   return 0;
+}
 
 int main()
 {
@@ -40,5 +130,7 @@ int main()
    CHECK(destroyed == 1);
    steward_ralloc_free(top);
    CHECK(destroyed == 2);
-   return 0;
+   if (int line = owners())
+      return line;
+   return new_and_delete();
 }

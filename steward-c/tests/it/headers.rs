@@ -236,15 +236,19 @@ fn ca2_the_headers_are_c99_and_cpp17() {
         return;
     }
     let text = "#include \"steward.h\"\n#include \"steward-ralloc.h\"\n";
-    let has_clang = Command::new("clang").arg("--version").output().is_ok();
-    for compiler in [Some("cc"), has_clang.then_some("clang")]
-        .into_iter()
-        .flatten()
-    {
-        succeed(&compile(compiler, "c", "-std=c99", text), compiler);
+    let cpp = format!("{text}#include \"steward.hpp\"\n");
+    for (c, cplusplus) in [("cc", "c++"), ("clang", "clang++")] {
+        if Command::new(c).arg("--version").output().is_err() {
+            testkit::skip(c, "ca2", &format!("there is no {c}"));
+            continue;
+        }
+        for standard in ["-std=c99", "-std=c17"] {
+            succeed(&compile(c, "c", standard, text), c);
+        }
+        for standard in ["-std=c++17", "-std=c++20"] {
+            succeed(&compile(cplusplus, "c++", standard, &cpp), cplusplus);
+        }
     }
-    let text = format!("{text}#include \"steward.hpp\"\n");
-    succeed(&compile("c++", "c++", "-std=c++17", &text), "c++");
 }
 
 /// No logic on this side: each function is a conversion and a call.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
 
@@ -43,10 +44,11 @@ impl Installed {
         self.folder.path().join(path)
     }
 
-    /// What pkg-config says of a library.
-    pub(crate) fn flags(&self, library: &str) -> Vec<String> {
+    /// What pkg-config says of libraries, with a space between.
+    pub(crate) fn flags(&self, libraries: &str) -> Vec<String> {
         let output = Command::new("pkg-config")
-            .args(["--cflags", "--libs", library])
+            .args(["--cflags", "--libs"])
+            .args(libraries.split(' '))
             .env("PKG_CONFIG_PATH", self.path("lib/pkgconfig"))
             .output()
             .expect("pkg-config");
@@ -55,10 +57,11 @@ impl Installed {
         flags.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Compiles `source` with `options`, links it with `library`, and returns the program.
+    /// Compiles `source` with `options`, links it with `library`, and returns the program, which no other call makes.
     pub(crate) fn compile(&self, source: &str, options: &[&str], library: &str) -> PathBuf {
-        let stem = Path::new(source).file_stem().expect("a name");
-        let program = self.folder.path().join(stem);
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let program = self.folder.path().join(format!("program{number}"));
         let compiler = if source.ends_with(".cpp") {
             "c++"
         } else {

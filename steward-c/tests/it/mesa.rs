@@ -59,8 +59,14 @@ fn configure(installed: &Installed, copy: &Path) -> PathBuf {
     build
 }
 
+/// A program of Mesa's, and the environment that its test gives it.
+struct Program {
+    path: PathBuf,
+    env: Vec<(String, String)>,
+}
+
 /// The programs of [`SUITES`], as meson lists them.
-fn programs(build: &Path) -> Vec<PathBuf> {
+fn programs(build: &Path) -> Vec<Program> {
     let output = Command::new("meson")
         .args(["introspect", "--tests"])
         .arg(build)
@@ -78,11 +84,17 @@ fn programs(build: &Path) -> Vec<PathBuf> {
         let command = test["cmd"].as_array().expect("a list");
         let program = Path::new(command[0].as_str().expect("a path"));
         if is_ours && command.len() == 1 && program.starts_with(build) {
-            programs.push(program.to_owned());
+            let env = test["env"].as_object().into_iter().flatten();
+            let env =
+                env.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+            programs.push(Program {
+                path: program.to_owned(),
+                env: env.collect(),
+            });
         }
     }
-    programs.sort();
-    programs.dedup();
+    programs.sort_by(|one, other| one.path.cmp(&other.path));
+    programs.dedup_by(|one, other| one.path == other.path);
     programs
 }
 
@@ -103,7 +115,7 @@ fn ca7_mesas_own_tests_pass_over_the_library() {
     let programs = programs(&build);
     let targets = programs
         .iter()
-        .map(|program| program.strip_prefix(&build).expect("below it"));
+        .map(|program| program.path.strip_prefix(&build).expect("below it"));
     let output = Command::new("ninja")
         .arg("-C")
         .arg(&build)
@@ -111,8 +123,9 @@ fn ca7_mesas_own_tests_pass_over_the_library() {
         .output();
     succeed(&output.expect("ninja"), "ninja");
     let (mut report, mut counted, mut over_us) = (String::new(), 0, 0);
-    for program in &programs {
+    for Program { path: program, env } in &programs {
         let output = Command::new(program)
+            .envs(env.iter().map(|(key, value)| (key, value)))
             .env("LD_LIBRARY_PATH", installed.path("lib"))
             .current_dir(&build)
             .output()

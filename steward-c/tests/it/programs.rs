@@ -45,6 +45,43 @@ fn ca19_the_eight_scenes_print_what_ralloc_prints() {
     }
 }
 
+/// The same program over Mesa's file, where `STEWARD_RALLOC` names its `ralloc.c`.
+#[test]
+fn ca19_ralloc_itself_prints_the_same() {
+    const NAME: &str = "ca19_ralloc_itself_prints_the_same";
+    let Some(installed) = installed(NAME) else {
+        return;
+    };
+    let Some(ralloc) = std::env::var_os("STEWARD_RALLOC") else {
+        return testkit::skip("ralloc", NAME, "STEWARD_RALLOC names no ralloc.c of Mesa's");
+    };
+    let ralloc = Path::new(&ralloc);
+    let sources = ralloc.ancestors().nth(2).expect("src/util/ralloc.c");
+    let [ralloc, measure] =
+        [ralloc, &package("tests/c/measure.c")].map(|path| path.display().to_string());
+    let [sources, includes] =
+        [sources, &sources.join("../include")].map(|path| format!("-I{}", path.display()));
+    let options = [
+        "-D_GNU_SOURCE",
+        "-DNDEBUG",
+        "-DHAVE___BUILTIN_EXPECT",
+        "-DHAVE___BUILTIN_UNREACHABLE",
+        "-DHAVE_PTHREAD",
+        "-DHAVE_STRUCT_TIMESPEC",
+        "-DHAVE_ENDIAN_H",
+        "-w",
+        &sources,
+        &includes,
+        &ralloc,
+        &measure,
+    ];
+    let program = installed.compile("tests/c/scenes.c", &options, "steward");
+    let expected = std::fs::read_to_string(package("tests/c/scenes.txt")).expect("the text");
+    let output = run(&program);
+    succeed(&output, "the scenes over ralloc.c");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
 /// Contexts, callbacks, domains, each request refused once, sizes that wrap, 10 000 formats, four threads.
 #[test]
 fn ca5_ca9_ca11_ca13_ca21_ca22_ca23_ca25_ca28_the_interface_does_what_its_header_says() {
@@ -99,7 +136,7 @@ fn ca10_an_exception_of_a_destructor_ends_the_process() {
 }
 
 #[test]
-fn the_cpp_header_serves_containers_and_objects_without_exceptions() {
+fn ca8_the_cpp_header_serves_containers_and_objects_with_and_without_exceptions() {
     let Some(installed) = installed("the C++ header") else {
         return;
     };
@@ -158,4 +195,179 @@ fn ca12_nothing_is_asked_of_malloc_over_a_host_of_ones_own() {
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.ends_with(" was called\n"), "{said}");
+}
+
+/// What was compiled with the headers of an earlier interface runs over this library.
+#[test]
+fn ca6_programs_of_earlier_interfaces_run() {
+    let Some(installed) = installed("ca6") else {
+        return;
+    };
+    let mut programs = 0;
+    for folder in package("tests/kept")
+        .read_dir()
+        .expect("a folder")
+        .flatten()
+    {
+        let folder = folder.path();
+        if !folder.is_dir() {
+            continue;
+        }
+        let version = folder
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let include = format!("-I{}", folder.display());
+        for source in ["interface.c", "driver.c"] {
+            let source = format!("tests/kept/{version}/{source}");
+            // Its own headers come first.
+            let options = [C11, &[include.as_str()]].concat();
+            succeed(
+                &run(&installed.compile(&source, &options, "steward")),
+                &source,
+            );
+            programs += 1;
+        }
+    }
+    assert!(programs >= 2);
+}
+
+#[test]
+fn ca4_two_drivers_in_one_process_keep_their_rallocs_apart() {
+    let Some(installed) = installed("ca4") else {
+        return;
+    };
+    let shared = ["-std=c11", "-fPIC", "-shared"];
+    let ours = installed.compile("tests/c/one_of_two.c", &shared, "steward-ralloc");
+    let stock = [&shared[..], &["-DSTOCK"]].concat();
+    let stock = installed.compile("tests/c/one_of_two.c", &stock, "steward");
+    let program = installed.compile("tests/c/two_drivers.c", C11, "steward");
+    for (first, second, blocks) in [(&ours, &stock, [51, 0]), (&stock, &ours, [0, 51])] {
+        let output = Command::new(&program).arg(first).arg(second).output();
+        let output = output.expect("it starts");
+        succeed(&output, "two drivers");
+        let expected = blocks.map(|blocks| format!("50 blocks right, {blocks} of the domain\n"));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected.concat());
+    }
+}
+
+/// Needs Vulkan's headers and loader, and lavapipe.
+#[test]
+fn the_example_of_a_tracking_program_prints_the_tree_of_lavapipe() {
+    const NAME: &str = "the_example_of_a_tracking_program";
+    let Some(installed) = installed(NAME) else {
+        return;
+    };
+    let manifests = Path::new("/usr/share/vulkan/icd.d").read_dir();
+    let manifest = manifests.into_iter().flatten().flatten().find_map(|entry| {
+        let path = entry.path();
+        path.to_string_lossy().contains("lvp_icd").then_some(path)
+    });
+    let Some(manifest) = manifest else {
+        return testkit::skip(
+            "lavapipe",
+            NAME,
+            "there is no lvp_icd in /usr/share/vulkan/icd.d",
+        );
+    };
+    if !Path::new("/usr/include/vulkan/vulkan.h").is_file() {
+        return testkit::skip("vulkan headers", NAME, "there is no vulkan/vulkan.h");
+    }
+    let program = installed.compile("examples/tracked.cpp", &["-std=c++17"], "steward vulkan");
+    let output = Command::new(&program)
+        .env("VK_ICD_FILENAMES", &manifest)
+        .env("VK_DRIVER_FILES", &manifest)
+        .output();
+    let output = output.expect("it starts");
+    succeed(&output, "the example");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // lavapipe allocates a buffer's state by one request, in scope object.
+    let buffers = text
+        .lines()
+        .find(|line| line.starts_with("  buffers"))
+        .unwrap_or_default();
+    assert!(buffers.contains("  object 10 of 10"), "{text}");
+    for kind in ["program", "  instance", "  device", "  pools"] {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(kind))
+            .unwrap_or_default();
+        assert!(
+            !line.is_empty() && !line.contains(" 0 blocks"),
+            "{kind}: {text}"
+        );
+    }
+    assert!(
+        text.ends_with("the driver gave everything back\n"),
+        "{text}"
+    );
+}
+
+/// The programs and the text calls with the address and the undefined-behaviour sanitizer, over the library as it is.
+#[test]
+fn ca19_ca21_sanitizers_find_nothing_in_the_programs() {
+    const NAME: &str = "ca19_ca21_sanitizers_find_nothing_in_the_programs";
+    let Some(installed) = installed(NAME) else {
+        return;
+    };
+    let include = format!("-I{}", package("include").display());
+    let text = package("c/ralloc_text.c").display().to_string();
+    let options = [
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        &include,
+        &text,
+    ];
+    let options = [C11, &options].concat();
+    let probe = Command::new("cc")
+        .args([
+            "-fsanitize=address,undefined",
+            "-x",
+            "c",
+            "-",
+            "-o",
+            "/dev/null",
+        ])
+        .stdin(std::process::Stdio::null())
+        .output();
+    // An empty program has no `main`: the sanitizers' libraries are what matters.
+    let said = String::from_utf8_lossy(&probe.expect("cc").stderr).into_owned();
+    if said.contains("asan") {
+        return testkit::skip("sanitizers", NAME, "the compiler has no address sanitizer");
+    }
+    for source in ["tests/c/interface.c", "tests/c/driver_side.c"] {
+        let program = installed.compile(source, &options, "steward");
+        succeed(&run(&program), source);
+    }
+    // A mistake is found.
+    let folder = tempfile::tempdir().expect("a folder");
+    let wrong = folder.path().join("wrong.c");
+    let code = "#include \"steward.h\"\nint main(void) { char *block = steward_alloc2(NULL, NULL, 8, 8, 1); block[8] = 1; return 0; }\n";
+    std::fs::write(&wrong, code).expect("written");
+    let program = installed.compile(&wrong.display().to_string(), &options, "steward");
+    assert!(!run(&program).status.success());
+}
+
+#[test]
+fn ca18_guards_and_faults_are_contexts_by_the_programs_words() {
+    let Some(installed) = installed("ca18") else {
+        return;
+    };
+    let program = installed.compile("tests/c/watched.c", C11, "steward");
+    succeed(&run(&program), "words");
+    for mode in ["cookie", "fence", "strict"] {
+        let output = Command::new(&program)
+            .arg(mode)
+            .output()
+            .expect("it starts");
+        assert!(!output.status.success(), "{mode}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "a byte too far\n",
+            "{mode}"
+        );
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("compiler"), "{mode} names the owner: {said}");
+    }
 }

@@ -156,7 +156,7 @@ fn nobody_imports_a_sibling() {
     );
     assert_eq!(
         ours_in("steward-c"),
-        ["alloc-core", "vk-callbacks"].into(),
+        ["alloc-core", "debug-guard", "vk-callbacks"].into(),
         "the C interface converts and calls"
     );
     assert!(ours_in("steward").is_disjoint(&["testkit", "steward-fuzz", "steward-benches"].into()));
@@ -332,7 +332,11 @@ fn libraries_import_little() {
         ],
         &[],
     );
-    allowed("steward-c", &["alloc-core", "libc", "vk-callbacks"], &[]);
+    allowed(
+        "steward-c",
+        &["alloc-core", "debug-guard", "libc", "vk-callbacks"],
+        &[],
+    );
     allowed(
         "vk-layer",
         &[

@@ -1,0 +1,133 @@
+// A program that knows where its driver's host memory goes: each kind of object has a context, whose callbacks the driver gets. Prints the tree while
+// all objects live, and what is left when they are gone.
+//
+//   c++ -std=c++17 tracked.cpp $(pkg-config --cflags --libs steward vulkan)
+#include <cstdio>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <vulkan/vulkan.h>
+
+#include <steward.hpp>
+
+namespace {
+
+// A context for one kind of object, and the callbacks that the driver gets.
+struct tracked {
+   const char *name;
+   steward::context owner;
+   steward_context *seen; // the bridge owns the context meanwhile
+   steward::bridge<VkAllocationCallbacks> bridge;
+
+   tracked(const char *name, const steward::context &root) : name(name), owner(root.child(name)), seen(owner.get()), bridge(owner) {}
+   const VkAllocationCallbacks *callbacks() const { return bridge.get(); }
+};
+
+void print(const char *name, const steward_usage_info &usage)
+{
+   static const char *const scopes[] = {"command", "object", "cache", "device", "instance"};
+   std::printf("%-10s %8llu bytes in %4llu blocks", name, (unsigned long long)usage.total.live_bytes,
+               (unsigned long long)usage.total.live_blocks);
+   for (int scope = 0; scope < 5; scope++)
+      if (usage.scopes[scope].total_blocks != 0)
+         std::printf("  %s %llu of %llu", scopes[scope], (unsigned long long)usage.scopes[scope].live_blocks,
+                     (unsigned long long)usage.scopes[scope].total_blocks);
+   std::printf("\n");
+}
+
+void print_tree(const steward::context &root, const std::vector<tracked *> &kinds)
+{
+   print("program", root.subtree_usage());
+   for (const tracked *kind : kinds) {
+      steward_usage_info usage{};
+      usage.size = sizeof usage;
+      steward_usage(kind->seen, &usage);
+      print((std::string("  ") + kind->name).c_str(), usage);
+   }
+}
+
+#define TRY(call)                                                      \
+   do {                                                                \
+      VkResult result = (call);                                        \
+      if (result != VK_SUCCESS) {                                      \
+         std::printf("%s: %d\n", #call, result);                       \
+         return 1;                                                     \
+      }                                                                \
+   } while (0)
+
+int run(const std::vector<tracked *> &kinds, const steward::context &root)
+{
+   const auto &[of_instance, of_device, of_buffers, of_pools] = std::tie(*kinds[0], *kinds[1], *kinds[2], *kinds[3]);
+
+   VkApplicationInfo application{};
+   application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+   application.apiVersion = VK_API_VERSION_1_0;
+   VkInstanceCreateInfo instance_info{};
+   instance_info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+   instance_info.pApplicationInfo = &application;
+   VkInstance instance;
+   TRY(vkCreateInstance(&instance_info, of_instance.callbacks(), &instance));
+
+   uint32_t count = 1;
+   VkPhysicalDevice physical;
+   VkResult result = vkEnumeratePhysicalDevices(instance, &count, &physical);
+   if ((result != VK_SUCCESS && result != VK_INCOMPLETE) || count == 0)
+      return 1;
+   VkPhysicalDeviceProperties properties;
+   vkGetPhysicalDeviceProperties(physical, &properties);
+   std::printf("driver: %s\n", properties.deviceName);
+
+   float priority = 1;
+   VkDeviceQueueCreateInfo queue_info{};
+   queue_info.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+   queue_info.queueCount = 1;
+   queue_info.pQueuePriorities = &priority;
+   VkDeviceCreateInfo device_info{};
+   device_info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+   device_info.queueCreateInfoCount = 1;
+   device_info.pQueueCreateInfos = &queue_info;
+   VkDevice device;
+   TRY(vkCreateDevice(physical, &device_info, of_device.callbacks(), &device));
+
+   std::vector<VkBuffer> buffers(10);
+   for (VkBuffer &buffer : buffers) {
+      VkBufferCreateInfo buffer_info{};
+      buffer_info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+      buffer_info.size = 4096;
+      buffer_info.usage = VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+      TRY(vkCreateBuffer(device, &buffer_info, of_buffers.callbacks(), &buffer));
+   }
+   VkCommandPoolCreateInfo pool_info{};
+   pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+   VkCommandPool pool;
+   TRY(vkCreateCommandPool(device, &pool_info, of_pools.callbacks(), &pool));
+
+   print_tree(root, kinds);
+
+   vkDestroyCommandPool(device, pool, of_pools.callbacks());
+   for (VkBuffer buffer : buffers)
+      vkDestroyBuffer(device, buffer, of_buffers.callbacks());
+   vkDestroyDevice(device, of_device.callbacks());
+   vkDestroyInstance(instance, of_instance.callbacks());
+   return 0;
+}
+
+} // namespace
+
+int main()
+{
+   steward::context root = steward::context::over_malloc("program");
+   tracked instance("instance", root), device("device", root), buffers("buffers", root), pools("pools", root);
+   const std::vector<tracked *> kinds{&instance, &device, &buffers, &pools};
+   if (int failed = run(kinds, root))
+      return failed;
+   // A bridge closes when Vulkan holds nothing of it any more.
+   for (tracked *kind : kinds)
+      if (kind->bridge.close(kind->owner) != 0 || kind->owner.close() != 0) {
+         std::printf("%s: the driver kept something\n", kind->name);
+         return 1;
+      }
+   std::printf("the driver gave everything back\n");
+   return root.close();
+}

@@ -1,0 +1,107 @@
+/* ralloc's calls over contexts: blocks that own blocks, with 32 bytes in front of each.
+ *
+ * Freeing a block frees all below it: children before their parents, newer ones before older. Only allocating and resizing can fail: they return
+ * NULL (false), and everything is as it was. Payloads are aligned to 16 bytes.
+ *
+ * A tree of blocks is one thread's at a time; trees of one domain may be used by several threads at once. An allocator behind a domain may
+ * use any tree but the one that is being changed.
+ *
+ * A block is allocated in its parent's domain. Where the parent is NULL, it is the thread's current domain (steward_ralloc_enter), or else the
+ * process's own, over the C library. A block keeps its domain wherever it is stolen to.
+ *
+ * libsteward-ralloc defines ralloc's own names over these, for code that is compiled with Mesa's headers.
+ */
+#ifndef STEWARD_RALLOC_H
+#define STEWARD_RALLOC_H
+
+#include <stdarg.h>
+
+#include "steward.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define STEWARD_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define STEWARD_PRINTF(text, first)
+#endif
+
+typedef struct steward_domain steward_domain;
+typedef void (*steward_destructor_fn)(void *payload);
+
+/* The context becomes the domain's. fallback, which may be NULL, serves what the context refuses, for code that cannot survive a NULL. */
+int32_t steward_domain_new(steward_context *owner, const steward_domain *fallback, steward_domain **out);
+/* Nothing more can be allocated; whoever frees the last block ends the domain and its context. */
+void steward_domain_close(steward_domain *domain);
+/* Whether the fallback was asked since the last call. */
+bool steward_domain_reset_refused(const steward_domain *domain);
+
+/* Makes a domain the thread's current one, NULL the process's own; returns the one before, for steward_ralloc_leave.
+ * No domain may be closed while it is a thread's current one. */
+steward_domain *steward_ralloc_enter(steward_domain *domain);
+void steward_ralloc_leave(steward_domain *before);
+/* A block without a parent and without bytes, in a domain. */
+void *steward_ralloc_root(const steward_domain *domain);
+
+void *steward_ralloc_size(const void *parent, size_t size);
+void *steward_rzalloc_size(const void *parent, size_t size);
+/* old may be NULL. The block keeps its place, its parent, its children and its destructor. */
+void *steward_reralloc_size(const void *parent, void *old, size_t size);
+void steward_ralloc_free(void *dying);
+/* Changes nothing where parent lies below the block. */
+void steward_ralloc_steal(const void *parent, void *stolen);
+void steward_ralloc_adopt(const void *parent, void *from);
+void *steward_ralloc_parent(const void *of);
+size_t steward_ralloc_block_size(const void *of);
+/* Called once all below the block is gone. It may free siblings and allocate below the block; it must not unwind. */
+void steward_ralloc_set_destructor(const void *of, steward_destructor_fn destructor);
+
+/* A collector is any block. align is at most 16. */
+void *steward_gc_alloc_size(void *collector, size_t size, size_t align);
+void *steward_gc_zalloc_size(void *collector, size_t size, size_t align);
+void steward_gc_sweep_start(void *collector);
+void steward_gc_mark_live(void *collector, const void *kept);
+void steward_gc_sweep_end(void *collector);
+
+/* Linear memory: the handle is the first suballocation, of first bytes. */
+void *steward_linear_new(const void *parent, size_t first);
+void *steward_linear_alloc(void *handle, size_t size);
+void *steward_linear_zalloc(void *handle, size_t size);
+void *steward_linear_realloc(void *handle, void *old, size_t size);
+/* The block of the whole, to be freed, stolen or asked for its parent. */
+void *steward_linear_block(void *handle);
+
+/* Text: c/ralloc_text.c. NULL or false where there is no memory, or no text. */
+void *steward_rerzalloc_size(const void *parent, void *old, size_t old_size, size_t size);
+void *steward_ralloc_array_size(const void *parent, size_t size, size_t count);
+void *steward_rzalloc_array_size(const void *parent, size_t size, size_t count);
+void *steward_reralloc_array_size(const void *parent, void *old, size_t size, size_t count);
+void *steward_rerzalloc_array_size(const void *parent, void *old, size_t size, size_t old_count, size_t count);
+void *steward_ralloc_memdup(const void *parent, const void *bytes, size_t size);
+char *steward_ralloc_strdup(const void *parent, const char *text);
+char *steward_ralloc_strndup(const void *parent, const char *text, size_t length);
+bool steward_ralloc_strcat(char **text, const char *more);
+bool steward_ralloc_strncat(char **text, const char *more, size_t length);
+bool steward_ralloc_str_append(char **text, const char *more, size_t text_length, size_t more_length);
+char *steward_ralloc_asprintf(const void *parent, const char *format, ...) STEWARD_PRINTF(2, 3);
+char *steward_ralloc_vasprintf(const void *parent, const char *format, va_list arguments);
+bool steward_ralloc_asprintf_append(char **text, const char *format, ...) STEWARD_PRINTF(2, 3);
+bool steward_ralloc_vasprintf_append(char **text, const char *format, va_list arguments);
+bool steward_ralloc_asprintf_rewrite_tail(char **text, size_t *start, const char *format, ...) STEWARD_PRINTF(3, 4);
+bool steward_ralloc_vasprintf_rewrite_tail(char **text, size_t *start, const char *format, va_list arguments);
+char *steward_linear_strdup(void *handle, const char *text);
+bool steward_linear_strcat(void *handle, char **text, const char *more);
+char *steward_linear_asprintf(void *handle, const char *format, ...) STEWARD_PRINTF(2, 3);
+char *steward_linear_vasprintf(void *handle, const char *format, va_list arguments);
+bool steward_linear_asprintf_append(void *handle, char **text, const char *format, ...) STEWARD_PRINTF(3, 4);
+bool steward_linear_vasprintf_append(void *handle, char **text, const char *format, va_list arguments);
+bool steward_linear_asprintf_rewrite_tail(void *handle, char **text, size_t *start, const char *format, ...) STEWARD_PRINTF(4, 5);
+bool steward_linear_vasprintf_rewrite_tail(void *handle, char **text, size_t *start, const char *format, va_list arguments);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,183 @@
+/* Steward: host memory that somebody answers for. The C interface.
+ *
+ * A context is where memory is allocated, counted and limited. It inherits its parent's allocator: C functions, Vulkan's
+ * VkAllocationCallbacks, or the C library's. docs/contracts/c-abi.md says what holds of this interface.
+ *
+ * Results are Vulkan's: 0 is success, 1 VK_NOT_READY, -1 VK_ERROR_OUT_OF_HOST_MEMORY, -13 VK_ERROR_UNKNOWN (the caller's mistake).
+ * Functions that allocate return NULL instead; steward_last_refusal says why. errno is left as it was. Nothing unwinds into the caller: a mistake
+ * of the library is printed in one line, and the process ends.
+ *
+ * Contexts, handles, bridges and numbers may be used from any thread. No function may be called from a signal handler.
+ */
+#ifndef STEWARD_H
+#define STEWARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As in vulkan_core.h, which is not needed here. */
+struct VkAllocationCallbacks;
+
+/* The owner of a context: one, closed by steward_close. */
+typedef struct steward_context steward_context;
+/* A counted handle, which keeps a closed context's record so that its blocks can be freed. */
+typedef struct steward_handle steward_handle;
+
+/* VkSystemAllocationScope; STEWARD_SCOPE_DEFAULT is the context's own. */
+enum {
+  STEWARD_SCOPE_DEFAULT = -1,
+  STEWARD_SCOPE_COMMAND = 0,
+  STEWARD_SCOPE_OBJECT = 1,
+  STEWARD_SCOPE_CACHE = 2,
+  STEWARD_SCOPE_DEVICE = 3,
+  STEWARD_SCOPE_INSTANCE = 4
+};
+
+enum {
+  STEWARD_BUDGET_NONE = 0,
+  STEWARD_BUDGET_LIMIT = 1, /* never exceeded; threads lease slices of it */
+  STEWARD_BUDGET_EXACT = 2, /* never exceeded, and never refused early */
+  STEWARD_BUDGET_SOFT = 3   /* refuses nothing: steward_budget tells whether high exceeds limit */
+};
+
+enum {
+  STEWARD_REFUSAL_NONE = 0,
+  STEWARD_REFUSAL_OUT_OF_MEMORY = 1, /* the allocator at the root: bytes, scope */
+  STEWARD_REFUSAL_OVER_BUDGET = 2,   /* whose budget, how many bytes short */
+  STEWARD_REFUSAL_CLOSED = 3,        /* which context */
+  STEWARD_REFUSAL_TOO_LARGE = 4,
+  STEWARD_REFUSAL_MISUSE = 5
+};
+
+/* Functions of an allocator. Any thread may call them, with this data. NULL is a refusal. resize may be NULL. */
+typedef void *(*steward_alloc_fn)(void *data, size_t size, size_t align, int32_t scope);
+typedef void *(*steward_resize_fn)(void *data, void *block, size_t old_size, size_t size, size_t align, int32_t scope);
+typedef void (*steward_free_fn)(void *data, void *block, size_t size, size_t align, int32_t scope);
+typedef void (*steward_writer_fn)(void *user, const char *text, size_t length);
+
+/* Whoever calls sets the size of each struct to its sizeof, also of those that are filled in: no byte beyond it is read or written. A struct
+ * whose size was not set is refused, or left as it is. */
+typedef struct steward_host {
+  size_t size;
+  void *data;
+  steward_alloc_fn alloc;
+  steward_resize_fn resize;
+  steward_free_fn free;
+} steward_host;
+
+typedef struct steward_options {
+  size_t size;
+  int32_t scope;  /* STEWARD_SCOPE_DEFAULT: the parent's */
+  int32_t budget; /* STEWARD_BUDGET_* */
+  uint64_t limit; /* bytes, of the budget */
+} steward_options;
+
+typedef struct steward_outstanding {
+  size_t size;
+  uint64_t bytes;
+  uint64_t blocks;
+  uint64_t foreign_bytes;
+  uint64_t contexts;
+  uint64_t handles;
+} steward_outstanding;
+
+typedef struct steward_refusal {
+  size_t size;
+  int32_t kind;  /* STEWARD_REFUSAL_* */
+  int32_t scope; /* -1 where there is none */
+  uint64_t bytes;
+  uint64_t context;         /* id, as in steward_usage_info */
+  uint64_t short_by;        /* bytes */
+  uint64_t leased_elsewhere; /* bytes of that budget that other threads hold unused */
+} steward_refusal;
+
+typedef struct steward_scope_usage {
+  uint64_t live_bytes;
+  uint64_t live_blocks;
+  uint64_t total_bytes;
+  uint64_t total_blocks;
+  uint64_t peak_bytes;
+} steward_scope_usage;
+
+typedef struct steward_usage_info {
+  size_t size;
+  uint64_t id;
+  steward_scope_usage scopes[5];
+  steward_scope_usage total;
+} steward_usage_info;
+
+typedef struct steward_budget_info {
+  size_t size;
+  uint64_t limit;
+  uint64_t charged;
+  uint64_t high;
+} steward_budget_info;
+
+/* Memory of the caller's in which a bridge lies. It may be moved by copying. */
+typedef struct steward_bridge {
+  size_t words[16];
+} steward_bridge;
+
+/* Major version << 16 | minor version. The major one changes when a program must be compiled anew. */
+uint32_t steward_abi(void);
+
+/* Roots. Names are copied; NULL is none. On failure *out is NULL. */
+int32_t steward_root_malloc(const char *name, steward_context **out);
+int32_t steward_root(const steward_host *host, const char *name, steward_context **out);
+/* Copies *callbacks, which may be NULL: then the C library serves. */
+int32_t steward_root_from_callbacks(const struct VkAllocationCallbacks *callbacks, int32_t scope, const char *name,
+                                    steward_context **out);
+
+/* A context below another one, whose memory its record is. options may be NULL. */
+int32_t steward_child(steward_context *parent, const char *name, const steward_options *options, steward_context **out);
+
+/* Ends a context. VK_NOT_READY while blocks, contexts or handles are left; left, which may be NULL, says what, and the owner stays. */
+int32_t steward_close(steward_context *owner, steward_outstanding *left);
+/* Ends a context whose allocator is gone or about to go: it is not called again. */
+void steward_abandon(steward_context *owner, steward_outstanding *left);
+
+steward_handle *steward_retain(const steward_context *owner);
+void steward_release(steward_handle *handle);
+
+/* Blocks. align is a power of two, scope a STEWARD_SCOPE_*. Nothing stands in front of a block, so free and realloc name its size, alignment
+ * and scope. Size 0 is an address that is not NULL and must not be read. */
+void *steward_alloc(const steward_context *owner, size_t size, size_t align, int32_t scope);
+void *steward_zalloc(const steward_context *owner, size_t size, size_t align, int32_t scope);
+void *steward_realloc(const steward_context *owner, void *block, size_t old_size, size_t size, size_t align, int32_t scope);
+void steward_free(const steward_context *owner, void *block, size_t size, size_t align, int32_t scope);
+
+/* Why a call on this thread was refused last; kind is STEWARD_REFUSAL_NONE where none was. Takes no memory. */
+void steward_last_refusal(steward_refusal *out);
+
+/* Numbers: of the context alone, and with all below it. Exact whenever all threads pause. */
+void steward_usage(const steward_context *owner, steward_usage_info *out);
+void steward_subtree_usage(const steward_context *owner, steward_usage_info *out);
+/* VK_ERROR_UNKNOWN where the context was made without a budget. */
+int32_t steward_budget(const steward_context *owner, steward_budget_info *out);
+int32_t steward_set_limit(const steward_context *owner, uint64_t limit);
+/* The tree from this context down as JSON, in pieces. The copy that is written is memory of the context. */
+int32_t steward_snapshot_json(const steward_context *owner, steward_writer_fn writer, void *user);
+
+/* The application's side: the context becomes the bridge's, and *out what to pass as pAllocator. The context must be unused. */
+int32_t steward_bridge_init(steward_bridge *place, steward_context *owner, struct VkAllocationCallbacks *out);
+/* Gives the context back. VK_NOT_READY, and the bridge stays, while Vulkan holds blocks or a callback runs on this thread. */
+int32_t steward_bridge_close(steward_bridge *place, steward_context **out);
+
+/* The driver's side: own is the object's pAllocator, parent what its device or instance keeps, each NULL where there is none; without both
+ * the C library serves. A block is freed with the callbacks that it was allocated with. */
+void *steward_alloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size, size_t align,
+                     int32_t scope);
+void *steward_zalloc2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, size_t size,
+                      size_t align, int32_t scope);
+void steward_free2(const struct VkAllocationCallbacks *own, const struct VkAllocationCallbacks *parent, void *block);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
