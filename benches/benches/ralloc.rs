@@ -312,6 +312,12 @@ fn two_threads<T: Trees>(trees: &T, parents: usize, each: usize) -> Vec<f64> {
         .collect()
 }
 
+/// A large block makes the C library join what was freed: else whoever comes next pays for it.
+fn settle<T: Trees>(trees: &T) {
+    let large = trees.allocate(None, 1 << 20);
+    trees.free(large);
+}
+
 /// Realloc of a parent, collector, linear memory.
 fn compiler<T: Compiler>(trees: &T) -> Vec<f64> {
     let (children, count) = (amount(1_000_000), amount(500_000));
@@ -325,6 +331,7 @@ fn compiler<T: Compiler>(trees: &T) -> Vec<f64> {
         trees.resize(moved, 100_016)
     });
     trees.free(top);
+    settle(trees);
     let collector = trees.collector();
     let (allocated, blocks) = time(count, || {
         (0..count)
@@ -335,6 +342,7 @@ fn compiler<T: Compiler>(trees: &T) -> Vec<f64> {
         trees.sweep(collector, blocks.iter().copied().step_by(2))
     });
     trees.free(collector);
+    settle(trees);
     let top = trees.allocate(None, 0);
     let (linear, ()) = time(count, || trees.linear(top, count, 24));
     trees.free(top);
